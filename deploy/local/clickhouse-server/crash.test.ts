@@ -46,6 +46,18 @@ t.test('keeps what it acknowledged, and stores each token once, through kill -9 
   t.equal(answer.text, `${acknowledged}\t${acknowledged}\t${acknowledged}\n`)
 })
 
+t.test('ends when the engine has met a fatal error, instead of answering nothing any more', async (t) => {
+  const server = await startTestServer(t)
+  await createTables(server)
+  await server.ask('INSERT INTO millrace.k FORMAT CSV', { body: '1,x' })
+  // A shape that crosses itself so often that an assertion of the engine fails.
+  const ring = 'arrayMap(i -> (toFloat64(i % 90), toFloat64(i * 7 % 80)), range(2500))'
+
+  await t.rejects(server.ask(`SELECT polygonsSymDifferenceCartesian(ring, ring) FROM (SELECT ${ring} AS ring)`))
+  await server.restart()
+  t.equal((await server.ask('SELECT a FROM millrace.k')).text, '1\n')
+})
+
 t.test('empties the spool that a killed process left', async (t) => {
   const server = await startTestServer(t)
   await server.stop('SIGKILL')

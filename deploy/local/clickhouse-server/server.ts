@@ -9,6 +9,7 @@ import type { SessionState } from './engine/engine.ts'
 import { analystDatabase } from './analyst/guard-analyst.ts'
 import { parseRequest, type QueryRequest } from './request/parse-request.ts'
 import { vetAnalystSettings } from './engine/profiles.ts'
+import { OVERDUE_MS } from './engine/session-pool.ts'
 import type { QueryRecord } from './server-database.ts'
 import { readBody } from './request/read-body.ts'
 import { formBoundary, readForm } from './request/read-form.ts'
@@ -128,7 +129,7 @@ async function handleQuery (parts: ServerParts, user: User, exchange: Exchange):
     Object.assign(record, { queryId, database, logComment, isWanted: logQueries })
     const state = user === 'analyst' ? vetState(parts, params) : { database: params.database, settings: params.settings }
     record.database = state.database
-    await parts.running.during(params.queryId, record, stops, async () => {
+    const running = parts.running.during(params.queryId, record, stops, async () => {
       const elapsed = (): number => (performance.now() - startedAt) / 1000
       const tell = (): void => answer.sendProgress({ ...record, elapsedSeconds: elapsed() })
       const progress = params.progressEveryMs === 0 ? undefined : setInterval(tell, params.progressEveryMs)
@@ -139,6 +140,7 @@ async function handleQuery (parts: ServerParts, user: User, exchange: Exchange):
         clearInterval(progress)
       }
     })
+    await (user === 'analyst' ? untilOverdue(running, stops.unwanted.signal) : running)
   } catch (error) {
     const told = toErrorAnswer(error, parts.engine.version)
     if (told.code === 1002) parts.logger.error({ err: error }, 'query failed unexpectedly')
@@ -146,6 +148,22 @@ async function handleQuery (parts: ServerParts, user: User, exchange: Exchange):
     answer.fail(told)
   }
   parts.queryLog.add({ ...record, resultBytes: answer.bytes, durationMs: performance.now() - startedAt })
+}
+
+/**
+ * Waits for a query that only reads, and no longer than that after it was ended: the engine may go on with it.
+ *
+ * @throws as the query does; {QueryError} 394, or why it was ended, when it goes on.
+ */
+async function untilOverdue (running: Promise<void>, ended: AbortSignal): Promise<void> {
+  running.catch(() => {})
+  await new Promise<void>((resolve, reject) => {
+    running.then(resolve, reject)
+    ended.addEventListener('abort', () => {
+      const reason = ended.reason instanceof QueryError ? ended.reason : new QueryError(394, 'Query was cancelled')
+      setTimeout(() => reject(reason), OVERDUE_MS).unref()
+    }, { once: true })
+  })
 }
 
 /** What is written for a client that has stopped reading goes nowhere, and fails nowhere. */

@@ -111,8 +111,8 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
   const control = await engine.openSession({}, NO_SETTINGS)
   const failedWrites = new FailedWrites(await engine.openSession({}, NO_SETTINGS), (failed, lastClean) => {
     rememberFailedWrite(engineDir, lastClean)
-    endWithoutClosing(logger, failed)
-  })
+    endWithoutClosing(logger, { failed })
+  }, (err) => endWithoutClosing(logger, { err }))
   await prepareSystemDatabase(control)
   await forgetLostParts(control, { scratchPath: path.join(engineDir, 'millrace-tokens.tmp'), logger })
   const running = new RunningQueries()
@@ -127,7 +127,7 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
     definitions: new Definitions(engineDir),
     pools,
     named: new NamedSessions(POOL_SIZES.named),
-    pipes: spool.makePipes(POOL_SIZES.product.size + POOL_SIZES.analyst.size).map((path) => new ResultPipe(path)),
+    pipes: spool.makePipes(POOL_SIZES.product.size + POOL_SIZES.analyst.size + POOL_SIZES.analyst.maxOverdue).map((path) => new ResultPipe(path)),
     killQuery: new KillQuery(control),
     running,
     processes: await ProcessList.open(control, running),

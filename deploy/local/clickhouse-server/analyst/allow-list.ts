@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
+import type { BoundKind } from './bound-costs.ts'
 
 /**
  * What an analyst's query may name: `allow-list.txt` for what the engine has by the hundred, and the short lists here.
@@ -12,9 +13,13 @@ export interface AllowList {
   /** Taken and left out: they only tune, and many clients always send some. */
   ignoredSettings: ReadonlySet<string>
   formats: ReadonlySet<string>
+  /** Allowed, at a cost that is bounded. */
+  bounds: ReadonlyMap<string, BoundKind>
   /** Read and refused: a function outside of both lists is one that nobody has read about yet. */
   refusedFunctions: ReadonlySet<string>
 }
+
+const BOUND_KINDS: readonly BoundKind[] = ['texts', 'arrays', 'patterns', 'steps', 'series', 'blocks']
 
 const FILE = path.join(import.meta.dirname, 'allow-list.txt')
 
@@ -24,7 +29,7 @@ export function loadAllowList (): AllowList {
   let current: Set<string> | undefined
   for (const line of readFileSync(FILE, 'utf8').split('\n')) {
     if (line === '' || line.startsWith('#')) continue
-    const head = /^((?:allow|ignore|refuse) (?:aggregate functions|functions|settings|formats)): /.exec(line)
+    const head = /^((?:allow|ignore|refuse) (?:aggregate functions|functions|settings|formats)|bound \w+): /.exec(line)
     if (head !== null) lists.set(head[1]!, current = lists.get(head[1]!) ?? new Set())
     else if (!line.startsWith('  ') || current === undefined) throw new Error(`${FILE}: not understood: ${line}`)
     else for (const name of line.trim().split(' ')) current.add(name.toLowerCase())
@@ -36,6 +41,7 @@ export function loadAllowList (): AllowList {
     settings: list('allow settings'),
     ignoredSettings: list('ignore settings'),
     formats: list('allow formats'),
+    bounds: new Map(BOUND_KINDS.flatMap((kind) => [...list(`bound ${kind}`)].map((name) => [name, kind] as const))),
     refusedFunctions: list('refuse functions')
   }
 }

@@ -151,6 +151,14 @@ export function writeToken (token: CanonicalToken): string {
   return text.replaceAll(/[\x80-\xff]/g, (byte) => `\\x${byte.charCodeAt(0).toString(16)}`)
 }
 
+/** Tokens side by side as they stood, their bytes as latin1. */
+export function writeTokens (tokens: readonly CanonicalToken[]): string {
+  return tokens.map(({ kind, start, text }, i) => {
+    const gap = i > 0 && tokens[i - 1]!.end < start ? ' ' : ''
+    return `${gap}${kind === 'quoted' ? `\`${text}\`` : text}`
+  }).join('')
+}
+
 function notUnderstood (text: string, at: number): QueryError {
   const what = Buffer.from(text.slice(at, at + 40), 'latin1').toString()
   return new QueryError(497, `analyst: Not understood, hence not allowed: ${what}`)

@@ -2,7 +2,8 @@ import type { SessionPool } from '../engine/session-pool.ts'
 import { denied, readOnly, unknownFunction } from '../errors.ts'
 import type { Statement } from '../statement/statement.ts'
 import type { AllowList } from './allow-list.ts'
-import { canonicalize, type CanonicalToken, findOwnersFunctions, lexCanonical, writeToken } from './canonical-query.ts'
+import { canonicalize, type CanonicalToken, findOwnersFunctions, lexCanonical, writeToken, writeTokens } from './canonical-query.ts'
+import { boundCosts } from './bound-costs.ts'
 import { type EngineNames, judgeQuery, makeRules } from './judge-query.ts'
 import { judgeFormatName } from './named-by-string.ts'
 
@@ -65,8 +66,9 @@ export function createGuardAnalyst (pool: SessionPool, engine: EngineNames, allo
       const owners = await findOwnersFunctions(pool, [...unknownCalls], signal)
       for (const name of unknownCalls) if (!owners.includes(name)) throw unknownFunction(name)
     }
-    const kept = tokens.filter((token) => !removed.has(token))
-    return { statement: writeStatement(kept, kind, masked), settings }
+    const kept = boundCosts(tokens.filter((token) => !removed.has(token)), allow.bounds)
+    for (const [name, value] of kept.settings) settings.set(name, value)
+    return { statement: writeStatement(kept.tokens, kind, masked), settings }
   }
 }
 
@@ -102,7 +104,7 @@ function fillIdentifiers (tokens: readonly CanonicalToken[], params: ReadonlyMap
     if (type.text === 'Identifier' && rest.length === 1) {
       filled.push(quoteValue(params.get(name.text) ?? '', parameter))
     } else if (hasValueType([type, ...rest])) {
-      filled.push({ ...parameter, kind: 'number', text: writeAll(tokens.slice(i, i + length)) })
+      filled.push({ ...parameter, kind: 'number', text: writeTokens(tokens.slice(i, i + length)) })
     } else {
       throw denied('a parameter type that is not a value type')
     }
@@ -119,10 +121,6 @@ function quoteValue (value: string, at: CanonicalToken): CanonicalToken {
   // eslint-disable-next-line no-control-regex
   if (!/^[^`\\\x00-\x1f\x7f]+$/.test(value)) throw denied('an escape in a name')
   return { ...at, kind: 'quoted', text: Buffer.from(value).toString('latin1') }
-}
-
-function writeAll (tokens: readonly CanonicalToken[]): string {
-  return tokens.map((token, i) => `${i > 0 && tokens[i - 1]!.end < token.start ? ' ' : ''}${token.text}`).join('')
 }
 
 /** The statement that runs: token by token as it was judged. */

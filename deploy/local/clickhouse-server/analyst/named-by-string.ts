@@ -10,14 +10,17 @@ const AGGREGATES = new Set(['arrayreduce', 'arrayreduceinranges', 'initializeagg
 /** These take a type as their second argument, of which a text may become the state of an aggregate function. */
 const CASTS = new Set(['cast', '_cast', 'accuratecast', 'accuratecastornull', 'accuratecastordefault'])
 
+/** Modes whose cost is the square of a group's rows or more, in a step that cannot be cancelled. */
+const ENDLESS_MODES: ReadonlyMap<string, string> = new Map([['windowfunnel', 'strict_once'], ['kolmogorovsmirnovtest', 'exact']])
+
 const COMBINATOR = /(if|array|map|simplestate|state|merge|foreach|distinct|ordefault|ornull|resample|argmin|argmax|null|tuple)$/
 
 /** A type with a state in it, whose function may be behind a version. */
 const STATE_TYPE = /aggregatefunction\s*\(\s*(?:\d+\s*,\s*)?(\w+)/gi
 
 /**
- * Judges the strings that a name takes for names. The engine takes any constant there, whatever it is computed from, and
- * an alias may be called like anything: so only a literal that stands in its place is one, and all else is refused.
+ * Judges the strings that a name takes for names. The engine takes any constant there, whatever it is computed from,
+ * and an alias may be called like anything: so only a literal in its place is one, and all else is refused.
  *
  * @throws {QueryError} 497.
  */
@@ -25,7 +28,9 @@ export function judgeNamedByString (tokens: readonly CanonicalToken[], i: number
   const token = tokens[i]!
   if (token.kind === 'string' || token.kind === 'quoted') return judgeStates(token.text, allow)
   const name = token.text.toLowerCase()
-  const [isFormat, isAggregate, isCast] = [FORMATS.has(baseOf(name, allow) ?? name), AGGREGATES.has(name), CASTS.has(name)]
+  const base = baseOf(name, allow) ?? name
+  const [isFormat, isAggregate, isCast] = [FORMATS.has(base), AGGREGATES.has(name), CASTS.has(name)]
+  if (ENDLESS_MODES.has(base) && tokens[i + 1]?.text === '(') judgeModes(base, argumentsOf(tokens, i + 1).flat())
   if (!isFormat && !isAggregate && !isCast) return
   const isCall = tokens[i + 1]?.text === '('
   if (!isCall && (isCast || tokens[i - 1]?.text === '.')) return
@@ -59,6 +64,15 @@ function judgeAggregate (literal: string, allow: AllowList): void {
   const name = /^(\w+)(\(.*\))?$/s.exec(literal)?.[1]
   const base = name === undefined ? undefined : baseOf(name.toLowerCase(), allow)
   if (base === undefined || FORMATS.has(base)) throw denied(`aggregate function ${literal}`)
+  const mode = ENDLESS_MODES.get(base)
+  if (mode !== undefined && literal.includes(mode)) throw denied(`mode ${mode} of ${base}`)
+}
+
+/** Parameters are literals, so that none is computed. */
+function judgeModes (base: string, parameters: readonly CanonicalToken[]): void {
+  const mode = ENDLESS_MODES.get(base)!
+  const isRefused = parameters.some(({ kind, text }) => kind === 'string' && text.includes(mode))
+  if (isRefused) throw denied(`mode ${mode} of ${base}`)
 }
 
 /** Types stand in strings and in quoted names: in casts, structures of tables, paths of JSON. */

@@ -44,6 +44,10 @@ const QUERIES = [
   'SELECT arrayMap((x, y) -> x + y, c, c), arrayFilter(x -> x > 1, c), arrayMap(upper, [b]), arraySort(x -> -x, c), c[1], c[-1], m[\'x\'], (1, \'a\').1, mapKeys(m), [a, 1], arrayFold((acc, x) -> acc + x, c, 0::UInt64) FROM t ORDER BY a LIMIT 3',
   'WITH (x -> x + 1) AS plus_one SELECT plus_one(a) FROM t ORDER BY a LIMIT 2', 'SELECT formatRow(\'CSV\', a, b) FROM t ORDER BY a LIMIT 2', 'SELECT linear(a, 2, 1) FROM t ORDER BY a LIMIT 2',
   "SELECT JSONExtractString(j, 'plan'), JSONExtractInt(j, 'n'), JSONExtract(j, 'n', 'Nullable(Float64)'), JSONExtractRaw(j), JSON_VALUE(j, '$.plan'), simpleJSONExtractString(j, 'plan'), JSONHas(j, 'x'), js.plan, js.n.:Int64 FROM (SELECT *, CAST(j AS JSON) AS js FROM t) ORDER BY a LIMIT 2",
+  // What is bounded: names of columns stay.
+  "SELECT editDistance(b, l), b AS x, jaroSimilarity(x, 'b1') > 0.5 AS y, damerauLevenshteinDistance(b, n::Nullable(String)), hasAny(c, [1]), (hasAll(c, [1, 2])), `odd name` FROM t WHERE editDistance(b, 'b1') < 2 ORDER BY a",
+  "SELECT DISTINCT levenshteinDistance(b, 'größe 日本'), replaceRegexpAll(b, '\\\\d', 'x'), extractAll(b, '\\\\w') FROM t ORDER BY 1", 'SELECT b, arrayFilter(x -> hasAny(c, [x]), c), repeat(b, 3), max(arrayFold((acc, x) -> acc + x, c, 0::UInt64)) FROM t GROUP BY b, c ORDER BY ALL',
+  'WITH hasAny(c, [1]) AS one SELECT countIf(one) FROM t GROUP BY hasAny(c, [2]) ORDER BY hasAny(c, [2])', "SELECT windowFunnel(86400, 'strict_increase')(toDateTime(ts), b = 'b1', b = 'b2'), kolmogorovSmirnovTest('two-sided')(a, a % 2) FROM t",
   // Columns by pattern.
   'SELECT * EXCEPT (a, b) REPLACE (1 AS n) FROM t ORDER BY ts LIMIT 1', "SELECT COLUMNS('^(a|n)$') APPLY sum FROM t", 'SELECT * EXCEPT ts APPLY toString FROM t ORDER BY a LIMIT 1', "SELECT COLUMNS('^a$') APPLY (x -> x + 1) FROM t ORDER BY 1 LIMIT 1", 'SELECT t.* FROM t ORDER BY a LIMIT 1', "SELECT COLUMNS('^a$') APPLY quantile(0.5) FROM t",
   // Order, limits, samples of the grammar.

@@ -4,6 +4,9 @@ import type { EngineSession } from './engine.ts'
 /** Merges write without a statement: how often to ask then. Far below how long the sources of a merge are kept. */
 const ASK_INTERVAL_MS = 500
 
+/** What the engine answers to every statement after a fatal error. */
+const FATAL = /shutting down due to a fatal error/
+
 const COUNT_FAILED = "SELECT value FROM system.events WHERE event = 'WriteBufferFromFileDescriptorWriteFailed'"
 
 /**
@@ -16,11 +19,15 @@ const COUNT_FAILED = "SELECT value FROM system.events WHERE event = 'WriteBuffer
  * disk what is whole. Parts whose files are too short are detached, their sources are used again (see
  * `old_parts_lifetime` in `profiles.ts`), the tokens of lost inserts are forgotten (`forget-lost-parts.ts`), inserts
  * whose token was lost are taken back (`remove-unanswered-parts.ts`), and clients repeat what was not answered.
+ *
+ * The process ends likewise when the engine has met a fatal error of its own, such as a failed assertion: it lives on,
+ * but answers nothing any more.
  */
 export class FailedWrites {
   readonly #session: EngineSession
   readonly #end: (failed: number, since: number) => void
   readonly #timer: NodeJS.Timeout
+  readonly #endAfterFatal: (err: unknown) => void
   #asking: Promise<void> = Promise.resolve()
   #next: Promise<void> | undefined
   #cleanAt = Date.now()
@@ -29,10 +36,12 @@ export class FailedWrites {
    * @param session  One that runs nothing else.
    * @param end      Ends the process; it is told how many writes failed, and when the last question began that found
    *   none; epoch milliseconds.
+   * @param endAfterFatal  Likewise, told the engine's answer.
    */
-  constructor (session: EngineSession, end: (failed: number, since: number) => void) {
+  constructor (session: EngineSession, end: (failed: number, since: number) => void, endAfterFatal: (err: unknown) => void) {
     this.#session = session
     this.#end = end
+    this.#endAfterFatal = endAfterFatal
     // A failed question is asked again; a statement that needs the answer gets the error.
     this.#timer = setInterval(() => { void this.check().catch(() => {}) }, ASK_INTERVAL_MS).unref()
   }
@@ -59,7 +68,10 @@ export class FailedWrites {
 
   async #ask (): Promise<void> {
     const askedAt = Date.now()
-    const { bytes } = await this.#session.run(COUNT_FAILED)
+    const { bytes } = await this.#session.run(COUNT_FAILED).catch((error: unknown) => {
+      if (error instanceof Error && FATAL.test(error.message)) this.#endAfterFatal(error)
+      throw error
+    })
     const failed = Number(Buffer.from(bytes).toString())
     if (failed === 0) {
       this.#cleanAt = askedAt
@@ -71,8 +83,10 @@ export class FailedWrites {
 }
 
 /** Ends this process at once: nothing is closed, so that the engine writes nothing more. */
-export function endWithoutClosing (logger: Logger, failed: number): void {
-  logger.fatal({ failed },
-    'ClickHouse could not write to its disk, is it full? Ending it, so that no damaged part is used: what was stored is read again at the next start')
+export function endWithoutClosing (logger: Logger, why: { failed: number } | { err: unknown }): void {
+  const what = 'failed' in why
+    ? 'ClickHouse could not write to its disk, is it full? Ending it, so that no damaged part is used'
+    : 'ClickHouse met a fatal error and answers nothing any more; its standard error says which. Ending it'
+  logger.fatal(why, `${what}: what was stored is read again at the next start`)
   process.kill(process.pid, 'SIGKILL')
 }

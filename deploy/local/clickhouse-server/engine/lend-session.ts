@@ -20,14 +20,11 @@ type Work<T> = (session: EngineSession) => Promise<T>
  * @throws {QueryError} 202 when too many queries wait already, 394 when the query is cancelled while it waits.
  */
 export async function withSession<T> (parts: ServerParts, query: Query, pool: SessionPool, work: Work<T>): Promise<T> {
-  await pool.enter(query.stops.unwanted.signal)
-  try {
+  return await pool.during(query.stops.unwanted.signal, async () => {
     // An analyst's session can keep nothing but its current database, which clients name in each request.
     if (query.request.session === undefined || query.user === 'analyst') return await pool.with(query.state, work)
     return await withNamedSession(parts, query, pool, work)
-  } finally {
-    pool.leave()
-  }
+  })
 }
 
 /**

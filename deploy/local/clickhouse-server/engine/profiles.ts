@@ -12,7 +12,7 @@ export const POOL_SIZES = {
   // The product's own reads and commands are short.
   product: { size: 8, maxWaiting: 128 },
   // Few, because each may be heavy; the queue is short, because analysts and dashboards ask again.
-  analyst: { size: 4, maxWaiting: 32 },
+  analyst: { size: 4, maxWaiting: 32, maxOverdue: 4 },
   // Has analysts' queries parsed before they run: a millisecond each.
   guard: { size: 2, maxWaiting: 256 },
   // Sessions kept for clients by session_id.
@@ -50,6 +50,9 @@ export const ANALYST_PROFILE: Settings = {
   max_bytes_before_external_group_by: String(Math.floor(analystMemoryBytes() / 2)),
   max_bytes_before_external_sort: String(Math.floor(analystMemoryBytes() / 2)),
   max_execution_time: '60',
+  // Cancelling and the limit of time take effect between blocks of rows, so none may be large, nor made large by range().
+  max_block_size: '8192',
+  function_range_max_elements_in_block: '500000',
   // A larger result is hardly meant; it is an error, never silently truncated.
   max_result_rows: '5000000',
   max_result_bytes: '2000000000',

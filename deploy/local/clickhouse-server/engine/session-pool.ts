@@ -9,9 +9,17 @@ export interface PoolOptions {
   size: number
   /** Queries that may wait for a free session. */
   maxWaiting: number
+  /**
+   * Queries that may go on beside these, although nobody waits for them any more: the engine ends a query only between
+   * two blocks of rows. 0 by default.
+   */
+  maxOverdue?: number
   /** Set once on every session of the pool. With `readonly` the pool never changes a session, but opens another. */
   settings: Settings
 }
+
+/** How long an ended query may take to end, in milliseconds, before nobody waits for it any more. */
+export const OVERDUE_MS = 500
 
 const NONE: ReadonlyMap<string, string> = new Map()
 
@@ -24,6 +32,7 @@ export class SessionPool {
   #options: PoolOptions
   #idle: EngineSession[] = []
   #running = 0
+  #overdue = 0
   #waiting: Array<() => void> = []
 
   constructor (engine: Engine, options: PoolOptions) {
@@ -67,6 +76,34 @@ export class SessionPool {
     const next = this.#waiting.shift()
     if (next === undefined) this.#running--
     else next()
+  }
+
+  /**
+   * Does work under a permit. When the signal fires and the work goes on, its place is given to the next one.
+   *
+   * @throws {QueryError} as `enter` does.
+   */
+  async during<T> (signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    await this.enter(signal)
+    let isOverdue = false
+    let timer: NodeJS.Timeout | undefined
+    const giveUp = (): void => {
+      if (isOverdue || this.#overdue >= (this.#options.maxOverdue ?? 0)) return
+      isOverdue = true
+      this.#overdue++
+      this.leave()
+    }
+    const onAbort = (): void => { timer = setInterval(giveUp, OVERDUE_MS).unref() }
+    signal.addEventListener('abort', onAbort, { once: true })
+    if (signal.aborted) onAbort()
+    try {
+      return await work()
+    } finally {
+      signal.removeEventListener('abort', onAbort)
+      clearInterval(timer)
+      if (isOverdue) this.#overdue--
+      else this.leave()
+    }
   }
 
   /** Does work on a session in the wanted state; only between `enter` and `leave`. */

@@ -5,6 +5,8 @@ import { type Query, readOnlyMethodError } from '../server.ts'
 import { type BodyTransform, summarizeRows } from '../answer.ts'
 import { NativeBlocks } from '../blocks/native-blocks.ts'
 import { withSession } from '../engine/lend-session.ts'
+import { ANALYST_PROFILE } from '../engine/profiles.ts'
+import { OVERDUE_MS } from '../engine/session-pool.ts'
 import { failsOnZonedTime, normalizeTimes, withoutUuids, WITHOUT_INDEXES } from './adapt-to-engine.ts'
 import { buildSelectInto, checkParams, fillParams, readStatement, type Statement } from './statement.ts'
 import { runSelect } from './run-select.ts'
@@ -32,10 +34,15 @@ export async function runStatement (parts: ServerParts, query: Query, text: stri
     await session.setParams(params)
     query.record.mark = session.mark
     if (/processes/i.test(statement.sql)) parts.processes.write()
-    await parts.progress.during(session, query.record, async () => {
-      if (statement.kind === 'select') await runRows(parts, query, statement, session)
-      else await runBuffered(parts, query, statement, session)
-    })
+    const overtime = query.user === 'analyst' ? endOvertime(query) : undefined
+    try {
+      await parts.progress.during(session, query.record, async () => {
+        if (statement.kind === 'select') await runRows(parts, query, statement, session)
+        else await runBuffered(parts, query, statement, session)
+      })
+    } finally {
+      clearTimeout(overtime)
+    }
   })
   try {
     await run()
@@ -45,6 +52,17 @@ export async function runStatement (parts: ServerParts, query: Query, text: stri
     query.state = { ...query.state, settings: new Map([...query.state.settings, ...WITHOUT_INDEXES]) }
     await run()
   }
+}
+
+/**
+ * Ends a query that is over its time and has answered nothing: the engine looks for that between two blocks of rows, and
+ * one block may take long. When rows flow, the engine does look; and a client may take its time for them.
+ */
+function endOvertime ({ state, stops, answer }: Query): NodeJS.Timeout {
+  const limitMs = 1000 * Number(state.settings.get('max_execution_time') ?? ANALYST_PROFILE.max_execution_time)
+  return setTimeout(() => {
+    if (!answer.started) stops.unwanted.abort(new QueryError(159, `Timeout exceeded: maximum: ${limitMs} ms`))
+  }, limitMs + OVERDUE_MS)
 }
 
 async function guard (parts: ServerParts, query: Query, statement: Statement): Promise<Statement> {

@@ -1,0 +1,132 @@
+/**
+ * Keeps each step of a query short. The engine looks whether a query was cancelled or is over its time between blocks
+ * of rows only: a function that is at work on a block works to its end. So where a function costs more than its
+ * arguments are long, the arguments are bounded, and the blocks are small.
+ */
+import { denied } from '../errors.ts'
+import { type CanonicalToken, writeTokens } from './canonical-query.ts'
+import { argumentsOf } from './named-by-string.ts'
+
+/** How a function is bounded; the functions are in `allow-list.txt`. */
+export type BoundKind = 'texts' | 'arrays' | 'patterns' | 'steps' | 'series' | 'blocks'
+
+/** Rows in a block of such a query: with the bounds below, a block takes well below a second of one core. */
+const BLOCK_ROWS = '32'
+
+const SMALL_BLOCKS: ReadonlyArray<[string, string]> = [
+  ['max_block_size', BLOCK_ROWS], ['max_joined_block_size_rows', BLOCK_ROWS], ['min_joined_block_size_rows', '0'], ['min_joined_block_size_bytes', '0']
+]
+
+interface Bound {
+  /** Arguments whose sizes are multiplied. */
+  from: number
+  to: number
+  /** Expression for the size of one, `@`. */
+  size: string
+  /** Maximum product: some 10 ms of the slowest of these functions. */
+  most: number
+  /** Keeps an argument as it is, but is computed after the check. */
+  keep: 'substring' | 'arraySlice'
+  what: string
+  /** Elements of an array are rows that no block limits. */
+  inLambda: boolean
+}
+
+const BOUNDS: Readonly<Record<Exclude<BoundKind, 'blocks'>, Bound>> = {
+  texts: { from: 0, to: 2, size: 'length(@)', most: 1_000_000, keep: 'substring', what: 'product of the lengths of its texts, in bytes,', inLambda: false },
+  arrays: { from: 0, to: 2, size: 'length(@)', most: 1_000_000, keep: 'arraySlice', what: 'product of the lengths of its arrays', inLambda: true },
+  patterns: { from: 0, to: 1, size: 'length(@)', most: 16_384, keep: 'substring', what: 'length of its text, in bytes,', inLambda: true },
+  steps: { from: 1, to: 2, size: 'length(@)', most: 10_000, keep: 'arraySlice', what: 'length of its array', inLambda: false },
+  series: { from: 0, to: 1, size: 'length(@)', most: 100_000, keep: 'arraySlice', what: 'length of its series', inLambda: false }
+}
+
+/** More than any text or array has. */
+const ALL = 1_000_000_000
+
+/**
+ * Writes the bounds into a query: the first bounded argument of each call is checked before the call is computed.
+ *
+ * @returns the tokens that run; settings to run them with, none for a query without such functions.
+ * @throws {QueryError} 497 for a use that cannot be bounded.
+ */
+export function boundCosts (
+  tokens: readonly CanonicalToken[], kinds: ReadonlyMap<string, BoundKind>
+): { tokens: CanonicalToken[], settings: ReadonlyArray<[string, string]> } {
+  const before = new Map<CanonicalToken, CanonicalToken>()
+  const after = new Map<CanonicalToken, CanonicalToken[]>()
+  let isBounded = false
+  tokens.forEach((token, i) => {
+    const kind = token.kind === 'word' || token.kind === 'quoted' ? kinds.get(token.text.toLowerCase()) : undefined
+    if (kind === undefined || tokens[i - 1]?.text === '.' || tokens[i - 1]?.text === 'AS') return
+    isBounded = true
+    if (kind === 'blocks') return
+    const bound = BOUNDS[kind]
+    if (tokens[i + 1]?.text !== '(') throw denied(`function ${token.text} without its arguments`)
+    if (!bound.inLambda && isInLambda(tokens, i)) throw denied(`function ${token.text} in a lambda`)
+    const checked = argumentsOf(tokens, i + 1).slice(bound.from, bound.to).filter((argument) => argument.length > 0)
+    for (const part of checked.flat()) {
+      const isNested = part.kind === 'word' && (part.text === 'SELECT' || (kinds.get(part.text.toLowerCase()) ?? 'blocks') !== 'blocks')
+      if (isNested) throw denied(`${part.text} within an argument of ${token.text}`)
+    }
+    const [first] = checked
+    if (first === undefined) return
+    const product = checked.map((argument) => bound.size.replace('@', () => writeTokens(argument))).join(' * ')
+    const message = `${token.text}: the ${bound.what} is above ${bound.most}`
+    const [start, end] = [first[0]!.start, first.at(-1)!.end]
+    before.set(first[0]!, { kind: 'symbol', text: `${bound.keep}(`, start, end: start })
+    after.set(first.at(-1)!, [{ kind: 'symbol', text: `, 1, ${ALL} + throwIf(ifNull(${product}, 0) > ${bound.most}, '${message}'))`, start: end, end }])
+    nameColumn(tokens, i, after)
+  })
+  if (!isBounded) return { tokens: [...tokens], settings: [] }
+  return { tokens: tokens.flatMap((token) => [before.get(token) ?? [], token, after.get(token) ?? []].flat()), settings: SMALL_BLOCKS }
+}
+
+/** A column that is the call alone keeps its name. */
+function nameColumn (tokens: readonly CanonicalToken[], i: number, after: Map<CanonicalToken, CanonicalToken[]>): void {
+  const open = findOpen(tokens, i)
+  const clause = tokens.slice(open + 1, i)
+    .findLast((token) => token.kind === 'word' && /^[A-Z]+$/.test(token.text) && token.text !== 'AS')
+  const close = tokens.indexOf(argumentsOf(tokens, i + 1).flat().at(-1)!) + 1
+  const next = tokens[close + 1]
+  const isColumn = ['SELECT', 'DISTINCT'].includes(clause?.text ?? '') && (tokens[i - 1] === clause || tokens[i - 1]?.text === ',')
+  const isWhole = next === undefined || next.text === ',' || next.text === ')' || (next.kind === 'word' && ['FROM', 'FORMAT', 'SETTINGS', 'UNION', 'LIMIT'].includes(next.text))
+  const name = writeTokens(tokens.slice(i, close + 1))
+  if (!isColumn || !isWhole || /[`\\]/.test(name)) return
+  const end = tokens[close]!.end
+  after.set(tokens[close]!, [{ kind: 'symbol', text: ` AS \`${name}\``, start: end, end }])
+}
+
+/** Whether a call is computed for each element of an array. */
+function isInLambda (tokens: readonly CanonicalToken[], i: number): boolean {
+  for (let at = i; at >= 0; at = findOpen(tokens, at)) {
+    const open = findOpen(tokens, at)
+    const level = outermost(tokens.slice(open + 1, at))
+    const argument = level.slice(level.findLastIndex(({ text }) => text === ',') + 1)
+    if (argument.some((token, k) => token.text === '>' && argument[k - 1]?.text === '-')) return true
+    if (open === -1) return false
+  }
+  return false
+}
+
+/** The bracket in which a token stands; -1 for none. */
+function findOpen (tokens: readonly CanonicalToken[], at: number): number {
+  let depth = 0
+  for (let i = at - 1; i >= 0; i--) {
+    const { kind, text } = tokens[i]!
+    if (kind !== 'symbol') continue
+    if (text === ')' || text === ']' || text === '}') depth++
+    if ((text === '(' || text === '[' || text === '{') && depth-- === 0) return i
+  }
+  return -1
+}
+
+/** Tokens that stand in no bracket of their own. */
+function outermost (tokens: readonly CanonicalToken[]): CanonicalToken[] {
+  let depth = 0
+  return tokens.filter(({ kind, text }) => {
+    if (kind === 'symbol' && ')]}'.includes(text)) depth--
+    const isOutermost = depth === 0 && kind === 'symbol'
+    if (kind === 'symbol' && '([{'.includes(text)) depth++
+    return isOutermost
+  })
+}
