@@ -75,35 +75,38 @@ export function boundCosts (
     const [start, end] = [first[0]!.start, first.at(-1)!.end]
     before.set(first[0]!, { kind: 'symbol', text: `${bound.keep}(`, start, end: start })
     after.set(first.at(-1)!, [{ kind: 'symbol', text: `, 1, ${ALL} + throwIf(ifNull(${product}, 0) > ${bound.most}, '${message}'))`, start: end, end }])
-    nameColumn(tokens, i, after)
+    nameColumn(tokens, i, before, after)
   })
   if (!isBounded) return { tokens: [...tokens], settings: [] }
   return { tokens: tokens.flatMap((token) => [before.get(token) ?? [], token, after.get(token) ?? []].flat()), settings: SMALL_BLOCKS }
 }
 
-/** A column that is the call alone keeps its name. */
-function nameColumn (tokens: readonly CanonicalToken[], i: number, after: Map<CanonicalToken, CanonicalToken[]>): void {
-  const open = findOpen(tokens, i)
-  const clause = tokens.slice(open + 1, i)
-    .findLast((token) => token.kind === 'word' && /^[A-Z]+$/.test(token.text) && token.text !== 'AS')
+/** Columns are called as the query has it, and not by what is written into it. */
+function nameColumn (tokens: readonly CanonicalToken[], i: number, before: Map<CanonicalToken, CanonicalToken>, after: Map<CanonicalToken, CanonicalToken[]>): void {
   const close = tokens.indexOf(argumentsOf(tokens, i + 1).flat().at(-1)!) + 1
-  const next = tokens[close + 1]
-  const isColumn = ['SELECT', 'DISTINCT'].includes(clause?.text ?? '') && (tokens[i - 1] === clause || tokens[i - 1]?.text === ',')
-  const isWhole = next === undefined || next.text === ',' || next.text === ')' || (next.kind === 'word' && ['FROM', 'FORMAT', 'SETTINGS', 'UNION', 'LIMIT'].includes(next.text))
-  const name = writeTokens(tokens.slice(i, close + 1))
-  if (!isColumn || !isWhole || /[`\\]/.test(name)) return
-  const end = tokens[close]!.end
-  after.set(tokens[close]!, [{ kind: 'symbol', text: ` AS \`${name}\``, start: end, end }])
+  if (!isInSelectClause(tokens, i) || isInLambda(tokens, i)) return
+  const name = writeTokens(tokens.slice(i, close + 1)).replaceAll(/[`\\]/g, '\\$&')
+  const [{ start }, { end }] = [tokens[i]!, tokens[close]!]
+  before.set(tokens[i]!, { kind: 'symbol', text: '(', start, end: start })
+  after.set(tokens[close]!, [{ kind: 'symbol', text: ` AS \`${name}\`)`, start: end, end }])
+}
+
+const CLAUSES = new Set(['SELECT', 'DISTINCT', 'WITH', 'FROM', 'ON', 'WHERE', 'PREWHERE', 'BY', 'HAVING', 'QUALIFY', 'WINDOW', 'LIMIT', 'INTERPOLATE', 'FILTER', 'OVER'])
+
+function isInSelectClause (tokens: readonly CanonicalToken[], i: number): boolean {
+  for (let at = i; at !== -1; at = findOpen(tokens, at)) {
+    const clause = outermost(tokens.slice(findOpen(tokens, at) + 1, at)).findLast(({ kind, text }) => kind === 'word' && CLAUSES.has(text))
+    if (clause !== undefined) return clause.text === 'SELECT' || clause.text === 'DISTINCT'
+  }
+  return false
 }
 
 /** Whether a call is computed for each element of an array. */
 function isInLambda (tokens: readonly CanonicalToken[], i: number): boolean {
-  for (let at = i; at >= 0; at = findOpen(tokens, at)) {
-    const open = findOpen(tokens, at)
-    const level = outermost(tokens.slice(open + 1, at))
+  for (let at = i; at !== -1; at = findOpen(tokens, at)) {
+    const level = outermost(tokens.slice(findOpen(tokens, at) + 1, at)).filter(({ kind }) => kind === 'symbol')
     const argument = level.slice(level.findLastIndex(({ text }) => text === ',') + 1)
-    if (argument.some((token, k) => token.text === '>' && argument[k - 1]?.text === '-')) return true
-    if (open === -1) return false
+    if (argument.some(({ text }, k) => text === '>' && argument[k - 1]?.text === '-')) return true
   }
   return false
 }
@@ -125,7 +128,7 @@ function outermost (tokens: readonly CanonicalToken[]): CanonicalToken[] {
   let depth = 0
   return tokens.filter(({ kind, text }) => {
     if (kind === 'symbol' && ')]}'.includes(text)) depth--
-    const isOutermost = depth === 0 && kind === 'symbol'
+    const isOutermost = depth === 0
     if (kind === 'symbol' && '([{'.includes(text)) depth++
     return isOutermost
   })
