@@ -120,7 +120,7 @@ const REFUSED: Record<string, string[]> = {
     'SELECT * FROM (SELECT 1 SETTINGS max_execution_time = 0)', 'SELECT (SELECT 1 SETTINGS readonly = 0)',
     'WITH x AS (SELECT 1 SETTINGS allow_ddl = 1) SELECT * FROM x', 'SELECT 1 FORMAT Template', 'SELECT 1 FORMAT Protobuf',
     'SELECT 1 FORMAT CapnProto',
-    "SELECT formatRow('Protobuf', 1)", "SELECT formatRow(concat('Proto', 'buf'), 1)", "SELECT groupFormat('Template')(number) FROM numbers(2)", 'EXPLAIN SELECT 1 SETTINGS profile = 1', "SELECT 1 SETTINGS additional_table_filters = {'x': '1'}"
+    "SELECT formatRow('Protobuf', 1)", "SELECT formatRow(concat('Proto', 'buf'), 1)", "SELECT groupFormat('Template')(number) FROM numbers(2)", 'EXPLAIN SELECT 1 SETTINGS profile = 1'
   ],
   'formats, aggregate functions and types named by other than a literal in its place': [
     "WITH 'Protobuf' AS x SELECT formatRow(x, 1)", "WITH 'Protobuf' AS CSV SELECT formatRow(CSV, 1)", "SELECT formatRow('Protobuf'::String, 1)",
@@ -190,6 +190,33 @@ t.test('refuses what is hidden in parameters, settings and the database', async 
   for (const answer of hidden) t.ok([60, 62, 164, 497].includes(answer.code), answer.text)
   const masked = await ask('SELECT max(path) FROM {d:Identifier}.{t:Identifier}', { param_d: 'system', param_t: 'parts' })
   t.equal(masked.text, '\n')
+})
+
+t.test('takes the filters by table that a dashboard adds', async (t) => {
+  const filtered = async (filters: string, query = 'SELECT a FROM events ORDER BY a'): Promise<string> => (await ask(`${query} settings additional_table_filters={${filters}}`)).text
+  await server.ask('CREATE VIEW millrace.shown AS SELECT a, url FROM millrace.events')
+  t.teardown(async () => await server.ask('DROP VIEW millrace.shown'))
+
+  t.equal(await filtered("'events' : ' url = \\'u\\' '"), '1\n')
+  t.equal(await filtered("'millrace.events' : ' a >= 1 AND url ILIKE \\'%u%\\' '"), '1\n')
+  t.equal(await filtered("'events' : 'outfile = \\'INTO OUTFILE\\' OR url IN (\\'größe\\', \\'it\\\\\\'s\\')', 'shown': 'a = 5'"), '1\n')
+  t.equal(await filtered("'shown' : 'a = 2'", 'SELECT a FROM shown'), '2\n')
+  t.equal(await filtered(''), '1\n2\n')
+  t.equal((await ask("SELECT a FROM events SETTINGS max_threads = 1, additional_table_filters = {'events': 'a = 2'}, final = 1 FORMAT TSV")).text, '2\n')
+})
+
+t.test('refuses filters by table that are more than a condition on a table of the owner', async (t) => {
+  const conditions = [
+    `file(${FILE}) != ''`, 'a IN (SELECT 1 FROM system.query_log)', '1) FORMAT Protobuf --', 'a = 1 SETTINGS final = 0', 'a = 1) UNION ALL SELECT (1', "formatRow('Protobuf', a) = ''",
+    'sleep(3) = 0', 'a = {x:UInt8}', 'nonsense(a)', '1; SELECT 2', 'editDistance(url, url) = 0', "dictGet('x', 'y', a) = 1", ')('
+  ].map((condition) => `{'events': '${condition.replaceAll(/['\\]/g, '\\$&')}'}`)
+  const maps = [
+    ...conditions, "{'system.tables': 'data_paths[1] != \\'\\''}", "{'millrace_server.query_log': '1'}", "{'default.x': '1'}", "{'a b': '1'}", "{'events': concat('1', '')}",
+    "'{\\'events\\': \\'1\\'}'", "{'events': 1}", "map('events', '1')"
+  ]
+  for (const map of maps) t.ok([497, 62, 46].includes((await ask(`SELECT a FROM events SETTINGS additional_table_filters = ${map}`)).code), map)
+  t.match(await ask("SELECT * FROM (SELECT a FROM events SETTINGS additional_table_filters = {'events': '0'})"), { code: 497 })
+  t.match(await ask('SELECT a FROM events', { additional_table_filters: "{'events': '1'}" }), { code: 164 })
 })
 
 t.test('leaves nothing behind that a refused statement would have made', async (t) => {

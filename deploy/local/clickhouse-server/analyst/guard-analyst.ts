@@ -4,8 +4,9 @@ import type { Statement } from '../statement/statement.ts'
 import type { AllowList } from './allow-list.ts'
 import { canonicalize, type CanonicalToken, findOwnersFunctions, lexCanonical, writeToken, writeTokens } from './canonical-query.ts'
 import { boundCosts } from './bound-costs.ts'
-import { type EngineNames, judgeQuery, makeRules } from './judge-query.ts'
+import { type EngineNames, judgeQuery, makeRules, type Rules } from './judge-query.ts'
 import { judgeFormatName } from './named-by-string.ts'
+import { judgeFilteredTable, takeTableFilters, type TableFilter, writeTableFilters } from './table-filters.ts'
 
 /** What is judged: a statement, with what its request adds to it. */
 export interface AnalystQuery {
@@ -33,6 +34,9 @@ const ANALYST_DATABASE = 'millrace'
 /** No tables of theirs are named without them: every name would have to be judged. */
 const CLOSED_DATABASES = new Set(['system', 'information_schema', 'millrace_server'])
 
+/** What may follow a condition in a query, or begin another one. */
+const BEYOND_CONDITION = new Set(['SELECT', 'FROM', 'GROUP', 'HAVING', 'WINDOW', 'QUALIFY', 'ORDER', 'LIMIT', 'OFFSET', 'FETCH', 'SETTINGS', 'UNION', 'EXCEPT', 'INTERSECT', 'INTO', 'FORMAT'])
+
 /**
  * Makes the guard that lets an analyst's query through only when all that it names is known to be harmless.
  *
@@ -59,7 +63,8 @@ export function createGuardAnalyst (pool: SessionPool, engine: EngineNames, allo
     const otherDatabases = lowerSet(['millrace_server', ...canonical.otherDatabases])
     if (otherDatabases.has(database.toLowerCase())) throw denied(`database ${database} as the current one`)
 
-    const tokens = fillIdentifiers(lexCanonical(canonical.text), params)
+    const { tokens: unfiltered, filters } = takeTableFilters(lexCanonical(canonical.text))
+    const tokens = fillIdentifiers(unfiltered, params)
     const verdict = judgeQuery(tokens, { ...rules, ownDatabases, otherDatabases })
     const { kind, masked, removed, settings, unknownCalls } = verdict
     if (unknownCalls.size > 0) {
@@ -68,7 +73,24 @@ export function createGuardAnalyst (pool: SessionPool, engine: EngineNames, allo
     }
     const kept = boundCosts(tokens.filter((token) => !removed.has(token)), allow.bounds)
     for (const [name, value] of kept.settings) settings.set(name, value)
+    if (filters.length > 0) settings.set(...writeTableFilters(await judgeFilters(filters, { ...rules, ownDatabases, otherDatabases }, signal)))
     return { statement: writeStatement(kept.tokens, kind, masked), settings }
+  }
+
+  /** Conditions as the engine understood them; each is judged like the WHERE of a query. */
+  async function judgeFilters (filters: readonly TableFilter[], rules: Rules, signal: AbortSignal): Promise<TableFilter[]> {
+    const judged: TableFilter[] = []
+    for (const { table, condition } of filters) {
+      judgeFilteredTable(table, rules.ownDatabases)
+      const tokens = lexCanonical((await canonicalize(pool, `SELECT 1 WHERE (${condition}\n)`, signal)).text)
+      const { masked, settings, unknownCalls } = judgeQuery(tokens, rules)
+      const bounded = boundCosts(tokens, allow.bounds)
+      const isPlain = masked.size + settings.size + unknownCalls.size + bounded.settings.length === 0 &&
+        tokens.slice(3).every(({ kind, text }) => !(kind === 'word' && BEYOND_CONDITION.has(text)) && text !== '{')
+      if (!isPlain) throw denied(`more than a plain condition in a filter of table ${table}`)
+      judged.push({ table, condition: writeStatement(tokens.slice(3), 'select', masked).sql })
+    }
+    return judged
   }
 }
 

@@ -167,7 +167,7 @@ function judgeSettings (
 }
 
 /** Whether a clause stands in no bracket, and nothing but a format comes after it. */
-function closesQuery (tokens: readonly CanonicalToken[], at: number): boolean {
+export function closesQuery (tokens: readonly CanonicalToken[], at: number): boolean {
   const symbols = tokens.slice(0, at).filter(({ kind }) => kind === 'symbol').map(({ text }) => text)
   const depth = symbols.filter((text) => text === '(').length - symbols.filter((text) => text === ')').length
   const isFollowed = tokens.slice(at).some((token) => ['UNION', 'INTERSECT', 'EXCEPT'].some((word) => isWord(token, word)))
