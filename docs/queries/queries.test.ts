@@ -229,7 +229,9 @@ t.test('an analyst gets the same answers while duplicates are not merged away ye
 })
 
 /** Events of one project more, and what a sample query says of them. */
-async function askAbout (client: ClickHouse, events: Array<Record<string, unknown>>, [name, params]: [string, Record<string, unknown>]): Promise<unknown[][]> {
+async function askAbout (
+  client: ClickHouse, events: Array<Record<string, unknown>>, [name, params]: [string, Record<string, unknown>]
+): Promise<unknown[][]> {
   await client.insert({
     table: 'events', format: 'JSONEachRow',
     values: events.map((event) => ({ project_id: 2, uuid: crypto.randomUUID(), received_at: event.timestamp, properties: '{}', ...event }))
@@ -239,7 +241,8 @@ async function askAbout (client: ClickHouse, events: Array<Record<string, unknow
 
 t.test('a funnel with a repeated step needs two events, and takes two steps of one millisecond', async (t) => {
   const { client } = await createTestClickHouse(t)
-  const event = (distinctId: string, name: string, timestamp: string): Record<string, unknown> => ({ distinct_id: distinctId, event: name, timestamp })
+  const event = (distinctId: string, name: string, timestamp: string): Record<string, unknown> =>
+    ({ distinct_id: distinctId, event: name, timestamp })
   const events = [
     event('once', 'visit', '2026-03-01 10:00:00.000'), event('once', 'pay', '2026-03-01 11:00:00.000'),
     event('twice', 'visit', '2026-03-01 10:00:00.000'), event('twice', 'visit', '2026-03-01 10:01:00.000'), event('twice', 'pay', '2026-03-01 10:02:00.000'),

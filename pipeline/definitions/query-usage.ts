@@ -84,7 +84,8 @@ export async function countQueryUsage (
 
     await forgetFuture(sql)
     const { clockLeadMs } = await compareClocks(stores.clickhouse, sql)
-    const { queries, rows, unread } = await countNames(log, await loadVocabulary(sql), propertyColumns(await listPromotions(stores.clickhouse)))
+    const columns = propertyColumns(await listPromotions(stores.clickhouse))
+    const { queries, rows, unread } = await countNames(log, await loadVocabulary(sql), columns)
     for (let from = 0; from < rows.length; from += ROWS_PER_INSERT) {
       await sql.unsafe(readSql(import.meta.dirname, 'upsert-query-usage.sql'),
         [JSON.stringify(rows.slice(from, from + ROWS_PER_INSERT)), clockLeadMs])

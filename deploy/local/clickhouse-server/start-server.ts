@@ -116,6 +116,7 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
   await prepareSystemDatabase(control)
   await forgetLostParts(control, { scratchPath: path.join(engineDir, 'millrace-tokens.tmp'), logger })
   const running = new RunningQueries()
+  const pipes = POOL_SIZES.product.size + POOL_SIZES.analyst.size + POOL_SIZES.analyst.maxOverdue
   const parts: ServerParts = {
     engineDir,
     logger,
@@ -127,7 +128,7 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
     definitions: new Definitions(engineDir),
     pools,
     named: new NamedSessions(POOL_SIZES.named),
-    pipes: spool.makePipes(POOL_SIZES.product.size + POOL_SIZES.analyst.size + POOL_SIZES.analyst.maxOverdue).map((path) => new ResultPipe(path)),
+    pipes: spool.makePipes(pipes).map((path) => new ResultPipe(path)),
     killQuery: new KillQuery(control),
     running,
     processes: await ProcessList.open(control, running),

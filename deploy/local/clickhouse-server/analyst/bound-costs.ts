@@ -40,6 +40,12 @@ const BOUNDS: Readonly<Record<Exclude<BoundKind, 'blocks'>, Bound>> = {
   series: { from: 0, to: 1, size: 'length(@)', most: 100_000, keep: 'arraySlice', what: 'length of its series', inLambda: false }
 }
 
+/** What is written into a query, by the token beside it. */
+interface Insertions {
+  before: Map<CanonicalToken, CanonicalToken>
+  after: Map<CanonicalToken, CanonicalToken>
+}
+
 /** More than any text or array has. */
 const ALL = 1_000_000_000
 
@@ -52,8 +58,7 @@ const ALL = 1_000_000_000
 export function boundCosts (
   tokens: readonly CanonicalToken[], kinds: ReadonlyMap<string, BoundKind>
 ): { tokens: CanonicalToken[], settings: ReadonlyArray<[string, string]> } {
-  const before = new Map<CanonicalToken, CanonicalToken>()
-  const after = new Map<CanonicalToken, CanonicalToken[]>()
+  const { before, after }: Insertions = { before: new Map(), after: new Map() }
   let isBounded = false
   tokens.forEach((token, i) => {
     const kind = token.kind === 'word' || token.kind === 'quoted' ? kinds.get(token.text.toLowerCase()) : undefined
@@ -74,24 +79,26 @@ export function boundCosts (
     const message = `${token.text}: the ${bound.what} is above ${bound.most}`
     const [start, end] = [first[0]!.start, first.at(-1)!.end]
     before.set(first[0]!, { kind: 'symbol', text: `${bound.keep}(`, start, end: start })
-    after.set(first.at(-1)!, [{ kind: 'symbol', text: `, 1, ${ALL} + throwIf(ifNull(${product}, 0) > ${bound.most}, '${message}'))`, start: end, end }])
-    nameColumn(tokens, i, before, after)
+    after.set(first.at(-1)!, { kind: 'symbol', text: `, 1, ${ALL} + throwIf(ifNull(${product}, 0) > ${bound.most}, '${message}'))`, start: end, end })
+    nameColumn(tokens, i, { before, after })
   })
   if (!isBounded) return { tokens: [...tokens], settings: [] }
-  return { tokens: tokens.flatMap((token) => [before.get(token) ?? [], token, after.get(token) ?? []].flat()), settings: SMALL_BLOCKS }
+  const written = tokens.flatMap((token) => [before.get(token) ?? [], token, after.get(token) ?? []].flat())
+  return { tokens: written, settings: SMALL_BLOCKS }
 }
 
 /** Columns are called as the query has it, and not by what is written into it. */
-function nameColumn (tokens: readonly CanonicalToken[], i: number, before: Map<CanonicalToken, CanonicalToken>, after: Map<CanonicalToken, CanonicalToken[]>): void {
+function nameColumn (tokens: readonly CanonicalToken[], i: number, { before, after }: Insertions): void {
   const close = tokens.indexOf(argumentsOf(tokens, i + 1).flat().at(-1)!) + 1
   if (!isInSelectClause(tokens, i) || isInLambda(tokens, i)) return
   const name = writeTokens(tokens.slice(i, close + 1)).replaceAll(/[`\\]/g, '\\$&')
   const [{ start }, { end }] = [tokens[i]!, tokens[close]!]
   before.set(tokens[i]!, { kind: 'symbol', text: '(', start, end: start })
-  after.set(tokens[close]!, [{ kind: 'symbol', text: ` AS \`${name}\`)`, start: end, end }])
+  after.set(tokens[close]!, { kind: 'symbol', text: ` AS \`${name}\`)`, start: end, end })
 }
 
-const CLAUSES = new Set(['SELECT', 'DISTINCT', 'WITH', 'FROM', 'ON', 'WHERE', 'PREWHERE', 'BY', 'HAVING', 'QUALIFY', 'WINDOW', 'LIMIT', 'INTERPOLATE', 'FILTER', 'OVER'])
+const CLAUSES = new Set(('SELECT DISTINCT WITH FROM ON WHERE PREWHERE BY HAVING QUALIFY WINDOW LIMIT INTERPOLATE ' +
+  'FILTER OVER').split(' '))
 
 function isInSelectClause (tokens: readonly CanonicalToken[], i: number): boolean {
   for (let at = i; at !== -1; at = findOpen(tokens, at)) {

@@ -65,7 +65,8 @@ export function createGuardAnalyst (pool: SessionPool, engine: EngineNames, allo
 
     const { tokens: unfiltered, filters } = takeTableFilters(lexCanonical(canonical.text))
     const tokens = fillIdentifiers(unfiltered, params)
-    const verdict = judgeQuery(tokens, { ...rules, ownDatabases, otherDatabases })
+    const around = { ...rules, ownDatabases, otherDatabases }
+    const verdict = judgeQuery(tokens, around)
     const { kind, masked, removed, settings, unknownCalls } = verdict
     if (unknownCalls.size > 0) {
       const owners = await findOwnersFunctions(pool, [...unknownCalls], signal)
@@ -73,12 +74,14 @@ export function createGuardAnalyst (pool: SessionPool, engine: EngineNames, allo
     }
     const kept = boundCosts(tokens.filter((token) => !removed.has(token)), allow.bounds)
     for (const [name, value] of kept.settings) settings.set(name, value)
-    if (filters.length > 0) settings.set(...writeTableFilters(await judgeFilters(filters, { ...rules, ownDatabases, otherDatabases }, signal)))
+    if (filters.length > 0) settings.set(...writeTableFilters(await judgeFilters(filters, around, signal)))
     return { statement: writeStatement(kept.tokens, kind, masked), settings }
   }
 
   /** Conditions as the engine understood them; each is judged like the WHERE of a query. */
-  async function judgeFilters (filters: readonly TableFilter[], rules: Rules, signal: AbortSignal): Promise<TableFilter[]> {
+  async function judgeFilters (
+    filters: readonly TableFilter[], rules: Rules, signal: AbortSignal
+  ): Promise<TableFilter[]> {
     const judged: TableFilter[] = []
     for (const { table, condition } of filters) {
       judgeFilteredTable(table, rules.ownDatabases)

@@ -18,7 +18,9 @@ export interface TableFilter {
  * @returns the tokens without that setting, and without a SETTINGS of which nothing is left.
  * @throws {QueryError} 497 for filters of a subquery, and for anything but a map of literals.
  */
-export function takeTableFilters (tokens: readonly CanonicalToken[]): { tokens: CanonicalToken[], filters: TableFilter[] } {
+export function takeTableFilters (
+  tokens: readonly CanonicalToken[]
+): { tokens: CanonicalToken[], filters: TableFilter[] } {
   const at = tokens.findIndex(({ kind, text }, i) => kind === 'word' && text === SETTING && tokens[i + 1]?.text === '=')
   if (at === -1) return { tokens: [...tokens], filters: [] }
   const clause = tokens.findLastIndex(({ kind, text }, i) => i < at && kind === 'word' && text === 'SETTINGS')

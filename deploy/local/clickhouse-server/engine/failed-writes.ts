@@ -38,7 +38,9 @@ export class FailedWrites {
    *   none; epoch milliseconds.
    * @param endAfterFatal  Likewise, told the engine's answer.
    */
-  constructor (session: EngineSession, end: (failed: number, since: number) => void, endAfterFatal: (err: unknown) => void) {
+  constructor (
+    session: EngineSession, end: (failed: number, since: number) => void, endAfterFatal: (err: unknown) => void
+  ) {
     this.#session = session
     this.#end = end
     this.#endAfterFatal = endAfterFatal

@@ -50,7 +50,7 @@ export const ANALYST_PROFILE: Settings = {
   max_bytes_before_external_group_by: String(Math.floor(analystMemoryBytes() / 2)),
   max_bytes_before_external_sort: String(Math.floor(analystMemoryBytes() / 2)),
   max_execution_time: '60',
-  // Cancelling and the limit of time take effect between blocks of rows, so none may be large, nor made large by range().
+  // Cancelling and the limit of time take effect between blocks of rows, so none may be large, or made so by range().
   max_block_size: '8192',
   function_range_max_elements_in_block: '500000',
   // A larger result is hardly meant; it is an error, never silently truncated.

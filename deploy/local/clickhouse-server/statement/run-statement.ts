@@ -55,8 +55,8 @@ export async function runStatement (parts: ServerParts, query: Query, text: stri
 }
 
 /**
- * Ends a query that is over its time and has answered nothing: the engine looks for that between two blocks of rows, and
- * one block may take long. When rows flow, the engine does look; and a client may take its time for them.
+ * Ends a query that is over its time and has answered nothing: the engine looks for that between two blocks of rows,
+ * and one block may take long. When rows flow, the engine does look; and a client may take its time for them.
  */
 function endOvertime ({ state, stops, answer }: Query): NodeJS.Timeout {
   const limitMs = 1000 * Number(state.settings.get('max_execution_time') ?? ANALYST_PROFILE.max_execution_time)
