@@ -19,7 +19,7 @@ export interface AllowList {
   refusedFunctions: ReadonlySet<string>
 }
 
-const BOUND_KINDS: readonly BoundKind[] = ['texts', 'arrays', 'patterns', 'steps', 'series', 'blocks']
+const BOUND_KINDS: readonly BoundKind[] = ['texts', 'arrays', 'patterns', 'steps', 'series', 'blocks', 'elements']
 
 const FILE = path.join(import.meta.dirname, 'allow-list.txt')
 

@@ -8,14 +8,12 @@ import { type CanonicalToken, writeTokens } from './canonical-query.ts'
 import { argumentsOf } from './named-by-string.ts'
 
 /** How a function is bounded; the functions are in `allow-list.txt`. */
-export type BoundKind = 'texts' | 'arrays' | 'patterns' | 'steps' | 'series' | 'blocks'
+export type BoundKind = 'texts' | 'arrays' | 'patterns' | 'steps' | 'series' | 'blocks' | 'elements'
 
-/** Rows in a block of such a query: with the bounds below, a block takes well below a second of one core. */
-const BLOCK_ROWS = '32'
-
-const SMALL_BLOCKS: ReadonlyArray<[string, string]> = [
-  ['max_block_size', BLOCK_ROWS], ['max_joined_block_size_rows', BLOCK_ROWS], ['min_joined_block_size_rows', '0'], ['min_joined_block_size_bytes', '0']
-]
+/** Rows in a block of such a query: with the bounds below, a block takes about a second of one core at the worst. */
+const BLOCK_ROWS: Readonly<Record<BoundKind, number>> = {
+  texts: 32, arrays: 256, patterns: 64, steps: 32, series: 32, blocks: 32, elements: 256
+}
 
 interface Bound {
   /** Arguments whose sizes are multiplied. */
@@ -32,7 +30,7 @@ interface Bound {
   inLambda: boolean
 }
 
-const BOUNDS: Readonly<Record<Exclude<BoundKind, 'blocks'>, Bound>> = {
+const BOUNDS: Readonly<Record<Exclude<BoundKind, 'blocks' | 'elements'>, Bound>> = {
   texts: { from: 0, to: 2, size: 'length(@)', most: 1_000_000, keep: 'substring', what: 'product of the lengths of its texts, in bytes,', inLambda: false },
   arrays: { from: 0, to: 2, size: 'length(@)', most: 1_000_000, keep: 'arraySlice', what: 'product of the lengths of its arrays', inLambda: true },
   patterns: { from: 0, to: 1, size: 'length(@)', most: 16_384, keep: 'substring', what: 'length of its text, in bytes,', inLambda: true },
@@ -59,18 +57,18 @@ export function boundCosts (
   tokens: readonly CanonicalToken[], kinds: ReadonlyMap<string, BoundKind>
 ): { tokens: CanonicalToken[], settings: ReadonlyArray<[string, string]> } {
   const { before, after }: Insertions = { before: new Map(), after: new Map() }
-  let isBounded = false
+  let rows = Infinity
   tokens.forEach((token, i) => {
     const kind = token.kind === 'word' || token.kind === 'quoted' ? kinds.get(token.text.toLowerCase()) : undefined
     if (kind === undefined || tokens[i - 1]?.text === '.' || tokens[i - 1]?.text === 'AS') return
-    isBounded = true
-    if (kind === 'blocks') return
+    rows = Math.min(rows, BLOCK_ROWS[kind])
+    if (kind === 'blocks' || kind === 'elements') return
     const bound = BOUNDS[kind]
     if (tokens[i + 1]?.text !== '(') throw denied(`function ${token.text} without its arguments`)
     if (!bound.inLambda && isInLambda(tokens, i)) throw denied(`function ${token.text} in a lambda`)
     const checked = argumentsOf(tokens, i + 1).slice(bound.from, bound.to).filter((argument) => argument.length > 0)
     for (const part of checked.flat()) {
-      const isNested = part.kind === 'word' && (part.text === 'SELECT' || (kinds.get(part.text.toLowerCase()) ?? 'blocks') !== 'blocks')
+      const isNested = part.kind === 'word' && (part.text === 'SELECT' || !['blocks', 'elements'].includes(kinds.get(part.text.toLowerCase()) ?? 'blocks'))
       if (isNested) throw denied(`${part.text} within an argument of ${token.text}`)
     }
     const [first] = checked
@@ -82,9 +80,15 @@ export function boundCosts (
     after.set(first.at(-1)!, { kind: 'symbol', text: `, 1, ${ALL} + throwIf(ifNull(${product}, 0) > ${bound.most}, '${message}'))`, start: end, end })
     nameColumn(tokens, i, { before, after })
   })
-  if (!isBounded) return { tokens: [...tokens], settings: [] }
+  if (rows === Infinity) return { tokens: [...tokens], settings: [] }
   const written = tokens.flatMap((token) => [before.get(token) ?? [], token, after.get(token) ?? []].flat())
-  return { tokens: written, settings: SMALL_BLOCKS }
+  return {
+    tokens: written,
+    settings: [
+      ['max_block_size', String(rows)], ['max_joined_block_size_rows', String(rows)],
+      ['min_joined_block_size_rows', '0'], ['min_joined_block_size_bytes', '0']
+    ]
+  }
 }
 
 /** Columns are called as the query has it, and not by what is written into it. */
