@@ -74,6 +74,15 @@ const SETTINGS = [
   'SELECT 1 UNION ALL SELECT 2 SETTINGS @ = #', 'EXPLAIN SELECT 1 SETTINGS @ = #', 'SELECT 1 FORMAT TSV SETTINGS @ = #', 'SELECT 1 IN (SELECT 1 SETTINGS @ = #)', 'SET @ = #'
 ]
 const OUTFILES = ["SELECT 1 INTO OUTFILE '@'", "SELECT 1 INTO/**/OUTFILE '@' TRUNCATE", "EXPLAIN SELECT 1 INTO OUTFILE '@'", "(SELECT 1) INTO OUTFILE '@' APPEND FORMAT TSV", "DESCRIBE (SELECT 1) INTO OUTFILE '@'"]
+/** Formats that read or write a schema, or ask its server, and where one is named: `@` an expression, `#` a text. */
+const FORMATS = ['Protobuf', 'ProtobufSingle', 'ProtobufList', 'Template', 'AvroConfluent', 'CapnProto']
+const FORMAT_CALLS = [
+  'SELECT formatRow(@, number AS a) FROM numbers(1)', 'SELECT formatRowNoNewline(@, number) FROM numbers(2)', 'SELECT groupFormat(@)(number) FROM numbers(2)', 'SELECT groupFormatIf(@)(number, 1) FROM numbers(2)',
+  'SELECT groupFormatOrNullIf(@)(number, 1) FROM numbers(2)', 'SELECT hex(groupFormatState(@)(number)) FROM numbers(2)', 'SELECT arrayMap(x -> formatRow(@, x), [1])', 'SELECT * APPLY groupFormat(@) FROM numbers(2)',
+  'WITH @ AS CSV SELECT formatRow(CSV, number) FROM numbers(1)', 'WITH @ AS x SELECT groupFormatArray(x)([number]) FROM numbers(1)', 'SELECT @ AS TSV, formatRow(TSV, number) FROM numbers(1)', "SELECT arrayReduce('groupFormat(\\'#\\')', [1])",
+  "SELECT arrayReduce('groupFormatIf(\\'#\\')', [1], [1])", "SELECT initializeAggregation('groupFormat(\\'#\\')', 1)", "SELECT arrayReduceInRanges('groupFormat(\\'#\\')', [(1, 2)], [1, 2])", 'SELECT 1 FORMAT #',
+  "SELECT finalizeAggregation(CAST(unhex('010100000000000000'), 'AggregateFunction(groupFormat(\\'#\\'), UInt8)'))"
+]
 const TAILS = ['', '', '', ' FORMAT TSV', ' FORMAT JSON', ' FORMAT Values', ' FORMAT RawBLOB', ' SETTINGS max_threads = 1', ';', ' -- end', ' /* end */', '\n;\n', ' LIMIT 3']
 
 /** A generator of attacks; the same seed gives the same. */
@@ -151,9 +160,14 @@ export function createAttacks (targets: Targets, seed: number): () => Attack {
       const value = (): string => pick(['0', '1', "'x'", `'${targets.file}.txt'`, '100000000000'])
       return { name, query: fill(pick(SETTINGS), () => chance(0.8) ? name : spell(name, params), value) }
     },
+    () => {
+      const name = pick(FORMATS)
+      const spelled = pick([`'${name}'`, `('${name}')`, `concat('${name.slice(0, 3)}', '${name.slice(3)}')`, `'${name}'::String`, `$$${name}$$`, `if(1, '${name}', 'CSV')`, `'${name.toLowerCase()}'`])
+      return { name, query: pick(FORMAT_CALLS).replaceAll('@', () => spelled).replaceAll('#', () => name) }
+    },
     () => ({ name: 'OUTFILE', query: fill(pick(OUTFILES), () => `${targets.file}.stolen`, () => '') })
   ]
-  const shares = [0.35, 0.7, 0.9, 0.98, 1]
+  const shares = [0.33, 0.65, 0.83, 0.9, 0.98, 1]
 
   return () => {
     const at = random()
