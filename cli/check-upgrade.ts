@@ -2,6 +2,7 @@ import path from 'node:path'
 import type { ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import type { NatsConnection } from '../platform/nats/connect-nats.ts'
 import { findStreamChanges, type StreamChange } from '../platform/nats/prepare-jetstream.ts'
+import { findOldServers, type OldServer } from '../platform/nats/server-versions.ts'
 import type { Sql } from '../platform/postgres/connect-postgres.ts'
 import { readTier, type TierName, type TierUrls } from '../platform/status/read-status.ts'
 import {
@@ -24,6 +25,8 @@ export interface UpgradePlan {
   streams: StreamChange[]
   /** Files to apply by hand where each tier has a login of its own, changed since the version of the database. */
   filesByHand: string[]
+  /** Those that this version refuses, unless it is told to accept them. */
+  oldNatsServers: OldServer[]
 }
 
 export interface PendingMigration {
@@ -69,7 +72,8 @@ export async function checkUpgrade (connections: UpgradeConnections): Promise<Up
     migrations: migrations.flat(),
     streams: await findStreamChanges(nats, streams),
     // Of a database without a record it is unknown: better once too often.
-    filesByHand: await changedFilesByHand(known)
+    filesByHand: await changedFilesByHand(known),
+    oldNatsServers: await findOldServers(nats)
   }
 }
 

@@ -199,3 +199,21 @@ t.test('fits into a terminal of 80x24 with every row, and keeps what is wrong', 
     t.match(lines.join('\n'), kept)
   }
 })
+
+t.test('a nats-server that is too old is said, although everything works', async (t) => {
+  const withdrawn = 'nats-server 2.10.27 at n:4222 is older than 2.15.1 and may lose acknowledged events when the power is cut'
+  const works = (tier: 'ingest' | 'api', part: string | null): TierReading =>
+    ({ ...ingestAt(0, 0), tier, health: reportHealth([{ name: 'nats version', healthy: true, withdrawn: part }]) })
+  const statusOf = (part: string | null): ReturnType<typeof buildStatus> => {
+    const now: Reading = { time: new Date(0), stores: STORES, tiers: [works('ingest', part), works('api', null)] }
+    return buildStatus(now, now)
+  }
+
+  const old = statusOf(withdrawn)
+
+  t.match(old, { status: 'ok', powerCuts: withdrawn })
+  t.match(drawStatus(old), /\nnats +too old +2\.15\.1\n/)
+  t.ok(drawStatus(old).endsWith(`\nPOWER CUTS ARE NOT SURVIVED  ${withdrawn}\n`))
+  t.match(statusOf(null), { powerCuts: null })
+  t.match(drawStatus(statusOf(null)), /\nnats +ok .*\n[^]*nothing is stuck\n$/)
+})

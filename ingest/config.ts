@@ -1,4 +1,5 @@
 import { loadSettings } from '../platform/load-settings.ts'
+import type { OldNatsServer } from '../platform/nats/nats-server-floor.ts'
 
 /** What an ingest process is told by its environment; see `platform/settings.ts` for units and reasons. */
 export interface IngestConfig {
@@ -8,6 +9,7 @@ export interface IngestConfig {
   apiUrl: string
   logLevel: string
   natsUrl: string
+  oldNatsServer: OldNatsServer
   databaseUrl: string
   streams: { partitions: number, replicas: number, eventsMaxBytes: number, deadLetterMaxBytes: number }
   groupCommitMs: number
@@ -22,7 +24,8 @@ export interface IngestConfig {
 /** @throws {SettingsError} listing every problem of the environment. */
 export function loadIngestConfig (env: NodeJS.ProcessEnv): IngestConfig {
   const settings = loadSettings(env, [
-    'MILLRACE_HOST', 'MILLRACE_PORT', 'MILLRACE_API_URL', 'MILLRACE_LOG_LEVEL', 'NATS_URL', 'DATABASE_URL',
+    'MILLRACE_HOST', 'MILLRACE_PORT', 'MILLRACE_API_URL', 'MILLRACE_LOG_LEVEL', 'NATS_URL', 'MILLRACE_OLD_NATS_SERVER',
+    'DATABASE_URL',
     'MILLRACE_PARTITIONS', 'MILLRACE_STREAM_REPLICAS', 'MILLRACE_STREAM_MAX_BYTES', 'MILLRACE_DEAD_LETTER_MAX_BYTES',
     'MILLRACE_GROUP_COMMIT_MS', 'MILLRACE_INGEST_RATE_LIMIT', 'MILLRACE_MAX_CONNECTIONS', 'MILLRACE_TRUSTED_PROXIES',
     'MILLRACE_MAX_BODY_BYTES', 'MILLRACE_MAX_DECOMPRESSED_BYTES',
@@ -34,6 +37,7 @@ export function loadIngestConfig (env: NodeJS.ProcessEnv): IngestConfig {
     apiUrl: settings.MILLRACE_API_URL,
     logLevel: settings.MILLRACE_LOG_LEVEL,
     natsUrl: settings.NATS_URL,
+    oldNatsServer: settings.MILLRACE_OLD_NATS_SERVER,
     databaseUrl: settings.DATABASE_URL,
     streams: {
       partitions: settings.MILLRACE_PARTITIONS,

@@ -155,6 +155,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
           healthy: link.isUp() && publishing.presence.isRegistered && failures.stream === null,
           lastError: failures.stream
         },
+        ...link.serverParts(),
         {
           name: 'spool',
           healthy: spool.isEmpty && failures.spool === null,

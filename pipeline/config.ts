@@ -1,4 +1,5 @@
 import { loadSettings } from '../platform/load-settings.ts'
+import type { OldNatsServer } from '../platform/nats/nats-server-floor.ts'
 import type { StreamLimits } from '../schema/streams.ts'
 import type { BatchLimits } from './writer/batch-range.ts'
 
@@ -7,6 +8,7 @@ export interface PipelineConfig {
   http: { host: string, port: number }
   logLevel: string
   natsUrl: string
+  oldNatsServer: OldNatsServer
   clickhouseUrl: string
   /** Empty: one node. */
   clickhouseCluster: string
@@ -23,7 +25,8 @@ export interface PipelineConfig {
 /** @throws {SettingsError} listing every problem of the environment. */
 export function loadPipelineConfig (env: NodeJS.ProcessEnv): PipelineConfig {
   const settings = loadSettings(env, [
-    'MILLRACE_HOST', 'MILLRACE_PIPELINE_PORT', 'MILLRACE_LOG_LEVEL', 'NATS_URL', 'CLICKHOUSE_URL', 'DATABASE_URL',
+    'MILLRACE_HOST', 'MILLRACE_PIPELINE_PORT', 'MILLRACE_LOG_LEVEL', 'NATS_URL', 'MILLRACE_OLD_NATS_SERVER',
+    'CLICKHOUSE_URL', 'DATABASE_URL',
     'MILLRACE_PARTITIONS', 'MILLRACE_STREAM_REPLICAS', 'MILLRACE_STREAM_MAX_BYTES', 'MILLRACE_DEAD_LETTER_MAX_BYTES',
     'MILLRACE_BATCH_MAX_ROWS', 'MILLRACE_BATCH_MAX_BYTES', 'MILLRACE_BATCH_MAX_AGE_MS', 'MILLRACE_ROLL_UP_INTERVAL_MS',
     'MILLRACE_CLICKHOUSE_CLUSTER', 'MILLRACE_MAX_GROUP_TYPES', 'MILLRACE_BACKUP_FOLDER', 'MILLRACE_BACKUP_INTERVAL_HOURS'
@@ -32,6 +35,7 @@ export function loadPipelineConfig (env: NodeJS.ProcessEnv): PipelineConfig {
     http: { host: settings.MILLRACE_HOST, port: settings.MILLRACE_PIPELINE_PORT },
     logLevel: settings.MILLRACE_LOG_LEVEL,
     natsUrl: settings.NATS_URL,
+    oldNatsServer: settings.MILLRACE_OLD_NATS_SERVER,
     clickhouseUrl: settings.CLICKHOUSE_URL,
     clickhouseCluster: settings.MILLRACE_CLICKHOUSE_CLUSTER,
     databaseUrl: settings.DATABASE_URL,

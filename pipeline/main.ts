@@ -5,6 +5,7 @@ import { checkServices, pingClickHouse, type ProcessPhase } from '../platform/he
 import { createLogger } from '../platform/logger.ts'
 import { connectNats } from '../platform/nats/connect-nats.ts'
 import { ensureStreams, retryAtStart } from '../platform/nats/prepare-jetstream.ts'
+import { followServerVersions } from '../platform/nats/server-versions.ts'
 import { connectPostgres } from '../platform/postgres/connect-postgres.ts'
 import { refuseNewerDatabase } from '../platform/postgres/refuse-newer-database.ts'
 import { onShutdown, runProcess } from '../platform/process-lifecycle.ts'
@@ -63,6 +64,8 @@ runProcess('pipeline', async () => {
   const pipelineMetrics = createPipelineMetrics(() => supervisor.states())
   const { metrics } = pipelineMetrics
   const connection = await connectNats({ url: config.natsUrl, name: 'pipeline', logger, waitForServer: true })
+  const versions = followServerVersions(connection, { old: config.oldNatsServer, logger })
+  await versions.refuseOld()
   await retryAtStart(() => ensureStreams(connection, config.streams), logger)
   const agent = createClickHouseAgent(config.clickhouseUrl)
   const clickhouse = connectClickHouse({ url: config.clickhouseUrl })
@@ -164,6 +167,7 @@ runProcess('pipeline', async () => {
     checks: { nats: async () => await connection.flush(), ...checks },
     parts: async () => [
       ...await checkServices(checks),
+      versions.part(),
       parts.part(),
       ...streams.parts(),
       ...disks.parts(),

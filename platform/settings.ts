@@ -99,7 +99,11 @@ export const settings = {
   },
   MILLRACE_NATS_SERVER: {
     type: 'string', default: '',
-    description: 'Path of a nats-server binary (2.10 or newer). Empty: searched in PATH and in the cache, otherwise downloaded.'
+    description: 'Path of a nats-server binary (2.15.1 or newer). Empty: searched in PATH and in the cache, otherwise downloaded.'
+  },
+  MILLRACE_OLD_NATS_SERVER: {
+    type: 'string', enum: ['refuse', 'accept'], default: 'refuse',
+    description: 'What to do with a nats-server older than 2.15.1, embedded or of your own, which may lose acknowledged events at a power cut; accept withdraws the promise about power cuts.'
   },
   MILLRACE_CLICKHOUSE_PASSWORD: {
     type: 'string', default: '',

@@ -3,6 +3,7 @@ import { checkUpgrade, type UpgradePlan } from '../check-upgrade.ts'
 import { loadStreamLimits } from '../backup/load-backup.ts'
 import type { CliContext } from '../cli-context.ts'
 import { howToApply } from '../../schema/migrate/schema-versions.ts'
+import { OLDEST_NATS_SERVER } from '../../platform/nats/nats-server-floor.ts'
 import { collectStrings } from '../read-arguments.ts'
 import { JSON_OPTION, type Output } from '../terminal-output.ts'
 import { findTiers } from './status.ts'
@@ -37,14 +38,15 @@ export function addUpgradeCommands (program: Command, context: CliContext): void
     })
 }
 
-function hasWork ({ processes, migrations, streams, filesByHand, databaseVersion }: UpgradePlan): boolean {
-  return migrations.length + streams.length > 0 || processes.some(({ isOlder }) => isOlder) ||
+function hasWork (plan: UpgradePlan): boolean {
+  const { processes, migrations, streams, filesByHand, oldNatsServers, databaseVersion } = plan
+  return migrations.length + streams.length + oldNatsServers.length > 0 || processes.some(({ isOlder }) => isOlder) ||
     // Without a record it is unknown whether they were applied.
     (databaseVersion !== null && filesByHand.length > 0)
 }
 
 function drawPlan (plan: UpgradePlan): string {
-  const { version, databaseVersion, processes, migrations, streams, filesByHand } = plan
+  const { version, databaseVersion, processes, migrations, streams, filesByHand, oldNatsServers } = plan
   const older = processes.filter(({ isOlder }) => isOlder)
   return [
     `this program     Millrace ${version}`,
@@ -54,6 +56,8 @@ function drawPlan (plan: UpgradePlan): string {
     ...list('streams', streams.map(({ stream, field, from, to }) => field === undefined
       ? `${stream} is created`
       : `${stream}: ${field} ${JSON.stringify(from)} becomes ${JSON.stringify(to)}`), 'stay as they are'),
+    ...list('nats-servers', oldNatsServers.map(({ server, version }) =>
+      `${version || 'unknown version'} at ${server}: first replace it by ${OLDEST_NATS_SERVER} or newer, or set MILLRACE_OLD_NATS_SERVER=accept (docs/guarantees.md)`), 'new enough'),
     ...list('by hand', filesByHand.map((file) => `${file}: ${howToApply(file)}`), 'nothing'),
     '',
     hasWork(plan)

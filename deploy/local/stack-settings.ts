@@ -1,5 +1,6 @@
 import path from 'node:path'
 import { SettingsError } from '../../platform/errors.ts'
+import type { OldNatsServer } from '../../platform/nats/nats-server-floor.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
 import { settings, type SettingName, type SettingValues } from '../../platform/settings.ts'
 
@@ -20,6 +21,7 @@ export interface StackSettings {
   clickhouseMemoryBytes: number
   clickhouseSendTimeoutSeconds: number
   natsServer: string
+  oldNatsServer: OldNatsServer
   logLevel: string
   /** Of scheduled backups; `folder` is empty when there are none. */
   backups: { folder: string, intervalMs: number, timeOfDayMs: number | null }
@@ -71,6 +73,7 @@ export function loadStackSettings (env: NodeJS.ProcessEnv): StackSettings {
     clickhouseMemoryBytes: values.MILLRACE_CLICKHOUSE_MEMORY_BYTES,
     clickhouseSendTimeoutSeconds: values.MILLRACE_CLICKHOUSE_SEND_TIMEOUT_SECONDS,
     natsServer: values.MILLRACE_NATS_SERVER,
+    oldNatsServer: values.MILLRACE_OLD_NATS_SERVER,
     logLevel: values.MILLRACE_LOG_LEVEL,
     backups: {
       folder: values.MILLRACE_BACKUP_FOLDER === '' ? '' : path.resolve(values.MILLRACE_BACKUP_FOLDER),

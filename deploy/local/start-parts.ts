@@ -8,6 +8,7 @@ import { startPostgres } from './services/start-postgres.ts'
 import { askHttp, type Service, waitUntilReady } from './processes/service.ts'
 import type { PartHooks, StackParts, StopGroup } from './processes/supervise.ts'
 import type { StackSettings } from './stack-settings.ts'
+import type { OldNatsServer } from '../../platform/nats/nats-server-floor.ts'
 import { pickFreePort } from './ports.ts'
 import { findCompileCache } from './data-dir/cache-dir.ts'
 import { type ManagedProcess, spawnProcess } from './processes/spawn-process.ts'
@@ -75,13 +76,14 @@ export async function startServices (options: StartServicesOptions): Promise<Ser
   const { settings, credentials, parts, progress } = options
   const { dataDir, ports, external } = settings
 
-  if (external.natsUrl !== undefined) await checkNatsLogin(external.natsUrl)
+  if (external.natsUrl !== undefined) await checkNats(external.natsUrl, settings.oldNatsServer)
   const [natsUrl, clickhouseUrl, databaseUrl] = await Promise.all([
     external.natsUrl ?? startKept(parts, 'nats-server', ports.nats, async (port, hooks) => await startNatsServer({
       ...hooks,
       dataDir,
       port,
       binary: settings.natsServer,
+      old: settings.oldNatsServer,
       onFetch: () => progress.print('  nats-server is not on PATH: fetching it from the Debian mirror of this machine')
     })),
     external.clickhouseUrl ?? startKept(parts, 'clickhouse', ports.clickhouse, async (port, hooks) => await startClickHouse({
@@ -103,21 +105,26 @@ export async function startServices (options: StartServicesOptions): Promise<Ser
 }
 
 /**
- * Tiers wait for a login that is accepted, without end; the operator who has just typed it wants to be told.
+ * Tiers wait for a login that is accepted, without end, and refuse an old server in their own logs; the operator who
+ * has just typed the URL wants to be told.
  *
- * @throws {NatsLoginRefusedError} when a server refuses it. One that does not answer is waited for by the tiers.
+ * @throws {MillraceError} when a server refuses the login or is too old. One that does not answer is waited for by the
+ *   tiers.
  */
-async function checkNatsLogin (url: string): Promise<void> {
+async function checkNats (url: string, old: OldNatsServer): Promise<void> {
   // Only here: a supervisor that runs for years otherwise needs no client of NATS in its memory.
-  const [{ connectNats, NatsLoginRefusedError }, { createLogger }] = await Promise.all([
-    import('../../platform/nats/connect-nats.ts'), import('../../platform/logger.ts')
+  const [{ connectNats, NatsLoginRefusedError }, { followServerVersions }, { createLogger }] = await Promise.all([
+    import('../../platform/nats/connect-nats.ts'), import('../../platform/nats/server-versions.ts'), import('../../platform/logger.ts')
   ])
   const logger = createLogger({ component: 'start', level: 'silent' })
-  try {
-    const connection = await connectNats({ url, name: 'millrace-start', logger, timeoutMs: NATS_LOGIN_WAIT_MS })
-    await connection.close()
-  } catch (error) {
+  const connection = await connectNats({ url, name: 'millrace-start', logger, timeoutMs: NATS_LOGIN_WAIT_MS }).catch((error: unknown) => {
     if (error instanceof NatsLoginRefusedError) throw error
+    return null
+  })
+  try {
+    if (connection !== null) await followServerVersions(connection, { old, logger }).refuseOld()
+  } finally {
+    await connection?.close()
   }
 }
 

@@ -45,7 +45,8 @@ const STREAM_WAIT_MS = 2000
  *
  * @param options.onConnected  Given the connection, once.
  * @param options.processId  Prefix of message ids, different in each process.
- * @throws {MillraceError} `MILLRACE_STREAM_MISMATCH`; or what the disk says about the spool folder.
+ * @throws {MillraceError} `MILLRACE_STREAM_MISMATCH`, `MILLRACE_NATS_SERVER_TOO_OLD`; or what the disk says about the
+ *   spool folder.
  */
 export async function openPublishing (
   config: IngestConfig, options: {
@@ -58,10 +59,11 @@ export async function openPublishing (
   const nextMessageId = (): string => `${processId}-${(messages++).toString(36)}`
 
   const link = openStreamLink({
-    url: config.natsUrl, limits: config.streams, ackTimeoutMs: ACK_TIMEOUT_MS, logger, onConnected
+    url: config.natsUrl, oldNatsServer: config.oldNatsServer, limits: config.streams, ackTimeoutMs: ACK_TIMEOUT_MS,
+    logger, onConnected
   })
   await Promise.race([link.opened, delay(STREAM_WAIT_MS)])
-  link.opened.catch((err: unknown) => logger.fatal({ err }, 'a stream has settings that Millrace cannot use; ingest spools until it is repaired'))
+  link.opened.catch((err: unknown) => logger.fatal({ err }, 'NATS cannot be used as it is; nothing is published until that is repaired'))
 
   const spools = { root: path.join(config.spool.dataDir, 'spool'), maxBytes: config.spool.maxBytes, logger }
   const spool = await openOwnSpool(spools)

@@ -1,9 +1,12 @@
 import t from 'tap'
 import { createLogger } from '../../platform/logger.ts'
+import { startNatsOfVersion } from '../../test/support/nats-of-version.ts'
+import { startTestNats } from '../../test/support/test-processes.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { loadIngestConfig } from '../config.ts'
 import { startIngest } from '../start-ingest.ts'
 import { PROJECT_KEY, startTestIngest } from '../testing/start-test-ingest.ts'
+import { openStreamLink } from './stream-link.ts'
 
 t.setTimeout(60_000)
 
@@ -31,4 +34,49 @@ t.test('while its login is refused ingest spools, and publishes by itself when t
 
   await nats.setPassword('right')
   await waitFor(async () => { const { nats, spool } = await parts(); return nats?.healthy && spool?.healthy })
+})
+
+t.test('a nats-server that may lose events at a power cut is refused at start; one that is accepted withdraws the promise in health', async (t) => {
+  const { nats, postgres, dataDir } = await startTestIngest(t)
+  const old = await startNatsOfVersion(t, nats.port, '2.10.27')
+  const env = { NATS_URL: old.url, DATABASE_URL: postgres.url, MILLRACE_PORT: '0', MILLRACE_DATA_DIR: dataDir }
+  const logger = createLogger({ component: 'ingest', level: 'silent' })
+
+  const { natsUrl: url, oldNatsServer, streams } = loadIngestConfig(env)
+  const link = openStreamLink({ url, oldNatsServer, limits: streams, ackTimeoutMs: 3000, logger })
+  await t.rejects(link.opened, {
+    code: 'MILLRACE_NATS_SERVER_TOO_OLD', message: /nats-server 2\.10\.27 .* or set MILLRACE_OLD_NATS_SERVER=accept/
+  })
+  t.notOk(link.isUp())
+  await link.close()
+
+  const ingest = await startIngest(loadIngestConfig({ ...env, MILLRACE_OLD_NATS_SERVER: 'accept' }), logger)
+  t.teardown(async () => { for (const step of ingest.shutdownSteps) await step.run() })
+  const health = await fetch(`http://127.0.0.1:${ingest.port}/_health`)
+  t.equal(health.status, 200)
+  const { parts } = await health.json() as { parts: { name: string, withdrawn?: string }[] }
+  t.match(parts.find(({ name }) => name === 'nats version'), { healthy: true, withdrawn: /^nats-server 2\.10\.27 .* when the power is cut$/ })
+})
+
+t.test('an old nats-server that comes after the start of ingest gets nothing, until it is replaced', async (t) => {
+  const nats = await startTestNats(t)
+  const { postgres, dataDir } = await startTestIngest(t)
+  const old = await startNatsOfVersion(t, nats.port, '2.10.27')
+  await nats.stop()
+  const ingest = await startIngest(loadIngestConfig({
+    NATS_URL: old.url, DATABASE_URL: postgres.url, MILLRACE_PORT: '0', MILLRACE_DATA_DIR: dataDir
+  }), createLogger({ component: 'ingest', level: 'silent' }))
+  t.teardown(async () => { for (const step of ingest.shutdownSteps) await step.run() })
+  const url = `http://127.0.0.1:${ingest.port}`
+  const stuck = async (): Promise<string[]> => (await (await fetch(`${url}/_health`)).json() as { stuck: string[] }).stuck
+
+  await nats.restart()
+  await waitFor(async () => (await stuck()).includes('nats version'))
+  const body = JSON.stringify({ api_key: PROJECT_KEY, event: 'e', distinct_id: 'u' })
+  t.equal((await fetch(`${url}/capture/`, { method: 'POST', body })).status, 503, 'as of any process that never reached NATS')
+  t.same(await stuck(), ['nats', 'nats version'])
+
+  old.become('2.15.1')
+  await waitFor(async () => (await stuck()).length === 0)
+  t.equal((await fetch(`${url}/capture/`, { method: 'POST', body })).status, 200)
 })

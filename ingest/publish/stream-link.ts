@@ -1,7 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { awaitLeaders } from '../../platform/nats/await-leaders.ts'
+import type { OldNatsServer } from '../../platform/nats/nats-server-floor.ts'
+import { followServerVersions, type ServerVersions } from '../../platform/nats/server-versions.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
+import type { HealthPart } from '../../platform/health-and-readiness.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import type { Logger } from '../../platform/logger.ts'
 import { EVENTS_STREAM, MAX_MESSAGE_BYTES, PERSONS_STREAM, type StreamLimits } from '../../schema/streams.ts'
@@ -10,6 +13,7 @@ import type { OutgoingMessage } from './durable-publisher.ts'
 
 export interface StreamLinkOptions {
   url: string
+  oldNatsServer: OldNatsServer
   limits: StreamLimits
   /** A message that is not acknowledged by then counts as not published, although it may be in the stream. */
   ackTimeoutMs: number
@@ -28,8 +32,10 @@ export interface StreamLink {
   isUp (): boolean
   /** Null before the first one; after that, the client's own, which reconnects. */
   connection (): NatsConnection | null
-  /** Resolves when the link is up for the first time; rejects when the streams cannot be used. */
+  /** Resolves when the link is up for the first time; rejects when the streams or the server cannot be used. */
   opened: Promise<void>
+  /** What `/_health` says of its servers; nothing before the first. */
+  serverParts (): HealthPart[]
   /** Bytes of the largest payload that the server takes. */
   maxPayloadBytes (): number
   /** @throws when the message is not known to be in the stream; `MILLRACE_MESSAGE_TOO_LARGE` when it never will be. */
@@ -57,6 +63,8 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
   const { logger } = options
   let connection: NatsConnection | null = null
   let publisher: AcknowledgedPublisher | null = null
+  let versions: ServerVersions | null = null
+  let isAccepted = false
   let isUp = false
   let reconnects = 0
   let repairing: Promise<void> | null = null
@@ -67,6 +75,7 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
     opened,
     isUp: () => isUp,
     connection: () => connection,
+    serverParts: () => versions === null ? [] : [versions.part()],
     maxPayloadBytes () {
       const allowed = connection?.info?.max_payload ?? MAX_MESSAGE_BYTES
       return Math.min(allowed, MAX_MESSAGE_BYTES) - ENVELOPE_BYTES
@@ -86,16 +95,20 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
     const connected = await connectNats({ url: options.url, name: 'millrace-ingest', logger, waitForServer: true })
     if (closed.signal.aborted) return await connected.close()
     connection = connected
+    versions = followServerVersions(connected, { old: options.oldNatsServer, logger })
     publisher = createAcknowledgedPublisher(connected, options.ackTimeoutMs)
     void watch(connected)
     options.onConnected?.(connected)
     await becomeUp()
   }
 
-  /** Waits for usable streams, through everything but a mismatch, which no waiting repairs. */
+  /** Waits for usable streams, through everything but a mismatch and an old server, which no waiting repairs. */
   async function becomeUp (): Promise<void> {
     for (let pauseMs = 100; !closed.signal.aborted; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
       try {
+        // Of one that is replaced while events flow, health and log tell.
+        if (!isAccepted) await versions?.refuseOld()
+        isAccepted = true
         await ensureStreams(connection as NatsConnection, options.limits)
         isUp = true
         return
@@ -114,7 +127,7 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
   async function comeBack (connected: NatsConnection): Promise<void> {
     const connects = ++reconnects
     await awaitLeaders(connected, NEEDED_LEADERS, closed.signal)
-    if (connects === reconnects && !closed.signal.aborted && !connected.isClosed()) isUp = true
+    if (connects === reconnects && isAccepted && !closed.signal.aborted && !connected.isClosed()) isUp = true
     try {
       await becomeUp()
     } catch (error) {
@@ -136,7 +149,7 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
       } else if (type === 'reconnect' && isLost) {
         // The client says it once for each attempt that failed before.
         isLost = false
-        comeBack(connected).catch((err: unknown) => logger.error({ err }, 'a stream has settings that Millrace cannot use; ingest spools until it is repaired'))
+        comeBack(connected).catch((err: unknown) => logger.error({ err }, 'NATS cannot be used as it is; nothing is published until that is repaired'))
       }
     }
   }

@@ -63,6 +63,8 @@ export interface Status {
   }
   api: { requestsPerSecond: number | null, flagEvaluationsPerSecond: number | null, requestMs: number | null }
   stores: StoresReading
+  /** Why the promise about power cuts does not hold, as processes say it; null while none says so. */
+  powerCuts: string | null
 }
 
 /** One reading of all tiers and stores. */
@@ -176,15 +178,16 @@ export function buildStatus (before: Reading, now: Reading): Status {
     books,
     backup: {
       ...readBackup((name) => extreme(Math.max, values('pipeline', `${pipeline}_backup_${name}`))),
-      lastError: findBackupText(of(now, 'pipeline'), 'lastError'),
-      lastWarning: findBackupText(of(now, 'pipeline'), 'lastWarning')
+      lastError: findText(of(now, 'pipeline'), 'backup', 'lastError'),
+      lastWarning: findText(of(now, 'pipeline'), 'backup', 'lastWarning')
     },
     api: {
       requestsPerSecond: rate('api', 'millrace_api_request_duration_seconds_count'),
       flagEvaluationsPerSecond: rate('api', 'millrace_api_flag_evaluations_total'),
       requestMs: mean('api', 'millrace_api_request_duration_seconds', 1000)
     },
-    stores: now.stores
+    stores: now.stores,
+    powerCuts: findText(now.tiers, 'nats version', 'withdrawn')
   }
 }
 
@@ -199,10 +202,10 @@ function readBackup (figure: (name: string) => number | null): Omit<Status['back
   }
 }
 
-/** Every pipeline process reads the same records; the text is only in their health. */
-function findBackupText (processes: readonly TierReading[], what: 'lastError' | 'lastWarning'): string | null {
+/** What the first process says that says something: texts are only in their health. */
+function findText (processes: readonly TierReading[], part: string, detail: string): string | null {
   const texts = processes.flatMap(({ health }) => health?.parts ?? [])
-    .filter(({ name }) => name === 'backup').map((part) => part[what])
+    .filter(({ name }) => name === part).map((part) => part[detail])
   return texts.find((text) => typeof text === 'string') ?? null
 }
 

@@ -9,6 +9,7 @@ import { readManifest } from '../../cli/backup/backup-folder.ts'
 import { runCaptured, type Captured } from '../../cli/testing/run-captured.ts'
 import { migrateAll } from '../../schema/migrate/migrate-all.ts'
 import { readVersion } from '../../schema/version.ts'
+import { startNatsOfVersion } from '../support/nats-of-version.ts'
 import { startTestNats } from '../support/test-processes.ts'
 import { createEmptyDatabases } from './empty-databases.ts'
 
@@ -41,6 +42,10 @@ t.test('an upgrade says what it will do, does it, and refuses to go back', async
     const later = JSON.parse((await check('--json')).out) as UpgradePlan
     t.match(later, { databaseVersion: readVersion(), migrations: [], filesByHand: [] })
     await sql`UPDATE schema_versions SET files = files || '{"deploy/nats/permissions.conf": "of before"}'`
+    const { url } = await startNatsOfVersion(t, nats.port, '2.10.27')
+    const old = await runCaptured(['upgrade', '--check'], { ...settings, NATS_URL: url })
+    t.match(old.out, /nats-servers +2\.10\.27 at 127\.0\.0\.1:\d+: first replace it by 2\.15\.1 or newer/)
+    t.match((await check()).out, /nats-servers +new enough/)
     t.match((await check()).out, /by hand +deploy\/nats\/permissions\.conf: .* reload nats-server/)
     const told: string[] = []
     const onFilesByHand = (files: string[]): void => { told.push(...files) }

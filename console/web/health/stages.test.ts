@@ -33,6 +33,7 @@ function build (changes: Partial<Status> = {}): Status {
       clickhouse: { version: '26.7', events: 1000, bytes: 1e6, freeBytes: 1e9 },
       postgres: { version: '18', bytes: 1e6 }
     },
+    powerCuts: null,
     ...changes
   }
 }
@@ -106,4 +107,11 @@ t.test('says how old the last backup is, and why there is no newer one, where ba
   t.match(assure({ ...daily, ageSeconds: 7200, lastWarning: '/b/old cannot be read' }), [/^waiting: Made 2.* \/b\/old cannot be read\.$/])
   t.match(assure({ ...daily, ageSeconds: 180_000 }), [/^waiting: .*more than two intervals/])
   t.match(assure({ ...daily, ageSeconds: 7200, failed: true, lastError: 'no room' }), [/^stopped: Made .*failed: .*no room/])
+})
+
+t.test('a nats-server that is too old for power cuts is said among what holds', async (t) => {
+  const names = (powerCuts: string | null): string[] => describeAssurances(build({ powerCuts })).map(({ name, state }) => `${name}: ${state}`)
+
+  t.notOk(names(null).some((line) => line.startsWith('Power cuts')))
+  t.equal(names('nats-server 2.10.27 at n:4222 is older').at(-1), 'Power cuts: waiting')
 })

@@ -128,8 +128,12 @@ export interface Assurance {
 const OLD_BOOKS_SECONDS = 300
 
 /** What an operator can rely on: that nothing is missing or doubled, and up to when everything is there. */
-export function describeAssurances ({ books, backup, stores }: Status): Assurance[] {
-  return [describeBooks(books), describeWatermark(stores.watermark ?? null), ...describeBackup(backup)]
+export function describeAssurances ({ books, backup, stores, powerCuts }: Status): Assurance[] {
+  return [
+    describeBooks(books), describeWatermark(stores.watermark ?? null), ...describeBackup(backup),
+    // Nothing where they are survived, as promised.
+    ...powerCuts === null ? [] : [{ name: 'Power cuts', state: 'waiting' as const, sentence: `Not survived: ${showText(powerCuts)}.` }]
+  ]
 }
 
 /** A backup may be late by this many intervals, as in the pipeline's health. */

@@ -8,9 +8,9 @@ function printVersion (version: string): string {
   return `#!/bin/sh\necho "nats-server: v${version}"\n`
 }
 
-t.test('takes the first binary of PATH that is new enough', async (t) => {
+t.test('takes the first binary of PATH that survives a power cut', async (t) => {
   const dir = t.testdir({
-    old: { 'nats-server': printVersion('2.9.10') }, new: { 'nats-server': printVersion('2.10.27') }
+    old: { 'nats-server': printVersion('2.10.27') }, new: { 'nats-server': printVersion('2.15.1') }
   })
   chmodSync(path.join(dir, 'old', 'nats-server'), 0o755)
   chmodSync(path.join(dir, 'new', 'nats-server'), 0o755)
@@ -20,13 +20,15 @@ t.test('takes the first binary of PATH that is new enough', async (t) => {
 })
 
 t.test('uses the chosen binary or says what is wrong with it', async (t) => {
-  const dir = t.testdir({ good: printVersion('2.11.0'), old: printVersion('2.9.10') })
-  chmodSync(path.join(dir, 'good'), 0o755)
-  chmodSync(path.join(dir, 'old'), 0o755)
+  const dir = t.testdir({ good: printVersion('2.15.1'), old: printVersion('2.10.27'), older: printVersion('2.9.10') })
+  for (const name of ['good', 'old', 'older']) chmodSync(path.join(dir, name), 0o755)
   const options = { env: { PATH: '/bin', XDG_CACHE_HOME: dir }, dataDir: dir }
 
   t.equal(await findNatsServer({ ...options, chosen: path.join(dir, 'good') }), path.join(dir, 'good'))
-  await t.rejects(findNatsServer({ ...options, chosen: path.join(dir, 'old') }), /is version 2\.9\.10, 2\.10 or newer/)
+  const old = { ...options, chosen: path.join(dir, 'old') }
+  await t.rejects(findNatsServer(old), /is version 2\.10\.27, which may lose acknowledged events .* 2\.15\.1 or newer, or set MILLRACE_OLD_NATS_SERVER=accept/)
+  t.equal(await findNatsServer({ ...old, old: 'accept' }), path.join(dir, 'old'))
+  await t.rejects(findNatsServer({ ...options, chosen: path.join(dir, 'older'), old: 'accept' }), /is version 2\.9\.10, 2\.15\.1 or newer/)
   await t.rejects(findNatsServer({ ...options, chosen: path.join(dir, 'none') }), /cannot be run/)
 })
 

@@ -3,20 +3,27 @@ import { access, constants } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { fetchDebianPackage } from './fetch-debian-package.ts'
+import { OLDEST_NATS_SERVER, type OldNatsServer, survivesPowerCut } from '../../../platform/nats/nats-server-floor.ts'
+import { compareVersions } from '../../../schema/version.ts'
 import { findCacheDir } from '../data-dir/cache-dir.ts'
 import { ServiceStartError } from '../processes/service.ts'
 
 const run = promisify(execFile)
 
-/** `sync_interval`, which lets an acknowledged message survive a power loss, came with 2.10. */
-const OLDEST = [2, 10] as const
+/** `sync_interval`, without which its configuration is not valid, came with this version. */
+const OLDEST_TO_ACCEPT = '2.10.0'
 
-/** Releases of Debian whose nats-server is new enough, newest first. Both run on Debian 12 (libc 2.34 or newer). */
-const SUITES = ['forky', 'trixie']
+/**
+ * Releases of Debian whose nats-server is new enough; trixie's (2.10.27) is not. They run on Debian 12 (libc 2.34 or
+ * newer).
+ */
+const SUITES = ['forky', 'sid']
 
 export interface FindNatsServerOptions {
   /** A binary the operator chose (`MILLRACE_NATS_SERVER`); it is used or it is an error. */
   chosen?: string | undefined
+  /** Whether the chosen one may be older than `OLDEST_NATS_SERVER`. Default `refuse`. */
+  old?: OldNatsServer | undefined
   /** Searched for `PATH`, `XDG_CACHE_HOME` and `HOME`. */
   env: NodeJS.ProcessEnv
   /** Where the binary is kept when the user has no writable cache folder. */
@@ -28,26 +35,20 @@ export interface FindNatsServerOptions {
 }
 
 /**
- * Finds a nats-server of at least 2.10: the chosen one, else on PATH, else in the user's cache folder, else fetched
- * into it.
+ * Finds a nats-server that keeps the promise about power cuts: the chosen one, which may be older when that is
+ * accepted, else on PATH, else in the user's cache folder, else fetched into it.
  *
  * @returns the path of the binary.
  * @throws {ServiceStartError} saying what to install and where to put it.
  */
 export async function findNatsServer (options: FindNatsServerOptions): Promise<string> {
   const { chosen, env } = options
-  if (chosen) {
-    const version = await readVersion(chosen)
-    if (version !== undefined && isNewEnough(version)) return chosen
-    const what = version === undefined ? 'cannot be run' : `is version ${version.join('.')}, 2.10 or newer is needed`
-    throw new ServiceStartError(`MILLRACE_NATS_SERVER=${chosen} ${what}`)
-  }
+  if (chosen) return await takeChosen(chosen, options.old)
 
   const cached = path.join(await findCacheDir(options), `nats-server-${process.platform}-${process.arch}`)
   const onPath = (env.PATH ?? '').split(path.delimiter).filter(Boolean).map((dir) => path.join(dir, 'nats-server'))
   for (const candidate of [...onPath, cached]) {
-    const version = await readVersion(candidate)
-    if (version !== undefined && isNewEnough(version)) return candidate
+    if (survivesPowerCut(await readVersion(candidate) ?? '')) return candidate
   }
 
   options.onFetch?.()
@@ -58,24 +59,34 @@ export async function findNatsServer (options: FindNatsServerOptions): Promise<s
     throw new ServiceStartError(explainMissing(cached, cause), cause)
   }
   const version = await readVersion(cached)
-  if (version !== undefined && isNewEnough(version)) return cached
-  throw new ServiceStartError(explainMissing(cached, 'the fetched binary does not run on this machine'))
+  if (survivesPowerCut(version ?? '')) return cached
+  throw new ServiceStartError(explainMissing(cached, version === undefined
+    ? 'the fetched binary does not run on this machine'
+    : `Debian has version ${version}`))
 }
 
-/** `2.15.1` as numbers, or undefined when the file is no nats-server that runs here. */
-async function readVersion (binary: string): Promise<number[] | undefined> {
+async function takeChosen (chosen: string, old: OldNatsServer = 'refuse'): Promise<string> {
+  const version = await readVersion(chosen)
+  if (survivesPowerCut(version ?? '')) return chosen
+  if (version === undefined) throw new ServiceStartError(`MILLRACE_NATS_SERVER=${chosen} cannot be run`)
+  if (compareVersions(version, OLDEST_TO_ACCEPT) < 0) {
+    throw new ServiceStartError(`MILLRACE_NATS_SERVER=${chosen} is version ${version}, ${OLDEST_NATS_SERVER} or newer is needed`)
+  }
+  if (old === 'accept') return chosen
+  throw new ServiceStartError(`MILLRACE_NATS_SERVER=${chosen} is version ${version}, which may lose acknowledged events when the power is cut. ` +
+    `Use ${OLDEST_NATS_SERVER} or newer, or set MILLRACE_OLD_NATS_SERVER=accept, which withdraws the promise about power cuts`)
+}
+
+/** `2.15.1`, or undefined when the file is no nats-server that runs here. */
+async function readVersion (binary: string): Promise<string | undefined> {
   try {
     await access(binary, constants.X_OK)
     const { stdout } = await run(binary, ['--version'], { timeout: 10_000 })
-    return stdout.match(/v(\d+)\.(\d+)\.(\d+)/)?.slice(1).map(Number)
+    return stdout.match(/v(\d+\.\d+\.\d+)/)?.[1]
   } catch {
     // Missing or not executable here: simply no candidate.
     return undefined
   }
-}
-
-function isNewEnough ([major = 0, minor = 0]: readonly number[]): boolean {
-  return major > OLDEST[0] || (major === OLDEST[0] && minor >= OLDEST[1])
 }
 
 function explainMissing (cached: string, cause: unknown): string {
@@ -83,11 +94,11 @@ function explainMissing (cached: string, cause: unknown): string {
     ? 'this machine has no apt to fetch it with'
     : cause instanceof Error ? cause.message : String(cause)
   return [
-    'nats-server 2.10 or newer was not found on PATH and could not be fetched:',
+    `nats-server ${OLDEST_NATS_SERVER} or newer was not found on PATH and could not be fetched:`,
     ...why.split('\n').map((line) => `  ${line}`),
     'Do one of these:',
     '  put a nats-server release (one binary) on PATH',
-    '  set MILLRACE_NATS_SERVER=/path/to/nats-server',
+    '  set MILLRACE_NATS_SERVER=/path/to/nats-server; to an older one with MILLRACE_OLD_NATS_SERVER=accept, which withdraws the promise about power cuts',
     `  copy it to ${cached}`,
     '  set NATS_URL to a running server'
   ].join('\n')

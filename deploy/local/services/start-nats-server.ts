@@ -1,8 +1,8 @@
 import { statSync } from 'node:fs'
 import { appendFile, mkdir, open, rm, writeFile } from 'node:fs/promises'
-import { connect } from 'node:net'
 import path from 'node:path'
 import { runAtIntervals } from '../../../platform/intervals.ts'
+import { type OldNatsServer, readGreeting } from '../../../platform/nats/nats-server-floor.ts'
 import { MAX_MESSAGE_BYTES } from '../../../schema/streams.ts'
 import { startOnPort } from '../ports.ts'
 import { type Service, type ServiceOptions, waitUntilReady } from '../processes/service.ts'
@@ -12,6 +12,8 @@ import { findNatsServer } from './find-nats-server.ts'
 export interface NatsServerOptions extends ServiceOptions {
   /** Path of the binary; absent or empty: found as `findNatsServer` says. */
   binary?: string | undefined
+  /** Whether an older binary may be chosen. Default `refuse`. */
+  old?: OldNatsServer
   /** Port of the monitoring pages (`/varz`, `/jsz`) on 127.0.0.1; absent: none. */
   monitoringPort?: number
   /**
@@ -49,7 +51,8 @@ const MAX_READ_BYTES = 1_048_576
 export async function startNatsServer (options: NatsServerOptions): Promise<Service> {
   const { dataDir } = options
   const binary = await findNatsServer({
-    chosen: options.binary, env: process.env, dataDir, onFetch: options.onFetch, signal: options.signal
+    chosen: options.binary, old: options.old, env: process.env, dataDir,
+    onFetch: options.onFetch, signal: options.signal
   })
   const folder = path.resolve(dataDir, 'nats')
   await mkdir(folder, { recursive: true })
@@ -66,7 +69,7 @@ export async function startNatsServer (options: NatsServerOptions): Promise<Serv
       stopTimeoutMs: options.stopTimeoutMs,
       onSpawn: options.onSpawn
     })
-    const isReady = async (): Promise<boolean> => await hasJetStream(port)
+    const isReady = async (): Promise<boolean> => (await readGreeting('127.0.0.1', port)).jetstream === true
     await waitUntilReady(child, { isReady, timeoutMs: READY_TIMEOUT_MS, signal: options.signal })
     restartAfterFullDisk(child, folder)
     return { ...child, port, url: `nats://127.0.0.1:${port}` }
@@ -90,25 +93,6 @@ jetstream {
   max_memory_store: 64MB
 }
 ${options.extraConfig ?? ''}`
-}
-
-/** The server greets with its properties; it does so only once JetStream has recovered its streams. */
-async function hasJetStream (port: number): Promise<boolean> {
-  const greeting = await new Promise<string>((resolve, reject) => {
-    const socket = connect({ port, host: '127.0.0.1', timeout: 1000 })
-    let text = ''
-    socket.setEncoding('utf8')
-    socket.once('error', reject)
-    socket.once('timeout', () => socket.destroy(new Error('no greeting within a second')))
-    socket.on('data', (chunk: string) => {
-      text += chunk
-      if (!text.includes('\r\n')) return
-      socket.destroy()
-      resolve(text)
-    })
-    socket.once('close', () => reject(new Error('closed without a greeting')))
-  })
-  return /^INFO .*"jetstream":\s*true/.test(greeting)
 }
 
 /**
