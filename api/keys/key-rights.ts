@@ -16,6 +16,7 @@ export interface ShownKey {
   last_used_at: Date | null
   expires_at: Date | null
   revoked_at: Date | null
+  made_by: string[]
   is_current: boolean
 }
 
@@ -23,7 +24,7 @@ const time = { type: ['string', 'null'], format: 'date-time' } as const
 
 export const shownKeySchema = {
   type: 'object',
-  required: ['id', 'label', 'mask_value', 'user', 'scopes', 'scoped_teams', 'created_at', 'last_used_at', 'expires_at', 'revoked_at', 'is_current'],
+  required: ['id', 'label', 'mask_value', 'user', 'scopes', 'scoped_teams', 'created_at', 'last_used_at', 'expires_at', 'revoked_at', 'made_by', 'is_current'],
   properties: {
     id: { type: 'string', format: 'uuid' },
     label: { type: 'string' },
@@ -39,6 +40,7 @@ export const shownKeySchema = {
     last_used_at: { ...time, description: 'To the hour.' },
     expires_at: { ...time, description: 'Null: never.' },
     revoked_at: time,
+    made_by: { type: 'array', items: { type: 'string', format: 'uuid' }, description: 'The keys with whose revocation it is revoked.' },
     is_current: { type: 'boolean', description: 'It is the key of this request.' }
   }
 } as const
@@ -46,7 +48,7 @@ export const shownKeySchema = {
 /** The columns of a `ShownKey`, for a query on `personal_api_keys AS k` joined to `users AS u`. */
 export function selectShownKey (sql: Sql, { keyHash }: Pick<Access, 'keyHash'>): Statement {
   return sql`k.id, k.label, k.mask_value, json_build_object('id', u.id, 'email', u.email, 'first_name', u.first_name) AS user,
-    k.scopes, k.project_ids AS scoped_teams, k.created_at, k.last_used_at, k.expires_at, k.revoked_at,
+    k.scopes, k.project_ids AS scoped_teams, k.created_at, k.last_used_at, k.expires_at, k.revoked_at, k.made_by,
     k.secure_value = ${keyHash} AS is_current`
 }
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createTestApi, send, type TestAnswer } from '../testing/create-test-api.ts'
-import { createPersonalKey } from './personal-keys.ts'
+import { createPersonalKey, revokePersonalKey } from './personal-keys.ts'
 
 const NOW = Date.now()
 const api = await createTestApi(t, { now: () => NOW })
@@ -100,4 +100,94 @@ t.test('only an administrator sees and makes users and keys of others', async (t
   t.match(await api.call('POST', '/api/personal_api_keys/', { label: 'n', scopes: ['users:read'] }), { status: 400, body: { attr: 'scopes' } })
   t.match(await api.call('POST', '/api/personal_api_keys/', { label: 'n', scopes: ['*'], scoped_teams: [9999] }), { status: 400, body: { attr: 'scoped_teams' } })
   t.match(await api.call('POST', '/api/personal_api_keys/', { label: 'n', scopes: ['*'], expires_at: '2020-01-01' }), { status: 400, body: { attr: 'expires_at' } })
+})
+
+/** Makes a key with another one. */
+async function makeWith (
+  key: string, body: object = {}
+): Promise<{ id: string, value: string, expires_at: string | null }> {
+  const { status, body: made } = await callAs(key, 'POST', '/api/personal_api_keys/', { label: 'made', scopes: ['user:write'], ...body })
+  t.equal(status, 201, made.detail)
+  await api.keys.refresh()
+  return made
+}
+
+async function statuses (...keys: string[]): Promise<number[]> {
+  await api.keys.refresh()
+  return await Promise.all(keys.map(async (key) => (await callAs(key, 'GET', '/api/personal_api_keys/')).status))
+}
+
+t.test('the keys that a key made are revoked with it, and those that they made; others are not', async (t) => {
+  const leaked = await createKey(['user:write'])
+  const child = await makeWith(leaked.key)
+  const grandchild = await makeWith(child.value)
+  const other = await makeWith(api.key)
+  t.same(await statuses(leaked.key, child.value, grandchild.value, other.value), [200, 200, 200, 200])
+
+  t.equal((await api.call('DELETE', `/api/personal_api_keys/${leaked.id}/`)).status, 204)
+
+  t.same(await statuses(leaked.key, child.value, grandchild.value, other.value), [401, 401, 401, 200])
+  const byHand = await createKey(['user:write'])
+  const made = await makeWith(byHand.key)
+  await revokePersonalKey(api.sql, byHand.key)
+  t.same(await statuses(byHand.key, made.value), [401, 401], 'also on the command line')
+})
+
+t.test('a key lasts no longer than the one that made it', async (t) => {
+  const end = new Date(NOW + 3_600_000)
+  const short = await createPersonalKey(api.sql, {
+    email: api.user.email, label: 'short', scopes: ['user:write'], projectIds: null, expiresAt: end
+  })
+  const lasting = await createKey(['user:write'])
+
+  t.equal((await makeWith(short.key)).expires_at, end.toISOString(), 'without an end it gets that of its maker')
+  t.equal((await makeWith(short.key, { expires_at: new Date(NOW + 60_000).toISOString() })).expires_at, new Date(NOW + 60_000).toISOString())
+  t.match(await callAs(short.key, 'POST', '/api/personal_api_keys/', { label: 'n', scopes: ['user:read'], expires_at: new Date(NOW + 3_600_001).toISOString() }), {
+    status: 400, body: { attr: 'expires_at', detail: 'A key cannot make a key that lasts longer than itself.' }
+  })
+  t.match(await callAs(short.key, 'POST', `/api/personal_api_keys/${lasting.id}/rotate/`, {}), { status: 403, body: { detail: 'This key lasts longer than yours.' } })
+  t.equal((await makeWith(lasting.key)).expires_at, null)
+})
+
+t.test('a rotation leaves no way out: its key ends with who rotated, and with what made the old one; what the old one made ends with the new one', async (t) => {
+  const rotate = async (as: string, id: string): Promise<{ id: string, value: string }> => {
+    const { status, body } = await callAs(as, 'POST', `/api/personal_api_keys/${id}/rotate/`, {})
+    t.equal(status, 201, body.detail)
+    await api.keys.refresh()
+    return body
+  }
+  const [leaked, rotator] = [await createKey(['user:write']), await createKey(['user:write'])]
+  const itself = await rotate(leaked.key, leaked.id)
+  await api.call('DELETE', `/api/personal_api_keys/${leaked.id}/`)
+  t.same(await statuses(itself.value), [401], 'a key that replaced itself')
+
+  const maker = await createKey(['user:write'])
+  const service = await makeWith(maker.key)
+  const ofService = await makeWith(service.value)
+  const replaced = await rotate(rotator.key, service.id)
+  await api.call('DELETE', `/api/personal_api_keys/${service.id}/`)
+  t.same(await statuses(replaced.value, ofService.value), [200, 401], 'the old one is revoked before its end, with what it made')
+  const again = await rotate(rotator.key, replaced.id)
+  const ofReplaced = await makeWith(replaced.value)
+  await api.call('DELETE', `/api/personal_api_keys/${maker.id}/`)
+  t.same(await statuses(again.value, ofReplaced.value, rotator.key), [401, 401, 200])
+
+  const lasting = await createKey(['user:write'])
+  const taken = await rotate(rotator.key, lasting.id)
+  const ofLasting = await makeWith(lasting.key)
+  const next = await rotate(api.key, lasting.id)
+  await api.call('DELETE', `/api/personal_api_keys/${rotator.id}/`)
+  t.same(await statuses(taken.value, next.value), [401, 200])
+  await api.call('DELETE', `/api/personal_api_keys/${next.id}/`)
+  t.same(await statuses(next.value, ofLasting.value), [401, 401], 'the new one stands for the old one')
+})
+
+t.test('a key that is revoked while it makes others leaves none', async (t) => {
+  const leaked = await createKey(['user:write'])
+  const made = Array.from({ length: 20 }, async () =>
+    await callAs(leaked.key, 'POST', '/api/personal_api_keys/', { label: 'race', scopes: ['user:read'] }))
+  const [, ...answers] = await Promise.all([api.call('DELETE', `/api/personal_api_keys/${leaked.id}/`), ...made])
+
+  t.ok(answers.every(({ status }) => status === 201 || status === 401))
+  t.match(await api.sql`SELECT count(*) AS count FROM personal_api_keys WHERE label = 'race' AND revoked_at IS NULL`, [{ count: 0 }])
 })

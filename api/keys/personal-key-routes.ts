@@ -6,6 +6,7 @@ import { isScope, SCOPE_OBJECTS } from '../../platform/scopes.ts'
 import { buildPage, pageQueryProperties, pageSchema, type PageQuery } from '../http/pagination.ts'
 import { type Access, accessOf } from '../http/personal-key-access.ts'
 import { parseIsoDateTime, uuidParams, type UuidParams } from '../http/request-values.ts'
+import { changeKeys, inheritKeys, outlasts, readMaker, revokeWithMade } from './key-makers.ts'
 import { isAdministrator, isSeenBy, isWithin, lockKey, selectShownKey, type ShownKey, shownKeySchema } from './key-rights.ts'
 
 /** Keys of one user that can be used at a time. */
@@ -35,7 +36,7 @@ const newKeySchema = {
       type: ['array', 'null'], minItems: 1, maxItems: 1000, items: { type: 'integer', minimum: 1, maximum: 2_147_483_647 }, default: null,
       description: 'Ids of its projects; null for all that the key of this request is for.'
     },
-    expires_at: { type: ['string', 'null'], format: 'date-time', default: null, description: 'Null: never.' },
+    expires_at: { type: ['string', 'null'], format: 'date-time', default: null, description: 'Null: with the key of this request, never if that has no end.' },
     user_id: { type: 'integer', minimum: 1, maximum: 2_147_483_647, description: 'Whose key it is to be: the own user by default. Another needs scope * for all projects.' }
   }
 } as const
@@ -63,9 +64,9 @@ const read = { scope: 'user:read' } as const
 const write = { scope: 'user:write' } as const
 
 /**
- * Personal keys. A key makes, rotates and revokes only keys that may do no more than itself: anyone who gets hold of a
- * limited one can neither widen it nor lock an administrator out. It sees those of its own user; one with the scope `*`
- * for all projects sees and makes those of everybody.
+ * Personal keys. A key makes, rotates and revokes only keys that may do no more than itself, and what it made ends with
+ * it: anyone who gets hold of a limited one can neither widen it nor keep it nor lock an administrator out. It sees
+ * those of its own user; one with the scope `*` for all projects sees and makes those of everybody.
  */
 export async function personalKeyRoutes (app: FastifyInstance, deps: KeyDeps): Promise<void> {
   const { sql, now } = deps
@@ -105,7 +106,12 @@ export async function personalKeyRoutes (app: FastifyInstance, deps: KeyDeps): P
     await refuseUnknownProjects(sql, projectIds)
     const expiresAt = expires === null ? null : parseIsoDateTime(expires)!
     if (expiresAt !== null && expiresAt.getTime() <= now()) throw refuse('expires_at', 'It would have ended already.')
-    const created = await insertKey(sql, { userId, label, scopes, projectIds, expiresAt }, access)
+    const created = await changeKeys(sql, async (tx) => {
+      const maker = await readMaker(tx, access)
+      if (expiresAt !== null && outlasts(expiresAt, maker)) throw refuse('expires_at', 'A key cannot make a key that lasts longer than itself.')
+      const key = { userId, label, scopes, projectIds, expiresAt: expiresAt ?? maker.expiresAt, madeBy: [maker.id] }
+      return await insertKey(tx, key, access)
+    })
     return await reply.code(201).send(created)
   })
 
@@ -113,21 +119,25 @@ export async function personalKeyRoutes (app: FastifyInstance, deps: KeyDeps): P
     config: write,
     schema: {
       tags, summary: 'Replace a personal key', params: uuidParams, body: rotationSchema, response: { 201: withValue },
-      description: 'The new key may do the same and ends when the old one would have. The old one is accepted for a grace period.'
+      description: 'The new key may do the same and ends when the old one would have, and is revoked with the key of this request and with what made the old one. The old one is accepted for a grace period.'
     }
   }, async (request, reply) => {
     const access = accessOf(request)
     const endsAt = new Date(now() + (request.body.grace_seconds ?? GRACE_SECONDS) * 1000)
-    const created = await sql.begin(async (tx) => {
-      const old = await lockKey(tx as unknown as Sql, request.params.id, access)
+    const created = await changeKeys(sql, async (tx) => {
+      const maker = await readMaker(tx, access)
+      const old = await lockKey(tx, request.params.id, access)
       if (!isUsable(old, now())) throw refuse('id', 'It can no longer be used: create a new key.')
-      const fresh = await insertKey(tx as unknown as Sql, {
+      if (outlasts(old.expires_at, maker)) throw new HttpError(403, 'authentication_error', 'permission_denied', 'This key lasts longer than yours.')
+      const fresh = await insertKey(tx, {
         userId: old.user.id,
         label: old.label,
         scopes: old.scopes,
         projectIds: old.scoped_teams,
-        expiresAt: old.expires_at
+        expiresAt: old.expires_at,
+        madeBy: [...new Set([...old.made_by, maker.id])]
       }, access)
+      await inheritKeys(tx, { from: old.id, to: fresh.id })
       await tx`UPDATE personal_api_keys SET expires_at = LEAST(expires_at, ${endsAt}) WHERE id = ${old.id}`
       return fresh
     })
@@ -137,13 +147,13 @@ export async function personalKeyRoutes (app: FastifyInstance, deps: KeyDeps): P
   app.delete<UuidParams>('/personal_api_keys/:id', {
     config: write,
     schema: {
-      tags, summary: 'Revoke a personal key', params: uuidParams, description: 'Every process refuses it within a second.',
+      tags, summary: 'Revoke a personal key, and those that it made', params: uuidParams, description: 'Every process refuses them within a second.',
       response: { 204: { type: 'null', description: 'Revoked.' } }
     }
   }, async (request, reply) => {
-    await sql.begin(async (tx) => {
-      const key = await lockKey(tx as unknown as Sql, request.params.id, accessOf(request))
-      await tx`UPDATE personal_api_keys SET revoked_at = COALESCE(revoked_at, now()) WHERE id = ${key.id}`
+    await changeKeys(sql, async (tx) => {
+      const key = await lockKey(tx, request.params.id, accessOf(request))
+      await revokeWithMade(tx, key.id)
     })
     return await reply.code(204).send()
   })
@@ -159,6 +169,7 @@ interface NewKey {
   scopes: string[]
   projectIds: readonly number[] | null
   expiresAt: Date | null
+  madeBy: string[]
 }
 
 async function insertKey (sql: Sql, key: NewKey, access: Access): Promise<ShownKey & { value: string }> {
@@ -169,9 +180,9 @@ async function insertKey (sql: Sql, key: NewKey, access: Access): Promise<ShownK
   if (owner === undefined) throw refuse('user_id', `There is no user ${key.userId}.`)
   if (owner.usable >= MAX_KEYS_OF_USER) throw refuse('user_id', `A user has at most ${MAX_KEYS_OF_USER} keys that can be used: revoke some.`)
   const [row] = await sql<{ id: string }[]>`
-    INSERT INTO personal_api_keys (user_id, label, secure_value, mask_value, scopes, project_ids, expires_at)
+    INSERT INTO personal_api_keys (user_id, label, secure_value, mask_value, scopes, project_ids, expires_at, made_by)
     VALUES (${key.userId}, ${key.label}, ${hashPersonalKey(value)}, ${maskKey(value)}, ${key.scopes}::text[],
-      ${key.projectIds === null ? null : [...key.projectIds]}::integer[], ${key.expiresAt})
+      ${key.projectIds === null ? null : [...key.projectIds]}::integer[], ${key.expiresAt}, ${key.madeBy}::uuid[])
     RETURNING id`
   const [created] = await sql<ShownKey[]>`
     SELECT ${selectShownKey(sql, access)} FROM personal_api_keys k JOIN users u ON u.id = k.user_id WHERE k.id = ${row!.id}`

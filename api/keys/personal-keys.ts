@@ -3,6 +3,7 @@ import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { KeyOwner } from '../../platform/keys/read-keys.ts'
 import { isScope, SCOPE_OBJECTS } from '../../platform/scopes.ts'
 import { hashPersonalKey, maskKey, mintKey } from '../../platform/keys/key-text.ts'
+import { changeKeys, revokeWithMade } from './key-makers.ts'
 import { toStoredEmail } from './users.ts'
 
 export interface NewPersonalKey {
@@ -81,19 +82,23 @@ export async function listPersonalKeys (sql: Sql): Promise<ListedPersonalKey[]> 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 /**
- * Revokes a personal key. Every process refuses it as soon as it is notified. Revoking again changes nothing.
+ * Revokes a personal key, and those that were made with it. Every process refuses them as soon as it is notified.
+ * Revoking again changes nothing.
  *
  * @param idOrKey  The id that `keys list` shows, or the key itself, in case it leaked.
  * @returns when it was revoked.
  * @throws {MillraceError} `MILLRACE_KEY_NOT_FOUND`.
  */
 export async function revokePersonalKey (sql: Sql, idOrKey: string): Promise<{ id: string, revokedAt: Date }> {
-  const [row] = await sql<{ id: string, revokedAt: Date }[]>`
-    UPDATE personal_api_keys SET revoked_at = COALESCE(revoked_at, now())
-    WHERE ${UUID.test(idOrKey) ? sql`id = ${idOrKey}` : sql`secure_value = ${hashPersonalKey(idOrKey)}`}
-    RETURNING id, revoked_at AS "revokedAt"`
-  if (row === undefined) throw new MillraceError('MILLRACE_KEY_NOT_FOUND', 'there is no such personal key')
-  return row
+  return await changeKeys(sql, async (tx) => {
+    const [key] = await tx<{ id: string }[]>`SELECT id FROM personal_api_keys
+      WHERE ${UUID.test(idOrKey) ? tx`id = ${idOrKey}` : tx`secure_value = ${hashPersonalKey(idOrKey)}`}`
+    if (key === undefined) throw new MillraceError('MILLRACE_KEY_NOT_FOUND', 'there is no such personal key')
+    await revokeWithMade(tx, key.id)
+    const [row] = await tx<{ id: string, revokedAt: Date }[]>`
+      SELECT id, revoked_at AS "revokedAt" FROM personal_api_keys WHERE id = ${key.id}`
+    return row!
+  })
 }
 
 /** Precision of `last_used_at`: enough to find unused keys, and few enough writes. */

@@ -125,7 +125,7 @@ export function addKeysCommands (program: Command, context: CliContext): void {
     })
 
   keys.command('revoke')
-    .description('revoke a personal API key permanently')
+    .description('revoke a personal API key permanently, and the keys that were made with it over the API')
     .argument('<id-or-key>', 'id from "keys list", or the key itself')
     .option(...JSON_OPTION)
     .action(async (idOrKey: string, output: Output) => {

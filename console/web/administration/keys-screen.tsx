@@ -21,6 +21,7 @@ export interface PersonalKey {
   last_used_at: string | null
   expires_at: string | null
   revoked_at: string | null
+  made_by: string[]
   is_current: boolean
 }
 
@@ -103,20 +104,27 @@ function KeyTable ({ page, keys, onMade }: { page: Page<PersonalKey>, keys: Load
           ))}
         </tbody>
       </table>
-      {asked !== undefined && <ChangeDialog of={asked.key} what={asked.what} onClose={() => setAsked(undefined)} onMade={onMade} onRevoked={keys.reload} />}
+      {asked !== undefined && (
+        <ChangeDialog
+          of={asked.key} made={page.results.filter(({ made_by: by }) => by.includes(asked.key.id))} what={asked.what}
+          onClose={() => setAsked(undefined)} onMade={onMade} onRevoked={keys.reload}
+        />
+      )}
     </div>
   )
 }
 
 interface ChangeProps {
   of: PersonalKey
+  /** Those of this page that it made. */
+  made: readonly PersonalKey[]
   what: 'rotate' | 'revoke'
   onClose: () => void
   onMade: (key: NewKey) => void
   onRevoked: () => void
 }
 
-function ChangeDialog ({ of: key, what, onClose, onMade, onRevoked }: ChangeProps) {
+function ChangeDialog ({ of: key, made, what, onClose, onMade, onRevoked }: ChangeProps) {
   const label = showText(key.label === '' ? key.mask_value : key.label, 40)
   return what === 'revoke'
     ? (
@@ -127,7 +135,8 @@ function ChangeDialog ({ of: key, what, onClose, onMade, onRevoked }: ChangeProp
           onRevoked()
         }}
       >
-        <p>Anyone who uses it is refused within a second, for good.</p>
+        <p>Anyone who uses it is refused within a second, for good. So are the keys that it made, and those that they made.</p>
+        {made.length > 0 && <p>It made {made.map(({ label, mask_value: mask }) => showText(label === '' ? mask : label, 40)).join(', ')}.</p>}
         {key.is_current && <p class='error'>It is the key that you are logged in with: you will be logged out.</p>}
       </Confirm>
       )
