@@ -149,7 +149,7 @@ t.test('a key lasts no longer than the one that made it', async (t) => {
   t.equal((await makeWith(lasting.key)).expires_at, null)
 })
 
-t.test('a rotation leaves no way out: its key ends with who rotated, and with what made the old one; what the old one made ends with the new one', async (t) => {
+t.test('a rotation leaves no way out: its key is revoked with who rotated, and with what made the old one', async (t) => {
   const rotate = async (as: string, id: string): Promise<{ id: string, value: string }> => {
     const { status, body } = await callAs(as, 'POST', `/api/personal_api_keys/${id}/rotate/`, {})
     t.equal(status, 201, body.detail)
