@@ -19,7 +19,7 @@ FROM
         sum(count) AS type_count,
         max(arrived) AS type_arrived,
         max(if(last_seen <= arrived + toIntervalMinute(1), last_seen, arrived)) AS type_last_seen,
-        min(last_seen) AS type_first_seen
+        min(first_seen) AS type_first_seen
     FROM event_property_counts
     WHERE (project_id, kind, group_type, property) IN
     (

@@ -12,7 +12,7 @@ SELECT
     sum(volume) AS counted_events,
     toUnixTimestamp64Milli(max(arrived)) - {clock_lead_ms:Int64} AS arrived_ms,
     toUnixTimestamp64Milli(max(if(last_seen <= arrived + toIntervalMinute(1), last_seen, arrived))) AS last_seen_ms,
-    toUnixTimestamp64Milli(min(last_seen)) AS first_seen_ms
+    toUnixTimestamp64Milli(min(first_seen)) AS first_seen_ms
 FROM event_volumes_by_day
 WHERE (project_id, replaceAll(event, '\0', '\xEF\xBF\xBD')) IN
 (

@@ -44,6 +44,28 @@ async function createStores (t: TestContext): Promise<Stores> {
   }
 }
 
+t.test('older events that come later say when an event and its properties were first seen', async (t) => {
+  const { clickhouse, sql, insert, rollUp } = await createStores(t)
+  const now = Date.now() - 5000
+  const first = new Date(now - 400 * DAY_MS)
+  const firstSeen = async (): Promise<unknown> => (await sql`
+    SELECT name, created_at FROM event_definitions UNION ALL SELECT name, created_at FROM property_definitions ORDER BY name`).map((row) => ({ ...row }))
+  await insert([{ timestamp: now, property_types: 'eSplan' }])
+  await rollUp()
+  t.same(await firstSeen(), [{ name: 'order', created_at: new Date(now) }, { name: 'plan', created_at: new Date(now) }])
+
+  // One import has a whole day, and more.
+  await insert([first.getTime() + DAY_MS, first.getTime() + 3_600_000, first.getTime()].map((timestamp) => ({ timestamp, property_types: 'eSplan' })))
+  for (const table of ['event_volumes_by_day', 'event_property_counts']) await clickhouse.command({ query: `OPTIMIZE TABLE ${table} FINAL` })
+  await rollUp()
+  const known = [{ name: 'order', created_at: first }, { name: 'plan', created_at: first }]
+  t.same(await firstSeen(), known)
+
+  await insert([{ timestamp: now, property_types: 'eSplan' }])
+  await rollUp()
+  t.same(await firstSeen(), known, 'and newer ones change nothing')
+})
+
 t.test('writes volume, times, types and pairs of the events sent', async (t) => {
   const { sql, insert, rollUp } = await createStores(t)
   const latest = Date.now() - 5000

@@ -24,7 +24,12 @@ ON CONFLICT (project_id, name) DO UPDATE SET
   ) = (
     SELECT
       CASE WHEN holds.deletion THEN known.deleted_at END,
-      CASE WHEN known.deleted_at IS NULL OR holds.deletion THEN known.created_at ELSE excluded.created_at END,
+      CASE
+        WHEN known.deleted_at IS NOT NULL AND NOT holds.deletion THEN excluded.created_at
+        -- Older events may come later, by an import.
+        WHEN arrived.since THEN least(known.created_at, excluded.created_at)
+        ELSE known.created_at
+      END,
       CASE WHEN holds.volume THEN known.volume_30_day ELSE excluded.volume_30_day END,
       CASE WHEN holds.volume THEN known.volume_written_at END,
       CASE WHEN holds.volume THEN known.last_calculated_at ELSE excluded.last_calculated_at END,

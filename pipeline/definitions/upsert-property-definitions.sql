@@ -18,7 +18,12 @@ ON CONFLICT (project_id, type, group_type, name) DO UPDATE SET
   (deleted_at, created_at, property_type, renamed_at, last_seen_at, counted_events, last_arrived_at) = (
     SELECT
       CASE WHEN holds.deletion THEN known.deleted_at END,
-      CASE WHEN known.deleted_at IS NULL OR holds.deletion THEN known.created_at ELSE excluded.created_at END,
+      CASE
+        WHEN known.deleted_at IS NOT NULL AND NOT holds.deletion THEN excluded.created_at
+        -- Older events may come later, by an import.
+        WHEN arrived.since THEN least(known.created_at, excluded.created_at)
+        ELSE known.created_at
+      END,
       CASE
         WHEN known.property_type_is_manual OR holds.name THEN known.property_type
         ELSE coalesce(excluded.property_type, known.property_type)
