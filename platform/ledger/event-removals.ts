@@ -147,7 +147,8 @@ export async function completeRemoval (deps: RemovalDeps, removal: EventRemoval)
   return true
 }
 
-function sourceOf ({ id }: EventRemoval): string {
+/** What the books call a removal; followed by the index of a condition. */
+export function sourceOf ({ id }: EventRemoval): string {
   return `removal:${id}:`
 }
 
@@ -160,7 +161,7 @@ interface Condition {
 const CHUNK_UUIDS = 1000
 
 /** Conditions of which each event fulfils one at most. */
-function conditionsOf (removal: EventRemoval): Condition[] {
+export function conditionsOf (removal: EventRemoval): Condition[] {
   const until = { until: removal.until }
   const isOld = 'inserted_at < fromUnixTimestamp64Milli({until: Int64})'
   switch (removal.kind) {

@@ -7,6 +7,7 @@ import {
   announceRemoval, beginRemoval, completeRemoval, isRemovalOpen, startRemoval
 } from '../ledger/event-removals.ts'
 import { drainPersonsOutbox } from './persons-outbox.ts'
+import { uncountEvents } from './uncount-events.ts'
 
 /** A recorded deletion of a person: a row of `person_deletions`. */
 export interface PersonDeletion {
@@ -119,6 +120,7 @@ async function removeEvents (
       events += announced
       if (announced > 0) {
         await rememberEvents(deletion, deps, eventsOf)
+        await uncountEvents(deps, removal)
         await startRemoval(deps, removal, { marks: false })
       }
       while (!await completeRemoval(deps, removal)) {
