@@ -113,6 +113,32 @@ t.test('the history has the ids with their times, the last events, and what set 
   t.match(await get('/7/history'), { status: 400, body: { attr: 'uuid' } })
 })
 
+t.test('what an event sets by the way is told, too, as it is applied', async (t) => {
+  const { get, insert, client, projectId } = await startApi(t)
+  const uuid = await insert(['ann'], { $browser: 'Firefox', $initial_browser: 'Chrome', $initial_utm_source: 'ad', $os: 'Linux' })
+  const event = (name: string, minute: number, properties: object): Record<string, unknown> => ({
+    project_id: projectId, uuid: randomUUID(), event: name, distinct_id: 'ann', properties: JSON.stringify(properties),
+    timestamp: `2026-01-01 00:0${minute}:00`, received_at: `2026-01-01 00:0${minute}:01`
+  })
+  await client.insert({
+    table: 'events', format: 'JSONEachRow', values: [
+      event('viewed', 0, { $browser: 'Lynx' }),
+      event('$identify', 1, { $browser: 'Chrome', utm_source: 'ad', $os: 'Linux', other: 1 }),
+      event('paid', 2, { $set: { $browser: 'mine' }, $browser: 'Firefox', $is_server: true, $os: 'Server', utm_source: null }),
+      event('quiet', 3, { $set: { plan: 1 }, $browser: 'Opera', $process_person_profile: false })
+    ]
+  })
+
+  const { properties } = (await get(`/${uuid}/history`)).body
+
+  t.same(properties.map(({ name, how, event, value }: Record<string, string>) => [name, how, event, value]).sort(), [
+    ['$browser', '$set', '$identify', '"Chrome"'], ['$browser', '$set', 'paid', '"Firefox"'], ['$browser', '$set', 'paid', '"mine"'],
+    ['$initial_browser', '$set_once', '$identify', '"Chrome"'], ['$initial_browser', '$set_once', 'paid', '"Firefox"'],
+    ['$initial_os', '$set_once', '$identify', '"Linux"'], ['$initial_utm_source', '$set_once', '$identify', '"ad"'],
+    ['$os', '$set', '$identify', '"Linux"'], ['utm_source', '$set', '$identify', '"ad"']
+  ])
+})
+
 t.test('without ClickHouse persons are found by their ids, and the rest is told', async (t) => {
   const { get, insert } = await startApi(t, false)
   const uuid = await insert(['ann'], { email: 'ann' })

@@ -87,10 +87,11 @@ export async function eventRoutes (app: FastifyInstance, options: EventRoutesOpt
     const { project_id: projectId } = request.params
     await requireProject(request, { projectId, scope: 'event:read' }, options)
     // What came is told from the definitions, which follow the events by some seconds, and not from a scan of them.
-    const [row] = await options.sql`
-      SELECT min(created_at) AS first_event_at, max(last_seen_at) AS last_event_at
+    const [known] = await options.sql<[{ first: Date | null, last: Date | null }]>`
+      SELECT min(created_at) AS first, max(last_seen_at) AS last
       FROM event_definitions WHERE project_id = ${projectId} AND last_seen_at IS NOT NULL AND deleted_at IS NULL`
-    return row
+    const { first, last } = known
+    return { last_event_at: last, first_received_at: first === null ? null : await readFirstReceived(options.clickhouse, projectId, first) }
   })
 
   app.get<{ Params: { project_id: number, uuid: string } }>('/console/data/projects/:project_id/events/:uuid', {
@@ -100,6 +101,23 @@ export async function eventRoutes (app: FastifyInstance, options: EventRoutesOpt
     await requireProject(request, { projectId, scope: 'event:read' }, options)
     return { stored: await readStored(options.clickhouse, projectId, uuid.toLowerCase()) }
   })
+}
+
+/**
+ * When the first event of a project was received, ISO 8601: by the minutes of the books, and, as those of an earlier
+ * version have none, among the events of the oldest day. Null while ClickHouse does not answer.
+ */
+async function readFirstReceived (clickhouse: ClickHouse, projectId: number, oldest: Date): Promise<string | null> {
+  const [row] = await queryRows<{ at: string | null }>(clickhouse, `
+    WITH (SELECT minute FROM ledger_by_source WHERE project_id = {project: UInt32} AND accepted > 0 ORDER BY minute LIMIT 1) AS minute
+    SELECT concat(replaceOne(toString(minOrNull(received)), ' ', 'T'), 'Z') AS at FROM (
+      SELECT minOrNull(received_at) AS received FROM events
+      WHERE project_id = {project: UInt32} AND received_at >= minute AND received_at < minute + toIntervalMinute(1)
+      UNION ALL
+      SELECT minOrNull(received_at) FROM events
+      WHERE project_id = {project: UInt32} AND toDate(events.timestamp) = {day: Date}
+    ) SETTINGS final = 0, max_execution_time = 5`, { project: projectId, day: oldest.toISOString().slice(0, 10) }).catch(() => [])
+  return row?.at ?? null
 }
 
 async function readStored (clickhouse: ClickHouse, projectId: number, uuid: string): Promise<StoredContent | null> {

@@ -3,6 +3,7 @@ import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-er
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { describeClickHouseError } from '../../platform/clickhouse/describe-clickhouse-error.ts'
 import { HttpError } from '../../platform/errors.ts'
+import { COPIED_PROPERTIES } from '../../platform/persons/copied-properties.ts'
 import { findPersonByDistinctId, findPersonByUuid, personUuid } from '../../platform/persons/person-ids.ts'
 import { listPersons } from '../../platform/persons/read-persons.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
@@ -183,9 +184,14 @@ async function readEvents (
   return []
 }
 
+/** Events that change a person; those of the second line never do. */
+const CHANGES_PERSON = `(event IN ('$identify', '$create_alias', '$merge_dangerously')
+  OR JSONHas(events.properties, '$set') OR JSONHas(events.properties, '$set_once') OR JSONHas(events.properties, '$unset'))
+  AND event NOT IN ('$exception', '$$heatmap') AND JSONExtractRaw(events.properties, '$process_person_profile') != 'false'`
+
 /**
  * The events that set properties: the last with `$set`, the first with `$set_once`, in the order of receipt, in which
- * they are applied. Events of one request were received at one time, so several may be the last. Persons do not keep
+ * they are applied; also those that did so by the way, by what they say of the browser, the page and the campaign. Events of one request were received at one time, so several may be the last. Persons do not keep
  * these times: only what stored events tell is known.
  */
 async function readSettings (
@@ -193,15 +199,21 @@ async function readSettings (
 ): Promise<PersonHistory['properties']> {
   const pairs = (how: string): string =>
     `arrayMap(pair -> ('${how}', pair.1, pair.2), JSONExtractKeysAndValuesRaw(events.properties, '${how}'))`
+  // What a server says of its system is not copied.
+  const copied = `arrayFilter(pair -> has({copied: Array(String)}, pair.1) AND pair.2 != 'null'
+    AND NOT (startsWith(pair.1, '$os') AND JSONExtractBool(events.properties, '$is_server')),
+    JSONExtractKeysAndValuesRaw(events.properties))`
+  const initial = `arrayMap(pair -> ('$set_once', concat('$initial_', trimLeft(pair.1, '$')), pair.2), ${copied})`
   return await queryRows<PersonHistory['properties'][number]>(clickhouse, `
     SELECT name, how, uuid, event, at, received_at, value FROM (
       SELECT DISTINCT toString(events.uuid) AS uuid, event, ${iso('events.timestamp')} AS at, ${iso('events.received_at')} AS received_at,
         toUnixTimestamp64Milli(events.received_at) AS received_ms,
-        arrayJoin(arrayConcat(${pairs('$set')}, ${pairs('$set_once')})) AS entry,
+        arrayJoin(arrayConcat(${pairs('$set')}, ${pairs('$set_once')}, arrayMap(pair -> ('$set', pair.1, pair.2), ${copied}), ${initial})) AS entry,
         entry.1 AS how, entry.2 AS name, substringUTF8(entry.3, 1, ${SHOWN_CHARACTERS}) AS value
       FROM events PREWHERE person_id IN {uuids: Array(UUID)}
-      WHERE project_id = {project: UInt32} AND (JSONHas(events.properties, '$set') OR JSONHas(events.properties, '$set_once')))
+      WHERE project_id = {project: UInt32} AND ${CHANGES_PERSON})
+    WHERE NOT (how = '$set_once' AND value IN ('', 'null', '""'))
     ORDER BY name, how, received_ms * if(how = '$set', -1, 1), uuid
     LIMIT 5 BY name, how LIMIT ${SHOWN_PROPERTIES} SETTINGS final = 0, ${LIMITS}`,
-  { project: projectId, uuids })
+  { project: projectId, uuids, copied: COPIED_PROPERTIES })
 }

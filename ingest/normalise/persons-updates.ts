@@ -1,4 +1,5 @@
 import { toDistinctId, toGroupKey, toGroupType } from '../../platform/identity.ts'
+import { COPIED_PROPERTIES, initialName } from '../../platform/persons/copied-properties.ts'
 import type { PersonsUpdate } from '../../schema/persons-update.ts'
 import type { SentEvent } from '../capture/take-event.ts'
 import type { EventRow } from './event-row.ts'
@@ -91,15 +92,7 @@ function originOf (row: EventRow): { projectId: number, uuid: string, timestamp:
   return { projectId: row.projectId, uuid: formatUuid(row.uuid), timestamp: row.timestamp }
 }
 
-/** Event properties that also describe the person (docs/contract/sdks.md 5.3). */
-const COPIED = [
-  '$app_build', '$app_name', '$app_namespace', '$app_version', '$browser', '$browser_version', '$device_type',
-  '$current_url', '$pathname', '$os', '$os_name', '$os_version', '$referrer', '$referring_domain', '$screen_height',
-  '$screen_width', '$viewport_height', '$viewport_width', '$raw_user_agent',
-  'utm_source', 'utm_medium', 'utm_campaign', 'utm_content', 'utm_name', 'utm_term',
-  'gclid', 'gad_source', 'gclsrc', 'dclid', 'gbraid', 'wbraid', 'fbclid', 'msclkid', 'twclid', 'li_fat_id', 'mc_cid',
-  'igshid', 'ttclid', 'rdt_cid', 'irclid', '_kx', 'epik', 'qclid', 'sccid'
-].map((name) => ({ name, initial: `$initial_${name.replace(/^\$/, '')}`, isOfHost: name.startsWith('$os') }))
+const COPIED = COPIED_PROPERTIES.map((name) => ({ name, initial: initialName(name) }))
 
 /**
  * What an event says about its person by the way: the latest as `set`, the first as `setOnce` of `$initial_...`. The

@@ -8,7 +8,8 @@ import { describeRefused } from '../receipts/warning-words.ts'
 import { linkTo, projectId } from '../router.ts'
 import { Failed } from '../states.tsx'
 
-interface Arrivals { first_event_at: string | null, last_event_at: string | null }
+/** `first_received_at` is null while it is not known, also when there are events. */
+interface Arrivals { first_received_at: string | null, last_event_at: string | null }
 
 /** How often the stores are asked, in milliseconds: while the first event is awaited, and after. */
 const WAITING_MS = 2000
@@ -28,18 +29,18 @@ export function ArrivalLight () {
   const [isKnown, setKnown] = useState(false)
   const arrivals = useLoaded(`arrivals ${project}`, async (signal) => {
     const answer = await request<Arrivals>(`/console/data/projects/${project}/arrivals`, { signal })
-    setKnown(answer.first_event_at !== null)
+    setKnown(answer.last_event_at !== null)
     return answer
   }, { everyMs: isKnown ? ARRIVED_MS : WAITING_MS })
-  const first = arrivals.value?.first_event_at ?? null
-  const isWaiting = arrivals.value !== undefined && first === null && (seen === undefined || seen.drop !== null)
-  const hasArrived = first !== null || (seen !== undefined && seen.drop === null)
+  const last = arrivals.value?.last_event_at ?? null
+  const isWaiting = arrivals.value !== undefined && last === null && (seen === undefined || seen.drop !== null)
+  const hasArrived = last !== null || (seen !== undefined && seen.drop === null)
   return (
     <>
       {arrivals.error !== undefined && <Failed error={arrivals.error} onRetry={arrivals.reload} />}
       <p class={`light ${hasArrived ? 'on' : ''}`} role='status'>
         {hasArrived
-          ? <Arrived first={first} last={arrivals.value?.last_event_at ?? null} seen={seen} />
+          ? <Arrived first={arrivals.value?.first_received_at ?? null} last={last} seen={seen} />
           : arrivals.value !== undefined && 'Waiting for the first event …'}
         {!hasArrived && seen?.drop !== null && seen !== undefined &&
           ` One came and was dropped: ${seen.drop}. See Warnings.`}
@@ -51,10 +52,10 @@ export function ArrivalLight () {
 }
 
 function Arrived ({ first, last, seen }: { first: string | null, last: string | null, seen: Seen | undefined }) {
-  const at = first ?? new Date(seen!.at).toISOString()
+  const at = first ?? (seen === undefined ? null : new Date(seen.at).toISOString())
   return (
     <>
-      First event received at {formatTime(at)} UTC
+      {at === null ? 'Events have arrived' : `First event received at ${formatTime(at)} UTC`}
       {seen !== undefined && seen.drop === null && <>: <strong>{showText(seen.event, 60)}</strong> of {showText(seen.distinctId, 60)}</>}
       {seen === undefined && last !== null && `, the last ${formatAgo(last, Date.now())}`}
       . <a {...linkTo(`/projects/${projectId.value}/live`)}>See it live</a>
