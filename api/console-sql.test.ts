@@ -210,8 +210,11 @@ t.test('what is not a query is refused with the name of its field', async (t) =>
 t.test('a result is downloaded whole as CSV and as Parquet, or not at all', async (t) => {
   const { post } = await startApi(t)
   const query = 'SELECT number AS n, concat(\'"\', toString(number)) AS text FROM numbers(20000)'
+  const sent = 'SELECT \'=HYPERLINK("http://x","y")\' AS event, -1 AS n, toString(-1) AS text'
 
   const csv = await post('/download', { query, format: 'csv' })
+  t.equal(await (await post('/download', { query: sent, format: 'csv' })).text(),
+    '"event","n","text"\n"\'=HYPERLINK(""http://x"",""y"")",-1,"\'-1"\n', 'what anybody sends is no formula')
   const parquet = await post('/download', { query, format: 'parquet' })
   const failed = await post('/download', { query: 'SELECT throwIf(number = 15000) FROM numbers(20000)', format: 'csv' })
 

@@ -217,3 +217,19 @@ t.test('a nats-server that is too old is said, although everything works', async
   t.match(statusOf(null), { powerCuts: null })
   t.match(drawStatus(statusOf(null)), /\nnats +ok .*\n[^]*nothing is stuck\n$/)
 })
+
+t.test('dead letters that wait are said, with the command that shows them', async (t) => {
+  const draw = (letters: number): string => {
+    const pipeline: TierReading = {
+      tier: 'pipeline', url: 'http://127.0.0.1:8002', readAt: 0, health: reportHealth([]),
+      metrics: parseMetrics(`millrace_pipeline_dead_letters ${letters}\nmillrace_pipeline_dead_letters_fill_ratio 0.01\n`)
+    }
+    const tiers = [{ ...ingestAt(0, 0), health: reportHealth([]) }, { ...ingestAt(0, 0), tier: 'api' as const, health: reportHealth([]) }, pipeline]
+    const now: Reading = { time: new Date(0), stores: STORES, tiers }
+    return drawStatus(buildStatus(now, now))
+  }
+
+  t.match(draw(41), /^dead letters +waiting +41 /m)
+  t.match(draw(41), /\nDEAD LETTERS {2}41 wait, see npx millrace dead-letters stats\n$/)
+  t.match(draw(0), /\nnothing is stuck\n$/)
+})

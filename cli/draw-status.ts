@@ -63,7 +63,7 @@ function listLines (status: Status): Line[] {
     ]),
     ...Object.entries(pipeline.partitions).map(([partition, { pendingMessages, pendingBytes, lagSeconds, healthy }]) =>
       row(nameOfPartition(partition), healthy ? 'ok' : 'waiting', [`${number(pendingMessages)} messages`, bytes(pendingBytes), `lag ${seconds(lagSeconds)}`])),
-    row('dead letters', pipeline.deadLetterFill === null ? UNKNOWN : pipeline.deadLetterFill >= FULL_SOON ? 'full soon' : '',
+    row('dead letters', pipeline.deadLetterFill === null ? UNKNOWN : pipeline.deadLetterFill >= FULL_SOON ? 'full soon' : (pipeline.deadLetters ?? 0) > 0 ? 'waiting' : '',
       pipeline.deadLetterFill === null ? [] : [number(pipeline.deadLetters), `${Math.round(pipeline.deadLetterFill * 100)} % full`]),
     row('books', status.books === null ? UNKNOWN : isBalanced(status.books) ? 'ok' : 'differ', status.books === null
       ? []
@@ -104,7 +104,9 @@ function findings ({ behind, stuck, books, backup, pipeline, powerCuts }: Status
   const found = [
     ...(behind.length === 0 ? [] : [`BEHIND ${behind.map(({ part, lagSeconds }) => `${part} by ${seconds(lagSeconds)}`).join('; ')}`]),
     ...(backup.failed ? ['BACKUP FAILED  see npx millrace backups list'] : []),
-    ...(isFull ? ['DEAD LETTERS ARE FULL SOON  see npx millrace dead-letters stats'] : []),
+    ...(isFull
+      ? ['DEAD LETTERS ARE FULL SOON  see npx millrace dead-letters stats']
+      : (pipeline.deadLetters ?? 0) > 0 ? [`DEAD LETTERS  ${number(pipeline.deadLetters)} wait, see npx millrace dead-letters stats`] : []),
     ...(powerCuts === null ? [] : [`POWER CUTS ARE NOT SURVIVED  ${powerCuts}`]),
     ...(stuck.length === 0 ? [] : [`STUCK  ${stuck.join('; ')}`]),
     // Events that are gone do not come back by waiting.

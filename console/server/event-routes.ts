@@ -91,7 +91,8 @@ export async function eventRoutes (app: FastifyInstance, options: EventRoutesOpt
       SELECT min(created_at) AS first, max(last_seen_at) AS last
       FROM event_definitions WHERE project_id = ${projectId} AND last_seen_at IS NOT NULL AND deleted_at IS NULL`
     const { first, last } = known
-    return { last_event_at: last, first_received_at: first === null ? null : await readFirstReceived(options.clickhouse, projectId, first) }
+    const received = first === null ? null : await readFirstReceived(options.clickhouse, projectId, first)
+    return { last_event_at: last, first_received_at: received }
   })
 
   app.get<{ Params: { project_id: number, uuid: string } }>('/console/data/projects/:project_id/events/:uuid', {

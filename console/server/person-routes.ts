@@ -191,8 +191,9 @@ const CHANGES_PERSON = `(event IN ('$identify', '$create_alias', '$merge_dangero
 
 /**
  * The events that set properties: the last with `$set`, the first with `$set_once`, in the order of receipt, in which
- * they are applied; also those that did so by the way, by what they say of the browser, the page and the campaign. Events of one request were received at one time, so several may be the last. Persons do not keep
- * these times: only what stored events tell is known.
+ * they are applied; also those that did so by the way, by what they say of the browser, the page and the campaign.
+ * Events of one request were received at one time, so several may be the last. Persons do not keep these times: only
+ * what stored events tell is known.
  */
 async function readSettings (
   clickhouse: ClickHouse, { projectId, uuids }: { projectId: number, uuids: string[] }
@@ -203,12 +204,13 @@ async function readSettings (
   const copied = `arrayFilter(pair -> has({copied: Array(String)}, pair.1) AND pair.2 != 'null'
     AND NOT (startsWith(pair.1, '$os') AND JSONExtractBool(events.properties, '$is_server')),
     JSONExtractKeysAndValuesRaw(events.properties))`
+  const latest = `arrayMap(pair -> ('$set', pair.1, pair.2), ${copied})`
   const initial = `arrayMap(pair -> ('$set_once', concat('$initial_', trimLeft(pair.1, '$')), pair.2), ${copied})`
   return await queryRows<PersonHistory['properties'][number]>(clickhouse, `
     SELECT name, how, uuid, event, at, received_at, value FROM (
       SELECT DISTINCT toString(events.uuid) AS uuid, event, ${iso('events.timestamp')} AS at, ${iso('events.received_at')} AS received_at,
         toUnixTimestamp64Milli(events.received_at) AS received_ms,
-        arrayJoin(arrayConcat(${pairs('$set')}, ${pairs('$set_once')}, arrayMap(pair -> ('$set', pair.1, pair.2), ${copied}), ${initial})) AS entry,
+        arrayJoin(arrayConcat(${pairs('$set')}, ${pairs('$set_once')}, ${latest}, ${initial})) AS entry,
         entry.1 AS how, entry.2 AS name, substringUTF8(entry.3, 1, ${SHOWN_CHARACTERS}) AS value
       FROM events PREWHERE person_id IN {uuids: Array(UUID)}
       WHERE project_id = {project: UInt32} AND ${CHANGES_PERSON})

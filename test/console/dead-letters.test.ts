@@ -34,6 +34,17 @@ t.test('dead letters in the console', async (t) => {
   const { stack, open } = screens
   await plantDeadLetters(stack)
 
+  await t.test('health says that they wait, and leads to them', async (t) => {
+    const { page, problems } = await open('/health')
+    await page.locator('.verdict.waiting').getByText('Dead letters wait').waitFor()
+    await page.locator('.stage.waiting').getByRole('heading', { name: /^Dead letters waiting/ }).waitFor()
+    await page.getByRole('listitem').filter({ hasText: '4 dead letters wait.' }).getByRole('link', { name: 'See them' }).click()
+    await page.getByRole('heading', { name: 'Dead letters', exact: true }).waitFor()
+    t.match(page.url(), /\/projects\/1\/dead-letters$/)
+    t.same(problems, [])
+    await page.close()
+  })
+
   await t.test('a dead letter is found, opened and replayed after a dry run', async (t) => {
     const { page, problems } = await open('/projects/1/dead-letters')
     const row = page.getByRole('row', { name: /^<img/ })

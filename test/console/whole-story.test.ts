@@ -208,7 +208,7 @@ t.test('the whole story, by mouse and by keyboard', async (t) => {
       const hand = take(page)
       await hand.write(page.getByLabel('Personal API key'), stack.personalApiKey)
       await hand.press(button(page, 'Log in'))
-      await page.getByText('Everything works').waitFor()
+      await page.getByText('Captures are answered').waitFor()
 
       const story: Story = { stack, page, hand, ...await connectProject(t, { stack, page, hand }) }
       await seeItLive(t, story)
@@ -229,7 +229,7 @@ t.test('the whole story, by mouse and by keyboard', async (t) => {
     const hand = takeKeyboard(page)
     await hand.write(page.getByLabel('Personal API key'), stack.personalApiKey)
     await page.keyboard.press('Enter')
-    await page.getByText('Everything works').waitFor()
+    await page.getByText('Captures are answered').waitFor()
     const fold = page.getByRole('button', { name: /^Menu/ })
     const flags = menu(page, 'Flags')
     t.notOk(await flags.isVisible())

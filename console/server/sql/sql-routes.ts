@@ -8,6 +8,7 @@ import type { PersonalKey } from '../../../platform/keys/read-keys.ts'
 import { requireScope } from '../../../platform/scopes.ts'
 import { requireSession, type SessionOptions } from '../session-routes.ts'
 import { type AnalystQuery, askClickHouse, type Progress } from './ask-clickhouse.ts'
+import { guardFormulas } from './guard-formulas.ts'
 import { failedUnexpectedly, type QueryFailure, QueryFailedError, tookTooLong } from './query-failure.ts'
 import { QuerySlots } from './query-slots.ts'
 import { blankFormat } from './query-text.ts'
@@ -110,7 +111,10 @@ export async function sqlRoutes (app: FastifyInstance, options: SqlRoutesOptions
         // A file is whole or is none: what fails late must be told before it begins.
         settings: { wait_end_of_query: '1' }
       }, { signal: query.signal, onProgress: () => {} })
-      const file = pipeline(answer, refuseBeyond(MAX_DOWNLOAD_BYTES), () => query.end())
+      const limited = refuseBeyond(MAX_DOWNLOAD_BYTES)
+      const file = request.body.format === 'csv'
+        ? pipeline(answer, guardFormulas(), limited, () => query.end())
+        : pipeline(answer, limited, () => query.end())
       return await reply.type(contentType).header('content-disposition', `attachment; filename="result.${request.body.format}"`).send(file)
     } catch (error) {
       query.end()

@@ -1,4 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
+import type { Scope } from '../../../platform/scopes.ts'
 import type { Status } from '../../../platform/status/build-status.ts'
 import { request } from '../api-client.ts'
 import { formatBytes, formatCount, formatMs, formatTime } from '../format.ts'
@@ -82,8 +83,11 @@ function Problems ({ status }: { status: Status }) {
   if (problems.length === 0) return null
   return (
     <ul class='problems'>
-      {problems.map(({ what, remedy, command }) => (
-        <li key={what}><strong>{what}</strong> {remedy}{command !== null && <> <code>{command}</code></>}</li>
+      {problems.map(({ what, remedy, command, screen }) => (
+        <li key={what}>
+          <strong>{what}</strong> {remedy}{command !== null && <> <code>{command}</code></>}
+          {screen !== undefined && <> <Leads name={screen} scope='dead_letter:read'>See them</Leads></>}
+        </li>
       ))}
     </ul>
   )
@@ -110,7 +114,7 @@ function NotTaken ({ ingest }: { ingest: Status['ingest'] }) {
 }
 
 /** A link to a screen of the project that the menu leads to; text where there is none. */
-function Leads ({ name, children }: { name: string, children: string }) {
+function Leads ({ name, scope = 'event:read', children }: { name: string, scope?: Scope, children: string }) {
   const project = shownProject.value
-  return project === undefined || !may('event:read') ? <>{children}</> : <a {...linkTo(`/projects/${project}/${name}`)}>{children}</a>
+  return project === undefined || !may(scope) ? <>{children}</> : <a {...linkTo(`/projects/${project}/${name}`)}>{children}</a>
 }

@@ -1,5 +1,5 @@
 import type { Status } from '../../../platform/status/build-status.ts'
-import { formatSeconds, showText } from '../format.ts'
+import { formatCounted, formatSeconds, showText } from '../format.ts'
 
 /** Something that is stuck or late, and where its reason is found. */
 export interface Problem {
@@ -8,6 +8,8 @@ export interface Problem {
   remedy: string
   /** A command that shows more; null when there is none. */
   command: string | null
+  /** A screen of the project that shows more. */
+  screen?: 'dead-letters'
 }
 
 /** Stores as people write them, and the process that has the log of each in the embedded stack. */
@@ -18,13 +20,25 @@ const STORES: Record<string, [name: string, log: string]> = {
 /** Processes whose log `millrace logs` shows. */
 const LOGS = new Set(['ingest', 'pipeline', 'api', ...Object.values(STORES).map(([, log]) => log)])
 
-/** What of the status needs somebody: what is stuck first, then what has old work. */
-export function describeProblems ({ stuck, behind }: Pick<Status, 'stuck' | 'behind'>): Problem[] {
+/** What of the status needs somebody: what is stuck first, then what has old work, then events that were put aside. */
+export function describeProblems (
+  { stuck, behind, pipeline: { deadLetters } }: Pick<Status, 'stuck' | 'behind'> & { pipeline: Pick<Status['pipeline'], 'deadLetters'> }
+): Problem[] {
   return [
     ...stuck.map(describeStuck),
     ...behind.map(({ part, lagSeconds }) =>
-      ({ what: `${showText(part)} is behind by ${formatSeconds(lagSeconds)}.`, remedy: 'It works, and catches up by itself.', command: null }))
+      ({ what: `${showText(part)} is behind by ${formatSeconds(lagSeconds)}.`, remedy: 'It works, and catches up by itself.', command: null })),
+    ...(deadLetters ?? 0) === 0 ? [] : [waitingLetters(deadLetters ?? 0)]
   ]
+}
+
+function waitingLetters (count: number): Problem {
+  return {
+    what: `${formatCounted(count, 'dead letter')} ${count === 1 ? 'waits' : 'wait'}.`,
+    remedy: 'What could not be stored is kept until somebody looks at it, and sends it again or purges it.',
+    command: null,
+    screen: 'dead-letters'
+  }
 }
 
 /** A part is `<tier>: <what>`, or a store that does not answer. */

@@ -21,7 +21,7 @@ function build (changes: Partial<Status> = {}): Status {
     pipeline: {
       storedPerSecond: 12.4, stored: 1000, deduplicated: 3, insertMs: 20, rowsPerInsert: 6,
       partitions: { 'events.0': { pendingMessages: 2, pendingBytes: 100, lagSeconds: 0.4, healthy: true } },
-      deadLetters: 5, deadLetterFill: 0.01, definitionsAgeSeconds: 1
+      deadLetters: 0, deadLetterFill: 0, definitionsAgeSeconds: 1
     },
     books: { missing: 0, extra: 0, ageSeconds: 4 },
     backup: {
@@ -114,4 +114,12 @@ t.test('a nats-server that is too old for power cuts is said among what holds', 
 
   t.notOk(names(null).some((line) => line.startsWith('Power cuts')))
   t.equal(names('nats-server 2.10.27 at n:4222 is older').at(-1), 'Power cuts: waiting')
+})
+
+t.test('dead letters that wait are amber, and nobody is told that all is well', async (t) => {
+  const one = build({ pipeline: { ...build().pipeline, deadLetters: 41, deadLetterFill: 0.01 } })
+
+  t.equal(states(one)['Dead letters'], 'waiting')
+  t.same(describeWhole(one), { word: 'Dead letters wait', state: 'waiting', sentence: 'Captures are answered; flags are answered. Everything works.' })
+  t.match(describeWhole({ ...one, status: 'degraded' }), { word: 'Degraded' }, 'what is worse comes first')
 })

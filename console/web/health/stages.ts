@@ -81,7 +81,7 @@ export function describeStages (status: Status): Stage[] {
     },
     {
       name: 'Dead letters',
-      state: pipeline.deadLetterFill === null ? 'unknown' : pipeline.deadLetterFill >= 0.8 ? 'waiting' : 'idle',
+      state: pipeline.deadLetterFill === null ? 'unknown' : pipeline.deadLetterFill >= 0.8 || (pipeline.deadLetters ?? 0) > 0 ? 'waiting' : 'idle',
       headline: pipeline.deadLetters === null ? UNKNOWN : formatCounted(pipeline.deadLetters, 'event'),
       details: [{ label: 'full', value: pipeline.deadLetterFill === null ? UNKNOWN : `${Math.round(pipeline.deadLetterFill * 100)} %` }]
     },
@@ -100,7 +100,7 @@ export function describeStages (status: Status): Stage[] {
 
 /** The word for the whole, and the sentence that explains it. */
 export function describeWhole (
-  { status, clients, stuck }: Status
+  { status, clients, stuck, pipeline }: Status
 ): { word: string, state: StageState, sentence: string } {
   const captures = {
     answered: 'Captures are answered',
@@ -110,7 +110,9 @@ export function describeWhole (
   }[clients.captures]
   const sentence = `${captures}; flags ${clients.flags === 'answered' ? 'are answered' : 'get no answer'}.`
   switch (status) {
-    case 'ok': return { word: 'Everything works', state: 'ok', sentence }
+    case 'ok': return (pipeline.deadLetters ?? 0) === 0
+      ? { word: 'Everything works', state: 'ok', sentence }
+      : { word: 'Dead letters wait', state: 'waiting', sentence: `${sentence} Everything works.` }
     case 'behind': return { word: 'Behind', state: 'waiting', sentence: `${sentence} Everything works, but something has old work.` }
     case 'degraded': return { word: 'Degraded', state: 'waiting', sentence: stuck.length === 0 ? sentence : `${sentence} Something is stuck or does not answer.` }
     case 'down': return { word: 'Down', state: 'stopped', sentence }
