@@ -1,5 +1,7 @@
+import { chmodSync, closeSync, openSync, statSync } from 'node:fs'
+import path from 'node:path'
 import t from 'tap'
-import { createProgress } from './progress.ts'
+import { createProgress, keepOutputToOwner } from './progress.ts'
 
 t.test('writes one plain line for each step that is done, with its duration', async (t) => {
   const { out, text } = createOutput(false)
@@ -27,3 +29,20 @@ function createOutput (isTTY: boolean) {
   let written = ''
   return { out: { isTTY, write (text: string) { written += text } }, text: () => written }
 }
+
+t.test('a file that gets keys is for its owner alone; nothing else is changed', async (t) => {
+  const file = path.join(t.testdir({ 'start.log': '' }), 'start.log')
+  chmodSync(file, 0o644)
+  const fd = openSync(file, 'a')
+  t.teardown(() => closeSync(fd))
+
+  t.match(keepOutputToOwner(fd), /only its owner can read it now/)
+  t.equal(statSync(file).mode & 0o777, 0o600)
+  t.equal(keepOutputToOwner(fd), '', 'nothing is said when it is so already')
+
+  const other = openSync('/dev/null', 'a')
+  t.teardown(() => closeSync(other))
+  const mode = statSync('/dev/null').mode
+  t.equal(keepOutputToOwner(other), '')
+  t.equal(statSync('/dev/null').mode, mode)
+})

@@ -1,3 +1,5 @@
+import { fchmodSync, fstatSync } from 'node:fs'
+
 /** Shows the user what is being started. */
 export interface Progress {
   /** Runs a step and reports it in one line when it is done. */
@@ -43,5 +45,23 @@ export function createProgress (
       }
     },
     print
+  }
+}
+
+/**
+ * Makes a file that output with keys goes to readable for its owner alone, whatever the umask of the shell that opened
+ * it.
+ *
+ * @param fd  Of the output; a terminal, a pipe and a socket stay as they are.
+ * @returns what to say to the user; empty when nobody else can read it.
+ */
+export function keepOutputToOwner (fd: number): string {
+  const found = fstatSync(fd)
+  if (!found.isFile() || (found.mode & 0o077) === 0) return ''
+  try {
+    fchmodSync(fd, 0o600)
+    return 'This file has keys and passwords: only its owner can read it now (mode 0600).\n'
+  } catch (error) {
+    return `This file has keys and passwords, and others can read it (${(error as Error).message}): change its mode, or remove it.\n`
   }
 }

@@ -6,7 +6,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { MillraceError } from '../../platform/errors.ts'
-import { createProgress } from './progress.ts'
+import { createProgress, keepOutputToOwner } from './progress.ts'
 import type { Handover } from './main.ts'
 import { type Stack, startStack } from './start-stack.ts'
 
@@ -41,7 +41,9 @@ async function supervise (): Promise<void> {
     stack = await startStack({
       settings: { ...settings, env }, progress, signal: starting.signal, onForce: (force) => { killAll = force }
     })
-    if (stopRequestedAt === undefined) process.stdout.write(describeStack(stack, Date.now() - startedAt))
+    // Before the keys are in it.
+    const warning = keepOutputToOwner(process.stdout.fd)
+    if (stopRequestedAt === undefined) process.stdout.write(describeStack(stack, Date.now() - startedAt) + warning)
     else await stopStack(stack)
     collectGarbageOfStart()
   } catch (error) {
