@@ -1,4 +1,6 @@
 /** The console as the API serves it: its files, its sessions, and what a page of another origin can do with them. */
+import type { ChildProcess } from 'node:child_process'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import t, { type Test } from 'tap'
 import { createLoginLink, SESSION_IDLE_MS, SESSION_MAX_MS } from '../console/server/sessions.ts'
 import { createTestApi, type TestApi } from './testing/create-test-api.ts'
@@ -74,8 +76,8 @@ t.test('refuses wrong keys and bodies with a reason', async (t) => {
   t.match(await post({}), { status: 400, body: { attr: 'personal_api_key' } })
   t.match(await post({ personal_api_key: 5 }), { status: 400, body: { attr: 'personal_api_key' } })
   t.match(await post({ login_link: 'never' }), { status: 401, body: { code: 'authentication_failed' } })
-  t.match(await send(api, 'GET', '/console/session'), { status: 401 })
-  t.match(await send(api, 'GET', '/console/session', { cookie: 'millrace_session=guessed' }), { status: 401 })
+  t.match(await send(api, 'GET', '/console/session'), { status: 204 })
+  t.match(await send(api, 'GET', '/console/session', { cookie: 'millrace_session=guessed' }), { status: 204 })
   t.match(await send(api, 'GET', '/console/status'), { status: 401 })
 })
 
@@ -137,7 +139,7 @@ t.test('a login replaces the session of before, so that nobody can plant one', a
   const { cookie } = await send(api, 'POST', '/console/session', { cookie: planted, body: { personal_api_key: api.key } })
 
   t.not(cookie, planted)
-  t.match(await send(api, 'GET', '/console/session', { cookie: planted }), { status: 401 })
+  t.match(await send(api, 'GET', '/console/session', { cookie: planted }), { status: 204 })
 })
 
 t.test('a link logs in once, and not after its time', async (t) => {
@@ -215,4 +217,21 @@ t.test('live events and their content are for sessions that may read events of t
   t.match(await send(api, 'GET', '/console/data/projects/1/events/x', { cookie }), { status: 400, body: { attr: 'uuid' } })
   t.match(await send(api, 'GET', '/console/data/projects/1/live', { cookie }), { status: 503, body: { code: 'stream_unavailable' } })
   t.match(await send(api, 'GET', `/console/data/projects/1/events/${uuid}`, { cookie }), { status: 503, body: { code: 'clickhouse_unavailable' } })
+})
+
+t.test('the pages are bundled when the API listens, before anybody asks for one', async (t) => {
+  const { api } = await createApi(t)
+  const spawned = Promise.withResolvers<string>()
+  const onProcess = (message: unknown): void => {
+    const { process: child } = message as { process: ChildProcess }
+    // It is told of before it has a name.
+    queueMicrotask(() => { if (child.spawnfile.includes('esbuild')) spawned.resolve(child.spawnfile) })
+  }
+  subscribe('child_process', onProcess)
+  t.teardown(() => unsubscribe('child_process', onProcess))
+
+  await api.app.listen({ port: 0, host: '127.0.0.1' })
+
+  t.match(await spawned.promise, /esbuild/)
+  t.match(await send(api, 'GET', '/console'), { status: 200, body: /<div id="app">/ })
 })

@@ -5,6 +5,7 @@ import { constants } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
+import { readVersion } from '../schema/version.ts'
 import { waitFor } from '../test/support/wait-for.ts'
 
 const run = promisify(execFile)
@@ -27,6 +28,16 @@ for (const node of [process.execPath, ...otherNodes()]) {
 
     for (const group of ['projects', 'users', 'keys', 'dead-letters']) t.match(help.stdout, new RegExp(`^ +${group} `, 'm'))
     await t.rejects(run(node, [BIN, 'nonsense'], { env }), { code: 2, stderr: /unknown command/ })
+  })
+
+  t.test('says its version without loading its commands', async (t) => {
+    const count = 'import { registerHooks } from "node:module"; let n = 0; registerHooks({ load: (url, context, next) => { n += url.startsWith("file:"); return next(url, context) } });' +
+      'process.on("exit", () => process.stderr.write(String(n)))'
+    for (const option of ['--version', '-V']) {
+      const { stdout, stderr } = await run(process.execPath, ['--import', `data:text/javascript,${encodeURIComponent(count)}`, BIN, option], { env })
+      t.equal(stdout, `${readVersion()}\n`)
+      t.ok(Number.parseInt(stderr) <= 4, stderr)
+    }
   })
 
   t.test('ends as its command does at a signal', async (t) => {

@@ -6,12 +6,13 @@
  *
  * Node refuses TypeScript below node_modules. So types are blanked out, by what also runs the sources here; lines and
  * columns stay, and a stack trace of the package is one of the sources. Imports get the ending `.js`. The views of the
- * console (`.tsx`) are bundled when they are served, and stay as they are but for their imports.
+ * console (`.tsx`) stay as they are but for their imports; beside them is what they are bundled to, as it is served.
  */
 import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
 import path from 'node:path'
 import ts from 'typescript'
+import { BUNDLED, bundleAssets, formatAssets } from '../console/server/bundle-assets.ts'
 
 const ROOT = path.join(import.meta.dirname, '..')
 const SOURCES = [
@@ -63,5 +64,7 @@ function importJavaScript (source: string): string {
 
 if (import.meta.main) {
   const target = path.resolve(process.argv[2] ?? path.join(ROOT, 'dist'))
-  process.stderr.write(`built ${buildPackage(target).length} files in ${path.relative('.', target)}\n`)
+  const files = buildPackage(target)
+  writeFileSync(path.join(target, BUNDLED), formatAssets(await bundleAssets()))
+  process.stderr.write(`built ${files.length + 1} files in ${path.relative('.', target)}\n`)
 }

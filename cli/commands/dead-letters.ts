@@ -38,11 +38,10 @@ export function addDeadLettersCommands (program: Command, context: CliContext): 
         ['id', ({ id }) => id],
         ['time', ({ time }) => time],
         ['stage', ({ stage }) => stage],
-        ['reason', ({ reason }) => reason],
+        ['reason', ({ reason }) => reason, 'cut'],
         ['project', ({ project }) => project],
-        ['event', ({ event }) => event],
-        ['rows', ({ rows }) => rows],
-        ['error', ({ error }) => error.slice(0, 100)]
+        ['event', ({ event }) => event, 'cut'],
+        ['error', ({ error }) => error.slice(0, 100), 'cut']
       ], options)
     })
 

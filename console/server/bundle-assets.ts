@@ -1,6 +1,8 @@
+import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
+import type { BuildOptions, BuildResult, SameShape } from 'esbuild'
 
 /** A file of the console, as it is served. */
 export interface Asset {
@@ -27,16 +29,48 @@ const CONTENT_TYPES: Record<string, string> = { '.js': 'text/javascript; charset
 const ICON = 'data:image/svg+xml,%3Csvg xmlns=%22http://www.w3.org/2000/svg%22 viewBox=%220 0 16 16%22%3E%3Crect width=%2216%22 height=%2216%22 rx=%223%22 fill=%22%230b6e4f%22/%3E' +
   '%3Cpath d=%22M3 11q2.500-6 5 0t5-6%22 fill=%22none%22 stroke=%22%23fff%22 stroke-width=%222%22/%3E%3C/svg%3E'
 
+/** In the package, where `npm pack` writes it; the sources have none, which could be old. */
+export const BUNDLED = 'console/server/bundled-assets.json'
+
+const BUNDLED_FILE = path.join(import.meta.dirname, path.basename(BUNDLED))
+
+/** The console as the package has it, else bundled now. */
+export async function loadAssets (): Promise<Assets> {
+  const text = await readFile(BUNDLED_FILE, 'utf8').catch(() => null)
+  return text === null ? await bundleAssets() : parseAssets(text)
+}
+
+interface WrittenAssets {
+  page: string
+  files: (Record<keyof Asset['encodings'], string> & { name: string, contentType: string })[]
+}
+
+/** As the package has them: JSON, with the bytes as base64. */
+export function formatAssets ({ files, page }: Assets): string {
+  const toText = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64')
+  const written = [...files].map(([name, { contentType, encodings: { identity, gzip, br } }]) =>
+    ({ name, contentType, identity: toText(identity), gzip: toText(gzip), br: toText(br) }))
+  return JSON.stringify({ page, files: written } satisfies WrittenAssets)
+}
+
+export function parseAssets (text: string): Assets {
+  const { page, files } = JSON.parse(text) as WrittenAssets
+  const toBytes = (written: string): Uint8Array => Buffer.from(written, 'base64')
+  return {
+    page,
+    files: new Map(files.map(({ name, contentType, identity, gzip, br }) =>
+      [name, { contentType, encodings: { identity: toBytes(identity), gzip: toBytes(gzip), br: toBytes(br) } }]))
+  }
+}
+
 /**
- * Bundles the console in memory: one file for what every screen needs, one for each screen. Takes some 200 ms; nothing
- * is written, so no built file can be missing or old.
+ * Bundles the console in memory: one file for what every screen needs, one for each screen. Takes some 200 ms on an
+ * idle machine, and 16 s on a busy one; nothing is written.
  *
  * @throws when the sources do not compile.
  */
 export async function bundleAssets (): Promise<Assets> {
-  // Loaded here, so that the API starts without it.
-  const { build } = await import('esbuild')
-  const { outputFiles, metafile } = await build({
+  const { outputFiles, metafile } = await runBundler({
     entryPoints: [ENTRY],
     bundle: true,
     splitting: true,
@@ -62,6 +96,20 @@ export async function bundleAssets (): Promise<Assets> {
   const [script, { cssBundle }] = Object.entries(metafile.outputs)
     .find(([, { entryPoint }]) => entryPoint === path.basename(ENTRY))!
   return { files, page: renderPage(path.basename(script), cssBundle === undefined ? [] : [path.basename(cssBundle)]) }
+}
+
+let running = 0
+
+/** Ends the process of the bundler after it, which would stay otherwise. */
+async function runBundler<T extends BuildOptions> (options: SameShape<BuildOptions, T>): Promise<BuildResult<T>> {
+  // Loaded here, so that the API starts without it.
+  const { build, stop } = await import('esbuild')
+  running++
+  try {
+    return await build(options)
+  } finally {
+    if (--running === 0) await stop()
+  }
 }
 
 async function compress (extension: string, identity: Uint8Array): Promise<Asset> {

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { HttpError } from '../../platform/errors.ts'
-import { type Assets, bundleAssets } from './bundle-assets.ts'
+import { type Assets, loadAssets } from './bundle-assets.ts'
 import { eventRoutes, type EventRoutesOptions } from './event-routes.ts'
 import { lookupRoutes } from './lookup-routes.ts'
 import { personRoutes, type PersonRoutesOptions } from './person-routes.ts'
@@ -23,13 +23,15 @@ export async function consoleRoutes (
   let assets: Promise<Assets> | undefined
   const getAssets = async (): Promise<Assets> => {
     // What fails once, such as for lack of memory, is tried again by the next request.
-    assets ??= bundleAssets().catch((error: unknown) => {
+    assets ??= loadAssets().catch((error: unknown) => {
       assets = undefined
       throw error
     })
     return await assets
   }
 
+  // Before anybody asks: on a busy machine the first one would wait for seconds. A request says what fails.
+  app.addHook('onListen', async () => { void getAssets().catch(() => {}) })
   app.addHook('onRequest', async (_, reply) => { reply.header('content-security-policy', CONTENT_SECURITY_POLICY) })
   app.get('/', { schema: { hide: true } }, async (_, reply) => await reply.redirect('/console', 302))
   for (const url of ['/console', '/console/*']) {

@@ -68,8 +68,14 @@ export async function sessionRoutes (app: FastifyInstance, options: SessionOptio
     return await describeSession(await sessionKeyOf(token, options), sql)
   })
 
-  app.get('/console/session', hidden, async (request) =>
-    await describeSession(await requireSession(request, options), sql))
+  // That nobody is logged in is an answer: a browser writes each 401 to its console as an error.
+  app.get('/console/session', hidden, async (request, reply) => {
+    const key = await findSessionKey(request, options).catch((error: unknown) => {
+      if (error instanceof HttpError && error.status === 401) return null
+      throw error
+    })
+    return key === null ? await reply.code(204).send() : await describeSession(key, sql)
+  })
 
   app.delete('/console/session', hidden, async (request, reply) => {
     await endSession(request, sessions)

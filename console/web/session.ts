@@ -37,7 +37,7 @@ export async function resumeSession (): Promise<void> {
     history.replaceState(null, '', location.pathname + location.search)
   }
   try {
-    if (loginLink === undefined || !await loginByLink(loginLink)) session.value = await request<Session>('/console/session')
+    if (loginLink === undefined || !await loginByLink(loginLink)) session.value = await request<Session | undefined>('/console/session') ?? null
     sessionFailure.value = undefined
   } catch (error) {
     const failure = error instanceof ApiError ? error : new ApiError(0, 'console_error', String(error))
