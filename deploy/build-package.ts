@@ -5,22 +5,25 @@
  *     node deploy/build-package.ts [FOLDER]     # default: dist
  *
  * Node refuses TypeScript below node_modules. So types are blanked out, by what also runs the sources here; lines and
- * columns stay, and a stack trace of the package is one of the sources. Imports get the ending `.js`. The views of the
- * console (`.tsx`) stay as they are but for their imports; beside them is what they are bundled to, as it is served.
+ * columns stay, and a stack trace of the package is one of the sources. Imports get the ending `.js`. Of the pages of
+ * the console there is what they are bundled to.
  */
 import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
 import path from 'node:path'
 import ts from 'typescript'
-import { BUNDLED, bundleAssets, formatAssets } from '../console/server/bundle-assets.ts'
+import { BUNDLED, bundleConsole } from '../console/server/bundle-assets.ts'
 
 const ROOT = path.join(import.meta.dirname, '..')
 const SOURCES = [
   'api', 'cli', 'console', 'deploy/clickhouse', 'deploy/local', 'deploy/postgres', 'docs/queries', 'http-body', 'ingest', 'pipeline', 'platform', 'schema'
 ]
 
-/** Only tests, benchmarks and the work on the sources need these. The one plain script of `cli/` stays outside. */
-const LEFT_OUT = /\.(test|bench)\.ts$|\.d\.ts$|\.md$|(^|\/)tsconfig\.json$|(^|\/)(testing|generate-[\w-]+\.ts)(\/|$)|^cli\/millrace\.js$/
+/**
+ * Only tests, benchmarks and the work on the sources need these, and what the pages of the console are bundled from.
+ * The one plain script of `cli/` stays outside.
+ */
+const LEFT_OUT = /\.(test|bench)\.ts$|\.d\.ts$|\.md$|(^|\/)tsconfig\.json$|(^|\/)(testing|generate-[\w-]+\.ts)(\/|$)|^cli\/millrace\.js$|^console\/web\//
 
 /** Replaces the folder; returns the paths of its files. */
 export function buildPackage (target: string): string[] {
@@ -42,7 +45,6 @@ function copy (file: string, target: string): string {
   mkdirSync(path.join(target, path.dirname(name)), { recursive: true })
   const read = (): string => readFileSync(path.join(ROOT, file), 'utf8')
   if (isSource) writeFileSync(path.join(target, name), toJavaScript(read()))
-  else if (file.endsWith('.tsx')) writeFileSync(path.join(target, name), importJavaScript(read()))
   else copyFileSync(path.join(ROOT, file), path.join(target, name))
   return name
 }
@@ -65,6 +67,6 @@ function importJavaScript (source: string): string {
 if (import.meta.main) {
   const target = path.resolve(process.argv[2] ?? path.join(ROOT, 'dist'))
   const files = buildPackage(target)
-  writeFileSync(path.join(target, BUNDLED), formatAssets(await bundleAssets()))
+  writeFileSync(path.join(target, BUNDLED), JSON.stringify(await bundleConsole()))
   process.stderr.write(`built ${files.length + 1} files in ${path.relative('.', target)}\n`)
 }

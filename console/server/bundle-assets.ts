@@ -29,37 +29,29 @@ const CONTENT_TYPES: Record<string, string> = { '.js': 'text/javascript; charset
 const ICON = 'data:image/svg+xml,%3Csvg xmlns=%22http://www.w3.org/2000/svg%22 viewBox=%220 0 16 16%22%3E%3Crect width=%2216%22 height=%2216%22 rx=%223%22 fill=%22%230b6e4f%22/%3E' +
   '%3Cpath d=%22M3 11q2.500-6 5 0t5-6%22 fill=%22none%22 stroke=%22%23fff%22 stroke-width=%222%22/%3E%3C/svg%3E'
 
-/** In the package, where `npm pack` writes it; the sources have none, which could be old. */
+/** The page, and the text of its files by name. */
+export interface Bundle {
+  page: string
+  files: Record<string, string>
+}
+
+/** In the package, where `npm pack` writes it as JSON; the sources have none, which could be old. */
 export const BUNDLED = 'console/server/bundled-assets.json'
 
 const BUNDLED_FILE = path.join(import.meta.dirname, path.basename(BUNDLED))
 
-/** The console as the package has it, else bundled now. */
+/**
+ * The console as the package has it, else bundled now.
+ *
+ * @throws when the sources do not compile.
+ */
 export async function loadAssets (): Promise<Assets> {
-  const text = await readFile(BUNDLED_FILE, 'utf8').catch(() => null)
-  return text === null ? await bundleAssets() : parseAssets(text)
-}
-
-interface WrittenAssets {
-  page: string
-  files: (Record<keyof Asset['encodings'], string> & { name: string, contentType: string })[]
-}
-
-/** As the package has them: JSON, with the bytes as base64. */
-export function formatAssets ({ files, page }: Assets): string {
-  const toText = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64')
-  const written = [...files].map(([name, { contentType, encodings: { identity, gzip, br } }]) =>
-    ({ name, contentType, identity: toText(identity), gzip: toText(gzip), br: toText(br) }))
-  return JSON.stringify({ page, files: written } satisfies WrittenAssets)
-}
-
-export function parseAssets (text: string): Assets {
-  const { page, files } = JSON.parse(text) as WrittenAssets
-  const toBytes = (written: string): Uint8Array => Buffer.from(written, 'base64')
+  const written = await readFile(BUNDLED_FILE, 'utf8').catch(() => null)
+  const { page, files } = written === null ? await bundleConsole() : JSON.parse(written) as Bundle
   return {
     page,
-    files: new Map(files.map(({ name, contentType, identity, gzip, br }) =>
-      [name, { contentType, encodings: { identity: toBytes(identity), gzip: toBytes(gzip), br: toBytes(br) } }]))
+    files: new Map(await Promise.all(Object.entries(files).map(async ([name, text]) =>
+      [name, await compress(path.extname(name), Buffer.from(text))] as const)))
   }
 }
 
@@ -69,7 +61,7 @@ export function parseAssets (text: string): Assets {
  *
  * @throws when the sources do not compile.
  */
-export async function bundleAssets (): Promise<Assets> {
+export async function bundleConsole (): Promise<Bundle> {
   const { outputFiles, metafile } = await runBundler({
     entryPoints: [ENTRY],
     bundle: true,
@@ -91,8 +83,7 @@ export async function bundleAssets (): Promise<Assets> {
     logLevel: 'silent',
     absWorkingDir: WEB
   })
-  const files = new Map(await Promise.all(outputFiles.map(async ({ path: file, contents }) =>
-    [path.basename(file), await compress(path.extname(file), contents)] as const)))
+  const files = Object.fromEntries(outputFiles.map(({ path: file, text }) => [path.basename(file), text]))
   const [script, { cssBundle }] = Object.entries(metafile.outputs)
     .find(([, { entryPoint }]) => entryPoint === path.basename(ENTRY))!
   return { files, page: renderPage(path.basename(script), cssBundle === undefined ? [] : [path.basename(cssBundle)]) }
