@@ -47,6 +47,7 @@ export const INGESTION_WARNINGS = {
   group_cut: 'cut',
   too_many_groups: 'cut',
   column_cut: 'cut',
+  property_too_deep: 'cut',
   part_left_out: 'cut',
   property_not_described: 'cut',
   visitor_unknown: 'cut',
@@ -59,6 +60,7 @@ export const INGESTION_WARNINGS = {
   illegal_distinct_id: 'refused',
   already_identified: 'refused',
   properties_too_large: 'refused',
+  update_refused: 'refused',
   too_many_group_types: 'refused',
   schema_not_met: 'kept',
   schema_quarantined: 'quarantined'

@@ -9,6 +9,7 @@ import type { RequestContext } from '../capture/envelope.ts'
 import type { SentEvent } from '../capture/take-event.ts'
 import { mergePersonProperties, toObject } from './persons-updates.ts'
 import type { PropertyReader } from './read-properties.ts'
+import { withoutDeepProperties } from '../../platform/property-depth.ts'
 import { noteChanges } from './note-changes.ts'
 import { parseTimestamp, resolveTimestamp } from './timestamps.ts'
 import { shareOf } from '../../platform/rules/apply-rules.ts'
@@ -22,7 +23,7 @@ const SMALL_ROW = 131_072
 /** Groups of one event at most. */
 const MAX_GROUPS = 100
 
-const NO_GROUPS: readonly string[] = []
+const NONE: readonly string[] = []
 
 export interface NormalisedEvent {
   row: EventRow
@@ -50,7 +51,7 @@ export type NormaliseEvent = (sent: SentEvent, context: RequestContext) => Norma
  * top-level `$set`, `$set_once` and `$unset` move into them;
  * `$ip` leaves them when the project does not store addresses, and with `$raw_user_agent` when the visitor has no
  * cookies (`cookieless.ts`); `$original_timestamp` is added when the time had to be replaced, and the place of the
- * address (`enrich.ts`), whose own properties replace none that were sent.
+ * address (`enrich.ts`), whose own properties replace none that were sent; and what is nested too deep is left out.
  */
 export function createNormaliseEvent (
   { readProperties, takeCookieless, enrich, maxEventBytes }: NormaliseDeps
@@ -92,7 +93,13 @@ export function createNormaliseEvent (
     }
     const sampled = sampleByQuota(event, distinctId, context)
     if (sampled === 0) return 'quota_sampled'
-    const read = readProperties(event, properties, context.project.schemas !== undefined)
+    const isListed = context.project.schemas !== undefined
+    let read = readProperties(event, properties, isListed)
+    let deep: readonly string[] = NONE
+    if (read.isDeep) {
+      ({ properties, dropped: deep } = withoutDeepProperties(properties))
+      read = readProperties(event, properties, isListed)
+    }
     const { types, promoted, listed } = read
     if (promoted[PROMOTED_IP] === '' && !cookieless) {
       promoted[PROMOTED_IP] = ruled?.editAddress == null ? context.ip : ruled.editAddress(context.ip)
@@ -113,7 +120,7 @@ export function createNormaliseEvent (
       sampleWeight: Math.max(ruled?.weight ?? 1, sampled)
     }
     if (isTooLarge(row, maxEventBytes())) return 'event_too_large'
-    noteChanges({ sent, properties, row, read, replaced, missing }, context)
+    noteChanges({ sent, properties, row, read, replaced, missing, deep }, context)
     return { row, properties, listed }
   }
 }
@@ -154,7 +161,7 @@ function withoutIp ({ $ip: _, ...properties }: Record<string, unknown>): Record<
 }
 
 function toGroups (value: unknown): readonly string[] {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return NO_GROUPS
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return NONE
   const groups: string[] = []
   for (const [type, sentKey] of Object.entries(value)) {
     const key = toGroupKey(sentKey)

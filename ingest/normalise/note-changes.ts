@@ -22,11 +22,13 @@ export interface NormalisedParts {
   /** The time is not the one that was sent. */
   replaced: boolean
   missing: CookielessEvent['missing']
+  /** Names of the properties that are left out because they are nested too deep. */
+  deep: readonly string[]
 }
 
 /** Notes everything that was replaced or cut. Costs some comparisons for an event that is stored as it came. */
 export function noteChanges (parts: NormalisedParts, context: RequestContext): void {
-  const { sent, row, read, replaced, missing } = parts
+  const { sent, row, read, replaced, missing, deep } = parts
   if (replaced) {
     noteWarning(context, whyReplaced(sent.timestamp, row.timestamp), sent, () => sent.timestamp ?? sent.offset)
   }
@@ -41,6 +43,7 @@ export function noteChanges (parts: NormalisedParts, context: RequestContext): v
   if (row.event.charCodeAt(0) === DOLLAR) noteOtherIds(parts, context)
   if (row.groups.length > 0) noteGroups(parts, context)
   if (read.cut !== null) noteWarning(context, 'column_cut', sent, () => read.cut)
+  if (deep.length > 0) noteWarning(context, 'property_too_deep', sent, () => deep.join(', '))
   if (read.undescribed !== null) noteWarning(context, 'property_not_described', sent, () => read.undescribed)
 }
 

@@ -5,6 +5,7 @@ import { toGroupType } from '../../platform/identity.ts'
 import type { ListedProperties } from '../../platform/event-schemas/listed-properties.ts'
 import { cutText, REPLACEMENT, toStorableText } from '../../platform/storable-text.ts'
 import { PROMOTED_PROPERTIES } from './event-row.ts'
+import { isDeeperThan, MAX_PROPERTY_DEPTH } from '../../platform/property-depth.ts'
 import { inferType, nameRuleOf, type NameRule, type PropertyType } from '../../platform/infer-property-type.ts'
 
 /** Above this many properties an event is not described (docs/contract/sdks.md 3.1). */
@@ -79,6 +80,8 @@ export interface ReadProperties {
   replaced: string | null
   /** What is not described: a property whose name is too long, or all because they are too many; null: nothing. */
   undescribed: string | null
+  /** A property may be nested too deep (`platform/property-depth.ts`). */
+  isDeep: boolean
   /** The properties of the event itself; null when nobody asked, or they are too many. */
   listed: ListedProperties | null
 }
@@ -101,6 +104,7 @@ export function createPropertyReader (now: () => number): PropertyReader {
   let cut: string | null = null
   let replaced: string | null = null
   let undescribed: string | null = null
+  let isDeep = false
   /** Properties of the event that was listed last: the next one mostly has as many. */
   let listedBefore = 0
   let root = createShape(null, '', '')
@@ -114,6 +118,7 @@ export function createPropertyReader (now: () => number): PropertyReader {
       nodes = 0
     }
     cut = replaced = undescribed = null
+    isDeep = false
     const promoted = NOTHING_PROMOTED.slice()
     // A new one for each event: to write into an old one, which V8 keeps elsewhere, takes twice as long.
     const values = isListed ? new Array<unknown>(listedBefore) : null
@@ -130,7 +135,7 @@ export function createPropertyReader (now: () => number): PropertyReader {
       if (properties.$set !== undefined) shape = walk(shape, 'p', properties.$set, { prefix: '' })
     }
     if (shape.entries > MAX_ENTRIES) undescribed = `${shape.entries} properties`
-    return { types: event === '$$plugin_metrics' ? '' : textOf(shape), promoted, cut, replaced, undescribed, listed }
+    return { types: event === '$$plugin_metrics' ? '' : textOf(shape), promoted, cut, replaced, undescribed, isDeep, listed }
   }
 
   function walk (
@@ -141,12 +146,14 @@ export function createPropertyReader (now: () => number): PropertyReader {
     const sent = properties as Record<string, unknown>
     let listedValues = 0
     for (const name in sent) {
+      const value = sent[name]
+      // What is within `$set` and the like is within the properties of the event, too.
+      if (kind === 'e' && !isDeep && typeof value === 'object') isDeep = isDeeperThan(value, MAX_PROPERTY_DEPTH)
       const edge = findEdge(shape, kind, prefix === '' ? name : prefix + name, name)
       if (edge === OVERLONG) {
         undescribed = name
         continue
       }
-      const value = sent[name]
       if (listTo !== null && listedValues < MAX_LISTED) listTo[listedValues++] = value
       if (edge.name === null) {
         shape = edge.next.none ??= createShape(shape, '', name)

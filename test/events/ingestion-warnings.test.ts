@@ -56,6 +56,7 @@ const EVENTS: [reason: WarningReason, event: unknown, value: string][] = [
   ['group_cut', { event: 'e', distinct_id: 'd', properties: { $groups: { g: 'k'.repeat(401) } } }, `g: ${'k'.repeat(197)}`],
   ['too_many_groups', { event: 'e', distinct_id: 'd', properties: { $groups: Object.fromEntries(Array.from({ length: 101 }, (_, n) => [`g${n}`, 'k'])) } }, '101 groups'],
   ['column_cut', { event: 'e', distinct_id: 'd', properties: { $current_url: 'u'.repeat(8193) } }, '$current_url'],
+  ['property_too_deep', { event: 'e', distinct_id: 'd', properties: { deep: JSON.parse('['.repeat(201) + ']'.repeat(201)) as unknown } }, 'deep'],
   ['visitor_unknown', { event: 'e', distinct_id: '$posthog_cookieless', timestamp: '2026-01-01T00:00:00Z' }, 'no salt of the day'],
   ['property_not_described', { event: 'e', distinct_id: 'd', properties: { ['p'.repeat(201)]: 1 } }, 'p'.repeat(200)]
 ]

@@ -68,11 +68,13 @@ const SENTENCES: Record<Exclude<WarningReason, RefusedReason>, string> = {
   too_many_groups: 'Stored with its first 100 groups; the others are only in its properties.',
   column_cut: 'Stored; the column of a property has its first 8,192 characters.',
   part_left_out: 'Stored without a part that is too large.',
+  property_too_deep: 'Stored without a property whose value is nested more than 200 levels deep.',
   property_not_described: 'Stored; one of its properties is not among the definitions.',
   visitor_unknown: 'Stored under the distinct id of all unknown visitors: it has no cookie, and too little tells its visitor from others.',
   illegal_distinct_id: 'Stored, but two persons were not merged: the other id is one that clients send when they have none.',
   already_identified: 'Stored, but two persons were not merged: the other one is identified.',
   properties_too_large: 'Stored, but a person or group was not changed: its properties would be too large.',
+  update_refused: 'Stored, but a person or group was not changed: the change can never be applied.',
   too_many_group_types: 'Stored, but a group was not made: the project has too many types of groups.',
   schema_not_met: 'Stored as sent: it does not meet its schema, which only observes.',
   schema_quarantined: 'Kept as a dead letter: it does not meet its schema, which quarantines.'
