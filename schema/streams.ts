@@ -5,7 +5,7 @@
  * EVENTS       events.live.<partition>        events as they happen
  *              events.historical.<partition>  imports (`historical_migration: true`), which must not delay live ones
  * PERSONS      persons.<partition>            what changes persons and groups, in order per project
- * DEAD_LETTER  dead.<stage>.<reason>          what could not be stored, replayable
+ * DEAD_LETTER  dead.<stage>.<reason>.<project>.<size>  what could not be stored, replayable
  * WARNINGS     warnings.ingest                counts of what was not stored as sent (`schema/ingestion-warnings.ts`)
  * ```
  *
@@ -57,8 +57,28 @@ export const DEAD_LETTER_STAGES = ['ingest', 'schema', 'writer', 'persons'] as c
 
 export type DeadLetterStage = (typeof DEAD_LETTER_STAGES)[number]
 
-export function deadLetterSubject (stage: DeadLetterStage, reason: string): string {
-  return `dead.${stage}.${reason}`
+/**
+ * The subject of a dead letter. Project and size are in it because the server counts the messages of each subject: so it
+ * knows how much of the stream a project has, whatever is replayed or purged.
+ *
+ * @param project  0: about none, or about several.
+ * @param bytes    Of its body.
+ */
+export function deadLetterSubject (stage: DeadLetterStage, reason: string, project = 0, bytes = 0): string {
+  return `dead.${stage}.${reason}.${project}.${Math.ceil(Math.log2(bytes + LETTER_HEADER_BYTES))}`
+}
+
+/** What the headers of a letter, and the server's own of each message, take. */
+const LETTER_HEADER_BYTES = 1024
+
+/** The subjects of all dead letters of a project. */
+export function deadLetterSubjectsOf (project: number): string {
+  return `dead.*.*.${project}.*`
+}
+
+/** About how many bytes a letter of a subject has; a power of two tells it within 42 %. */
+export function letterBytes (subject: string): number {
+  return 2 ** (Number(subject.split('.')[4]) - 0.5)
 }
 
 /**

@@ -32,7 +32,7 @@ export async function backUpDeadLetters (
     for await (const { letter, headers, body } of scanDeadLetters(connection, { fromId, withBodies: true })) {
       letters++
       nextId = letter.id + 1
-      const subject = deadLetterSubject(letter.stage, letter.reason)
+      const subject = deadLetterSubject(letter.stage, letter.reason, letter.project ?? 0, body.length)
       yield `${JSON.stringify({ subject, headers, body: Buffer.from(body).toString('base64') } satisfies StoredLetter)}\n`
     }
   }

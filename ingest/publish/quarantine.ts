@@ -37,7 +37,7 @@ export function createBuildLetter (partitions: number, fingerprintKey: () => Fin
     const uuid = formatUuid(row.uuid)
     const identity = JSON.stringify([row.projectId, row.event, row.distinctId, uuid])
     return {
-      subject: deadLetterSubject('schema', NOT_MET),
+      subject: deadLetterSubject('schema', NOT_MET, row.projectId, frame.payload.length),
       id: `dead:schema-${createHash('sha1').update(identity).digest('hex')}`,
       headers: {
         ...frameHeaders(frame, context.requestId),

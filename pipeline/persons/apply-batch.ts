@@ -4,7 +4,7 @@ import type { PersonsUpdate } from '../../schema/persons-update.ts'
 import { applyUpdates, classifyFailure, isolateUpdates } from './apply-updates.ts'
 import { type Fingerprint, fingerprintUpdate } from './fingerprints.ts'
 import type { PersonsMessage } from './persons-message.ts'
-import type { PersonsOutcome, RefusedUpdate } from './persons-outcome.ts'
+import { type PersonsOutcome, type RefusedUpdate, warnOfRefused } from './persons-outcome.ts'
 import { isUnapplied, lockProgress, type RecentUpdates, recordProgress } from './persons-progress.ts'
 import { recordWarnings } from './persons-warnings.ts'
 
@@ -22,6 +22,8 @@ export interface AppliedBatch extends PersonsOutcome {
   applied: Record<PersonsUpdate['kind'], number>
   /** Updates that were not applied because the same ones were applied before. */
   deduplicated: number
+  /** Those of `refused` for which no dead letter could be kept. */
+  leftOut: readonly RefusedUpdate[]
   /** Bytes of properties read from Postgres. */
   propertiesBytes: number
 }
@@ -31,8 +33,11 @@ export interface ApplyBatchDeps {
   recent: RecentUpdates
   /** Maximum group types of a project. Default: no limit. */
   maxGroupTypes?: number
-  /** Stores refused updates as dead letters; resolves once they are durable. May be called again for the same ones. */
-  deadLetterUpdates: (batch: PersonsBatch, refused: readonly RefusedUpdate[]) => Promise<void>
+  /**
+   * Stores refused updates as dead letters; resolves once they are durable, with those for which there is no room. May be
+   * called again for the same ones.
+   */
+  deadLetterUpdates: (batch: PersonsBatch, refused: readonly RefusedUpdate[]) => Promise<readonly RefusedUpdate[]>
 }
 
 /**
@@ -65,11 +70,12 @@ async function applyOnce (
 
     const { propertiesBytes, ...outcome } = await apply(transaction, updates, maxGroupTypes)
     outcome.refused = [...messages.flatMap((message) => message.refused), ...outcome.refused]
-    if (outcome.refused.length > 0) await deadLetterUpdates(batch, outcome.refused)
+    const leftOut = outcome.refused.length > 0 ? await deadLetterUpdates(batch, outcome.refused) : []
+    outcome.warnings = [...outcome.warnings, ...warnOfRefused(outcome.refused)]
     await recordWarnings(transaction, batch.partition, outcome.warnings)
     const fingerprints = fingerprintAccepted(updates, outcome.refused)
     await recordProgress(transaction, batch, messages, fingerprints)
-    const result: AppliedBatch = { ...outcome, applied: countKinds(updates), deduplicated, propertiesBytes }
+    const result: AppliedBatch = { ...outcome, applied: countKinds(updates), deduplicated, leftOut, propertiesBytes }
     return { result, fingerprints, lastSequence: messages.at(-1)?.sequence ?? progress.lastSequence }
   })
   recent.add(fingerprints)

@@ -5,8 +5,8 @@ import { listDeadLetters, readDeadLetterById } from '../../platform/dead-letters
 import { replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
 import { connectPostgres } from '../../platform/postgres/connect-postgres.ts'
-import type { PersonUpdate } from '../../schema/persons-update.ts'
-import { PERSONS_STREAM } from '../../schema/streams.ts'
+import { personsPartition, type PersonUpdate } from '../../schema/persons-update.ts'
+import { DEAD_LETTER_STREAM, PERSONS_STREAM } from '../../schema/streams.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { freePort } from '../../test/support/local-ports.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
@@ -66,6 +66,33 @@ t.test('refuses properties that are nested too deep', async (t) => {
   const [letter] = await listDeadLetters(connection)
   const opened = await readDeadLetterById(connection, letter?.id ?? 0)
   t.equal(Buffer.from(opened?.bodyBase64 ?? '', 'base64').toString(), `[${deep}]`)
+})
+
+t.test('waits for no room in the dead-letter stream: the warning remains', async (t) => {
+  const stores = await startPersonsStores(t, { clickhouse })
+  const { publishRaw, publish, start, waitUntilApplied, sql, connection } = stores
+  const { streams } = await jetstreamManager(connection)
+  await streams.update(DEAD_LETTER_STREAM, { max_bytes: 1_000_000 })
+  // As an earlier version of ingest let through: nested too deep, with text beside it.
+  const deep = { deep: JSON.parse(`${'['.repeat(205)}${']'.repeat(205)}`) as unknown, text: 'x'.repeat(100_000) }
+  const refused = Array.from({ length: 16 }, (_, i) => person(`deep-${i}`, { set: deep }))
+  start()
+
+  for (const update of refused) await publish([update])
+  await publish([person('a')], [{ ...person('b'), projectId: 2 }])
+  await waitUntilApplied()
+  t.match(await readPersons(sql, 1), [{ distinctIds: ['a'] }])
+  t.match(await readPersons(sql, 2), [{ distinctIds: ['b'] }])
+  const letters = await listDeadLetters(connection)
+  t.ok(letters.length > 2 && letters.length < 7, `${letters.length} letters fill half of it`)
+  t.match(letters[0], { reason: 'invalid_update', project: 1, uuid: refused[0]?.uuid })
+
+  await streams.update(DEAD_LETTER_STREAM, { max_msgs: 1 })
+  await publishRaw(personsPartition(person('c')), `[7, ${JSON.stringify(person('c'))}]`)
+  await waitUntilApplied()
+  t.match(await readPersons(sql, 1), [{ distinctIds: ['a'] }, { distinctIds: ['c'] }])
+  const warnings = await sql<{ occurrences: number, example: object }[]>`SELECT occurrences::integer, example FROM persons_warnings WHERE reason = 'update_refused'`
+  t.match([...warnings], [{ occurrences: 16, example: { detail: /nested deeper than 200/, uuid: String } }])
 })
 
 t.test('replaces characters that Postgres cannot store', async (t) => {

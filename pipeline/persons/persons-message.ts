@@ -1,4 +1,5 @@
 import { isExactNumber, parseStoredJson } from '../../http-body/parse-json.ts'
+import { isDeeperThan, MAX_PROPERTY_DEPTH } from '../../platform/property-depth.ts'
 import { splitJsonArray } from '../../http-body/split-json-array.ts'
 import { MAX_GROUP_KEY_LENGTH } from '../../platform/identity.ts'
 import { mayHoldUnstorableText, toStorableJson } from '../../platform/storable-text.ts'
@@ -18,9 +19,6 @@ export interface PersonsMessage {
 const MAX_ID_LENGTH = 2 * MAX_GROUP_KEY_LENGTH
 
 const MAX_PROJECT_ID = 2_147_483_647
-
-/** Deeper values overflow the stack of every reader, Postgres included. */
-const MAX_DEPTH = 200
 
 /** Latest time that ClickHouse can store, epoch milliseconds; the earliest is 0. */
 const LATEST = Date.UTC(2299, 0)
@@ -57,7 +55,7 @@ export function readPersonsMessage (
       continue
     }
     ranges ??= splitJsonArray(payload, '').ranges ?? []
-    message.refused.push({ reason: 'invalid_update', detail: problem, payload: sliceItem(payload, ranges, i) })
+    message.refused.push({ reason: 'invalid_update', detail: problem, payload: sliceItem(payload, ranges, i), ...originOf(item) })
   }
   return message
 }
@@ -71,6 +69,12 @@ function sliceItem (payload: Uint8Array, ranges: readonly number[], i: number): 
 function describe (error: unknown): string {
   const position = /position (\d+)/.exec(String(error))?.[1]
   return position === undefined ? 'the message is not JSON' : `the message is not JSON at position ${position}`
+}
+
+/** Project and uuid of an item that is no update, as far as it names them. */
+function originOf (item: unknown): Pick<RefusedUpdate, 'projectId' | 'uuid'> {
+  if (!isObject(item) || checkOrigin(item) !== null) return {}
+  return { projectId: Number(item.projectId), uuid: String(item.uuid) }
 }
 
 /** What makes a value not a `PersonsUpdate`, in one sentence; null when it is one. */
@@ -127,27 +131,11 @@ function checkProperties ({ set, setOnce, unset }: Fields): string | null {
   return isList ? checkDepth(set) ?? checkDepth(setOnce) : 'unset must be an array of names'
 }
 
-/** Goes level by level: recursion would overflow the stack on the very values it refuses. */
 function checkDepth (properties: Fields | undefined): string | null {
-  let level: unknown[] = properties === undefined ? [] : [properties]
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth > MAX_DEPTH) return `properties must not be nested deeper than ${MAX_DEPTH} levels`
-    const next: unknown[] = []
-    for (const value of level) {
-      for (const inner of Object.values(value as object)) {
-        if (isCompound(inner)) next.push(inner)
-      }
-    }
-    level = next
-  }
-  return null
+  // Ingest lets none through; a message may be of an earlier version.
+  return isDeeperThan(properties, MAX_PROPERTY_DEPTH + 1) ? `properties must not be nested deeper than ${MAX_PROPERTY_DEPTH} levels` : null
 }
 
 function isObject (value: unknown): value is Fields {
-  return isCompound(value) && !Array.isArray(value)
-}
-
-/** An object or an array. */
-function isCompound (value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !isExactNumber(value)
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !isExactNumber(value)
 }

@@ -21,7 +21,9 @@ export function createPersonsMetrics (metrics: Metrics): PersonsMetrics {
   const updates = metrics.counter('persons_updates_total', 'Applied updates of persons and groups.', { kind: UPDATE_KINDS })
   const deduplicated = metrics.counter('persons_updates_deduplicated_total', 'Updates skipped because they were already applied.')
   const merges = metrics.counter('persons_merges_total', 'Merges of persons, by outcome.', { outcome: MERGE_OUTCOMES })
-  const refused = metrics.counter('persons_dead_letters_total', 'Updates, or parts of updates, that were dead-lettered.', { reason: PERSONS_REFUSALS })
+  const refused = metrics.counter('persons_dead_letters_total', 'Updates, or parts of updates, that were refused, and dead-lettered unless they are left out.', { reason: PERSONS_REFUSALS })
+  const leftOut = metrics.counter('persons_dead_letters_left_out_total',
+    'Refused updates, or parts of updates, without a dead letter: the stream has no room for more of their project.', { reason: PERSONS_REFUSALS })
   const ignored = metrics.counter('persons_group_types_ignored_total',
     'Updates ignored because their project already has the maximum number of group types (MILLRACE_MAX_GROUP_TYPES).')
   const batchUpdates = metrics.histogram('persons_batch_updates', 'Updates per transaction.', [1, 10, 100, 1000, 10_000])
@@ -36,6 +38,7 @@ export function createPersonsMetrics (metrics: Metrics): PersonsMetrics {
       deduplicated.inc(batch.deduplicated)
       for (const outcome of batch.merges) merges.inc({ outcome })
       for (const { reason } of batch.refused) refused.inc({ reason })
+      for (const { reason } of batch.leftOut) leftOut.inc({ reason })
       ignored.inc(batch.warnings.filter(({ reason }) => reason === 'too_many_group_types').length)
       batchUpdates.observe(sum)
       applySeconds.observe(seconds)

@@ -1,10 +1,13 @@
 import t from 'tap'
+import { createLetterRoom } from '../../platform/dead-letters/letter-room.ts'
 import { listDeadLetters, readDeadLetterFill } from '../../platform/dead-letters/read-dead-letters.ts'
+import { purgeDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
 import type { PersonUpdate } from '../../schema/persons-update.ts'
 import { startTestNats } from '../../test/support/test-processes.ts'
-import { deadLetterUpdates, refuseUpdate, type RefusedUpdate } from './persons-outcome.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { deadLetterUpdates, type PersonsRefusal, refuseUpdate, type RefusedUpdate } from './persons-outcome.ts'
 import { made } from './testing/large-persons.ts'
 import { testLogger } from './testing/start-persons-stores.ts'
 
@@ -32,29 +35,47 @@ t.test('dead-letters many updates at once, in their order, each with the sequenc
     }
   })
   const batch = { partition: 1, streamCreated: 'monday', messages }
-  await deadLetterUpdates(connection, batch, refused)
-  await deadLetterUpdates(connection, batch, refused)
+  const letters = { connection, hasRoom: createLetterRoom(connection) }
+  t.same(await deadLetterUpdates(letters, batch, refused), [])
+  t.same(await deadLetterUpdates(letters, batch, refused), [])
 
-  const letters = (await listDeadLetters(connection)).sort((a, b) => a.id - b.id)
-  t.same(letters.map(({ uuid, sequence }) => [uuid, sequence]),
+  const kept = (await listDeadLetters(connection)).sort((a, b) => a.id - b.id)
+  t.same(kept.map(({ uuid, sequence }) => [uuid, sequence]),
     [[null, 9], ...updates.map(({ uuid }, i) => [uuid, i < 100 ? 5 : 9])])
   t.ok(mostWaiting >= 32, `${mostWaiting} on their way at once`)
 })
 
-t.test('changes that are too large leave room for others, and wait for nobody when there is none', async (t) => {
+t.test('what people can cause leaves room for other projects and other reasons, and is left out when there is none', async (t) => {
   const nats = await startTestNats(t)
   const connection = await connectNats({ url: nats.url, name: 'test', logger: testLogger })
   t.teardown(() => connection.close())
   await ensureStreams(connection, { replicas: 1, eventsMaxBytes: 1e8, deadLetterMaxBytes: 2e6 })
-  const tooLarge = Array.from({ length: 400 }, (_, i) => refuseUpdate(
-    { ...made(i), kind: 'person', distinctId: `id-${i}`, set: { fill: 'x'.repeat(10_000) } }, 'properties_too_large', 'too large'))
+  const letters = { connection, hasRoom: createLetterRoom(connection) }
   const batch = { partition: 1, streamCreated: 'monday', messages: [] }
+  const refused = (reason: PersonsRefusal, projectId: number, count: number): RefusedUpdate[] => Array.from({ length: count }, (_, i) =>
+    refuseUpdate({ ...made(i), projectId, kind: 'person', distinctId: `id-${i}`, set: { fill: 'x'.repeat(10_000) } }, reason, 'x'))
+  const ratio = async (): Promise<number> => (await readDeadLetterFill(connection)).ratio
 
-  await deadLetterUpdates(connection, batch, tooLarge)
-  const { letters, ratio } = await readDeadLetterFill(connection)
-  t.ok(ratio > 0.85 && ratio < 0.95, `${letters} letters fill ${ratio} of it`)
-  const other: RefusedUpdate = { reason: 'invalid_update', detail: 'not an object', payload: Buffer.alloc(5000, 1) }
-  await deadLetterUpdates(connection, batch, [tooLarge[399]!, other])
-  t.match(await listDeadLetters(connection, { reason: 'invalid_update' }), [{ reason: 'invalid_update' }])
-  t.equal((await readDeadLetterFill(connection)).letters, letters + 1)
+  for (const [at, reason] of (['properties_too_large', 'invalid_update', 'not_applicable', 'unknown_project'] as const).entries()) {
+    const leftOut = await deadLetterUpdates(letters, batch, refused(reason, 1, 200))
+    t.ok(at === 0 ? leftOut.length < 110 : leftOut.length === 200, `${reason}: ${leftOut.length} left out`)
+  }
+  const half = await ratio()
+  t.ok(half > 0.45 && half < 0.55, `one project fills ${half} of it`)
+
+  const others = await Promise.all([2, 3].map(async (project) => await deadLetterUpdates(letters, batch, refused('invalid_update', project, 100))))
+  t.ok(others.every(({ length }) => length > 70 && length < 95), `others have a tenth each: ${others.map(({ length }) => 100 - length)} letters`)
+  for (let project = 4; project < 12; project++) await deadLetterUpdates(letters, batch, refused('invalid_update', project, 100))
+  const most = await ratio()
+  t.ok(most > 0.85 && most < 0.95, `all of them ${most}`)
+
+  const other: RefusedUpdate = { reason: 'invalid_json', detail: 'not JSON', payload: Buffer.alloc(5000, 1) }
+  t.same(await deadLetterUpdates(letters, batch, [other]), [])
+  t.match(await listDeadLetters(connection, { reason: 'invalid_json' }), [{ reason: 'invalid_json', project: null }])
+  const many = Array.from({ length: 50 }, (_, i): RefusedUpdate => ({ ...other, payload: Buffer.alloc(10_000, i) }))
+  t.ok((await deadLetterUpdates(letters, batch, many)).length > 20, 'a full stream is waited for by nobody')
+
+  t.match(await purgeDeadLetters(connection, { project: 1 }), { purged: Number })
+  // A reading of the stream is remembered for a second.
+  await waitFor(async () => (await deadLetterUpdates(letters, batch, refused('not_applicable', 1, 10))).length === 0)
 })

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
-import { readDeadLetterFill } from '../../platform/dead-letters/read-dead-letters.ts'
-import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
+import type { HasLetterRoom } from '../../platform/dead-letters/letter-room.ts'
+import { DeadLettersFullError, publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { PersonsUpdate } from '../../schema/persons-update.ts'
 import { personsSubject } from '../../schema/streams.ts'
@@ -49,12 +49,13 @@ export interface RefusedUpdate {
   code?: string
   /** A message of PERSONS that a replay can publish. */
   payload: Uint8Array
-  /** Project and uuid of the event; absent when the message has no update. */
+  /** Project and uuid of the event; absent when the message or its item names none. */
   projectId?: number
   uuid?: string
 }
 
-type PersonsWarningReason = 'illegal_distinct_id' | 'already_identified' | 'properties_too_large' | 'too_many_group_types'
+type PersonsWarningReason =
+  'illegal_distinct_id' | 'already_identified' | 'properties_too_large' | 'too_many_group_types' | 'update_refused'
 
 /** Something that an event asked for and that was not done; counted by `recordWarnings`. */
 export interface PersonsWarning {
@@ -83,28 +84,32 @@ export function refuseUpdate (update: PersonsUpdate, reason: PersonsRefusal, det
 const LETTERS_AT_ONCE = 64
 
 /**
- * Anybody with the public key can have changes refused that are too large. Of a dead-letter stream that is as full as
- * this they get no more, or all persons would wait for somebody who empties it. The alert about it fires before.
- */
-const MAX_FILL_BY_TOO_LARGE = 0.9
-
-/**
  * Dead-letters refused updates of a batch, in their order; resolves when the dead-letter stream has stored all of them.
- * Those that are too large are left out while it is nearly full: the ingestion warning about each is all that remains.
+ * Those for which it has no room (`letter-room.ts`) are left out: nobody else's updates wait until somebody empties it.
+ * Of each the ingestion warning remains, with the uuid of its event, which is stored.
  *
  * The id of a dead letter is a hash of its content, so a repeated transaction does not store it twice.
  *
- * @throws when that stream is unavailable or full: the partition then waits, rather than lose a refused update. Some
- *   letters may be stored.
+ * @returns those that are left out.
+ * @throws when that stream is unavailable: NATS is, and the partition waits. Some letters may be stored.
  */
 export async function deadLetterUpdates (
-  connection: NatsConnection, batch: PersonsBatch, refused: readonly RefusedUpdate[]
-): Promise<void> {
+  { connection, hasRoom }: { connection: NatsConnection, hasRoom: HasLetterRoom },
+  batch: PersonsBatch, refused: readonly RefusedUpdate[]
+): Promise<RefusedUpdate[]> {
   const sequenceOf = findSequences(batch)
+  const leftOut: RefusedUpdate[] = []
   for (let at = 0; at < refused.length; at += LETTERS_AT_ONCE) {
-    const letters = await chooseLetters(connection, refused.slice(at, at + LETTERS_AT_ONCE))
-    await Promise.all(letters.map(async (update) => {
-      const { reason, detail, code, payload, projectId, uuid } = update
+    await Promise.all(refused.slice(at, at + LETTERS_AT_ONCE).map(async (update) => {
+      if (!await keep(update)) leftOut.push(update)
+    }))
+  }
+  return leftOut
+
+  async function keep (update: RefusedUpdate): Promise<boolean> {
+    const { reason, detail, code, payload, projectId, uuid } = update
+    if (!await hasRoom(projectId, payload.length)) return false
+    try {
       await publishDeadLetter(connection, {
         stage: 'persons',
         reason,
@@ -118,17 +123,23 @@ export async function deadLetterUpdates (
         body: payload,
         id: `persons:${reason}:${hash('sha1', payload)}`
       })
-    }))
+      return true
+    } catch (error) {
+      if (error instanceof DeadLettersFullError) return false
+      throw error
+    }
   }
 }
 
-async function chooseLetters (
-  connection: NatsConnection, refused: readonly RefusedUpdate[]
-): Promise<readonly RefusedUpdate[]> {
-  if (refused.every(({ reason }) => reason !== 'properties_too_large')) return refused
-  const { bytes, maxBytes } = await readDeadLetterFill(connection)
-  let room = maxBytes * MAX_FILL_BY_TOO_LARGE - bytes
-  return refused.filter(({ reason, payload }) => reason !== 'properties_too_large' || (room -= payload.length) >= 0)
+/**
+ * The ingestion warnings about refused updates. Those that are too large have theirs already, and nobody reads what a
+ * deleted project is warned of.
+ */
+export function warnOfRefused (refused: readonly RefusedUpdate[]): PersonsWarning[] {
+  return refused.flatMap(({ reason, projectId, uuid, detail }) =>
+    projectId === undefined || reason === 'properties_too_large' || reason === 'unknown_project'
+      ? []
+      : [{ projectId, reason: 'update_refused', example: { ...uuid !== undefined && { uuid }, detail } }])
 }
 
 /** Tells in which message an update came: the first that has its event, since an SDK may have sent it again. */

@@ -25,6 +25,7 @@ async function countByDay (transaction: TransactionSql, groups: readonly Persons
     SELECT "projectId", (now() AT TIME ZONE 'UTC')::date, reason, occurrences, example
     FROM json_to_recordset(${JSON.stringify(rows)}::text::json) AS new
       ("projectId" integer, reason text, occurrences bigint, example jsonb)
+    JOIN projects ON projects.id = "projectId"
     ON CONFLICT (project_id, day, reason) DO UPDATE SET occurrences = known.occurrences + excluded.occurrences,
       last_seen_at = excluded.last_seen_at, example = excluded.example`
 }
@@ -63,7 +64,7 @@ async function countByMinute (
 
 /** The examples have ids of events and persons, and names of groups. */
 function toSample ({ example }: PersonsWarning): object {
-  const { uuid = '', distinctId = '', otherDistinctId, groupType, groupKey } = example
+  const { uuid = '', distinctId = '', otherDistinctId, groupType, groupKey, detail } = example
   return {
     received_at: toCopyTime(Date.now()),
     event: '',
@@ -71,6 +72,6 @@ function toSample ({ example }: PersonsWarning): object {
     uuid,
     lib: '',
     lib_version: '',
-    value: otherDistinctId ?? [groupType, groupKey].filter((part) => part !== undefined).join(': ')
+    value: otherDistinctId ?? detail ?? [groupType, groupKey].filter((part) => part !== undefined).join(': ')
   }
 }

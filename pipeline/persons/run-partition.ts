@@ -88,7 +88,7 @@ async function waitForRoom ({ state, waitForRoom, stop }: PersonsPartitionDeps):
 
 /** Applies one batch. Messages are acknowledged after the commit; after a lost acknowledgement they come again. */
 async function applyNext (
-  { partition, state, sql, metrics, maxGroupTypes, deadLetterUpdates, onCopies }: PersonsPartitionDeps,
+  { partition, state, sql, metrics, maxGroupTypes, deadLetterUpdates, onCopies, logger }: PersonsPartitionDeps,
   reader: PersonsPartitionReader, recent: RecentUpdates, maxBytes: number
 ): Promise<number> {
   const startedAt = performance.now()
@@ -101,6 +101,10 @@ async function applyNext (
 
   state.pendingMessages = taken.at(-1)?.pending ?? 0
   metrics.pendingMessages.set({ partition }, state.pendingMessages)
+  if (applied.leftOut.length > 0) {
+    const [{ reason, projectId } = {}] = applied.leftOut
+    logger.error({ partition, updates: applied.leftOut.length, reason, projectId }, 'refused updates were not dead-lettered: the stream has no room for more of their project')
+  }
   metrics.countBatch(applied, (performance.now() - startedAt) / 1000)
   onCopies()
   return applied.propertiesBytes

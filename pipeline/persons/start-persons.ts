@@ -1,4 +1,5 @@
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { createLetterRoom } from '../../platform/dead-letters/letter-room.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
@@ -68,6 +69,7 @@ export function startPersons (deps: PersonsDeps): PersonApplier {
   const logger = deps.logger.child({ part: 'persons' })
   const metrics = createPersonsMetrics(deps.metrics)
   const copies = new CopyRunner({ sql: deps.sql, clickhouse: deps.clickhouse, metrics, logger })
+  const letters = { connection: deps.connection, hasRoom: createLetterRoom(deps.connection) }
   const stopping = new AbortController()
   const deletions = startDeletions({ ...deps, logger }, deps.deletionsPollIntervalMs)
   const supervisor = new PartitionSupervisor({
@@ -79,7 +81,7 @@ export function startPersons (deps: PersonsDeps): PersonApplier {
       ...control, partition, connection: deps.connection, sql: deps.sql, metrics, logger,
       maxBatchBytes: deps.maxBatchBytes ?? MAX_BATCH_BYTES,
       maxGroupTypes: deps.maxGroupTypes ?? Infinity,
-      deadLetterUpdates: async (batch, refused) => await deadLetterUpdates(deps.connection, batch, refused),
+      deadLetterUpdates: async (batch, refused) => await deadLetterUpdates(letters, batch, refused),
       waitForRoom: async (signal) => await copies.waitForRoom(signal),
       onCopies: () => copies.notify()
     })

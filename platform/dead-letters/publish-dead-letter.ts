@@ -118,7 +118,7 @@ export async function publishDeadLetter (connection: NatsConnection, letter: New
   }
   for (const [name, value] of Object.entries(deadLetterHeaders(letter))) message.set(name, value)
   try {
-    await jetstream(connection).publish(deadLetterSubject(letter.stage, letter.reason), letter.body, {
+    await jetstream(connection).publish(deadLetterSubject(letter.stage, letter.reason, letter.project, letter.body.length), letter.body, {
       msgID: `dead:${letter.id}`, headers: message
     })
   } catch (error) {

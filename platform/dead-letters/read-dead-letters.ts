@@ -82,7 +82,8 @@ export async function * scanDeadLetters (
   const newest = await findNewest(connection)
   if (newest < (options.fromId ?? 1)) return
   const consumer = await jetstream(connection).consumers.get(DEAD_LETTER_STREAM, {
-    filter_subjects: [subject],
+    // The first: of versions that had no project and size in it.
+    filter_subjects: [subject, `${subject}.>`],
     headers_only: options.withBodies !== true,
     ...startOf(options)
   })
