@@ -182,19 +182,21 @@ t.test('quarantine: a dead letter with the failing path and value; replayed it i
   t.same(replayed.map(content), without.map(content))
 })
 
-t.test('a full stream of dead letters refuses the requests that need it, and no others', async (t) => {
+t.test('an event for whose letter there is no room is stored, and so is what came with it', async (t) => {
   const { streams } = await jetstreamManager(connection)
   await streams.update(DEAD_LETTER_STREAM, { max_msgs: 1 })
   t.teardown(async () => await streams.update(DEAD_LETTER_STREAM, { max_msgs: -1 }))
   await send([event('quarantined', { plan: 'gold' })])
+  await warnings()
+  const stored = await system.metric('millrace_ingest_letters_stored_total')
 
-  const refused = await system.post('/batch/', { api_key: PROJECT_KEY, batch: [event('quarantined', { plan: 'gold' })] })
+  await send([event('quarantined', { plan: 'gold' }), event('quarantined', { plan: 'pro' })])
 
-  t.match(await refused.json(), { code: 'dead_letters_full' })
-  t.equal(refused.status, 503)
-  await send([event('quarantined', { plan: 'pro' })])
   t.equal(await system.metric('millrace_ingest_spool_bytes'), 0)
-  t.same(versions(await takePublishedEvents(connection, clickhouse)), [['quarantined', 1]])
+  t.same(versions(await takePublishedEvents(connection, clickhouse)), [['quarantined', 0], ['quarantined', 1]])
+  t.equal((await listDeadLetters(connection)).length, 1)
+  t.equal(await system.metric('millrace_ingest_letters_stored_total') - stored, 1)
+  await waitFor(async () => (await warnings()).schema_not_met !== undefined)
   await discardLetters()
 })
 

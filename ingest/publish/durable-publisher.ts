@@ -1,5 +1,4 @@
 import { HttpError, MillraceError } from '../../platform/errors.ts'
-import { STREAM_FULL } from '../../platform/dead-letters/publish-dead-letter.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import { drainSpool } from '../spool/drain-spool.ts'
@@ -47,11 +46,6 @@ export interface DurablePublisherOptions {
 export interface DurablePublisher {
   publishEvents: Publish
   publishPersons: Publish
-  /**
-   * As events. But a stream that is full of dead letters says nothing about the others: the request is refused, and
-   * everything else goes on.
-   */
-  publishLetter: Publish
   /** Why the last write failed, by code; null when it succeeded. */
   readonly failures: Readonly<PublishFailures>
   /** Ends draining; what is spooled stays for the next process. The spool is to be closed after it. */
@@ -95,7 +89,6 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
   return {
     publishEvents: async (message) => await publishOrSpool(message, isSuspect),
     publishPersons: async (message) => await publishOrSpool(message, isSuspect || !spool.isEmpty),
-    publishLetter: async (message) => await publishOrSpool(message, isSuspect),
     failures,
     async close () {
       stopped.abort()
@@ -114,10 +107,6 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
       counts.published++
       counts.observeAckMs(performance.now() - startedAt)
     } catch (error) {
-      if (isFullOfLetters(message, error)) {
-        counts.refused++
-        throw lettersFull(error)
-      }
       if (isTooLarge(error)) return await keep(message)
       if (!isSuspect) logger.warn({ err: error, subject: message.subject }, 'publishing to the stream failed; messages go to the spool')
       isSuspect = true
@@ -185,31 +174,14 @@ export async function publishOrSetAside (
     await link.publish(message)
     return true
   } catch (error) {
-    const why = whySetAside(message, error)
-    if (why === null) throw error
-    await spool.writeRefusedRecord(message, why)
+    if (!isTooLarge(error)) throw error
+    await spool.writeRefusedRecord(message, 'it is larger than max_payload of NATS')
     return false
   }
 }
 
-/** @returns null for an error that passes when the stream takes messages again. */
-function whySetAside (message: OutgoingMessage, error: unknown): string | null {
-  if (isTooLarge(error)) return 'it is larger than max_payload of NATS'
-  return isFullOfLetters(message, error) ? 'the dead-letter stream is full' : null
-}
-
 function isTooLarge (error: unknown): boolean {
   return error instanceof MillraceError && error.code === 'MILLRACE_MESSAGE_TOO_LARGE'
-}
-
-/** Whether the stream of dead letters has no room for a message. */
-function isFullOfLetters ({ subject }: OutgoingMessage, error: unknown): boolean {
-  return subject.startsWith('dead.') && error instanceof MillraceError && STREAM_FULL.has(error.details.errCode)
-}
-
-function lettersFull (cause: unknown): HttpError {
-  return new HttpError(503, 'server_error', 'dead_letters_full',
-    'An event does not meet its schema, and the stream of dead letters is full. Try again.', { cause })
 }
 
 /** Codes and names only: `/_health` is public, and messages may name addresses. */

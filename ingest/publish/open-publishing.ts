@@ -1,6 +1,7 @@
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FingerprintKey } from '../../schema/frame-message.ts'
+import { HEADER } from '../../schema/streams.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { Metrics } from '../../platform/metrics.ts'
@@ -10,7 +11,7 @@ import { createDurablePublisher, createPublishCounts, type PublishFailures } fro
 import { createEventPartitions, createPublishFrames, type EventPartitions, type PublishFrames } from './event-partitions.ts'
 import type { Quarantine } from '../capture/request-sink.ts'
 import { HeldClock } from './held-clock.ts'
-import { createBuildLetter } from './quarantine.ts'
+import { countStoredLetters, createBuildLetter } from './quarantine.ts'
 import { createPersonsPartitions, type PersonsPartitions } from './persons-partitions.ts'
 import { Presence } from './presence.ts'
 import { PublishedThrough } from './published-through.ts'
@@ -58,9 +59,10 @@ export async function openPublishing (
   let messages = 0
   const nextMessageId = (): string => `${processId}-${(messages++).toString(36)}`
 
+  let warnings: WarningTotals | null = null
   const link = openStreamLink({
-    url: config.natsUrl, oldNatsServer: config.oldNatsServer, limits: config.streams, ackTimeoutMs: ACK_TIMEOUT_MS,
-    logger, onConnected
+    url: config.natsUrl, limits: config.streams, ackTimeoutMs: ACK_TIMEOUT_MS, logger, onConnected,
+    onLetterStored: countStoredLetters(metrics, () => warnings)
   })
   await Promise.race([link.opened, delay(STREAM_WAIT_MS)])
   link.opened.catch((err: unknown) => logger.fatal({ err }, 'NATS cannot be used as it is; nothing is published until that is repaired'))
@@ -79,7 +81,7 @@ export async function openPublishing (
   await presence.start()
 
   const events = { publish: publisher.publishEvents, nextMessageId }
-  const warnings = new WarningTotals({ ...events, source: processId, logger, now: Date.now })
+  warnings = new WarningTotals({ ...events, source: processId, logger, now: Date.now })
   return {
     partitions: createEventPartitions(config.streams.partitions, {
       ...events, fingerprintKey, publishedThrough, maxWaitMs: config.groupCommitMs
@@ -88,7 +90,12 @@ export async function openPublishing (
     warnings,
     publishFrames: createPublishFrames(events),
     quarantine: {
-      buildLetter: createBuildLetter(config.streams.partitions, fingerprintKey), publish: publisher.publishLetter
+      buildLetter: createBuildLetter(config.streams.partitions, fingerprintKey),
+      // What has no letter is an event that is stored, and the watermark waits for it.
+      publish: async (letter) => {
+        const inFlight = publishedThrough.begin(Number(letter.headers[HEADER.received]))
+        await publisher.publishEvents(letter).finally(() => publishedThrough.end(inFlight))
+      }
     },
     link,
     spool,

@@ -1,15 +1,21 @@
 import { createHash } from 'node:crypto'
-import { deadLetterHeaders } from '../../platform/dead-letters/publish-dead-letter.ts'
+import type { HasLetterRoom } from '../../platform/dead-letters/letter-room.ts'
+import { DEAD_LETTER_HEADER, deadLetterHeaders, STREAM_FULL } from '../../platform/dead-letters/publish-dead-letter.ts'
+import { MillraceError } from '../../platform/errors.ts'
 import { codeOfSchemaFailure, describeSchemaFailure } from '../../platform/event-schemas/describe-failure.ts'
 import type { SchemaFailure } from '../../platform/event-schemas/evaluation.ts'
+import type { Metrics } from '../../platform/metrics.ts'
+import { cutText } from '../../platform/storable-text.ts'
 import type { FingerprintKey } from '../../schema/frame-message.ts'
-import { deadLetterSubject, eventsSubject } from '../../schema/streams.ts'
+import { MAX_SAMPLE_TEXT } from '../../schema/ingestion-warnings.ts'
+import { deadLetterSubject, eventsSubject, HEADER } from '../../schema/streams.ts'
 import type { RequestContext } from '../capture/envelope.ts'
 import { FrameEncoder } from '../frames/frame-encoder.ts'
 import type { EventRow } from '../normalise/event-row.ts'
 import { formatUuid } from '../normalise/uuid.ts'
-import type { OutgoingMessage } from './durable-publisher.ts'
+import type { OutgoingMessage, Publish } from './durable-publisher.ts'
 import { frameHeaders, routeRow } from './event-partitions.ts'
+import type { WarningTotals } from './warning-totals.ts'
 
 /** Reason of the dead letters of stage `schema`. */
 export const NOT_MET = 'not_met'
@@ -54,5 +60,66 @@ export function createBuildLetter (partitions: number, fingerprintKey: () => Fin
       },
       payload: frame.payload
     }
+  }
+}
+
+export interface LetterPublishing {
+  publish: Publish
+  hasRoom: HasLetterRoom
+  /** Called with each letter that was stored as the event it is about. */
+  onStored: (letter: OutgoingMessage) => void
+}
+
+/**
+ * Publishes messages; of dead letters those for which the dead-letter stream has room. An event whose letter has none is
+ * stored, as a replay of the letter would do: it is not lost, and the events that came with it do not wait until
+ * somebody empties that stream, which anybody with the public key of a project can fill.
+ */
+export function createPublishLetters ({ publish, hasRoom, onStored }: LetterPublishing): Publish {
+  return async function publishLetters (message) {
+    if (!message.subject.startsWith('dead.')) return await publish(message)
+    try {
+      if (await mayBeKept(message)) return await publish(message)
+    } catch (error) {
+      if (!(error instanceof MillraceError && STREAM_FULL.has(error.details.errCode))) throw error
+    }
+    await publish(toEvent(message))
+    onStored(message)
+  }
+
+  async function mayBeKept ({ headers, payload }: OutgoingMessage): Promise<boolean> {
+    // While NATS does not answer, the letter goes to the spool, as everything does.
+    return await hasRoom(Number(headers[DEAD_LETTER_HEADER.project]), payload.length).catch(() => true)
+  }
+}
+
+/** Counts them, and warns their projects: the count of what is quarantined has them, too. */
+export function countStoredLetters (
+  metrics: Metrics, warnings: () => Pick<WarningTotals, 'addRefused'> | null
+): LetterPublishing['onStored'] {
+  const stored = metrics.counter('letters_stored_total',
+    'Events that do not meet their schema and are stored: the dead-letter stream has no room for more of their project.')
+  return ({ headers }) => {
+    stored.inc()
+    warnings()?.addRefused(Number(headers[DEAD_LETTER_HEADER.project]), 'schema_not_met', () => ({
+      receivedAt: Number(headers[HEADER.received]),
+      event: cutText(decodeURIComponent(headers[DEAD_LETTER_HEADER.event] ?? ''), MAX_SAMPLE_TEXT),
+      distinctId: '',
+      uuid: headers[DEAD_LETTER_HEADER.uuid] ?? '',
+      lib: '',
+      libVersion: '',
+      value: 'no room for a dead letter'
+    }))
+  }
+}
+
+const OF_LETTERS: ReadonlySet<string> = new Set(Object.values(DEAD_LETTER_HEADER))
+
+function toEvent ({ id, headers, payload }: OutgoingMessage): OutgoingMessage {
+  return {
+    subject: headers[DEAD_LETTER_HEADER.subject] ?? '',
+    id,
+    headers: Object.fromEntries(Object.entries(headers).filter(([name]) => !OF_LETTERS.has(name))),
+    payload
   }
 }

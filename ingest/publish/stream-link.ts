@@ -1,15 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { awaitLeaders } from '../../platform/nats/await-leaders.ts'
-import type { OldNatsServer } from '../../platform/nats/nats-server-floor.ts'
-import { followServerVersions, type ServerVersions } from '../../platform/nats/server-versions.ts'
+import { createLetterRoom } from '../../platform/dead-letters/letter-room.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
 import type { HealthPart } from '../../platform/health-and-readiness.ts'
 import { MillraceError } from '../../platform/errors.ts'
 import type { Logger } from '../../platform/logger.ts'
 import { EVENTS_STREAM, MAX_MESSAGE_BYTES, PERSONS_STREAM, type StreamLimits } from '../../schema/streams.ts'
 import { type AcknowledgedPublisher, createAcknowledgedPublisher } from './acknowledged-publisher.ts'
-import type { OutgoingMessage } from './durable-publisher.ts'
+import type { OutgoingMessage, Publish } from './durable-publisher.ts'
+import { createPublishLetters, type LetterPublishing } from './quarantine.ts'
 
 export interface StreamLinkOptions {
   url: string
@@ -20,6 +20,8 @@ export interface StreamLinkOptions {
   logger: Logger
   /** Given the connection, once: it reconnects by itself. */
   onConnected?: (connection: NatsConnection) => void
+  /** Given each dead letter for which its stream had no room: its event is stored. */
+  onLetterStored?: LetterPublishing['onStored']
 }
 
 /**
@@ -63,8 +65,7 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
   const { logger } = options
   let connection: NatsConnection | null = null
   let publisher: AcknowledgedPublisher | null = null
-  let versions: ServerVersions | null = null
-  let isAccepted = false
+  let publishMessage: Publish | null = null
   let isUp = false
   let reconnects = 0
   let repairing: Promise<void> | null = null
@@ -97,6 +98,9 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
     connection = connected
     versions = followServerVersions(connected, { old: options.oldNatsServer, logger })
     publisher = createAcknowledgedPublisher(connected, options.ackTimeoutMs)
+    publishMessage = createPublishLetters({
+      publish: publisher.publish, hasRoom: createLetterRoom(connected), onStored: options.onLetterStored ?? (() => {})
+    })
     void watch(connected)
     options.onConnected?.(connected)
     await becomeUp()
@@ -155,8 +159,8 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
   }
 
   async function publish (message: OutgoingMessage): Promise<void> {
-    if (publisher === null || !isUp) throw unavailable('NATS is not connected')
-    await publisher.publish(message)
+    if (publishMessage === null || !isUp) throw unavailable('NATS is not connected')
+    await publishMessage(message)
   }
 
   async function repair (signal: AbortSignal): Promise<void> {

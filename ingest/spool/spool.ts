@@ -115,7 +115,7 @@ export class Spool {
   /**
    * Puts a message that the stream does not take, while it takes others, into a file of its own beside the segments,
    * so that it does not block the others and is not lost. Who opens the folder next tries it again: a server with
-   * a larger `max_payload` takes it, or a stream with room.
+   * a larger `max_payload` takes it.
    *
    * There is always room for it, as its bytes only move within the folder; they count against the maximum as before.
    *
