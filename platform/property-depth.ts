@@ -46,7 +46,9 @@ export function withoutDeepProperties (properties: Properties): { properties: Pr
   return { properties: dropDeep(properties, HOLDERS, (name) => dropped.push(name)), dropped }
 }
 
-function dropDeep (properties: Properties, holders: ReadonlySet<string>, onDropped: (name: string) => void): Properties {
+function dropDeep (
+  properties: Properties, holders: ReadonlySet<string>, onDropped: (name: string) => void
+): Properties {
   const kept: [string, unknown][] = []
   let isChanged = false
   for (const [name, value] of Object.entries(properties)) {

@@ -153,7 +153,7 @@ export const settings = {
   },
   MILLRACE_DEAD_LETTER_MAX_BYTES: {
     type: 'integer', minimum: 1_048_576, default: 1_073_741_824,
-    description: 'Maximum bytes of the dead-letter stream; when it is full, partitions wait and nothing is discarded. Default 1 GiB.'
+    description: 'Maximum bytes of the dead-letter stream. When it is full, a partition with a refused event waits; letters about one project have less room. Default 1 GiB.'
   },
 
   // Ingest

@@ -58,8 +58,8 @@ export const DEAD_LETTER_STAGES = ['ingest', 'schema', 'writer', 'persons'] as c
 export type DeadLetterStage = (typeof DEAD_LETTER_STAGES)[number]
 
 /**
- * The subject of a dead letter. Project and size are in it because the server counts the messages of each subject: so it
- * knows how much of the stream a project has, whatever is replayed or purged.
+ * The subject of a dead letter. Project and size are in it because the server counts the messages of each subject: so
+ * it knows how much of the stream a project has, whatever is replayed or purged.
  *
  * @param project  0: about none, or about several.
  * @param bytes    Of its body.

@@ -13,7 +13,9 @@ const event = { ...letter, subject: 'events.live.3', headers: { 'Millrace-Rows':
 const FULL = new MillraceError('MILLRACE_STREAM_REFUSED', 'maximum bytes exceeded', { details: { errCode: 10077 } })
 
 /** Publishes a letter and an event. @returns what the streams got, and which letters were stored as events. */
-async function publishBoth (hasRoom: () => Promise<boolean>, refusal?: Error): Promise<{ sent: OutgoingMessage[], stored: OutgoingMessage[] }> {
+async function publishBoth (
+  hasRoom: () => Promise<boolean>, refusal?: Error
+): Promise<{ sent: OutgoingMessage[], stored: OutgoingMessage[] }> {
   const sent: OutgoingMessage[] = []
   const stored: OutgoingMessage[] = []
   const publish = createPublishLetters({

@@ -71,8 +71,8 @@ export interface LetterPublishing {
 }
 
 /**
- * Publishes messages; of dead letters those for which the dead-letter stream has room. An event whose letter has none is
- * stored, as a replay of the letter would do: it is not lost, and the events that came with it do not wait until
+ * Publishes messages; of dead letters those for which the dead-letter stream has room. An event whose letter has none
+ * is stored, as a replay of the letter would do: it is not lost, and the events that came with it do not wait until
  * somebody empties that stream, which anybody with the public key of a project can fill.
  */
 export function createPublishLetters ({ publish, hasRoom, onStored }: LetterPublishing): Publish {

@@ -34,8 +34,8 @@ export interface ApplyBatchDeps {
   /** Maximum group types of a project. Default: no limit. */
   maxGroupTypes?: number
   /**
-   * Stores refused updates as dead letters; resolves once they are durable, with those for which there is no room. May be
-   * called again for the same ones.
+   * Stores refused updates as dead letters; resolves once they are durable, with those for which there is no room. May
+   * be called again for the same ones.
    */
   deadLetterUpdates: (batch: PersonsBatch, refused: readonly RefusedUpdate[]) => Promise<readonly RefusedUpdate[]>
 }

@@ -52,8 +52,10 @@ t.test('what people can cause leaves room for other projects and other reasons, 
   await ensureStreams(connection, { replicas: 1, eventsMaxBytes: 1e8, deadLetterMaxBytes: 2e6 })
   const letters = { connection, hasRoom: createLetterRoom(connection) }
   const batch = { partition: 1, streamCreated: 'monday', messages: [] }
-  const refused = (reason: PersonsRefusal, projectId: number, count: number): RefusedUpdate[] => Array.from({ length: count }, (_, i) =>
-    refuseUpdate({ ...made(i), projectId, kind: 'person', distinctId: `id-${i}`, set: { fill: 'x'.repeat(10_000) } }, reason, 'x'))
+  const set = { fill: 'x'.repeat(10_000) }
+  const refused = (reason: PersonsRefusal, projectId: number, count: number): RefusedUpdate[] =>
+    Array.from({ length: count }, (_, i) =>
+      refuseUpdate({ ...made(i), projectId, kind: 'person', distinctId: `id-${i}`, set }, reason, 'x'))
   const ratio = async (): Promise<number> => (await readDeadLetterFill(connection)).ratio
 
   for (const [at, reason] of (['properties_too_large', 'invalid_update', 'not_applicable', 'unknown_project'] as const).entries()) {

@@ -1,7 +1,7 @@
 /**
- * Who may still add to the dead-letter stream. What people send can be the reason of a dead letter: a change of a person
- * that is too large, an event that does not meet its schema. Anybody with a public key could so fill the stream, and
- * keep others from their dead letters, or the pipeline from its own.
+ * Who may still add to the dead-letter stream. What people send can be the reason of a dead letter: a change of a
+ * person that is too large, an event that does not meet its schema. Anybody with a public key could so fill the stream,
+ * and keep others from their dead letters, or the pipeline from its own.
  *
  * ```
  *   0             50 %                  90 %     100 % of MILLRACE_DEAD_LETTER_MAX_BYTES
@@ -64,9 +64,11 @@ export function createLetterRoom (connection: NatsConnection): HasLetterRoom {
 
   async function readBytesOf (project: number): Promise<number> {
     const manager = await manageJetStream(connection)
-    const { state, config } = await readStreamInfo(manager, DEAD_LETTER_STREAM, { subjects_filter: deadLetterSubjectsOf(project) })
+    const { state, config } = await readStreamInfo(
+      manager, DEAD_LETTER_STREAM, { subjects_filter: deadLetterSubjectsOf(project) })
     fill.bytes = state.bytes
     fill.maxBytes = config.max_bytes > 0 ? config.max_bytes : Infinity
-    return Object.entries(state.subjects ?? {}).reduce((sum, [subject, letters]) => sum + letters * letterBytes(subject), 0)
+    const letters = Object.entries(state.subjects ?? {})
+    return letters.reduce((sum, [subject, count]) => sum + count * letterBytes(subject), 0)
   }
 }

@@ -117,10 +117,9 @@ export async function publishDeadLetter (connection: NatsConnection, letter: New
     if (!name.startsWith('Nats-')) message.set(name, value)
   }
   for (const [name, value] of Object.entries(deadLetterHeaders(letter))) message.set(name, value)
+  const subject = deadLetterSubject(letter.stage, letter.reason, letter.project, letter.body.length)
   try {
-    await jetstream(connection).publish(deadLetterSubject(letter.stage, letter.reason, letter.project, letter.body.length), letter.body, {
-      msgID: `dead:${letter.id}`, headers: message
-    })
+    await jetstream(connection).publish(subject, letter.body, { msgID: `dead:${letter.id}`, headers: message })
   } catch (error) {
     if (error instanceof JetStreamApiError && STREAM_FULL.has(error.code)) throw new DeadLettersFullError(error)
     throw error

@@ -78,9 +78,11 @@ t.test(`fuzz: values of any depth at any place; seed ${SEED}`, async (t) => {
   }
 
   const tooDeep = sent.filter((each) => !fits(each))
-  t.comment(JSON.stringify({ events: EVENTS, tooDeep: tooDeep.length, places: Object.fromEntries(PLACES.map((place) => [place, tooDeep.filter((each) => each.place === place).length])) }))
+  const byPlace = PLACES.map((place) => [place, tooDeep.filter((each) => each.place === place).length])
+  t.comment({ events: EVENTS, tooDeep: tooDeep.length, ...Object.fromEntries(byPlace) })
   await storePublishedFrames(connection, clickhouse)
-  const select = async <T>(query: string): Promise<T[]> => await (await clickhouse.client.query({ query, format: 'JSONEachRow' })).json<T>()
+  const select = async <T>(query: string): Promise<T[]> =>
+    await (await clickhouse.client.query({ query, format: 'JSONEachRow' })).json<T>()
   const stored = await select<{ marker: number, deep: number, originalTime: number }>(`SELECT JSONExtractInt(properties, 'marker')::Int32 AS marker,
     JSONHas(properties, 'deep') AS deep, JSONHas(properties, '$original_timestamp') AS originalTime FROM events ORDER BY marker`)
   t.same(stored.map(({ marker }) => marker), sent.map((_, marker) => marker), 'the engine reads the properties of every event')
@@ -102,6 +104,6 @@ t.test(`fuzz: values of any depth at any place; seed ${SEED}`, async (t) => {
 
   t.same(await countDeadLetters(connection), [])
   await storeWarnings({ connection, clickhouse: clickhouse.client, logger })
-  t.match(await select(`SELECT sum(count)::Int32 AS count FROM ingestion_warnings WHERE project_id = 1 AND reason = 'property_too_deep'`),
+  t.match(await select("SELECT sum(count)::Int32 AS count FROM ingestion_warnings WHERE project_id = 1 AND reason = 'property_too_deep'"),
     [{ count: tooDeep.length }], 'one warning for each event')
 })

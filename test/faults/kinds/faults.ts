@@ -1,6 +1,7 @@
 import { CAPACITY_FAULTS } from './capacity-faults.ts'
 import { CLICKHOUSE_FAULTS } from './clickhouse-faults.ts'
 import { CLOCK_FAULTS } from './clock-faults.ts'
+import { DEEP_FAULTS } from './deep-faults.ts'
 import { EVENT_FAULTS } from './event-faults.ts'
 import type { Fault } from './fault.ts'
 import { NETWORK_FAULTS } from './network-faults.ts'
@@ -12,7 +13,8 @@ import { shuffle, type Random } from '../../support/random.ts'
 
 const SINGLE_FAULTS: readonly Fault[] = [
   ...PROCESS_FAULTS, ...OUTAGE_FAULTS, ...NETWORK_FAULTS, ...CLICKHOUSE_FAULTS, ...CAPACITY_FAULTS, ...EVENT_FAULTS,
-  ...CLOCK_FAULTS, ...POWER_FAULTS, ...STORM_FAULTS
+  ...CLOCK_FAULTS, ...POWER_FAULTS, ...STORM_FAULTS,
+  ...DEEP_FAULTS
 ]
 
 /** What may come together: short faults that do not restart or hold what another one wants to hit. */
