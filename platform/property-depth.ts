@@ -25,13 +25,22 @@ const NO_HOLDERS: ReadonlySet<string> = new Set()
  * Calls itself no deeper than `levels`, whatever the value is.
  */
 export function isDeeperThan (value: unknown, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) return false
+  return typeof value === 'object' && value !== null && isNestedDeeper(value, levels)
+}
+
+/** Asks of each value whether it is one before it calls itself: most are numbers and texts. */
+function isNestedDeeper (value: object, levels: number): boolean {
   if (levels === 0) return !isExactNumber(value)
   if (Array.isArray(value)) {
-    for (let i = 0; i < value.length; i++) if (isDeeperThan(value[i], levels - 1)) return true
+    for (const inner of value as readonly unknown[]) {
+      if (typeof inner === 'object' && inner !== null && isNestedDeeper(inner, levels - 1)) return true
+    }
     return false
   }
-  for (const name in value) if (isDeeperThan((value as Properties)[name], levels - 1)) return true
+  for (const name in value) {
+    const inner = (value as Properties)[name]
+    if (typeof inner === 'object' && inner !== null && isNestedDeeper(inner, levels - 1)) return true
+  }
   return false
 }
 
