@@ -68,9 +68,17 @@ t.test('properties are stored as they were sent', async (t) => {
   t.equal(rowOf({}).properties, '{}')
 })
 
-t.test('depth 10,000 and 10,000 keys are stored', async (t) => {
-  const deep = '{"a":'.repeat(10_000) + '1' + '}'.repeat(10_000)
-  t.equal(rowOf({ properties: JSON.parse(deep) as Record<string, unknown> }).properties, deep)
+t.test('200 levels and 10,000 keys are stored, a property that is deeper is left out', async (t) => {
+  const nested = (levels: number): string => '{"a":'.repeat(levels) + '1' + '}'.repeat(levels)
+  const read = (json: string): EventRow => rowOf({ properties: JSON.parse(json) as Record<string, unknown> })
+  const propertiesOf = (json: string): string => read(json).properties
+  t.equal(propertiesOf(nested(201)), nested(201))
+  for (const levels of [202, 10_000]) t.equal(propertiesOf(nested(levels)), '{}')
+  t.equal(propertiesOf(`{"b":2,"$set":${nested(202)},"c":${nested(201)}}`), '{"b":2,"$set":{}}')
+  t.equal(rowOf({ timestamp: JSON.parse(nested(300)) as unknown, properties: { b: 2 } }).properties, '{"b":2}')
+  const { propertyTypes } = read(`{"deep":${nested(201)},"b":2}`)
+  t.match(propertyTypes, /b/)
+  t.notMatch(propertyTypes, /deep/, 'nor is it described')
   const wide = Object.fromEntries(Array.from({ length: 10_000 }, (_, i) => [`key ${i}`, i]))
   t.equal(rowOf({ properties: wide }).properties, JSON.stringify(wide))
 })
