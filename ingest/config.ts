@@ -1,5 +1,5 @@
 import { loadSettings } from '../platform/load-settings.ts'
-import type { OldNatsServer } from '../platform/nats/nats-server-floor.ts'
+import type { NameLimits } from './normalise/described-names.ts'
 
 /** What an ingest process is told by its environment; see `platform/settings.ts` for units and reasons. */
 export interface IngestConfig {
@@ -19,6 +19,7 @@ export interface IngestConfig {
   eventsPerSecond: number
   limits: { maxBodyBytes: number, maxDecompressedBytes: number, maxConnections: number }
   spool: { dataDir: string, maxBytes: number }
+  names: NameLimits
 }
 
 /** @throws {SettingsError} listing every problem of the environment. */
@@ -29,7 +30,8 @@ export function loadIngestConfig (env: NodeJS.ProcessEnv): IngestConfig {
     'MILLRACE_PARTITIONS', 'MILLRACE_STREAM_REPLICAS', 'MILLRACE_STREAM_MAX_BYTES', 'MILLRACE_DEAD_LETTER_MAX_BYTES',
     'MILLRACE_GROUP_COMMIT_MS', 'MILLRACE_INGEST_RATE_LIMIT', 'MILLRACE_MAX_CONNECTIONS', 'MILLRACE_TRUSTED_PROXIES',
     'MILLRACE_MAX_BODY_BYTES', 'MILLRACE_MAX_DECOMPRESSED_BYTES',
-    'MILLRACE_GEOIP_PATH', 'MILLRACE_DATA_DIR', 'MILLRACE_SPOOL_MAX_BYTES'
+    'MILLRACE_GEOIP_PATH', 'MILLRACE_DATA_DIR', 'MILLRACE_SPOOL_MAX_BYTES',
+    'MILLRACE_MAX_NEW_EVENT_NAMES', 'MILLRACE_MAX_NEW_PROPERTIES', 'MILLRACE_MAX_NEW_EVENT_PROPERTIES'
   ])
   return {
     http: { host: settings.MILLRACE_HOST, port: settings.MILLRACE_PORT },
@@ -53,6 +55,11 @@ export function loadIngestConfig (env: NodeJS.ProcessEnv): IngestConfig {
       maxDecompressedBytes: settings.MILLRACE_MAX_DECOMPRESSED_BYTES,
       maxConnections: settings.MILLRACE_MAX_CONNECTIONS
     },
-    spool: { dataDir: settings.MILLRACE_DATA_DIR, maxBytes: settings.MILLRACE_SPOOL_MAX_BYTES }
+    spool: { dataDir: settings.MILLRACE_DATA_DIR, maxBytes: settings.MILLRACE_SPOOL_MAX_BYTES },
+    names: {
+      events: settings.MILLRACE_MAX_NEW_EVENT_NAMES,
+      properties: settings.MILLRACE_MAX_NEW_PROPERTIES,
+      pairs: settings.MILLRACE_MAX_NEW_EVENT_PROPERTIES
+    }
   }
 }

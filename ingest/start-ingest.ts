@@ -24,6 +24,8 @@ import { SEGMENT_PATHS } from './server/segment-routes.ts'
 import { BodyBudget } from './large/body-budget.ts'
 import { createLargeBodyPool } from './large/large-body-pool.ts'
 import { createTakeCookieless } from './normalise/cookieless.ts'
+import { DescribedNames } from './normalise/described-names.ts'
+import { createReadKnownNames } from './normalise/known-names.ts'
 import { createPropertyReader } from './normalise/read-properties.ts'
 import { createIsBot } from './normalise/bots.ts'
 import { createEnrich } from './normalise/enrich.ts'
@@ -104,7 +106,14 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
 
   const onUnexpected = (err: unknown): void => logger.error({ err }, 'an event was dropped because of an unexpected error')
   const maxEventBytes = link.maxPayloadBytes
-  const readProperties = createPropertyReader(Date.now)
+  const readKnownNames = createReadKnownNames(sql, logger)
+  const names = new DescribedNames(config.names, {
+    now: Date.now,
+    askKnown: (projectId) => {
+      void readKnownNames(projectId).then((known) => { if (known !== null) names.learn(projectId, known) })
+    }
+  })
+  const readProperties = createPropertyReader(Date.now, names)
   const takeCookieless = createTakeCookieless({
     salts: () => cookielessSalts.current, onUnknownVisitor: () => { counts.unknownVisitors++ }
   })
@@ -112,7 +121,9 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const enrich = createEnrich({ isBot: createIsBot(), locate: geoip.locate })
   const normaliseEvent = createNormaliseEvent({ readProperties, takeCookieless, enrich, maxEventBytes })
   const takeEvent = createTakeEvent(normaliseEvent, { maxPayloadBytes: link.maxPayloadBytes, onUnexpected })
-  const pool = createLargeBodyPool({ threads: largeBodyThreads(), logger, onUnexpected })
+  const pool = createLargeBodyPool({
+    threads: largeBodyThreads(), names: config.names, readKnownNames, logger, onUnexpected
+  })
   const budget = new BodyBudget(LARGE_BODIES)
   const inflated = new BodyBudget(INFLATED_BODIES)
   const rateLimit = createRateLimit(config.eventsPerSecond, { metrics, now: Date.now })

@@ -213,6 +213,22 @@ export const settings = {
     type: 'integer', minimum: 0, maximum: 10_000, default: 5,
     description: 'Maximum group types per project. Events with further types are stored; those types get no index, no groups and no flags. Must be the same for every process.'
   },
+  MILLRACE_MAX_NEW_EVENT_NAMES: {
+    type: 'integer', minimum: 0, default: 2000,
+    description: 'New names of events of a project that are described in a day, in UTC; events with further ones are stored without a definition. Those known already do not count. The same for every ingest and pipeline process.'
+  },
+  MILLRACE_MAX_NEW_PROPERTIES: {
+    type: 'integer', minimum: 0, default: 5000,
+    description: 'New properties of events, persons and groups of a project that are described in a day.'
+  },
+  MILLRACE_MAX_NEW_EVENT_PROPERTIES: {
+    type: 'integer', minimum: 0, default: 50_000,
+    description: 'New pairs of an event and one of its properties, of a project, that are described in a day.'
+  },
+  MILLRACE_DEFINITION_RETENTION_DAYS: {
+    type: 'integer', minimum: 0, maximum: 3650, default: 90,
+    description: 'Days after its last event when a definition goes that nobody has changed and no query names; 0: never. Below 32 it counts as 32.'
+  },
   MILLRACE_ROLL_UP_INTERVAL_MS: {
     type: 'integer', minimum: 100, maximum: 600_000, default: 2000,
     description: 'Pause between roll-ups of definitions into Postgres, in milliseconds.'

@@ -50,6 +50,7 @@ export const INGESTION_WARNINGS = {
   property_too_deep: 'cut',
   part_left_out: 'cut',
   property_not_described: 'cut',
+  too_many_names: 'cut',
   visitor_unknown: 'cut',
   rate_limited: 'refused',
   quota_exceeded: 'refused',

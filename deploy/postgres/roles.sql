@@ -40,6 +40,11 @@ GRANT SELECT ON event_rules, event_rule_versions, rule_keys TO millrace_ingest;
 -- How many events a project may send, and has sent.
 GRANT SELECT ON project_quotas, project_usage TO millrace_ingest;
 
+-- Names that are defined, which a flood of new ones does not crowd out.
+GRANT SELECT (project_id, name, volume_30_day, deleted_at) ON event_definitions TO millrace_ingest;
+GRANT SELECT (project_id, type, group_type, name, counted_events, deleted_at) ON property_definitions TO millrace_ingest;
+GRANT SELECT (project_id, event, property, last_seen_at) ON event_properties TO millrace_ingest;
+
 -- The secret of the events' fingerprints.
 GRANT SELECT ON fingerprint_keys TO millrace_ingest, millrace_pipeline;
 
@@ -55,6 +60,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   persons_progress, persons_projects, persons_recent_updates, persons_warnings, persons_warning_minutes, persons_outbox,
   person_deletions, event_removals,
   event_definitions, property_definitions, event_properties, query_usage, roll_up_state,
+  definition_days, roll_up_behind,
   project_usage
   TO millrace_pipeline;
 
@@ -67,6 +73,6 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   persons_warning_minutes, console_sessions, console_login_links, saved_queries, event_schemas, event_schema_versions, event_rules,
   event_rule_versions, project_quotas
   TO millrace_api;
-GRANT SELECT ON roll_up_state, query_usage, persons_progress, project_usage TO millrace_api;
+GRANT SELECT ON roll_up_state, roll_up_behind, query_usage, persons_progress, project_usage TO millrace_api;
 
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO millrace_pipeline, millrace_api;

@@ -3,11 +3,15 @@ import t, { type Test } from 'tap'
 import { createLogger } from '../../platform/logger.ts'
 import { HttpError } from '../../platform/errors.ts'
 import type { Admission } from '../capture/take-parsed-body.ts'
+import { NO_LIMITS } from '../../test/support/plain-normaliser.ts'
 import { createLargeBodyPool, type LargeBodyJob, type LargeBodyPool } from './large-body-pool.ts'
 
 function createPool (t: Test): LargeBodyPool {
   const logger = createLogger({ component: 'test', level: 'silent' })
-  const pool = createLargeBodyPool({ threads: 1, logger, onUnexpected: (error) => t.fail(String(error)) })
+  const pool = createLargeBodyPool({
+    threads: 1, names: NO_LIMITS, readKnownNames: async () => null, logger,
+    onUnexpected: (error) => t.fail(String(error))
+  })
   // The threads keep no process alive; a server does that otherwise.
   const alive = setInterval(() => {}, 1000)
   t.teardown(async () => {

@@ -13,12 +13,18 @@ import type { Admission, Admit, BodyRequest, Credentials, TakenBody } from '../c
 import type { EncodedFrame } from '../frames/frame-encoder.ts'
 import { definitionsOf, type ProjectSchemas, type SchemaDefinition } from '../../platform/event-schemas/active-schemas.ts'
 import { definitionsOfRules, type KeyedRules, type RuleDefinitions } from '../../platform/rules/active-rules.ts'
+import type { KnownNames, NameLimits } from '../normalise/described-names.ts'
+import type { ReadKnownNames } from '../normalise/known-names.ts'
 import type { OutgoingMessage } from '../publish/durable-publisher.ts'
 import type { JoinedUpdates } from '../publish/persons-partitions.ts'
 
 export interface LargeBodyPoolOptions {
   /** Maximum bodies processed at a time. */
   threads: number
+  /** Each thread counts the names of its bodies. */
+  names: NameLimits
+  /** Tells a thread what is known of a project that is beyond these. */
+  readKnownNames: ReadKnownNames
   logger: Logger
   /** Called when an event caused an unexpected error. */
   onUnexpected: (error: unknown) => void
@@ -92,6 +98,8 @@ export type ToWorker =
   | { kind: 'admitted', admission: Admission, schemas: Given<SchemaDefinition[]>, rules: Given<RuleDefinitions> }
   /** The key was refused: the job ends. */
   | { kind: 'rejected' }
+  /** What `names` asked for. */
+  | { kind: 'known', projectId: number, known: KnownNames }
 
 /** Worker to main thread. */
 export type FromWorker =
@@ -103,6 +111,8 @@ export type FromWorker =
   | { kind: 'ended' }
   /** An event could not be stored because of a bug; the job goes on. */
   | { kind: 'unexpected', error: unknown }
+  /** A project is beyond its limits of names: which of them are known? */
+  | { kind: 'names', projectId: number }
 
 /** An `HttpError` in a form that crosses threads. */
 export interface RefusedBody {
@@ -164,7 +174,7 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
 
   function startThread (): Thread {
     const worker = new Worker(WORKER, {
-      name: 'large bodies', resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB }
+      name: 'large bodies', workerData: options.names, resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB }
     })
     const thread: Thread = { worker, task: null, schemas: new Map(), rules: new Map() }
     threads.add(thread)
@@ -189,6 +199,11 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
       case 'refused': return finish(thread, (task) => task.reject(toError(message.error)))
       // The task was rejected when its key was.
       case 'ended': return finish(thread, () => {})
+      case 'names':
+        void options.readKnownNames(message.projectId).then((known) => {
+          if (known !== null) send(thread, { kind: 'known', projectId: message.projectId, known })
+        })
+        return
       case 'unexpected': return options.onUnexpected(message.error)
     }
   }

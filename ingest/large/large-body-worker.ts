@@ -1,4 +1,4 @@
-import { type MessagePort, parentPort } from 'node:worker_threads'
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { HttpError } from '../../platform/errors.ts'
 import { compileDefinitions, type ProjectSchemas } from '../../platform/event-schemas/active-schemas.ts'
 import { compileRules, type KeyedRules } from '../../platform/rules/active-rules.ts'
@@ -17,6 +17,7 @@ import { FrameEncoder, isFull, needsNewMessage } from '../frames/frame-encoder.t
 import { createTakeCookieless } from '../normalise/cookieless.ts'
 import { createIsBot } from '../normalise/bots.ts'
 import { createEnrich } from '../normalise/enrich.ts'
+import { DescribedNames, type NameLimits } from '../normalise/described-names.ts'
 import type { EventRow } from '../normalise/event-row.ts'
 import { createNormaliseEvent } from '../normalise/normalise-event.ts'
 import { createPropertyReader } from '../normalise/read-properties.ts'
@@ -37,12 +38,16 @@ import type {
  * ```
  */
 const port = parentPort as MessagePort
-const readProperties = createPropertyReader(Date.now)
+const names = new DescribedNames(workerData as NameLimits, {
+  now: Date.now, askKnown: (projectId) => send({ kind: 'names', projectId })
+})
+const readProperties = createPropertyReader(Date.now, names)
 let onAdmission: ((admission: Admission | null) => void) | undefined
 
 port.on('message', (message: ToWorker) => {
   if (message.kind === 'admitted') onAdmission?.(withChecks(message))
   else if (message.kind === 'rejected') onAdmission?.(null)
+  else if (message.kind === 'known') names.learn(message.projectId, message.known)
   else void run(message.job)
 })
 

@@ -4,6 +4,8 @@ import type { RequestContext } from '../capture/envelope.ts'
 import type { SentEvent } from '../capture/take-event.ts'
 import { createTakeCookieless } from './cookieless.ts'
 import { createEnrich } from './enrich.ts'
+import { NO_LIMITS } from '../../test/support/plain-normaliser.ts'
+import { DescribedNames } from './described-names.ts'
 import { createPropertyReader } from './read-properties.ts'
 import { createNormaliseEvent } from './normalise-event.ts'
 import { formatUuid } from './uuid.ts'
@@ -20,7 +22,7 @@ const context: RequestContext = {
   warnings: null,
   isAttemptTime: false
 }
-const readProperties = createPropertyReader(() => NOW)
+const readProperties = createPropertyReader(() => NOW, new DescribedNames(NO_LIMITS, { now: () => NOW }))
 const takeCookieless = createTakeCookieless({ salts: () => new Map(), onUnknownVisitor: () => {} })
 const enrich = createEnrich({ isBot: () => false, locate: () => null })
 const normalise = createNormaliseEvent({ readProperties, takeCookieless, enrich, maxEventBytes: () => 5_000_000 })

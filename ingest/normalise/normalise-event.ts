@@ -93,13 +93,7 @@ export function createNormaliseEvent (
     }
     const sampled = sampleByQuota(event, distinctId, context)
     if (sampled === 0) return 'quota_sampled'
-    const isListed = context.project.schemas !== undefined
-    let read = readProperties(event, properties, isListed)
-    let deep: readonly string[] = NONE
-    if (read.isDeep) {
-      ({ properties, dropped: deep } = withoutDeepProperties(properties))
-      read = readProperties(event, properties, isListed)
-    }
+    const read = readProperties(context.project.id, event, properties, context.project.schemas !== undefined)
     const { types, promoted, listed } = read
     if (promoted[PROMOTED_IP] === '' && !cookieless) {
       promoted[PROMOTED_IP] = ruled?.editAddress == null ? context.ip : ruled.editAddress(context.ip)

@@ -45,6 +45,7 @@ export function noteChanges (parts: NormalisedParts, context: RequestContext): v
   if (read.cut !== null) noteWarning(context, 'column_cut', sent, () => read.cut)
   if (deep.length > 0) noteWarning(context, 'property_too_deep', sent, () => deep.join(', '))
   if (read.undescribed !== null) noteWarning(context, 'property_not_described', sent, () => read.undescribed)
+  if (read.beyond !== null) noteWarning(context, 'too_many_names', sent, () => read.beyond)
 }
 
 /** What is stored is the text that was sent, or another one: nearly always this is decided by one comparison. */

@@ -1,10 +1,19 @@
 import t from 'tap'
 import { collectGarbage } from '../../test/support/collect-garbage.ts'
 import { PROMOTED_PROPERTIES } from './event-row.ts'
-import { createPropertyReader } from './read-properties.ts'
+import { NO_LIMITS } from '../../test/support/plain-normaliser.ts'
+import { DescribedNames } from './described-names.ts'
+import { createPropertyReader, type ReadProperties } from './read-properties.ts'
 
 const NOW = Date.UTC(2026, 10, 21)
-const read = createPropertyReader(() => NOW)
+type ReadOne = (event: string, properties: Record<string, unknown>, isListed?: boolean) => ReadProperties
+
+function createReader (limits = NO_LIMITS): ReadOne {
+  const readProperties = createPropertyReader(() => NOW, new DescribedNames(limits, { now: () => NOW }))
+  return (event, properties, isListed = false) => readProperties(1, event, properties, isListed)
+}
+
+const read = createReader()
 const describe = (event: string, properties: Record<string, unknown>): string => read(event, properties).types
 const entries = (event: string, properties: object): string[] =>
   describe(event, properties as Record<string, unknown>).split('\0').filter((entry) => entry !== '')
@@ -70,7 +79,7 @@ t.test('a group whose type would be repeated too often is not described, its pro
 })
 
 t.test('memory of shapes is bounded and never changes what is said', async (t) => {
-  const fresh = createPropertyReader(() => NOW)
+  const fresh = createReader()
   for (let i = 0; i < 50_000; i++) {
     const text = fresh('e', { [`key${i}`]: i, b: true }).types
     if (text !== `eNkey${i}\0eBb`) t.fail(text)
@@ -79,7 +88,7 @@ t.test('memory of shapes is bounded and never changes what is said', async (t) =
 })
 
 t.test('memory of events with thousands of names is bounded, too', async (t) => {
-  const fresh = createPropertyReader(() => NOW)
+  const fresh = createReader()
   const many = Object.fromEntries(Array.from({ length: 2000 }, (_, i) => [`${'x'.repeat(150)}${i}`, i]))
   collectGarbage()
   const before = process.memoryUsage().heapUsed

@@ -4,6 +4,7 @@ import { stringifyJson } from '../../http-body/stringify-json.ts'
 import { toGroupType } from '../../platform/identity.ts'
 import type { ListedProperties } from '../../platform/event-schemas/listed-properties.ts'
 import { cutText, REPLACEMENT, toStorableText } from '../../platform/storable-text.ts'
+import type { DescribedEvent, DescribedNames } from './described-names.ts'
 import { PROMOTED_PROPERTIES } from './event-row.ts'
 import { isDeeperThan, MAX_PROPERTY_DEPTH } from '../../platform/property-depth.ts'
 import { inferType, nameRuleOf, type NameRule, type PropertyType } from '../../platform/infer-property-type.ts'
@@ -66,6 +67,10 @@ interface Shape {
   names: readonly string[] | null
   /** The finished text, made when a row first ends here. */
   text: string | null
+  /** The event of this shape that was described last: mostly it is the only one. */
+  of: DescribedEvent | null
+  /** All events of this shape whose every property is described. */
+  allOf: Set<DescribedEvent> | null
   edges: Partial<Record<Kind, Map<string, Edge>>>
 }
 
@@ -80,14 +85,16 @@ export interface ReadProperties {
   replaced: string | null
   /** What is not described: a property whose name is too long, or all because they are too many; null: nothing. */
   undescribed: string | null
-  /** A property may be nested too deep (`platform/property-depth.ts`). */
-  isDeep: boolean
+  /** The first that is not described because the project has too many names: the event, or a property; null: none. */
+  beyond: string | null
   /** The properties of the event itself; null when nobody asked, or they are too many. */
   listed: ListedProperties | null
 }
 
 /** @param isListed  Whether a list is wanted, too. */
-export type PropertyReader = (event: string, properties: Record<string, unknown>, isListed?: boolean) => ReadProperties
+export type PropertyReader = (
+  projectId: number, event: string, properties: Record<string, unknown>, isListed?: boolean
+) => ReadProperties
 
 /** A name too long to be described; not remembered, or long names would fill the memory. */
 const OVERLONG: Edge = { rule: 'any', name: null, isReplaced: false, promotedIndex: -1, next: {} }
@@ -98,27 +105,27 @@ const OVERLONG: Edge = { rule: 'any', name: null, isReplaced: false, promotedInd
  * Events of one kind carry the same properties, so descriptions are kept in a tree that is walked name by name and
  * type by type: a known shape costs a look-up a property and no new text, and rows of one shape share one string.
  */
-export function createPropertyReader (now: () => number): PropertyReader {
+export function createPropertyReader (now: () => number, names: DescribedNames): PropertyReader {
   let nodes = 0
   /** About the event that is being read. */
   let cut: string | null = null
   let replaced: string | null = null
   let undescribed: string | null = null
-  let isDeep = false
+  let beyond: string | null = null
   /** Properties of the event that was listed last: the next one mostly has as many. */
   let listedBefore = 0
   let root = createShape(null, '', '')
   /** Lists of names by their JSON: events with the same names, of other types, are of other shapes. */
   let lists = new Map<string, readonly string[]>()
 
-  return function readProperties (event, properties, isListed = false) {
-    if (nodes > MAX_NODES) {
+  return function readProperties (projectId, event, properties, isListed = false) {
+    if (nodes > MAX_NODES || names.isFull) {
+      if (names.isFull) names.forget()
       root = createShape(null, '', '')
       lists = new Map()
       nodes = 0
     }
-    cut = replaced = undescribed = null
-    isDeep = false
+    cut = replaced = undescribed = beyond = null
     const promoted = NOTHING_PROMOTED.slice()
     // A new one for each event: to write into an old one, which V8 keeps elsewhere, takes twice as long.
     const values = isListed ? new Array<unknown>(listedBefore) : null
@@ -135,7 +142,8 @@ export function createPropertyReader (now: () => number): PropertyReader {
       if (properties.$set !== undefined) shape = walk(shape, 'p', properties.$set, { prefix: '' })
     }
     if (shape.entries > MAX_ENTRIES) undescribed = `${shape.entries} properties`
-    return { types: event === '$$plugin_metrics' ? '' : textOf(shape), promoted, cut, replaced, undescribed, isDeep, listed }
+    const types = event === '$$plugin_metrics' ? '' : describe(shape, projectId, event)
+    return { types, promoted, cut, replaced, undescribed, beyond, listed }
   }
 
   function walk (
@@ -188,12 +196,39 @@ export function createPropertyReader (now: () => number): PropertyReader {
     return names
   }
 
-  function textOf (shape: Shape): string {
-    if (shape.text !== null) return shape.text
+  /** The text of what the limits of the project leave; of an event and a shape that are known, all of it. */
+  function describe (shape: Shape, projectId: number, event: string): string {
+    if (shape.of !== null && shape.of.event === event && shape.of.projectId === projectId) return textOf(shape)
     if (shape.entries > MAX_ENTRIES) return ''
+    const found = names.findEvent(projectId, event)
+    if (found === null) {
+      beyond = 'the name of the event'
+      return ''
+    }
+    if (shape.allOf?.has(found) !== true) {
+      const entries = entriesOf(shape)
+      const described = names.describe(found, entries)
+      if (described !== entries) {
+        const first = entries.find((entry, index) => described[index] !== entry) ?? ''
+        beyond = `the property ${first.slice(2)}`
+        return described.join(PROPERTY_ENTRY_SEPARATOR)
+      }
+      shape.allOf ??= new Set()
+      shape.allOf.add(found)
+    }
+    shape.of = found
+    return textOf(shape)
+  }
+
+  function entriesOf (shape: Shape): string[] {
     const entries: string[] = []
     for (let at: Shape | null = shape; at !== null; at = at.parent) if (at.entry !== '') entries.push(at.entry)
-    shape.text = entries.reverse().join(PROPERTY_ENTRY_SEPARATOR)
+    return entries.reverse()
+  }
+
+  function textOf (shape: Shape): string {
+    if (shape.text !== null) return shape.text
+    shape.text = entriesOf(shape).join(PROPERTY_ENTRY_SEPARATOR)
     nodes += shape.text.length / CHARACTERS_PER_NODE
     return shape.text
   }
@@ -229,7 +264,7 @@ export function createPropertyReader (now: () => number): PropertyReader {
   function createShape (parent: Shape | null, entry: string, name: string): Shape {
     nodes++
     const entries = (parent?.entries ?? 0) + (entry === '' ? 0 : 1)
-    return { parent, name, entry, entries, names: null, text: null, edges: {} }
+    return { parent, name, entry, entries, names: null, text: null, of: null, allOf: null, edges: {} }
   }
 }
 

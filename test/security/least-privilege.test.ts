@@ -9,6 +9,7 @@ import { createFirstProject } from '../../deploy/local/create-first-project.ts'
 import { startNatsServer } from '../../deploy/local/services/start-nats-server.ts'
 import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
+import { createReadKnownNames } from '../../ingest/normalise/known-names.ts'
 import { createTestClickHouse, createTestPostgres } from '../support/test-stores.ts'
 import type { TestContext } from '../support/test-context.ts'
 import { startSecuredTiers, walkAnEvent, watchAnEvent } from './secured-tiers.ts'
@@ -80,6 +81,11 @@ t.test('every tier does its work with the rights of its own login', async (t) =>
     const log = await readFile(tiers.logFiles[tier], 'utf8')
     t.notMatch(log, /permission denied|permissions violation|insufficient/i, `${tier} was refused nothing`)
   }
+  await t.test('ingest reads which names are known, when a project has too many', async (t) => {
+    const sql = connectPostgres({ url: databaseUrls.ingest, max: 1 })
+    t.ok(await createReadKnownNames(sql, silent)(1))
+    await sql.end()
+  })
   await t.test('and with no more in Postgres', async (t) => {
     const refused: Record<Tier, string[]> = {
       ingest: ['SELECT * FROM persons', 'SELECT email FROM users', 'INSERT INTO projects (name) VALUES (1)', 'SELECT * FROM feature_flags'],

@@ -70,6 +70,7 @@ const SENTENCES: Record<Exclude<WarningReason, RefusedReason>, string> = {
   part_left_out: 'Stored without a part that is too large.',
   property_too_deep: 'Stored without a property whose value is nested more than 200 levels deep.',
   property_not_described: 'Stored; one of its properties is not among the definitions.',
+  too_many_names: 'Stored; its name, or one of its properties, is not among the definitions: the project has sent too many new names today.',
   visitor_unknown: 'Stored under the distinct id of all unknown visitors: it has no cookie, and too little tells its visitor from others.',
   illegal_distinct_id: 'Stored, but two persons were not merged: the other id is one that clients send when they have none.',
   already_identified: 'Stored, but two persons were not merged: the other one is identified.',
