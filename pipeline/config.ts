@@ -1,6 +1,7 @@
 import { loadSettings } from '../platform/load-settings.ts'
 import type { OldNatsServer } from '../platform/nats/nats-server-floor.ts'
 import type { StreamLimits } from '../schema/streams.ts'
+import type { DefinitionLimits } from './definitions/roll-up-source.ts'
 import type { BatchLimits } from './writer/batch-range.ts'
 
 /** What a pipeline process is told by its environment; see `platform/settings.ts` for units and reasons. */
@@ -16,11 +17,15 @@ export interface PipelineConfig {
   streams: StreamLimits & { partitions: number }
   batch: BatchLimits
   rollUpIntervalMs: number
+  definitions: DefinitionLimits
   /** Of scheduled backups; 0: there are none. */
   backupIntervalMs: number
   /** Of a project. */
   maxGroupTypes: number
 }
+
+/** Volumes of 30 days have become 0 by then: a definition shows no old one when it is read for the last time. */
+const LEAST_RETENTION_DAYS = 32
 
 /** @throws {SettingsError} listing every problem of the environment. */
 export function loadPipelineConfig (env: NodeJS.ProcessEnv): PipelineConfig {
@@ -29,8 +34,11 @@ export function loadPipelineConfig (env: NodeJS.ProcessEnv): PipelineConfig {
     'CLICKHOUSE_URL', 'DATABASE_URL',
     'MILLRACE_PARTITIONS', 'MILLRACE_STREAM_REPLICAS', 'MILLRACE_STREAM_MAX_BYTES', 'MILLRACE_DEAD_LETTER_MAX_BYTES',
     'MILLRACE_BATCH_MAX_ROWS', 'MILLRACE_BATCH_MAX_BYTES', 'MILLRACE_BATCH_MAX_AGE_MS', 'MILLRACE_ROLL_UP_INTERVAL_MS',
-    'MILLRACE_CLICKHOUSE_CLUSTER', 'MILLRACE_MAX_GROUP_TYPES', 'MILLRACE_BACKUP_FOLDER', 'MILLRACE_BACKUP_INTERVAL_HOURS'
+    'MILLRACE_CLICKHOUSE_CLUSTER', 'MILLRACE_MAX_GROUP_TYPES', 'MILLRACE_BACKUP_FOLDER', 'MILLRACE_BACKUP_INTERVAL_HOURS',
+    'MILLRACE_MAX_NEW_EVENT_NAMES', 'MILLRACE_MAX_NEW_PROPERTIES', 'MILLRACE_MAX_NEW_EVENT_PROPERTIES',
+    'MILLRACE_DEFINITION_RETENTION_DAYS'
   ])
+  const days = settings.MILLRACE_DEFINITION_RETENTION_DAYS
   return {
     http: { host: settings.MILLRACE_HOST, port: settings.MILLRACE_PIPELINE_PORT },
     logLevel: settings.MILLRACE_LOG_LEVEL,
@@ -51,6 +59,12 @@ export function loadPipelineConfig (env: NodeJS.ProcessEnv): PipelineConfig {
       maxAgeMs: settings.MILLRACE_BATCH_MAX_AGE_MS
     },
     rollUpIntervalMs: settings.MILLRACE_ROLL_UP_INTERVAL_MS,
+    definitions: {
+      events: settings.MILLRACE_MAX_NEW_EVENT_NAMES,
+      properties: settings.MILLRACE_MAX_NEW_PROPERTIES,
+      pairs: settings.MILLRACE_MAX_NEW_EVENT_PROPERTIES,
+      retentionDays: days === 0 ? 0 : Math.max(days, LEAST_RETENTION_DAYS)
+    },
     backupIntervalMs: settings.MILLRACE_BACKUP_FOLDER === '' ? 0 : settings.MILLRACE_BACKUP_INTERVAL_HOURS * 3_600_000,
     maxGroupTypes: settings.MILLRACE_MAX_GROUP_TYPES
   }

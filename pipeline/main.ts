@@ -118,7 +118,9 @@ runProcess('pipeline', async () => {
     connection, sql, clickhouse, cluster: config.clickhouseCluster, membership, metrics, logger,
     maxGroupTypes: config.maxGroupTypes
   })
-  const rollUp = startRollUp({ clickhouse: shards, sql, intervalMs: config.rollUpIntervalMs, metrics, logger })
+  const rollUp = startRollUp({
+    clickhouse: shards, sql, intervalMs: config.rollUpIntervalMs, limits: config.definitions, metrics, logger
+  })
   const deadLetters = watchDeadLetters({ connection, metrics, logger })
   const counter = new MissingCounter({
     connection, records, bucket: await retryAtStart(() => openRecordBucket(connection, config.streams), logger)

@@ -17,10 +17,12 @@ export interface DefinitionTotals {
   complete_through: Date | null
 }
 
-/** Columns `as_of` and `complete_through`, as the last roll-up left them. */
-export function selectFreshness (sql: Sql): Statement {
-  return sql`(SELECT read_up_to FROM roll_up_state WHERE source = 'recent changes') AS as_of,
-    (SELECT read_up_to FROM roll_up_state WHERE source = 'complete through') AS complete_through`
+/** Columns `as_of` and `complete_through`, as the last roll-up left them; earlier for a project that is behind. */
+export function selectFreshness (sql: Sql, projectId: number): Statement {
+  return sql`coalesce((SELECT as_of FROM roll_up_behind WHERE project_id = ${projectId}),
+      (SELECT read_up_to FROM roll_up_state WHERE source = 'recent changes')) AS as_of,
+    (SELECT CASE WHEN behind.as_of IS NULL THEN state.read_up_to ELSE behind.complete_through END FROM roll_up_state AS state
+      LEFT JOIN roll_up_behind AS behind ON behind.project_id = ${projectId} WHERE state.source = 'complete through') AS complete_through`
 }
 
 /** Schema of a page around items of the given schema. */

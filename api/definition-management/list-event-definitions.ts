@@ -36,7 +36,7 @@ export async function listEventDefinitions (
 
   const [totals, rows] = await Promise.all([
     sql<DefinitionTotals[]>`
-      SELECT count(*) AS count, ${selectFreshness(sql)} FROM event_definitions d WHERE ${where}`,
+      SELECT count(*) AS count, ${selectFreshness(sql, projectId)} FROM event_definitions d WHERE ${where}`,
     sql<(EventDefinition & { sort_key: string })[]>`
       SELECT ${selectEventDefinition(sql)}, (${order.key})::text AS sort_key
       FROM event_definitions d

@@ -28,7 +28,7 @@ export async function listPropertyDefinitions (
 
   const [totals, rows] = await Promise.all([
     sql<DefinitionTotals[]>`
-      SELECT count(*) AS count, ${selectFreshness(sql)} FROM property_definitions d WHERE ${where}`,
+      SELECT count(*) AS count, ${selectFreshness(sql, projectId)} FROM property_definitions d WHERE ${where}`,
     sql<PropertyDefinition[]>`
       SELECT ${selectPropertyDefinition(sql, isSeen)}
       FROM property_definitions d

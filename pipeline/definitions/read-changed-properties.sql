@@ -1,4 +1,5 @@
--- Type and times of the properties whose counts changed since the given moment; since 1970 for all. The type is the one
+-- Type and times of the properties whose counts changed since the given moment: a page, as in read-event-volumes.sql.
+-- The type is the one
 -- that most values had, which corrects a wrong first one; empty while only null, arrays and objects were seen. Times
 -- from the future as in read-event-volumes.sql.
 SELECT
@@ -21,11 +22,17 @@ FROM
         max(if(last_seen <= arrived + toIntervalMinute(1), last_seen, arrived)) AS type_last_seen,
         min(first_seen) AS type_first_seen
     FROM event_property_counts
-    WHERE (project_id, kind, group_type, property) IN
+    WHERE project_id BETWEEN {first_project:UInt32} AND {last_project:UInt32}
+      AND (project_id, kind, group_type, property) IN
     (
-        SELECT project_id, kind, group_type, property
+        SELECT DISTINCT project_id, kind, group_type, property
         FROM event_property_counts
         WHERE last_inserted >= fromUnixTimestamp64Milli({since:Int64})
+          AND project_id BETWEEN {first_project:UInt32} AND {last_project:UInt32} AND project_id NOT IN {except:Array(UInt32)}
+          AND (project_id, toString(kind), toString(group_type), property)
+            > ({after_1:UInt32}, {after_2:String}, {after_3:String}, {after_4:String})
+        ORDER BY project_id, toString(kind), group_type, property
+        LIMIT {limit:UInt32}
     )
     GROUP BY project_id, kind, group_type, property, type
 )

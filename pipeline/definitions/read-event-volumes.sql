@@ -1,5 +1,6 @@
--- Volume and times of the events whose counts changed since the given moment; since 1970 for all. Counts are absolute,
--- so reading one twice is harmless. Reads one row per project, event and day.
+-- Volume and times of the events whose counts changed since the given moment: a page of the projects of a range, from
+-- the key on that comes after the given one. Counts are absolute, so reading one twice is harmless. Reads one row per
+-- project, event and day.
 --
 -- An event cannot have occurred after it arrived: times more than a minute later, from clocks that were ahead, become
 -- the time of arrival. NUL, which Postgres cannot store, becomes U+FFFD before anything is counted, as in
@@ -14,11 +15,16 @@ SELECT
     toUnixTimestamp64Milli(max(if(last_seen <= arrived + toIntervalMinute(1), last_seen, arrived))) AS last_seen_ms,
     toUnixTimestamp64Milli(min(first_seen)) AS first_seen_ms
 FROM event_volumes_by_day
-WHERE (project_id, replaceAll(event, '\0', '\xEF\xBF\xBD')) IN
+WHERE project_id BETWEEN {first_project:UInt32} AND {last_project:UInt32}
+  AND (project_id, replaceAll(event, '\0', '\xEF\xBF\xBD')) IN
 (
-    SELECT project_id, replaceAll(event, '\0', '\xEF\xBF\xBD')
+    SELECT DISTINCT project_id, replaceAll(event, '\0', '\xEF\xBF\xBD') AS changed
     FROM event_volumes_by_day
     WHERE last_inserted >= fromUnixTimestamp64Milli({since:Int64})
+      AND project_id BETWEEN {first_project:UInt32} AND {last_project:UInt32} AND project_id NOT IN {except:Array(UInt32)}
+      AND (project_id, changed) > ({after_1:UInt32}, {after_2:String})
+    ORDER BY project_id, changed
+    LIMIT {limit:UInt32}
 )
 GROUP BY project_id, name
 ORDER BY project_id, name

@@ -5,14 +5,16 @@ import { createTestClickHouse, createTestPostgres } from '../../test/support/tes
 import type { TestContext } from '../../test/support/test-context.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { rollUpDefinitions, startRollUp } from './roll-up-definitions.ts'
+import { pruneDefinitions } from './roll-up-source.ts'
 
 const DAY_MS = 86_400_000
+const LIMITS = { events: 2000, properties: 5000, pairs: 100_000, retentionDays: 90 }
 
 interface Stores {
   clickhouse: Awaited<ReturnType<typeof createTestClickHouse>>['client']
   sql: Awaited<ReturnType<typeof createTestPostgres>>['sql']
   insert: (events: SentEvent[]) => Promise<void>
-  rollUp: () => Promise<void>
+  rollUp: (limits?: typeof LIMITS) => Promise<void>
 }
 
 interface SentEvent {
@@ -38,8 +40,8 @@ async function createStores (t: TestContext): Promise<Stores> {
         }))
       })
     },
-    async rollUp () {
-      await rollUpDefinitions({ clickhouse, sql }, { minPauseMs: 0 })
+    async rollUp (limits = LIMITS) {
+      await rollUpDefinitions({ clickhouse, sql }, { minPauseMs: 0, limits })
     }
   }
 }
@@ -123,7 +125,7 @@ t.test('reduces volumes as days pass', async (t) => {
 t.test('accepts names that Postgres cannot store', async (t) => {
   const { sql, insert, rollUp } = await createStores(t)
 
-  await insert([{ event: 'a\0b' }, { event: 'a\ufffdb' }, { event: 'ab' }, { event: 'ab' }, { event: 'it\'s "quoted" \\ 🎉' }])
+  await insert([{ event: 'a\0b', property_types: 'eSp' }, { event: 'a\ufffdb', property_types: 'eSp' }, { event: 'ab' }, { event: 'ab' }, { event: 'it\'s "quoted" \\ 🎉' }])
   await rollUp()
 
   t.same((await sql`SELECT name, volume_30_day FROM event_definitions ORDER BY 1`).map(Object.values), [
@@ -136,7 +138,7 @@ t.test('continues after a store was unavailable, one process at a time', async (
   const logger = pino({ level: 'silent' })
   await sql`ALTER TABLE roll_up_state RENAME TO renamed`
   const start = (): ReturnType<typeof startRollUp> =>
-    startRollUp({ clickhouse, sql, intervalMs: 100, metrics: createMetrics('test'), logger })
+    startRollUp({ clickhouse, sql, intervalMs: 100, limits: LIMITS, metrics: createMetrics('test'), logger })
   const [one, two] = [start(), start()]
   t.teardown(() => Promise.all([one.stop(), two.stop()]))
 
@@ -146,4 +148,98 @@ t.test('continues after a store was unavailable, one process at a time', async (
   await waitFor(async () => (await sql`SELECT FROM event_definitions WHERE volume_30_day = 1`).length === 1)
 
   await waitFor(() => one.lastError() === null && two.lastError() === null)
+})
+
+t.test('bounds new definitions by project and day; known ones and other projects are not affected', async (t) => {
+  const { sql, insert, rollUp } = await createStores(t)
+  await sql`INSERT INTO projects (id, name) VALUES (2, 'two')`
+  const limits = { ...LIMITS, events: 5, properties: 7, pairs: 9 }
+  await insert([{ event: 'known', property_types: 'eSplan' }])
+  await rollUp(limits)
+
+  const flood = Array.from({ length: 50 }, (_, index) => ({ event: `flood ${index}`, property_types: `eSa${index}\0eSb${index}` }))
+  await insert([...flood, { event: 'known', property_types: 'eSplan' }, { event: 'calm', project_id: 2, property_types: 'eSplan' }])
+  await rollUp(limits)
+  await rollUp(limits)
+
+  const count = async (table: string): Promise<number[]> =>
+    (await sql.unsafe<{ rows: number }[]>(`SELECT count(*)::integer AS rows FROM ${table} GROUP BY project_id ORDER BY project_id`)).map(({ rows }) => rows)
+  t.same(await count('event_definitions'), [5, 1])
+  t.same(await count('property_definitions'), [7, 1])
+  t.same(await count('event_properties'), [9, 1])
+  t.match(await sql`SELECT volume_30_day FROM event_definitions WHERE name = 'known'`, [{ volume_30_day: 2 }])
+
+  await sql`UPDATE definition_days SET day = day - 1`
+  await rollUp(limits)
+  t.same(await count('event_definitions'), [10, 1], 'another day has room for others')
+})
+
+t.test('reads a project with many names in slices, after all others, and shows how fresh it is', async (t) => {
+  const { sql, insert, rollUp } = await createStores(t)
+  await sql`INSERT INTO projects (id, name) VALUES (2, 'two')`
+  await rollUp()
+  const names = 45_000
+  await insert(Array.from({ length: names / 1000 }, (_, event) => ({
+    event: `event ${event}`, property_types: Array.from({ length: 1000 }, (_, index) => `eSp${index}`).join('\0')
+  })))
+  await insert([{ event: 'calm', project_id: 2 }])
+  const pairs = async (): Promise<number> => Number((await sql<{ pairs: number }[]>`SELECT count(*) AS pairs FROM event_properties`)[0]?.pairs)
+  const behind = async (): Promise<object[]> => [...await sql`SELECT project_id, as_of IS NOT NULL AS is_stale FROM roll_up_behind`]
+
+  await rollUp()
+  t.equal((await sql`SELECT FROM event_definitions WHERE name = 'calm'`).length, 1)
+  t.ok(await pairs() < names)
+  t.same(await behind(), [{ project_id: 1, is_stale: true }])
+
+  // By the clock the burst is over.
+  await sql`UPDATE roll_up_state SET read_up_to = now() + interval '10 minutes' WHERE source = 'recent changes'`
+  for (let round = 0; round < 10 && await pairs() < names; round++) await rollUp()
+  t.equal(await pairs(), names)
+})
+
+t.test('prunes what is not seen any more, unless somebody changed it, and does not read it again', async (t) => {
+  const { sql, clickhouse, insert, rollUp } = await createStores(t)
+  await insert(['seen', 'gone', 'described', 'named'].map((event) => ({ event, property_types: `eS${event}` })))
+  await rollUp()
+  await sql`INSERT INTO event_definitions (project_id, name) VALUES (1, 'planned')`
+  await sql`UPDATE event_definitions SET description = 'the first of a funnel' WHERE name = 'described'`
+  await sql`UPDATE event_definitions SET query_usage_30_day = 1 WHERE name = 'named'`
+  await sql`UPDATE property_definitions SET verified = true WHERE name = 'described'`
+  for (const table of ['event_volumes_by_day', 'event_property_counts']) {
+    await clickhouse.command({
+      query: `ALTER TABLE ${table} UPDATE last_inserted = now64(3) - toIntervalDay(91) WHERE event != 'seen' SETTINGS mutations_sync = 1`
+    })
+  }
+  for (const table of ['event_definitions', 'property_definitions', 'event_properties']) {
+    await sql.unsafe(`UPDATE ${table} SET last_arrived_at = last_arrived_at - interval '91 days' WHERE
+      ${table === 'event_properties' ? 'event' : 'name'} <> 'seen'`)
+  }
+  const sweep = async (): Promise<void> => {
+    await sql`UPDATE roll_up_state SET read_up_to = '2020-01-01' WHERE source = 'daily sweep'`
+    await rollUp()
+  }
+  const names = async (table: string, column = 'name'): Promise<unknown[]> =>
+    (await sql.unsafe(`SELECT ${column} FROM ${table} ORDER BY 1`)).flatMap(Object.values)
+
+  for (const round of ['first', 'second']) {
+    await sweep()
+    t.same(await names('event_definitions'), ['described', 'named', 'planned', 'seen'], round)
+    t.same(await names('property_definitions'), ['described', 'seen'], round)
+    t.same(await names('event_properties', 'event'), ['seen'], round)
+  }
+  await insert([{ event: 'gone' }])
+  await rollUp()
+  t.same(await names('event_definitions'), ['described', 'gone', 'named', 'planned', 'seen'])
+})
+
+t.test('prunes what was not seen for a week where there is far too much of it', async (t) => {
+  const { sql, insert, rollUp } = await createStores(t)
+  await insert(Array.from({ length: 40 }, (_, index) => ({ event: `e${index}` })))
+  await rollUp()
+  await sql`UPDATE event_definitions SET last_arrived_at = now() - interval '8 days' WHERE name > 'e1'`
+  // They were read, so that they only need pruning.
+  await sql`UPDATE roll_up_state SET read_up_to = now() + interval '10 minutes' WHERE source = 'recent changes'`
+  await pruneDefinitions(sql, 1, { ...LIMITS, events: 1 })
+
+  t.same((await sql`SELECT count(*)::integer AS rows FROM event_definitions`), [{ rows: 10 }])
 })

@@ -4,14 +4,19 @@ import type { Metrics } from '../../platform/metrics.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { readCompleteThrough } from '../../platform/watermark.ts'
 import { startRounds } from '../periodic-work.ts'
-import { readSql } from '../read-sql.ts'
+import { beginSweep, catchUp, fallBehind } from './catch-up.ts'
 import { compareClocks, forgetFuture } from './clocks.ts'
+import {
+  type DefinitionLimits, ROLL_UP_SOURCES, type RollUpSpan, type RollUpStores, type RowKey, rollUpPage, ROWS_PER_PAGE
+} from './roll-up-source.ts'
+import { readSql } from '../read-sql.ts'
 
 export interface RollUpDeps {
   clickhouse: ClickHouse
   sql: Sql
   /** Interval of the rounds, in milliseconds. */
   intervalMs: number
+  limits: DefinitionLimits
   metrics: Metrics
   logger: Logger
 }
@@ -25,7 +30,7 @@ export interface RollUp {
 }
 
 /** What one round did. `skipped`: another process runs one, or has just ended one. */
-export type RollUpOutcome = { kind: 'skipped' } | { kind: 'done', definitions: number, swept: boolean }
+export type RollUpOutcome = { kind: 'skipped' } | { kind: 'done', definitions: number, beyond: readonly number[] }
 
 /** Key of the advisory lock that admits one process at a time. Arbitrary; must never change. */
 const ROLL_UP_LOCK = 4_725_372
@@ -44,36 +49,12 @@ const SWEEP = 'daily sweep'
 const RECENT = 'recent changes'
 const COMPLETE = 'complete through'
 
-/** Maximum rows of one statement in Postgres. */
-const ROWS_PER_UPSERT = 2000
+const DAY_MS = 86_400_000
 
-/** A table of counts in ClickHouse and its table of definitions in Postgres. */
-export interface RollUpSource {
-  name: string
-  /** Query of what changed since a time, in absolute values. */
-  read: string
-  /** Statement that writes it. Parameters: the rows as JSON, and the time of ClickHouse's clock in epoch ms. */
-  upsert: string
-}
+/** Projects with more changed definitions than this are read in slices, after all others. */
+const MAX_CHANGES = 2 * ROWS_PER_PAGE
 
-/** All that is rolled up, in this order. */
-const ROLL_UP_SOURCES: readonly RollUpSource[] = [
-  {
-    name: 'events',
-    read: readSql(import.meta.dirname, 'read-event-volumes.sql'),
-    upsert: readSql(import.meta.dirname, 'upsert-event-definitions.sql')
-  },
-  {
-    name: 'properties',
-    read: readSql(import.meta.dirname, 'read-changed-properties.sql'),
-    upsert: readSql(import.meta.dirname, 'upsert-property-definitions.sql')
-  },
-  {
-    name: 'event properties',
-    read: readSql(import.meta.dirname, 'read-changed-event-properties.sql'),
-    upsert: readSql(import.meta.dirname, 'upsert-event-properties.sql')
-  }
-]
+const COUNT_CHANGES = readSql(import.meta.dirname, 'count-changes.sql')
 
 /**
  * Rolls definitions up until stopped: copies what ClickHouse has counted by name to the definitions in Postgres. Every
@@ -89,10 +70,27 @@ export function startRollUp (deps: RollUpDeps): RollUp {
   deps.metrics.gaugeFrom('definitions_age_seconds', 'Time since the last successful round of the roll-up: how stale definitions may be.',
     () => (Date.now() - rolledUpAt) / 1000)
 
+  let warnedOn = ''
+  let warned = new Set<number>()
+
+  /** Once a project and day. */
+  function warnBeyond (projects: readonly number[]): void {
+    const today = new Date().toISOString().slice(0, 10)
+    if (today !== warnedOn) warned = new Set()
+    warnedOn = today
+    for (const projectId of projects) {
+      if (!warned.has(projectId)) deps.logger.warn({ projectId }, 'more new names of events or properties today than the limits allow; the others get no definitions')
+      warned.add(projectId)
+    }
+  }
+
   async function round (): Promise<string> {
     try {
-      const outcome = await rollUpDefinitions(deps, { minPauseMs: deps.intervalMs / 2 })
-      if (outcome.kind === 'done') written.inc(outcome.definitions)
+      const outcome = await rollUpDefinitions(deps, { minPauseMs: deps.intervalMs / 2, limits: deps.limits })
+      if (outcome.kind === 'done') {
+        written.inc(outcome.definitions)
+        warnBeyond(outcome.beyond)
+      }
       rolledUpAt = Date.now()
       lastError = null
       return outcome.kind
@@ -109,19 +107,24 @@ export function startRollUp (deps: RollUpDeps): RollUp {
 }
 
 /**
- * Runs one round: reads the counts that changed in ClickHouse, and writes them to the definitions in Postgres. Values
- * are absolute, and the time up to which was read is written in the same transaction: a crash only repeats work.
+ * Runs one round: reads the counts that changed in ClickHouse, page by page, and writes them to the definitions in
+ * Postgres. Values are absolute, and the time up to which was read is written in the same transaction: a crash only
+ * repeats work.
  *
- * Once a day it reads everything (the sweep), because volumes of 30 days shrink without new events. What a user did to
- * a definition (deleted it, renamed it, wrote a value) holds until an event of its name arrives after that; reading
- * older events again does not change it (docs/decisions/0013-what-a-person-did-holds-until-an-event-arrives.md).
+ * A project with many changes is read in slices over the next rounds, after all others, so that it delays only its own
+ * definitions. So is every project once a day (the sweep), because volumes of 30 days shrink without new events; then
+ * definitions that are not seen any more are pruned. What a user did to a definition (deleted it, renamed it, wrote a
+ * value) holds until an event of its name arrives after that; reading older events again does not change it
+ * (docs/decisions/0013-what-a-person-did-holds-until-an-event-arrives.md).
  *
  * @param options.minPauseMs  Skip when a round of any process ended less than this long ago.
  * @throws when a store is unavailable. Nothing has changed then.
  */
 export async function rollUpDefinitions (
-  stores: { clickhouse: ClickHouse, sql: Sql }, options: { minPauseMs: number }
+  stores: { clickhouse: ClickHouse, sql: Sql }, options: { minPauseMs: number, limits: DefinitionLimits }
 ): Promise<RollUpOutcome> {
+  const { clickhouse } = stores
+  const { limits } = options
   return await stores.sql.begin(async (transaction): Promise<RollUpOutcome> => {
     const sql = transaction as unknown as Sql
     if (!await tryLock(sql)) return { kind: 'skipped' }
@@ -130,55 +133,55 @@ export async function rollUpDefinitions (
 
     await forgetFuture(sql)
     // What was complete before the counts are read is in them.
-    const completeThrough = await readCompleteThrough(stores.clickhouse)
+    const completeThrough = await readCompleteThrough(clickhouse)
     // Before anything is read, by the clock that stamps the rows.
-    const { nowMs, today, clockLeadMs } = await compareClocks(stores.clickhouse, sql)
-    const sweep = state.sweptDay !== today
+    const clocks = await compareClocks(clickhouse, sql)
+    const { nowMs, today } = clocks
+    // What was pruned is not read again.
+    const oldest = limits.retentionDays === 0 ? 0 : nowMs - limits.retentionDays * DAY_MS
     // A clock that was set back stamps new rows with times before the last round.
-    const since = sweep ? 0 : Math.max(0, Math.min(state.readUpTo, nowMs) - OVERLAP_MS)
-    let definitions = 0
-    for (const source of ROLL_UP_SOURCES) {
-      definitions += await rollUpSource(source, { clickhouse: stores.clickhouse, sql }, { since, nowMs, clockLeadMs })
+    const asOf = Math.min(state.readUpTo, nowMs)
+    const since = Math.max(oldest, asOf - OVERLAP_MS, 0)
+    const busy = await findBusy(clickhouse, since)
+    const recent = await rollUpOthers({ clickhouse, sql }, { ...clocks, since, project: null, except: busy }, limits)
+    if (busy.length > 0) await fallBehind(sql, busy, { since, asOf })
+    if (state.sweptDay !== today) {
+      await beginSweep(sql, oldest)
+      await writeState(sql, SWEEP, `${today}T00:00:00Z`)
     }
+    const late = await catchUp({ clickhouse, sql }, clocks, limits)
     await writeState(sql, RECENT, new Date(nowMs).toISOString())
     if (completeThrough !== null) await writeState(sql, COMPLETE, completeThrough.toISOString())
-    if (sweep) await writeState(sql, SWEEP, `${today}T00:00:00Z`)
-    return { kind: 'done', definitions, swept: sweep }
+    return { kind: 'done', definitions: recent.rows + late.rows, beyond: [...recent.beyond, ...late.beyond] }
   }) as RollUpOutcome
+}
+
+/** Projects with too many changes to be read with the others. */
+async function findBusy (clickhouse: ClickHouse, since: number): Promise<number[]> {
+  const result = await clickhouse.query({ query: COUNT_CHANGES, query_params: { since }, format: 'JSONEachRow' })
+  const counts = await result.json<{ project_id: number, changes: number }>()
+  return counts.filter(({ changes }) => changes > MAX_CHANGES).map((row) => row.project_id)
+}
+
+async function rollUpOthers (
+  stores: RollUpStores, span: RollUpSpan, limits: DefinitionLimits
+): Promise<{ rows: number, beyond: number[] }> {
+  const read = { rows: 0, beyond: [] as number[] }
+  for (const source of ROLL_UP_SOURCES) {
+    let after: RowKey | null = null
+    do {
+      const page = await rollUpPage({ source, after, span, limits }, stores)
+      read.rows += page.rows
+      read.beyond.push(...page.beyond)
+      after = page.next
+    } while (after !== null)
+  }
+  return read
 }
 
 async function tryLock (sql: Sql): Promise<boolean> {
   const [row] = await sql<{ locked: boolean }[]>`SELECT pg_try_advisory_xact_lock(${ROLL_UP_LOCK}) AS locked`
   return row!.locked
-}
-
-/** The time from which a round reads; by ClickHouse's clock, epoch milliseconds. */
-export interface RollUpSpan {
-  /** 0 for everything. */
-  since: number
-  nowMs: number
-  /** How far the clock of ClickHouse is ahead of that of Postgres, in milliseconds. */
-  clockLeadMs: number
-}
-
-/**
- * Writes the changes of one source to its definitions.
- *
- * @returns how many definitions were read.
- */
-async function rollUpSource (
-  source: RollUpSource, stores: { clickhouse: ClickHouse, sql: Sql }, span: RollUpSpan
-): Promise<number> {
-  const result = await stores.clickhouse.query({
-    query: source.read,
-    query_params: { since: span.since, clock_lead_ms: span.clockLeadMs },
-    format: 'JSONEachRow'
-  })
-  const rows = await result.json<Record<string, string | number>>()
-  for (let from = 0; from < rows.length; from += ROWS_PER_UPSERT) {
-    await stores.sql.unsafe(source.upsert, [JSON.stringify(rows.slice(from, from + ROWS_PER_UPSERT)), span.nowMs])
-  }
-  return rows.length
 }
 
 interface RollUpState {

@@ -1,20 +1,34 @@
 -- $1: what read-event-volumes.sql found, as JSON. $2: now by ClickHouse's clock, in epoch milliseconds.
--- Skips rows whose project is deleted, and rows that would not change.
+-- $3: the day. $4: how many new names a project may have on a day.
+-- Skips rows whose project is deleted, new ones beyond the limit (those with the fewest events), and rows that would not
+-- change. Answers how many are beyond, by project.
 --
 -- What a user did (deleted the definition, wrote a value) holds until events of the name have arrived after it: their
 -- number is larger than in the last round, and the latest is newer. The number is compared as well because times of a
 -- clock that was ahead stay in ClickHouse, and would look like a new event in every round.
+WITH found AS MATERIALIZED (
+  SELECT found.*, known.id IS NULL AS is_new, row_number() OVER (
+    PARTITION BY found.project_id, known.id IS NULL ORDER BY found.counted_events DESC, found.name COLLATE "C"
+  ) + CASE WHEN known.id IS NULL THEN coalesce(days.added, 0) ELSE 0 END AS place
+  FROM jsonb_to_recordset($1::text::jsonb) AS found (
+    project_id integer, name text, volume_30_day bigint, first_seen_ms bigint, last_seen_ms bigint,
+    counted_events bigint, arrived_ms bigint
+  )
+  JOIN projects ON projects.id = found.project_id
+  LEFT JOIN event_definitions AS known ON known.project_id = found.project_id AND known.name = found.name
+  LEFT JOIN definition_days AS days ON days.project_id = found.project_id AND days.what = 'event' AND days.day = $3::date
+), counted AS (
+  INSERT INTO definition_days AS days (project_id, what, day, added)
+  SELECT project_id, 'event', $3::date, count(*) FROM found WHERE is_new AND place <= $4::bigint GROUP BY project_id
+  ON CONFLICT (project_id, what, day) DO UPDATE SET added = days.added + excluded.added
+), written AS (
 INSERT INTO event_definitions AS known
   (project_id, name, volume_30_day, created_at, last_seen_at, last_calculated_at, counted_events, last_arrived_at)
 SELECT
   found.project_id, found.name, found.volume_30_day,
   least(now(), to_timestamp(found.first_seen_ms / 1000.0)), to_timestamp(found.last_seen_ms / 1000.0), now(),
   found.counted_events, to_timestamp(found.arrived_ms / 1000.0)
-FROM jsonb_to_recordset($1::text::jsonb) AS found (
-  project_id integer, name text, volume_30_day bigint, first_seen_ms bigint, last_seen_ms bigint,
-  counted_events bigint, arrived_ms bigint
-)
-JOIN projects ON projects.id = found.project_id
+FROM found WHERE NOT is_new OR place <= $4::bigint
 -- Always in the same order, which prevents deadlocks.
 ORDER BY found.project_id, found.name COLLATE "C"
 ON CONFLICT (project_id, name) DO UPDATE SET
@@ -61,3 +75,5 @@ WHERE known.counted_events <> excluded.counted_events
   OR (known.volume_written_at IS NULL AND known.volume_30_day <> excluded.volume_30_day)
   OR (known.last_seen_written_at IS NULL
     AND (known.last_seen_at IS NULL OR known.last_seen_at > to_timestamp($2::bigint / 1000.0) + interval '1 minute'))
+)
+SELECT project_id, count(*)::integer AS beyond FROM found WHERE is_new AND place > $4::bigint GROUP BY project_id

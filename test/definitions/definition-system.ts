@@ -42,10 +42,13 @@ export async function createDefinitionSystem (t: TestContext): Promise<Definitio
   return showProject(clickhouse, api)
 }
 
+/** What a test makes is far below. */
+const LIMITS = { events: 2000, properties: 5000, pairs: 100_000, retentionDays: 90 }
+
 function showProject (clickhouse: ClickHouse, api: TestApi): DefinitionSystem {
   const { sql, call, databaseUrl, projectId } = api
   const rollUp: DefinitionSystem['rollUp'] = async (by = sql) => {
-    await rollUpDefinitions({ clickhouse, sql: by }, { minPauseMs: 0 })
+    await rollUpDefinitions({ clickhouse, sql: by }, { minPauseMs: 0, limits: LIMITS })
   }
   const find = async (path: string, name: string): Promise<any> => {
     const { body } = await call('GET', path)

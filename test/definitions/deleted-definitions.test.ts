@@ -100,7 +100,7 @@ t.test('a deletion in the middle of a round holds', async (t) => {
     round = rollUp()
     // The round has read both events, and waits for the row.
     await waitFor(async () => (await sql`SELECT FROM pg_stat_activity
-      WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%event_definitions%'`).length === 1)
+      WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%read-event-volumes%'`).length === 1)
     await transaction`UPDATE event_definitions SET deleted_at = clock_timestamp()`
   })
   await round

@@ -1,0 +1,132 @@
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
+import { readSql } from '../read-sql.ts'
+
+/** Stores of a round; Postgres within its transaction. */
+export interface RollUpStores {
+  clickhouse: ClickHouse
+  sql: SqlTemplates
+}
+
+/** What bounds the definitions of each project. */
+export interface DefinitionLimits {
+  /** New ones on a day, in UTC. */
+  events: number
+  properties: number
+  pairs: number
+  /** Days after its last event when a definition is pruned; 0: never. */
+  retentionDays: number
+}
+
+/** A table of counts in ClickHouse and its table of definitions in Postgres. */
+interface RollUpSource {
+  limit: keyof Omit<DefinitionLimits, 'retentionDays'>
+  /** Columns of the key by which pages follow each other, in order. */
+  key: readonly [string, ...string[]]
+  /** Query of a page of what changed since a time, in absolute values. */
+  read: string
+  /** Statement that writes it. Parameters: the rows as JSON, the time of ClickHouse's clock in epoch ms, day, limit. */
+  upsert: string
+  /** Statement that removes what is not seen any more. Parameters: project, days, how many are kept. */
+  prune: string
+}
+
+/** All that is rolled up, in this order. */
+export const ROLL_UP_SOURCES: readonly RollUpSource[] = [
+  {
+    limit: 'events',
+    key: ['project_id', 'name'],
+    read: readSql(import.meta.dirname, 'read-event-volumes.sql'),
+    upsert: readSql(import.meta.dirname, 'upsert-event-definitions.sql'),
+    prune: readSql(import.meta.dirname, 'prune-event-definitions.sql')
+  },
+  {
+    limit: 'properties',
+    key: ['project_id', 'kind', 'group_type', 'name'],
+    read: readSql(import.meta.dirname, 'read-changed-properties.sql'),
+    upsert: readSql(import.meta.dirname, 'upsert-property-definitions.sql'),
+    prune: readSql(import.meta.dirname, 'prune-property-definitions.sql')
+  },
+  {
+    limit: 'pairs',
+    key: ['project_id', 'event_key', 'property'],
+    read: readSql(import.meta.dirname, 'read-changed-event-properties.sql'),
+    upsert: readSql(import.meta.dirname, 'upsert-event-properties.sql'),
+    prune: readSql(import.meta.dirname, 'prune-event-properties.sql')
+  }
+]
+
+/** Maximum rows that are read at once: a megabyte. */
+export const ROWS_PER_PAGE = 10_000
+
+/** Maximum rows of one statement in Postgres. */
+const ROWS_PER_UPSERT = 2000
+
+/** A project keeps so many days' worth of new definitions when they are not seen for a week. */
+const KEPT_DAYS = 10
+
+/** What a pass reads; times by ClickHouse's clock. */
+export interface RollUpSpan {
+  /** Changes from here on, epoch milliseconds; 0 for everything. */
+  since: number
+  nowMs: number
+  /** Such as 2026-01-31. */
+  today: string
+  /** How far the clock of ClickHouse is ahead of that of Postgres, in milliseconds. */
+  clockLeadMs: number
+  /** One project; null: all but `except`. */
+  project: number | null
+  except: readonly number[]
+}
+
+/** The key of a row, in the order of the source's columns. */
+export type RowKey = readonly (string | number)[]
+
+export interface RolledUpPage {
+  rows: number
+  /** Key of the last row; null: there are no further ones. */
+  next: RowKey | null
+  /** Projects with new definitions beyond the limit of the day. */
+  beyond: readonly number[]
+}
+
+const LAST_PROJECT = 2 ** 32 - 1
+
+/** Copies one page of a source to its definitions: what comes after the key. */
+export async function rollUpPage (
+  { source, after, span, limits }: {
+    source: RollUpSource, after: RowKey | null, span: RollUpSpan, limits: DefinitionLimits
+  },
+  { clickhouse, sql }: RollUpStores
+): Promise<RolledUpPage> {
+  const key = after ?? source.key.map((_, index) => index === 0 ? 0 : '')
+  const result = await clickhouse.query({
+    query: source.read,
+    query_params: {
+      since: span.since, clock_lead_ms: span.clockLeadMs, limit: ROWS_PER_PAGE,
+      first_project: span.project ?? 0, last_project: span.project ?? LAST_PROJECT, except: [...span.except],
+      ...Object.fromEntries(key.map((value, index) => [`after_${index + 1}`, value]))
+    },
+    // Of several shards, too, a page is the same for all.
+    clickhouse_settings: { distributed_product_mode: 'global' },
+    format: 'JSONEachRow'
+  })
+  const rows = await result.json<Record<string, string | number>>()
+  const beyond: number[] = []
+  for (let from = 0; from < rows.length; from += ROWS_PER_UPSERT) {
+    const some = JSON.stringify(rows.slice(from, from + ROWS_PER_UPSERT))
+    const answer = await sql.unsafe<{ project_id: number }[]>(
+      source.upsert, [some, span.nowMs, span.today, limits[source.limit]])
+    beyond.push(...answer.map((row) => row.project_id))
+  }
+  const last = rows.length < ROWS_PER_PAGE ? undefined : rows.at(-1)
+  return { rows: rows.length, next: last === undefined ? null : source.key.map((column) => last[column] ?? ''), beyond }
+}
+
+/** Removes definitions of a project that are not seen any more. Call it after everything of the project was read. */
+export async function pruneDefinitions (sql: SqlTemplates, projectId: number, limits: DefinitionLimits): Promise<void> {
+  if (limits.retentionDays === 0) return
+  for (const { prune, limit } of ROLL_UP_SOURCES) {
+    await sql.unsafe(prune, [projectId, limits.retentionDays, KEPT_DAYS * limits[limit]])
+  }
+}
