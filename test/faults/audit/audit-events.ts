@@ -6,6 +6,7 @@ import type { LoadLedger, LoadPhase } from '../load-ledger.ts'
 import { SDK_DISTINCT_ID } from '../kinds/outage-faults.ts'
 import type { FaultSystem } from '../system/fault-system.ts'
 import { LATE_EVENT } from '../kinds/event-faults.ts'
+import { FLOOD_EVENT } from '../kinds/name-faults.ts'
 
 /** What became of the events of the load. */
 export interface EventAudit {
@@ -123,7 +124,7 @@ export async function auditCounts ({ select, sql }: Pick<FaultSystem, 'select' |
        UNION ALL
        SELECT toString(event), 0, 0, sum(count) FROM event_property_counts
        WHERE kind = 'event' AND property = '${PROPERTY}' GROUP BY event
-     ) GROUP BY event ORDER BY event`)
+     ) WHERE NOT startsWith(event, {flood:String}) GROUP BY event ORDER BY event`, { flood: FLOOD_EVENT })
   const definitions = await sql<{ name: string, volume_30_day: number }[]>`
     SELECT name, volume_30_day FROM event_definitions`
   const defined = new Map(definitions.map((row) => [row.name, row.volume_30_day]))

@@ -4,6 +4,7 @@ import { CLOCK_FAULTS } from './clock-faults.ts'
 import { DEEP_FAULTS } from './deep-faults.ts'
 import { EVENT_FAULTS } from './event-faults.ts'
 import type { Fault } from './fault.ts'
+import { NAME_FAULTS } from './name-faults.ts'
 import { NETWORK_FAULTS } from './network-faults.ts'
 import { OUTAGE_FAULTS } from './outage-faults.ts'
 import { POWER_FAULTS } from './power-faults.ts'
@@ -14,7 +15,7 @@ import { shuffle, type Random } from '../../support/random.ts'
 const SINGLE_FAULTS: readonly Fault[] = [
   ...PROCESS_FAULTS, ...OUTAGE_FAULTS, ...NETWORK_FAULTS, ...CLICKHOUSE_FAULTS, ...CAPACITY_FAULTS, ...EVENT_FAULTS,
   ...CLOCK_FAULTS, ...POWER_FAULTS, ...STORM_FAULTS,
-  ...DEEP_FAULTS
+  ...NAME_FAULTS
 ]
 
 /** What may come together: short faults that do not restart or hold what another one wants to hit. */
