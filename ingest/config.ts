@@ -1,4 +1,5 @@
 import { loadSettings } from '../platform/load-settings.ts'
+import type { OldNatsServer } from '../platform/nats/nats-server-floor.ts'
 import type { NameLimits } from './normalise/described-names.ts'
 
 /** What an ingest process is told by its environment; see `platform/settings.ts` for units and reasons. */

@@ -1,5 +1,7 @@
 -- Which steps an event is: bit 0 for the first one, and so on. A step is an event name (empty: any that is no exposure
--- to a flag, which SDKs send by themselves) and conditions on properties, which come as columns of one table: the step they belong to, key, operator, wanted values, pattern.
+-- to a flag, which SDKs send by themselves) and conditions on properties, which come as columns of one table: the step
+-- they belong to, key, operator, wanted values, pattern. The operators have the meaning of those of feature flags:
+-- `conditions-like-flags.test.ts`.
 arraySum(arrayMap(
     (name, step) -> if(
         (event = name OR (name = '' AND event != '$feature_flag_called')) AND arrayAll(

@@ -16,9 +16,6 @@ const MOST_OF_SPLITS = 344
 const LOOKS = 20
 const PERSONS_PER_LOOK = 100
 
-// Ten seconds of computing, which take longer while other tests run.
-t.setTimeout(120_000)
-
 interface Look {
   pValue: number | null
   sequential: number

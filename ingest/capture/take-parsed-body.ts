@@ -96,8 +96,8 @@ export function takeBody (
     const { requestId, receivedAt, isEngage } = request
     const { sentAt, historical, isAttemptTime, retryCount } = envelope
     const context: RequestContext = {
-      project, requestId, receivedAt, sentAt, ip, historical, visitor, warnings: null, isAttemptTime, quarantined: 0,
-      schemaFailure: null, failedSchema: null, sampleRate, isTextReplaced: body.isTextReplaced === true
+      project, requestId, receivedAt, sentAt, ip, historical, visitor, warnings: null, isAttemptTime, retryCount,
+      quarantined: 0, schemaFailure: null, failedSchema: null, sampleRate, isTextReplaced: body.isTextReplaced === true
     }
     const taken: TakenBody = { projectId: project.id, received: 0, dropped: {}, quarantined: 0, warnings: null }
     const watched = arrivals?.watch(rows, context, envelope.apiKey) ?? null

@@ -93,7 +93,13 @@ export function createNormaliseEvent (
     }
     const sampled = sampleByQuota(event, distinctId, context)
     if (sampled === 0) return 'quota_sampled'
-    const read = readProperties(context.project.id, event, properties, context.project.schemas !== undefined)
+    const isListed = context.project.schemas !== undefined
+    let read = readProperties(context.project.id, event, properties, isListed)
+    let deep: readonly string[] = NONE
+    if (read.isDeep) {
+      ({ properties, dropped: deep } = withoutDeepProperties(properties))
+      read = readProperties(context.project.id, event, properties, isListed)
+    }
     const { types, promoted, listed } = read
     if (promoted[PROMOTED_IP] === '' && !cookieless) {
       promoted[PROMOTED_IP] = ruled?.editAddress == null ? context.ip : ruled.editAddress(context.ip)

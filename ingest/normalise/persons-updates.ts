@@ -92,7 +92,7 @@ function originOf (row: EventRow): { projectId: number, uuid: string, timestamp:
   return { projectId: row.projectId, uuid: formatUuid(row.uuid), timestamp: row.timestamp }
 }
 
-const COPIED = COPIED_PROPERTIES.map((name) => ({ name, initial: initialName(name) }))
+const COPIED = COPIED_PROPERTIES.map((name) => ({ name, initial: initialName(name), isOfHost: name.startsWith('$os') }))
 
 /**
  * What an event says about its person by the way: the latest as `set`, the first as `setOnce` of `$initial_...`. The

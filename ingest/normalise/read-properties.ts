@@ -85,6 +85,8 @@ export interface ReadProperties {
   replaced: string | null
   /** What is not described: a property whose name is too long, or all because they are too many; null: nothing. */
   undescribed: string | null
+  /** A property may be nested too deep (`platform/property-depth.ts`). */
+  isDeep: boolean
   /** The first that is not described because the project has too many names: the event, or a property; null: none. */
   beyond: string | null
   /** The properties of the event itself; null when nobody asked, or they are too many. */
@@ -111,6 +113,7 @@ export function createPropertyReader (now: () => number, names: DescribedNames):
   let cut: string | null = null
   let replaced: string | null = null
   let undescribed: string | null = null
+  let isDeep = false
   let beyond: string | null = null
   /** Properties of the event that was listed last: the next one mostly has as many. */
   let listedBefore = 0
@@ -126,6 +129,7 @@ export function createPropertyReader (now: () => number, names: DescribedNames):
       nodes = 0
     }
     cut = replaced = undescribed = beyond = null
+    isDeep = false
     const promoted = NOTHING_PROMOTED.slice()
     // A new one for each event: to write into an old one, which V8 keeps elsewhere, takes twice as long.
     const values = isListed ? new Array<unknown>(listedBefore) : null
@@ -143,7 +147,7 @@ export function createPropertyReader (now: () => number, names: DescribedNames):
     }
     if (shape.entries > MAX_ENTRIES) undescribed = `${shape.entries} properties`
     const types = event === '$$plugin_metrics' ? '' : describe(shape, projectId, event)
-    return { types, promoted, cut, replaced, undescribed, beyond, listed }
+    return { types, promoted, cut, replaced, undescribed, beyond, isDeep, listed }
   }
 
   function walk (

@@ -61,8 +61,8 @@ export async function openPublishing (
 
   let warnings: WarningTotals | null = null
   const link = openStreamLink({
-    url: config.natsUrl, limits: config.streams, ackTimeoutMs: ACK_TIMEOUT_MS, logger, onConnected,
-    onLetterStored: countStoredLetters(metrics, () => warnings)
+    url: config.natsUrl, oldNatsServer: config.oldNatsServer, limits: config.streams, ackTimeoutMs: ACK_TIMEOUT_MS,
+    logger, onConnected, onLetterStored: countStoredLetters(metrics, () => warnings)
   })
   await Promise.race([link.opened, delay(STREAM_WAIT_MS)])
   link.opened.catch((err: unknown) => logger.fatal({ err }, 'NATS cannot be used as it is; nothing is published until that is repaired'))

@@ -1,6 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { awaitLeaders } from '../../platform/nats/await-leaders.ts'
+import type { OldNatsServer } from '../../platform/nats/nats-server-floor.ts'
+import { followServerVersions, type ServerVersions } from '../../platform/nats/server-versions.ts'
 import { createLetterRoom } from '../../platform/dead-letters/letter-room.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
 import type { HealthPart } from '../../platform/health-and-readiness.ts'
@@ -65,6 +67,8 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
   const { logger } = options
   let connection: NatsConnection | null = null
   let publisher: AcknowledgedPublisher | null = null
+  let versions: ServerVersions | null = null
+  let isAccepted = false
   let publishMessage: Publish | null = null
   let isUp = false
   let reconnects = 0

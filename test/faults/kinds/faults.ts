@@ -15,7 +15,7 @@ import { shuffle, type Random } from '../../support/random.ts'
 const SINGLE_FAULTS: readonly Fault[] = [
   ...PROCESS_FAULTS, ...OUTAGE_FAULTS, ...NETWORK_FAULTS, ...CLICKHOUSE_FAULTS, ...CAPACITY_FAULTS, ...EVENT_FAULTS,
   ...CLOCK_FAULTS, ...POWER_FAULTS, ...STORM_FAULTS,
-  ...NAME_FAULTS
+  ...NAME_FAULTS, ...DEEP_FAULTS
 ]
 
 /** What may come together: short faults that do not restart or hold what another one wants to hit. */
