@@ -6,9 +6,13 @@
  */
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
+import t from 'tap'
 import { createTestKinds, listTests } from './kinds.ts'
 
 const { kindOf } = createTestKinds()
 for (const file of await listTests()) {
-  if (kindOf(file) === 'unit') await import(pathToFileURL(path.resolve(import.meta.dirname, '..', file)).href)
+  if (kindOf(file) !== 'unit') continue
+  await import(pathToFileURL(path.resolve(import.meta.dirname, '..', file)).href)
+  // Comes after the tests of the file: loading the next one would hold up what they time.
+  await t.test(`end of ${file}`, async () => {})
 }
