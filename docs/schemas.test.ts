@@ -63,7 +63,7 @@ t.test('the commands and queries of the guide do what it says, in its order', as
   await waitFor(async () => (await stored()).length === 0)
   await discardPublished(connection)
   t.match((await run()).out, /order paid +quarantine +1 +1 +shop/, 'list')
-  t.match((await run()).out, /schema +not_met +1 +order paid +1 +version 1 of the schema is not met: \/plan enum "gold"/, 'letters')
+  t.match((await run()).out, /schema +not_met +1 +order paid +version 1 of the schema is not met: \/plan enum "gold"/, 'letters')
   t.match((await run()).out, /replayed +[1-9]/, 'replay')
   t.match(await takePublishedEvents(connection, clickhouse), [{ event: 'order paid', schema_version: 0 }])
   t.match((await run()).out, /version +1\n/, 'put: the same is no version')

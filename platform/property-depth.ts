@@ -52,6 +52,7 @@ function isNestedDeeper (value: object, levels: number): boolean {
  */
 export function withoutDeepProperties (properties: Properties): { properties: Properties, dropped: readonly string[] } {
   const dropped: string[] = []
+  if (!isDeeperThan(properties, MAX_PROPERTY_DEPTH)) return { properties, dropped }
   return { properties: dropDeep(properties, HOLDERS, (name) => dropped.push(name)), dropped }
 }
 

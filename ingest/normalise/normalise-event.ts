@@ -85,6 +85,9 @@ export function createNormaliseEvent (
     if (place !== null) properties = { ...place, ...properties }
 
     const event = toEventName(sent.event)
+    let deep: readonly string[] = NONE
+    // Before the rules, which decide by what is stored: looks back have nothing else.
+    if (context.project.rules !== undefined) ({ properties, dropped: deep } = withoutDeepProperties(properties))
     // From here on nothing decides any more which event it is, so that rules cannot make two of one that comes again.
     const ruled = runRules({ event, distinctId, properties, sentIp }, context)
     if (ruled !== null) {
@@ -95,7 +98,6 @@ export function createNormaliseEvent (
     if (sampled === 0) return 'quota_sampled'
     const isListed = context.project.schemas !== undefined
     let read = readProperties(context.project.id, event, properties, isListed)
-    let deep: readonly string[] = NONE
     if (read.isDeep) {
       ({ properties, dropped: deep } = withoutDeepProperties(properties))
       read = readProperties(context.project.id, event, properties, isListed)

@@ -28,8 +28,6 @@ t.test('refuses what is no address, without repeating a password', async (t) => 
   }
 })
 
-t.setTimeout(20_000)
-
 /** Keeps what is logged, and when, in milliseconds from now. */
 function keepLines (): { logger: Logger, lines: { atMs: number, msg: string, servers?: string[] }[] } {
   const startedAt = performance.now()
