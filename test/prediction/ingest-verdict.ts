@@ -3,7 +3,7 @@ import type { NormalisedEvent } from '../../ingest/normalise/normalise-event.ts'
 import type { DropReason } from '../../ingest/capture/ingest-counts.ts'
 import type { RequestContext } from '../../ingest/capture/envelope.ts'
 import { createTakeEvent } from '../../ingest/capture/take-event.ts'
-import { hasLongNumber, parseJson } from '../../http-body/parse-json.ts'
+import { hasLongNumber, parseJson, roundFields } from '../../http-body/parse-json.ts'
 import type { Project } from '../../platform/keys/read-keys.ts'
 import type { SchemaFailure } from '../../platform/event-schemas/evaluation.ts'
 import { NOW, type RandomEvent } from './random-traffic.ts'
@@ -49,7 +49,9 @@ export function createIngest (): Ingest {
       project, requestId: 'r', receivedAt: NOW, sentAt: null, ip, historical: false, visitor: { address: ip, userAgent: '' },
       warnings: null, isAttemptTime: false
     }
-    const reason = takeEvent(parseJson(body, hasLongNumber(Buffer.from(body))), context, {
+    const sent = parseJson(body, hasLongNumber(Buffer.from(body)))
+    roundFields(sent)
+    const reason = takeEvent(sent, context, {
       appendRow: () => { handedOver = true },
       quarantine: (_row, failure) => { quarantined = failure },
       appendUpdate: () => {},
