@@ -28,8 +28,8 @@ t.test('uses the chosen binary or says what is wrong with it', async (t) => {
   const old = { ...options, chosen: path.join(dir, 'old') }
   await t.rejects(findNatsServer(old), /is version 2\.10\.27, which may lose acknowledged events .* 2\.15\.1 or newer, or set MILLRACE_OLD_NATS_SERVER=accept/)
   t.equal(await findNatsServer({ ...old, old: 'accept' }), path.join(dir, 'old'))
-  await t.rejects(findNatsServer({ ...options, chosen: path.join(dir, 'older'), old: 'accept' }), /is version 2\.9\.10, 2\.15\.1 or newer/)
-  await t.rejects(findNatsServer({ ...options, chosen: path.join(dir, 'none') }), /cannot be run/)
+  await t.rejects(findNatsServer({ ...options, chosen: path.join(dir, 'older'), old: 'accept' }), /is version 2\.9\.10: 2\.15\.1 or newer/)
+  await t.rejects(findNatsServer({ ...options, chosen: path.join(dir, 'none') }), /is no nats-server that runs here/)
 })
 
 t.test('says what to install and where to put it when it cannot be fetched', async (t) => {

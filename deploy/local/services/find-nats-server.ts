@@ -68,9 +68,10 @@ export async function findNatsServer (options: FindNatsServerOptions): Promise<s
 async function takeChosen (chosen: string, old: OldNatsServer = 'refuse'): Promise<string> {
   const version = await readVersion(chosen)
   if (survivesPowerCut(version ?? '')) return chosen
-  if (version === undefined) throw new ServiceStartError(`MILLRACE_NATS_SERVER=${chosen} cannot be run`)
+  if (version === undefined) throw new ServiceStartError(`MILLRACE_NATS_SERVER=${chosen} is no nats-server that runs here`)
   if (compareVersions(version, OLDEST_TO_ACCEPT) < 0) {
-    throw new ServiceStartError(`MILLRACE_NATS_SERVER=${chosen} is version ${version}, ${OLDEST_NATS_SERVER} or newer is needed`)
+    throw new ServiceStartError(`MILLRACE_NATS_SERVER=${chosen} is version ${version}: ${OLDEST_NATS_SERVER} or newer is needed, ` +
+      `and MILLRACE_OLD_NATS_SERVER=accept takes ${OLDEST_TO_ACCEPT} or newer`)
   }
   if (old === 'accept') return chosen
   throw new ServiceStartError(`MILLRACE_NATS_SERVER=${chosen} is version ${version}, which may lose acknowledged events when the power is cut. ` +
