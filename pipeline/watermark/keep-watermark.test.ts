@@ -209,6 +209,26 @@ t.test('a process that finds the table empty takes nothing back that another one
   await next.stop()
 })
 
+t.test('a process that stood still takes nothing back that another one said meanwhile', async (t) => {
+  // Each pause between two rounds counts as standing still.
+  const next = keep(() => true, { deadAfterMs: 0 })
+  await say('a', START + 230_000)
+  await waitFor(async () => await isAt(START + 230_000))
+  // As if another process had kept it, and ClickHouse were started again.
+  await bucket.put(ANNOUNCED_KEY, String(START + 240_000))
+  await clickhouse.command({ query: 'TRUNCATE TABLE watermark_reached' })
+  const seen: (number | undefined)[] = []
+  // Longer than the interval of rows while it stands still.
+  for (let look = 0; look < 40; look++) {
+    seen.push((await read())[0]?.through)
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+  t.same(new Set(seen), new Set([undefined]))
+  await say('a', START + 250_000)
+  await waitFor(async () => await isAt(START + 250_000))
+  await next.stop()
+})
+
 t.test('what was said before is given up when ingest does not come back', async (t) => {
   await clickhouse.command({ query: 'TRUNCATE TABLE watermark_reached' })
   await say('a', START + 209_000, { processId: 'killed' })

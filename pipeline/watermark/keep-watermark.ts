@@ -12,6 +12,7 @@ import { readStreamInfo } from '../../platform/nats/stream-info.ts'
 import { readCompleteThrough } from '../../platform/watermark.ts'
 import { INGEST_BUCKET } from '../../schema/ingest-presence.ts'
 import { EVENTS_STREAM } from '../../schema/streams.ts'
+import { DEAD_AFTER_MS } from '../partitions/membership.ts'
 import { describeWatermark, watermarkPart, type WatermarkState } from './describe-watermark.ts'
 import { IngestEntries } from './ingest-entries.ts'
 import { type StreamPosition, WatermarkProof } from './watermark-proof.ts'
@@ -71,6 +72,8 @@ export interface WatermarkDeps {
   writeMs?: number
   /** How long it waits to be where another process was, when the table does not say it. Default 60,000 ms. */
   recallMs?: number
+  /** After so long without a round others take this process for dead, in milliseconds. Default: that of membership. */
+  deadAfterMs?: number
   metrics: Metrics
   logger: Logger
 }
@@ -97,7 +100,8 @@ export async function openIngestBucket (connection: NatsConnection, { replicas }
  */
 export function keepWatermark (deps: WatermarkDeps): WatermarkKeeper {
   const { connection, clickhouse, leads, metrics, logger } = deps
-  const { writeMs = 0, recallMs = RECALL_MS, hasAllPartitions = () => false, batchMs = BUSY_MS } = deps
+  const { writeMs = 0, recallMs = RECALL_MS, deadAfterMs = DEAD_AFTER_MS } = deps
+  const { hasAllPartitions = () => false, batchMs = BUSY_MS } = deps
   const entries = new IngestEntries(connection, deps.bucket, logger)
   const outages = {
     nats: new Outage(logger, 'NATS does not answer'),
@@ -108,6 +112,8 @@ export function keepWatermark (deps: WatermarkDeps): WatermarkKeeper {
   let position: StreamPosition | null = null
   /** What readers see: nothing is said that is ahead of it. */
   let reached: number | null = null
+  /** This process stood still: another one may have kept it meanwhile, and have reached more. */
+  let mayBeBehind = false
   let isKeeping = false
   let keepsSince = -Infinity
   let writtenAt = -Infinity
@@ -147,11 +153,16 @@ export function keepWatermark (deps: WatermarkDeps): WatermarkKeeper {
   }
 
   async function round (): Promise<void> {
-    roundAt = performance.now()
+    const now = performance.now()
+    if (now - roundAt > deadAfterMs) {
+      mayBeBehind = true
+      keepsSince = now
+    }
+    roundAt = now
     // Without NATS nobody knows who keeps it: the one that did goes on saying that it stands still.
     const wasKeeping = isKeeping
     isKeeping = leads() ?? isKeeping
-    if (isKeeping && !wasKeeping) keepsSince = performance.now()
+    if (isKeeping && !wasKeeping) keepsSince = now
     if (!isKeeping) {
       proof = new WatermarkProof()
       reached = null
@@ -175,21 +186,26 @@ export function keepWatermark (deps: WatermarkDeps): WatermarkKeeper {
   async function write (): Promise<void> {
     // What the process before reached; few rows are kept, and one that is lower would in the end take the place of all.
     // Without NATS another one may keep it by now, and have reached more.
-    if (reached === null || leads() === null) {
+    let isRecalled = reached !== null && !mayBeBehind
+    if (!isRecalled || leads() === null) {
       const read = (await readCompleteThrough(clickhouse))?.getTime() ?? null
-      reached = read === null ? reached : Math.max(read, reached ?? 0)
+      if (read !== null) {
+        reached = Math.max(read, reached ?? 0)
+        isRecalled = true
+      }
     }
     const through = Math.max(proof.through ?? 0, reached ?? 0)
     if (through === 0) return
     // ClickHouse was started again with this process, as after a power failure. Ingest's entries are some seconds older
     // than its last answers, so what they prove may be less than what was said.
-    const isLess = reached === null && through < entries.announcedByOthers
+    const isLess = !isRecalled && through < entries.announcedByOthers
     if (isLess && performance.now() < keepsSince + recallMs) return
     await clickhouse.command({
       query: INSERT, query_params: { through, held_by: state().heldBy },
       clickhouse_settings: { distributed_foreground_insert: 1 }
     })
     reached = through
+    mayBeBehind = false
   }
 
   const soon = (ms: number): void => loop.soon(Math.max(ms, roundAt + ROUND_MS - performance.now()))
