@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { personUuid } from '../platform/persons/person-ids.ts'
 import { createTestClickHouse } from '../test/support/test-stores.ts'
-import { createPersonalKey } from './keys/personal-keys.ts'
+import { createPersonalKey } from './projects/personal-keys.ts'
 import { createTestApi, type TestApi } from './testing/create-test-api.ts'
 
 const MINE = { 'millrace-console': '1', 'sec-fetch-site': 'same-origin' }

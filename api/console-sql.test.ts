@@ -7,7 +7,7 @@ import type { ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { waitFor } from '../test/support/wait-for.ts'
 import { createTestClickHouse } from '../test/support/test-stores.ts'
 import { createTestApi, type TestApi } from './testing/create-test-api.ts'
-import { createPersonalKey } from './keys/personal-keys.ts'
+import { createPersonalKey } from './projects/personal-keys.ts'
 
 const MINE = { 'millrace-console': '1', 'sec-fetch-site': 'same-origin', 'content-type': 'application/json' }
 

@@ -4,7 +4,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import t, { type Test } from 'tap'
 import { createLoginLink, SESSION_IDLE_MS, SESSION_MAX_MS } from '../console/server/sessions.ts'
 import { createTestApi, type TestApi } from './testing/create-test-api.ts'
-import { createPersonalKey, revokePersonalKey } from './keys/personal-keys.ts'
+import { createPersonalKey, revokePersonalKey } from './projects/personal-keys.ts'
 
 const MINE = { 'millrace-console': '1', 'sec-fetch-site': 'same-origin' }
 

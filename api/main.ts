@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { connectClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { describeSettings } from '../platform/describe-settings.ts'
 import { openGeoipFile } from '../platform/geoip-file.ts'
-import { openKeys } from '../platform/keys/read-keys.ts'
+import { openKeys } from '../platform/directory/read-keys.ts'
 import { loadSettings } from '../platform/load-settings.ts'
 import { createLogger } from '../platform/logger.ts'
 import { createMetrics } from '../platform/metrics.ts'
@@ -11,8 +11,8 @@ import { refuseNewerDatabase } from '../platform/postgres/refuse-newer-database.
 import { onShutdown, runProcess } from '../platform/process-lifecycle.ts'
 import { createPoll, createStatusPoll } from '../platform/status/poll-status.ts'
 import { buildApiApp } from './app.ts'
-import { createNatsOnDemand } from './dead-letters/nats-on-demand.ts'
-import { createDefinitionCache } from './flag-endpoints/definition-cache.ts'
+import { createNatsOnDemand } from './events/dead-letters/nats-on-demand.ts'
+import { createDefinitionCache } from './flags/endpoints/definition-cache.ts'
 
 /** Maximum wait of a request with an unknown key, in milliseconds: SDKs give up on flags after 3 s. */
 const KEY_WAIT_MS = 1000

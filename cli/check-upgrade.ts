@@ -9,7 +9,7 @@ import {
   type AppliedMigration, readAppliedOfPostgres, readMigrations, refuseToGoBack, selectPending
 } from '../schema/migrate/read-migrations.ts'
 import { changedFilesByHand, type Query, readSchemaVersion } from '../schema/migrate/schema-versions.ts'
-import type { StreamLimits } from '../schema/streams.ts'
+import type { StreamLimits } from '../schema/wire/streams.ts'
 import { compareVersions, readVersion } from '../schema/version.ts'
 
 /** What an upgrade to this version would do to a running system. */

@@ -1,6 +1,6 @@
-import { findRunningStack, type StackAddresses } from '../deploy/local/data-dir/stack-access.ts'
+import { findRunningStack, type StackAddresses } from '../embedded/data-dir/stack-access.ts'
 import { type ClickHouse, connectClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
-import { MillraceError } from '../platform/errors.ts'
+import { MillraceError } from '../engines/errors.ts'
 import { checkService, pingClickHouse } from '../platform/health-and-readiness.ts'
 import { loadSettings } from '../platform/load-settings.ts'
 import { createLogger } from '../platform/logger.ts'

@@ -1,6 +1,6 @@
 /** Files with an event schema or a rule, and what is wrong with what they say. */
 import { readFile } from 'node:fs/promises'
-import { HttpError, MillraceError } from '../platform/errors.ts'
+import { HttpError, MillraceError } from '../engines/errors.ts'
 
 /**
  * Reads the JSON of a file, also one that begins with the mark of its encoding, as editors of Windows write it.

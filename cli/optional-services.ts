@@ -1,6 +1,6 @@
 /** Services that a command can do without: it goes on while they do not answer, and says what it does not know. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { MillraceError } from '../platform/errors.ts'
+import { MillraceError } from '../engines/errors.ts'
 import type { NatsConnection } from '../platform/nats/connect-nats.ts'
 import { isUnavailable } from '../platform/store-errors.ts'
 import type { CliContext } from './cli-context.ts'

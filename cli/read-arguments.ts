@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from 'commander'
 import { parseIsoDateTime } from '../api/http/request-values.ts'
-import { cutText, isStorableText } from '../platform/storable-text.ts'
+import { cutText, isStorableText } from '../engines/body/storable-text.ts'
 
 const UNIT_SECONDS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 }
 

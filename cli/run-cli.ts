@@ -1,6 +1,6 @@
 import { Command, CommanderError, InvalidArgumentError } from 'commander'
 import { classifyClickHouseError } from '../platform/clickhouse/clickhouse-errors.ts'
-import { MillraceError } from '../platform/errors.ts'
+import { MillraceError } from '../engines/errors.ts'
 import { classifyPostgresError } from '../platform/postgres/postgres-errors.ts'
 import { isUnavailable } from '../platform/store-errors.ts'
 import { readVersion } from '../schema/version.ts'

@@ -10,7 +10,7 @@ import { HEALTH_PATHS } from '../platform/health-and-readiness.ts'
 import { settings } from '../platform/settings.ts'
 import { createTestClickHouse } from '../test/support/test-stores.ts'
 import { OLDEST_NATS_SERVER } from '../platform/nats/nats-server-floor.ts'
-import { findNatsServer } from './local/services/find-nats-server.ts'
+import { findNatsServer } from '../embedded/nats/find-nats-server.ts'
 import { COMPOSE_SCHEMA, KUBERNETES_SCHEMAS } from './testing/deploy-schemas.ts'
 import { listPods, readCompose, readResources, readText, readYaml, ROOT, type Resource } from './testing/read-deploy-files.ts'
 

@@ -5,7 +5,7 @@ import { settings } from '../platform/settings.ts'
 
 const ROOT = path.join(import.meta.dirname, '..')
 
-const FOLDERS = ['api', 'cli', 'console', 'deploy', 'http-body', 'ingest', 'pipeline', 'platform', 'schema']
+const FOLDERS = ['api', 'cli', 'console', 'deploy', 'embedded', 'engines', 'ingest', 'pipeline', 'platform', 'schema']
 
 /** Source of everything that runs in production. */
 const source = FOLDERS.flatMap((folder) => globSync(`${folder}/**/*.ts`, { cwd: ROOT }))

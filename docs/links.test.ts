@@ -5,7 +5,7 @@ import t from 'tap'
 const ROOT = path.join(import.meta.dirname, '..')
 
 /** Folders of the repository. What begins with one of them in backquotes is meant as a path. */
-const FOLDERS = ['api', 'bench', 'cli', 'console', 'deploy', 'docs', 'http-body', 'ingest', 'pipeline', 'platform', 'schema', 'test']
+const FOLDERS = ['api', 'bench', 'cli', 'console', 'deploy', 'docs', 'embedded', 'engines', 'ingest', 'pipeline', 'platform', 'schema', 'test']
 
 const pages = ['*.md', ...FOLDERS.map((folder) => `${folder}/**/*.md`)].flatMap((pattern) => globSync(pattern, { cwd: ROOT }))
 

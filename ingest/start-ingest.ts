@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { API_READINESS_CHECK_MS, type ProcessPhase } from '../platform/health-and-readiness.ts'
 import type { Logger } from '../platform/logger.ts'
-import { openCookielessSalts } from '../platform/cookieless-salts.ts'
+import { openCookielessSalts } from './normalise/cookieless-salts.ts'
 import { openFingerprintKey } from '../platform/fingerprint-key.ts'
 import { createMetrics } from '../platform/metrics.ts'
 import { connectPostgres } from '../platform/postgres/connect-postgres.ts'
@@ -32,7 +32,7 @@ import { createEnrich } from './normalise/enrich.ts'
 import { createNormaliseEvent } from './normalise/normalise-event.ts'
 import { withTimeout } from '../platform/intervals.ts'
 import { openGeoipFile } from '../platform/geoip-file.ts'
-import { openKeys } from '../platform/keys/read-keys.ts'
+import { openKeys } from '../platform/directory/read-keys.ts'
 import { createArrivalFeed } from './publish/arrival-feed.ts'
 import { openPublishing } from './publish/open-publishing.ts'
 import { createQuotas } from './capture/quotas.ts'
@@ -72,7 +72,7 @@ const FINGERPRINT_KEY_WAIT_MS = 1000
  *
  * 1. `server/`: take the request, answer it
  * 2. `capture/`: find its events and its key, take each event; `large/` does it in a thread for large bodies
- * 3. `platform/keys/`: which project is it; `capture/rate-limit.ts`, `capture/quotas.ts`: has it sent too much
+ * 3. `platform/directory/`: which project is it; `capture/rate-limit.ts`, `capture/quotas.ts`: has it sent too much
  * 4. `normalise/`: from what was sent to a row, and to what it changes about persons
  * 5. `frames/`: from rows to a frame
  * 6. `publish/`: messages to the stream; `spool/` keeps them while it is unavailable

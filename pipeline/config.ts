@@ -1,8 +1,8 @@
 import { loadSettings } from '../platform/load-settings.ts'
 import type { OldNatsServer } from '../platform/nats/nats-server-floor.ts'
-import type { StreamLimits } from '../schema/streams.ts'
+import type { StreamLimits } from '../schema/wire/streams.ts'
 import type { DefinitionLimits } from './definitions/roll-up-source.ts'
-import type { BatchLimits } from './writer/batch-range.ts'
+import type { BatchLimits } from './events/batch-range.ts'
 
 /** What a pipeline process is told by its environment; see `platform/settings.ts` for units and reasons. */
 export interface PipelineConfig {

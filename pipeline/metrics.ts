@@ -1,7 +1,7 @@
 import { CLICKHOUSE_ERRORS } from '../platform/clickhouse/clickhouse-errors.ts'
 import { createMetrics, type Counter, type Histogram, type Metrics } from '../platform/metrics.ts'
-import type { PartitionState } from './partitions/partition-state.ts'
-import { WRITER_REFUSALS } from './writer/dead-letter-refused-rows.ts'
+import type { PartitionState } from './stream/partition-state.ts'
+import { WRITER_REFUSALS } from './events/dead-letter-refused-rows.ts'
 
 /** Upper bounds of delays between JetStream and its readers, in seconds; 5 is the one that the alert uses. */
 export const DELIVERY_BUCKETS = [0.01, 0.05, 0.25, 1, 5, 10, 20, 60]

@@ -1,4 +1,4 @@
-import { createFingerprintKey, type FingerprintKey } from '../schema/frame-message.ts'
+import { createFingerprintKey, type FingerprintKey } from '../schema/wire/frame-message.ts'
 import { runAtIntervals, withTimeout } from './intervals.ts'
 import type { Logger } from './logger.ts'
 import type { Sql } from './postgres/connect-postgres.ts'

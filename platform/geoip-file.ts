@@ -1,5 +1,5 @@
 import { open, stat } from 'node:fs/promises'
-import { MillraceError } from './errors.ts'
+import { MillraceError } from '../engines/errors.ts'
 import { type LocateAddress, openGeoip } from './geoip.ts'
 import type { Logger } from './logger.ts'
 

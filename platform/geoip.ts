@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { Reader, type Response } from 'mmdb-lib'
 import { rememberRecent } from './recent-answers.ts'
-import { toStorableText } from './storable-text.ts'
+import { toStorableText } from '../engines/body/storable-text.ts'
 
 /** The properties of a place, as PostHog names them: `$geoip_country_code` and others. */
 export type Place = Readonly<Record<string, string | number>>

@@ -2,7 +2,7 @@ import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } 
 import { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
-import { HttpError, toHttpErrorBody } from './errors.ts'
+import { HttpError, toHttpErrorBody } from '../engines/errors.ts'
 
 /**
  * Bytes of the request line and headers together. Filters of long lists (`event_names`) and events in a query take

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { decodeBody } from '../http-body/decode-body.ts'
+import { decodeBody } from '../engines/body/decode-body.ts'
 import { toDistinctId, toEventName, toGroupKey, toGroupType } from './identity.ts'
 
 /** Strings as nobody would send them on purpose: any UTF-16 units, and emoji, around every limit. */

@@ -1,7 +1,7 @@
-import { GROUP_TYPE_SEPARATOR } from '../schema/event-row.ts'
-import { isExactNumber, numberText } from '../http-body/parse-json.ts'
-import { stringifyJson } from '../http-body/stringify-json.ts'
-import { cutText, REPLACEMENT, toStorableText } from './storable-text.ts'
+import { GROUP_TYPE_SEPARATOR } from '../schema/wire/event-row.ts'
+import { isExactNumber, numberText } from '../engines/body/parse-json.ts'
+import { stringifyJson } from '../engines/body/stringify-json.ts'
+import { cutText, REPLACEMENT, toStorableText } from '../engines/body/storable-text.ts'
 
 /**
  * Who and what an event or a request is about, as it is stored. Anyone who takes an id or a name from outside

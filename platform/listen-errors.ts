@@ -1,5 +1,5 @@
 /** Why a server cannot listen, in a sentence that names the setting. */
-import { SettingsError } from './errors.ts'
+import { SettingsError } from '../engines/errors.ts'
 import type { SettingName } from './settings.ts'
 
 /** Where a server was to listen. */

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { SettingsError } from './errors.ts'
+import { SettingsError } from '../engines/errors.ts'
 import { loadSettings } from './load-settings.ts'
 import type { SettingName } from './settings.ts'
 

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import { Ajv, type ErrorObject } from 'ajv'
-import { SettingsError } from './errors.ts'
+import { SettingsError } from '../engines/errors.ts'
 import { settings, type SettingName, type SettingValues } from './settings.ts'
 
 /** Values of these are never repeated in an error message. */

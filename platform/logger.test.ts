@@ -8,7 +8,7 @@ import { pino } from 'pino'
 import { waitFor } from '../test/support/wait-for.ts'
 import { createRepeatedLinesHook } from './logger.ts'
 
-const ERRORS = JSON.stringify(path.join(import.meta.dirname, 'errors.ts'))
+const ERRORS = JSON.stringify(path.join(import.meta.dirname, '..', 'engines', 'errors.ts'))
 const LOGGER = JSON.stringify(path.join(import.meta.dirname, 'logger.ts'))
 
 async function run (script: string, stdout: number | 'pipe'): Promise<{ code: unknown, out: string, err: string }> {

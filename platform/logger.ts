@@ -1,5 +1,5 @@
 import { destination, type LogFn, type Logger, pino, stdSerializers } from 'pino'
-import { HttpError, MillraceError } from './errors.ts'
+import { HttpError, MillraceError } from '../engines/errors.ts'
 import { formatLogLine } from './log-lines.ts'
 import { isUnavailable } from './store-errors.ts'
 

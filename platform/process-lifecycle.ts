@@ -1,4 +1,4 @@
-import { MillraceError } from './errors.ts'
+import { MillraceError } from '../engines/errors.ts'
 import { explainListenError } from './listen-errors.ts'
 import type { Logger } from './logger.ts'
 

@@ -5,7 +5,7 @@ import { pause } from './intervals.ts'
 import {
   announceRemoval, beginRemoval, completeRemoval, type EventRemoval, listRetentionRemovals, startRemoval
 } from './ledger/event-removals.ts'
-import { MillraceError } from './errors.ts'
+import { MillraceError } from '../engines/errors.ts'
 import type { NatsConnection } from './nats/connect-nats.ts'
 import type { Sql, TransactionSql } from './postgres/connect-postgres.ts'
 

@@ -1,4 +1,4 @@
-import { HttpError } from './errors.ts'
+import { HttpError } from '../engines/errors.ts'
 
 /** What a personal key may be limited to. */
 export const SCOPE_OBJECTS = [

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { MillraceError } from './errors.ts'
+import { MillraceError } from '../engines/errors.ts'
 import { isUnavailable } from './store-errors.ts'
 
 function coded (code: unknown, name = 'Error'): Error {

@@ -1,9 +1,9 @@
 /** The watermark as people and the API read it, and what the ingest processes say that hold it back. */
 import { JetStreamApiError, jetstreamManager } from '@nats-io/jetstream'
 import { Kvm } from '@nats-io/kv'
-import { INGEST_BUCKET, type IngestPresence, presenceKey } from '../schema/ingest-presence.ts'
+import { INGEST_BUCKET, type IngestPresence, presenceKey } from '../schema/wire/ingest-presence.ts'
 import type { ClickHouse } from './clickhouse/connect-clickhouse.ts'
-import { MillraceError } from './errors.ts'
+import { MillraceError } from '../engines/errors.ts'
 import type { NatsConnection } from './nats/connect-nats.ts'
 import { readStreamInfo } from './nats/stream-info.ts'
 

@@ -19,12 +19,12 @@ t.test('a test is of the kind that what it imports makes it', async (t) => {
       'whole.test.ts': "import { start } from './start.ts'\n",
       'sum.ts': "export { one } from './one.ts'\n",
       'one.ts': '',
-      'store.ts': "import { startPostgres } from '../deploy/local/services/start-postgres.ts'\nimport './circle.ts'\n",
+      'store.ts': "import { startPostgres } from '../embedded/postgres/start-postgres.ts'\nimport './circle.ts'\n",
       'circle.ts': "import { openStore } from './store.ts'\n",
       'start.ts': "import { startStack } from '../test/start-stack.ts'\n"
     },
-    deploy: { local: { services: { 'start-postgres.ts': '' } } },
-    test: { 'start-stack.ts': "import { startPostgres } from '../deploy/local/services/start-postgres.ts'\n" }
+    embedded: { postgres: { 'start-postgres.ts': '' } },
+    test: { 'start-stack.ts': "import { startPostgres } from '../embedded/postgres/start-postgres.ts'\n" }
   })
   const { kindOf } = createTestKinds(root)
   const kinds: Record<string, TestKind> = {
@@ -35,8 +35,8 @@ t.test('a test is of the kind that what it imports makes it', async (t) => {
 })
 
 t.test('the modules by which kinds are told are there, and tests of each kind', async (t) => {
-  for (const file of [...SYSTEMS, SERVICES]) t.ok(existsSync(path.join(ROOT, file)), file)
-  const files = await Array.fromAsync(glob('{schema,platform,ingest,pipeline,api,cli,deploy,bench,docs,test}/**/*.test.ts', { cwd: ROOT }))
+  for (const file of [...SYSTEMS, ...SERVICES]) t.ok(existsSync(path.join(ROOT, file)), file)
+  const files = await Array.fromAsync(glob('{engines,schema,platform,ingest,pipeline,api,cli,console,embedded,deploy,bench,docs,test}/**/*.test.ts', { cwd: ROOT }))
   const counts = Map.groupBy(files, createTestKinds().kindOf)
 
   t.ok(counts.get('unit')!.length > 50)

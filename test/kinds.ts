@@ -17,14 +17,14 @@ export const TEST_KINDS: readonly TestKind[] = ['unit', 'service', 'whole path']
 /** Modules that start a whole system. A file that has moved is found by `kinds.test.ts`. */
 export const SYSTEMS: readonly string[] = [
   'test/start-stack.ts', 'test/cluster/cluster-system.ts', 'test/faults/system/fault-system.ts',
-  'deploy/local/testing/run-main.ts', 'test/package/installed-package.ts'
+  'embedded/supervisor/testing/run-main.ts', 'test/package/installed-package.ts'
 ]
 
 /** Runs every unit test in one process. */
 export const UNIT_TESTS = 'test/unit.ts'
 
-/** Modules that start a service are in this folder, load the engine, or name the entry of a process that they start. */
-export const SERVICES = 'deploy/local/services/'
+/** Modules that start a service are here, load the engine, or name the entry of a process that they start. */
+export const SERVICES: readonly string[] = ['embedded/postgres/', 'embedded/nats/', 'embedded/supervisor/']
 const ENGINE = /^import [^']* from 'chdb'/m
 const ENTRY = /['/][\w-]*main\.ts'/
 
@@ -46,7 +46,7 @@ export function createTestKinds (root: string = ROOT): { kindOf: (file: string) 
     const text = readFileSync(path.join(root, file), 'utf8')
     const module = {
       imports: listImports(root, file, text),
-      startsService: file.startsWith(SERVICES) || ENGINE.test(text) || ENTRY.test(text)
+      startsService: SERVICES.some((folder) => file.startsWith(folder)) || ENGINE.test(text) || ENTRY.test(text)
     }
     modules.set(file, module)
     return module

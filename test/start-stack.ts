@@ -4,13 +4,13 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createClient } from '@clickhouse/client'
-import { readAddresses, type StackAddresses } from '../deploy/local/data-dir/stack-access.ts'
+import { readAddresses, type StackAddresses } from '../embedded/data-dir/stack-access.ts'
 import { connectPostgres, type Sql } from '../platform/postgres/connect-postgres.ts'
 import { withoutSettings } from './support/environments.ts'
 import { createTestClickHouse, createTestPostgres } from './support/test-stores.ts'
 import type { TestContext } from './support/test-context.ts'
 
-const MAIN = path.join(import.meta.dirname, '..', 'deploy', 'local', 'main.ts')
+const MAIN = path.join(import.meta.dirname, '..', 'embedded', 'supervisor', 'main.ts')
 const READY_TIMEOUT_MS = 180_000
 
 /** The whole system as `npm start` runs it, on free ports and a data directory of its own. */

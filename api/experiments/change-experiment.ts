@@ -1,9 +1,9 @@
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { parseIsoDateTime } from '../http/request-values.ts'
 import { notFound } from '../http/errors.ts'
-import type { FlagActor } from '../flag-management/flag-changes.ts'
-import type { FlagWriter } from '../flag-management/write-feature-flag.ts'
-import { sameVariants, variantsOfFlag } from '../flag-evaluation/flag-definition.ts'
+import type { FlagActor } from '../flags/management/flag-changes.ts'
+import type { FlagWriter } from '../flags/management/write-feature-flag.ts'
+import { sameVariants, variantsOfFlag } from '../../engines/flags/flag-definition.ts'
 import {
   type ExperimentFields, invalidExperiment, type NewExperiment, refuseEndBeforeStart, refuseGlobalProperties,
   refuseUnknownFields, refuseUnreadableParameters

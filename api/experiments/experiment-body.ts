@@ -1,4 +1,4 @@
-import { HttpError } from '../../platform/errors.ts'
+import { HttpError } from '../../engines/errors.ts'
 
 /** What a client may write of an experiment. */
 export interface ExperimentFields {

@@ -1,8 +1,8 @@
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import type { HttpError } from '../../platform/errors.ts'
-import type { FlagActor } from '../flag-management/flag-changes.ts'
-import { describeRunning, type FlagWriter, openFlagWriter } from '../flag-management/write-feature-flag.ts'
-import { type FlagDefinition, MalformedFlagError, sameVariants, type Variant, variantsOfFlag } from '../flag-evaluation/flag-definition.ts'
+import type { HttpError } from '../../engines/errors.ts'
+import type { FlagActor } from '../flags/management/flag-changes.ts'
+import { describeRunning, type FlagWriter, openFlagWriter } from '../flags/management/write-feature-flag.ts'
+import { type FlagDefinition, MalformedFlagError, sameVariants, type Variant, variantsOfFlag } from '../../engines/flags/flag-definition.ts'
 import { invalidExperiment } from './experiment-body.ts'
 
 /** An experiment about to be written, with the flags of its project. */

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createProject } from '../keys/projects.ts'
+import { createProject } from '../projects/projects.ts'
 import { createTestApi } from '../testing/create-test-api.ts'
 
 const shared = await createTestApi(t)

@@ -1,5 +1,5 @@
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
-import { selectCreatedBy, type UserSummary, userSummarySchema } from '../keys/users.ts'
+import { selectCreatedBy, type UserSummary, userSummarySchema } from '../projects/users.ts'
 import { cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
 import { notFound } from '../http/errors.ts'
 import type { PageContent, PageQuery } from '../http/pagination.ts'

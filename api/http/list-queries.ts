@@ -1,6 +1,6 @@
-import { HttpError } from '../../platform/errors.ts'
+import { HttpError } from '../../engines/errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
-import { isStorableText } from '../../platform/storable-text.ts'
+import { isStorableText } from '../../engines/body/storable-text.ts'
 import type { PageContent } from './pagination.ts'
 import { isIsoDateTime, parseInteger } from './request-values.ts'
 

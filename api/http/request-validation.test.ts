@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { createLogger } from '../../platform/logger.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
-import { createNatsOnDemand } from '../dead-letters/nats-on-demand.ts'
+import { createNatsOnDemand } from '../events/dead-letters/nats-on-demand.ts'
 import { createTestApi, send, type TestAnswer, type TestApi } from '../testing/create-test-api.ts'
 import { plantDeadLetters } from '../testing/plant-dead-letters.ts'
 

@@ -1,5 +1,5 @@
-import { HttpError } from '../../platform/errors.ts'
-import { isStorableText } from '../../platform/storable-text.ts'
+import { HttpError } from '../../engines/errors.ts'
+import { isStorableText } from '../../engines/body/storable-text.ts'
 
 const ISO = /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,]\d{1,9})?)?(Z|z|[+-]\d{2}(?::?\d{2})?)?)?$/
 

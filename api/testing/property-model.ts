@@ -1,4 +1,4 @@
-import { HIDDEN_EVENT_PROPERTIES } from '../definition-management/property-query.ts'
+import { HIDDEN_EVENT_PROPERTIES } from '../definitions/property-query.ts'
 
 /** A property as the model knows it. */
 export interface ModelProperty {

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { compileSchema } from '../../platform/event-schemas/compile-schema.ts'
-import { compileRules } from '../../platform/rules/active-rules.ts'
-import { applyRules } from '../../platform/rules/apply-rules.ts'
+import { compileSchema } from '../../engines/json-schema/compile-schema.ts'
+import { compileRules } from '../../platform/directory/active-rules.ts'
+import { applyRules } from '../../engines/rules/apply-rules.ts'
 import { fateOf, ruleOf, RULES, schemaOf, SCHEMAS, type SentEvent } from './edge-definitions.ts'
 import { createEventSource } from './prepare-events.ts'
 

@@ -2,7 +2,7 @@ import { prepareLoad } from '../load/load-generator.ts'
 import type { LoadResult } from '../load/send-requests.ts'
 import { startBareServer } from '../load/bare-server.ts'
 import { median, percentile, type BenchContext, type Figure, type Question, repeat } from '../question.ts'
-import { readAddresses } from '../../deploy/local/data-dir/stack-access.ts'
+import { readAddresses } from '../../embedded/data-dir/stack-access.ts'
 import { createRandom } from '../../test/support/random.ts'
 
 const CONNECTIONS = 32

@@ -1,4 +1,4 @@
-import { createInsertFrames, INSERT_SETTINGS, INSERT_SETTINGS_VERSION, type InsertFrames } from '../../pipeline/writer/insert/insert-frames.ts'
+import { createInsertFrames, INSERT_SETTINGS, INSERT_SETTINGS_VERSION, type InsertFrames } from '../../pipeline/events/insert/insert-frames.ts'
 import { makeEvents } from '../../pipeline/testing/publish-events.ts'
 import { createClickHouseAgent } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { encodeFrame } from '../../platform/clickhouse/frame-codec.ts'

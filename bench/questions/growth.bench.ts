@@ -4,7 +4,7 @@ import http from 'node:http'
 import path from 'node:path'
 import { json } from 'node:stream/consumers'
 import { type Stack, startStack } from '../../test/start-stack.ts'
-import { readAddresses } from '../../deploy/local/data-dir/stack-access.ts'
+import { readAddresses } from '../../embedded/data-dir/stack-access.ts'
 import {
   auditEvents, countEvents, cpuBetween, readMergeCpu, readProcessCpu, readTiers, waitUntilVisible
 } from '../read-stack.ts'

@@ -1,5 +1,5 @@
-import { checkStoredEvents } from '../../platform/event-schemas/check-stored-events.ts'
-import { compileSchema } from '../../platform/event-schemas/compile-schema.ts'
+import { checkStoredEvents } from '../../api/enforcement/schemas/check-stored-events.ts'
+import { compileSchema } from '../../engines/json-schema/compile-schema.ts'
 import { fillBeside, SIDE } from '../load/fill-receipts.ts'
 import { FILLED_PROJECT } from '../load/fill-table.ts'
 import type { Figure, Question } from '../question.ts'

@@ -5,7 +5,7 @@ import { mkdir, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { type Readable, Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { MillraceError } from '../../platform/errors.ts'
+import { MillraceError } from '../../engines/errors.ts'
 
 /** A file of a backup; its path is relative to the folder. */
 export interface BackupFile {

@@ -1,6 +1,6 @@
 import { open, readFile, rename, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { MillraceError } from '../../platform/errors.ts'
+import { MillraceError } from '../../engines/errors.ts'
 import { flushFolder } from '../../platform/durable-folder.ts'
 import { type BackupFile, unreadable } from './backup-files.ts'
 import type { BooksDay } from './books.ts'

@@ -2,7 +2,7 @@
 import { constants } from 'node:fs'
 import { type FileHandle, lchown, lstat, open, readdir, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { isRoot } from '../../deploy/local/services/postgres-cluster.ts'
+import { isRoot } from '../../embedded/postgres/postgres-cluster.ts'
 
 interface Owner {
   uid: number

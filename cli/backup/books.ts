@@ -1,5 +1,5 @@
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { MillraceError } from '../../platform/errors.ts'
+import { MillraceError } from '../../engines/errors.ts'
 
 /** Events of a project that were received on a day (UTC), as one number and one checksum. */
 export interface BooksDay {

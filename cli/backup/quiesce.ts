@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { MillraceError } from '../../platform/errors.ts'
+import { MillraceError } from '../../engines/errors.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { readStreamInfo } from '../../platform/nats/stream-info.ts'
-import { EVENTS_STREAM, PERSONS_STREAM, WARNINGS_STREAM } from '../../schema/streams.ts'
+import { EVENTS_STREAM, PERSONS_STREAM, WARNINGS_STREAM } from '../../schema/wire/streams.ts'
 
 export interface WaitUntilStoredOptions {
   connection: NatsConnection

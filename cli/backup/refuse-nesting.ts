@@ -1,7 +1,7 @@
 /** Backups and data directories must lie side by side: what is inside the other goes away, or is copied, with it. */
 import { realpath } from 'node:fs/promises'
 import path from 'node:path'
-import { MillraceError } from '../../platform/errors.ts'
+import { MillraceError } from '../../engines/errors.ts'
 import { readManifest } from './backup-folder.ts'
 
 /**

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { auditLedger, auditWithoutNats, driftError, type LedgerAudit } from '../../platform/ledger/audit-ledger.ts'
-import { minuteOfReceipt } from '../../schema/ledger.ts'
+import { minuteOfReceipt } from '../../schema/wire/ledger.ts'
 import type { CliContext } from '../cli-context.ts'
 import { askNats, requireProject } from '../optional-services.ts'
 import { readId, readInstant } from '../read-arguments.ts'

@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander'
-import { MillraceError } from '../../platform/errors.ts'
+import { MillraceError } from '../../engines/errors.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { deletePerson } from '../../platform/persons/delete-person.ts'
 import { findPersonByDistinctId, findPersonByUuid } from '../../platform/persons/person-ids.ts'

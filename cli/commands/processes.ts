@@ -13,7 +13,7 @@ interface MillraceProcess {
 export const PROCESSES: Readonly<Record<string, MillraceProcess>> = {
   start: {
     description: 'run the whole system on this machine: services, migrations and tiers; Ctrl-C stops it',
-    run: async () => await import('../../deploy/local/main.ts')
+    run: async () => await import('../../embedded/supervisor/main.ts')
   },
   ingest: {
     description: 'run an ingest process: HTTP of the SDKs in, JetStream out',

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { LEDGER_TABLE, ledgerKey, toLedgerRow } from '../../schema/ledger.ts'
+import { LEDGER_TABLE, ledgerKey, toLedgerRow } from '../../schema/wire/ledger.ts'
 import { createTestClickHouse, createTestPostgres } from '../../test/support/test-stores.ts'
 import { type Captured, runCaptured } from '../testing/run-captured.ts'
 

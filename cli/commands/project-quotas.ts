@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander'
-import { changeQuota, describeDay, describeQuota, type QuotaChanges } from '../../api/keys/project-quota.ts'
-import { HttpError, MillraceError } from '../../platform/errors.ts'
+import { changeQuota, describeDay, describeQuota, type QuotaChanges } from '../../api/projects/project-quota.ts'
+import { HttpError, MillraceError } from '../../engines/errors.ts'
 import { BEYOND, type Beyond, clearQuota, QUOTA_LIMITS, readQuotas, setQuota } from '../../platform/quotas/project-quota.ts'
 import { dayOf, listUsage } from '../../platform/quotas/usage.ts'
 import type { CliContext } from '../cli-context.ts'

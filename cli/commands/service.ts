@@ -4,7 +4,7 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { Argument, type Command, InvalidArgumentError, Option } from 'commander'
-import { MillraceError } from '../../platform/errors.ts'
+import { MillraceError } from '../../engines/errors.ts'
 import type { CliContext } from '../cli-context.ts'
 import {
   checkServiceFolders, checkServicePrograms, findHiddenProgram, isBelowHome, readServiceFolders, type ServiceFolders,

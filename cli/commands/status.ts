@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Command } from 'commander'
 import type { CliContext } from '../cli-context.ts'
-import { readStackState } from '../../deploy/local/data-dir/stack-access.ts'
+import { readStackState } from '../../embedded/data-dir/stack-access.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
 import { buildStatus } from '../../platform/status/build-status.ts'
 import { createPoll } from '../../platform/status/poll-status.ts'

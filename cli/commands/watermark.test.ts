@@ -1,7 +1,7 @@
 import t from 'tap'
-import { openIngestBucket } from '../../pipeline/watermark/keep-watermark.ts'
+import { openIngestBucket } from '../../pipeline/accounting/keep-watermark.ts'
 import { startTestStores } from '../../pipeline/testing/start-test-partition.ts'
-import { presenceKey } from '../../schema/ingest-presence.ts'
+import { presenceKey } from '../../schema/wire/ingest-presence.ts'
 import { runCaptured, type Captured } from '../testing/run-captured.ts'
 
 t.test('shows the watermark and who holds it back, and forgets a folder that is lost', async (t) => {

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { HttpError } from '../../platform/errors.ts'
+import { HttpError } from '../../engines/errors.ts'
 import { type Assets, loadAssets } from './bundle-assets.ts'
 import { eventRoutes, type EventRoutesOptions } from './event-routes.ts'
 import { lookupRoutes } from './lookup-routes.ts'

@@ -1,9 +1,9 @@
 import type { FastifyInstance } from 'fastify'
 import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { HttpError } from '../../platform/errors.ts'
+import { HttpError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { type WarningEffect, type WarningReason, WARNINGS_TABLE } from '../../schema/ingestion-warnings.ts'
+import { type WarningEffect, type WarningReason, WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
 import { requireProject, requireSession, type SessionOptions } from './session-routes.ts'
 
 export interface LookupRoutesOptions extends Pick<SessionOptions, 'keys' | 'sessions'> {

@@ -1,6 +1,6 @@
 import type { Subscription } from '@nats-io/transport-node'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { type ArrivedEvents, arrivedSubject, type Watch, WATCH_SUBJECT, type WatchNotice } from '../../schema/live-feed.ts'
+import { type ArrivedEvents, arrivedSubject, type Watch, WATCH_SUBJECT, type WatchNotice } from '../../schema/wire/live-feed.ts'
 import { FateJoin, type ToldFate } from './fate-join.ts'
 import type { FeedBatch } from './live-feed.ts'
 

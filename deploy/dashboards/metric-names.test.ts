@@ -7,7 +7,7 @@ import { parseMetrics, type MetricSamples } from '../../platform/status/read-sta
 import { ALERT_FAULTS } from '../../test/alerts/alert-faults.ts'
 import { startStackOnSharedStores } from '../../test/start-stack.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { readAddresses } from '../local/data-dir/stack-access.ts'
+import { readAddresses } from '../../embedded/data-dir/stack-access.ts'
 
 const ROOT = path.join(import.meta.dirname, '..', '..')
 const METRIC = /\bmillrace_(?:ingest|pipeline|api|ledger)_\w+/g

@@ -1,7 +1,7 @@
 /** The step that holds events against the schemas of their project. */
-import type { ActiveSchema } from '../../platform/event-schemas/active-schemas.ts'
-import type { SchemaFailure } from '../../platform/event-schemas/evaluation.ts'
-import { REPLACEMENT } from '../../platform/storable-text.ts'
+import type { ActiveSchema } from '../../platform/directory/active-schemas.ts'
+import type { SchemaFailure } from '../../engines/json-schema/evaluation.ts'
+import { REPLACEMENT } from '../../engines/body/storable-text.ts'
 import type { NormalisedEvent } from '../normalise/normalise-event.ts'
 
 /**

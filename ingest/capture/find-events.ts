@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
-import { HttpError } from '../../platform/errors.ts'
-import { hasLongNumber, parseJson, roundFields } from '../../http-body/parse-json.ts'
-import { splitJsonArray } from '../../http-body/split-json-array.ts'
+import { HttpError } from '../../engines/errors.ts'
+import { hasLongNumber, parseJson, roundFields } from '../../engines/body/parse-json.ts'
+import { splitJsonArray } from '../../engines/body/split-json-array.ts'
 
 /** The fields of a JSON object as it was sent. */
 export type Fields = Readonly<Record<string, unknown>>

@@ -1,5 +1,5 @@
 import type { Metrics } from '../../platform/metrics.ts'
-import type { WarningReason } from '../../schema/ingestion-warnings.ts'
+import type { WarningReason } from '../../schema/wire/ingestion-warnings.ts'
 
 /**
  * Why an event of an accepted request is not stored. The answer is 200 all the same (the contract says so), its

@@ -1,5 +1,5 @@
 /** The quotas of projects, in each ingest process. */
-import { HttpError } from '../../platform/errors.ts'
+import { HttpError } from '../../engines/errors.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import { type MeasuredUsage, monthOf, nextMonthOf } from '../../platform/quotas/measured-usage.ts'
 import type { ActiveQuota } from '../../platform/quotas/project-quota.ts'

@@ -1,4 +1,4 @@
-import { HttpError } from '../../platform/errors.ts'
+import { HttpError } from '../../engines/errors.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 
 /** Bounds how many events a project may send, so that one client cannot take the time of all others. */

@@ -1,4 +1,4 @@
-import type { SchemaFailure } from '../../platform/event-schemas/evaluation.ts'
+import type { SchemaFailure } from '../../engines/json-schema/evaluation.ts'
 import type { EventRow } from '../normalise/event-row.ts'
 import type { Publish } from '../publish/durable-publisher.ts'
 import type { EventPartitions } from '../publish/event-partitions.ts'

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import type { WarningsMessage } from '../../schema/ingestion-warnings.ts'
-import { WARNINGS_STREAM } from '../../schema/streams.ts'
+import type { WarningsMessage } from '../../schema/wire/ingestion-warnings.ts'
+import { WARNINGS_STREAM } from '../../schema/wire/streams.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import {

@@ -1,5 +1,5 @@
 import { type Dialect, type DialectRequest, openDialect } from '../dialects/dialect.ts'
-import type { Project } from '../../platform/keys/read-keys.ts'
+import type { Project } from '../../platform/directory/read-keys.ts'
 import type { ArrivalCollector } from './arrivals.ts'
 import { nameIdentify, readDialectEnvelope, readEnvelope, type RequestContext, requireKey, type Visitor } from './envelope.ts'
 import type { DropReason } from './ingest-counts.ts'

@@ -1,6 +1,6 @@
-import { HttpError } from '../../platform/errors.ts'
+import { HttpError } from '../../engines/errors.ts'
 import { MAX_DISTINCT_ID_LENGTH, MAX_NAME_LENGTH } from '../../platform/identity.ts'
-import { isLonger } from '../../platform/storable-text.ts'
+import { isLonger } from '../../engines/body/storable-text.ts'
 import type { DropReason } from '../capture/ingest-counts.ts'
 import { parseTimestamp } from '../normalise/timestamps.ts'
 import { parseUuid } from '../normalise/uuid.ts'

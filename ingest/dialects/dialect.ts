@@ -1,5 +1,5 @@
 import type { DropReason } from '../capture/ingest-counts.ts'
-import type { WarningReason } from '../../schema/ingestion-warnings.ts'
+import type { WarningReason } from '../../schema/wire/ingestion-warnings.ts'
 import { createCaptureV1 } from './capture-v1.ts'
 import { createMultipart } from './multipart.ts'
 import { createSegment } from './segment.ts'

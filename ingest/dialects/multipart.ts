@@ -1,7 +1,7 @@
 import { type Dialect, fieldsOf, type Translated } from './dialect.ts'
 
 /**
- * An event of a language model that came in parts (`http-body/multipart-event.ts`): an event of PostHog's SDKs but for
+ * An event of a language model that came in parts (`engines/body/multipart-event.ts`): one of PostHog's SDKs but for
  * the lists of the parts that were left out, or are not UTF-8, which become warnings.
  */
 export function createMultipart (): Dialect {

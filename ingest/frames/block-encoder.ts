@@ -1,4 +1,4 @@
-import { EVENT_COLUMNS, type EventColumn } from '../../schema/event-row.ts'
+import { EVENT_COLUMNS, type EventColumn } from '../../schema/wire/event-row.ts'
 import type { EventRow } from '../normalise/event-row.ts'
 import { ColumnBuffer, LowCardinalityColumn } from './columns.ts'
 

@@ -1,10 +1,10 @@
 import zlib from 'node:zlib'
-import { FINGERPRINT_BYTES, type FingerprintKey, FingerprintWriter } from '../../schema/frame-message.ts'
-import { AcceptedCounter } from '../../schema/ledger.ts'
+import { FINGERPRINT_BYTES, type FingerprintKey, FingerprintWriter } from '../../schema/wire/frame-message.ts'
+import { AcceptedCounter } from '../../schema/wire/ledger.ts'
 import type { EventRow } from '../normalise/event-row.ts'
 import { BlockEncoder } from './block-encoder.ts'
 
-/** A message of EVENTS without its address: see `schema/frame-message.ts`. */
+/** A message of EVENTS without its address: see `schema/wire/frame-message.ts`. */
 export interface EncodedFrame {
   /** Fingerprints and frame. */
   payload: Buffer

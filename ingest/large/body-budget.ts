@@ -1,4 +1,4 @@
-import { HttpError } from '../../platform/errors.ts'
+import { HttpError } from '../../engines/errors.ts'
 
 export interface BodyBudgetOptions {
   /** Maximum bytes of large bodies in memory, as far as they are known beforehand. */

@@ -6,7 +6,7 @@ import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { discardPublished, takeMessages, takePersonsUpdates, takePublishedEvents } from '../testing/read-published-events.ts'
 import { PROJECT_KEY, startTestIngest } from '../testing/start-test-ingest.ts'
-import { EVENTS_STREAM } from '../../schema/streams.ts'
+import { EVENTS_STREAM } from '../../schema/wire/streams.ts'
 
 const [ingest, clickhouse] = await Promise.all([startTestIngest(t), createTestClickHouse(t)])
 t.beforeEach(async () => await discardPublished(ingest.connection))

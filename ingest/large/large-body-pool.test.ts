@@ -1,7 +1,7 @@
 import zlib from 'node:zlib'
 import t, { type Test } from 'tap'
 import { createLogger } from '../../platform/logger.ts'
-import { HttpError } from '../../platform/errors.ts'
+import { HttpError } from '../../engines/errors.ts'
 import type { Admission } from '../capture/take-parsed-body.ts'
 import { NO_LIMITS } from '../../test/support/plain-normaliser.ts'
 import { createLargeBodyPool, type LargeBodyJob, type LargeBodyPool } from './large-body-pool.ts'

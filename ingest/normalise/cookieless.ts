@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { parse } from 'tldts-icann'
-import type { CookielessSalts } from '../../platform/cookieless-salts.ts'
+import type { CookielessSalts } from './cookieless-salts.ts'
 import type { RequestContext } from '../capture/envelope.ts'
 
 type Properties = Record<string, unknown>

@@ -1,4 +1,4 @@
-import { EVENT_COLUMNS } from '../../schema/event-row.ts'
+import { EVENT_COLUMNS } from '../../schema/wire/event-row.ts'
 
 /** An uuid as four 32-bit words, first characters first: what the encoder needs, without a string in between. */
 export interface UuidWords {

@@ -1,8 +1,8 @@
 /** Warnings about events that are stored, but not in all as they were sent. */
-import { stringifyJson } from '../../http-body/stringify-json.ts'
+import { stringifyJson } from '../../engines/body/stringify-json.ts'
 import { MAX_DISTINCT_ID_LENGTH, MAX_GROUP_KEY_LENGTH, MAX_NAME_LENGTH } from '../../platform/identity.ts'
-import { isLonger, isStorableText, REPLACEMENT } from '../../platform/storable-text.ts'
-import { GROUP_TYPE_SEPARATOR } from '../../schema/event-row.ts'
+import { isLonger, isStorableText, REPLACEMENT } from '../../engines/body/storable-text.ts'
+import { GROUP_TYPE_SEPARATOR } from '../../schema/wire/event-row.ts'
 import type { RequestContext } from '../capture/envelope.ts'
 import { noteWarning } from '../capture/request-warnings.ts'
 import type { SentEvent } from '../capture/take-event.ts'

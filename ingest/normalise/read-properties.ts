@@ -1,12 +1,12 @@
-import { GROUP_TYPE_SEPARATOR, PROPERTY_ENTRY_SEPARATOR, PROPERTY_TYPE_CODES } from '../../schema/event-row.ts'
-import { isExactNumber } from '../../http-body/parse-json.ts'
-import { stringifyJson } from '../../http-body/stringify-json.ts'
+import { GROUP_TYPE_SEPARATOR, PROPERTY_ENTRY_SEPARATOR, PROPERTY_TYPE_CODES } from '../../schema/wire/event-row.ts'
+import { isExactNumber } from '../../engines/body/parse-json.ts'
+import { stringifyJson } from '../../engines/body/stringify-json.ts'
 import { toGroupType } from '../../platform/identity.ts'
-import type { ListedProperties } from '../../platform/event-schemas/listed-properties.ts'
-import { cutText, REPLACEMENT, toStorableText } from '../../platform/storable-text.ts'
+import type { ListedProperties } from '../../engines/json-schema/listed-properties.ts'
+import { cutText, REPLACEMENT, toStorableText } from '../../engines/body/storable-text.ts'
 import type { DescribedEvent, DescribedNames } from './described-names.ts'
 import { PROMOTED_PROPERTIES } from './event-row.ts'
-import { isDeeperThan, MAX_PROPERTY_DEPTH } from '../../platform/property-depth.ts'
+import { isDeeperThan, MAX_PROPERTY_DEPTH } from '../../engines/body/property-depth.ts'
 import { inferType, nameRuleOf, type NameRule, type PropertyType } from '../../platform/infer-property-type.ts'
 
 /** Above this many properties an event is not described (docs/contract/sdks.md 3.1). */
@@ -75,7 +75,7 @@ interface Shape {
 }
 
 export interface ReadProperties {
-  /** Which properties there are, of which type: `property_types` in `schema/event-row.ts`. */
+  /** Which properties there are, of which type: `property_types` in `schema/wire/event-row.ts`. */
   types: string
   /** Values of the promoted properties as text, in the order of `PROMOTED_PROPERTIES`. */
   promoted: string[]
@@ -85,7 +85,7 @@ export interface ReadProperties {
   replaced: string | null
   /** What is not described: a property whose name is too long, or all because they are too many; null: nothing. */
   undescribed: string | null
-  /** A property may be nested too deep (`platform/property-depth.ts`). */
+  /** A property may be nested too deep (`engines/body/property-depth.ts`). */
   isDeep: boolean
   /** The first that is not described because the project has too many names: the event, or a property; null: none. */
   beyond: string | null

@@ -1,5 +1,5 @@
 /** The step that runs the rules of a project over its events. */
-import { applyRules, type RuleOutcome } from '../../platform/rules/apply-rules.ts'
+import { applyRules, type RuleOutcome } from '../../engines/rules/apply-rules.ts'
 import type { RequestContext } from '../capture/envelope.ts'
 import { noteRule } from '../capture/request-warnings.ts'
 

@@ -1,5 +1,5 @@
 import { createInbox, type Msg, type MsgHdrs } from '@nats-io/transport-node'
-import { MillraceError } from '../../platform/errors.ts'
+import { MillraceError } from '../../engines/errors.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { OutgoingMessage } from './durable-publisher.ts'
 

@@ -1,7 +1,7 @@
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { WatchLeases } from '../../platform/nats/watch-leases.ts'
-import type { FingerprintKey } from '../../schema/frame-message.ts'
-import { type ArrivedEvents, arrivedSubject } from '../../schema/live-feed.ts'
+import type { FingerprintKey } from '../../schema/wire/frame-message.ts'
+import { type ArrivedEvents, arrivedSubject } from '../../schema/wire/live-feed.ts'
 import { ArrivalCollector } from '../capture/arrivals.ts'
 
 /** Between two reports to those who watch, in milliseconds. */

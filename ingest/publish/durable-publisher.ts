@@ -1,4 +1,4 @@
-import { HttpError, MillraceError } from '../../platform/errors.ts'
+import { HttpError, MillraceError } from '../../engines/errors.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import { drainSpool } from '../spool/drain-spool.ts'

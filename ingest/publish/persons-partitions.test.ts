@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { PersonsUpdate } from '../../schema/persons-update.ts'
+import type { PersonsUpdate } from '../../schema/wire/persons-update.ts'
 import type { OutgoingMessage } from './durable-publisher.ts'
 import { createPersonsPartitions, encodeUpdate, type PersonsPartitions, UpdateJoiner } from './persons-partitions.ts'
 

@@ -9,8 +9,8 @@ import { createLogger } from '../../platform/logger.ts'
 import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
 import {
   ANNOUNCED_KEY, ASK_SUBJECT, INGEST_BUCKET, type IngestPosition, type IngestPresence, presenceKey
-} from '../../schema/ingest-presence.ts'
-import { EVENTS_STREAM, HEADER } from '../../schema/streams.ts'
+} from '../../schema/wire/ingest-presence.ts'
+import { EVENTS_STREAM, HEADER } from '../../schema/wire/streams.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { loadIngestConfig } from '../config.ts'
 import { readRegistration, spoolFolderId, writeRegistration } from '../spool/spool-registration.ts'

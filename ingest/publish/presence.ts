@@ -9,7 +9,7 @@ import { readVersion } from '../../schema/version.ts'
 import {
   ANNOUNCE_AHEAD_MS, ANNOUNCED_KEY, ASK_SUBJECT, INGEST_BUCKET, type IngestPosition, type IngestPresence,
   PRESENCE_RENEWED_MS, presenceKey
-} from '../../schema/ingest-presence.ts'
+} from '../../schema/wire/ingest-presence.ts'
 import type { Spool } from '../spool/spool.ts'
 import { readRegistration, spoolFolderId, writeRegistration } from '../spool/spool-registration.ts'
 import type { HeldClock } from './held-clock.ts'

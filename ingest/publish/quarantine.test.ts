@@ -1,5 +1,5 @@
 import t from 'tap'
-import { MillraceError } from '../../platform/errors.ts'
+import { MillraceError } from '../../engines/errors.ts'
 import type { OutgoingMessage } from './durable-publisher.ts'
 import { createPublishLetters } from './quarantine.ts'
 

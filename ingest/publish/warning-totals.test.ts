@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
 import { createLogger } from '../../platform/logger.ts'
-import { toWarningRow, type WarningsMessage } from '../../schema/ingestion-warnings.ts'
+import { toWarningRow, type WarningsMessage } from '../../schema/wire/ingestion-warnings.ts'
 import type { RequestWarnings } from '../capture/request-warnings.ts'
 import { WarningTotals } from './warning-totals.ts'
 

@@ -2,8 +2,8 @@ import type { Logger } from '../../platform/logger.ts'
 import {
   type DroppedEvent, MAX_DROPS_PER_MINUTE, MAX_SAMPLES, minuteOf, sourceOf, type WarningReason, type WarningSample,
   type WarningsMessage, type WarningTotal
-} from '../../schema/ingestion-warnings.ts'
-import { WARNINGS_SUBJECT } from '../../schema/streams.ts'
+} from '../../schema/wire/ingestion-warnings.ts'
+import { WARNINGS_SUBJECT } from '../../schema/wire/streams.ts'
 import type { RequestWarnings } from '../capture/request-warnings.ts'
 import type { Publish } from './durable-publisher.ts'
 

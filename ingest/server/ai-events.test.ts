@@ -5,7 +5,7 @@ import t from 'tap'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { discardPublished, takeMessages, takePublishedEvents } from '../testing/read-published-events.ts'
 import { PROJECT_KEY, startTestIngest } from '../testing/start-test-ingest.ts'
-import { WARNINGS_STREAM } from '../../schema/streams.ts'
+import { WARNINGS_STREAM } from '../../schema/wire/streams.ts'
 
 const clickhouse = await createTestClickHouse(t)
 const { url, connection, metric } = await startTestIngest(t)

@@ -1,6 +1,6 @@
 import { fastify, type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
-import { HttpError } from '../../platform/errors.ts'
+import { HttpError } from '../../engines/errors.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { createAnswerError } from './app.ts'
 

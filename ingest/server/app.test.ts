@@ -11,7 +11,7 @@ import { waitFor } from '../../test/support/wait-for.ts'
 import { CAPTURE_PATHS } from './capture-routes.ts'
 import { discardPublished, takeMessages, takePublishedEvents } from '../testing/read-published-events.ts'
 import { PROJECT_KEY, startTestIngest } from '../testing/start-test-ingest.ts'
-import { EVENTS_STREAM } from '../../schema/streams.ts'
+import { EVENTS_STREAM } from '../../schema/wire/streams.ts'
 
 const event = (name: string): object => ({ api_key: PROJECT_KEY, event: name, distinct_id: 'u' })
 

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import type { AnswerError } from './app.ts'
 import { allowedOrigin, allowOrigin, allowPreflight } from '../../platform/cross-origin.ts'
-import { HttpError } from '../../platform/errors.ts'
+import { HttpError } from '../../engines/errors.ts'
 import type { Capture, CaptureRequest } from '../capture/capture.ts'
 import { countAnswer, type IngestCounts } from '../capture/ingest-counts.ts'
 import type { NoteRefusal } from '../capture/request-warnings.ts'

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { allowOrigin, allowPreflight } from '../../platform/cross-origin.ts'
-import { HttpError, toHttpErrorBody } from '../../platform/errors.ts'
+import { HttpError, toHttpErrorBody } from '../../engines/errors.ts'
 import type { CaptureRequest } from '../capture/capture.ts'
 import type { CapturedEvent } from '../capture/request-sink.ts'
 import { countAnswer } from '../capture/ingest-counts.ts'

@@ -4,7 +4,7 @@
 --
 -- An event cannot have occurred after it arrived: times more than a minute later, from clocks that were ahead, become
 -- the time of arrival. NUL, which Postgres cannot store, becomes U+FFFD before anything is counted, as in
--- platform/storable-text.ts.
+-- engines/body/storable-text.ts.
 WITH least(last_inserted, now64(3)) AS arrived
 SELECT
     project_id,

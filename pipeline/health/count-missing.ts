@@ -2,8 +2,8 @@ import { jetstreamManager, type JetStreamManager } from '@nats-io/jetstream'
 import type { KV } from '@nats-io/kv'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { readStreamInfo } from '../../platform/nats/stream-info.ts'
-import { EVENTS_STREAM, eventsSubject, writerConsumer, type EventClass } from '../../schema/streams.ts'
-import { acknowledgedCount, type PartitionRecord, type PartitionRecords } from '../partitions/partition-records.ts'
+import { EVENTS_STREAM, eventsSubject, writerConsumer, type EventClass } from '../../schema/wire/streams.ts'
+import { acknowledgedCount, type PartitionRecord, type PartitionRecords } from '../stream/partition-records.ts'
 
 /** Key of the result, beside the records of the partitions. */
 const KEY = 'missing'

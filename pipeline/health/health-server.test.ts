@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { ProcessPhase } from '../../platform/health-and-readiness.ts'
 import { createPipelineMetrics } from '../metrics.ts'
-import { PartitionState } from '../partitions/partition-state.ts'
+import { PartitionState } from '../stream/partition-state.ts'
 import { describeHealth, type PipelineState, startHealthServer } from './health-server.ts'
 
 const FILL = { letters: 0, bytes: 0, maxBytes: 100, ratio: 0 }

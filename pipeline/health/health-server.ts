@@ -3,7 +3,7 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type DeadLetterFill, NEARLY_FULL } from '../../platform/dead-letters/read-dead-letters.ts'
 import { answerHealth, HEALTH_PATHS, type HealthOptions, type HealthPart } from '../../platform/health-and-readiness.ts'
-import type { PartitionState } from '../partitions/partition-state.ts'
+import type { PartitionState } from '../stream/partition-state.ts'
 
 export interface HealthServerOptions extends HealthOptions {
   host: string

@@ -7,7 +7,7 @@ import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { readStreamInfo } from '../../platform/nats/stream-info.ts'
-import { DEAD_LETTER_STREAM, EVENTS_STREAM, PERSONS_STREAM, WARNINGS_STREAM } from '../../schema/streams.ts'
+import { DEAD_LETTER_STREAM, EVENTS_STREAM, PERSONS_STREAM, WARNINGS_STREAM } from '../../schema/wire/streams.ts'
 import type { MissingCounter, MissingMessages } from './count-missing.ts'
 
 /** Interval between two polls of the streams, in milliseconds. */

@@ -1,6 +1,6 @@
-import { MillraceError } from '../../platform/errors.ts'
+import { MillraceError } from '../../engines/errors.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import type { PersonsUpdate } from '../../schema/persons-update.ts'
+import type { PersonsUpdate } from '../../schema/wire/persons-update.ts'
 import { applyUpdates, classifyFailure, isolateUpdates } from './apply-updates.ts'
 import { type Fingerprint, fingerprintUpdate } from './fingerprints.ts'
 import type { PersonsMessage } from './persons-message.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { parseStoredJson } from '../../http-body/parse-json.ts'
+import { parseStoredJson } from '../../engines/body/parse-json.ts'
 import { changeProperties } from './change-properties.ts'
 import type { Properties, PropertyOwner } from './persons-state.ts'
 import { MAX_PROPERTIES_BYTES, measureOwner, measureProperties } from './properties-size.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { PersonUpdate } from '../../schema/persons-update.ts'
+import type { PersonUpdate } from '../../schema/wire/persons-update.ts'
 import { decodeFingerprints, encodeFingerprints, FingerprintSet, fingerprintUpdate } from './fingerprints.ts'
 
 function update (i: number): PersonUpdate {

@@ -1,4 +1,4 @@
-import type { PersonsUpdate } from '../../schema/persons-update.ts'
+import type { PersonsUpdate } from '../../schema/wire/persons-update.ts'
 
 /** The two unsigned words of a fingerprint; `low` is never zero. */
 export interface Fingerprint {

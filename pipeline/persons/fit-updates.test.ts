@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
-import type { GroupUpdate, PersonsUpdate } from '../../schema/persons-update.ts'
+import type { GroupUpdate, PersonsUpdate } from '../../schema/wire/persons-update.ts'
 import { createRandom, shuffle } from '../../test/support/random.ts'
 import { divideUpdates, takeFitting } from './fit-updates.ts'
 import { foldUpdates } from './fold-updates.ts'

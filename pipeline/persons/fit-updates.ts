@@ -2,7 +2,7 @@
  * Divides updates so that the persons and groups that they name fit into memory: anybody with the public key can store
  * large persons, and then name thousands of them in one batch.
  */
-import { type PersonsUpdate, withoutProperties } from '../../schema/persons-update.ts'
+import { type PersonsUpdate, withoutProperties } from '../../schema/wire/persons-update.ts'
 import { foldUpdates } from './fold-updates.ts'
 import { type FoundRows, groupName, type OwnerRow, personName, rowsOf } from './load-persons.ts'
 import { PersonsState, type PersonState } from './persons-state.ts'

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { parseStoredJson } from '../../http-body/parse-json.ts'
-import type { MergeUpdate, PersonUpdate } from '../../schema/persons-update.ts'
+import { parseStoredJson } from '../../engines/body/parse-json.ts'
+import type { MergeUpdate, PersonUpdate } from '../../schema/wire/persons-update.ts'
 import { createRandom, pickOne, type Random } from '../../test/support/random.ts'
 import { foldUpdates } from './fold-updates.ts'
 import { PersonsState, type Properties } from './persons-state.ts'

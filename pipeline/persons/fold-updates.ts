@@ -1,6 +1,6 @@
 import type {
   GroupTypeUpdate, GroupUpdate, MergeUpdate, PersonsUpdate, PersonUpdate
-} from '../../schema/persons-update.ts'
+} from '../../schema/wire/persons-update.ts'
 import { changeProperties } from './change-properties.ts'
 import { createPerson, markIdentified, type PersonsState, type PersonState } from './persons-state.ts'
 import { mergePersons } from './merge-persons.ts'

@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { lockPersons } from '../../platform/persons/lock-persons.ts'
-import type { PersonsUpdate } from '../../schema/persons-update.ts'
+import type { PersonsUpdate } from '../../schema/wire/persons-update.ts'
 import { createTestPostgres } from '../../test/support/test-stores.ts'
 import { applyUpdates } from './apply-updates.ts'
 import { findRows, loadRows, type OwnerRow, rowsOf } from './load-persons.ts'

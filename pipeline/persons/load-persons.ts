@@ -1,6 +1,6 @@
-import { parseStoredJson } from '../../http-body/parse-json.ts'
+import { parseStoredJson } from '../../engines/body/parse-json.ts'
 import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import type { PersonsUpdate } from '../../schema/persons-update.ts'
+import type { PersonsUpdate } from '../../schema/wire/persons-update.ts'
 import { PersonsState, type Properties, type PropertyOwner } from './persons-state.ts'
 
 /** UTF-8 needs at most this many bytes for a UTF-16 unit. */

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
-import type { MergeUpdate } from '../../schema/persons-update.ts'
+import type { MergeUpdate } from '../../schema/wire/persons-update.ts'
 import { createRandom } from '../../test/support/random.ts'
 import { foldUpdates } from './fold-updates.ts'
 import { isIllegalDistinctId } from './merge-persons.ts'

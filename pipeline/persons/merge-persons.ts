@@ -1,4 +1,4 @@
-import type { MergeUpdate } from '../../schema/persons-update.ts'
+import type { MergeUpdate } from '../../schema/wire/persons-update.ts'
 import { type MergeOutcome, type PersonsOutcome, refuseUpdate } from './persons-outcome.ts'
 import { createPerson, markIdentified, type PersonsState, type PersonState } from './persons-state.ts'
 import { MAX_PROPERTIES_BYTES } from './properties-size.ts'

@@ -3,7 +3,7 @@ import { pino } from 'pino'
 import t from 'tap'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
-import { personsSubject } from '../../schema/streams.ts'
+import { personsSubject } from '../../schema/wire/streams.ts'
 import { startTestNats } from '../../test/support/test-processes.ts'
 import { openPersonsPartitionReader } from './partition-reader.ts'
 

@@ -2,9 +2,9 @@ import type { Status } from '@nats-io/transport-node'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { manageJetStream } from '../../platform/nats/prepare-jetstream.ts'
 import { readStreamInfo } from '../../platform/nats/stream-info.ts'
-import { MillraceError } from '../../platform/errors.ts'
-import { PERSONS_STREAM, personsConsumer, personsSubject } from '../../schema/streams.ts'
-import { type MessagePlace, OrderedPulls, recreateConsumer } from '../partitions/ordered-pulls.ts'
+import { MillraceError } from '../../engines/errors.ts'
+import { PERSONS_STREAM, personsConsumer, personsSubject } from '../../schema/wire/streams.ts'
+import { type MessagePlace, OrderedPulls, recreateConsumer } from '../stream/ordered-pulls.ts'
 
 /** Limits of one pull. At most two pulls wait in memory. */
 const PULL_BYTES = 4_194_304

@@ -4,7 +4,7 @@ import { listDeadLetters, readDeadLetterFill } from '../../platform/dead-letters
 import { purgeDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
-import type { PersonUpdate } from '../../schema/persons-update.ts'
+import type { PersonUpdate } from '../../schema/wire/persons-update.ts'
 import { startTestNats } from '../../test/support/test-processes.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { deadLetterUpdates, type PersonsRefusal, refuseUpdate, type RefusedUpdate } from './persons-outcome.ts'

@@ -2,8 +2,8 @@ import { hash } from 'node:crypto'
 import type { HasLetterRoom } from '../../platform/dead-letters/letter-room.ts'
 import { DeadLettersFullError, publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
-import type { PersonsUpdate } from '../../schema/persons-update.ts'
-import { personsSubject } from '../../schema/streams.ts'
+import type { PersonsUpdate } from '../../schema/wire/persons-update.ts'
+import { personsSubject } from '../../schema/wire/streams.ts'
 import type { PersonsBatch } from './apply-batch.ts'
 
 /** How a merge ended; label of the metric. */

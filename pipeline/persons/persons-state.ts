@@ -1,5 +1,5 @@
 import { personUuid } from '../../platform/persons/person-ids.ts'
-import type { MergeUpdate, PersonUpdate } from '../../schema/persons-update.ts'
+import type { MergeUpdate, PersonUpdate } from '../../schema/wire/persons-update.ts'
 
 /** Properties of a person or a group by name; values as JSON has them. */
 export type Properties = Record<string, unknown>

@@ -1,7 +1,7 @@
 /** Counts what events asked of persons and groups and was not done. */
 import { postWarnings, toCopyTime } from '../../platform/persons/persons-outbox.ts'
 import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import { INGESTION_WARNINGS, MAX_SAMPLES } from '../../schema/ingestion-warnings.ts'
+import { INGESTION_WARNINGS, MAX_SAMPLES } from '../../schema/wire/ingestion-warnings.ts'
 import type { PersonsWarning } from './persons-outcome.ts'
 
 /**

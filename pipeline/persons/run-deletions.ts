@@ -6,7 +6,7 @@ import { readStreamInfo } from '../../platform/nats/stream-info.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { Logger } from '../../platform/logger.ts'
 import { finishPersonDeletion, type PersonDeletion, selectDeletion } from '../../platform/persons/finish-person-deletion.ts'
-import { EVENTS_STREAM } from '../../schema/streams.ts'
+import { EVENTS_STREAM } from '../../schema/wire/streams.ts'
 
 /** Interval of polling unfinished deletions, in milliseconds. They are rare, and the law gives days for them. */
 const POLL_INTERVAL_MS = 10_000

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { createMetrics } from '../../platform/metrics.ts'
 import { personUuid } from '../../platform/persons/person-ids.ts'
-import type { MergeUpdate } from '../../schema/persons-update.ts'
+import type { MergeUpdate } from '../../schema/wire/persons-update.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { compareCopies } from './testing/compare-copies.ts'

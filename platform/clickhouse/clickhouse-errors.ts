@@ -1,4 +1,4 @@
-import { isBug } from '../errors.ts'
+import { isBug } from '../../engines/errors.ts'
 import type { KnownStoreError, StoreError } from '../store-errors.ts'
 
 /**

@@ -11,7 +11,7 @@ export const OUR_LOG_COMMENT = 'millrace'
 
 /**
  * Opens a client for queries. Inserts of frames do not go through it: they are bytes that must reach the socket
- * uncopied (see `pipeline/writer/insert/insert-frames.ts`).
+ * uncopied (see `pipeline/events/insert/insert-frames.ts`).
  *
  * @param options.url  `http://user:password@host:port/database`.
  */

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
-import { HttpError } from '../errors.ts'
+import { HttpError } from '../../engines/errors.ts'
 import { connectClickHouse, queryRows } from './connect-clickhouse.ts'
 import { describeClickHouseError } from './describe-clickhouse-error.ts'
 

@@ -1,4 +1,4 @@
-import { HttpError } from '../errors.ts'
+import { HttpError } from '../../engines/errors.ts'
 import { classifyClickHouseError } from './clickhouse-errors.ts'
 
 /** What ClickHouse answers when a limit of time ended a query. */

@@ -1,8 +1,8 @@
 /** Frames to blocks and back: zstd around ClickHouse's `FORMAT Native`. For rare paths and tests. */
 import { promisify } from 'node:util'
 import { constants, zstdCompress, zstdDecompress } from 'node:zlib'
-import type { ColumnType } from '../../schema/event-row.ts'
-import { MillraceError } from '../errors.ts'
+import type { ColumnType } from '../../schema/wire/event-row.ts'
+import { MillraceError } from '../../engines/errors.ts'
 import { DICTIONARY_FLAGS, DICTIONARY_VERSION, FIXED_WIDTHS, INDEX_WIDTHS, type NativeBlock, type NativeColumn } from './native-block.ts'
 
 const compress = promisify(zstdCompress)

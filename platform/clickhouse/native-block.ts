@@ -1,5 +1,5 @@
 /** Blocks of ClickHouse's Native format in memory. */
-import type { ColumnType } from '../../schema/event-row.ts'
+import type { ColumnType } from '../../schema/wire/event-row.ts'
 
 /**
  * One Native block in memory, as the rare paths need it: to look into a suspicious message, to remove duplicates, to

@@ -9,7 +9,7 @@
  *   |               | 10 % of the stream  | and rows that ClickHouse refuses
  * ```
  */
-import { deadLetterSubjectsOf, DEAD_LETTER_STREAM, letterBytes } from '../../schema/streams.ts'
+import { deadLetterSubjectsOf, DEAD_LETTER_STREAM, letterBytes } from '../../schema/wire/streams.ts'
 import type { NatsConnection } from '../nats/connect-nats.ts'
 import { manageJetStream } from '../nats/prepare-jetstream.ts'
 import { readStreamInfo } from '../nats/stream-info.ts'

@@ -1,9 +1,9 @@
 import { jetstream, JetStreamApiError } from '@nats-io/jetstream'
 import { headers } from '@nats-io/transport-node'
-import { type DeadLetterStage, deadLetterSubject } from '../../schema/streams.ts'
+import { type DeadLetterStage, deadLetterSubject } from '../../schema/wire/streams.ts'
 import type { NatsConnection } from '../nats/connect-nats.ts'
-import { MillraceError } from '../errors.ts'
-import { cutText } from '../storable-text.ts'
+import { MillraceError } from '../../engines/errors.ts'
+import { cutText } from '../../engines/body/storable-text.ts'
 
 /**
  * Headers of a message of DEAD_LETTER. Its body is a message that could not be processed, or the part of it that could

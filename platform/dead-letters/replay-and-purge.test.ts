@@ -1,7 +1,7 @@
 import { jetstreamManager } from '@nats-io/jetstream'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { EVENTS_STREAM } from '../../schema/streams.ts'
+import { EVENTS_STREAM } from '../../schema/wire/streams.ts'
 import { startTestNats } from '../../test/support/test-processes.ts'
 import { connectNats, type NatsConnection } from '../nats/connect-nats.ts'
 import { ensureStreams } from '../nats/prepare-jetstream.ts'

@@ -1,10 +1,10 @@
 /** The audit of any span: the equation of each project, and the minutes in which it does not hold. */
 import { jetstreamManager } from '@nats-io/jetstream'
-import { readLedgerKey } from '../../schema/ledger.ts'
-import { EVENTS_STREAM } from '../../schema/streams.ts'
+import { readLedgerKey } from '../../schema/wire/ledger.ts'
+import { EVENTS_STREAM } from '../../schema/wire/streams.ts'
 import { onEachShard, queryRows } from '../clickhouse/connect-clickhouse.ts'
-import { MillraceError } from '../errors.ts'
-import { WARNINGS_TABLE } from '../../schema/ingestion-warnings.ts'
+import { MillraceError } from '../../engines/errors.ts'
+import { WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
 import { checkBooks, countStored, type Drift, type StoredCounts, storedByBooks } from './check-books.ts'
 import {
   type BookTotals, type LedgerDeps, type LedgerSpan, readBooks, readFirstMinute, readWrittenBooks

@@ -1,5 +1,5 @@
 /** Compares the books with what `events` holds. */
-import { readLedgerKey } from '../../schema/ledger.ts'
+import { readLedgerKey } from '../../schema/wire/ledger.ts'
 import { type ClickHouse, onEachShard, queryRows } from '../clickhouse/connect-clickhouse.ts'
 import { waitUntilSettled } from './partition-positions.ts'
 import { type BookTotals, type Books, type LedgerDeps, type LedgerSpan, readBooks } from './read-books.ts'

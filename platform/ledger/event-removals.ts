@@ -1,5 +1,5 @@
 /** Removes events so that the books know of each of them. */
-import { LEDGER_TABLE } from '../../schema/ledger.ts'
+import { LEDGER_TABLE } from '../../schema/wire/ledger.ts'
 import { type ClickHouse, onCluster, onEachReplica, onEachShard, queryRows, systemTable } from '../clickhouse/connect-clickhouse.ts'
 import { classifyClickHouseError } from '../clickhouse/clickhouse-errors.ts'
 import type { Sql } from '../postgres/connect-postgres.ts'

@@ -1,8 +1,8 @@
 /** Where each partition of events stands: its books, and the insert that may be under way. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { JetStreamApiError, jetstreamManager, type StreamInfo } from '@nats-io/jetstream'
-import type { PartitionLedger } from '../../schema/ledger.ts'
-import { EVENT_CLASSES, PARTITIONS_BUCKET } from '../../schema/streams.ts'
+import type { PartitionLedger } from '../../schema/wire/ledger.ts'
+import { EVENT_CLASSES, PARTITIONS_BUCKET } from '../../schema/wire/streams.ts'
 import type { NatsConnection } from '../nats/connect-nats.ts'
 import { readStreamInfo } from '../nats/stream-info.ts'
 
@@ -21,7 +21,7 @@ export interface PartitionPosition {
 /** By partition. */
 export type PartitionPositions = ReadonlyMap<string, PartitionPosition>
 
-/** What is needed of a partition's record (`pipeline/partitions/partition-records.ts`). */
+/** What is needed of a partition's record (`pipeline/stream/partition-records.ts`). */
 interface RecordOfPartition {
   stream: string
   done: number

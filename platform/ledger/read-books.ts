@@ -1,5 +1,5 @@
 /** The books: what must be stored of each project and minute of receipt, from the table and the partitions' records. */
-import { LEDGER_TABLE, type LedgerEntry, ledgerKey, readLedgerKey } from '../../schema/ledger.ts'
+import { LEDGER_TABLE, type LedgerEntry, ledgerKey, readLedgerKey } from '../../schema/wire/ledger.ts'
 import { type ClickHouse, onEachShard, queryRows } from '../clickhouse/connect-clickhouse.ts'
 import type { NatsConnection } from '../nats/connect-nats.ts'
 import { type PartitionPositions, readPositions } from './partition-positions.ts'

@@ -1,7 +1,7 @@
 import { pino } from 'pino'
 import t from 'tap'
 import { startTestNats } from '../../test/support/test-processes.ts'
-import { EVENTS_STREAM } from '../../schema/streams.ts'
+import { EVENTS_STREAM } from '../../schema/wire/streams.ts'
 import { awaitLeaders } from './await-leaders.ts'
 import { connectNats, type NatsConnection } from './connect-nats.ts'
 

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import {
   AuthorizationError, connect, type ConnectionOptions, type NatsConnection, UserAuthenticationExpiredError
 } from '@nats-io/transport-node'
-import { MillraceError } from '../errors.ts'
+import { MillraceError } from '../../engines/errors.ts'
 import type { Logger } from '../logger.ts'
 
 export type { NatsConnection } from '@nats-io/transport-node'

@@ -1,6 +1,6 @@
 /** Whether the nats-servers that a connection meets keep the promise about power cuts. */
 import type { ConnectionOptions } from '@nats-io/transport-node'
-import { MillraceError } from '../errors.ts'
+import { MillraceError } from '../../engines/errors.ts'
 import type { HealthPart } from '../health-and-readiness.ts'
 import type { Logger } from '../logger.ts'
 import type { NatsConnection } from './connect-nats.ts'

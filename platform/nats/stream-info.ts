@@ -1,6 +1,6 @@
 /** What a stream says of itself, from a server that knows. */
 import type { JetStreamManager, StreamInfo, StreamInfoRequestOptions } from '@nats-io/jetstream'
-import { MillraceError } from '../errors.ts'
+import { MillraceError } from '../../engines/errors.ts'
 
 /**
  * A leader has heard from each server it still leads within this long, in nanoseconds: it asks them every one to two

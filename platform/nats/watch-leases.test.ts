@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { Watch } from '../../schema/live-feed.ts'
+import type { Watch } from '../../schema/wire/live-feed.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { WatchLeases } from './watch-leases.ts'
 

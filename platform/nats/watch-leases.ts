@@ -1,5 +1,5 @@
 import type { NatsConnection } from '@nats-io/transport-node'
-import { readWatchNotice, type Watch, WATCH_SUBJECT } from '../../schema/live-feed.ts'
+import { readWatchNotice, type Watch, WATCH_SUBJECT } from '../../schema/wire/live-feed.ts'
 
 /** Watches that one process serves at a time; further ones see nothing. */
 const MAX_WATCHES = 64
@@ -32,7 +32,7 @@ export class WatchLeases {
     void this.#endWithConnection(connection)
   }
 
-  /** Takes a notice: `schema/live-feed.ts`. What is none is ignored. */
+  /** Takes a notice: `schema/wire/live-feed.ts`. What is none is ignored. */
   hear (data: Uint8Array): void {
     const notice = parse(data)
     if (notice === null) return

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { type ClickHouse, onCluster, onEachReplica, onEachShard } from '../clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../postgres/connect-postgres.ts'
-import { TRACES_TABLE } from '../../schema/event-traces.ts'
-import { WARNINGS_TABLE } from '../../schema/ingestion-warnings.ts'
+import { TRACES_TABLE } from '../../schema/wire/event-traces.ts'
+import { WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
 import {
   announceRemoval, beginRemoval, completeRemoval, isRemovalOpen, startRemoval
 } from '../ledger/event-removals.ts'

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { ClickHouse } from '../clickhouse/connect-clickhouse.ts'
-import { MillraceError } from '../errors.ts'
+import { MillraceError } from '../../engines/errors.ts'
 import { toDistinctId } from '../identity.ts'
 import type { Sql } from '../postgres/connect-postgres.ts'
 

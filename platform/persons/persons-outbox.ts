@@ -4,7 +4,7 @@ import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { classifyClickHouseError } from '../clickhouse/clickhouse-errors.ts'
 import type { ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import type { Sql, TransactionSql } from '../postgres/connect-postgres.ts'
-import { WARNINGS_TABLE } from '../../schema/ingestion-warnings.ts'
+import { WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
 
 /** ClickHouse tables with copies of persons and groups. */
 export const COPY_TABLES = ['persons', 'person_distinct_ids', 'person_overrides', 'groups'] as const

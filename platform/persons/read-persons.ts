@@ -1,5 +1,5 @@
 import type { ClickHouse } from '../clickhouse/connect-clickhouse.ts'
-import { parseStoredJson } from '../../http-body/parse-json.ts'
+import { parseStoredJson } from '../../engines/body/parse-json.ts'
 import { toDistinctId } from '../identity.ts'
 import type { Sql } from '../postgres/connect-postgres.ts'
 import { personUuid } from './person-ids.ts'

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { describeNewerDatabase, readSchemaVersion } from '../../schema/migrate/schema-versions.ts'
 import { readVersion } from '../../schema/version.ts'
-import { MillraceError } from '../errors.ts'
+import { MillraceError } from '../../engines/errors.ts'
 import { withTimeout } from '../intervals.ts'
 import type { Sql } from './connect-postgres.ts'
 

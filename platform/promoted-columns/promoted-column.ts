@@ -1,7 +1,7 @@
-import { EVENT_COLUMNS } from '../../schema/event-row.ts'
+import { EVENT_COLUMNS } from '../../schema/wire/event-row.ts'
 import { quoteString } from '../../schema/clickhouse-sql.ts'
 import { type ClickHouse, queryRows, systemTable } from '../clickhouse/connect-clickhouse.ts'
-import { MillraceError } from '../errors.ts'
+import { MillraceError } from '../../engines/errors.ts'
 
 /**
  * A property promoted by an operator is a column of `events` with a DEFAULT over `properties`: ClickHouse computes it

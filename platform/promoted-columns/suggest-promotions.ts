@@ -1,4 +1,4 @@
-import { EVENT_COLUMNS } from '../../schema/event-row.ts'
+import { EVENT_COLUMNS } from '../../schema/wire/event-row.ts'
 import { type ClickHouse, queryRows, systemTable } from '../clickhouse/connect-clickhouse.ts'
 import { findNames } from '../query-log/find-names.ts'
 import { readQueryLog } from '../query-log/read-query-log.ts'

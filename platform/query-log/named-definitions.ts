@@ -1,6 +1,6 @@
 import type { Promotion } from '../promoted-columns/promoted-column.ts'
 import { findNames, type NamesInQuery } from './find-names.ts'
-import { EVENT_COLUMNS } from '../../schema/event-row.ts'
+import { EVENT_COLUMNS } from '../../schema/wire/event-row.ts'
 
 export type UsageKind = 'event' | 'event_property' | 'person_property' | 'group_property'
 

@@ -1,5 +1,5 @@
 /** How many events a project may send: what is set, in Postgres, and what ingest reads of it. */
-import { MillraceError } from '../errors.ts'
+import { MillraceError } from '../../engines/errors.ts'
 import type { Sql, TransactionSql } from '../postgres/connect-postgres.ts'
 import type { MeasuredUsage } from './measured-usage.ts'
 

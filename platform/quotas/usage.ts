@@ -1,7 +1,7 @@
 /** How many events a project has sent, by the books in ClickHouse. */
 import { type ClickHouse, onEachShard, queryRows } from '../clickhouse/connect-clickhouse.ts'
-import { WARNINGS_TABLE } from '../../schema/ingestion-warnings.ts'
-import { LEDGER_TABLE } from '../../schema/ledger.ts'
+import { WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
+import { LEDGER_TABLE } from '../../schema/wire/ledger.ts'
 
 export interface UsageDeps {
   clickhouse: ClickHouse

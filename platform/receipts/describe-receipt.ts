@@ -1,4 +1,4 @@
-/** The JSON of a receipt, as the API answers it and the command line prints it (`api/receipt-schema.ts`). */
+/** The JSON of a receipt, as the API answers it and the command line prints it (`api/events/receipt-schema.ts`). */
 import type { Duplicates } from './event-traces.ts'
 import type { Receipt } from './find-receipt.ts'
 import type { WaitingEvent } from './search-stream.ts'

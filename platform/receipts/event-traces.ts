@@ -1,6 +1,6 @@
 /** What is remembered of events that were sent again, dropped, or deleted. */
-import { WARNINGS_TABLE } from '../../schema/ingestion-warnings.ts'
-import { hashDistinctId, TRACES_TABLE, type TraceKind } from '../../schema/event-traces.ts'
+import { WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
+import { hashDistinctId, TRACES_TABLE, type TraceKind } from '../../schema/wire/event-traces.ts'
 import { type ClickHouse, queryRows } from '../clickhouse/connect-clickhouse.ts'
 import type { EventQuery } from './stored-events.ts'
 

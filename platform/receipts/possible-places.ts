@@ -1,6 +1,6 @@
 /** Where events can be that ingest processes have acknowledged and not yet published, or are just receiving. */
 import { jetstreamManager, JetStreamApiError, type JetStreamManager } from '@nats-io/jetstream'
-import { INGEST_BUCKET, type IngestPresence, presenceKey } from '../../schema/ingest-presence.ts'
+import { INGEST_BUCKET, type IngestPresence, presenceKey } from '../../schema/wire/ingest-presence.ts'
 import type { NatsConnection } from '../nats/connect-nats.ts'
 import { readStreamInfo } from '../nats/stream-info.ts'
 

@@ -1,7 +1,7 @@
 /** Looks for events that wait in the stream. */
 import { jetstreamManager, type StoredMsg } from '@nats-io/jetstream'
-import { FINGERPRINT_BYTES, frameOf, hashUuid } from '../../schema/frame-message.ts'
-import { EVENTS_STREAM, HEADER, processOfRequest } from '../../schema/streams.ts'
+import { FINGERPRINT_BYTES, frameOf, hashUuid } from '../../schema/wire/frame-message.ts'
+import { EVENTS_STREAM, HEADER, processOfRequest } from '../../schema/wire/streams.ts'
 import { decodeFrame } from '../clickhouse/frame-codec.ts'
 import { describeRows, uuidToNative } from '../clickhouse/native-block.ts'
 import type { NatsConnection } from '../nats/connect-nats.ts'

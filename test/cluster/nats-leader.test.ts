@@ -1,5 +1,5 @@
 import t from 'tap'
-import { PARTITIONS_BUCKET, DEAD_LETTER_STREAM, EVENTS_STREAM, MEMBERS_BUCKET, PERSONS_STREAM } from '../../schema/streams.ts'
+import { PARTITIONS_BUCKET, DEAD_LETTER_STREAM, EVENTS_STREAM, MEMBERS_BUCKET, PERSONS_STREAM } from '../../schema/wire/streams.ts'
 import { createRandom } from '../support/random.ts'
 import { startSdkLoad } from '../faults/sdk-load.ts'
 import { waitFor } from '../support/wait-for.ts'

@@ -5,8 +5,8 @@ import openapiTS, { astToString, type OpenAPI3 } from 'openapi-typescript'
 import t from 'tap'
 import { createTestApi } from '../../api/testing/create-test-api.ts'
 import { KEYWORDS } from '../../console/web/schemas/event-schemas.ts'
-import { OBJECT_KEYWORDS } from '../../platform/event-schemas/compile-object.ts'
-import { VALUE_KEYWORDS } from '../../platform/event-schemas/compile-value.ts'
+import { OBJECT_KEYWORDS } from '../../engines/json-schema/compile-object.ts'
+import { VALUE_KEYWORDS } from '../../engines/json-schema/compile-value.ts'
 import { compile } from '../contract/generated-client.ts'
 
 /** Below the working copy, so that packages and the console are found from there; among what tests leave. */

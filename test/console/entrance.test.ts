@@ -1,6 +1,6 @@
 /** The way into the console: login, what the first load weighs, the first page, and what a key may see. */
 import t from 'tap'
-import { createPersonalKey } from '../../api/keys/personal-keys.ts'
+import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { checkScreens, HOSTILE, logIn, openConsole, openPage, send } from './open-console.ts'
 

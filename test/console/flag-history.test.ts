@@ -1,6 +1,6 @@
 /** A flag as it was and as it will be: its history, what a draft changes, and two people who change it at once. */
 import t from 'tap'
-import { createPersonalKey } from '../../api/keys/personal-keys.ts'
+import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { findBarriers, HOSTILE, logIn, openConsole, openPage, wasHacked } from './open-console.ts'
 
 const inOneLine = (text: string): string => text.replaceAll(/\s+/g, ' ').trim()

@@ -2,7 +2,7 @@
 import { AxeBuilder } from '@axe-core/playwright'
 import type { BrowserContext, Page } from 'playwright-core'
 import t from 'tap'
-import { createPersonalKey } from '../../api/keys/personal-keys.ts'
+import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { startStackOnSharedStores } from '../start-stack.ts'
 import { openBrowser } from '../sdk/open-page.ts'
 import { waitFor } from '../support/wait-for.ts'

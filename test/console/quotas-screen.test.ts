@@ -1,6 +1,6 @@
 /** Usage and quotas in the console: what was sent by day, a quota set by keyboard, and what it refuses. */
 import t from 'tap'
-import { createPersonalKey } from '../../api/keys/personal-keys.ts'
+import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { checkScreens, findBarriers, logIn, openConsole, openPage, send } from './open-console.ts'
 

@@ -1,6 +1,6 @@
 /** Rules in the console: written with tests, checked by stored events, activated, counted and put in another order. */
 import t from 'tap'
-import { createPersonalKey } from '../../api/keys/personal-keys.ts'
+import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import type { Stack } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { checkScreens, findBarriers, HOSTILE, logIn, openConsole, openPage, send, wasHacked } from './open-console.ts'

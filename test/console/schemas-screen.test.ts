@@ -1,6 +1,6 @@
 /** Event schemas in the console: inferred, checked by stored events, activated, and what they keep out. */
 import t from 'tap'
-import { createPersonalKey } from '../../api/keys/personal-keys.ts'
+import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { checkScreens, findBarriers, HOSTILE, logIn, openConsole, openPage, send, wasHacked } from './open-console.ts'
 

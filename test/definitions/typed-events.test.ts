@@ -7,7 +7,7 @@ import { storePublishedEvents } from '../../ingest/testing/read-published-events
 import { createTestClickHouse } from '../support/test-stores.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { createTestApi, type TestApi } from '../../api/testing/create-test-api.ts'
-import { typeErrors, writeSources } from '../../api/typed-events/testing/compile-module.ts'
+import { typeErrors, writeSources } from '../../api/definitions/typed-events/testing/compile-module.ts'
 
 const shared = await createTestApi(t)
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { PROJECT_KEY, startTestIngest, type TestIngest } from '../../ingest/testing/start-test-ingest.ts'
-import { storeWarnings } from '../../pipeline/ingestion-warnings.ts'
+import { storeWarnings } from '../../pipeline/accounting/ingestion-warnings.ts'
 import {
   silentLogger as logger, startTestPartition, type TestPartition, type TestStores, waitUntilStored
 } from '../../pipeline/testing/start-test-partition.ts'

@@ -1,7 +1,7 @@
 /** Schemas and rules for the odd events of `fuzz-events.ts`: each asks something that part of them meet. */
-import { compileDefinitions, type SchemaMode } from '../../platform/event-schemas/active-schemas.ts'
-import { compileRules } from '../../platform/rules/active-rules.ts'
-import type { Project } from '../../platform/keys/read-keys.ts'
+import { compileDefinitions, type SchemaMode } from '../../platform/directory/active-schemas.ts'
+import { compileRules } from '../../platform/directory/active-rules.ts'
+import type { Project } from '../../platform/directory/read-keys.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 
 const VALUES = {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { hashIdentifier } from '../../api/flag-evaluation/rollout-hash.ts'
+import { hashIdentifier } from '../../engines/flags/rollout-hash.ts'
 import { runCaptured } from '../../cli/testing/run-captured.ts'
 import { startStackOnSharedStores } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'

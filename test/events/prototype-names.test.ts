@@ -1,9 +1,9 @@
 /** Names that every object of JavaScript has, wherever users may choose a name: nothing is lost, and nothing throws. */
 import t from 'tap'
-import { startTestServer } from '../../deploy/local/clickhouse-server/testing/start-test-server.ts'
-import { compileFlagSet, tryFlags } from '../../api/flag-evaluation/evaluate-flags.ts'
-import { NO_FACTS } from '../../api/flag-evaluation/subject.ts'
-import { buildDefinitions, buildFlag, buildSubject } from '../../api/testing/build-definitions.ts'
+import { startTestServer } from '../../embedded/clickhouse/testing/start-test-server.ts'
+import { compileFlagSet, tryFlags } from '../../engines/flags/evaluate-flags.ts'
+import { NO_FACTS } from '../../engines/flags/subject.ts'
+import { buildDefinitions, buildFlag, buildSubject } from '../../engines/flags/testing/build-definitions.ts'
 import { createTestApi } from '../../api/testing/create-test-api.ts'
 import { storePublishedFrames } from '../../ingest/testing/read-published-events.ts'
 import { PROJECT_KEY, startTestIngest } from '../../ingest/testing/start-test-ingest.ts'

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import t from 'tap'
-import { createProject } from '../../api/keys/projects.ts'
+import { createProject } from '../../api/projects/projects.ts'
 import { makeEvents, NOW } from '../prediction/random-traffic.ts'
 import { startStackOnSharedStores } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -209,7 +209,7 @@ t.test('also with rules, which do not run again', async (t) => {
 
 /** How many of these events a project stores with a rate of one half. */
 async function countKept (bodies: readonly string[]): Promise<number> {
-  const { shareOf } = await import('../../platform/rules/apply-rules.ts')
+  const { shareOf } = await import('../../engines/rules/apply-rules.ts')
   return bodies.map((body) => /"event":"([^"]+)","distinct_id":"(\d+)"/.exec(body) as RegExpExecArray)
     .filter(([, event, id = '']) => event === '$identify' || shareOf(id) < 0.5).length
 }

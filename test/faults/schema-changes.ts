@@ -1,7 +1,7 @@
 /** Changes an event schema all the time while a system is broken, and looks whether every ingest process follows. */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import { createPersonalKey } from '../../api/keys/personal-keys.ts'
+import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { createRandom, pickOne } from '../support/random.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { SDK_DISTINCT_ID } from './kinds/outage-faults.ts'

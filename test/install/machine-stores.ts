@@ -2,14 +2,14 @@
 import { appendFileSync, mkdirSync } from 'node:fs'
 import path from 'node:path'
 import { createPostgresLogins } from '../../cli/commands/logins.ts'
-import { findPostgres } from '../../deploy/local/services/find-postgres.ts'
-import { POSTGRES_UID } from '../../deploy/local/services/postgres-cluster.ts'
-import { startPostgres } from '../../deploy/local/services/start-postgres.ts'
+import { findPostgres } from '../../embedded/postgres/find-postgres.ts'
+import { POSTGRES_UID } from '../../embedded/postgres/postgres-cluster.ts'
+import { startPostgres } from '../../embedded/postgres/start-postgres.ts'
 import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
 import { waitFor } from '../support/wait-for.ts'
 import type { Machine } from './machine.ts'
 
-const SERVER = path.join(import.meta.dirname, '..', '..', 'deploy', 'local', 'clickhouse-server', 'main.ts')
+const SERVER = path.join(import.meta.dirname, '..', '..', 'embedded', 'clickhouse', 'main.ts')
 const READY_MS = 120_000
 
 /** `<NATS api password>` becomes `5-nats-api`; logins of ClickHouse but the analyst's that of the embedded server. */

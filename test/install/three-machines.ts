@@ -10,7 +10,7 @@
 import { randomUUID } from 'node:crypto'
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { findNatsServer } from '../../deploy/local/services/find-nats-server.ts'
+import { findNatsServer } from '../../embedded/nats/find-nats-server.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { type Machine, openNetwork, startMachine } from './machine.ts'
 import { createLogins, runSql, runStores, startStores, withPasswords } from './machine-stores.ts'

@@ -6,7 +6,7 @@ import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { PostHog } from 'posthog-node'
-import type { Credentials, StackAddresses } from '../../deploy/local/data-dir/stack-access.ts'
+import type { Credentials, StackAddresses } from '../../embedded/data-dir/stack-access.ts'
 import { freePorts } from '../support/local-ports.ts'
 import { withoutSettings } from '../support/environments.ts'
 

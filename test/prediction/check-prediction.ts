@@ -1,9 +1,9 @@
 /** Lets ingest decide about random events, stores them, and asks the looks back what ingest would have done. */
 import { BlockEncoder } from '../../ingest/frames/block-encoder.ts'
-import { SCHEMA_MODES } from '../../platform/event-schemas/active-schemas.ts'
-import { checkStoredEvents } from '../../platform/event-schemas/check-stored-events.ts'
-import { compileSchema } from '../../platform/event-schemas/compile-schema.ts'
-import { checkStoredEventsByRule } from '../../platform/rules/check-stored-events.ts'
+import { SCHEMA_MODES } from '../../platform/directory/active-schemas.ts'
+import { checkStoredEvents } from '../../api/enforcement/schemas/check-stored-events.ts'
+import { compileSchema } from '../../engines/json-schema/compile-schema.ts'
+import { checkStoredEventsByRule } from '../../api/enforcement/rules/check-stored-rules.ts'
 import type { TestClickHouse } from '../support/test-stores.ts'
 import {
   compileAll, createEnforcement, type Enforcement, insertBlock, MAX_DIFFERENCES, RAW_PROJECT, RULED_PROJECT,

@@ -1,8 +1,8 @@
 /** Counts of what enforcement did, in the words of the prediction. */
-import { generalise } from '../../platform/event-schemas/describe-failure.ts'
-import type { SchemaPrediction } from '../../platform/event-schemas/prediction.ts'
-import type { SchemaFailure } from '../../platform/event-schemas/evaluation.ts'
-import type { RulePrediction } from '../../platform/rules/check-stored-events.ts'
+import { generalise } from '../../engines/json-schema/describe-failure.ts'
+import type { SchemaPrediction } from '../../api/enforcement/schemas/prediction.ts'
+import type { SchemaFailure } from '../../engines/json-schema/evaluation.ts'
+import type { RulePrediction } from '../../api/enforcement/rules/check-stored-rules.ts'
 
 /** Kinds of failures, names and SDKs that a prediction tells apart; with more, it leaves some out. */
 const MAX_GROUPS = 200

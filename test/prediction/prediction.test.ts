@@ -1,6 +1,6 @@
 import t from 'tap'
 import { BlockEncoder } from '../../ingest/frames/block-encoder.ts'
-import { compileSchema } from '../../platform/event-schemas/compile-schema.ts'
+import { compileSchema } from '../../engines/json-schema/compile-schema.ts'
 import { createTestClickHouse } from '../support/test-stores.ts'
 import { checkPrediction } from './check-prediction.ts'
 import { createEnforcement, insertBlock, type SchemaUnderTest } from './enforcement.ts'

@@ -2,8 +2,8 @@
 import fc from 'fast-check'
 import {
   randomContract, randomOddProperties, randomProperties, randomSchema
-} from '../../platform/event-schemas/testing/random-schemas.ts'
-import { randomRule, RULED_EVENTS } from '../../platform/rules/testing/random-rules.ts'
+} from '../../engines/json-schema/testing/random-schemas.ts'
+import { randomRule, RULED_EVENTS } from '../../engines/rules/testing/random-rules.ts'
 import { createRandom, pickOne } from '../support/random.ts'
 
 export interface Traffic {

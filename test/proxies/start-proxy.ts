@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { access, mkdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { fetchDebianPackage } from '../../deploy/local/services/fetch-debian-package.ts'
+import { fetchDebianPackage } from '../../embedded/supervisor/fetch-debian-package.ts'
 import { freePorts } from '../support/local-ports.ts'
 import { waitFor } from '../support/wait-for.ts'
 

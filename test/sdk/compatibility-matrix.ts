@@ -18,7 +18,7 @@ export interface MatrixRow {
 }
 
 const BROWSER = 'test/sdk/browser.test.ts'
-const FLAGS = 'api/flag-endpoints'
+const FLAGS = 'api/flags/endpoints'
 const SEGMENT = 'ingest/server/segment.test.ts'
 const VISIT = 'no error, no failed request, each event of a visit stored once'
 

@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { createTestApi } from '../../api/testing/create-test-api.ts'
-import { createReadActiveSchemas } from '../../platform/event-schemas/active-schemas.ts'
-import { SCHEMA_LIMITS } from '../../platform/event-schemas/schema-place.ts'
+import { createReadActiveSchemas } from '../../platform/directory/active-schemas.ts'
+import { SCHEMA_LIMITS } from '../../engines/json-schema/schema-place.ts'
 import { createLogger } from '../../platform/logger.ts'
 
 /** A process may not be blocked for longer, in milliseconds of CPU: others share the machine. */

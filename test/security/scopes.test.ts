@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import type { FastifyInstance } from 'fastify'
-import { createPersonalKey, revokePersonalKey } from '../../api/keys/personal-keys.ts'
+import { createPersonalKey, revokePersonalKey } from '../../api/projects/personal-keys.ts'
 import { createTestApi } from '../../api/testing/create-test-api.ts'
 import { CAPTURE_PATHS } from '../../ingest/server/capture-routes.ts'
 import { startTestIngest } from '../../ingest/testing/start-test-ingest.ts'

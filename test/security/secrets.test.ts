@@ -1,7 +1,7 @@
 import { readdir, readFile, stat } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
-import { readAddresses } from '../../deploy/local/data-dir/stack-access.ts'
+import { readAddresses } from '../../embedded/data-dir/stack-access.ts'
 import { startStack } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
 

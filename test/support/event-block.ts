@@ -1,4 +1,4 @@
-import { type ColumnType, EVENT_COLUMNS, type EventColumn } from '../../schema/event-row.ts'
+import { type ColumnType, EVENT_COLUMNS, type EventColumn } from '../../schema/wire/event-row.ts'
 import { type NativeBlock, type NativeColumn, uuidToNative } from '../../platform/clickhouse/native-block.ts'
 
 /** One event by column, in plain values. What is absent is empty. */

@@ -1,5 +1,5 @@
 import { connect } from 'node:net'
-import { pickFreePort } from '../../deploy/local/ports.ts'
+import { pickFreePort } from '../../embedded/supervisor/ports.ts'
 
 /** A port of 127.0.0.1 on which nobody listens. */
 export const freePort = pickFreePort

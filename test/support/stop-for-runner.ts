@@ -1,6 +1,6 @@
 /** Ends the services of a run and waits until they are gone. Argument: the pid of the runner. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { readProcessIdentity } from '../../deploy/local/processes/recorded-processes.ts'
+import { readProcessIdentity } from '../../embedded/supervisor/processes/recorded-processes.ts'
 import { readServicesAddress } from './shared-services.ts'
 
 const STOP_TIMEOUT_MS = 20_000

@@ -1,4 +1,4 @@
-import { readAddresses } from '../../deploy/local/data-dir/stack-access.ts'
+import { readAddresses } from '../../embedded/data-dir/stack-access.ts'
 import { parseMetrics } from '../../platform/status/read-status.ts'
 import type { Stack } from '../start-stack.ts'
 import { waitFor } from './wait-for.ts'

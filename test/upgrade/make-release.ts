@@ -10,7 +10,7 @@ import { waitFor } from '../support/wait-for.ts'
 const REPOSITORY = path.resolve(import.meta.dirname, '..', '..')
 
 /** What a release consists of, as far as an upgrade is concerned. */
-const PARTS = ['http-body', 'ingest', 'pipeline', 'platform', 'schema', 'package.json']
+const PARTS = ['engines', 'ingest', 'pipeline', 'platform', 'schema', 'package.json']
 
 type Database = 'postgres' | 'clickhouse'
 
@@ -67,7 +67,7 @@ export async function makeRelease (t: TestContext, changes: ReleaseChanges): Pro
     const further = Object.entries(changes.migrations?.[database] ?? {})
     for (const [file, sql] of further) await writeFile(path.join(folder, file), sql)
   }
-  if (changes.column !== undefined) await addColumn(path.join(root, 'schema', 'event-row.ts'), changes.column)
+  if (changes.column !== undefined) await addColumn(path.join(root, 'schema', 'wire', 'event-row.ts'), changes.column)
   return releaseIn(t, root)
 }
 
@@ -76,7 +76,7 @@ async function addColumn (file: string, { name, promotes }: NonNullable<ReleaseC
   const changed = (await readFile(file, 'utf8'))
     .replace(/ROW_LAYOUT = (\d+)/, (_, layout: string) => `ROW_LAYOUT = ${Number(layout) + 1}`)
     .replace('\n] as const satisfies readonly EventColumn', () => `,\n  ${column} as const satisfies readonly EventColumn`)
-  if (!changed.includes(column)) throw new Error('schema/event-row.ts looks different by now')
+  if (!changed.includes(column)) throw new Error('schema/wire/event-row.ts looks different by now')
   await writeFile(file, changed)
 }
 

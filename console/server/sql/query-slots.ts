@@ -1,4 +1,4 @@
-import { HttpError } from '../../../platform/errors.ts'
+import { HttpError } from '../../../engines/errors.ts'
 
 /** Queries that may run at once through one API process: fewer than ClickHouse lets analysts run. */
 const MAX_QUERIES = 6

@@ -1,4 +1,4 @@
-import type { ArrivedEvent, Fate } from '../../../schema/live-feed.ts'
+import type { ArrivedEvent, Fate } from '../../../schema/wire/live-feed.ts'
 import type { FeedBatch } from '../../server/live-feed.ts'
 import { formatMs } from '../format.ts'
 

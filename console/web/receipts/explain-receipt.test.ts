@@ -1,5 +1,5 @@
 import t from 'tap'
-import { INGESTION_WARNINGS } from '../../../schema/ingestion-warnings.ts'
+import { INGESTION_WARNINGS } from '../../../schema/wire/ingestion-warnings.ts'
 import { explainReceipt, leadsOf, nameOf, type Receipt } from './explain-receipt.ts'
 import { explainDrop, remedyFor } from './warning-remedies.ts'
 

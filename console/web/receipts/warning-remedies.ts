@@ -1,4 +1,4 @@
-import type { WarningReason } from '../../../schema/ingestion-warnings.ts'
+import type { WarningReason } from '../../../schema/wire/ingestion-warnings.ts'
 import { explainWarning } from './warning-words.ts'
 
 /** What to do about a reason for which events are not stored as sent. */

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { INGESTION_WARNINGS } from '../../../schema/ingestion-warnings.ts'
+import { INGESTION_WARNINGS } from '../../../schema/wire/ingestion-warnings.ts'
 import { describeRefused, explainWarning, isOfRequests } from './warning-words.ts'
 
 const NOW = Date.UTC(2026, 0, 1, 12)

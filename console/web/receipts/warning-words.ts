@@ -1,5 +1,5 @@
 /** Why events were not stored as sent, and why requests were refused, in sentences that say what to do. */
-import type { WarningReason } from '../../../schema/ingestion-warnings.ts'
+import type { WarningReason } from '../../../schema/wire/ingestion-warnings.ts'
 import { formatAgo, formatCounted, showText } from '../format.ts'
 
 /** The part of a counted warning that is told of refused requests. */

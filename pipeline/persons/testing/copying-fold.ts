@@ -1,4 +1,4 @@
-import type { MergeUpdate, PersonUpdate } from '../../../schema/persons-update.ts'
+import type { MergeUpdate, PersonUpdate } from '../../../schema/wire/persons-update.ts'
 import { measureProperties } from '../properties-size.ts'
 import type { Properties } from '../persons-state.ts'
 

@@ -1,4 +1,4 @@
-import type { MergeUpdate, PersonUpdate } from '../../../schema/persons-update.ts'
+import type { MergeUpdate, PersonUpdate } from '../../../schema/wire/persons-update.ts'
 import { pickOne, type Random } from '../../../test/support/random.ts'
 
 const ILLEGAL_IDS = ['null', 'Anonymous', '"guest"', ' ', '00000000-0000-0000-0000-000000000000']

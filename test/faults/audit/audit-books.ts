@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { checkBooks, countStored, type Drift } from '../../../platform/ledger/check-books.ts'
 import { isUnavailable } from '../../../platform/store-errors.ts'
-import { minuteOfReceipt } from '../../../schema/ledger.ts'
+import { minuteOfReceipt } from '../../../schema/wire/ledger.ts'
 import type { FaultSystem } from '../system/fault-system.ts'
 
 /** Clocks of the tiers go wrong by less than this, in minutes: the load of such a time is compared, too. */

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { readStreamInfo } from '../../../platform/nats/stream-info.ts'
-import { EVENTS_STREAM, PERSONS_STREAM } from '../../../schema/streams.ts'
+import { EVENTS_STREAM, PERSONS_STREAM } from '../../../schema/wire/streams.ts'
 import type { SdkLoad } from '../sdk-load.ts'
 import type { FaultSystem } from '../system/fault-system.ts'
 import type { SupervisedPart } from '../system/supervise.ts'

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { jetstream, JetStreamApiError, jetstreamManager } from '@nats-io/jetstream'
 import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
-import { DEAD_LETTER_STREAM, EVENTS_STREAM } from '../../../schema/streams.ts'
+import { DEAD_LETTER_STREAM, EVENTS_STREAM } from '../../../schema/wire/streams.ts'
 import { countPoison, publishPoison } from './event-faults.ts'
 import type { Fault } from './fault.ts'
 import { waitFor } from '../../support/wait-for.ts'

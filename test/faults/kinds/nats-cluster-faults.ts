@@ -1,5 +1,5 @@
 import { jetstreamManager } from '@nats-io/jetstream'
-import { EVENTS_STREAM } from '../../../schema/streams.ts'
+import { EVENTS_STREAM } from '../../../schema/wire/streams.ts'
 import { pickOne } from '../../support/random.ts'
 import { waitFor } from '../../support/wait-for.ts'
 import type { NatsNode } from '../system/nats-cluster.ts'

@@ -1,5 +1,5 @@
 import path from 'node:path'
-import { startNatsServer } from '../../../deploy/local/services/start-nats-server.ts'
+import { startNatsServer } from '../../../embedded/nats/start-nats-server.ts'
 import { freePorts } from '../../support/local-ports.ts'
 import { waitUntilIdle } from './fault-processes.ts'
 import type { Supervise, SupervisedPart } from './supervise.ts'

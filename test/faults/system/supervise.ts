@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
-import { keepRunning } from '../../../deploy/local/processes/supervise.ts'
-import type { ManagedProcess } from '../../../deploy/local/processes/spawn-process.ts'
+import { keepRunning } from '../../../embedded/supervisor/processes/supervise.ts'
+import type { ManagedProcess } from '../../../embedded/supervisor/processes/spawn-process.ts'
 import { waitFor } from '../../support/wait-for.ts'
 
 /** A process that is started again when it dies, as in production, and that faults may hit. */

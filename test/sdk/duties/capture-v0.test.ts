@@ -2,7 +2,7 @@
 import { gzipSync } from 'node:zlib'
 import { PostHog } from 'posthog-node'
 import t, { type Test } from 'tap'
-import { createPersonalKey } from '../../../api/keys/personal-keys.ts'
+import { createPersonalKey } from '../../../api/projects/personal-keys.ts'
 import { PROJECT_KEY, startTestIngest } from '../../../ingest/testing/start-test-ingest.ts'
 import { type Answer, postTo, startDutyServer, startLossyProxy, type StoredRow } from './duty-server.ts'
 

@@ -11,7 +11,7 @@ import type { EventRow } from '../../../ingest/normalise/event-row.ts'
 import { routeRow } from '../../../ingest/publish/event-partitions.ts'
 import { takePublishedEvents } from '../../../ingest/testing/read-published-events.ts'
 import { PROJECT_KEY, startTestIngest } from '../../../ingest/testing/start-test-ingest.ts'
-import { EVENTS_STREAM } from '../../../schema/streams.ts'
+import { EVENTS_STREAM } from '../../../schema/wire/streams.ts'
 import { createTestClickHouse } from '../../support/test-stores.ts'
 
 process.env.POSTHOG_CAPTURE_MODE = 'v1'

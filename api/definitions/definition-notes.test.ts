@@ -1,0 +1,82 @@
+/** What people say about definitions, by one PATCH and by one request for many. */
+import { randomUUID } from 'node:crypto'
+import t from 'tap'
+import { createUser } from '../projects/users.ts'
+import { createTestApi, type TestApi } from '../testing/create-test-api.ts'
+
+const shared = await createTestApi(t)
+
+async function insert (api: TestApi, kind: 'event' | 'property', name: string, columns: object = {}): Promise<string> {
+  const row = { project_id: api.projectId, name, ...(kind === 'property' ? { type: 'event' } : {}), ...columns }
+  const table = kind === 'event' ? api.sql`event_definitions` : api.sql`property_definitions`
+  const [inserted] = await api.sql<{ id: string }[]>`INSERT INTO ${table} ${api.sql(row)} RETURNING id`
+  return inserted!.id
+}
+
+for (const kind of ['event', 'property'] as const) {
+  const path = `~/${kind}_definitions`
+
+  t.test(`${kind}: notes are written, shown, filtered by, and gone with the definition`, async (t) => {
+    const api = await shared.inNewProject()
+    const id = await insert(api, kind, 'paid')
+    await insert(api, kind, 'other')
+    const owner = await createUser(api.sql, { email: `${kind}@example.com`, firstName: 'Bo' })
+    const notes = { description: 'Money came in', owner: owner.id, verified: true, hidden: true }
+
+    const { status, body } = await api.call('PATCH', `${path}/${id}`, notes)
+
+    t.equal(status, 200)
+    t.match(body, { description: 'Money came in', owner: { id: owner.id, email: owner.email }, verified: true, hidden: true })
+    const names = async (query: string): Promise<string[]> =>
+      (await api.call('GET', `${path}?${query}`)).body.results.map(({ name }: { name: string }) => name)
+    t.same(await names(''), ['other', 'paid'])
+    t.same(await names('exclude_hidden=true'), ['other'])
+    t.same(await names('verified=true'), ['paid'])
+    t.same(await names('verified=false'), ['other'])
+    t.match((await api.call('PATCH', `${path}/${id}`, { owner: null })).body, { owner: null, verified: true })
+
+    t.equal((await api.call('DELETE', `${path}/${id}`)).status, 204)
+    const table = kind === 'event' ? api.sql`event_definitions` : api.sql`property_definitions`
+    t.match(await api.sql`SELECT description, owner_id, verified, hidden FROM ${table} WHERE name = 'paid' AND project_id = ${api.projectId}`,
+      [{ description: '', owner_id: null, verified: false, hidden: false }], 'nothing of it comes back with the next event')
+  })
+
+  t.test(`${kind}: one request changes many, and names those that it cannot`, async (t) => {
+    const api = await shared.inNewProject()
+    const foreign = await insert(await shared.inNewProject(), kind, 'foreign')
+    const [first, second, full, missing] = [
+      await insert(api, kind, 'first', { tags: ['old', 'kept'] }), await insert(api, kind, 'second'),
+      await insert(api, kind, 'full', { tags: Array.from({ length: 1000 }, (_, n) => `tag ${n}`) }), randomUUID()
+    ]
+
+    const { status, body } = await api.call('POST', `${path}/bulk_update`, {
+      ids: [missing, first, full, second.toUpperCase(), foreign, first], verified: true, owner: api.user.id, add_tags: ['new', 'kept'], remove_tags: ['old']
+    })
+
+    t.equal(status, 200)
+    t.same(body.changed, [first, second])
+    t.match(body.errors, [{ id: missing, code: 'not_found' }, { id: full, code: 'too_many_tags' }, { id: foreign, code: 'not_found' }])
+    t.match((await api.call('GET', `${path}/${first}`)).body, { verified: true, owner: { id: api.user.id }, tags: ['kept', 'new'], hidden: false })
+    t.match((await api.call('GET', `${path}/${second}`)).body, { verified: true, tags: ['new', 'kept'] })
+    t.match((await api.call('GET', `${path}/${full}`)).body, { verified: false, owner: null })
+    t.match((await api.call('POST', `${path}/bulk_update`, { ids: [full], remove_tags: ['tag 7'], add_tags: ['x'] })).body, { changed: [full] })
+  })
+
+  t.test(`${kind}: refuses what it cannot take, by the name of the field`, async (t) => {
+    const api = await shared.inNewProject()
+    const id = await insert(api, kind, 'paid')
+    const cases: [body: object, attr: string][] = [
+      [{ owner: 2_000_000_000 }, 'owner'], [{ owner: 0 }, 'owner'], [{ owner: 'ann' }, 'owner'], [{ description: 'd'.repeat(3001) }, 'description'],
+      [{ description: null }, 'description'], [{ verified: 'perhaps' }, 'verified'], [{ hidden: null }, 'hidden']
+    ]
+    for (const [body, attr] of cases) {
+      t.match(await api.call('PATCH', `${path}/${id}`, body), { status: 400, body: { attr } }, `PATCH ${JSON.stringify(body).slice(0, 60)}`)
+      t.match(await api.call('POST', `${path}/bulk_update`, { ids: [id], ...body }), { status: 400, body: { attr } }, `bulk ${attr}`)
+    }
+    t.match(await api.call('POST', `${path}/bulk_update`, { verified: true }), { status: 400, body: { attr: 'ids' } })
+    t.match(await api.call('POST', `${path}/bulk_update`, { ids: [] }), { status: 400, body: { attr: 'ids' } })
+    t.match(await api.call('POST', `${path}/bulk_update`, { ids: ['7'] }), { status: 400, body: { attr: 'ids__0' } })
+    t.match(await api.call('POST', `${path}/bulk_update`, { ids: [id], add_tags: [''] }), { status: 400, body: { attr: 'add_tags__0' } })
+    t.match((await api.call('GET', `${path}/${id}`)).body, { description: '', owner: null, verified: false })
+  })
+}

@@ -1,0 +1,164 @@
+/** What is known about a definition beyond its row, from real stores. */
+import t from 'tap'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import { createPersonalKey } from '../projects/personal-keys.ts'
+import { createTestApi, send, type TestApi } from '../testing/create-test-api.ts'
+
+const NOW = Date.parse('2026-03-31T12:00:00Z')
+
+const { client } = await createTestClickHouse(t)
+const shared = await createTestApi(t, { clickhouse: client, now: () => NOW })
+
+async function insert (api: TestApi, kind: 'event' | 'property', name: string, columns: object = {}): Promise<string> {
+  const row = { project_id: api.projectId, name, ...(kind === 'property' ? { type: 'event' } : {}), ...columns }
+  const table = kind === 'event' ? api.sql`event_definitions` : api.sql`property_definitions`
+  const [inserted] = await api.sql<{ id: string }[]>`INSERT INTO ${table} ${api.sql(row)} RETURNING id`
+  return inserted!.id
+}
+
+interface Planted {
+  event?: string
+  day: string
+  types: string
+  properties: object
+  lib?: string
+  version?: string
+  count?: number
+}
+
+async function plant (api: TestApi, events: Planted[]): Promise<void> {
+  const values = events.flatMap(({ event = 'paid', day, types, properties, lib = 'web', version = '1.0.0', count = 1 }) =>
+    Array.from({ length: count }, () => ({
+      project_id: api.projectId, uuid: crypto.randomUUID(), event, distinct_id: 'ann', timestamp: `${day} 10:00:00.000`, received_at: `${day} 10:00:00.000`,
+      properties: JSON.stringify(properties), property_types: types, lib, lib_version: version
+    })))
+  await client.insert({ table: 'events', format: 'JSONEachRow', values })
+}
+
+t.test('a property: types by day, SDKs, sample values and events', async (t) => {
+  const api = await shared.inNewProject()
+  const id = await insert(api, 'property', 'plan')
+  await plant(api, [
+    { day: '2026-03-02', types: 'eSplan\0eNamount', properties: { plan: 'pro', amount: 1 } },
+    { day: '2026-03-31', types: 'eSplan', properties: { plan: 'free' } },
+    { day: '2026-03-31', types: 'eNplan', properties: { plan: 7 }, event: 'moved', version: '2.0.0', count: 6 },
+    { day: '2026-03-01', types: 'eBplan', properties: { plan: true }, count: 9 },
+    { day: '2026-04-01', types: 'eBplan', properties: { plan: true }, count: 9 },
+    { day: '2026-03-30', types: 'pSplan', properties: { $set: { plan: 'of the person' } }, count: 9 },
+    { day: '2026-03-30', types: 'eSplanet', properties: { planet: 'x' }, count: 9 }
+  ])
+  const other = await shared.inNewProject()
+  await plant(other, [{ day: '2026-03-31', types: 'eSplan', properties: { plan: 'foreign' }, count: 9 }])
+
+  const { status, body } = await api.call('GET', `~/property_definitions/${id}/profile/`)
+
+  t.equal(status, 200)
+  t.equal(body.from, '2026-03-02')
+  t.same(body.types.map(({ type, events, share, samples }: any) => ({ type, events, share, samples })), [
+    { type: 'Numeric', events: 6, share: 0.75, samples: [{ value: '7', events: 6 }] },
+    { type: 'String', events: 2, share: 0.25, samples: [{ value: '"free"', events: 1 }] }
+  ])
+  const text = body.types[1]
+  t.same(text.volumes, [1, ...Array.from({ length: 28 }, () => 0), 1])
+  t.match(text, { first_seen_at: '2026-03-02T10:00:00.000Z', last_seen_at: '2026-03-31T10:00:00.000Z' })
+  t.same(body.sdk_versions.map(({ lib, lib_version: version, events }: any) => [lib, version, events]), [['web', '2.0.0', 6], ['web', '1.0.0', 2]])
+  t.same(body.events, [{ name: 'paid', events: 20 }, { name: 'moved', events: 6 }])
+
+  const volumes = await api.call('GET', `~/property_definitions/volumes/?ids=${id}`)
+  t.same(volumes.body.results, [{ id, volumes: [1, ...Array.from({ length: 28 }, () => 0), 7] }])
+  t.same((await other.call('GET', `~/property_definitions/volumes/?ids=${id}`)).body.results, [])
+  t.equal((await other.call('GET', `~/property_definitions/${id}/profile/`)).status, 404)
+})
+
+t.test('properties of persons and groups, and values that a key may not see', async (t) => {
+  const api = await shared.inNewProject()
+  const person = await insert(api, 'property', 'plan', { type: 'person' })
+  const group = await insert(api, 'property', 'size', { type: 'group', group_type: 'company' })
+  await plant(api, [
+    { day: '2026-03-30', types: 'pSplan', properties: { $set_once: { plan: "it's" } } },
+    { day: '2026-03-30', types: 'gNcompany\x01size', properties: { $group_set: { size: 12 } } }
+  ])
+  t.match((await api.call('GET', `~/property_definitions/${person}/profile/`)).body.types, [{ type: 'String', samples: [{ value: '"it\'s"', events: 1 }] }])
+  t.match((await api.call('GET', `~/property_definitions/${group}/profile/`)).body.types, [{ type: 'Numeric', samples: [{ value: '12' }] }])
+
+  const { key } = await createPersonalKey(api.sql, { email: api.user.email, label: 'few', scopes: ['property_definition:read'], projectIds: [api.projectId], expiresAt: null })
+  await api.keys.refresh()
+  const ask = async (path: string): Promise<any> => await send(api.app, { method: 'GET', url: `/api/projects/${api.projectId}/property_definitions/${person}${path}`, headers: { authorization: `Bearer ${key}` } })
+  t.match((await ask('/profile')).body.types, [{ type: 'String', events: 1, samples: null }])
+  t.same((await ask('/used_by')).body, { saved_queries: null, feature_flags: null, experiments: null })
+  t.match(await ask('/promotion'), { status: 403 })
+})
+
+t.test('an event: SDKs and properties', async (t) => {
+  const api = await shared.inNewProject()
+  const id = await insert(api, 'event', 'paid')
+  await plant(api, [
+    { day: '2026-03-30', types: 'eSplan\0eNamount', properties: { plan: 'a', amount: 1 }, count: 2 },
+    { day: '2026-03-31', types: 'eNplan', properties: { plan: 1 }, lib: '', version: '' },
+    { day: '2026-03-31', types: 'eNplan', properties: { plan: 1 }, event: 'other', version: '9' }
+  ])
+
+  const { body } = await api.call('GET', `~/event_definitions/${id}/profile/`)
+
+  t.match(body.sdk_versions, [{ lib: 'web', lib_version: '1.0.0', events: 2, first_seen_at: '2026-03-30T10:00:00.000Z' }, { lib: '', lib_version: '', events: 1 }])
+  t.same(body.properties, [{ name: 'plan', types: ['String', 'Numeric'], events: 3 }, { name: 'amount', types: ['Numeric'], events: 2 }])
+})
+
+t.test('lists the saved queries, flags and experiments that use a definition, and no others', async (t) => {
+  const api = await shared.inNewProject()
+  const save = async (name: string, query: string, parameters: object = {}): Promise<void> => {
+    t.equal((await api.call('POST', '~/saved_queries', { name, query, parameters })).status, 201)
+  }
+  await save('by literal', "SELECT count() FROM events WHERE event = 'paid'")
+  await save('by parameter', 'SELECT count() FROM events WHERE project_id = {project:UInt32} AND event = {event:String}', { event: 'paid', project: String(api.projectId) })
+  await save('of the text', "SELECT JSONExtractString(properties, 'plan') FROM events")
+  await save('of persons', "SELECT JSONExtractString(properties, 'plan') FROM persons")
+  await save('by column', 'SELECT browser FROM events')
+  await save('only a comment', "SELECT 1 FROM events -- event = 'paid', 'plan', browser")
+  await save('of another project', `SELECT 1 FROM events WHERE project_id = ${api.projectId + 1} AND event = 'paid'`)
+  await save('quoted', "SELECT 1 FROM events WHERE event = 'it\\'s'")
+  await save('with an open brace', `SELECT 'paid' {a:${'w'.repeat(90_000)}`)
+  const flag = { groups: [{ properties: [{ key: 'plan', value: 'pro', type: 'person', operator: 'exact' }], rollout_percentage: 50 }] }
+  t.equal((await api.call('POST', '~/feature_flags', { key: 'for-pro', filters: flag })).status, 201)
+  t.equal((await api.call('POST', '~/feature_flags', { key: 'plan', filters: { groups: [{ properties: [], rollout_percentage: 50 }] } })).status, 201)
+  t.equal((await api.call('POST', '~/experiments', {
+    name: 'price', feature_flag_key: 'price', filters: { metric: { kind: 'sum', event: 'paid', property: 'amount', where: [{ key: 'plan', value: 'pro' }] } }
+  })).status, 201)
+  t.equal((await api.call('POST', '~/experiments', { name: 'paid', feature_flag_key: 'named', description: 'plan amount', filters: { events: [{ id: 'moved' }] } })).status, 201)
+  const usesOf = async (kind: 'event' | 'property', name: string, columns: object = {}): Promise<object> => {
+    const { body } = await api.call('GET', `~/${kind}_definitions/${await insert(api, kind, name, columns)}/used_by/`)
+    const lists = Object.entries(body as Record<string, { name: string }[]>)
+    return Object.fromEntries(lists.map(([what, users]) => [what, users.map((user) => user.name)]))
+  }
+
+  const start = performance.now()
+  t.same(await usesOf('event', 'paid'), { saved_queries: ['by literal', 'by parameter'], feature_flags: [], experiments: ['price'] })
+  const ms = performance.now() - start
+  t.ok(ms < 5000, `${ms} ms, where the open brace takes 15 s`)
+  t.same(await usesOf('event', "it's"), { saved_queries: ['quoted'], feature_flags: [], experiments: [] })
+  t.same(await usesOf('property', 'plan'), { saved_queries: ['of the text'], feature_flags: [], experiments: ['price'] })
+  t.same(await usesOf('property', 'amount'), { saved_queries: [], feature_flags: [], experiments: ['price'] })
+  t.same(await usesOf('property', '$browser'), { saved_queries: ['by column'], feature_flags: [], experiments: [] })
+  t.same(await usesOf('property', 'plan', { type: 'person' }), { saved_queries: ['of persons'], feature_flags: ['for-pro'], experiments: [] })
+})
+
+t.test('estimates what a column would save, by the queries of analysts', async (t) => {
+  const api = await shared.inNewProject()
+  const id = await insert(api, 'property', '$browser')
+  const { status, body } = await api.call('GET', `~/property_definitions/${id}/promotion/`)
+  t.match([status, body], [200, { column: 'browser', queries: 0, seconds_saved: 0, bytes: 0, do: null }])
+  const person = await insert(api, 'property', 'plan', { type: 'person' })
+  t.equal((await api.call('GET', `~/property_definitions/${person}/promotion/`)).status, 404)
+})
+
+t.test('says that ClickHouse is unavailable, and refuses what is no id', async (t) => {
+  const api = await createTestApi(t)
+  const property = await insert(api, 'property', 'plan')
+  const event = await insert(api, 'event', 'paid')
+  for (const path of [`property_definitions/${property}/profile`, `property_definitions/volumes?ids=${property}`, `property_definitions/${property}/promotion`, `event_definitions/${event}/profile`]) {
+    t.match(await api.call('GET', `~/${path}`), { status: 503, body: { code: 'clickhouse_unavailable' } }, path)
+  }
+  t.equal((await api.call('GET', `~/event_definitions/${event}/used_by`)).status, 200, 'needs Postgres alone')
+  t.match(await api.call('GET', '~/property_definitions/volumes?ids=7'), { status: 400, body: { attr: 'ids' } })
+  t.match(await api.call('GET', '~/property_definitions/7/profile'), { status: 400, body: { attr: 'id' } })
+})

@@ -1,0 +1,194 @@
+/** What is known about one definition beyond its row: its events, what uses it, what a column of its own would save. */
+import type { FastifyInstance } from 'fastify'
+import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { HttpError } from '../../engines/errors.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { listPromotions, PromotionError } from '../../platform/promoted-columns/promoted-column.ts'
+import { describeRemedy, suggestPromotion } from '../../platform/promoted-columns/suggest-promotions.ts'
+import { allowsScope } from '../../platform/scopes.ts'
+import { answerInTime, notFound } from '../http/errors.ts'
+import { accessOf, requireAllProjects } from '../http/personal-key-access.ts'
+import { uuidParams, type UuidParams } from '../http/request-values.ts'
+import { countProperties, profileDays, type ProfiledProperty, profileEvent, profileProperty } from './definition-profile.ts'
+import { definitionUsesSchema, findUses } from './definition-uses.ts'
+import { findEventDefinition } from './event-definition.ts'
+import { idsQuery, readIds, volumesSchema } from './event-volume-routes.ts'
+
+interface ProfileDeps { sql: Sql, clickhouse: ClickHouse, now: () => number, cluster?: string }
+
+const instant = { type: 'string', format: 'date-time' } as const
+const day = { type: 'string', format: 'date', description: 'The first of 30 days, UTC; times of events.' } as const
+const typeName = { type: 'string', enum: ['String', 'Numeric', 'Boolean', 'DateTime', 'none'], description: 'none: null, arrays and objects.' } as const
+
+const sdkVersionsSchema = {
+  type: 'array',
+  description: 'The 50 that sent most of them in these days; empty names when the events have none.',
+  items: {
+    type: 'object', required: ['lib', 'lib_version', 'events', 'first_seen_at', 'last_seen_at'],
+    properties: { lib: { type: 'string' }, lib_version: { type: 'string' }, events: { type: 'integer' }, first_seen_at: instant, last_seen_at: instant }
+  }
+} as const
+
+const eventProfileSchema = {
+  type: 'object', required: ['from', 'sdk_versions', 'properties'],
+  properties: {
+    from: day,
+    sdk_versions: sdkVersionsSchema,
+    properties: {
+      type: 'array', description: 'The 50 properties that most of these events carry, over all time.',
+      items: {
+        type: 'object', required: ['name', 'types', 'events'],
+        properties: { name: { type: 'string' }, types: { type: 'array', items: typeName, description: 'Most frequent first.' }, events: { type: 'integer' } }
+      }
+    }
+  }
+} as const
+
+const propertyProfileSchema = {
+  type: 'object', required: ['from', 'types', 'sdk_versions', 'events'],
+  properties: {
+    from: day,
+    types: {
+      type: 'array', description: 'The types that its values had in these days, most frequent first.',
+      items: {
+        type: 'object', required: ['type', 'events', 'share', 'first_seen_at', 'last_seen_at', 'volumes', 'samples'],
+        properties: {
+          type: typeName,
+          events: { type: 'integer' },
+          share: { type: 'number', description: 'Of the events that carry the property.' },
+          first_seen_at: instant,
+          last_seen_at: instant,
+          volumes: { type: 'array', items: { type: 'integer' }, description: 'Events of each day, today last.' },
+          samples: {
+            type: ['array', 'null'],
+            description: 'The most frequent values among 1,000 events of the last day with this type, as JSON text cut to 300 characters; null without the scope event:read.',
+            items: { type: 'object', required: ['value', 'events'], properties: { value: { type: 'string' }, events: { type: 'integer' } } }
+          }
+        }
+      }
+    },
+    sdk_versions: sdkVersionsSchema,
+    events: {
+      type: 'array', description: 'The 50 events that carry it most often, over all time.',
+      items: { type: 'object', required: ['name', 'events'], properties: { name: { type: 'string' }, events: { type: 'integer' } } }
+    }
+  }
+} as const
+
+const promotionSchema = {
+  type: 'object', required: ['column', 'type', 'queries', 'seconds', 'seconds_saved', 'bytes', 'do'],
+  properties: {
+    column: { type: ['string', 'null'], description: 'The column that holds it already.' },
+    type: { type: 'string', description: 'The type that the column would have.' },
+    queries: { type: 'integer', description: 'SELECTs of analysts in 30 days that took it out of the JSON text.' },
+    seconds: { type: 'number', description: 'Their time; of those that read several properties, an equal part.' },
+    seconds_saved: { type: 'number', description: 'What a column would have saved of it: an estimate.' },
+    bytes: { type: 'integer', description: 'Disk that the column would take: an estimate.' },
+    do: { type: ['string', 'null'], description: 'The command that promotes it, or the column to use; null when nothing reads it.' }
+  }
+} as const
+
+/** Routes below one event definition. */
+export async function eventProfileRoutes (app: FastifyInstance, { sql, clickhouse, now }: ProfileDeps): Promise<void> {
+  const config = { scope: 'event_definition:read' } as const
+  const tags = ['event definitions']
+
+  app.get<UuidParams>('/:id/profile', {
+    config, schema: { tags, summary: 'Show what sends an event, and its properties', params: uuidParams, response: { 200: eventProfileSchema } }
+  }, async (request) => {
+    const { projectId } = accessOf(request)
+    const { name } = await findEventDefinition(sql, projectId, request.params.id)
+    const { firstDay, from } = profileDays(now())
+    return { from, ...await answerInTime(profileEvent(clickhouse, { projectId, name }, { firstDay })) }
+  })
+
+  app.get<UuidParams>('/:id/used_by', {
+    config, schema: { tags, summary: 'List what uses an event', params: uuidParams, response: { 200: definitionUsesSchema } }
+  }, async (request) => {
+    const { projectId, scopes } = accessOf(request)
+    const { name } = await findEventDefinition(sql, projectId, request.params.id)
+    return await findUses(sql, { projectId, kind: 'event', name }, { promoted: [], scopes })
+  })
+}
+
+/** Routes below one property definition, and the counts of several by day. */
+export async function propertyProfileRoutes (
+  app: FastifyInstance, { sql, clickhouse, now, cluster = '' }: ProfileDeps
+): Promise<void> {
+  const config = { scope: 'property_definition:read' } as const
+  const tags = ['property definitions']
+
+  app.get<{ Querystring: { ids?: string } }>('/volumes', {
+    config, schema: { tags, summary: 'Count events with properties by day', querystring: idsQuery, response: { 200: volumesSchema } }
+  }, async (request) => {
+    const { projectId } = accessOf(request)
+    const found = await findProperties(sql, projectId, readIds(request.query.ids))
+    const { firstDay, from } = profileDays(now())
+    const volumes = await answerInTime(countProperties(clickhouse, found, { projectId, firstDay }))
+    return { from, results: found.map(({ id }, place) => ({ id, volumes: volumes[place] })) }
+  })
+
+  app.get<UuidParams>('/:id/profile', {
+    config, schema: { tags, summary: 'Show the types, values and senders of a property', params: uuidParams, response: { 200: propertyProfileSchema } }
+  }, async (request) => {
+    const { projectId, scopes } = accessOf(request)
+    const property = await findOne(projectId, request.params.id)
+    const { firstDay, from } = profileDays(now())
+    // A value is content of an event, which not every key for definitions may see.
+    const withSamples = allowsScope(scopes, 'event:read')
+    return { from, ...await answerInTime(profileProperty(clickhouse, property, { firstDay, withSamples })) }
+  })
+
+  app.get<UuidParams>('/:id/used_by', {
+    config, schema: { tags, summary: 'List what uses a property', params: uuidParams, response: { 200: definitionUsesSchema } }
+  }, async (request) => {
+    const { projectId, scopes } = accessOf(request)
+    const { name, type } = await findOne(projectId, request.params.id)
+    // Which column stands for it in a query, only ClickHouse knows.
+    const promoted = type === 'event' ? await answerInTime(listPromotions(clickhouse)) : []
+    return await findUses(sql, { projectId, kind: `${type}_property`, name }, { promoted, scopes })
+  })
+
+  app.get<UuidParams>('/:id/promotion', {
+    config,
+    schema: {
+      tags, summary: 'Estimate what a column for a property would save', params: uuidParams, response: { 200: promotionSchema },
+      description: 'For a key for all projects: columns and the query log belong to the installation. 404 for properties of persons and groups, which have no columns.'
+    }
+  }, async (request) => {
+    requireAllProjects(accessOf(request))
+    const { name, type } = await findOne(accessOf(request).projectId, request.params.id)
+    if (type !== 'event') throw notFound()
+    const estimate = suggestPromotion(clickhouse, name, { days: 30, cluster }).catch(describeMissingLog)
+    const suggestion = await answerInTime(estimate)
+    const { column = null, queries, seconds, savedSeconds, bytes } = suggestion
+    return {
+      column, type: suggestion.type, queries, seconds, seconds_saved: savedSeconds, bytes,
+      do: queries === 0 ? null : describeRemedy(suggestion)
+    }
+  })
+
+  async function findOne (projectId: number, id: string): Promise<ProfiledProperty> {
+    const [property] = await findProperties(sql, projectId, [id])
+    if (property === undefined) throw notFound()
+    return property
+  }
+}
+
+async function findProperties (
+  sql: Sql, projectId: number, ids: readonly string[]
+): Promise<(ProfiledProperty & { id: string })[]> {
+  const rows = await sql<{ id: string, name: string, type: ProfiledProperty['type'], group_type: string }[]>`
+    SELECT id, name, type, group_type FROM property_definitions
+    WHERE project_id = ${projectId} AND id = ANY(${ids}::uuid[]) AND deleted_at IS NULL`
+  return rows.map(({ id, name, type, group_type: groupType }) => ({ id, projectId, name, type, groupType }))
+}
+
+/** @throws {HttpError} 409 when the log is off, or not for this login; else what it got. */
+function describeMissingLog (error: unknown): never {
+  const { action } = classifyClickHouseError(error)
+  if (!(error instanceof PromotionError) && action !== 'repair') throw error
+  throw new HttpError(409, 'invalid_request', 'no_query_log',
+    'The API may not read the query log of ClickHouse, or there is none: run npx millrace properties suggest.', { cause: error })
+}

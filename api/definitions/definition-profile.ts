@@ -1,0 +1,237 @@
+/** What the events of the last 30 days say about one definition: counts and types by day, SDKs, sample values. */
+import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+
+/** Days of a profile, the running one (UTC) last. */
+export const PROFILE_DAYS = 30
+const DAY_MS = 86_400_000
+
+/** Seconds of a query at most. */
+const MAX_SECONDS = 10
+const LIMITS = `SETTINGS final = 0, max_execution_time = ${MAX_SECONDS}`
+
+/** SDK versions, events and properties of a profile: the most frequent ones. */
+const MAX_ROWS = 50
+/** Events that are read for samples of a type, samples of a type, and characters of one. */
+const SAMPLED_EVENTS = 1000
+const MAX_SAMPLES = 5
+const MAX_SAMPLE_CHARACTERS = 300
+
+/** A version of an SDK that sent it; both empty: the events name none. */
+export interface SdkVersion {
+  lib: string
+  lib_version: string
+  events: number
+  first_seen_at: Date
+  last_seen_at: Date
+}
+
+/** A type that values of a property had. `none`: null, an array or an object. */
+export interface SeenType {
+  type: 'String' | 'Numeric' | 'Boolean' | 'DateTime' | 'none'
+  events: number
+  /** Of the events that carried the property, in these days. */
+  share: number
+  first_seen_at: Date
+  last_seen_at: Date
+  /** Events of each day, today last. */
+  volumes: number[]
+  /** Values as JSON text, cut to 300 characters, and how many of 1,000 events have them; null: not to be seen. */
+  samples: { value: string, events: number }[] | null
+}
+
+/** A property, as `property_definitions` names it. */
+export interface ProfiledProperty {
+  projectId: number
+  name: string
+  type: 'event' | 'person' | 'group'
+  groupType: string
+}
+
+export interface Days { firstDay: number, from: string }
+
+/** The days of a profile; `firstDay` in days since 1970. */
+export function profileDays (nowMs: number): Days {
+  const firstDay = Math.floor(nowMs / DAY_MS) - PROFILE_DAYS + 1
+  return { firstDay, from: new Date(firstDay * DAY_MS).toISOString().slice(0, 10) }
+}
+
+/** Rows of the events of a project in these days; those of the future are left out. */
+const IN_DAYS = `project_id = {project: UInt32} AND timestamp >= toDateTime64({first: UInt32} * 86400, 3, 'UTC')
+  AND timestamp < toDateTime64(({first: UInt32} + ${PROFILE_DAYS}) * 86400, 3, 'UTC')`
+
+interface GroupedRow {
+  day: number
+  type: SeenType['type']
+  lib: string
+  lib_version: string
+  is_day: 0 | 1
+  events: number
+  first_ms: number
+  last_ms: number
+}
+
+/**
+ * The types and the SDKs of a property.
+ *
+ * Rows of one shape share their text in `property_types`, so they are counted by it first and split afterwards.
+ *
+ * @param withSamples  Whether values may be seen.
+ */
+export async function profileProperty (
+  clickhouse: ClickHouse, property: ProfiledProperty,
+  { firstDay, withSamples }: { firstDay: number, withSamples: boolean }
+): Promise<{ types: SeenType[], sdk_versions: SdkVersion[], events: { name: string, events: number }[] }> {
+  const { projectId, type: kind, name, groupType } = property
+  const params = {
+    project: projectId, first: firstDay, kind, entry: entryOf(property), property: name, group_type: groupType
+  }
+  const carriers = `event IN (SELECT event FROM event_property_counts
+    WHERE project_id = {project: UInt32} AND kind = {kind: String} AND group_type = {group_type: String} AND property = {property: String})`
+  const [rows, events] = await Promise.all([
+    queryRows<GroupedRow>(clickhouse, `
+      SELECT toUInt32(day) AS day, transform(code, ['S', 'N', 'B', 'D'], ['String', 'Numeric', 'Boolean', 'DateTime'], 'none') AS type,
+        lib, lib_version, code != '' AS is_day, toFloat64(sum(n)) AS events,
+        toUnixTimestamp64Milli(min(earliest)) :: Float64 AS first_ms, toUnixTimestamp64Milli(max(latest)) :: Float64 AS last_ms
+      FROM (
+        SELECT toDate(timestamp) AS day, property_types, toString(events.lib) AS lib, toString(events.lib_version) AS lib_version,
+          count() AS n, min(timestamp) AS earliest, max(timestamp) AS latest
+        FROM events WHERE ${IN_DAYS} AND ${carriers} GROUP BY day, property_types, lib, lib_version
+      )
+      ARRAY JOIN arrayMap(entry -> substring(entry, 2, 1), arrayFilter(
+        entry -> concat(substring(entry, 1, 1), substring(entry, 3)) = {entry: String},
+        splitByChar('\\0', toString(property_types)))) AS code
+      GROUP BY GROUPING SETS ((day, code), (lib, lib_version)) ${LIMITS}`, params),
+    queryRows<{ name: string, events: number }>(clickhouse, `
+      SELECT toString(event) AS name, toFloat64(sum(count)) AS events FROM event_property_counts
+      WHERE project_id = {project: UInt32} AND kind = {kind: String} AND group_type = {group_type: String} AND property = {property: String}
+      GROUP BY event ORDER BY events DESC, name LIMIT ${MAX_ROWS} ${LIMITS}`, params)
+  ])
+  const types = collectTypes(rows.filter(({ is_day: isDay }) => isDay === 1), firstDay)
+  if (withSamples) {
+    await Promise.all(types.map(async (type) => {
+      const of = { type: type.type, lastSeenAt: type.last_seen_at, carriers, params }
+      type.samples = await readSamples(clickhouse, property, of)
+    }))
+  }
+  return { types, sdk_versions: toSdkVersions(rows.filter(({ is_day: isDay }) => isDay === 0)), events }
+}
+
+/** Kind and name as entries of `property_types` have them; see `schema/wire/event-row.ts`. */
+function entryOf ({ type, name, groupType }: Pick<ProfiledProperty, 'type' | 'name' | 'groupType'>): string {
+  return type === 'group' ? `g${groupType}\x01${name}` : `${type[0]}${name}`
+}
+
+function collectTypes (rows: readonly GroupedRow[], firstDay: number): SeenType[] {
+  const types = new Map<string, SeenType>()
+  const all = rows.reduce((sum, { events }) => sum + events, 0)
+  for (const { type, day, events, first_ms: firstMs, last_ms: lastMs } of rows) {
+    const seen = types.get(type) ?? {
+      type, events: 0, share: 0, first_seen_at: new Date(firstMs), last_seen_at: new Date(lastMs),
+      volumes: Array.from({ length: PROFILE_DAYS }, () => 0), samples: null
+    }
+    seen.events += events
+    seen.share = seen.events / all
+    seen.volumes[day - firstDay]! += events
+    if (firstMs < seen.first_seen_at.getTime()) seen.first_seen_at = new Date(firstMs)
+    if (lastMs > seen.last_seen_at.getTime()) seen.last_seen_at = new Date(lastMs)
+    types.set(type, seen)
+  }
+  return [...types.values()].sort((a, b) => b.events - a.events)
+}
+
+function toSdkVersions (rows: readonly Omit<GroupedRow, 'day' | 'type' | 'is_day'>[]): SdkVersion[] {
+  return [...rows].sort((a, b) => b.events - a.events).slice(0, MAX_ROWS)
+    .map(({ lib, lib_version: version, events, first_ms: firstMs, last_ms: lastMs }) =>
+      ({ lib, lib_version: version, events, first_seen_at: new Date(firstMs), last_seen_at: new Date(lastMs) }))
+}
+
+const TYPE_CODES = { String: 'S', Numeric: 'N', Boolean: 'B', DateTime: 'D', none: '?' } as const
+
+/** Where the values of a property stand in `properties`. */
+const VALUES = {
+  event: 'JSONExtractRaw(properties, {property: String})',
+  person: `if(JSONHas(properties, '$set', {property: String}), JSONExtractRaw(properties, '$set', {property: String}),
+    JSONExtractRaw(properties, '$set_once', {property: String}))`,
+  group: "JSONExtractRaw(properties, '$group_set', {property: String})"
+} as const
+
+/** Values of the last day on which it had a type: reading stops after the first events of that day that carry it. */
+async function readSamples (
+  clickhouse: ClickHouse, property: ProfiledProperty,
+  options: { type: SeenType['type'], lastSeenAt: Date, carriers: string, params: Record<string, unknown> }
+): Promise<{ value: string, events: number }[]> {
+  const { type, lastSeenAt, carriers, params } = options
+  const entry = entryOf(property)
+  return await queryRows<{ value: string, events: number }>(clickhouse, `
+    SELECT value, toFloat64(count()) AS events FROM (
+      SELECT substringUTF8(${VALUES[property.type]}, 1, ${MAX_SAMPLE_CHARACTERS}) AS value
+      FROM events
+      WHERE project_id = {project: UInt32} AND toDate(timestamp) = toDate({day: UInt32}) AND ${carriers}
+        AND has(splitByChar('\\0', toString(property_types)), {typed: String})
+      LIMIT ${SAMPLED_EVENTS}
+    ) WHERE value != '' GROUP BY value ORDER BY events DESC, value LIMIT ${MAX_SAMPLES} ${LIMITS}`,
+  { ...params, day: Math.floor(lastSeenAt.getTime() / DAY_MS), typed: `${entry[0]}${TYPE_CODES[type]}${entry.slice(1)}` })
+}
+
+/** A property of an event, over all time. */
+export interface PropertyOfEvent {
+  name: string
+  types: SeenType['type'][]
+  events: number
+}
+
+/** The SDKs of an event, and its properties. */
+export async function profileEvent (
+  clickhouse: ClickHouse, { projectId, name }: { projectId: number, name: string }, { firstDay }: { firstDay: number }
+): Promise<{ sdk_versions: SdkVersion[], properties: PropertyOfEvent[] }> {
+  const params = { project: projectId, first: firstDay, event: name }
+  const [versions, properties] = await Promise.all([
+    queryRows<GroupedRow>(clickhouse, `
+      SELECT toString(events.lib) AS lib, toString(events.lib_version) AS lib_version, toFloat64(count()) AS events,
+        toUnixTimestamp64Milli(min(timestamp)) :: Float64 AS first_ms, toUnixTimestamp64Milli(max(timestamp)) :: Float64 AS last_ms
+      FROM events WHERE ${IN_DAYS} AND event = {event: String} GROUP BY lib, lib_version ${LIMITS}`, params),
+    queryRows<PropertyOfEvent>(clickhouse, `
+      SELECT name, groupArray(type) AS types, sum(n) AS events FROM (
+        SELECT property AS name, toString(type) AS type, toFloat64(sum(count)) AS n FROM event_property_counts
+        WHERE project_id = {project: UInt32} AND event = {event: String} AND kind = 'event' GROUP BY name, type ORDER BY n DESC)
+      GROUP BY name ORDER BY events DESC, name LIMIT ${MAX_ROWS} ${LIMITS}`, params)
+  ])
+  return { sdk_versions: toSdkVersions(versions), properties }
+}
+
+/** Events of each day that carried some properties, by their place in the list. */
+export async function countProperties (
+  clickhouse: ClickHouse, properties: readonly ProfiledProperty[],
+  { projectId, firstDay }: { projectId: number, firstDay: number }
+): Promise<number[][]> {
+  const volumes = properties.map(() => Array.from({ length: PROFILE_DAYS }, () => 0))
+  const placeOf = new Map(properties.map((property, place) => [entryOf(property), place]))
+  for (const entries of splitBySize([...placeOf.keys()])) {
+    const rows = await queryRows<{ entry: string, day: number, volume: number }>(clickhouse, `
+      SELECT entry, toUInt32(day) AS day, toFloat64(sum(n)) AS volume FROM (
+        SELECT toDate(timestamp) AS day, property_types, count() AS n FROM events WHERE ${IN_DAYS} GROUP BY day, property_types)
+      ARRAY JOIN arrayMap(each -> concat(substring(each, 1, 1), substring(each, 3)), splitByChar('\\0', toString(property_types))) AS entry
+      WHERE entry IN {entries: Array(String)} GROUP BY entry, day ${LIMITS}`, { project: projectId, first: firstDay, entries })
+    for (const { entry, day, volume } of rows) volumes[placeOf.get(entry)!]![day - firstDay] = volume
+  }
+  return volumes
+}
+
+/** Names travel in the address of a query: so many bytes of them at a time, far below what servers accept. */
+const MAX_NAME_BYTES = 16_000
+
+/** Cuts a list of names into parts that fit into the address of a query each. */
+export function splitBySize (names: readonly string[]): string[][] {
+  const parts: string[][] = []
+  let bytes = Infinity
+  for (const name of names) {
+    const more = encodeURIComponent(name).length
+    if (bytes + more > MAX_NAME_BYTES) {
+      parts.push([])
+      bytes = 0
+    }
+    parts.at(-1)!.push(name)
+    bytes += more
+  }
+  return parts
+}

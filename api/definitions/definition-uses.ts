@@ -1,0 +1,135 @@
+/** What depends on a definition: saved queries, flags and experiments that name it. */
+import { propertyColumns, nameDefinitions, type PropertyColumns, type UsageKind, type Vocabulary } from '../../platform/query-log/named-definitions.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { Promotion } from '../../platform/promoted-columns/promoted-column.ts'
+import { allowsScope } from '../../platform/scopes.ts'
+import { type Metric, readMetric, readSecondaryMetrics } from '../experiments/results/read-metric.ts'
+
+/** Something that names a definition, as its own list shows it. */
+export interface User { id: number, name: string }
+
+/** Null: the key may not see these. */
+export interface DefinitionUses {
+  saved_queries: User[] | null
+  feature_flags: User[] | null
+  experiments: User[] | null
+}
+
+/** A definition that may be used. */
+export interface UsedDefinition {
+  projectId: number
+  kind: UsageKind
+  name: string
+}
+
+const userListSchema = (what: string): object => ({
+  type: ['array', 'null'],
+  description: `${what}; null when the key may not read them.`,
+  items: { type: 'object', required: ['id', 'name'], properties: { id: { type: 'integer' }, name: { type: 'string' } } }
+})
+
+export const definitionUsesSchema = {
+  type: 'object',
+  required: ['saved_queries', 'feature_flags', 'experiments'],
+  properties: {
+    saved_queries: userListSchema('Saved queries that name it, by the rules by which usage is counted'),
+    feature_flags: userListSchema('Flags with a condition on it; flags have no conditions on events and their properties'),
+    experiments: userListSchema('Experiments with a metric of it')
+  }
+}
+
+/**
+ * Finds them. Texts are searched for the name first, and only those that have it are read.
+ *
+ * @param promoted  Columns that stand for properties in queries.
+ * @param scopes    Of the key that asks.
+ */
+export async function findUses (
+  sql: Sql, definition: UsedDefinition,
+  { promoted, scopes }: { promoted: readonly Promotion[], scopes: readonly string[] }
+): Promise<DefinitionUses> {
+  const columns = propertyColumns(promoted)
+  const [savedQueries, flags, experiments] = await Promise.all([
+    allowsScope(scopes, 'query:read') ? findSavedQueries(sql, definition, columns) : null,
+    allowsScope(scopes, 'feature_flag:read') ? findFlags(sql, definition) : null,
+    allowsScope(scopes, 'experiment:read') ? findExperiments(sql, definition) : null
+  ])
+  return { saved_queries: savedQueries, feature_flags: flags, experiments }
+}
+
+async function findSavedQueries (
+  sql: Sql, { projectId, kind, name }: UsedDefinition, columns: PropertyColumns
+): Promise<User[]> {
+  const columnsOf = [...columns].filter(([, property]) => property === name).map(([column]) => column)
+  const words = [name, ...kind === 'event_property' ? columnsOf : []]
+  const candidates = await sql<(User & { query: string, parameters: Record<string, string> })[]>`
+    SELECT id, name, query, parameters FROM saved_queries
+    WHERE project_id = ${projectId}
+      AND EXISTS (SELECT FROM unnest(${words}::text[]) AS word WHERE strpos(query, word) > 0 OR strpos(parameters::text, word) > 0
+        -- A quote or a backslash is written otherwise in SQL and in JSON.
+        OR word ~ '[''"\\\\]')
+    ORDER BY name`
+  const none = new Map<string, ReadonlySet<number>>()
+  const vocabulary: Vocabulary = {
+    event: none, event_property: none, person_property: none, group_property: none,
+    [kind]: new Map([[name, new Set([projectId])]])
+  }
+  return candidates
+    .filter((each) => nameDefinitions(fillParameters(each.query, each.parameters), vocabulary, columns).length > 0)
+    .map(({ id, name: title }) => ({ id, name: title }))
+}
+
+/** The query with the values of its parameters as literals, as the query log has it. */
+function fillParameters (query: string, parameters: Record<string, string>): string {
+  // The name of a type ends where it ends (`\b`): any shorter one would be tried for a brace that is not closed.
+  return query.replaceAll(/\{\s*(\w+)\s*:\s*(\w+)\b[^{}]*\}/g, (whole, name: string, type: string) => {
+    if (!Object.hasOwn(parameters, name)) return whole
+    const value = parameters[name]!
+    return /^U?Int/.test(type) && /^\d+$/.test(value) ? value : `'${value.replaceAll(/['\\]/g, '\\$&')}'`
+  })
+}
+
+/** Conditions of flags are on persons and groups. */
+async function findFlags (sql: Sql, { projectId, kind, name }: UsedDefinition): Promise<User[]> {
+  if (kind !== 'person_property' && kind !== 'group_property') return []
+  return await sql<User[]>`
+    SELECT f.id, f.key AS name FROM feature_flags f
+    WHERE f.project_id = ${projectId} AND NOT f.deleted AND EXISTS (
+      SELECT FROM jsonb_path_query(f.filters, 'lax $.groups[*].properties[*]') AS condition
+      WHERE condition ->> 'key' = ${name} AND coalesce(condition ->> 'type', 'person') = ${kind === 'person_property' ? 'person' : 'group'})
+    ORDER BY f.key`
+}
+
+async function findExperiments (sql: Sql, definition: UsedDefinition): Promise<User[]> {
+  const { projectId, name } = definition
+  const rows = await sql<(User & { filters: unknown, secondary_metrics: unknown })[]>`
+    SELECT id, name, filters, secondary_metrics FROM experiments
+    WHERE project_id = ${projectId} AND NOT deleted
+      AND EXISTS (SELECT FROM jsonb_path_query(jsonb_build_array(filters, secondary_metrics), 'strict $.**') AS value
+        WHERE jsonb_typeof(value) = 'string' AND value #>> '{}' = ${name})
+    ORDER BY name, id`
+  return rows
+    .filter((row) => readMetrics(row).some((metric) => isMetricOf(metric, definition)))
+    .map(({ id, name: title }) => ({ id, name: title }))
+}
+
+/** The metrics that can be computed; an experiment with one that cannot be understood has no results either. */
+function readMetrics (
+  { filters, secondary_metrics: secondary }: { filters: unknown, secondary_metrics: unknown }
+): Metric[] {
+  const all: Metric[] = []
+  for (const read of [() => readMetric('filters', filters), () => readSecondaryMetrics(secondary)]) {
+    try {
+      all.push(...[read() ?? []].flat())
+    } catch {
+      // Its own page says what is wrong with it.
+    }
+  }
+  return all
+}
+
+function isMetricOf ({ steps, property }: Metric, { kind, name }: UsedDefinition): boolean {
+  if (kind === 'event') return steps.some(({ event }) => event === name)
+  if (kind !== 'event_property') return false
+  return property === name || steps.some(({ where }) => where.some(({ key }) => key === name))
+}

@@ -1,0 +1,111 @@
+import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
+import { notFound } from '../http/errors.ts'
+import { selectCreatedBy, type UserSummary, userSummarySchema } from '../projects/users.ts'
+import { type DefinitionNotes, type NoteChanges, noteChangesSchema, notesRequired, notesSchema, selectNotes, tagListSchema } from './definition-notes.ts'
+
+/** An event definition as answers show it (docs/contract/service.md 2.5). */
+export interface EventDefinition extends DefinitionNotes {
+  id: string
+  name: string
+  volume_30_day: number
+  query_usage_30_day: number
+  created_at: Date
+  last_seen_at: Date | null
+  last_updated_at: Date
+  tags: string[]
+  is_action: 'false'
+  action_id: null
+  is_calculating: boolean
+  last_calculated_at: Date | null
+  created_by: UserSummary | null
+  post_to_slack: boolean
+}
+
+/** What PATCH may change; columns of the same names. */
+export interface EventDefinitionChanges extends NoteChanges {
+  name?: string
+  volume_30_day?: number
+  query_usage_30_day?: number
+  created_at?: string
+  last_seen_at?: string
+  tags?: string[]
+  post_to_slack?: boolean
+}
+
+/** The columns of an `EventDefinition`, for a query on `event_definitions AS d`. */
+export function selectEventDefinition (sql: Sql): Statement {
+  return sql`d.id, d.name, d.volume_30_day, d.query_usage_30_day, d.created_at, d.last_seen_at, d.last_updated_at, d.tags,
+    'false' AS is_action, NULL AS action_id, false AS is_calculating, d.last_calculated_at, d.post_to_slack,
+    ${selectNotes(sql)},
+    ${selectCreatedBy(sql, sql`d.created_by`)}`
+}
+
+/** @throws {HttpError} 404 when the project has no such definition. */
+export async function findEventDefinition (sql: Sql, projectId: number, id: string): Promise<EventDefinition> {
+  const [definition] = await sql<EventDefinition[]>`
+    SELECT ${selectEventDefinition(sql)} FROM event_definitions d WHERE d.project_id = ${projectId} AND d.id = ${id} AND d.deleted_at IS NULL`
+  if (definition === undefined) throw notFound()
+  return definition
+}
+
+export const eventDefinitionSchema = {
+  $id: 'EventDefinition',
+  type: 'object',
+  required: [
+    'id', 'name', 'volume_30_day', 'query_usage_30_day', 'created_at', 'last_seen_at', 'last_updated_at', 'tags',
+    'is_action', 'action_id', 'is_calculating', 'last_calculated_at', 'created_by', 'post_to_slack', ...notesRequired
+  ],
+  properties: {
+    id: { type: 'string', format: 'uuid' },
+    name: { type: 'string' },
+    volume_30_day: {
+      type: 'integer',
+      description: 'Events of that name in the last 30 days, updated all the time.'
+    },
+    query_usage_30_day: {
+      type: 'integer',
+      description: 'SELECTs of analysts in the last 30 days that name the event, counted from the query log every minute.'
+    },
+    created_at: { type: 'string', format: 'date-time', description: 'When the event was first seen.' },
+    last_seen_at: { type: ['string', 'null'], format: 'date-time', description: 'Time of the latest event; its arrival if its clock was ahead by more than a minute.' },
+    last_updated_at: { type: 'string', format: 'date-time', description: 'Last change by a user.' },
+    tags: { type: 'array', items: { type: 'string' } },
+    is_action: { type: 'string', description: 'Always "false": there are no actions.' },
+    action_id: { type: ['integer', 'null'], description: 'Always null: there are no actions.' },
+    is_calculating: { type: 'boolean', description: 'Always false: nothing is calculated in the background.' },
+    last_calculated_at: {
+      type: ['string', 'null'], format: 'date-time', description: 'When volume_30_day was last computed.'
+    },
+    created_by: userSummarySchema,
+    post_to_slack: { type: 'boolean', description: 'Stored only; nothing is posted to Slack.' },
+    ...notesSchema
+  }
+} as const
+
+/** Body of PATCH. */
+export const eventDefinitionChangesSchema = {
+  type: 'object',
+  additionalProperties: false,
+  properties: {
+    name: {
+      type: 'string', minLength: 1, maxLength: 400,
+      description: 'Renames the definition. Its values stay until an event of the new name arrives. An event of the old name creates a new definition.'
+    },
+    volume_30_day: {
+      type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER,
+      description: 'Replaces the computed value until an event of that name arrives; then all events of the last 30 days are counted.'
+    },
+    query_usage_30_day: {
+      type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER,
+      description: 'Replaces the computed value until a SELECT names the event; then all of the last 30 days are counted.'
+    },
+    created_at: { type: 'string', format: 'date-time' },
+    last_seen_at: {
+      type: 'string', format: 'date-time',
+      description: 'Replaces the computed value until an event of that name arrives; then it is the time of the latest one.'
+    },
+    tags: tagListSchema,
+    post_to_slack: { type: 'boolean' },
+    ...noteChangesSchema
+  }
+} as const

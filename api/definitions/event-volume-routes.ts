@@ -1,0 +1,100 @@
+import type { FastifyInstance } from 'fastify'
+import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { describeClickHouseError } from '../../platform/clickhouse/describe-clickhouse-error.ts'
+import { HttpError } from '../../engines/errors.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { accessOf } from '../http/personal-key-access.ts'
+import { readNameList } from '../http/request-values.ts'
+import { PROFILE_DAYS, profileDays, splitBySize } from './definition-profile.ts'
+
+/** Definitions of a request: a page of a screen. */
+const MAX_IDS = 100
+
+/** Seconds of a query at most. */
+const MAX_SECONDS = 10
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
+/** Answer with the counts of some definitions by day. */
+export const volumesSchema = {
+  type: 'object',
+  required: ['from', 'results'],
+  properties: {
+    from: { type: 'string', format: 'date', description: 'The first day, UTC.' },
+    results: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['id', 'volumes'],
+        properties: {
+          id: { type: 'string', format: 'uuid' },
+          volumes: { type: 'array', items: { type: 'integer' }, description: `Events of each of ${PROFILE_DAYS} days by their timestamps, today last.` }
+        }
+      }
+    }
+  }
+} as const
+
+/** Query of such an answer. */
+export const idsQuery = {
+  type: 'object',
+  properties: { ids: { type: 'string', description: `Ids of at most ${MAX_IDS} definitions, separated by commas.` } }
+} as const
+
+/** How many events of some names there were on each of the last days. */
+export async function eventVolumeRoutes (
+  app: FastifyInstance, { sql, clickhouse, now }: { sql: Sql, clickhouse: ClickHouse, now: () => number }
+): Promise<void> {
+  app.get<{ Querystring: { ids?: string } }>('/volumes', {
+    config: { scope: 'event_definition:read' },
+    schema: {
+      tags: ['event definitions'],
+      summary: 'Count events by day',
+      querystring: idsQuery,
+      response: { 200: volumesSchema }
+    }
+  }, async (request) => {
+    const ids = readIds(request.query.ids)
+    const { projectId } = accessOf(request)
+    const definitions = await sql<{ id: string, name: string }[]>`
+      SELECT id, name FROM event_definitions WHERE project_id = ${projectId} AND id = ANY(${ids}::uuid[]) AND deleted_at IS NULL`
+    const { firstDay, from } = profileDays(now())
+    const volumes = await readVolumes(clickhouse, { projectId, firstDay, names: definitions.map(({ name }) => name) })
+      .catch((error: unknown) => { throw describeClickHouseError(error) })
+    return {
+      from,
+      results: definitions.map(({ id, name }) => ({ id, volumes: volumes.get(name) ?? noDays() }))
+    }
+  })
+}
+
+/** @throws {HttpError} 400 for what is no list of ids. */
+export function readIds (text: string | undefined): string[] {
+  const ids = readNameList('ids', text) ?? []
+  if (ids.length <= MAX_IDS && ids.every((id) => UUID.test(id))) return ids
+  throw new HttpError(400, 'validation_error', 'invalid_input', `ids must be at most ${MAX_IDS} ids of definitions.`, { attr: 'ids' })
+}
+
+async function readVolumes (
+  clickhouse: ClickHouse, { projectId, firstDay, names }: { projectId: number, firstDay: number, names: string[] }
+): Promise<Map<string, number[]>> {
+  const volumes = new Map<string, number[]>()
+  for (const some of splitBySize(names)) {
+    const rows = await queryRows<{ event: string, day: number, volume: number }>(clickhouse, `
+      SELECT event, toUInt32(day) AS day, toFloat64(sum(v.volume)) AS volume
+      FROM event_volumes_daily AS v
+      WHERE project_id = {project: UInt32} AND v.day >= toDate({first: UInt32}) AND event IN {names: Array(String)}
+      GROUP BY event, v.day SETTINGS max_execution_time = ${MAX_SECONDS}`, { project: projectId, first: firstDay, names: some })
+    for (const { event, day, volume } of rows) {
+      const days = volumes.get(event) ?? noDays()
+      // Events of the future have days beyond the last.
+      if (day - firstDay < PROFILE_DAYS) days[day - firstDay] = volume
+      volumes.set(event, days)
+    }
+  }
+  return volumes
+}
+
+function noDays (): number[] {
+  return Array.from({ length: PROFILE_DAYS }, () => 0)
+}

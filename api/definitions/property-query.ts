@@ -1,0 +1,114 @@
+import { HttpError } from '../../engines/errors.ts'
+import { cursorQueryProperties, searchQueryProperties } from '../http/list-queries.ts'
+import { type PageQuery, pageQueryProperties } from '../http/pagination.ts'
+import { readNameList } from '../http/request-values.ts'
+import { type NoteFilters, noteFiltersSchema } from './definition-notes.ts'
+
+/** Query of the list, as it arrives (docs/contract/service.md 4.2). */
+export interface PropertyDefinitionQuery extends PageQuery, NoteFilters {
+  type: 'event' | 'person' | 'group'
+  group_type_index?: number
+  search?: string
+  properties?: string
+  excluded_properties?: string
+  event_names?: string
+  filter_by_event_names: boolean
+  is_feature_flag?: boolean
+  is_numerical?: boolean
+  after?: string
+}
+
+const nameList = { type: 'string', maxLength: 100_000 }
+
+export const propertyDefinitionQuerySchema = {
+  type: 'object',
+  properties: {
+    ...pageQueryProperties,
+    ...searchQueryProperties,
+    type: {
+      type: 'string', enum: ['event', 'person', 'group'], default: 'event',
+      description: 'What the properties belong to. Internal properties of SDKs are not listed for events.'
+    },
+    group_type_index: {
+      type: 'integer', minimum: 0, maximum: 2_147_483_647, description: 'Index of the group type; required for type group, refused for others.'
+    },
+    properties: { ...nameList, description: 'Only these names; separated by commas, or a JSON array.' },
+    excluded_properties: { ...nameList, description: 'All but these names; a JSON array, or separated by commas.' },
+    event_names: {
+      ...nameList,
+      description: 'Events for is_seen_on_filtered_events; a JSON array, or separated by commas. For type event only.'
+    },
+    filter_by_event_names: {
+      type: 'boolean', default: false, description: 'true: only properties that were seen on one of event_names.'
+    },
+    is_feature_flag: {
+      type: 'boolean', description: 'true: only names that begin with $feature/; false: only the others.'
+    },
+    is_numerical: {
+      type: 'boolean',
+      description: 'true: only numeric ones, without distinct_id and timestamp; false has no effect.'
+    },
+    ...noteFiltersSchema,
+    ...cursorQueryProperties
+  }
+} as const
+
+/** The filters of a request, checked and parsed. */
+export interface PropertyFilter {
+  type: 'event' | 'person' | 'group'
+  groupTypeIndex: number | undefined
+  search: string | undefined
+  only: string[] | undefined
+  without: string[]
+  /** Undefined: `is_seen_on_filtered_events` is null. */
+  eventNames: string[] | undefined
+  mustBeSeen: boolean
+  isFeatureFlag: boolean | undefined
+  onlyNumerical: boolean
+  notes: NoteFilters
+}
+
+/**
+ * Never listed for events: they carry what SDKs say about persons, groups and sessions, not about the event.
+ */
+export const HIDDEN_EVENT_PROPERTIES = [
+  'distinct_id', '$set', '$set_once', '$initial_referrer', '$initial_referring_domain', '$groups', '$group_type',
+  '$group_key', '$group_set', '$group_0', '$group_1', '$group_2', '$group_3', '$group_4',
+  '$session_entry_referrer', '$session_entry_referring_domain', '$session_entry_url', '$session_entry_host',
+  '$session_entry_pathname'
+]
+
+/** Never listed as numeric: their values may be numbers, but are not measures. */
+const NEVER_NUMERICAL = ['distinct_id', 'timestamp']
+
+/** @throws {HttpError} 400 for a malformed list, and for a group type index that is missing or not allowed. */
+export function readPropertyFilter (query: PropertyDefinitionQuery): PropertyFilter {
+  if (query.type === 'group' && query.group_type_index === undefined) {
+    throw groupTypeError('required', '`group_type_index` must be set for `group` type')
+  }
+  if (query.type !== 'group' && query.group_type_index !== undefined) {
+    throw groupTypeError('invalid_input', '`group_type_index` can only be set for `group` type')
+  }
+  const eventNames = query.type === 'event' ? readNameList('event_names', query.event_names) : undefined
+  const onlyNumerical = query.is_numerical === true
+  return {
+    type: query.type,
+    groupTypeIndex: query.group_type_index,
+    search: query.search,
+    only: readNameList('properties', query.properties),
+    without: [
+      ...readNameList('excluded_properties', query.excluded_properties) ?? [],
+      ...(query.type === 'event' ? HIDDEN_EVENT_PROPERTIES : []),
+      ...(onlyNumerical ? NEVER_NUMERICAL : [])
+    ],
+    eventNames,
+    mustBeSeen: eventNames !== undefined && query.filter_by_event_names,
+    isFeatureFlag: query.is_feature_flag,
+    onlyNumerical,
+    notes: query
+  }
+}
+
+function groupTypeError (code: string, detail: string): HttpError {
+  return new HttpError(400, 'validation_error', code, detail, { attr: 'group_type_index' })
+}

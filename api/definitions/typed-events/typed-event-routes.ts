@@ -1,0 +1,76 @@
+import { hash } from 'node:crypto'
+import type { FastifyInstance } from 'fastify'
+import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
+import { accessOf } from '../../http/personal-key-access.ts'
+import { buildJsonDefinitions, JSON_GENERATOR_VERSION } from './json-definitions.ts'
+import { readTypedEvents, type TypedEvent } from './read-typed-events.ts'
+import { buildTypescriptModule, TYPED_SDKS, type TypedSdk, TYPESCRIPT_GENERATOR_VERSION } from './typescript-module.ts'
+
+const read = { scope: 'event_definition:read' } as const
+const tags = ['event definitions']
+
+/** What `posthog-cli schema pull` reads. */
+interface GeneratedDefinitions {
+  /** Text of the file. */
+  content: string
+  event_count: number
+  schema_hash: string
+  generator_version: string
+  complete: boolean
+}
+
+const answerSchema = {
+  type: 'object',
+  required: ['content', 'event_count', 'schema_hash', 'generator_version', 'complete'],
+  properties: {
+    content: { type: 'string', description: 'Text of the file.' },
+    event_count: { type: 'integer', description: 'Events in the file.' },
+    schema_hash: { type: 'string', description: 'Of the content: as long as it is the same, the file is up to date.' },
+    generator_version: { type: 'string' },
+    complete: {
+      type: 'boolean',
+      description: 'false: the project has more than 2,000 events, or an event without schema more than 100 properties; those that are left out may be sent with any properties.'
+    }
+  }
+} as const
+
+const typescriptQuery = {
+  type: 'object',
+  properties: {
+    sdk: { type: 'string', enum: TYPED_SDKS, default: 'posthog-js', description: 'The SDK that the module adds types to.' }
+  }
+} as const
+
+/** Typed events (docs/typed-events.md), beside the event definitions that they are made of. */
+export async function typedEventRoutes (app: FastifyInstance, { sql }: { sql: Sql }): Promise<void> {
+  app.get<{ Querystring: { sdk: TypedSdk } }>('/typescript', {
+    config: read,
+    schema: {
+      tags, summary: 'Generate the types of all events for TypeScript', querystring: typescriptQuery, response: { 200: answerSchema },
+      description: 'What `posthog-cli schema pull` stores: one module, made of active schemas and of the properties that were seen.'
+    }
+  }, async (request) => await generate(accessOf(request).projectId, TYPESCRIPT_GENERATOR_VERSION, (events) =>
+    buildTypescriptModule(events, request.query.sdk)))
+
+  app.get('/json', {
+    config: read,
+    schema: {
+      tags, summary: 'Describe all events as JSON, for generators of other languages', response: { 200: answerSchema },
+      description: 'The content is a JSON array of events: name, description, properties (name, type, required), schema_version and schema.'
+    }
+  }, async (request) => await generate(accessOf(request).projectId, JSON_GENERATOR_VERSION, buildJsonDefinitions))
+
+  async function generate (
+    projectId: number, version: string, build: (events: readonly TypedEvent[]) => string
+  ): Promise<GeneratedDefinitions> {
+    const { events, isComplete } = await readTypedEvents(sql, projectId)
+    const content = build(events)
+    return {
+      content,
+      event_count: events.length,
+      schema_hash: hash('sha256', content).slice(0, 32),
+      generator_version: version,
+      complete: isComplete
+    }
+  }
+}

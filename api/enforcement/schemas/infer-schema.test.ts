@@ -1,0 +1,83 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { compileSchema } from '../../../engines/json-schema/compile-schema.ts'
+import { Draft } from './infer-schema.ts'
+import { randomProperties } from '../../../engines/json-schema/testing/random-schemas.ts'
+
+function infer (events: readonly Record<string, unknown>[], includeSdk = false): ReturnType<Draft['describe']> {
+  const draft = new Draft(includeSdk)
+  for (const properties of events) draft.add(properties)
+  return draft.describe()
+}
+
+t.test('names, types, what all events have, and the values of what has few', async (t) => {
+  const events = Array.from({ length: 40 }, (_, index) => ({
+    plan: index % 2 === 0 ? 'free' : 'pro', seats: index, share: index / 2, note: `${index}`, $lib: 'web',
+    coupon: index % 2 === 0 ? null : 'X', list: [index], deep: { a: 1 }, ...index > 0 && { late: true },
+    ['__proto__']: 1, '': 1, ['n'.repeat(201)]: 1, 'nul\0': 1
+  }))
+
+  t.same(infer(events), {
+    events: 40,
+    schema: {
+      type: 'object',
+      required: ['coupon', 'deep', 'list', 'note', 'plan', 'seats', 'share'],
+      properties: {
+        coupon: { type: ['null', 'string'], enum: ['X', null] },
+        deep: { type: 'object' },
+        late: { type: 'boolean' },
+        list: { type: 'array' },
+        note: { type: 'string' },
+        plan: { type: 'string', enum: ['free', 'pro'] },
+        seats: { type: 'integer' },
+        share: { type: 'number' }
+      }
+    },
+    properties: [
+      { name: 'coupon', events: 40, types: ['null', 'string'] }, { name: 'deep', events: 40, types: ['object'] },
+      { name: 'list', events: 40, types: ['array'] }, { name: 'note', events: 40, types: ['string'] },
+      { name: 'plan', events: 40, types: ['string'] }, { name: 'seats', events: 40, types: ['integer'] },
+      { name: 'share', events: 40, types: ['number'] }, { name: 'late', events: 39, types: ['boolean'] }
+    ]
+  })
+  t.match(infer(events, true).schema, { required: ['$lib'], properties: { $lib: { enum: ['web'] } } })
+  t.same(infer([]).schema, { type: 'object', properties: {} })
+})
+
+t.test('a draft has no values that are rare, long, many or no texts', async (t) => {
+  const of = (values: readonly unknown[]): unknown => infer(values.map((a) => ({ a }))).schema.properties
+
+  t.same(of(Array(9).fill('x')), { a: { type: 'string' } })
+  t.same(of(Array(10).fill('x')), { a: { type: 'string', enum: ['x'] } })
+  t.same(of(Array(10).fill('x'.repeat(101))), { a: { type: 'string' } })
+  t.same(of([...Array(10).fill('x'), 1]), { a: { type: ['integer', 'string'] } })
+  t.same(of(Array(10).fill('nul\0')), { a: { type: 'string' } }, 'a schema with a NUL would be refused')
+  t.same(of(Array(10).fill(null)), { a: { type: 'null' } })
+  t.same(of(Array.from({ length: 1100 }, (_, index) => String(index % 11))), { a: { type: 'string' } })
+})
+
+t.test('every event meets the draft that was made from it, in whatever order they came', async () => {
+  const batch = fc.array(randomProperties, { minLength: 1, maxLength: 60 })
+  fc.assert(fc.property(batch, fc.boolean(), (sent, includeSdk) => {
+    const events = JSON.parse(JSON.stringify(sent)) as Record<string, unknown>[]
+    const draft = infer(events, includeSdk)
+    const { check } = compileSchema(draft.schema)
+    return events.every((properties) => check(properties, 'stored') === null) &&
+      JSON.stringify(infer(events.toReversed(), includeSdk)) === JSON.stringify(draft)
+  }), { numRuns: 300 })
+})
+
+t.test('many and hostile names make a draft that can be stored', async (t) => {
+  const events = Array.from({ length: 30 }, (_, event) =>
+    Object.fromEntries(Array.from({ length: 400 }, (_, index) => [`${event}/${index}~`.repeat(12), 'x'.repeat(90)])))
+
+  const { schema, properties } = infer(events)
+
+  t.equal(properties.length, 200)
+  compileSchema(schema)
+  const names = Array.from({ length: 100 }, (_, index) => `\u0001${index}`.repeat(50))
+  const long = infer(Array.from({ length: 100 }, (_, event) =>
+    Object.fromEntries(names.map((name) => [name, `\u0002${event % 10}`.repeat(50)]))))
+  compileSchema(long.schema)
+  t.ok(long.properties.length > 2)
+})

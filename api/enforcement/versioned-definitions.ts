@@ -1,0 +1,199 @@
+/**
+ * Definitions with versions (event schemas and rules): a version never changes; another content makes the next one,
+ * which is enforced when it is made active. A deleted definition keeps its versions, because stored events name them;
+ * one that is created with its name has a history of its own, whose numbers go on from there.
+ */
+import type { CountedDefinition } from './definition-counts.ts'
+import type { Sql, SqlTemplates, Statement } from '../../platform/postgres/connect-postgres.ts'
+import { notFound } from '../http/errors.ts'
+import { type CursorKind, cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
+import type { PageContent, PageQuery } from '../http/pagination.ts'
+import { selectCreatedBy } from '../projects/users.ts'
+
+/** How definitions of a kind are stored, and what answers show of them. */
+export interface VersionedKind<Definition, Version> {
+  /** What an error calls one: `schema`. */
+  noun: string
+  table: string
+  versionsTable: string
+  /** The column of a version that holds the id of its definition. */
+  parentColumn: string
+  /** The JSON column of a version. */
+  contentColumn: string
+  /** The column whose value is unique in a project. */
+  nameColumn: string
+  /** The order of a list: columns that are unique together, all ascending. */
+  order: readonly OrderColumn[]
+  /** Columns of a definition besides the common ones. */
+  definitionColumns: string
+  /** Columns made of the content of a version. */
+  contentColumns: string
+  /** What of a definition a change may give. */
+  writable: readonly string[]
+  /** Types of a row of each; never set. */
+  rows?: { definition: Definition, version: Version }
+}
+
+/** A column that a list is ordered by. */
+export interface OrderColumn {
+  column: string
+  /** What answers call it. */
+  field: string
+  /** The type of its values in a cursor. */
+  kind: Extract<CursorKind, 'text' | 'integer'>
+}
+
+/** Any kind, where what answers show does not matter. */
+export type Kind = VersionedKind<unknown, unknown>
+
+/** Of a change in a request. */
+export const baseVersionSchema = {
+  type: 'integer',
+  description: 'The newest version when the change was begun. When there is another one by now, 409 `conflict`: nothing is changed.'
+} as const
+
+/** What a list of versions can be limited to. */
+export const versionQueryProperties = {
+  deleted: {
+    type: 'boolean', description: 'true: also versions of deleted ones of this name, by which events may have been checked. Default: false.'
+  }
+} as const
+
+/** What counts by definition can be limited to. */
+export const countsQuerySchema = {
+  type: 'object',
+  properties: { days: { type: 'integer', minimum: 1, maximum: 90, description: 'Days before now; default 7.' } }
+} as const
+
+export interface NamedKey {
+  projectId: number
+  name: string
+}
+
+/** Which definition: by its id, or by its name. */
+export type DefinitionKey = { projectId: number, id: number } | NamedKey
+
+export interface DefinitionQuery extends PageQuery {
+  search?: string
+  /** Whether a version is active; undefined: both. */
+  active?: boolean
+  /** Cursor of a next link. */
+  after?: string
+}
+
+export interface VersionQuery extends PageQuery {
+  after?: string
+  /** Also those of deleted definitions of this name. */
+  deleted?: boolean
+  /** Only this one; undefined: all. */
+  version?: number
+}
+
+/** Name of the order of versions in cursors. */
+const NEWEST = 'newest version'
+
+/** Lists the definitions of a project with their newest version. */
+export async function listDefinitions<Definition extends object> (
+  sql: Sql, kind: VersionedKind<Definition, unknown>, { projectId, ...query }: DefinitionQuery & { projectId: number }
+): Promise<PageContent<Definition>> {
+  const kinds = kind.order.map((each) => each.kind)
+  const after = decodeCursor(query.after, kind.table, kinds)
+  const matches = sql`d.project_id = ${projectId} AND NOT d.deleted
+    AND (${query.active ?? null}::boolean IS NULL OR (d.active_version IS NOT NULL) = ${query.active ?? null})
+    AND ${matchSearch(sql, sql`d.${sql.unsafe(kind.nameColumn)}`, query.search)}`
+  const [counted, found] = await Promise.all([
+    sql<{ count: number }[]>`SELECT count(*)::integer AS count FROM ${sql.unsafe(kind.table)} AS d WHERE ${matches}`,
+    sql<Definition[]>`${selectDefinitions(sql, kind)} WHERE ${matches} AND ${matchAfter(sql, kind, after)}
+      ORDER BY ${orderBy(sql, kind)} LIMIT ${query.limit + 1} OFFSET ${after === undefined ? query.offset : 0}`
+  ])
+  const positionOf = (last: Definition): string[] =>
+    kind.order.map(({ field }) => String(last[field as keyof Definition]))
+  return cutPage(found, {
+    limit: query.limit, count: counted[0]!.count, cursorOf: (last) => encodeCursor(kind.table, positionOf(last))
+  })
+}
+
+function orderBy (sql: Sql, { order }: Kind): Statement {
+  return sql.unsafe(order.map(({ column }) => column).join(', '))
+}
+
+/** Matches what follows a cursor in the order of the list. */
+function matchAfter (sql: Sql, kind: Kind, after: readonly string[] | undefined): Statement {
+  if (after === undefined) return sql`true`
+  const values = kind.order.map((each, index) =>
+    each.kind === 'integer' ? sql`${after[index]!}::bigint` : sql`${after[index]!}::text`)
+  const [first, ...others] = values
+  return sql`(${orderBy(sql, kind)}) > (${others.reduce((list, value) => sql`${list}, ${value}`, first!)})`
+}
+
+/** What counting the events of definitions needs: of all of a project, without their content. */
+export async function listCounted<Definition extends CountedDefinition> (
+  sql: Sql, kind: VersionedKind<Definition, unknown>, projectId: number
+): Promise<(CountedDefinition & Pick<Definition, Extract<keyof Definition, 'event'>>)[]> {
+  return await sql`
+    SELECT d.id, d.first_version, d.created_at, ${sql.unsafe(kind.definitionColumns)} FROM ${sql.unsafe(kind.table)} AS d
+    WHERE d.project_id = ${projectId} AND NOT d.deleted ORDER BY ${orderBy(sql, kind)}`
+}
+
+/**
+ * The definition with its newest version.
+ *
+ * @throws {HttpError} 404 when the project has no such definition.
+ */
+export async function findDefinition<Definition extends object> (
+  sql: Sql, kind: VersionedKind<Definition, unknown>, key: DefinitionKey
+): Promise<Definition> {
+  const [found] = await sql<Definition[]>`${selectDefinitions(sql, kind)} WHERE ${matchKey(sql, kind, key)}`
+  if (found === undefined) throw notFound()
+  return found
+}
+
+/**
+ * Lists the versions of a definition, newest first.
+ *
+ * @throws {HttpError} 404 when the project has no such definition, or it has no such version.
+ */
+export async function listVersions<Version extends { version: number }> (
+  sql: Sql, kind: VersionedKind<unknown, Version>, { limit, offset, ...query }: DefinitionKey & VersionQuery
+): Promise<PageContent<Version>> {
+  const { deleted = false, version = null } = query
+  const after = decodeCursor(query.after, NEWEST, ['integer'])
+  const ofDefinition = sql`FROM ${sql.unsafe(kind.table)} AS d
+    JOIN ${sql.unsafe(kind.versionsTable)} AS v ON v.${sql.unsafe(kind.parentColumn)} = d.id
+    WHERE ${matchName(sql, kind, query)}
+      AND (${deleted}::boolean OR (v.version >= d.first_version AND NOT d.deleted))
+      AND (${version}::integer IS NULL OR v.version = ${version})`
+  const follows = after === undefined ? sql`true` : sql`v.version < ${after[0]!}::bigint`
+  const [counted, found] = await Promise.all([
+    sql<{ count: number }[]>`SELECT count(*)::integer AS count ${ofDefinition}`,
+    sql<Version[]>`
+      SELECT v.version, ${sql.unsafe(kind.contentColumns)}, ${selectCreatedBy(sql, sql`v.created_by`)}, v.created_at
+      ${ofDefinition} AND ${follows}
+      ORDER BY v.version DESC LIMIT ${limit + 1} OFFSET ${after === undefined ? offset : 0}`
+  ])
+  // Each definition has a version.
+  if (counted[0]!.count === 0) throw notFound()
+  return cutPage(found, {
+    limit, count: counted[0]!.count, cursorOf: (last) => encodeCursor(NEWEST, [String(last.version)])
+  })
+}
+
+/** Definitions with their newest version, as `d` and `v`. */
+export function selectDefinitions (sql: SqlTemplates, kind: Kind): Statement {
+  return sql`
+    SELECT d.id, d.project_id AS team_id, ${sql.unsafe(kind.definitionColumns)}, ${sql.unsafe(kind.contentColumns)},
+      d.version, d.first_version, d.active_version, ${selectCreatedBy(sql, sql`d.created_by`)}, d.created_at, d.updated_at
+    FROM ${sql.unsafe(kind.table)} AS d
+    JOIN ${sql.unsafe(kind.versionsTable)} AS v ON v.${sql.unsafe(kind.parentColumn)} = d.id AND v.version = d.version`
+}
+
+/** Matches one that is not deleted. */
+export function matchKey (sql: SqlTemplates, kind: Kind, key: DefinitionKey): Statement {
+  return sql`${matchName(sql, kind, key)} AND NOT d.deleted`
+}
+
+/** Also matches a deleted one. */
+function matchName (sql: SqlTemplates, kind: Kind, key: DefinitionKey): Statement {
+  const which = 'id' in key ? sql`d.id = ${key.id}` : sql`d.${sql.unsafe(kind.nameColumn)} = ${key.name}`
+  return sql`d.project_id = ${key.projectId} AND ${which}`
+}

@@ -1,0 +1,143 @@
+import { DEAD_LETTER_STAGES, type DeadLetterStage } from '../../../schema/wire/streams.ts'
+import { cursorQueryProperties } from '../../http/list-queries.ts'
+import { pageQueryProperties } from '../../http/pagination.ts'
+
+const nullableText = { type: ['string', 'null'] }
+
+const properties = {
+  id: { type: 'integer' },
+  stage: { type: 'string', description: 'Stage that failed.' },
+  reason: { type: 'string', description: 'Why it failed, as a code.' },
+  time: { type: 'string', format: 'date-time', description: 'When it was dead-lettered.' },
+  error: { type: 'string', description: 'Message of the error.' },
+  error_code: { ...nullableText, description: 'Code of the error, such as that of ClickHouse.' },
+  event: { ...nullableText, description: 'Name of the event; null when the dead letter is not about one event.' },
+  uuid: { ...nullableText, description: 'Uuid of that event.' },
+  rows: { type: ['integer', 'null'], description: 'Number of events in it; null when it has other content.' }
+} as const
+
+export const deadLetterSchema = {
+  $id: 'DeadLetter', type: 'object', required: Object.keys(properties), properties
+} as const
+
+export const openedDeadLetterSchema = {
+  type: 'object',
+  required: [...Object.keys(properties), 'headers', 'content', 'body_base64'],
+  properties: {
+    ...properties,
+    headers: { type: 'object', additionalProperties: { type: 'string' } },
+    content: { description: 'The decoded body: events or JSON; null when it is neither.' },
+    body_base64: { type: 'string', description: 'The original body.' }
+  }
+}
+
+export const replayResultSchema = {
+  type: 'object',
+  required: ['matched', 'replayed', 'skipped'],
+  properties: {
+    matched: { type: 'integer', description: 'Dead letters that match.' },
+    replayed: { type: 'integer', description: 'Dead letters that were published to their stream again.' },
+    skipped: { type: 'integer', description: 'Dead letters of unknown origin, which are kept.' }
+  }
+} as const
+
+const filter = {
+  stage: { type: 'string', enum: DEAD_LETTER_STAGES },
+  reason: { type: 'string', pattern: '^[a-z0-9_]{1,100}$' },
+  event: { type: 'string', maxLength: 400, description: 'Only dead letters about this event; empty: those that are not about one event.' },
+  error_code: { type: 'string', maxLength: 100, description: 'Only those with this code of the error; empty: those without one.' },
+  from: { type: 'string', format: 'date-time', description: 'Dead-lettered at or after.' },
+  to: { type: 'string', format: 'date-time', description: 'Dead-lettered before.' }
+} as const
+
+export const listQuerySchema = { type: 'object', properties: { ...pageQueryProperties, ...filter, ...cursorQueryProperties } } as const
+
+export const groupsQuerySchema = { type: 'object', properties: filter } as const
+
+const group = {
+  stage: properties.stage,
+  reason: properties.reason,
+  error_code: properties.error_code,
+  event: properties.event,
+  count: { type: 'integer', description: 'Dead letters in the group.' },
+  first: { type: 'string', format: 'date-time', description: 'When the oldest was dead-lettered.' },
+  last: { type: 'string', format: 'date-time', description: 'When the newest was dead-lettered.' },
+  error: { type: 'string', description: 'Message of the error of the newest.' },
+  by_hour: { type: 'array', items: { type: 'integer' }, description: 'Dead letters of each of the last 24 hours, oldest hour first.' }
+} as const
+
+export const deadLetterGroupsSchema = {
+  type: 'object',
+  required: ['count', 'ungrouped', 'results'],
+  properties: {
+    count: { type: 'integer', description: 'Dead letters that match.' },
+    ungrouped: { type: 'integer', description: 'Those in none of the groups: there are more than 500, of which these are the largest.' },
+    results: { type: 'array', items: { type: 'object', required: Object.keys(group), properties: group } }
+  }
+} as const
+
+export const replayBodySchema = {
+  type: 'object',
+  additionalProperties: false,
+  properties: {
+    ...filter,
+    limit: { type: 'integer', minimum: 1, maximum: 10_000, description: 'Maximum number of dead letters; default 1,000.' },
+    dry_run: { type: 'boolean', description: 'Only count them, without a replay.' }
+  }
+} as const
+
+export const purgeBodySchema = {
+  type: 'object',
+  additionalProperties: false,
+  properties: {
+    ...filter,
+    limit: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 10_000,
+      description: 'Maximum number of dead letters, oldest first; required without dry_run. Give what the dry run counted: what came later stays.'
+    },
+    dry_run: { type: 'boolean', description: 'Only count them.' }
+  }
+} as const
+
+export const purgeResultSchema = {
+  type: 'object',
+  required: ['matched', 'purged'],
+  properties: {
+    matched: { type: 'integer', description: 'Dead letters that match, up to the limit.' },
+    purged: { type: 'integer', description: 'Dead letters that were deleted.' }
+  }
+} as const
+
+export const resendBodySchema = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['event'],
+  properties: {
+    event: {
+      type: 'string',
+      maxLength: 1_000_000,
+      description: 'JSON of the new event, with an uuid of its own and the id of the dead letter in its property $dead_letter_id.'
+    }
+  }
+} as const
+
+export const resendResultSchema = {
+  type: 'object', required: ['uuid'], properties: { uuid: { type: 'string', description: 'Of the new event.' } }
+} as const
+
+/** Filters of a request. */
+export interface FilterFields {
+  stage?: DeadLetterStage
+  reason?: string
+  event?: string
+  error_code?: string
+  from?: string
+  to?: string
+}
+
+export interface ReplayFields extends FilterFields {
+  limit?: number
+  dry_run?: boolean
+}

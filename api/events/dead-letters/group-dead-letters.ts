@@ -1,0 +1,101 @@
+import { jetstreamManager } from '@nats-io/jetstream'
+import { DEAD_LETTER_STREAM } from '../../../schema/wire/streams.ts'
+import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
+import { readStreamInfo } from '../../../platform/nats/stream-info.ts'
+import type { DeadLetterFilter } from '../../../platform/dead-letters/publish-dead-letter.ts'
+import { scanDeadLetters } from '../../../platform/dead-letters/read-dead-letters.ts'
+
+/** Dead letters that failed at the same stage, for the same reason, with the same error code, of the same event. */
+export interface DeadLetterGroup {
+  stage: string
+  reason: string
+  /** Such as that of ClickHouse; null when the error has none. */
+  errorCode: string | null
+  /** Name of the event; null when they are not about one event. */
+  event: string | null
+  count: number
+  /** ISO 8601. */
+  first: string
+  last: string
+  /** Message of the error of the newest one: it may name a value, which differs. */
+  error: string
+  /** Dead letters of each of the last 24 hours, oldest hour first. */
+  byHour: number[]
+}
+
+export interface GroupedDeadLetters {
+  /** Most first, `MAX_GROUPS` at most. */
+  groups: DeadLetterGroup[]
+  /** All that match, those in no group included. */
+  count: number
+  /** Those in none of the groups: in smaller ones, or first seen after `MAX_COUNTED_GROUPS` others. */
+  ungrouped: number
+}
+
+/** The largest groups are what somebody looks at. */
+export const MAX_GROUPS = 500
+
+/** Names of events are anybody's choice, so the number of groups that are counted is bounded: about 10 MB. */
+const MAX_COUNTED_GROUPS = 10_000
+
+/** A remembered answer is as exact as `byHour` needs to be, in milliseconds. */
+const REMEMBERED_MS = 60_000
+const MAX_REMEMBERED = 20
+
+const HOURS = 24
+const HOUR_MS = 3_600_000
+
+/**
+ * Groups the dead letters that match.
+ *
+ * @param now  Epoch milliseconds, the end of the last hour of `byHour`.
+ */
+export async function groupDeadLetters (
+  connection: NatsConnection, filter: DeadLetterFilter, now: number
+): Promise<GroupedDeadLetters> {
+  const groups = new Map<string, DeadLetterGroup>()
+  let count = 0
+  for await (const { letter } of scanDeadLetters(connection, filter)) {
+    const { stage, reason, errorCode, event, time, error } = letter
+    const key = JSON.stringify([stage, reason, errorCode, event])
+    let group = groups.get(key)
+    count++
+    if (group === undefined) {
+      if (groups.size >= MAX_COUNTED_GROUPS) continue
+      const byHour = new Array<number>(HOURS).fill(0)
+      group = { stage, reason, errorCode, event, count: 0, first: time, last: time, error, byHour }
+      groups.set(key, group)
+    }
+    group.count++
+    if (time < group.first) group.first = time
+    if (time >= group.last) {
+      group.last = time
+      group.error = error
+    }
+    const hoursAgo = Math.floor((now - Date.parse(time)) / HOUR_MS)
+    if (hoursAgo < HOURS) group.byHour[HOURS - 1 - Math.max(0, hoursAgo)]!++
+  }
+  const largest = [...groups.values()].sort((one, other) => other.count - one.count).slice(0, MAX_GROUPS)
+  return { groups: largest, count, ungrouped: count - largest.reduce((sum, group) => sum + group.count, 0) }
+}
+
+/**
+ * Groups dead letters like {@link groupDeadLetters}, and answers from memory while the stream has the same letters:
+ * somebody who watches 100,000 of them would have them all read every few seconds.
+ */
+export function createDeadLetterGroups (): typeof groupDeadLetters {
+  const remembered = new Map<string, { answer: GroupedDeadLetters, state: string, at: number }>()
+  return async function groupRemembered (connection, filter, now) {
+    const { state } = await readStreamInfo(await jetstreamManager(connection), DEAD_LETTER_STREAM)
+    // A letter that comes raises the last one, a letter that goes lowers the number.
+    const current = `${state.last_seq} ${state.messages}`
+    const key = JSON.stringify(filter)
+    const known = remembered.get(key)
+    if (known?.state === current && now - known.at < REMEMBERED_MS) return known.answer
+    const answer = await groupDeadLetters(connection, filter, now)
+    remembered.delete(key)
+    remembered.set(key, { answer, state: current, at: now })
+    if (remembered.size > MAX_REMEMBERED) remembered.delete([...remembered.keys()][0]!)
+    return answer
+  }
+}

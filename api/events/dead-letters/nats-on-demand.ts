@@ -1,0 +1,60 @@
+import { JetStreamApiError } from '@nats-io/jetstream'
+import { HttpError } from '../../../engines/errors.ts'
+import type { Logger } from '../../../platform/logger.ts'
+import { connectNats, type NatsConnection } from '../../../platform/nats/connect-nats.ts'
+
+/** A connection that is opened on first use. */
+export interface NatsOnDemand {
+  /** Rejects while no server answers; the next call tries again. */
+  get: () => Promise<NatsConnection>
+  close: () => Promise<void>
+}
+
+/**
+ * Only dead letters need NATS, so the API starts and serves everything else without it. Once open, the connection
+ * reconnects by itself.
+ */
+export function createNatsOnDemand (options: { url: string, logger: Logger }): NatsOnDemand {
+  let connection: Promise<NatsConnection> | undefined
+  return {
+    async get () {
+      const made = connection ??= connectNats({ ...options, name: 'millrace-api' })
+      try {
+        return await made
+      } catch (error) {
+        if (connection === made) connection = undefined
+        throw error
+      }
+    },
+    async close () {
+      const made = connection
+      connection = undefined
+      // Safe to ignore: a connection that could not be made needs no closing.
+      await made?.then(async (open) => await open.close(), () => {})
+    }
+  }
+}
+
+/** JetStream error code for a stream that does not exist, as in a new installation. */
+const NO_STREAM = 10059
+
+/**
+ * Runs a request on the stream of dead letters.
+ *
+ * @param none  The result when there is no such stream yet.
+ * @throws {HttpError} 503 when NATS is unavailable or does not take a message.
+ */
+export async function askStream<T> (
+  nats: NatsOnDemand, none: T, ask: (connection: NatsConnection) => Promise<T>
+): Promise<T> {
+  try {
+    return await ask(await nats.get())
+  } catch (error) {
+    if (error instanceof JetStreamApiError && error.code === NO_STREAM) return none
+    // A bug, not an outage.
+    if (error instanceof HttpError || error instanceof TypeError || error instanceof RangeError) throw error
+    throw new HttpError(503, 'server_error', 'stream_unavailable',
+      'Dead letters are in NATS, which is unavailable; try again later.',
+      { cause: error, action: 'retry' })
+  }
+}

@@ -1,0 +1,231 @@
+import type { FastifyInstance } from 'fastify'
+import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { HttpError } from '../../engines/errors.ts'
+import { describeClickHouseError } from '../../platform/clickhouse/describe-clickhouse-error.ts'
+import { INGESTION_WARNINGS, NO_PROJECT, type WarningEffect, type WarningReason } from '../../schema/wire/ingestion-warnings.ts'
+import { cursorQueryProperties, cutPage, decodeCursor, encodeCursor } from '../http/list-queries.ts'
+import { buildPage, type PageContent, pageQueryProperties, pageSchema, type PageQuery } from '../http/pagination.ts'
+import { accessOf } from '../http/personal-key-access.ts'
+import { parseIsoDateTime } from '../http/request-values.ts'
+
+const effects = [...new Set(Object.values(INGESTION_WARNINGS))]
+const text = { type: 'string' } as const
+
+const sampleSchema = {
+  type: 'object',
+  properties: {
+    received_at: { type: 'string', format: 'date-time' },
+    event: { ...text, description: 'Name of the event; empty when unknown, as are the other texts.' },
+    distinct_id: text,
+    uuid: { ...text, description: 'As it was sent.' },
+    lib: { ...text, description: 'SDK.' },
+    lib_version: text,
+    value: { ...text, description: 'The value at fault, at most 200 characters.' }
+  }
+} as const
+
+const properties = {
+  minute: { type: 'string', format: 'date-time', description: 'Begin of the minute of receipt.' },
+  reason: { type: 'string', enum: Object.keys(INGESTION_WARNINGS) },
+  effect: { type: 'string', enum: effects },
+  count: { type: 'integer', description: 'Events; of rate_limited and quota_exceeded requests. Exact.' },
+  samples: { type: 'array', items: sampleSchema, description: 'At most five cases, newest first.' }
+} as const
+
+const warningSchema = { $id: 'IngestionWarning', type: 'object', required: Object.keys(properties), properties } as const
+
+const querySchema = {
+  type: 'object',
+  properties: {
+    ...pageQueryProperties,
+    reason: { type: 'string', enum: Object.keys(INGESTION_WARNINGS) },
+    effect: { type: 'string', enum: effects },
+    from: { type: 'string', format: 'date-time', description: 'Minutes that begin at or after.' },
+    to: { type: 'string', format: 'date-time', description: 'Minutes that begin before.' },
+    ...cursorQueryProperties
+  }
+} as const
+
+/** Minutes of `by_minute`. */
+const MINUTES = 60
+
+const summarySchema = {
+  type: 'object',
+  required: ['from', 'results'],
+  properties: {
+    from: { type: 'string', format: 'date-time', description: 'Begin of the first minute that is counted.' },
+    results: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['reason', 'effect', 'count', 'first_minute', 'last_minute', 'by_minute', 'samples'],
+        properties: {
+          reason: properties.reason,
+          effect: properties.effect,
+          count: properties.count,
+          first_minute: { type: 'string', format: 'date-time' },
+          last_minute: { type: 'string', format: 'date-time' },
+          by_minute: { type: 'array', items: { type: 'integer' }, description: `Counts of the last ${MINUTES} minutes, the running one last.` },
+          samples: { ...properties.samples, description: 'Cases of the last minute that has some, at most five.' }
+        }
+      }
+    }
+  }
+} as const
+
+const summaryQuerySchema = {
+  type: 'object',
+  properties: {
+    hours: { type: 'integer', minimum: 1, maximum: 720, default: 24, description: 'Counted are the last so many hours.' },
+    unassigned: { type: 'boolean', default: false, description: 'Also requests that belong to no project, such as those with a wrong key; for keys of all projects.' }
+  }
+} as const
+
+interface WarningQuery extends PageQuery {
+  reason?: WarningReason
+  effect?: WarningEffect
+  from?: string
+  to?: string
+  after?: string
+}
+
+interface WarningRow {
+  minute: number
+  reason: WarningReason
+  effect: WarningEffect
+  count: number
+  samples: (Record<string, unknown> & { received_at: string })[]
+}
+
+/** Seconds of the query at most. */
+const MAX_SECONDS = 30
+
+/** What of a project was not stored as it was sent. */
+export async function ingestionWarningRoutes (
+  app: FastifyInstance, deps: { clickhouse: ClickHouse, publicUrl: string, now: () => number }
+): Promise<void> {
+  app.addSchema(warningSchema)
+  app.get<{ Querystring: WarningQuery }>('/', {
+    config: { scope: 'event:read' },
+    schema: {
+      tags: ['events'],
+      summary: 'List ingestion warnings',
+      description: 'Everything that was dropped, changed or refused, counted by reason and minute; newest first.',
+      querystring: querySchema,
+      response: { 200: pageSchema({ $ref: 'IngestionWarning#' }) }
+    }
+  }, async (request) => {
+    const page = await readWarnings(deps.clickhouse, accessOf(request).projectId, request.query)
+      .catch((error: unknown) => { throw describeClickHouseError(error) })
+    return buildPage(request, deps.publicUrl, { ...page, results: page.results.map(describe) })
+  })
+
+  app.get<{ Querystring: { hours: number, unassigned: boolean } }>('/summary', {
+    config: { scope: 'event:read' },
+    schema: {
+      tags: ['events'],
+      summary: 'Count ingestion warnings by reason',
+      description: 'Most first, with the last hour by minute and some cases.',
+      querystring: summaryQuerySchema,
+      response: { 200: summarySchema }
+    }
+  }, async (request) => {
+    const minute = Math.floor(deps.now() / 60_000) * 60
+    const from = minute - request.query.hours * 3600
+    const { projectId, projectIds } = accessOf(request)
+    if (request.query.unassigned && projectIds !== null) throw notForOneProject()
+    const projects = request.query.unassigned ? [projectId, NO_PROJECT] : [projectId]
+    const rows = await readSummary(deps.clickhouse, { projects, from, hour: minute - (MINUTES - 1) * 60 })
+      .catch((error: unknown) => { throw describeClickHouseError(error) })
+    return { from: new Date(from * 1000).toISOString(), results: rows }
+  })
+}
+
+interface SummaryRow extends Omit<WarningRow, 'minute'> {
+  first: number
+  last: number
+  recent: [minute: number, count: number][]
+}
+
+/** @param options  Epoch seconds: `from` when to begin, `hour` where `by_minute` begins. */
+async function readSummary (
+  clickhouse: ClickHouse, options: { projects: number[], from: number, hour: number }
+): Promise<object[]> {
+  const rows = await queryRows<SummaryRow>(clickhouse, `
+    SELECT reason, any(effect) AS effect, toFloat64(sum(w.count)) AS count, toUnixTimestamp(min(minute)) AS first,
+      toUnixTimestamp(max(minute)) AS last, argMaxIf(w.samples, minute, notEmpty(w.samples)) AS samples,
+      groupArrayIf((toUnixTimestamp(minute), toUInt32(w.count)), minute >= toDateTime({hour: UInt32})) AS recent
+    FROM ingestion_warnings AS w WHERE project_id IN {projects: Array(UInt32)} AND minute >= toDateTime({from: UInt32})
+    GROUP BY reason ORDER BY count DESC, reason
+    SETTINGS max_execution_time = ${MAX_SECONDS}`, options)
+  return rows.map(({ reason, effect, count, first, last, recent, samples }) => {
+    const byMinute = Array.from({ length: MINUTES }, () => 0)
+    for (const [minute, events] of recent) {
+      const index = (minute - options.hour) / 60
+      if (index >= 0 && index < MINUTES) byMinute[index]! += events
+    }
+    const { samples: shown } = describe({ minute: last, reason, effect, count, samples }) as { samples: object[] }
+    const time = (seconds: number): string => new Date(seconds * 1000).toISOString()
+    const minutes = { first_minute: time(first), last_minute: time(last), by_minute: byMinute }
+    return { reason, effect, count, ...minutes, samples: shown }
+  })
+}
+
+function notForOneProject (): HttpError {
+  return new HttpError(403, 'authentication_error', 'permission_denied',
+    'Requests that belong to no project are about the whole installation, and this key is limited to some projects.')
+}
+
+/** Name of the sort order in cursors. */
+const ORDER = 'newest minute'
+
+async function readWarnings (
+  clickhouse: ClickHouse, project: number, { reason, effect, from, to, limit, offset, after }: WarningQuery
+): Promise<PageContent<WarningRow>> {
+  const last = decodeCursor(after, ORDER, ['integer', 'text'])
+  const follows = last === undefined ? '' : 'AND (minute < toDateTime({last: UInt32}) OR (minute = toDateTime({last: UInt32}) AND reason > {lastReason: String}))'
+  const conditions = [
+    'project_id = {project: UInt32}',
+    ...(reason === undefined ? [] : ['reason = {reason: String}']),
+    ...(effect === undefined ? [] : ['effect = {effect: String}']),
+    ...(from === undefined ? [] : ['minute >= toDateTime({from: UInt32})']),
+    ...(to === undefined ? [] : ['minute < toDateTime({to: UInt32})'])
+  ].join(' AND ')
+  const all = {
+    project, reason, effect, from: toSeconds(from), to: toSeconds(to), limit: limit + 1,
+    offset: last === undefined ? offset : 0, last: last && limitSeconds(Number(last[0])), lastReason: last?.[1]
+  }
+  const params = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined))
+  const [rows, counts] = await Promise.all([
+    queryRows<WarningRow>(clickhouse, `
+      SELECT toUnixTimestamp(minute) AS minute, reason, effect, toUInt32(count) AS count,
+        samples
+      FROM ingestion_warnings WHERE ${conditions} ${follows}
+      ORDER BY ingestion_warnings.minute DESC, reason LIMIT {limit: UInt32} OFFSET {offset: UInt32}
+      SETTINGS max_execution_time = ${MAX_SECONDS}`, params),
+    queryRows<{ count: number }>(clickhouse, `SELECT toUInt32(count()) AS count FROM ingestion_warnings WHERE ${conditions}`, params)
+  ])
+  return cutPage(rows, {
+    limit, count: counts[0]?.count ?? 0, cursorOf: (row) => encodeCursor(ORDER, [String(row.minute), row.reason])
+  })
+}
+
+function toSeconds (text: string | undefined): number | undefined {
+  const time = text === undefined ? undefined : parseIsoDateTime(text)?.getTime()
+  return time === undefined ? undefined : limitSeconds(Math.floor(time / 1000))
+}
+
+/** ClickHouse has no years before 1970 here, and none after 2106. */
+function limitSeconds (seconds: number): number {
+  return Math.min(Math.max(seconds, 0), 4_294_967_295)
+}
+
+function describe ({ minute, reason, effect, count, samples }: WarningRow): object {
+  return {
+    minute: new Date(minute * 1000).toISOString(),
+    reason,
+    effect,
+    count,
+    samples: samples.map((sample) => ({ ...sample, received_at: `${sample.received_at.replace(' ', 'T')}Z` }))
+  }
+}

@@ -1,0 +1,127 @@
+import type { FastifyInstance } from 'fastify'
+import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { answerInTime } from '../http/errors.ts'
+import { cursorQueryProperties, cutPage, decodeCursor, encodeCursor } from '../http/list-queries.ts'
+import { buildPage, type PageContent, pageQueryProperties, pageSchema, type PageQuery } from '../http/pagination.ts'
+import { accessOf } from '../http/personal-key-access.ts'
+import { parseIsoDateTime } from '../http/request-values.ts'
+
+const count = (description: string) => ({ type: 'integer', description }) as const
+
+const properties = {
+  minute: { type: 'string', format: 'date-time', description: 'Begin of the minute of receipt.' },
+  accepted: count('Events that ingest published and the pipeline has dealt with.'),
+  replayed: count('Events of dead letters that were replayed.'),
+  duplicates: count('Not stored, because the event was stored before.'),
+  dead_lettered: count('Kept as dead letters.'),
+  deleted: count('Removed by retention or with a person, or being removed.'),
+  balance: count('accepted + replayed - duplicates - dead_lettered - deleted: so many rows must be stored.'),
+  stored: count('Rows in `events`, counted there. Of minutes whose events are just being stored it may be ahead of `balance`.'),
+  dropped: count('Answered with 200 and not published: no events.')
+} as const
+
+const ledgerSchema = { $id: 'LedgerMinute', type: 'object', required: Object.keys(properties), properties } as const
+
+const querySchema = {
+  type: 'object',
+  properties: {
+    ...pageQueryProperties,
+    from: { type: 'string', format: 'date-time', description: 'Minutes that begin at or after.' },
+    to: { type: 'string', format: 'date-time', description: 'Minutes that begin before.' },
+    ...cursorQueryProperties
+  }
+} as const
+
+interface LedgerQuery extends PageQuery {
+  after?: string
+  from?: string
+  to?: string
+}
+
+type LedgerRow = Record<Exclude<keyof typeof properties, 'stored'>, number>
+
+/** Seconds of a query at most. */
+const MAX_SECONDS = 30
+
+/** The books of a project: what became of the events that were received, by minute. */
+export async function ledgerRoutes (
+  app: FastifyInstance, deps: { clickhouse: ClickHouse, publicUrl: string }
+): Promise<void> {
+  app.addSchema(ledgerSchema)
+  app.get<{ Querystring: LedgerQuery }>('/', {
+    config: { scope: 'event:read' },
+    schema: {
+      tags: ['events'],
+      summary: 'List the ledger',
+      description: 'What was accepted in each minute of receipt, and what became of it; newest first. Up to ten seconds behind.',
+      querystring: querySchema,
+      response: { 200: pageSchema({ $ref: 'LedgerMinute#' }) }
+    }
+  }, async (request) => {
+    const { projectId } = accessOf(request)
+    return buildPage(request, deps.publicUrl, await answerInTime(readLedger(deps.clickhouse, projectId, request.query)))
+  })
+}
+
+/** Name of the sort order in cursors. */
+const ORDER = 'newest minute'
+
+async function readLedger (
+  clickhouse: ClickHouse, project: number, { from, to, limit, offset, after }: LedgerQuery
+): Promise<PageContent<object>> {
+  const last = decodeCursor(after, ORDER, ['integer'])
+  const conditions = [
+    'project_id = {project: UInt32}',
+    ...(from === undefined ? [] : ['minute >= toDateTime({from: UInt32})']),
+    ...(to === undefined ? [] : ['minute < toDateTime({to: UInt32})'])
+  ].join(' AND ')
+  const all = {
+    project, from: toSeconds(from), to: toSeconds(to), limit: limit + 1, offset: last === undefined ? offset : 0,
+    last: last && limitSeconds(Number(last[0]))
+  }
+  const params = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined))
+  const [rows, counts] = await Promise.all([
+    queryRows<Record<string, string>>(clickhouse, `
+      SELECT toUnixTimestamp(minute) AS minute, accepted, replayed, duplicates, dead_lettered, deleted, balance, dropped
+      FROM ledger WHERE ${conditions} ${last === undefined ? '' : 'AND minute < toDateTime({last: UInt32})'}
+      ORDER BY ledger.minute DESC LIMIT {limit: UInt32} OFFSET {offset: UInt32}
+      SETTINGS max_execution_time = ${MAX_SECONDS}`, params),
+    queryRows<{ count: string }>(clickhouse, `SELECT count() AS count FROM ledger WHERE ${conditions}`, params)
+  ])
+  const found = rows.map((row) =>
+    Object.fromEntries(Object.entries(row).map(([name, value]) => [name, Number(value)])) as LedgerRow)
+  const page = cutPage(found, {
+    limit, count: Number(counts[0]?.count ?? 0), cursorOf: ({ minute }) => encodeCursor(ORDER, [String(minute)])
+  })
+  const minutes = page.results
+  const stored = await countStored(clickhouse, project, minutes.map(({ minute }) => minute))
+  return {
+    ...page,
+    results: minutes.map((row) => ({
+      ...row, minute: new Date(row.minute * 1000).toISOString(), stored: stored.get(row.minute) ?? 0
+    }))
+  }
+}
+
+async function countStored (
+  clickhouse: ClickHouse, project: number, minutes: readonly number[]
+): Promise<Map<number, number>> {
+  if (minutes.length === 0) return new Map()
+  const rows = await queryRows<{ minute: number, count: string }>(clickhouse, `
+    SELECT toUnixTimestamp(toStartOfMinute(received_at)) AS minute, count() AS count FROM events
+    WHERE project_id = {project: UInt32}
+      AND received_at >= toDateTime64({from: UInt32}, 3) AND received_at < toDateTime64({to: Int64}, 3)
+    GROUP BY minute SETTINGS final = 0, max_execution_time = ${MAX_SECONDS}`,
+  { project, from: Math.min(...minutes), to: Math.max(...minutes) + 60 })
+  return new Map(rows.map(({ minute, count }) => [minute, Number(count)]))
+}
+
+function toSeconds (text: string | undefined): number | undefined {
+  const time = text === undefined ? undefined : parseIsoDateTime(text)?.getTime()
+  return time === undefined ? undefined : limitSeconds(Math.floor(time / 1000))
+}
+
+/** ClickHouse has no years before 1970 here, and none after 2106. */
+function limitSeconds (seconds: number): number {
+  return Math.min(Math.max(seconds, 0), 4_294_967_295)
+}

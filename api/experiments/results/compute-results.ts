@@ -1,0 +1,195 @@
+import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
+import { type Variant, variantsOfFlag } from '../../../engines/flags/flag-definition.ts'
+import type { Experiment } from '../experiment.ts'
+import { checkSampleRatio, type SampleRatioCheck } from '../../../engines/statistics/sample-ratio.ts'
+import { invalidExperiment } from '../experiment-body.ts'
+import { readGroupTypeIndex } from '../experiment-flag.ts'
+import { findKeptFlag } from '../experiment-versions.ts'
+import { estimateSampleSize, type MetricExpectation } from '../../../engines/statistics/sample-size.ts'
+import { type MetricKind, sampleVariance } from '../../../engines/statistics/variant-statistics.ts'
+import { accumulateDays, analyseDays, MULTIPLE, type VariantState } from './daily-series.ts'
+import type { Metric } from './read-metric.ts'
+import type { MetricResults } from './metric-results.ts'
+import { findMetricWarnings } from './metric-warnings.ts'
+import { type Measurement, type MetricScope, queryMetric } from './query-metric.ts'
+
+/** An experiment that has begun. */
+export type LaunchedExperiment = Experiment & { start_date: Date }
+
+/**
+ * Lets only what has begun pass, before anything else is said of it: a draft may still lack its metric.
+ *
+ * @throws {HttpError} 400 `not_launched` for a draft, and for a start in the future.
+ */
+export function requireLaunched (experiment: Experiment, now: Date): LaunchedExperiment {
+  const { start_date: start } = experiment
+  if (start !== null && start <= now) return { ...experiment, start_date: start }
+  throw invalidExperiment('start_date', 'Experiment has not been launched yet.', 'not_launched')
+}
+
+/**
+ * Where and when to look for the events of an experiment: by the flag as it was kept, whatever became of it since.
+ *
+ * @throws {HttpError} 400 for a flag that lost its variants, and for a group type nobody has sent.
+ */
+export async function findScope (
+  sql: Sql, projectId: number, experiment: LaunchedExperiment, now: Date
+): Promise<{ scope: MetricScope, variants: Variant[] }> {
+  // Launched by a process of the version before, perhaps, which keeps nothing.
+  const { key, filters } = await findKeptFlag(sql, experiment.id) ?? experiment.feature_flag
+  const variants = variantsOfFlag(filters)
+  if (variants.length < 2) {
+    throw invalidExperiment('feature_flag', 'Feature flag must have at least 2 variants (control and at least one test variant)')
+  }
+  const index = readGroupTypeIndex(experiment.parameters) ?? readGroupTypeIndex(Object(filters))
+  const [row] = await sql<{ timezone: string, group_type: string | null }[]>`
+    SELECT p.timezone, g.group_type
+    FROM projects p LEFT JOIN group_types g ON g.project_id = p.id AND g.group_type_index = ${index ?? null}
+    WHERE p.id = ${projectId}`
+  if (index !== undefined && row?.group_type === null) {
+    throw invalidExperiment('parameters__aggregation_group_type_index', `The project has no group type ${index}.`)
+  }
+  // Of ClickHouse's dates none is older.
+  const since = new Date(Math.max(0, experiment.start_date.getTime()))
+  const until = experiment.end_date !== null && experiment.end_date < now ? experiment.end_date : now
+  return {
+    variants,
+    scope: {
+      projectId,
+      flagKey: key,
+      variants: variants.map((variant) => variant.key),
+      groupType: row?.group_type ?? null,
+      since,
+      until: until < since ? since : until,
+      timezone: row?.timezone ?? 'UTC'
+    }
+  }
+}
+
+const DAY_MS = 86_400_000
+
+export interface ComputeOptions {
+  experiment: Experiment
+  metric: Metric
+  scope: MetricScope
+  /** Of the flag, in its order. */
+  variants: Variant[]
+}
+
+/**
+ * Measures one metric of an experiment and says what it means:
+ *
+ * 1. one query: who was new when, and the values, by variant   query-metric.ts
+ * 2. put together how things stood on each day                 daily-series.ts
+ * 3. judge each day; the last one is the result                daily-series.ts, engines/statistics/
+ * 4. where nobody has a value: were there such events at all?  metric-warnings.ts
+ * 5. check the split, and say how long it has to run           engines/statistics/
+ *
+ * @throws {HttpError} 503 when ClickHouse is unavailable or too busy.
+ */
+export async function computeResults (clickhouse: ClickHouse, options: ComputeOptions): Promise<MetricResults> {
+  const { experiment, metric, scope, variants } = options
+  const measurement = await queryMetric(clickhouse, scope, metric)
+
+  const days = accumulateDays(metric.kind, measurement, scope.variants)
+  const baseline = scope.variants.includes('control') ? 'control' : scope.variants[0] ?? ''
+  const { result, series } = await analyseDays(days, {
+    kind: metric.kind, baseline, plannedSampleSize: readPlannedSize(experiment.parameters)
+  })
+  const states = days.at(-1)?.variants ?? []
+  const exposed = states.reduce((total, state) => total + state.exposed, 0)
+  return {
+    ...result,
+    insight: metric.kind === 'funnel' ? 'FUNNELS' : 'TRENDS',
+    metric,
+    variants: result.variants.map((variant, index) => ({ ...variant, steps: states[index]?.steps ?? [] })),
+    exposures: {
+      total: exposed,
+      multipleVariants: measurement.changes
+        .filter(({ variant }) => variant === MULTIPLE)
+        .reduce((total, change) => total + change.exposed, 0),
+      sampleRatio: checkSplit(states, variants)
+    },
+    sampleSize: planSampleSize({
+      kind: metric.kind,
+      baseline: states.find(({ key }) => key === baseline) as VariantState,
+      weights: [...variants].sort((a, b) => Number(b.key === baseline) - Number(a.key === baseline)).map(weightOf),
+      parameters: experiment.parameters,
+      exposed,
+      daysRunning: (scope.until.getTime() - scope.since.getTime()) / DAY_MS
+    }),
+    warnings: await findMetricWarnings(clickhouse, {
+      scope, metric, reached: countReached(metric, measurement, states)
+    }),
+    series
+  }
+}
+
+/** People who reached each step, over all variants; who has any value is all that the other kinds tell. */
+function countReached ({ kind, steps }: Metric, { blocks }: Measurement, states: readonly VariantState[]): number[] {
+  if (kind !== 'funnel') return [blocks.reduce((total, { people }) => total + people, 0)]
+  return steps.map((_, index) => states.reduce((total, state) => total + (state.steps[index] ?? 0), 0))
+}
+
+function checkSplit (states: readonly VariantState[], variants: readonly Variant[]): SampleRatioCheck | null {
+  if (!variants.some((variant) => weightOf(variant) > 0)) return null
+  return checkSampleRatio(variants.map((variant) => ({
+    key: variant.key, weight: weightOf(variant), exposed: states.find(({ key }) => key === variant.key)?.exposed ?? 0
+  })))
+}
+
+function weightOf ({ rollout_percentage: percentage }: Variant): number {
+  return Math.max(0, percentage)
+}
+
+/** The sequential method must be tuned by the plan, never by the data. */
+function readPlannedSize ({ recommended_sample_size: size }: Record<string, unknown>): number | undefined {
+  return typeof size === 'number' && size >= 1 && Number.isFinite(size) ? size : undefined
+}
+
+/** In percent of the baseline, when the experiment names none. */
+const DEFAULT_EFFECT = 5
+
+export interface PlanOptions {
+  kind: MetricKind
+  baseline: VariantState
+  /** Shares of the variants, the baseline's first. */
+  weights: number[]
+  parameters: Record<string, unknown>
+  /** People exposed so far, over all variants. */
+  exposed: number
+  /** Since the launch; fractions count. */
+  daysRunning: number
+}
+
+/**
+ * How many people the experiment needs, judged by the baseline as it is so far.
+ *
+ * @returns null while the baseline says nothing, or the shares allow no comparison.
+ */
+function planSampleSize (options: PlanOptions): MetricResults['sampleSize'] {
+  const { kind, baseline, weights, exposed, daysRunning } = options
+  const expectation = describeBaseline(kind, baseline)
+  if (expectation === null || !((weights[0] ?? 0) > 0) || !weights.slice(1).some((weight) => weight > 0)) return null
+  const { minimum_detectable_effect: requested } = options.parameters
+  const minimumDetectableEffect = typeof requested === 'number' && requested > 0 ? requested : DEFAULT_EFFECT
+  const size = estimateSampleSize(expectation, {
+    minimumDetectableEffect: minimumDetectableEffect / 100,
+    weights,
+    exposedSoFar: exposed,
+    ...(exposed > 0 && daysRunning > 0 ? { exposedPerDay: exposed / daysRunning } : {})
+  })
+  return { ...size, minimumDetectableEffect }
+}
+
+function describeBaseline (kind: MetricKind, state: VariantState): MetricExpectation | null {
+  const { measured, sum } = state
+  if (measured === 0) return null
+  const mean = sum / measured
+  if (kind === 'funnel') return { kind, baseline: mean }
+  if (measured < 2) return null
+  const variance = sampleVariance(state)
+  if (kind === 'count') return mean > 0 ? { kind, baseline: mean, dispersion: Math.max(1, variance / mean) } : null
+  return { kind, baseline: mean, standardDeviation: Math.sqrt(variance) }
+}

@@ -1,0 +1,226 @@
+import type { MetricAnalysis } from '../../../engines/statistics/metric-analysis.ts'
+import type { SampleRatioCheck } from '../../../engines/statistics/sample-ratio.ts'
+import type { SampleSize } from '../../../engines/statistics/sample-size.ts'
+import { experimentProperties } from '../experiment.ts'
+import { type MetricWarning, metricWarningSchema } from './metric-warnings.ts'
+import type { Metric } from './read-metric.ts'
+
+/** Everything the API tells about one metric of an experiment; field names turn to snake_case in the answer. */
+export interface MetricResults extends Omit<MetricAnalysis, 'variants'> {
+  /** The word of the reference's clients for the kind. */
+  insight: 'FUNNELS' | 'TRENDS'
+  metric: Metric
+  variants: (MetricAnalysis['variants'][number] & {
+    /** People who reached each step of a funnel, in order; empty for the other kinds. */
+    steps: number[]
+  })[]
+  exposures: {
+    /** People who saw one variant. */
+    total: number
+    /** People who saw several variants, who are left out. */
+    multipleVariants: number
+    /** Whether the variants got the shares of people that the flag gives them. */
+    sampleRatio: SampleRatioCheck | null
+  }
+  /** People needed to see the minimum detectable effect; null until the baseline has a value. */
+  sampleSize: SampleSize & { /** In percent of the baseline. */ minimumDetectableEffect: number } | null
+  /** What may be wrong with the metric's definition. */
+  warnings: MetricWarning[]
+  /** One point a day, as things stood at its end; of a long experiment every n-th day, at most 60 points. */
+  series: SeriesPoint[]
+}
+
+export interface SeriesPoint {
+  /** `YYYY-MM-DD` in the project's time zone. */
+  day: string
+  significanceCode: MetricAnalysis['significanceCode']
+  pValue: number | null
+  variants: {
+    key: string
+    exposed: number
+    measured: number
+    mean: number | null
+    probability: number
+    credibleInterval: [number, number] | null
+    /** Against the baseline; null for the baseline itself. */
+    relativeLift: number | null
+    absoluteLift: number | null
+    /** Safe to look at every day, unlike `pValue`. */
+    sequentialPValue: number | null
+    /** Of variant - baseline: all days together hold the true difference with the confidence level. */
+    sequentialAbsoluteInterval: [number, number] | null
+    /** The same of variant / baseline - 1. */
+    sequentialRelativeInterval: [number, number] | null
+    /** Why there is no relative one; null when there is, and for the baseline. */
+    missingInterval: MissingInterval | null
+  }[]
+}
+
+const MISSING_INTERVALS = [
+  'variant_not_exposed', 'baseline_not_exposed', 'too_few_values', 'values_do_not_vary', 'baseline_near_zero'
+] as const
+
+/** Why the data of a day allow no relative interval. */
+export type MissingInterval = typeof MISSING_INTERVALS[number]
+
+/**
+ * Renames the fields of a value of ours to the case of the API, all the way down. Numbers that JSON cannot carry
+ * become null. Only for objects whose field names are ours: keys of variants are values, not names.
+ */
+export function toSnakeCase (value: unknown): unknown {
+  if (typeof value === 'number') return Number.isFinite(value) ? value : null
+  if (Array.isArray(value)) return value.map(toSnakeCase)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([name, item]) => [
+    name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), toSnakeCase(item)
+  ]))
+}
+
+const nullableNumber = { type: ['number', 'null'] }
+const interval = { type: ['array', 'null'], items: { type: ['number', 'null'] } }
+const open = { type: 'object', additionalProperties: true }
+
+/** A variant at the end of a day. */
+const dayVariantSchema = {
+  ...open,
+  required: ['key', 'exposed', 'measured', 'mean', 'probability', 'relative_lift', 'sequential_p_value', 'sequential_relative_interval', 'missing_interval'],
+  properties: {
+    key: { type: 'string' },
+    exposed: { type: 'integer' },
+    measured: { type: 'integer' },
+    mean: nullableNumber,
+    probability: { type: 'number' },
+    credible_interval: interval,
+    absolute_lift: nullableNumber,
+    relative_lift: nullableNumber,
+    sequential_p_value: { ...nullableNumber, description: 'May be looked at every day.' },
+    sequential_absolute_interval: { ...interval, description: 'Of variant - baseline; all days together hold the true value.' },
+    sequential_relative_interval: { ...interval, description: 'Of variant / baseline - 1.' },
+    missing_interval: { type: ['string', 'null'], enum: [...MISSING_INTERVALS, null], description: 'Why there is no sequential_relative_interval.' }
+  }
+}
+
+const dayVariants = { type: 'array', items: dayVariantSchema }
+
+const variantSchema = {
+  ...open,
+  required: ['key', 'exposed', 'measured', 'sum', 'mean', 'probability', 'expected_loss', 'credible_interval', 'comparison'],
+  properties: {
+    key: { type: 'string' },
+    exposed: { type: 'integer', description: 'People (or groups) who saw the variant, and no other.' },
+    measured: { type: 'integer', description: 'Of these, people with a value: fewer than exposed for a mean only.' },
+    sum: { type: 'number', description: 'Sum of the values per person; people who converted, for a funnel.' },
+    mean: { ...nullableNumber, description: 'Conversion rate, or value per person.' },
+    standard_error: nullableNumber,
+    probability: { type: 'number', description: 'Probability to be the best of all variants.' },
+    expected_loss: { ...nullableNumber, description: 'What choosing it costs on average if another is better.' },
+    credible_interval: { ...interval, description: 'Holds the true value with 95 % probability.' },
+    inner_credible_interval: { ...interval, description: 'The same with 50 %.' },
+    steps: { type: 'array', items: { type: 'integer' }, description: 'People who reached each step of a funnel.' },
+    comparison: {
+      type: ['object', 'null'], additionalProperties: true,
+      description: 'Against the baseline: lift, and the Bayesian (with inner intervals of 50 %), frequentist and sequential (always-valid) verdicts.'
+    }
+  }
+}
+
+/** One metric of an experiment, measured and judged. */
+export const metricResultsSchema = {
+  $id: 'MetricResults',
+  ...open,
+  required: [
+    'insight', 'metric', 'kind', 'baseline', 'leader', 'significant', 'significance_code', 'expected_loss', 'p_value',
+    'probability', 'credible_intervals', 'variants', 'exposures', 'sample_size', 'warnings', 'series'
+  ],
+  properties: {
+    insight: { type: 'string', enum: ['FUNNELS', 'TRENDS'] },
+    metric: { ...open, description: 'The metric as it was understood.' },
+    kind: { type: 'string', enum: ['funnel', 'count', 'sum', 'mean'] },
+    baseline: { type: 'string', description: 'Key of the variant that the others are compared with.' },
+    leader: { type: 'string', description: 'Key of the variant most likely to be best.' },
+    significant: { type: 'boolean' },
+    significance_code: {
+      type: 'string',
+      enum: ['significant', 'not_enough_exposure', 'low_win_probability', 'high_loss', 'high_p_value']
+    },
+    expected_loss: nullableNumber,
+    p_value: nullableNumber,
+    probability: { ...open, description: 'By variant: probability to be the best.' },
+    credible_intervals: { ...open, description: 'By variant: interval of the true rate or mean.' },
+    variants: { type: 'array', items: variantSchema },
+    exposures: {
+      ...open,
+      required: ['total', 'multiple_variants', 'sample_ratio'],
+      properties: {
+        total: { type: 'integer' },
+        multiple_variants: { type: 'integer', description: 'People who saw several variants; they are left out.' },
+        sample_ratio: {
+          type: ['object', 'null'], additionalProperties: true,
+          description: 'mismatch: true when the split is not the one the flag gives; then trust no other number.'
+        }
+      }
+    },
+    sample_size: {
+      type: ['object', 'null'], additionalProperties: true,
+      description: 'People and days needed to see minimum_detectable_effect (in percent), judged by the baseline so far.'
+    },
+    warnings: {
+      type: 'array', items: metricWarningSchema,
+      description: 'Where nobody has a value: events of the metric that nobody sent, and properties that no event had a number in.'
+    },
+    series: {
+      type: 'array', maxItems: 60,
+      description: 'How things stood at the end of each day, for plotting; beyond 60 days of every n-th, counted back from the last.',
+      items: { ...open, required: ['day', 'variants'], properties: { day: { type: 'string', format: 'date' }, variants: dayVariants } }
+    }
+  }
+}
+
+const refreshed = {
+  last_refresh: { type: 'string', format: 'date-time', description: 'When it was computed.' },
+  is_cached: { type: 'boolean' },
+  complete_through: {
+    type: ['string', 'null'], format: 'date-time',
+    description: 'Every acknowledged event received before is in the numbers; null while that is not known.'
+  }
+}
+
+const measured = {
+  type: 'object',
+  description: 'What the results are computed from: the flag as it was when the experiment ended, or is while it runs.',
+  required: ['feature_flag_key', 'feature_flag_variants', 'changes'],
+  properties: {
+    feature_flag_key: { type: 'string' },
+    feature_flag_variants: { type: 'array', items: open, description: 'With the shares that people were given.' },
+    changes: {
+      type: 'array',
+      description: 'When what is measured was changed, newest first; the last one is the launch. 20 at most.',
+      items: {
+        type: 'object',
+        required: ['at', 'fields'],
+        properties: {
+          at: { type: 'string', format: 'date-time' },
+          fields: { type: 'array', items: { type: 'string', enum: ['feature_flag', 'parameters', 'filters', 'secondary_metrics'] } }
+        }
+      }
+    }
+  }
+}
+
+function withExperiment (properties: object): object {
+  const all = { ...experimentProperties, ...properties, measured }
+  return { type: 'object', required: Object.keys(all), properties: all }
+}
+
+export const resultsSchema = withExperiment({ ...refreshed, result: { $ref: 'MetricResults#' } })
+
+const values = { ...open, description: 'Rate or value per person, by variant.' }
+
+export const secondaryResultsSchema = withExperiment({
+  ...refreshed,
+  result: { oneOf: [values, { type: 'array', items: values }], description: 'Of the metric of id, or of all of them.' },
+  analysis: {
+    oneOf: [{ $ref: 'MetricResults#' }, { type: 'array', items: { $ref: 'MetricResults#' } }],
+    description: 'The same in full.'
+  }
+})

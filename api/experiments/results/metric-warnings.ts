@@ -1,0 +1,71 @@
+import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { describeClickHouseError } from '../../../platform/clickhouse/describe-clickhouse-error.ts'
+import { formatInstant, loadQuery, type MetricScope } from './query-metric.ts'
+import type { Metric } from './read-metric.ts'
+
+/** Why a metric that nobody has a value of may be a mistake in its definition. */
+export interface MetricWarning {
+  code: 'event_not_seen' | 'property_without_numbers'
+  event: string
+  property: string | null
+  detail: string
+}
+
+export const metricWarningSchema = {
+  type: 'object',
+  required: ['code', 'event', 'property', 'detail'],
+  properties: {
+    code: { type: 'string', enum: ['event_not_seen', 'property_without_numbers'] },
+    event: { type: 'string' },
+    property: { type: ['string', 'null'] },
+    detail: { type: 'string' }
+  }
+} as const
+
+const QUERY = loadQuery('seen-events')
+
+/**
+ * Tells a metric with a misspelt name from one that nobody reached: a clean 0 % looks the same.
+ *
+ * @param reached  People who reached each step of a funnel; people with a value for the other kinds. Only where that is
+ *   nobody, ClickHouse is asked.
+ * @throws {HttpError} 503 when ClickHouse is unavailable or too busy.
+ */
+export async function findMetricWarnings (
+  clickhouse: ClickHouse, { scope, metric, reached }: { scope: MetricScope, metric: Metric, reached: readonly number[] }
+): Promise<MetricWarning[]> {
+  const unreached = metric.steps.filter((_, index) => (reached[index] ?? 0) === 0)
+  const names = [...new Set(unreached.flatMap(({ event }) => event ?? []))]
+  if (names.length === 0) return []
+  const seen = await querySeen(clickhouse, scope, { names, property: metric.property ?? '' })
+  return names.flatMap((event): MetricWarning[] => {
+    const found = seen.find((row) => row.event === event)
+    if (found === undefined) {
+      return [{ code: 'event_not_seen', event, property: null, detail: `No event "${event}" was received in the time of the experiment. Is its name right?` }]
+    }
+    if (metric.property === null || found.has_number === 1) return []
+    return [{
+      code: 'property_without_numbers', event, property: metric.property,
+      detail: `No event "${event}" had a number in its property "${metric.property}" in the time of the experiment. Is its name right?`
+    }]
+  })
+}
+
+async function querySeen (
+  clickhouse: ClickHouse, scope: MetricScope, { names, property }: { names: readonly string[], property: string }
+): Promise<{ event: string, has_number: number }[]> {
+  try {
+    const result = await clickhouse.query({
+      query: QUERY,
+      query_params: {
+        project_id: scope.projectId, events: names, property,
+        since: formatInstant(scope.since), until: formatInstant(scope.until)
+      },
+      format: 'JSONEachRow',
+      clickhouse_settings: { max_execution_time: 30 }
+    })
+    return await result.json<{ event: string, has_number: number }>()
+  } catch (error) {
+    throw describeClickHouseError(error)
+  }
+}

@@ -1,0 +1,84 @@
+import { OPERATORS_WITHOUT_VALUE, findOperator } from '../../../engines/operators/property-operators.ts'
+import { lowerAscii, propertyText } from '../../../engines/operators/property-test.ts'
+import { invalidExperiment } from '../experiment-body.ts'
+
+/** Operators of conditions: those of feature flags that `step-mask.sql` has as well, with the same meaning. */
+const OPERATORS = [
+  'exact', 'is_not', 'icontains', 'not_icontains', 'icontains_multi', 'not_icontains_multi', 'starts_with', 'not_starts_with',
+  'ends_with', 'not_ends_with', 'regex', 'not_regex', 'gt', 'gte', 'lt', 'lte', 'between', 'not_between', 'is_set', 'is_not_set'
+] as const
+
+type Operator = typeof OPERATORS[number]
+
+/** What a property of an event must be like for the event to count. */
+export interface PropertyCondition {
+  key: string
+  operator: Operator
+  /** Texts as `step-mask.sql` compares them: lower case, a pattern, or bounds. Empty for `is_set` and `is_not_set`. */
+  values: string[]
+}
+
+/**
+ * Reads conditions on the properties of an event: `[{ key, value, operator, type }]`, all of which must hold.
+ *
+ * @param path  Where they stand, for the error.
+ * @throws {HttpError} 400 naming the condition that cannot be understood.
+ */
+export function readConditions (path: string, value: unknown): PropertyCondition[] {
+  if (value === undefined || value === null) return []
+  if (!Array.isArray(value)) throw invalidExperiment(path, 'Conditions on properties must be an array.')
+  return value.map((condition, index) => readCondition(`${path}__${index}`, condition))
+}
+
+function readCondition (path: string, condition: unknown): PropertyCondition {
+  const { key, value, operator = 'exact', type = 'event' } = Object(condition) as Record<string, unknown>
+  if (type !== 'event') throw invalidExperiment(`${path}__type`, 'Only conditions on properties of the event are supported.')
+  if (typeof key !== 'string' || key === '') throw invalidExperiment(`${path}__key`, 'key of a condition must be the name of a property.')
+  if (!isOperator(operator)) {
+    throw invalidExperiment(`${path}__operator`, `operator of a condition must be one of ${OPERATORS.join(', ')}.`)
+  }
+  if (OPERATORS_WITHOUT_VALUE.has(operator)) return { key, operator, values: [] }
+  return { key, ...readValue(`${path}__value`, operator, value) }
+}
+
+function isOperator (value: unknown): value is Operator {
+  return OPERATORS.some((operator) => operator === value)
+}
+
+/** `icontains` with several values has always meant any of them here, for which flags have an operator of its own. */
+const OF_SEVERAL: Partial<Record<Operator, Operator>> = { icontains: 'icontains_multi', not_icontains: 'not_icontains_multi' }
+
+const OF_LISTS: ReadonlySet<Operator> = new Set([
+  'exact', 'is_not', 'icontains_multi', 'not_icontains_multi', 'between', 'not_between'
+])
+
+function readValue (path: string, asked: Operator, value: unknown): Omit<PropertyCondition, 'key'> {
+  const items = [value].flat()
+  const texts = items.map((item) => readText(path, item))
+  if (items.length === 0) throw invalidExperiment(path, 'value of a condition must not be empty.')
+  const operator = items.length > 1 ? OF_SEVERAL[asked] ?? asked : asked
+  if (items.length > 1 && !OF_LISTS.has(operator)) throw invalidExperiment(path, `value of a condition with ${operator} must be one value.`)
+  // Flags compare such a number with the rounded one of the event, which SQL does not see.
+  if ((operator === 'exact' || operator === 'is_not') && items.some((item) => Number.isInteger(item) && !Number.isSafeInteger(item))) {
+    throw invalidExperiment(path, 'A whole number beyond 2^53 has lost digits as value of a condition: write it as a string.')
+  }
+  findOperator(operator)?.(OF_LISTS.has(operator) ? items : items[0], {
+    timezone: 'UTC',
+    invalid: (message) => { throw invalidExperiment(path, `value of a condition with ${operator} is not valid. ${message}`) }
+  })
+  return { operator, values: texts.map((text) => asCompared(operator, text)) }
+}
+
+function asCompared (operator: Operator, text: string): string {
+  // ClickHouse lets a dot match the end of a line, unless the pattern says otherwise.
+  if (operator === 'regex' || operator === 'not_regex') return `(?-s)${text}`
+  return operator === 'exact' || operator === 'is_not' ? text.toLowerCase() : lowerAscii(text)
+}
+
+/** Values compare as texts: numbers, booleans and null as JSON writes them. */
+function readText (path: string, value: unknown): string {
+  if (value !== null && !['string', 'number', 'boolean'].includes(typeof value)) {
+    throw invalidExperiment(path, 'value of a condition must be a string, a number, a boolean, null, or an array of these.')
+  }
+  return propertyText(value)
+}

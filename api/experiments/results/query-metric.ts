@@ -1,0 +1,170 @@
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { describeClickHouseError } from '../../../platform/clickhouse/describe-clickhouse-error.ts'
+import type { Metric } from './read-metric.ts'
+
+/** Where and when to look for exposures and events. */
+export interface MetricScope {
+  projectId: number
+  flagKey: string
+  variants: readonly string[]
+  /** Count groups of this type instead of persons; null for persons. */
+  groupType: string | null
+  since: Date
+  until: Date
+  /** IANA name: days of the series begin at its midnight. */
+  timezone: string
+}
+
+/** The days of an experiment, in the project's time zone, as days since 1970. */
+export interface DaySpan {
+  first: number
+  last: number
+}
+
+/** What was measured, by days since the first one of the experiment. */
+export interface Measurement {
+  days: DaySpan
+  changes: DailyChange[]
+  /** What all kinds but funnels have beside the exposures. */
+  blocks: ValueBlock[]
+}
+
+/** Who was new on a day. */
+export interface DailyChange {
+  /** `$multiple` for people who saw several. */
+  variant: string
+  day: number
+  /** People first exposed that day. */
+  exposed: number
+  /** People who reached each step of a funnel that day; empty for the other kinds. */
+  steps: number[]
+}
+
+/** Values of people: how many, their sum, and their squared deviations from their mean. */
+export interface Spread {
+  people: number
+  sum: number
+  deviations: number
+}
+
+/** People whose value did not change for 2^level days, from day `block` * 2^level on. */
+export interface ValueBlock extends Spread {
+  variant: string
+  level: number
+  block: number
+}
+
+const FUNNEL = loadQuery('funnel-metric')
+const VALUE = loadQuery('value-metric')
+
+/** Longer, and the person who waits has gone away; the server stops the query itself. */
+const MAX_SECONDS = 60
+
+/**
+ * Measures one metric with one query.
+ *
+ * @throws {HttpError} 503 when ClickHouse is unavailable or too busy.
+ */
+export async function queryMetric (clickhouse: ClickHouse, scope: MetricScope, metric: Metric): Promise<Measurement> {
+  const days = { first: dayOf(scope.since, scope.timezone), last: dayOf(scope.until, scope.timezone) }
+  try {
+    const result = await clickhouse.query({
+      query: metric.kind === 'funnel' ? FUNNEL : VALUE,
+      query_params: buildParameters(scope, metric, days),
+      format: 'JSONEachRow',
+      // final: an event counts once, whatever lies beyond the memory of the writer. Numbers arrive as numbers.
+      clickhouse_settings: { final: 1, output_format_json_quote_64bit_integers: 0, max_execution_time: MAX_SECONDS }
+    })
+    if (metric.kind === 'funnel') {
+      return { days, changes: foldSteps(await result.json<StepRow>(), metric.steps.length), blocks: [] }
+    }
+    const rows = await result.json<ValueBlock & { exposed: number }>()
+    return {
+      days,
+      changes: rows.filter(({ level }) => level === 0)
+        .map(({ variant, block: day, exposed }) => ({ variant, day, exposed, steps: [] })),
+      blocks: rows.filter(({ people }) => people > 0)
+    }
+  } catch (error) {
+    throw describeClickHouseError(error)
+  }
+}
+
+const DAY_MS = 86_400_000
+
+/** The day of an instant in a time zone, as days since 1970. */
+function dayOf (instant: Date, timeZone: string): number {
+  const day = new Intl.DateTimeFormat('en-CA', { timeZone, year: 'numeric', month: '2-digit', day: '2-digit' }).format(instant)
+  return Date.parse(day) / DAY_MS
+}
+
+/** A day since 1970 as `YYYY-MM-DD`. */
+export function formatDay (day: number): string {
+  return new Date(day * DAY_MS).toISOString().slice(0, 10)
+}
+
+function buildParameters (scope: MetricScope, metric: Metric, days: DaySpan): Record<string, unknown> {
+  const conditions = metric.steps.flatMap(({ where }, index) =>
+    where.map((condition) => ({ ...condition, step: index + 1 })))
+  const events = metric.steps.flatMap(({ event }) => event ?? [])
+  const dayCount = days.last - days.first + 1
+  return {
+    project_id: scope.projectId,
+    flag: scope.flagKey,
+    variants: scope.variants,
+    group_type: scope.groupType ?? '',
+    since: formatInstant(scope.since),
+    until: formatInstant(scope.until),
+    timezone: scope.timezone,
+    first_day: formatDay(days.first),
+    days: dayCount,
+    levels: dayCount.toString(2).length,
+    step_count: metric.steps.length,
+    kind: metric.kind,
+    property: metric.property ?? '',
+    window_seconds: metric.windowSeconds,
+    any_event: metric.steps.some(({ event }) => event === null),
+    events,
+    step_events: metric.steps.map(({ event }) => event ?? ''),
+    filter_steps: conditions.map(({ step }) => step),
+    filter_keys: conditions.map(({ key }) => key),
+    filter_operators: conditions.map(({ operator }) => operator),
+    filter_values: conditions.map(({ values }) => values),
+    filter_patterns: conditions.map(({ operator, values }) => operator.endsWith('regex') ? values[0] ?? '' : '')
+  }
+}
+
+/** As ClickHouse reads a DateTime64(3, 'UTC') parameter. */
+export function formatInstant (instant: Date): string {
+  return instant.toISOString().replace('T', ' ').replace('Z', '')
+}
+
+interface StepRow { variant: string, day: number, step: number, people: number }
+
+function foldSteps (rows: StepRow[], stepCount: number): DailyChange[] {
+  const days = Map.groupBy(rows, ({ variant, day }) => `${day} ${variant}`)
+  return [...days.values()].map((group) => {
+    const people = (step: number): number => group.find((row) => row.step === step)?.people ?? 0
+    const steps = Array.from({ length: stepCount }, (_, index) => people(index + 1))
+    const { variant, day } = group[0] as StepRow
+    return { variant, day, exposed: people(0), steps }
+  })
+}
+
+/**
+ * Reads a query of this folder and puts in the parts that queries share: `{{exposures}}` is the file `exposures.sql`.
+ *
+ * Parts are text of ours only. What a client says reaches ClickHouse as typed parameters (`{flag:String}`), never as
+ * part of the query.
+ */
+export function loadQuery (name: string): string {
+  const text = readFileSync(path.join(import.meta.dirname, `${name}.sql`), 'utf8')
+  return text.replaceAll(/\{\{(\w+)\}\}/g, (_, part: string) => loadPart(part))
+}
+
+function loadPart (part: string): string {
+  // The comment on top describes the file, and would end up in the middle of a line.
+  return loadQuery(part.replaceAll('_', '-')).replace(/^(?:--[^\n]*\n)+/, '').trimEnd()
+}

@@ -1,0 +1,170 @@
+import type { MetricKind } from '../../../engines/statistics/variant-statistics.ts'
+import { invalidExperiment } from '../experiment-body.ts'
+import { type PropertyCondition, readConditions } from './property-conditions.ts'
+
+/** What an experiment measures, read from what a client wrote. */
+export interface Metric {
+  name: string
+  kind: MetricKind
+  /** In order for a funnel; exactly one for the other kinds. */
+  steps: MetricStep[]
+  /** Property whose values are added up or averaged; null for funnels and counts. */
+  property: string | null
+  /** How long after the first exposure an event counts, in seconds; 0 is without an end. */
+  windowSeconds: number
+}
+
+interface MetricStep {
+  /** Name of the event; null is any. */
+  event: string | null
+  where: PropertyCondition[]
+}
+
+/** The mask of steps has 32 bits; nobody reads longer funnels. */
+const MAX_STEPS = 20
+
+type Fields = Record<string, unknown>
+
+/**
+ * Reads a metric, in either of two forms (`docs/experiments.md` has examples):
+ *
+ * - the clients' own: `{ insight: 'FUNNELS' | 'TRENDS', events: [{ id, math, math_property, properties }] }`;
+ * - ours: `{ metric: { kind: 'funnel' | 'count' | 'sum' | 'mean', event | steps, property, where, window_days } }`.
+ *
+ * @param path  Where it stands, for errors.
+ * @returns undefined when there is none.
+ * @throws {HttpError} 400 naming the field that cannot be understood.
+ */
+export function readMetric (path: string, value: unknown): Metric | undefined {
+  const fields = Object(value) as Fields
+  if (fields['metric'] !== undefined) return readOwnForm(`${path}__metric`, Object(fields['metric']) as Fields)
+  if (fields['kind'] !== undefined) return readOwnForm(path, fields)
+  const events = fields['events']
+  refuseActions(`${path}__actions`, fields['actions'])
+  if (!Array.isArray(events) || events.length === 0) return undefined
+  return fields['insight'] === 'FUNNELS' ? readFunnel(path, fields, events) : readTrend(path, fields, events)
+}
+
+function readFunnel (path: string, fields: Fields, events: unknown[]): Metric {
+  const ordered = events
+    .map((event, index) => ({ step: readStep(`${path}__events__${index}`, event), order: Number(Object(event).order ?? index) }))
+    .sort((a, b) => a.order - b.order)
+    .map(({ step }) => step)
+  return {
+    name: readName(fields), kind: 'funnel', steps: limitSteps(`${path}__events`, ordered), property: null,
+    windowSeconds: readFunnelWindow(path, fields)
+  }
+}
+
+function readTrend (path: string, fields: Fields, events: unknown[]): Metric {
+  const insight = fields['insight'] ?? 'TRENDS'
+  if (insight !== 'TRENDS') throw invalidExperiment(`${path}__insight`, 'insight must be FUNNELS or TRENDS.')
+  if (events.length > 1) throw invalidExperiment(`${path}__events`, 'A metric of insight TRENDS has one event.')
+  const at = `${path}__events__0`
+  const { math = 'total', math_property: property = null } = Object(events[0]) as Fields
+  const kind = typeof math === 'string' ? KIND_OF_MATH.get(math) : undefined
+  if (kind === undefined) {
+    throw invalidExperiment(`${at}__math`, `math must be one of ${[...KIND_OF_MATH.keys()].join(', ')}.`)
+  }
+  return {
+    name: readName(fields), kind, steps: [readStep(at, events[0])],
+    property: readProperty(`${at}__math_property`, kind, property), windowSeconds: 0
+  }
+}
+
+/** People who sent the event at all are a funnel of one step. */
+const KIND_OF_MATH = new Map<string, MetricKind>([
+  ['total', 'count'], ['dau', 'funnel'], ['unique_users', 'funnel'], ['sum', 'sum'], ['avg', 'mean']
+])
+
+function readStep (path: string, value: unknown): MetricStep {
+  const { id, type = 'events', properties } = Object(value) as Fields
+  if (type !== 'events') refuseActions(path, [value])
+  if (id !== null && (typeof id !== 'string' || id === '')) {
+    throw invalidExperiment(`${path}__id`, 'id of an event must be its name, or null for any event.')
+  }
+  return { event: id, where: readConditions(`${path}__properties`, properties) }
+}
+
+function refuseActions (path: string, actions: unknown): void {
+  if (Array.isArray(actions) && actions.length > 0) throw invalidExperiment(path, 'Actions are not supported; name events.')
+}
+
+const SECONDS = new Map([['second', 1], ['minute', 60], ['hour', 3600], ['day', 86_400], ['week', 604_800], ['month', 2_592_000]])
+
+function readFunnelWindow (path: string, fields: Fields): number {
+  const days = fields['funnel_window_days']
+  if (days !== undefined) return readWindow(`${path}__funnel_window_days`, days, 86_400)
+  const interval = fields['funnel_window_interval']
+  if (interval === undefined || interval === null) return 0
+  const unit = SECONDS.get(String(fields['funnel_window_interval_unit'] ?? 'day'))
+  if (unit === undefined) {
+    throw invalidExperiment(`${path}__funnel_window_interval_unit`, `funnel_window_interval_unit must be one of ${[...SECONDS.keys()].join(', ')}.`)
+  }
+  return readWindow(`${path}__funnel_window_interval`, interval, unit)
+}
+
+function readWindow (path: string, value: unknown, unitSeconds: number): number {
+  const seconds = Math.round(Number(value) * unitSeconds)
+  if (typeof value === 'number' && seconds >= 1 && seconds <= 4_294_967_295) return seconds
+  throw invalidExperiment(path, 'The window after exposure must be a number above 0.')
+}
+
+function readOwnForm (path: string, fields: Fields): Metric {
+  const { kind, event, steps, property = null, where, window_days: windowDays } = fields
+  if (kind !== 'funnel' && kind !== 'count' && kind !== 'sum' && kind !== 'mean') {
+    throw invalidExperiment(`${path}__kind`, 'kind of a metric must be funnel, count, sum or mean.')
+  }
+  const list = Array.isArray(steps) ? steps : [{ event, where }]
+  if (kind !== 'funnel' && list.length !== 1) throw invalidExperiment(`${path}__steps`, `A metric of kind ${kind} has one event.`)
+  return {
+    name: readName(fields),
+    kind,
+    steps: limitSteps(`${path}__steps`, list.map((step, index) => readOwnStep(Array.isArray(steps) ? `${path}__steps__${index}` : path, step))),
+    property: readProperty(`${path}__property`, kind, property),
+    windowSeconds: windowDays === undefined ? 0 : readWindow(`${path}__window_days`, windowDays, 86_400)
+  }
+}
+
+function readOwnStep (path: string, value: unknown): MetricStep {
+  const { event, where } = typeof value === 'string' ? { event: value } : Object(value) as Fields
+  if (typeof event !== 'string' || event === '') throw invalidExperiment(`${path}__event`, 'event of a metric must be the name of an event.')
+  return { event, where: readConditions(`${path}__where`, where) }
+}
+
+function limitSteps (path: string, steps: MetricStep[]): MetricStep[] {
+  if (steps.length >= 1 && steps.length <= MAX_STEPS) return steps
+  throw invalidExperiment(path, `A funnel has 1 to ${MAX_STEPS} steps.`)
+}
+
+function readProperty (path: string, kind: MetricKind, property: unknown): string | null {
+  if (kind !== 'sum' && kind !== 'mean') return null
+  if (typeof property === 'string' && property !== '') return property
+  throw invalidExperiment(path, `A ${kind} needs the name of a property.`)
+}
+
+function readName ({ name }: Fields): string {
+  return typeof name === 'string' ? name : ''
+}
+
+/**
+ * The secondary metrics of an experiment: an array, `{ metrics: [...] }`, or an object of metrics by name. Each is a
+ * metric in either form, or holds one under `filters`.
+ *
+ * @throws {HttpError} 400 naming the field that cannot be understood.
+ */
+export function readSecondaryMetrics (value: unknown): Metric[] {
+  return listEntries(value).map(([path, name, entry]) => {
+    const { filters, name: ownName = name } = Object(entry) as { filters?: unknown, name?: unknown }
+    const metric = filters === undefined ? readMetric(path, entry) : readMetric(`${path}__filters`, filters)
+    if (metric === undefined) throw invalidExperiment(path, 'A secondary metric must name its events.')
+    return { ...metric, name: typeof ownName === 'string' ? ownName : metric.name }
+  })
+}
+
+function listEntries (value: unknown): [path: string, name: string, entry: unknown][] {
+  const { metrics } = Object(value) as { metrics?: unknown }
+  if (Array.isArray(value)) return value.map((entry, index) => [`secondary_metrics__${index}`, '', entry])
+  if (Array.isArray(metrics)) return metrics.map((entry, index) => [`secondary_metrics__metrics__${index}`, '', entry])
+  return Object.entries(Object(value) as object).map(([name, entry]) => [`secondary_metrics__${name}`, name, entry])
+}

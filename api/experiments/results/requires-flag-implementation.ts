@@ -1,0 +1,108 @@
+import type { FastifyInstance } from 'fastify'
+import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { describeClickHouseError } from '../../../platform/clickhouse/describe-clickhouse-error.ts'
+import { accessOf } from '../../http/personal-key-access.ts'
+import { readNameList } from '../../http/request-values.ts'
+import { type Experiment, experimentProperties, findExperiment } from '../experiment.ts'
+import { readMetric } from './read-metric.ts'
+import type { ResultsDeps } from './results-routes.ts'
+import { loadQuery } from './query-metric.ts'
+
+interface Query {
+  id?: number
+  events?: string
+}
+
+const querystring = {
+  type: 'object',
+  properties: {
+    id: { type: 'integer', minimum: 1, description: 'Experiment. Default: the newest one that is not archived.' },
+    events: { type: 'string', maxLength: 100_000, description: 'Events to look at; a JSON array, or separated by commas. Default: those of the metric.' }
+  }
+}
+
+const answer = {
+  type: 'object',
+  required: ['result', 'events'],
+  properties: {
+    // The experiment's own fields; absent when the project has none.
+    ...experimentProperties,
+    result: { type: 'boolean', description: 'true when no event that was looked at carried the value of any flag.' },
+    events: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['event', 'looked_at', 'with_flags'],
+        properties: {
+          event: { type: 'string' },
+          looked_at: { type: 'integer', description: 'Events of the last seven days, 20 at most.' },
+          with_flags: { type: 'integer' }
+        }
+      }
+    }
+  }
+}
+
+/** Tells whether events lack the values of flags, so that the SDK should be told to send them. */
+export async function requiresFlagRoute (app: FastifyInstance, deps: ResultsDeps): Promise<void> {
+  app.get<{ Querystring: Query }>('/requires_flag_implementation', {
+    config: { scope: 'experiment:read' },
+    schema: {
+      tags: ['experiments'], summary: 'Whether events lack the values of flags', querystring,
+      description: 'Looks at up to 20 events of the last seven days for each event of the metric. The experiment looked at comes with the answer.',
+      response: { 200: answer }
+    }
+  }, async (request) => {
+    const { projectId } = accessOf(request)
+    const experiment = await chooseExperiment(deps, projectId, request.query.id)
+    const names = readNameList('events', request.query.events) ?? eventsOf(experiment)
+    const events = await lookForFlags(deps.clickhouse, projectId, [...new Set(names)])
+    return { ...experiment, result: events.every((event) => event.with_flags === 0), events }
+  })
+}
+
+async function chooseExperiment (
+  deps: ResultsDeps, projectId: number, id: number | undefined
+): Promise<Experiment | undefined> {
+  if (id !== undefined) return await findExperiment(deps.sql, projectId, id)
+  const [newest] = await deps.sql<{ id: number }[]>`
+    SELECT id FROM experiments WHERE project_id = ${projectId} AND NOT deleted AND NOT archived ORDER BY id DESC LIMIT 1`
+  return newest === undefined ? undefined : await findExperiment(deps.sql, projectId, newest.id)
+}
+
+function eventsOf (experiment: Experiment | undefined): string[] {
+  const metric = experiment === undefined ? undefined : readMetric('filters', experiment.filters)
+  return metric?.steps.flatMap(({ event }) => event ?? []) ?? []
+}
+
+const QUERY = loadQuery('requires-flag-implementation')
+
+export interface FlagImplementation {
+  event: string
+  /** Events of the last seven days that were looked at, 20 at most. */
+  looked_at: number
+  /** How many of them carried a property beginning with `$feature/`. */
+  with_flags: number
+}
+
+/**
+ * Looks whether the SDK sends the values of flags with the given events.
+ *
+ * @throws {HttpError} 503 when ClickHouse is unavailable or too busy.
+ */
+async function lookForFlags (
+  clickhouse: ClickHouse, projectId: number, events: readonly string[]
+): Promise<FlagImplementation[]> {
+  try {
+    const result = await clickhouse.query({
+      query: QUERY,
+      query_params: { project_id: projectId, events },
+      format: 'JSONEachRow',
+      clickhouse_settings: { output_format_json_quote_64bit_integers: 0, max_execution_time: 30 }
+    })
+    const rows = await result.json<FlagImplementation>()
+    return events.map((event) => rows.find((row) => row.event === event) ?? { event, looked_at: 0, with_flags: 0 })
+  } catch (error) {
+    throw describeClickHouseError(error)
+  }
+}

@@ -1,0 +1,198 @@
+import type { FastifyInstance } from 'fastify'
+import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
+import { readCompleteThrough } from '../../../platform/watermark.ts'
+import { accessOf } from '../../http/personal-key-access.ts'
+import { parseInteger } from '../../http/request-values.ts'
+import { experimentIdParams, type ExperimentParams } from '../experiment-routes.ts'
+import { invalidExperiment } from '../experiment-body.ts'
+import { findExperiment } from '../experiment.ts'
+import { findKeptFlag, listKeptChanges } from '../experiment-versions.ts'
+import { variantsOfFlag } from '../../../engines/flags/flag-definition.ts'
+import { computeResults, findScope, type LaunchedExperiment, requireLaunched } from './compute-results.ts'
+import { type Metric, readMetric, readSecondaryMetrics } from './read-metric.ts'
+import { type MetricResults, metricResultsSchema, resultsSchema, secondaryResultsSchema, toSnakeCase } from './metric-results.ts'
+import { requiresFlagRoute } from './requires-flag-implementation.ts'
+
+export interface ResultsDeps {
+  sql: Sql
+  clickhouse: ClickHouse
+  now: () => number
+}
+
+/** Young enough for people who watch a launch, old enough that a page full of dashboards costs one query. */
+const TTL_MS = 300_000
+
+const read = { scope: 'experiment:read' } as const
+const tags = ['experiments']
+const refreshQuery = { refresh: { type: 'boolean', default: false, description: 'Compute again instead of answering from memory.' } }
+
+/** Results of experiments (docs/contract/service.md 4.1): numbers of ClickHouse, and what they mean. */
+export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): Promise<void> {
+  const cache = createResultsCache<Measured>({ ttlMs: TTL_MS, maxEntries: 1000, now: deps.now })
+  app.addSchema(metricResultsSchema)
+  // Named one by one: the options of this scope also hold its prefix.
+  await app.register(requiresFlagRoute, { sql: deps.sql, clickhouse: deps.clickhouse, now: deps.now })
+
+  async function findLaunched (projectId: number, id: number): Promise<LaunchedExperiment> {
+    return requireLaunched(await findExperiment(deps.sql, projectId, id), new Date(deps.now()))
+  }
+
+  async function measure (
+    projectId: number, experiment: LaunchedExperiment, metric: Metric, refresh: boolean
+  ): Promise<Refreshed<Measured>> {
+    const { scope, variants } = await findScope(deps.sql, projectId, experiment, new Date(deps.now()))
+    // What is measured, without the moment: a changed experiment is another key.
+    const { id, parameters, end_date: end } = experiment
+    const key = JSON.stringify([id, parameters, end, { ...scope, until: null }, variants, metric])
+    return await cache.get(key, refresh, async () => {
+      // Before anything is counted: what was complete then is in the numbers. Without ClickHouse, those say so.
+      const completeThrough = await readCompleteThrough(deps.clickhouse).catch(() => null)
+      const results = await computeResults(deps.clickhouse, { experiment, metric, scope, variants })
+      return { results, completeThrough }
+    })
+  }
+
+  app.get<ExperimentParams & { Querystring: { refresh: boolean } }>('/:id/results', {
+    config: read,
+    schema: {
+      tags, summary: 'Results of an experiment', params: experimentIdParams,
+      description: 'The experiment with its primary metric (filters) measured and judged.',
+      querystring: { type: 'object', properties: refreshQuery },
+      response: { 200: resultsSchema }
+    }
+  }, async (request) => {
+    const { projectId } = accessOf(request)
+    const experiment = await findLaunched(projectId, request.params.id)
+    const metric = readMetric('filters', experiment.filters)
+    if (metric === undefined) throw invalidExperiment('filters', 'Experiment has no target metric', 'required')
+    const { value, lastRefresh, isCached } = await measure(projectId, experiment, metric, request.query.refresh)
+    const { results, completeThrough } = value
+    return {
+      ...experiment, last_refresh: lastRefresh, is_cached: isCached, complete_through: completeThrough,
+      result: describe(results), measured: await describeMeasured(deps.sql, experiment)
+    }
+  })
+
+  app.get<ExperimentParams & { Querystring: { refresh: boolean, id?: string } }>('/:id/secondary_results', {
+    config: read,
+    schema: {
+      tags, summary: 'Results of the secondary metrics of an experiment', params: experimentIdParams,
+      querystring: {
+        type: 'object',
+        properties: { ...refreshQuery, id: { type: 'string', description: 'Number of the metric, from 0. Default: all of them.' } }
+      },
+      response: { 200: secondaryResultsSchema }
+    }
+  }, async (request) => {
+    const { projectId } = accessOf(request)
+    const experiment = await findLaunched(projectId, request.params.id)
+    const metrics = readSecondaryMetrics(experiment.secondary_metrics)
+    const chosen = chooseMetrics(metrics, request.query.id)
+    const results: Refreshed<Measured>[] = []
+    // One after the other: a person waits for them, and the server has others to serve.
+    for (const metric of chosen) results.push(await measure(projectId, experiment, metric, request.query.refresh))
+    const one = request.query.id !== undefined
+    const values = results.map(({ value: { results: { variants } } }) =>
+      Object.fromEntries(variants.map(({ key, mean }) => [key, mean])))
+    const analyses = results.map(({ value }) => describe(value.results))
+    return {
+      ...experiment,
+      last_refresh: new Date(Math.min(...results.map(({ lastRefresh }) => lastRefresh.getTime()))),
+      is_cached: results.every(({ isCached }) => isCached),
+      complete_through: earliest(results.map(({ value }) => value.completeThrough)),
+      result: one ? values[0] : values,
+      analysis: one ? analyses[0] : analyses,
+      measured: await describeMeasured(deps.sql, experiment)
+    }
+  })
+}
+
+function chooseMetrics (metrics: Metric[], id: string | undefined): Metric[] {
+  if (metrics.length === 0) throw invalidExperiment('secondary_metrics', 'Experiment has no secondary metrics', 'required')
+  if (id === undefined) return metrics
+  const index = parseInteger(id)
+  if (index === undefined) throw invalidExperiment('id', 'Secondary metric id must be an integer')
+  const metric = metrics[index]
+  if (metric === undefined) throw invalidExperiment('id', 'Invalid metric ID')
+  return [metric]
+}
+
+/** What the results are computed from, whatever became of the flag since. */
+async function describeMeasured (sql: Sql, { id, feature_flag: flag }: LaunchedExperiment): Promise<object> {
+  const [kept = flag, changes] = await Promise.all([findKeptFlag(sql, id), listKeptChanges(sql, id)])
+  return { feature_flag_key: kept.key, feature_flag_variants: variantsOfFlag(kept.filters), changes }
+}
+
+/** In the names of the API, with the maps by variant that the reference's clients read. */
+function describe (results: MetricResults): object {
+  return {
+    ...toSnakeCase(results) as object,
+    probability: Object.fromEntries(results.variants.map(({ key, probability }) => [key, probability])),
+    credible_intervals: Object.fromEntries(results.variants.map(({ key, credibleInterval }) => [key, credibleInterval]))
+  }
+}
+
+/** Null when one of them is not known. */
+function earliest (moments: readonly (Date | null)[]): Date | null {
+  const known = moments.filter((moment) => moment !== null)
+  return known.length < moments.length ? null : new Date(Math.min(...known.map((moment) => moment.getTime())))
+}
+
+interface Measured {
+  results: MetricResults
+  /** Every acknowledged event received before is in the results; null while that is not known. */
+  completeThrough: Date | null
+}
+
+/** A value with the moment it was computed at. */
+interface Refreshed<T> {
+  value: T
+  lastRefresh: Date
+  isCached: boolean
+}
+
+interface CacheOptions {
+  ttlMs: number
+  /** The oldest go first. */
+  maxEntries: number
+  now: () => number
+}
+
+/** Remembers what is costly to compute, in this process. */
+function createResultsCache<T> ({ ttlMs, maxEntries, now }: CacheOptions) {
+  const entries = new Map<string, { value: T, at: number }>()
+  const running = new Map<string, Promise<{ value: T, at: number }>>()
+
+  async function compute (key: string, work: () => Promise<T>): Promise<{ value: T, at: number }> {
+    const at = now()
+    const entry = { value: await work(), at }
+    entries.delete(key)
+    entries.set(key, entry)
+    const oldest = entries.keys().next().value
+    if (entries.size > maxEntries && oldest !== undefined) entries.delete(oldest)
+    return entry
+  }
+
+  return {
+    /**
+     * The value of a key: the remembered one while it is young, else computed now. Who asks while it is being computed
+     * waits for the same answer. A failure is not remembered.
+     *
+     * @param refresh  Compute it in any case.
+     */
+    async get (key: string, refresh: boolean, work: () => Promise<T>): Promise<Refreshed<T>> {
+      const known = entries.get(key)
+      if (!refresh && known !== undefined && now() - known.at < ttlMs) {
+        return { value: known.value, lastRefresh: new Date(known.at), isCached: true }
+      }
+      let pending = running.get(key)
+      if (pending === undefined) {
+        pending = compute(key, work).finally(() => running.delete(key))
+        running.set(key, pending)
+      }
+      const { value, at } = await pending
+      return { value, lastRefresh: new Date(at), isCached: false }
+    }
+  }
+}

@@ -1,0 +1,77 @@
+import t from 'tap'
+import { waitFor } from '../../../test/support/wait-for.ts'
+import { addFlags, ask, createTestDecide, type TestDecide } from '../../testing/create-test-decide.ts'
+
+/** Milliseconds until the endpoints answer a flag with a value. */
+async function timeUntil (decide: TestDecide, key: string, value: unknown): Promise<number> {
+  const started = performance.now()
+  await waitFor(async () => {
+    const { body } = await ask(decide, '/decide/?v=3', { distinct_id: 'u1', person_properties: { plan: 'pro' } })
+    return body.featureFlags[key] === value
+  }, { timeoutMs: 3000, everyMs: 10 })
+  return performance.now() - started
+}
+
+t.test('a change of a flag is seen within a second, even one written by SQL', async (t) => {
+  const decide = await createTestDecide(t)
+  const { sql, projectId } = decide
+
+  await sql`INSERT INTO feature_flags ${sql({ project_id: projectId, key: 'f', filters: sql.json({ groups: [{}] }) })}`
+  t.ok(await timeUntil(decide, 'f', true) < 1000)
+  await sql`UPDATE feature_flags SET active = false`
+  t.ok(await timeUntil(decide, 'f', false) < 1000)
+  await sql`UPDATE feature_flags SET deleted = true`
+  t.ok(await timeUntil(decide, 'f', undefined) < 1000)
+})
+
+t.test('a change of what flags refer to is seen too', async (t) => {
+  const decide = await createTestDecide(t)
+  const { sql, projectId } = decide
+  const pro = sql.json({ type: 'AND', values: [{ key: 'plan', value: 'pro', type: 'person' }] })
+  const [cohort] = await sql<Array<{ id: number }>>`
+    INSERT INTO cohorts ${sql({ project_id: projectId, name: 'pro', filters: pro })} RETURNING id`
+  await addFlags(decide, [
+    { key: 'in', filters: { groups: [{ properties: [{ key: 'id', type: 'cohort', value: cohort!.id }] }] } }
+  ])
+  t.ok(await timeUntil(decide, 'in', true) < 1000)
+
+  await sql`UPDATE cohorts SET filters = ${sql.json({ type: 'AND', values: [{ key: 'plan', value: 'x', type: 'person' }] })}`
+
+  t.ok(await timeUntil(decide, 'in', false) < 1000)
+})
+
+t.test('a new project key works at once, a rotated one until it expires', async (t) => {
+  const decide = await createTestDecide(t)
+  const { sql, projectId } = decide
+  const status = async (apiKey: string): Promise<number> =>
+    (await ask(decide, '/decide', { api_key: apiKey, distinct_id: 'u1' })).status
+
+  await sql`INSERT INTO project_api_keys (api_key, project_id, kind) VALUES ('team-key', ${projectId}, 'team')`
+  await waitFor(async () => await status('team-key') === 200, { timeoutMs: 2000 })
+  await sql`UPDATE project_api_keys SET expires_at = now() - interval '1 second' WHERE api_key = 'team-key'`
+  await waitFor(async () => await status('team-key') === 401, { timeoutMs: 2000 })
+
+  t.equal(await status(decide.projectKey), 200)
+})
+
+t.test('a stored flag with malformed filters fails alone', async (t) => {
+  const decide = await createTestDecide(t)
+  const malformed = [
+    5, 'text', [], { groups: 'x' }, { groups: [null] }, { groups: [{ properties: { a: 1 } }] },
+    { groups: [{ properties: [{ key: 'a', value: 1, operator: 'sounds_like' }] }] }, { groups: [{ rollout_percentage: {} }] },
+    { groups: [{}], multivariate: { variants: [{}] } }, { groups: [{ properties: [{ type: 'cohort', value: 12345 }] }] }
+  ]
+  await addFlags(decide, [...malformed.map((filters, i) => ({ key: `bad-${i}`, filters })), { key: 'good' }])
+
+  const { status, body } = await ask(decide, '/flags/?v=2', { distinct_id: 'u1' })
+
+  t.equal(status, 200)
+  t.equal(body.errorsWhileComputingFlags, true)
+  for (let i = 0; i < malformed.length; i++) {
+    t.match(body.flags[`bad-${i}`], { enabled: false, failed: true, reason: { code: 'malformed_filters' } }, `${i}`)
+  }
+  t.match(body.flags.good, { enabled: true })
+  const legacy = await ask(decide, '/decide/?v=3', { distinct_id: 'u1' })
+  t.same(legacy.body.featureFlags, { good: true })
+  t.equal(legacy.body.errorComputingFlags, true)
+})

@@ -1,0 +1,123 @@
+import { buildRemoteConfig, SUPPORTED_COMPRESSION } from '../../../platform/remote-config.ts'
+import type { Evaluation } from '../../../engines/flags/evaluate-flags.ts'
+import { parseInteger } from '../../http/request-values.ts'
+
+/** The fields of an answer besides the flags. */
+interface AnswerContext {
+  token: string
+  requestId: string
+  /** Unix milliseconds. */
+  evaluatedAt: number
+  /** Add the remote configuration. */
+  withConfig: boolean
+}
+
+export type BuildAnswer = (evaluation: Evaluation, context: AnswerContext) => string
+
+const DECIDE = [buildDecideV1, buildDecideV2, buildDecideV3, buildDecideV4]
+const FLAGS = [buildFlagsV1, buildFlagsV2]
+
+/**
+ * Chooses the version of the answer: the newest one up to the query parameter `v`. Without `v`, `/decide` answers
+ * version 1, and `/flags` version 1 with `config`, else version 2 with the remote configuration.
+ */
+export function chooseAnswer (
+  endpoint: 'decide' | 'flags', query: Readonly<Record<string, unknown>>
+): { build: BuildAnswer, withConfig: boolean } {
+  const asked = readVersion(query.v)
+  if (endpoint === 'decide') return { build: newestUpTo(DECIDE, asked ?? 1), withConfig: false }
+  if (query.v === undefined && query.config === undefined) return { build: buildFlagsV2, withConfig: true }
+  return { build: newestUpTo(FLAGS, asked ?? 1), withConfig: query.config === 'true' || query.config === '1' }
+}
+
+function newestUpTo (versions: readonly BuildAnswer[], asked: number): BuildAnswer {
+  return versions[Math.min(Math.max(asked, 1), versions.length) - 1]!
+}
+
+/** Null for anything but a whole number: an SDK gets its flags in any case. */
+function readVersion (text: unknown): number | null {
+  const last = Array.isArray(text) ? text.at(-1) : text
+  return typeof last === 'string' ? parseInteger(last) ?? null : null
+}
+
+/** Fields of every answer of `/decide` (docs/contract/service.md 4.6), with two that only old SDKs expect. */
+const DECIDE_FIELDS = {
+  config: { enable_collect_everything: true },
+  editorParams: {},
+  isAuthenticated: false,
+  supportedCompression: SUPPORTED_COMPRESSION,
+  toolbarParams: {},
+  sessionRecording: false
+}
+
+/** Version 1: the keys of the flags that are on. */
+function buildDecideV1 ({ outcomes, hasErrors }: Evaluation): string {
+  const featureFlags = outcomes.filter(({ enabled }) => enabled).map(({ key }) => key)
+  return JSON.stringify({ ...DECIDE_FIELDS, featureFlags, ...errorsIfAny(hasErrors) })
+}
+
+/** Version 2: a map of the flags that are on. */
+function buildDecideV2 ({ outcomes, hasErrors }: Evaluation): string {
+  const featureFlags = toMap(outcomes.filter(({ enabled }) => enabled).map(({ key, value }) => [key, value]))
+  return JSON.stringify({ ...DECIDE_FIELDS, featureFlags, ...errorsIfAny(hasErrors) })
+}
+
+/** Version 3: a map of all computed flags, their payloads, and whether some could not be computed. */
+function buildDecideV3 (evaluation: Evaluation, { requestId }: AnswerContext): string {
+  return JSON.stringify({ ...DECIDE_FIELDS, ...buildLegacyFlags(evaluation), requestId })
+}
+
+/** Version 4: the details of `/flags` version 2, and the remote configuration. */
+function buildDecideV4 (evaluation: Evaluation, context: AnswerContext): string {
+  return mergeJson(JSON.stringify(DECIDE_FIELDS), buildFlagsV2(evaluation, { ...context, withConfig: true }))
+}
+
+/** Version 1 of `/flags`. */
+function buildFlagsV1 (evaluation: Evaluation, context: AnswerContext): string {
+  return JSON.stringify({
+    ...(context.withConfig ? buildRemoteConfig(context.token) : {}),
+    ...buildLegacyFlags(evaluation),
+    requestId: context.requestId,
+    evaluatedAt: context.evaluatedAt
+  })
+}
+
+/**
+ * Version 2 of `/flags`: details of each flag. Concatenates JSON that was rendered when the flags were compiled: about
+ * 25 KB for a hundred flags, and rendering it for each request would cost more than computing the flags.
+ */
+function buildFlagsV2 ({ outcomes, hasErrors }: Evaluation, context: AnswerContext): string {
+  let flags = ''
+  for (const { detailJson } of outcomes) flags += flags === '' ? detailJson : `,${detailJson}`
+  const answer = `{"flags":{${flags}},"errorsWhileComputingFlags":${hasErrors},"errorComputingFlags":${hasErrors},` +
+    `"requestId":"${context.requestId}","evaluatedAt":${context.evaluatedAt}}`
+  return context.withConfig ? mergeJson(JSON.stringify(buildRemoteConfig(context.token)), answer) : answer
+}
+
+/** Failed flags are omitted: clients then keep the value they had, which false would overwrite. */
+function buildLegacyFlags ({ outcomes, hasErrors }: Evaluation): Record<string, unknown> {
+  const computed = outcomes.filter(({ failed }) => !failed)
+  return {
+    featureFlags: toMap(computed.map(({ key, value }) => [key, value])),
+    featureFlagPayloads: toMap(computed
+      .filter(({ payload }) => payload !== undefined && payload !== null)
+      .map(({ key, payload }) => [key, payload])),
+    errorComputingFlags: hasErrors,
+    errorsWhileComputingFlags: hasErrors
+  }
+}
+
+/** Versions 1 and 2 have these fields only when a flag failed, so that clients know that the set is incomplete. */
+function errorsIfAny (hasErrors: boolean): Record<string, boolean> {
+  return hasErrors ? { errorComputingFlags: true, errorsWhileComputingFlags: true } : {}
+}
+
+/** `Object.fromEntries`, because `__proto__` must be a key like any other. */
+function toMap (entries: Array<readonly [string, unknown]>): Record<string, unknown> {
+  return Object.fromEntries(entries)
+}
+
+/** Merges the JSON of two non-empty objects with different keys, without parsing it. */
+function mergeJson (first: string, second: string): string {
+  return `${first.slice(0, -1)},${second.slice(1)}`
+}

@@ -1,0 +1,102 @@
+import { createHash } from 'node:crypto'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { hasEntityTag } from '../../../platform/entity-tag.ts'
+import { HttpError } from '../../../engines/errors.ts'
+import { requireScope } from '../../../platform/scopes.ts'
+import { readPersonalKey } from '../../http/personal-key-access.ts'
+import { notFound } from '../../http/errors.ts'
+import type { FlagSet } from '../../../engines/flags/evaluate-flags.ts'
+import { resolveProject, type ResolveProjectDeps } from './resolve-project.ts'
+import { describeForSdk } from './local-evaluation-definitions.ts'
+
+/** The rendered definitions of a project. */
+interface LocalEvaluation {
+  json: string
+  /** Weak: equal definitions have the same one in every process. */
+  etag: string
+}
+
+/** Definitions for SDKs that evaluate locally, on today's path and the older one. */
+export async function localEvaluationRoutes (app: FastifyInstance, deps: ResolveProjectDeps): Promise<void> {
+  const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+    const projectId = await authorise(request, deps)
+    const query = request.query as Record<string, unknown>
+    const withCohorts = 'send_cohorts' in query && query.send_cohorts !== 'false' && query.send_cohorts !== '0'
+    const { json, etag } = renderLocalEvaluation(deps.definitions.get(projectId), withCohorts)
+    reply.header('etag', etag).header('cache-control', 'private, must-revalidate')
+    if (hasEntityTag(request.headers['if-none-match'], etag)) return await reply.code(304).send()
+    return await reply.header('content-type', 'application/json; charset=utf-8').send(json)
+  }
+  const schema = {
+    tags: ['evaluation of feature flags'],
+    summary: 'Definitions for SDKs that evaluate locally',
+    description: 'Needs a personal key as bearer, and the project API key as query parameter token.'
+  }
+  app.get('/flags/definitions', { schema, config: { described: DESCRIBED } }, answer)
+  app.get('/api/feature_flag/local_evaluation', { schema: { hide: true } }, answer)
+}
+
+/** For the OpenAPI document only: answers are rendered in advance. */
+const DESCRIBED = {
+  security: [{ personalApiKey: [] }],
+  querystring: {
+    type: 'object',
+    properties: {
+      token: { type: 'string', description: 'Project API key of the project.' },
+      send_cohorts: { type: 'string', description: 'Add the cohorts, for SDKs that can evaluate them.' }
+    }
+  },
+  response: {
+    200: {
+      description: 'The definitions. The header etag identifies their version.',
+      type: 'object',
+      required: ['flags', 'group_type_mapping', 'cohorts'],
+      properties: {
+        flags: { type: 'array', items: { type: 'object', required: ['id', 'key', 'filters', 'active'], additionalProperties: true } },
+        group_type_mapping: { type: 'object', additionalProperties: { type: 'string' } },
+        cohorts: { type: 'object', additionalProperties: true }
+      }
+    },
+    304: { type: 'null', description: 'Unchanged since the version in if-none-match.' }
+  }
+}
+
+/**
+ * Checks the personal key and finds the project: that of the query parameter `token` or, from posthog-rs, of the header
+ * `X-PostHog-Project-Api-Key`, else the only one of the key.
+ *
+ * @throws {HttpError} 401, 403 or 400 as for every request with a personal key.
+ */
+async function authorise (request: FastifyRequest, deps: ResolveProjectDeps): Promise<number> {
+  const text = readPersonalKey(request, 'head')
+  if (text === undefined) throw notFound()
+  const key = await deps.keys.findPersonalKey(text)
+  requireScope(key.scopes, 'feature_flag:read')
+  const { project_id: projectId, ...query } = request.query as { token?: unknown, project_id?: unknown }
+  const token = query.token ?? request.headers['x-posthog-project-api-key']
+  if (token === undefined) return await resolveProject(text, projectId, deps)
+  // A parameter that is given twice is an array, and not a key.
+  const found = await resolveProject(typeof token === 'string' ? token : null, undefined, deps)
+  if (key.projectIds !== null && !key.projectIds.includes(found)) {
+    throw new HttpError(403, 'authentication_error', 'permission_denied', 'The API key may not read this project.')
+  }
+  return found
+}
+
+/**
+ * Renders the definitions. Cached for each set of flags, because SDKs poll every 30 s.
+ *
+ * @param withCohorts  Add the cohorts, for SDKs that can evaluate them.
+ */
+function renderLocalEvaluation (set: FlagSet, withCohorts: boolean): LocalEvaluation {
+  const rendered = renderedBySet.get(set) ?? {}
+  renderedBySet.set(set, rendered)
+  return (rendered[withCohorts ? 'with' : 'without'] ??= render(set, withCohorts))
+}
+
+const renderedBySet = new WeakMap<FlagSet, Partial<Record<'with' | 'without', LocalEvaluation>>>()
+
+function render (set: FlagSet, withCohorts: boolean): LocalEvaluation {
+  const json = JSON.stringify(describeForSdk(set, withCohorts))
+  return { json, etag: `W/"${createHash('sha256').update(json).digest('base64url').slice(0, 27)}"` }
+}

@@ -1,0 +1,117 @@
+import { parseStoredJson } from '../../../engines/body/parse-json.ts'
+import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
+import type { Properties, StoredFacts } from '../../../engines/flags/subject.ts'
+import type { CancellableWork } from './circuit-breaker.ts'
+import { readTogether } from './read-together.ts'
+
+/** What to read about the subject of a request. */
+interface PersonQuery {
+  projectId: number
+  distinctId: string
+  /** Group keys by group type index. */
+  groups: ReadonlyMap<number, string>
+  /** Static cohorts that flags refer to. */
+  cohortIds: readonly number[]
+  /** At least one flag has experience continuity. */
+  needsHashKeys: boolean
+}
+
+/** A hash key to store for a user who has just been identified. */
+interface HashKeyRecord {
+  projectId: number
+  distinctId: string
+  /** The id that the user had before being identified. */
+  hashKey: string
+  flagKeys: readonly string[]
+}
+
+/** Reads and writes what Postgres stores about the subjects of flags. Both calls reject when it is unavailable. */
+export interface PersonReader {
+  /** Reads everything about a subject. A person or group that does not exist has no properties. */
+  readForFlags: (query: PersonQuery) => CancellableWork<StoredFacts>
+  /** Stores hash keys that do not exist yet. Resolves to the stored ones by flag key: the first one written stays. */
+  keepHashKeys: (record: HashKeyRecord) => CancellableWork<ReadonlyMap<string, string>>
+}
+
+/** Properties come as text, because the driver would round long numbers. */
+interface FactsRow {
+  properties: string | null
+  group_properties: string | null
+  cohort_ids: number[] | null
+  hash_keys: Record<string, string> | null
+}
+
+/** Four readings of some milliseconds under way leave half of the connections to everything else. */
+const READINGS = { maxQuestions: 200, maxReadings: 4 }
+
+/** Reads with one query everything that the requests of a moment may need. */
+export function createPersonReader (sql: Sql): PersonReader {
+  return {
+    readForFlags: readTogether((queries: readonly PersonQuery[]) => {
+      const statement = queryFacts(sql, queries)
+      return { answer: statement.then((rows) => rows.map(toFacts)), cancel: () => statement.cancel() }
+    }, READINGS),
+    keepHashKeys (record) {
+      const statement = insertHashKeys(sql, record)
+      const answer = statement.then((rows) => new Map(rows.map((row) => [row.feature_flag_key, row.hash_key])))
+      return { answer, cancel: () => statement.cancel() }
+    }
+  }
+}
+
+/** A row for each query, in their order. Postgres has no arrays of arrays of any length: those travel as text. */
+function queryFacts (sql: Sql, queries: readonly PersonQuery[]) {
+  return sql<FactsRow[]>`
+    SELECT
+      persons.properties::text AS properties,
+      (SELECT jsonb_object_agg(g.group_type_index, g.properties)::text
+        FROM jsonb_each_text(asked.groups::jsonb) AS named (group_type_index, group_key)
+        JOIN groups g ON g.project_id = asked.project_id
+          AND g.group_type_index = named.group_type_index::integer AND g.group_key = named.group_key) AS group_properties,
+      (SELECT array_agg(cohort_id) FROM cohort_members
+        WHERE person_id = me.person_id AND cohort_id = ANY(asked.cohort_ids::integer[])) AS cohort_ids,
+      (SELECT jsonb_object_agg(feature_flag_key, hash_key)
+        FROM (
+          SELECT DISTINCT ON (o.feature_flag_key) o.feature_flag_key, o.hash_key
+          FROM flag_hash_keys o
+          WHERE asked.needs_hash_keys AND o.project_id = asked.project_id AND o.distinct_id IN (
+            SELECT asked.distinct_id
+            UNION ALL
+            SELECT distinct_id FROM person_distinct_ids WHERE person_id = me.person_id
+          )
+          ORDER BY o.feature_flag_key, o.created_at, o.distinct_id
+        ) oldest) AS hash_keys
+    FROM unnest(
+      ${queries.map(({ projectId }) => projectId)}::integer[], ${queries.map(({ distinctId }) => distinctId)}::text[],
+      ${queries.map(({ groups }) => groups.size === 0 ? '{}' : JSON.stringify(Object.fromEntries(groups)))}::text[],
+      ${queries.map(({ cohortIds }) => `{${cohortIds.join()}}`)}::text[],
+      ${queries.map(({ needsHashKeys }) => needsHashKeys)}::boolean[]
+    ) WITH ORDINALITY AS asked (project_id, distinct_id, groups, cohort_ids, needs_hash_keys, position)
+    LEFT JOIN person_distinct_ids me ON me.project_id = asked.project_id AND me.distinct_id = asked.distinct_id
+    LEFT JOIN persons ON persons.id = me.person_id
+    ORDER BY asked.position`
+}
+
+function insertHashKeys (sql: Sql, { projectId, distinctId, hashKey, flagKeys }: HashKeyRecord) {
+  // Two browsers of one user may do this at the same time: the update changes nothing and returns the row of the first.
+  return sql<Array<{ feature_flag_key: string, hash_key: string }>>`
+    INSERT INTO flag_hash_keys AS o (project_id, distinct_id, feature_flag_key, hash_key)
+    SELECT ${projectId}, ${distinctId}, key, ${hashKey} FROM unnest(${[...flagKeys]}::text[]) AS key
+    ON CONFLICT (project_id, distinct_id, feature_flag_key) DO UPDATE SET hash_key = o.hash_key
+    RETURNING feature_flag_key, hash_key`
+}
+
+function toFacts (row: FactsRow): StoredFacts {
+  const groups = Object.entries(parseProperties<Record<string, Properties>>(row.group_properties))
+  return {
+    properties: parseProperties<Properties>(row.properties),
+    groupProperties: new Map(groups.map(([index, properties]) => [Number(index), properties])),
+    hashKeyOverrides: new Map(Object.entries(row.hash_keys ?? {})),
+    hashKeysUnknown: false,
+    cohortIds: new Set(row.cohort_ids ?? [])
+  }
+}
+
+function parseProperties<T extends object> (text: string | null | undefined): T {
+  return (text == null ? {} : parseStoredJson(text)) as T
+}

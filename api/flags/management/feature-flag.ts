@@ -1,0 +1,151 @@
+import type { Sql, SqlTemplates, Statement } from '../../../platform/postgres/connect-postgres.ts'
+import type { FlagDefinition } from '../../../engines/flags/flag-definition.ts'
+import { selectCreatedBy, type UserSummary, userSummarySchema } from '../../projects/users.ts'
+
+/** A feature flag as answers show it. */
+export interface FeatureFlag {
+  id: number
+  team_id: number
+  name: string
+  key: string
+  filters: unknown
+  deleted: boolean
+  active: boolean
+  ensure_experience_continuity: boolean
+  evaluation_runtime: 'all' | 'server' | 'client'
+  bucketing_identifier: 'distinct_id' | 'device_id'
+  version: number
+  created_by: UserSummary | null
+  created_at: Date
+  updated_at: Date
+}
+
+/** The columns of a `FeatureFlag`, for a query on `feature_flags AS f`. */
+export function selectFeatureFlag (sql: Sql): Statement {
+  return sql`f.id, f.project_id AS team_id, f.name, f.key, f.filters, f.deleted, f.active,
+    f.ensure_experience_continuity, f.evaluation_runtime, f.bucketing_identifier, f.version,
+    ${selectCreatedBy(sql, sql`f.created_by`)}, f.created_at, f.updated_at`
+}
+
+const writable = {
+  name: { type: 'string', maxLength: 10_000, description: 'What the flag is for.' },
+  key: { type: 'string', description: 'Name of the flag in SDKs: letters, digits, hyphens and underscores; unique in the project.' },
+  filters: {
+    type: 'object',
+    additionalProperties: true,
+    description: 'Who gets which value: groups (condition sets; the first that matches decides) with properties, ' +
+      'rollout_percentage and variant; multivariate, payloads, aggregation_group_type_index, holdout, early_exit, ' +
+      'feature_enrollment.'
+  },
+  deleted: { type: 'boolean', description: 'true deletes the flag; its key may be used again.' },
+  active: { type: 'boolean', description: 'An inactive flag is false for everyone.' },
+  ensure_experience_continuity: {
+    type: 'boolean', description: 'Users keep their value when they are identified.'
+  },
+  evaluation_runtime: { type: 'string', enum: ['all', 'server', 'client'], description: 'Which SDKs get the flag: those of servers, of clients (browsers and apps), or all.' },
+  bucketing_identifier: {
+    type: 'string', enum: ['distinct_id', 'device_id'], description: 'Which id is hashed for rollouts and variants.'
+  }
+} as const
+
+const readOnly = {
+  id: { type: 'integer' },
+  team_id: { type: 'integer', description: 'Id of the project.' },
+  version: { type: 'integer', description: 'Increases by one with every change.' },
+  created_by: userSummarySchema,
+  created_at: { type: 'string', format: 'date-time' },
+  updated_at: { type: 'string', format: 'date-time' }
+} as const
+
+/** The fields of a flag that clients may write. */
+export type FeatureFlagFields = Partial<Pick<FeatureFlag, keyof typeof writable>>
+
+export type NewFeatureFlag = FeatureFlagFields & { key: string }
+
+/** A change of a flag, and what it is based on. */
+export interface FeatureFlagChange extends FeatureFlagFields {
+  version?: number
+  original_flag?: Record<string, unknown>
+}
+
+const order = [
+  'id', 'team_id', 'name', 'key', 'filters', 'deleted', 'active', 'ensure_experience_continuity', 'evaluation_runtime',
+  'bucketing_identifier', 'version', 'created_by', 'created_at', 'updated_at'
+] as const
+
+const properties: Record<string, object> = { ...writable, ...readOnly }
+
+export const featureFlagSchema = {
+  $id: 'FeatureFlag',
+  type: 'object',
+  required: order,
+  properties: Object.fromEntries(order.map((name) => [name, properties[name]]))
+}
+
+/** Clients may send back a whole flag: read-only fields are accepted and ignored. */
+const body = {
+  type: 'object',
+  additionalProperties: false,
+  properties: { ...writable, ...Object.fromEntries(Object.keys(readOnly).map((name) => [name, { readOnly: true }])) }
+}
+
+export const newFeatureFlagSchema = { ...body, required: ['key'] }
+
+/** The fields of a flag, all optional. */
+export const featureFlagFieldsSchema = body
+
+/** What PostHog's clients send with a change, so that nobody's work is lost. */
+export const featureFlagChangesSchema = {
+  ...body,
+  properties: {
+    ...body.properties,
+    version: {
+      type: 'integer',
+      description: 'The version that the change is based on. When the flag has another one by now, 409 `conflict`: nothing is changed.'
+    },
+    original_flag: {
+      type: 'object', additionalProperties: true,
+      description: 'With another version: the flag as it was when the change was begun. Fields that are as they were then are ' +
+        'left alone, and 409 only answers a change of a field that somebody else changed as well.'
+    }
+  }
+}
+
+/** The fields that are written from a body. */
+export const WRITABLE_FIELDS = Object.keys(writable) as Array<keyof typeof writable>
+
+/** The flag that these fields make. */
+export function toFlagDefinition (id: number, fields: FeatureFlagFields): FlagDefinition {
+  return {
+    id,
+    key: fields.key ?? '',
+    name: fields.name ?? '',
+    filters: fields.filters ?? { groups: [] },
+    active: fields.active ?? true,
+    ensureExperienceContinuity: fields.ensure_experience_continuity ?? false,
+    version: 1,
+    evaluationRuntime: fields.evaluation_runtime ?? 'all',
+    bucketingIdentifier: fields.bucketing_identifier ?? 'distinct_id',
+    hasExperiment: false
+  }
+}
+
+/** All fields of a stored flag, which is not deleted. */
+export function toFields (flag: FlagDefinition): Required<FeatureFlagFields> {
+  return {
+    key: flag.key,
+    name: flag.name,
+    filters: flag.filters,
+    deleted: false,
+    active: flag.active,
+    ensure_experience_continuity: flag.ensureExperienceContinuity,
+    evaluation_runtime: flag.evaluationRuntime,
+    bucketing_identifier: flag.bucketingIdentifier
+  }
+}
+
+/** The given fields as columns with their values. */
+export function toColumns (sql: SqlTemplates, fields: FeatureFlagFields): Record<string, unknown> {
+  const given = WRITABLE_FIELDS.filter((name) => fields[name] !== undefined)
+  return Object.fromEntries(given.map((name) => [name, name === 'filters' ? sql.json(fields.filters) : fields[name]]))
+}

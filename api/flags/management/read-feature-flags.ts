@@ -1,0 +1,68 @@
+import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
+import { cutPage, decodeCursor, encodeCursor, matchSearch } from '../../http/list-queries.ts'
+import type { PageContent, PageQuery } from '../../http/pagination.ts'
+import { notFound } from '../../http/errors.ts'
+import { type FeatureFlag, selectFeatureFlag } from './feature-flag.ts'
+
+export interface FeatureFlagQuery extends PageQuery {
+  search?: string
+  active?: boolean
+  /** Only these. */
+  ids?: number[]
+  after?: string
+}
+
+/** Name of the sort order in cursors. */
+const ORDER = 'newest'
+
+/** Lists the flags of a project, newest first. */
+export async function listFeatureFlags (
+  sql: Sql, projectId: number, query: FeatureFlagQuery
+): Promise<PageContent<FeatureFlag>> {
+  const after = decodeCursor(query.after, ORDER, ['integer'])
+  const matches = sql`f.project_id = ${projectId} AND NOT f.deleted
+    AND (${query.active ?? null}::boolean IS NULL OR f.active = ${query.active ?? null})
+    AND (${query.ids ?? null}::integer[] IS NULL OR f.id = ANY(${query.ids ?? null}::integer[]))
+    AND ${matchSearch(sql, sql`f.key || ' ' || f.name`, query.search)}`
+  const position = after === undefined ? sql`OFFSET ${query.offset}` : sql``
+  const follows = after === undefined ? sql`true` : sql`f.id < ${after[0]!}::bigint`
+  const [counted, found] = await Promise.all([
+    sql<Array<{ count: number }>>`SELECT count(*)::integer AS count FROM feature_flags AS f WHERE ${matches}`,
+    sql<FeatureFlag[]>`SELECT ${selectFeatureFlag(sql)} FROM feature_flags AS f WHERE ${matches} AND ${follows}
+      ORDER BY f.id DESC LIMIT ${query.limit + 1} ${position}`
+  ])
+  return cutPage(found, {
+    limit: query.limit,
+    count: counted[0]!.count,
+    cursorOf: (last) => encodeCursor(ORDER, [String(last.id)])
+  })
+}
+
+/**
+ * Reads one flag.
+ *
+ * @param options.deleted  Return a deleted flag too: for the answer to the request that deleted it.
+ * @throws {HttpError} 404 when the project has no such flag.
+ */
+export async function findFeatureFlag (
+  sql: Sql, { projectId, id }: { projectId: number, id: number }, options: { deleted?: boolean } = {}
+): Promise<FeatureFlag> {
+  const [flag] = await sql<FeatureFlag[]>`
+    SELECT ${selectFeatureFlag(sql)} FROM feature_flags AS f
+    WHERE f.project_id = ${projectId} AND f.id = ${id} AND (NOT f.deleted OR ${options.deleted ?? false})`
+  if (flag === undefined) throw notFound()
+  return flag
+}
+
+/**
+ * Reads the payload of a flag for remote configuration: that of the value `true`, the same for everyone.
+ *
+ * @throws {HttpError} 404 when the project has no such active flag.
+ */
+export async function findPayload (sql: Sql, projectId: number, key: string): Promise<unknown> {
+  const [flag] = await sql<Array<{ payload: unknown }>>`
+    SELECT filters #> '{payloads,true}' AS payload FROM feature_flags
+    WHERE project_id = ${projectId} AND key = ${key} AND NOT deleted AND active`
+  if (flag === undefined) throw notFound()
+  return flag.payload ?? null
+}

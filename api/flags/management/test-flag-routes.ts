@@ -1,0 +1,145 @@
+import type { FastifyInstance } from 'fastify'
+import { HttpError } from '../../../engines/errors.ts'
+import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
+import { allowsScope } from '../../../platform/scopes.ts'
+import { buildSubject, selectFlags } from '../endpoints/compute-flags.ts'
+import { type FlagRequest, readFlagRequest } from '../endpoints/flag-request.ts'
+import { createPersonReader, type PersonReader } from '../endpoints/person-reader.ts'
+import { compileFlagSet, evaluateFlags, type FlagSet } from '../../../engines/flags/evaluate-flags.ts'
+import { explainFlag, type FlagExplanation } from '../../../engines/flags/explain-flag.ts'
+import { MalformedFlagError, type ProjectDefinitions } from '../../../engines/flags/flag-definition.ts'
+import type { StoredFacts, Subject } from '../../../engines/flags/subject.ts'
+import { notFound } from '../../http/errors.ts'
+import { accessOf } from '../../http/personal-key-access.ts'
+import { featureFlagFieldsSchema, type NewFeatureFlag, toFlagDefinition } from './feature-flag.ts'
+import { loadDefinitions } from './load-definitions.ts'
+import { validateFlag } from './validate-flag.ts'
+
+/** Ids begin at 1, so no stored flag has this one. */
+const DRAFT_ID = 0
+
+/** Maximum wait for the stored person, in milliseconds. */
+const READ_TIMEOUT_MS = 3000
+
+interface TestBody {
+  distinct_id: string
+  flag_keys?: string[]
+  draft?: NewFeatureFlag
+}
+
+const freeObject = { type: 'object', additionalProperties: true } as const
+
+const body = {
+  type: 'object',
+  required: ['distinct_id'],
+  additionalProperties: false,
+  properties: {
+    distinct_id: { type: 'string', minLength: 1, description: 'Whose flags: a distinct id.' },
+    device_id: { type: 'string', description: 'For flags that hash device ids.' },
+    groups: { ...freeObject, description: 'Group key by group type, as SDKs send it.' },
+    person_properties: { ...freeObject, description: 'As sent with a request: they take precedence over stored ones.' },
+    group_properties: { ...freeObject, description: 'The same for groups, by group type.' },
+    flag_keys: { type: 'array', items: { type: 'string' }, maxItems: 1000, description: 'Only these flags. Default: all.' },
+    draft: {
+      ...featureFlagFieldsSchema, required: ['key'],
+      description: 'A flag that is not saved, with the fields of a feature flag: it takes the place of the flag with its key.'
+    }
+  }
+}
+
+const explained = {
+  type: 'object',
+  properties: {
+    results: {
+      type: 'array',
+      items: {
+        type: 'object',
+        additionalProperties: true,
+        description: 'key, active, value (as /flags answers it), failed, payload, reason, and each condition: its ' +
+          'result, its filters with the value seen and where it came from (sent, stored, flag, missing), and the place ' +
+          'of the identifier in the rollout and among the variants, in percent.'
+      }
+    }
+  }
+}
+
+/**
+ * Computes flags for somebody, and says why: by the code that answers `/flags`, with the flags as they are stored at
+ * this moment. Nothing is counted, and no hash key is stored.
+ */
+export async function testFlagRoutes (
+  app: FastifyInstance, { sql, now }: { sql: Sql, now: () => number }
+): Promise<void> {
+  const persons = createPersonReader(sql)
+
+  app.post<{ Body: TestBody }>('/test', {
+    config: { scope: 'feature_flag:read' },
+    schema: {
+      tags: ['feature flags'],
+      summary: 'Test feature flags as somebody',
+      description: 'Every flag, condition and filter for a distinct id, with the value seen and where it came from. ' +
+        "Stored values are shown to keys with the scope 'person:read'.",
+      body,
+      response: { 200: explained }
+    }
+  }, async (request) => {
+    const { projectId, scopes } = accessOf(request)
+    const { draft, ...asked } = request.body
+    const definitions = await loadDefinitions(sql, projectId)
+    if (definitions === null) throw notFound()
+    const set = compileFlagSet(draft === undefined ? definitions : withDraft(definitions, draft))
+    return { results: await testFlags({ set, request: readFlagRequest({ ...asked }, 'all'), scopes }, { persons, now }) }
+  })
+}
+
+interface TestedRequest {
+  set: FlagSet
+  request: FlagRequest
+  /** Of the key that asks. */
+  scopes: readonly string[]
+}
+
+async function testFlags (
+  { set, request, scopes }: TestedRequest, { persons, now }: { persons: PersonReader, now: () => number }
+): Promise<FlagExplanation[]> {
+  const subject = buildSubject(set, request, now())
+  subject.stored = await readFacts(set, request, subject, persons)
+  const { outcomes } = await evaluateFlags(set, subject, selectFlags(set, request), async () => null)
+  const withStoredValues = allowsScope(scopes, 'person:read')
+  return outcomes.map((outcome) => explainFlag(set, subject, outcome, { withStoredValues }))
+}
+
+/** Everything that any filter may ask for, whether an answer depends on it or not. */
+async function readFacts (
+  set: FlagSet, { distinctId }: FlagRequest, { groupKeys }: Subject, persons: PersonReader
+): Promise<StoredFacts> {
+  const { answer, cancel } = persons.readForFlags({
+    projectId: set.definitions.projectId,
+    distinctId,
+    groups: new Map(Object.entries(groupKeys).map(([index, key]) => [Number(index), key!])),
+    cohortIds: set.staticCohorts,
+    needsHashKeys: set.flags.some(({ isSticky }) => isSticky)
+  })
+  const timer = setTimeout(cancel, READ_TIMEOUT_MS)
+  try {
+    return await answer
+  } catch (cause) {
+    throw new HttpError(503, 'server_error', 'database_unavailable',
+      'The stored properties cannot be read at the moment.', { cause })
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** @throws {HttpError} 400 for a draft that could not be saved, with the field in `attr`. */
+function withDraft (definitions: ProjectDefinitions, draft: NewFeatureFlag): ProjectDefinitions {
+  const stored = definitions.flags.find(({ key }) => key === draft.key)
+  const flag = toFlagDefinition(stored?.id ?? DRAFT_ID, draft)
+  try {
+    validateFlag(flag, definitions)
+  } catch (error) {
+    if (!(error instanceof MalformedFlagError)) throw error
+    throw new HttpError(400, 'validation_error', error.code, error.message, { attr: `draft__${error.attr}`, cause: error })
+  }
+  return { ...definitions, flags: [...definitions.flags.filter((each) => each !== stored), flag] }
+}

@@ -1,0 +1,158 @@
+import type { FastifyInstance } from 'fastify'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { HttpError, MillraceError } from '../../engines/errors.ts'
+import type { Logger } from '../../platform/logger.ts'
+import { deletePerson } from '../../platform/persons/delete-person.ts'
+import { findPersonByUuid } from '../../platform/persons/person-ids.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { notFound } from '../http/errors.ts'
+import { buildPage, type PageContent, pageQueryProperties, type PageQuery, pageSchema } from '../http/pagination.ts'
+import { accessOf } from '../http/personal-key-access.ts'
+import { uuidParams, type UuidParams } from '../http/request-values.ts'
+import { listPersonPage, personQuerySchema, type PersonQuery, personSchema, readListedPerson } from './list-persons.ts'
+
+/** Maximum wait for the deletion in ClickHouse, in milliseconds. */
+const WAIT_MS = 20_000
+
+interface DeleteQuery {
+  Querystring: { delete_events?: boolean }
+}
+
+const deleteQuery = {
+  type: 'object',
+  properties: {
+    delete_events: {
+      type: 'boolean', default: false,
+      description: 'Also delete the events received so far, of all distinct ids of the person.'
+    }
+  }
+}
+
+const deletionsQuery = {
+  type: 'object',
+  properties: {
+    ...pageQueryProperties,
+    person: { type: 'string', format: 'uuid', description: 'Only those of the person with this id.' }
+  }
+} as const
+
+const time = { type: ['string', 'null'], format: 'date-time' } as const
+
+const deletionSchema = {
+  type: 'object',
+  required: ['id', 'person', 'with_events', 'requested_at', 'done_at', 'swept_at'],
+  properties: {
+    id: { type: 'integer' },
+    person: { type: 'string', format: 'uuid', description: 'Id of the person that was deleted.' },
+    with_events: { type: 'boolean', description: 'Whether its events were to be deleted, too.' },
+    requested_at: { type: 'string', format: 'date-time' },
+    done_at: { ...time, description: 'When a count found nothing left in ClickHouse; null: not yet.' },
+    swept_at: { ...time, description: 'When also what was on its way at the time of the request had arrived and was deleted; null: not yet.' }
+  }
+} as const
+
+interface ListedDeletion {
+  id: number
+  person: string
+  with_events: boolean
+  requested_at: Date
+  done_at: Date | null
+  swept_at: Date | null
+}
+
+async function listDeletions (
+  sql: Sql, projectId: number, { person, limit, offset }: PageQuery & { person?: string }
+): Promise<PageContent<ListedDeletion>> {
+  const matches = sql`project_id = ${projectId} AND ${person === undefined ? sql`true` : sql`person_uuid = ${person}`}`
+  const [counted, results] = await Promise.all([
+    sql<{ count: number }[]>`SELECT count(*)::integer AS count FROM person_deletions WHERE ${matches}`,
+    sql<ListedDeletion[]>`
+      SELECT id, person_uuid AS person, with_events, requested_at, done_at, swept_at FROM person_deletions WHERE ${matches}
+      ORDER BY person_deletions.id DESC LIMIT ${limit} OFFSET ${offset}`
+  ])
+  return { results, count: counted[0]!.count }
+}
+
+interface PersonDeps {
+  sql: Sql
+  clickhouse: ClickHouse
+  cluster?: string
+  logger: Logger
+  publicUrl: string
+}
+
+/** Lists, shows and deletes persons of a project. */
+export async function personRoutes (app: FastifyInstance, deps: PersonDeps): Promise<void> {
+  app.addSchema(personSchema)
+
+  app.get<{ Querystring: PersonQuery }>('/', {
+    config: { scope: 'person:read' },
+    schema: {
+      tags: ['persons'],
+      summary: 'List persons',
+      description: 'Newest first.',
+      querystring: personQuerySchema,
+      response: { 200: pageSchema({ $ref: 'Person#' }) }
+    }
+  }, async (request) =>
+    buildPage(request, deps.publicUrl, await listPersonPage(deps.sql, accessOf(request).projectId, request.query)))
+
+  app.get<{ Querystring: PageQuery & { person?: string } }>('/deletions', {
+    config: { scope: 'person:read' },
+    schema: {
+      tags: ['persons'],
+      summary: 'List deletions of persons',
+      description: 'The record of what was deleted, newest first. It stays, and has no distinct ids and no properties.',
+      querystring: deletionsQuery,
+      response: { 200: pageSchema(deletionSchema) }
+    }
+  }, async (request) =>
+    buildPage(request, deps.publicUrl, await listDeletions(deps.sql, accessOf(request).projectId, request.query)))
+
+  app.get<UuidParams>('/:id', {
+    config: { scope: 'person:read' },
+    schema: {
+      tags: ['persons'],
+      summary: 'Show a person',
+      description: 'By the person id of events, also one from before a merge.',
+      params: uuidParams,
+      response: { 200: { $ref: 'Person#' } }
+    }
+  }, async (request) => {
+    const { projectId } = accessOf(request)
+    const uuid = await findPersonByUuid(deps, projectId, request.params.id)
+      .catch((error: unknown) => { throw translate(error) })
+    const person = uuid === null ? null : await readListedPerson(deps.sql, projectId, uuid)
+    if (person === null) throw notFound()
+    return person
+  })
+
+  app.delete<UuidParams & DeleteQuery>('/:id', {
+    config: { scope: 'person:write' },
+    schema: {
+      tags: ['persons'],
+      summary: 'Delete a person',
+      description: 'By the person id of events, also one from before a merge. Later events create a new person.',
+      params: uuidParams,
+      querystring: deleteQuery,
+      response: {
+        202: { type: 'null', description: 'Accepted: the deletion goes on in the background, because ClickHouse is slow or unavailable.' },
+        204: { type: 'null', description: 'Deleted: nothing of the person is stored any more.' }
+      }
+    }
+  }, async (request, reply) => {
+    const { projectId } = accessOf(request)
+    const { id: uuid } = request.params
+    const deleted = await deletePerson(
+      { projectId, uuid, withEvents: request.query.delete_events === true }, { ...deps, waitMs: WAIT_MS }
+    ).catch((error: unknown) => { throw translate(error) })
+    if (deleted === null) throw notFound()
+    return await reply.code(deleted.isDone ? 204 : 202).send()
+  })
+}
+
+function translate (error: unknown): unknown {
+  if (!(error instanceof MillraceError) || error.code !== 'MILLRACE_MERGED_PERSONS_UNAVAILABLE') return error
+  return new HttpError(503, 'server_error', 'clickhouse_unavailable',
+    'No person has this id, and ClickHouse, which knows the ids of merged persons, is unavailable.', { cause: error })
+}

@@ -1,0 +1,89 @@
+import { HttpError } from '../../engines/errors.ts'
+import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
+import { allowsScope, type Scope } from '../../platform/scopes.ts'
+import { notFound } from '../http/errors.ts'
+import type { Access } from '../http/personal-key-access.ts'
+
+/** A personal key as answers show it: never the key itself. */
+export interface ShownKey {
+  id: string
+  label: string
+  mask_value: string
+  user: { id: number, email: string, first_name: string }
+  scopes: string[]
+  scoped_teams: number[] | null
+  created_at: Date
+  last_used_at: Date | null
+  expires_at: Date | null
+  revoked_at: Date | null
+  made_by: string[]
+  is_current: boolean
+}
+
+const time = { type: ['string', 'null'], format: 'date-time' } as const
+
+export const shownKeySchema = {
+  type: 'object',
+  required: ['id', 'label', 'mask_value', 'user', 'scopes', 'scoped_teams', 'created_at', 'last_used_at', 'expires_at', 'revoked_at', 'made_by', 'is_current'],
+  properties: {
+    id: { type: 'string', format: 'uuid' },
+    label: { type: 'string' },
+    mask_value: { type: 'string', description: 'First and last four characters.' },
+    user: {
+      type: 'object',
+      required: ['id', 'email', 'first_name'],
+      properties: { id: { type: 'integer' }, email: { type: 'string' }, first_name: { type: 'string' } }
+    },
+    scopes: { type: 'array', items: { type: 'string' } },
+    scoped_teams: { type: ['array', 'null'], items: { type: 'integer' }, description: 'Ids of its projects; null for all.' },
+    created_at: { type: 'string', format: 'date-time' },
+    last_used_at: { ...time, description: 'To the hour.' },
+    expires_at: { ...time, description: 'Null: never.' },
+    revoked_at: time,
+    made_by: { type: 'array', items: { type: 'string', format: 'uuid' }, description: 'The keys with whose revocation it is revoked.' },
+    is_current: { type: 'boolean', description: 'It is the key of this request.' }
+  }
+} as const
+
+/** The columns of a `ShownKey`, for a query on `personal_api_keys AS k` joined to `users AS u`. */
+export function selectShownKey (sql: Sql, { keyHash }: Pick<Access, 'keyHash'>): Statement {
+  return sql`k.id, k.label, k.mask_value, json_build_object('id', u.id, 'email', u.email, 'first_name', u.first_name) AS user,
+    k.scopes, k.project_ids AS scoped_teams, k.created_at, k.last_used_at, k.expires_at, k.revoked_at, k.made_by,
+    k.secure_value = ${keyHash} AS is_current`
+}
+
+/** May everything, everywhere. */
+export function isAdministrator ({ scopes, projectIds }: Rights): boolean {
+  return scopes.includes('*') && projectIds === null
+}
+
+/** The rows of `personal_api_keys AS k` that a key sees: all as administrator, else those of its own user. */
+export function isSeenBy (sql: Sql, access: Access): Statement {
+  return isAdministrator(access) ? sql`true` : sql`k.user_id = ${access.userId}`
+}
+
+/** What a key may do, and for which projects; null for all. */
+export interface Rights { scopes: readonly string[], projectIds: readonly number[] | null }
+
+/** True when the first rights allow nothing that the second do not. */
+export function isWithin (inner: Rights, outer: Rights): boolean {
+  const { projectIds } = outer
+  const isForFewer = projectIds === null ||
+    (inner.projectIds !== null && inner.projectIds.every((id) => projectIds.includes(id)))
+  return isForFewer && inner.scopes.every((scope) =>
+    scope === '*' ? outer.scopes.includes('*') : allowsScope(outer.scopes, scope as Scope))
+}
+
+/**
+ * Reads a key that is about to be changed, and locks it until the end of the transaction.
+ *
+ * @throws {HttpError} 404 for a key that is not seen, 403 for one that may do more than the key of the request.
+ */
+export async function lockKey (sql: Sql, id: string, access: Access): Promise<ShownKey> {
+  const [key] = await sql<ShownKey[]>`
+    SELECT ${selectShownKey(sql, access)} FROM personal_api_keys k JOIN users u ON u.id = k.user_id
+    WHERE k.id = ${id} AND ${isSeenBy(sql, access)} FOR UPDATE OF k`
+  if (key === undefined) throw notFound()
+  if (isWithin({ scopes: key.scopes, projectIds: key.scoped_teams }, access)) return key
+  throw new HttpError(403, 'authentication_error', 'permission_denied', 'This key may do more than yours.')
+}

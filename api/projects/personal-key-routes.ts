@@ -1,0 +1,207 @@
+import type { FastifyInstance } from 'fastify'
+import { HttpError } from '../../engines/errors.ts'
+import { hashPersonalKey, maskKey, mintKey } from '../../platform/directory/key-text.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { isScope, SCOPE_OBJECTS } from '../../platform/scopes.ts'
+import { buildPage, pageQueryProperties, pageSchema, type PageQuery } from '../http/pagination.ts'
+import { type Access, accessOf } from '../http/personal-key-access.ts'
+import { parseIsoDateTime, uuidParams, type UuidParams } from '../http/request-values.ts'
+import { changeKeys, inheritKeys, outlasts, readMaker, revokeWithMade } from './key-makers.ts'
+import { isAdministrator, isSeenBy, isWithin, lockKey, selectShownKey, type ShownKey, shownKeySchema } from './key-rights.ts'
+
+/** Keys of one user that can be used at a time. */
+const MAX_KEYS_OF_USER = 200
+
+/** How long a rotated key is accepted unless the request says otherwise, and at most, in seconds: a day, 90 days. */
+const GRACE_SECONDS = 86_400
+const MAX_GRACE_SECONDS = 7_776_000
+
+const withValue = {
+  type: 'object',
+  required: [...shownKeySchema.required, 'value'],
+  properties: { ...shownKeySchema.properties, value: { type: 'string', description: 'The key, shown this once: only its hash is stored.' } }
+} as const
+
+const newKeySchema = {
+  type: 'object',
+  required: ['label', 'scopes'],
+  additionalProperties: false,
+  properties: {
+    label: { type: 'string', minLength: 1, maxLength: 40, description: 'What the key is for.' },
+    scopes: {
+      type: 'array', minItems: 1, maxItems: 50, items: { type: 'string', maxLength: 60 },
+      description: 'Such as experiment:read; * is everything. None that the key of this request does not have.'
+    },
+    scoped_teams: {
+      type: ['array', 'null'], minItems: 1, maxItems: 1000, items: { type: 'integer', minimum: 1, maximum: 2_147_483_647 }, default: null,
+      description: 'Ids of its projects; null for all that the key of this request is for.'
+    },
+    expires_at: { type: ['string', 'null'], format: 'date-time', default: null, description: 'Null: with the key of this request, never if that has no end.' },
+    user_id: { type: 'integer', minimum: 1, maximum: 2_147_483_647, description: 'Whose key it is to be: the own user by default. Another needs scope * for all projects.' }
+  }
+} as const
+
+const rotationSchema = {
+  type: 'object',
+  additionalProperties: false,
+  properties: {
+    grace_seconds: { type: 'integer', minimum: 0, maximum: MAX_GRACE_SECONDS, default: GRACE_SECONDS, description: 'How long the old key is accepted; 0 for no longer.' }
+  }
+} as const
+
+interface NewKeyBody {
+  label: string
+  scopes: string[]
+  scoped_teams?: number[] | null
+  expires_at?: string | null
+  user_id?: number
+}
+
+interface KeyDeps { sql: Sql, publicUrl: string, now: () => number }
+
+const tags = ['account']
+const read = { scope: 'user:read' } as const
+const write = { scope: 'user:write' } as const
+
+/**
+ * Personal keys. A key makes, rotates and revokes only keys that may do no more than itself, and what it made ends with
+ * it: anyone who gets hold of a limited one can neither widen it nor keep it nor lock an administrator out. It sees
+ * those of its own user; one with the scope `*` for all projects sees and makes those of everybody.
+ */
+export async function personalKeyRoutes (app: FastifyInstance, deps: KeyDeps): Promise<void> {
+  const { sql, now } = deps
+
+  app.get<{ Querystring: PageQuery }>('/personal_api_keys', {
+    config: read,
+    schema: {
+      tags, summary: 'List personal keys', description: 'Newest first, masked; revoked and expired ones included.',
+      querystring: { type: 'object', properties: pageQueryProperties }, response: { 200: pageSchema(shownKeySchema) }
+    }
+  }, async (request) => {
+    const access = accessOf(request)
+    const seen = isSeenBy(sql, access)
+    const [results, [total]] = await Promise.all([
+      sql<ShownKey[]>`
+        SELECT ${selectShownKey(sql, access)} FROM personal_api_keys k JOIN users u ON u.id = k.user_id
+        WHERE ${seen} ORDER BY k.created_at DESC, k.id LIMIT ${request.query.limit} OFFSET ${request.query.offset}`,
+      sql<{ count: number }[]>`SELECT count(*) AS count FROM personal_api_keys k WHERE ${seen}`
+    ])
+    return buildPage(request, deps.publicUrl, { results, count: total?.count ?? 0 })
+  })
+
+  app.post<{ Body: NewKeyBody }>('/personal_api_keys', {
+    config: write,
+    schema: { tags, summary: 'Create a personal key', body: newKeySchema, response: { 201: withValue } }
+  }, async (request, reply) => {
+    const access = accessOf(request)
+    const { label, scopes, expires_at: expires = null, user_id: userId = access.userId } = request.body
+    if (userId !== access.userId && !isAdministrator(access)) {
+      throw refuse('user_id', 'Only a key with the scope * for all projects makes keys of other users.')
+    }
+    const projectIds = request.body.scoped_teams ?? access.projectIds
+    refuseUnknownScope(scopes)
+    if (!isWithin({ scopes, projectIds }, access)) {
+      throw refuse('scopes', 'A key cannot make a key that may do more than itself.')
+    }
+    await refuseUnknownProjects(sql, projectIds)
+    const expiresAt = expires === null ? null : parseIsoDateTime(expires)!
+    if (expiresAt !== null && expiresAt.getTime() <= now()) throw refuse('expires_at', 'It would have ended already.')
+    const created = await changeKeys(sql, async (tx) => {
+      const maker = await readMaker(tx, access)
+      if (expiresAt !== null && outlasts(expiresAt, maker)) throw refuse('expires_at', 'A key cannot make a key that lasts longer than itself.')
+      const key = { userId, label, scopes, projectIds, expiresAt: expiresAt ?? maker.expiresAt, madeBy: [maker.id] }
+      return await insertKey(tx, key, access)
+    })
+    return await reply.code(201).send(created)
+  })
+
+  app.post<UuidParams & { Body: { grace_seconds?: number } }>('/personal_api_keys/:id/rotate', {
+    config: write,
+    schema: {
+      tags, summary: 'Replace a personal key', params: uuidParams, body: rotationSchema, response: { 201: withValue },
+      description: 'The new key may do the same and ends when the old one would have, and is revoked with the key of this request and with what made the old one. The old one is accepted for a grace period.'
+    }
+  }, async (request, reply) => {
+    const access = accessOf(request)
+    const endsAt = new Date(now() + (request.body.grace_seconds ?? GRACE_SECONDS) * 1000)
+    const created = await changeKeys(sql, async (tx) => {
+      const maker = await readMaker(tx, access)
+      const old = await lockKey(tx, request.params.id, access)
+      if (!isUsable(old, now())) throw refuse('id', 'It can no longer be used: create a new key.')
+      if (outlasts(old.expires_at, maker)) throw new HttpError(403, 'authentication_error', 'permission_denied', 'This key lasts longer than yours.')
+      const fresh = await insertKey(tx, {
+        userId: old.user.id,
+        label: old.label,
+        scopes: old.scopes,
+        projectIds: old.scoped_teams,
+        expiresAt: old.expires_at,
+        madeBy: [...new Set([...old.made_by, maker.id])]
+      }, access)
+      await inheritKeys(tx, { from: old.id, to: fresh.id })
+      await tx`UPDATE personal_api_keys SET expires_at = LEAST(expires_at, ${endsAt}) WHERE id = ${old.id}`
+      return fresh
+    })
+    return await reply.code(201).send(created)
+  })
+
+  app.delete<UuidParams>('/personal_api_keys/:id', {
+    config: write,
+    schema: {
+      tags, summary: 'Revoke a personal key, and those that it made', params: uuidParams, description: 'Every process refuses them within a second.',
+      response: { 204: { type: 'null', description: 'Revoked.' } }
+    }
+  }, async (request, reply) => {
+    await changeKeys(sql, async (tx) => {
+      const key = await lockKey(tx, request.params.id, accessOf(request))
+      await revokeWithMade(tx, key.id)
+    })
+    return await reply.code(204).send()
+  })
+}
+
+function isUsable ({ revoked_at: revokedAt, expires_at: expiresAt }: ShownKey, now: number): boolean {
+  return revokedAt === null && (expiresAt === null || expiresAt.getTime() > now)
+}
+
+interface NewKey {
+  userId: number
+  label: string
+  scopes: string[]
+  projectIds: readonly number[] | null
+  expiresAt: Date | null
+  madeBy: string[]
+}
+
+async function insertKey (sql: Sql, key: NewKey, access: Access): Promise<ShownKey & { value: string }> {
+  const value = mintKey('phx_')
+  const [owner] = await sql<{ usable: number }[]>`
+    SELECT (SELECT count(*) FROM personal_api_keys k WHERE k.user_id = u.id AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())) AS usable
+    FROM users u WHERE u.id = ${key.userId}`
+  if (owner === undefined) throw refuse('user_id', `There is no user ${key.userId}.`)
+  if (owner.usable >= MAX_KEYS_OF_USER) throw refuse('user_id', `A user has at most ${MAX_KEYS_OF_USER} keys that can be used: revoke some.`)
+  const [row] = await sql<{ id: string }[]>`
+    INSERT INTO personal_api_keys (user_id, label, secure_value, mask_value, scopes, project_ids, expires_at, made_by)
+    VALUES (${key.userId}, ${key.label}, ${hashPersonalKey(value)}, ${maskKey(value)}, ${key.scopes}::text[],
+      ${key.projectIds === null ? null : [...key.projectIds]}::integer[], ${key.expiresAt}, ${key.madeBy}::uuid[])
+    RETURNING id`
+  const [created] = await sql<ShownKey[]>`
+    SELECT ${selectShownKey(sql, access)} FROM personal_api_keys k JOIN users u ON u.id = k.user_id WHERE k.id = ${row!.id}`
+  return { ...created!, value }
+}
+
+function refuseUnknownScope (scopes: string[]): void {
+  const unknown = scopes.find((scope) => !isScope(scope))
+  if (unknown === undefined) return
+  throw refuse('scopes', `"${unknown}" is not a scope: use *, or <object>:read or <object>:write with one of ${SCOPE_OBJECTS.join(', ')}.`)
+}
+
+async function refuseUnknownProjects (sql: Sql, ids: readonly number[] | null): Promise<void> {
+  if (ids === null) return
+  const known = await sql<{ id: number }[]>`SELECT id FROM projects WHERE id = ANY(${[...ids]}::integer[])`
+  const unknown = ids.find((id) => !known.some((row) => row.id === id))
+  if (unknown !== undefined) throw refuse('scoped_teams', `There is no project ${unknown}.`)
+}
+
+function refuse (attr: string, detail: string): HttpError {
+  return new HttpError(400, 'validation_error', 'invalid_input', detail, { attr })
+}

@@ -1,0 +1,167 @@
+/** Quotas and usage as the API shows them and takes them. */
+import { HttpError } from '../../engines/errors.ts'
+import { monthOf } from '../../platform/quotas/measured-usage.ts'
+import {
+  BEYOND, type Beyond, BURST_SECONDS, DEFAULT_SAMPLE_RATE, type ProjectQuota, QUOTA_LIMITS, type StoredQuota
+} from '../../platform/quotas/project-quota.ts'
+import type { DayUsage } from '../../platform/quotas/usage.ts'
+
+const dateTime = { type: 'string', format: 'date-time' } as const
+
+const writable = {
+  events_per_second: {
+    type: ['integer', 'null'], minimum: 1, maximum: QUOTA_LIMITS.eventsPerSecond, description: 'Events a second, of each ingest process; null: no limit.'
+  },
+  burst: {
+    type: ['integer', 'null'],
+    minimum: 1,
+    maximum: QUOTA_LIMITS.burst,
+    description: `Events that may come at once after a silence; null: ${BURST_SECONDS} seconds' worth.`
+  },
+  events_per_month: {
+    type: ['integer', 'null'], minimum: 1, maximum: QUOTA_LIMITS.eventsPerMonth, description: 'Events of a calendar month of receipt, UTC, of all processes; null: no limit.'
+  },
+  beyond: {
+    type: 'string', enum: BEYOND, description: 'What becomes of events beyond the quota: their request is answered with 429, or those of a share of all distinct ids are stored.'
+  },
+  sample_rate: {
+    type: 'number', minimum: QUOTA_LIMITS.minSampleRate, exclusiveMaximum: 1, description: 'That share. The stored events have the weight 1 / sample_rate.'
+  }
+} as const
+
+const monthSchema = {
+  type: ['object', 'null'],
+  description: 'What ingest judges by; null: not measured yet, or no limit of the month.',
+  required: ['begin', 'events', 'counted_through', 'exceeded'],
+  properties: {
+    begin: { ...dateTime, description: 'Begin of the calendar month, UTC.' },
+    events: { type: 'integer', description: 'Events of the month that are stored.' },
+    counted_through: { ...dateTime, description: 'All events received before are counted.' },
+    exceeded: { type: 'boolean' }
+  }
+} as const
+
+const properties = {
+  ...writable,
+  updated_at: { type: ['string', 'null'], format: 'date-time', description: 'null: the project has no quota.' },
+  month: monthSchema
+} as const
+
+export const quotaSchema = { $id: 'Quota', type: 'object', required: Object.keys(properties), properties } as const
+
+export const quotaChangesSchema = { type: 'object', additionalProperties: false, properties: writable } as const
+
+/** The fields of a PATCH. */
+export interface QuotaChanges {
+  events_per_second?: number | null
+  burst?: number | null
+  events_per_month?: number | null
+  beyond?: Beyond
+  sample_rate?: number
+}
+
+/** A project without a quota. */
+const NONE: ProjectQuota = {
+  eventsPerSecond: null, burst: null, eventsPerMonth: null, beyond: 'reject', sampleRate: DEFAULT_SAMPLE_RATE
+}
+
+/** @param quota  Undefined: the project has none. */
+export function describeQuota (quota: StoredQuota | undefined, now: number): Record<string, unknown> {
+  const { eventsPerSecond, burst, eventsPerMonth, beyond, sampleRate } = quota ?? NONE
+  return {
+    events_per_second: eventsPerSecond,
+    burst,
+    events_per_month: eventsPerMonth,
+    beyond,
+    sample_rate: sampleRate,
+    updated_at: quota?.updatedAt ?? null,
+    month: quota === undefined ? null : describeMonth(quota, now)
+  }
+}
+
+function describeMonth ({ eventsPerMonth, usage }: StoredQuota, now: number): Record<string, unknown> | null {
+  if (eventsPerMonth === null || usage === null || usage.monthBegin !== monthOf(now)) return null
+  return {
+    begin: new Date(usage.monthBegin),
+    events: usage.events,
+    counted_through: new Date(usage.countedThrough),
+    exceeded: usage.events >= eventsPerMonth
+  }
+}
+
+/**
+ * The quota with some fields changed. A limit a second that changes takes its burst along, unless the burst is named.
+ *
+ * @returns null when no limit is left.
+ * @throws {HttpError} 400 for a burst without a limit a second, and for what becomes of events beyond no limit.
+ */
+export function changeQuota (quota: ProjectQuota | undefined, changes: QuotaChanges): ProjectQuota | null {
+  const before = quota ?? NONE
+  const eventsPerSecond = changes.events_per_second === undefined ? before.eventsPerSecond : changes.events_per_second
+  const eventsPerMonth = changes.events_per_month === undefined ? before.eventsPerMonth : changes.events_per_month
+  if (eventsPerSecond === null && typeof changes.burst === 'number') {
+    throw new HttpError(400, 'validation_error', 'invalid_input', 'burst needs events_per_second.', { attr: 'burst' })
+  }
+  if (eventsPerSecond === null && eventsPerMonth === null) {
+    refuseWithoutLimit('beyond', changes.beyond, [before.beyond, NONE.beyond])
+    refuseWithoutLimit('sample_rate', changes.sample_rate, [before.sampleRate, NONE.sampleRate])
+    return null
+  }
+  const keepsBurst = changes.burst === undefined && eventsPerSecond === before.eventsPerSecond
+  return {
+    eventsPerSecond,
+    burst: keepsBurst ? before.burst : eventsPerSecond === null ? null : changes.burst ?? defaultBurst(eventsPerSecond),
+    eventsPerMonth,
+    beyond: changes.beyond ?? before.beyond,
+    sampleRate: changes.sample_rate ?? before.sampleRate
+  }
+}
+
+/** A quota without a limit is not stored: what a change says of it would be lost. What was answered is accepted. */
+function refuseWithoutLimit<T> (field: keyof QuotaChanges, sent: T | undefined, accepted: readonly T[]): void {
+  if (sent === undefined || accepted.includes(sent)) return
+  throw new HttpError(400, 'validation_error', 'invalid_input', `${field} needs events_per_second or events_per_month.`, { attr: field })
+}
+
+function defaultBurst (eventsPerSecond: number): number {
+  return eventsPerSecond * BURST_SECONDS
+}
+
+const count = (description: string) => ({ type: 'integer', description }) as const
+
+const dayProperties = {
+  day: { type: 'string', format: 'date', description: 'Day of receipt, UTC.' },
+  events: count('Stored, each event once, whatever was deleted later: what a quota of the month counts.'),
+  duplicates: count('Not stored again, because they were stored before.'),
+  dead_lettered: count('Kept as dead letters.'),
+  dropped: count('Answered with 200 and not stored, for any reason. Known for 90 days.'),
+  quota_sampled: count('Of the dropped ones: beyond the quota, and not in its sample.'),
+  refused_requests: count('Requests (not events) answered with 429. Known for 90 days.')
+} as const
+
+export const usageSchema = {
+  type: 'object',
+  required: ['from', 'to', 'events', 'results'],
+  properties: {
+    from: { type: 'string', format: 'date', description: 'The first day, UTC.' },
+    to: { type: 'string', format: 'date', description: 'The last day.' },
+    events: count('Sum of the days.'),
+    results: {
+      type: 'array',
+      description: 'Every day, newest first.',
+      items: { type: 'object', required: Object.keys(dayProperties), properties: dayProperties }
+    }
+  }
+} as const
+
+export function describeDay (day: DayUsage): Record<string, unknown> {
+  return {
+    day: day.day,
+    events: day.events,
+    duplicates: day.duplicates,
+    dead_lettered: day.deadLettered,
+    dropped: day.dropped,
+    quota_sampled: day.quotaSampled,
+    refused_requests: day.refusedRequests
+  }
+}

@@ -1,0 +1,119 @@
+import type { FastifyInstance } from 'fastify'
+import { HttpError } from '../../engines/errors.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { accessOf, requireAllProjects } from '../http/personal-key-access.ts'
+import { createProject, rotateProjectKey } from './projects.ts'
+
+/** How long a rotated key is accepted unless the request says otherwise, and at most, in seconds: a week, a year. */
+const GRACE_SECONDS = 604_800
+const MAX_GRACE_SECONDS = 31_536_000
+
+/** Keys of a project that are listed at most; a project has one or two, and one more for each rotation. */
+const MAX_KEYS = 1000
+
+const projectKeySchema = {
+  type: 'object',
+  required: ['api_key', 'kind', 'created_at', 'expires_at'],
+  properties: {
+    api_key: { type: 'string', description: 'Public: it is in every page that sends events.' },
+    kind: { type: 'string', enum: ['project', 'team'] },
+    created_at: { type: 'string', format: 'date-time' },
+    expires_at: { type: ['string', 'null'], format: 'date-time', description: 'A rotated key is accepted until then; null for a current one.' }
+  }
+} as const
+
+const newProjectSchema = {
+  type: 'object',
+  required: ['name'],
+  additionalProperties: false,
+  properties: {
+    name: { type: 'string', minLength: 1, maxLength: 200 },
+    timezone: { type: 'string', maxLength: 100, default: 'UTC', description: 'IANA name: in it the days of reports begin.' }
+  }
+} as const
+
+const rotationSchema = {
+  type: 'object',
+  additionalProperties: false,
+  properties: {
+    grace_seconds: {
+      type: 'integer', minimum: 0, maximum: MAX_GRACE_SECONDS, default: GRACE_SECONDS,
+      description: 'How long the old keys are accepted; 0 for no longer. The end of an earlier rotation stays.'
+    }
+  }
+} as const
+
+const rotatedSchema = {
+  type: 'object',
+  required: ['api_key', 'old_keys', 'old_keys_expire_at'],
+  properties: {
+    api_key: { type: 'string' },
+    old_keys: { type: 'array', items: { type: 'string' } },
+    old_keys_expire_at: { type: 'string', format: 'date-time' }
+  }
+} as const
+
+interface NewProjectBody { name: string, timezone?: string }
+
+/** Makes projects, and shows and rotates the keys that SDKs send. */
+export async function projectRoutes (
+  app: FastifyInstance, { sql, now }: { sql: Sql, now: () => number }
+): Promise<void> {
+  app.post<{ Body: NewProjectBody }>('/projects', {
+    config: { scope: 'project:write' },
+    schema: {
+      tags: ['account'],
+      summary: 'Create a project',
+      description: 'With its project API key. Needs a key for all projects.',
+      body: newProjectSchema,
+      response: { 201: { $ref: 'Project#' } }
+    }
+  }, async (request, reply) => {
+    requireAllProjects(accessOf(request))
+    const timezone = readTimezone(request.body.timezone ?? 'UTC')
+    const { id, apiKey } = await createProject(sql, { name: request.body.name, timezone })
+    const [project] = await sql`SELECT id, uuid, name, timezone, anonymize_ips, created_at FROM projects WHERE id = ${id}`
+    return await reply.code(201).send({ ...project, api_token: apiKey })
+  })
+
+  app.get('/projects/:project_id/keys', {
+    config: { scope: 'project:read' },
+    schema: {
+      tags: ['account'],
+      summary: 'List the keys of a project',
+      description: 'Current ones first; then rotated ones, with their end.',
+      response: { 200: { type: 'object', required: ['results'], properties: { results: { type: 'array', items: projectKeySchema } } } }
+    }
+  }, async (request) => ({
+    results: await sql`
+      SELECT api_key, kind, created_at, expires_at FROM project_api_keys WHERE project_id = ${accessOf(request).projectId}
+      ORDER BY expires_at DESC NULLS FIRST, created_at, api_key LIMIT ${MAX_KEYS}`
+  }))
+
+  app.post<{ Body: { grace_seconds?: number } }>('/projects/:project_id/rotate_key', {
+    config: { scope: 'project:write' },
+    schema: {
+      tags: ['account'],
+      summary: 'Give a project a new key',
+      description: 'The keys of before are accepted for a grace period, because pages and phones still send them.',
+      body: rotationSchema,
+      response: { 200: rotatedSchema }
+    }
+  }, async (request) => {
+    const { grace_seconds: graceSeconds = GRACE_SECONDS } = request.body
+    const { apiKey, oldKeys, oldKeysExpireAt } = await rotateProjectKey(sql, {
+      projectId: accessOf(request).projectId, graceSeconds, now: new Date(now())
+    })
+    return { api_key: apiKey, old_keys: oldKeys, old_keys_expire_at: oldKeysExpireAt }
+  })
+}
+
+/** @throws {HttpError} 400 when there is no such zone. */
+function readTimezone (text: string): string {
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions().timeZone
+  } catch (cause) {
+    const detail = `There is no time zone "${text}": give an IANA name such as Europe/Berlin.`
+    throw new HttpError(400, 'validation_error', 'invalid_input', detail, { attr: 'timezone', cause })
+  }
+}

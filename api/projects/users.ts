@@ -1,0 +1,86 @@
+import { MillraceError } from '../../engines/errors.ts'
+import type { Sql, SqlTemplates, Statement } from '../../platform/postgres/connect-postgres.ts'
+
+/** A user as answers show them, in `created_by` (docs/contract/service.md 2.2). */
+export interface UserSummary {
+  id: number
+  uuid: string
+  distinct_id: string
+  first_name: string
+  email: string
+  is_email_verified: boolean
+}
+
+/** Schema of `created_by`. */
+export const userSummarySchema = {
+  type: ['object', 'null'],
+  description: 'Who created it; null when that is not a user or the user is gone.',
+  required: ['id', 'uuid', 'distinct_id', 'first_name', 'email', 'is_email_verified'],
+  properties: {
+    id: { type: 'integer' },
+    uuid: { type: 'string', format: 'uuid' },
+    distinct_id: { type: 'string' },
+    first_name: { type: 'string' },
+    email: { type: 'string', format: 'email' },
+    is_email_verified: { type: 'boolean' }
+  }
+} as const
+
+/** A `UserSummary` of the table `users AS u`, as a column of a query. */
+export function selectUserSummary (sql: SqlTemplates): Statement {
+  return sql`json_build_object('id', u.id, 'uuid', u.uuid, 'distinct_id', u.distinct_id, 'first_name', u.first_name,
+    'email', u.email, 'is_email_verified', u.is_email_verified)`
+}
+
+/**
+ * The column `created_by` of a resource, as docs/contract/service.md 2.2 shows a user; null without one.
+ *
+ * @param userId  The resource's own column.
+ */
+export function selectCreatedBy (sql: SqlTemplates, userId: Statement): Statement {
+  return sql`(
+    SELECT ${selectUserSummary(sql)} FROM users u WHERE u.id = ${userId}
+  ) AS created_by`
+}
+
+/** An e-mail address as stored and compared: without blanks around it, in lower case. */
+export function toStoredEmail (email: string): string {
+  return email.trim().toLowerCase()
+}
+
+/** A local part, one @, a domain. Nothing is mailed, so nothing else is checked. */
+const EMAIL = /^[^\s@]+@[^\s@]+$/
+
+/**
+ * Creates a user, who can then own personal keys. E-mail addresses are case-insensitive.
+ *
+ * @throws {MillraceError} `MILLRACE_USER_EXISTS`, `MILLRACE_EMAIL_INVALID`.
+ */
+export async function createUser (sql: Sql, user: { email: string, firstName: string }): Promise<UserSummary> {
+  const email = toStoredEmail(user.email)
+  if (!EMAIL.test(email) || email.length > 254) {
+    throw new MillraceError('MILLRACE_EMAIL_INVALID', `"${user.email}" is not an e-mail address`)
+  }
+  const [created] = await sql<UserSummary[]>`
+    INSERT INTO users (email, first_name) VALUES (${email}, ${user.firstName})
+    ON CONFLICT (email) DO NOTHING
+    RETURNING id, uuid, distinct_id, first_name, email, is_email_verified`
+  if (created === undefined) throw new MillraceError('MILLRACE_USER_EXISTS', `there is already a user ${email}`)
+  return created
+}
+
+export interface ListedUser extends UserSummary {
+  /** Keys that can be used now. */
+  keys: number
+}
+
+/** Lists all users, oldest first. */
+export async function listUsers (sql: Sql): Promise<ListedUser[]> {
+  return await sql<ListedUser[]>`
+    SELECT u.id, u.uuid, u.distinct_id, u.first_name, u.email, u.is_email_verified,
+      count(k.id) FILTER (WHERE k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())) AS keys
+    FROM users u
+    LEFT JOIN personal_api_keys k ON k.user_id = u.id
+    GROUP BY u.id
+    ORDER BY u.id`
+}

@@ -1,0 +1,73 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFile, rm, stat, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import t from 'tap'
+import { readProcessIdentity } from '../supervisor/processes/recorded-processes.ts'
+import { lockDataDir } from './data-dir-lock.ts'
+import { findRunningStack, loadCredentials, readStackState } from './stack-access.ts'
+
+const NONE = { projectApiKey: '', personalApiKey: '', clickhousePassword: '', analystPassword: '' }
+
+t.test('generates keys and passwords once and keeps them for the owner only', async (t) => {
+  const dataDir = t.testdir()
+
+  const first = await loadCredentials(dataDir, NONE)
+
+  t.match(first, { projectApiKey: /^phc_\w{40,}$/, personalApiKey: /^phx_\w{40,}$/ })
+  t.same(await loadCredentials(dataDir, NONE), first)
+  t.equal((await stat(path.join(dataDir, 'credentials.json'))).mode & 0o777, 0o600)
+})
+
+t.test('takes chosen keys on an empty data directory only, chosen ClickHouse passwords always', async (t) => {
+  const dataDir = t.testdir()
+  const chosen = { ...NONE, projectApiKey: 'phc_chosen', personalApiKey: 'phx_chosen' }
+
+  const first = await loadCredentials(dataDir, chosen)
+  const second = await loadCredentials(dataDir, { ...NONE, projectApiKey: 'phc_other', analystPassword: 'chosen' })
+
+  t.match(first, { projectApiKey: 'phc_chosen', personalApiKey: 'phx_chosen' })
+  t.same(second, { ...first, analystPassword: 'chosen' })
+  t.notMatch(await readFile(path.join(dataDir, 'credentials.json'), 'utf8'), 'phc_other')
+})
+
+t.test('tells a stack that is stopped from a folder where none was ever started', async (t) => {
+  const dataDir = t.testdir()
+  t.equal(await findRunningStack(dataDir), undefined)
+  t.equal(await findRunningStack(path.join(dataDir, 'missing')), undefined)
+
+  await loadCredentials(dataDir, NONE)
+  await t.rejects(findRunningStack(dataDir), { code: 'MILLRACE_STACK_NOT_RUNNING' })
+
+  const lock = await lockDataDir(dataDir)
+  await writeFile(path.join(dataDir, 'addresses.json'), `{"pid":${process.pid},"natsUrl":"nats://127.0.0.1:9"}`)
+  t.match(await findRunningStack(dataDir), { natsUrl: 'nats://127.0.0.1:9' })
+  await rm(path.join(dataDir, 'addresses.json'))
+  await lock.release()
+  await t.rejects(findRunningStack(dataDir), { code: 'MILLRACE_STACK_NOT_RUNNING' }, 'after it was stopped')
+})
+
+t.test('tells what still runs of a stack whose supervisor was killed', async (t) => {
+  const dataDir = t.testdir()
+  const gone = spawn(process.execPath, ['--version'])
+  const left = spawn('sleep', ['60'])
+  t.teardown(() => { left.kill('SIGKILL') })
+  await once(gone, 'exit')
+  const identity = await readProcessIdentity(left.pid!)
+  await writeFile(path.join(dataDir, 'addresses.json'), JSON.stringify({ pid: gone.pid, baseUrl: 'http://127.0.0.1:9' }))
+  await writeFile(path.join(dataDir, 'lock'), JSON.stringify({ pid: gone.pid, identity: 'of another start' }))
+  await writeFile(path.join(dataDir, 'processes.json'), JSON.stringify([
+    { name: 'nats', pid: left.pid, identity, stopSignal: 'SIGTERM' }, { name: 'api', pid: gone.pid, identity: 'x', stopSignal: 'SIGTERM' }
+  ]))
+
+  const state = await readStackState(dataDir)
+  t.match(state, { kind: 'killed', addresses: { baseUrl: 'http://127.0.0.1:9' }, why: /was killed .*; nats still runs, and nobody/ })
+  await t.rejects(findRunningStack(dataDir), { code: 'MILLRACE_STACK_NOT_RUNNING', message: /start the stack, which ends the rest first/ })
+
+  const lock = await lockDataDir(dataDir)
+  t.match(await readStackState(dataDir), { kind: 'stopped', why: new RegExp(`is starting again, as process ${process.pid}$`) })
+  await lock.release()
+  left.kill('SIGKILL')
+  await once(left, 'exit')
+  t.match(await readStackState(dataDir), { kind: 'stopped', why: /nothing of it runs any more: start it$/ })
+})

@@ -1,0 +1,106 @@
+import { execFile } from 'node:child_process'
+import { access, constants } from 'node:fs/promises'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { fetchDebianPackage } from '../supervisor/fetch-debian-package.ts'
+import { OLDEST_NATS_SERVER, type OldNatsServer, survivesPowerCut } from '../../platform/nats/nats-server-floor.ts'
+import { compareVersions } from '../../schema/version.ts'
+import { findCacheDir } from '../data-dir/cache-dir.ts'
+import { ServiceStartError } from '../supervisor/processes/service.ts'
+
+const run = promisify(execFile)
+
+/** `sync_interval`, without which its configuration is not valid, came with this version. */
+const OLDEST_TO_ACCEPT = '2.10.0'
+
+/**
+ * Releases of Debian whose nats-server is new enough; trixie's (2.10.27) is not. They run on Debian 12 (libc 2.34 or
+ * newer).
+ */
+const SUITES = ['forky', 'sid']
+
+export interface FindNatsServerOptions {
+  /** A binary the operator chose (`MILLRACE_NATS_SERVER`); it is used or it is an error. */
+  chosen?: string | undefined
+  /** Whether the chosen one may be older than `OLDEST_NATS_SERVER`. Default `refuse`. */
+  old?: OldNatsServer | undefined
+  /** Searched for `PATH`, `XDG_CACHE_HOME` and `HOME`. */
+  env: NodeJS.ProcessEnv
+  /** Where the binary is kept when the user has no writable cache folder. */
+  dataDir: string
+  /** Called before it is fetched, because that takes seconds. */
+  onFetch?: (() => void) | undefined
+  /** Cancels fetching. */
+  signal?: AbortSignal | undefined
+}
+
+/**
+ * Finds a nats-server that keeps the promise about power cuts: the chosen one, which may be older when that is
+ * accepted, else on PATH, else in the user's cache folder, else fetched into it.
+ *
+ * @returns the path of the binary.
+ * @throws {ServiceStartError} saying what to install and where to put it.
+ */
+export async function findNatsServer (options: FindNatsServerOptions): Promise<string> {
+  const { chosen, env } = options
+  if (chosen) return await takeChosen(chosen, options.old)
+
+  const cached = path.join(await findCacheDir(options), `nats-server-${process.platform}-${process.arch}`)
+  const onPath = (env.PATH ?? '').split(path.delimiter).filter(Boolean).map((dir) => path.join(dir, 'nats-server'))
+  for (const candidate of [...onPath, cached]) {
+    if (survivesPowerCut(await readVersion(candidate) ?? '')) return candidate
+  }
+
+  options.onFetch?.()
+  try {
+    const files = { 'usr/sbin/nats-server': cached }
+    await fetchDebianPackage({ name: 'nats-server', suites: SUITES, files, signal: options.signal })
+  } catch (cause) {
+    throw new ServiceStartError(explainMissing(cached, cause), cause)
+  }
+  const version = await readVersion(cached)
+  if (survivesPowerCut(version ?? '')) return cached
+  throw new ServiceStartError(explainMissing(cached, version === undefined
+    ? 'the fetched binary does not run on this machine'
+    : `Debian has version ${version}`))
+}
+
+async function takeChosen (chosen: string, old: OldNatsServer = 'refuse'): Promise<string> {
+  const version = await readVersion(chosen)
+  if (survivesPowerCut(version ?? '')) return chosen
+  if (version === undefined) throw new ServiceStartError(`MILLRACE_NATS_SERVER=${chosen} is no nats-server that runs here`)
+  if (compareVersions(version, OLDEST_TO_ACCEPT) < 0) {
+    throw new ServiceStartError(`MILLRACE_NATS_SERVER=${chosen} is version ${version}: ${OLDEST_NATS_SERVER} or newer is needed, ` +
+      `and MILLRACE_OLD_NATS_SERVER=accept takes ${OLDEST_TO_ACCEPT} or newer`)
+  }
+  if (old === 'accept') return chosen
+  throw new ServiceStartError(`MILLRACE_NATS_SERVER=${chosen} is version ${version}, which may lose acknowledged events when the power is cut. ` +
+    `Use ${OLDEST_NATS_SERVER} or newer, or set MILLRACE_OLD_NATS_SERVER=accept, which withdraws the promise about power cuts`)
+}
+
+/** `2.15.1`, or undefined when the file is no nats-server that runs here. */
+async function readVersion (binary: string): Promise<string | undefined> {
+  try {
+    await access(binary, constants.X_OK)
+    const { stdout } = await run(binary, ['--version'], { timeout: 10_000 })
+    return stdout.match(/v(\d+\.\d+\.\d+)/)?.[1]
+  } catch {
+    // Missing or not executable here: simply no candidate.
+    return undefined
+  }
+}
+
+function explainMissing (cached: string, cause: unknown): string {
+  const why = (cause as { code?: string }).code === 'ENOENT'
+    ? 'this machine has no apt to fetch it with'
+    : cause instanceof Error ? cause.message : String(cause)
+  return [
+    `nats-server ${OLDEST_NATS_SERVER} or newer was not found on PATH and could not be fetched:`,
+    ...why.split('\n').map((line) => `  ${line}`),
+    'Do one of these:',
+    '  put a nats-server release (one binary) on PATH',
+    '  set MILLRACE_NATS_SERVER=/path/to/nats-server; to an older one with MILLRACE_OLD_NATS_SERVER=accept, which withdraws the promise about power cuts',
+    `  copy it to ${cached}`,
+    '  set NATS_URL to a running server'
+  ].join('\n')
+}

@@ -1,0 +1,54 @@
+import { appendFile, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { restartAfterFullDisk } from './start-nats-server.ts'
+import { type ManagedProcess, spawnProcess } from '../supervisor/processes/spawn-process.ts'
+
+async function startWatched (t: Test): Promise<{ server: ManagedProcess, folder: string }> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'millrace-test-disk-'))
+  const server = await spawnProcess({
+    name: 'nats-server',
+    command: process.execPath,
+    args: ['-e', 'setInterval(() => {}, 1000)'],
+    env: {},
+    logFile: path.join(folder, 'nats-server.log')
+  })
+  t.teardown(async () => {
+    await server.stop()
+    await rm(folder, { recursive: true, force: true })
+  })
+  return { server, folder }
+}
+
+/** Short, so that no test has to wait long for a poll. */
+const POLL_MS = 5
+
+/** As long as fifty polls take. That nothing happens has no event to wait for. */
+async function somePolls (): Promise<'still runs'> {
+  return await delay(50 * POLL_MS, 'still runs')
+}
+
+const FULL = "[ERR] JetStream failed to store a msg on stream '$G > EVENTS': write 1.blk: no space left on device\n"
+
+t.test('ends a server that found no room, once there is room, and says why', async (t) => {
+  const { server, folder } = await startWatched(t)
+  restartAfterFullDisk(server, path.join(folder, 'not there yet'), POLL_MS)
+  await appendFile(server.logFile, FULL)
+  t.equal(await Promise.race([server.exited, somePolls()]), 'still runs', 'while nothing can be written')
+
+  restartAfterFullDisk(server, folder, POLL_MS)
+  await appendFile(server.logFile, FULL)
+
+  t.match(await server.exited, { requested: true })
+  t.match(await readFile(server.logFile, 'utf8'), /the disk has room again/)
+})
+
+t.test('leaves a server alone that found no room only before it was started', async (t) => {
+  const { server, folder } = await startWatched(t)
+  await appendFile(server.logFile, FULL)
+  restartAfterFullDisk(server, folder, POLL_MS)
+
+  t.equal(await Promise.race([server.exited, somePolls()]), 'still runs')
+})

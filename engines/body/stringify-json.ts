@@ -1,0 +1,101 @@
+import { replaceLoneSurrogates } from './storable-text.ts'
+import { isExactNumber, replaceOutsideStrings } from './parse-json.ts'
+
+/**
+ * The JSON text of a parsed JSON value, fit to be stored: any depth, and every character has a UTF-8 form.
+ *
+ * `JSON.stringify` gives up a few thousand levels down, where `JSON.parse` does not; and it writes lone surrogates as
+ * escapes, which the JSON functions of ClickHouse and Postgres refuse together with everything around them. ClickHouse
+ * refuses whole numbers of more than 64 bits in the same way: those are written as strings of their digits, which its
+ * functions for numbers read, too.
+ */
+export function stringifyJson (value: unknown): string {
+  const text = replaceLoneSurrogates(stringifyAnyDepth(value))
+  return mayHoldHugeNumber(text) ? quoteHugeNumbers(text) : text
+}
+
+/** The least digits of a whole number that has more than 64 bits. */
+const HUGE_DIGITS = 19
+
+/** Looks at every 19th character only: a run of as many digits covers one of them. */
+function mayHoldHugeNumber (text: string): boolean {
+  for (let at = HUGE_DIGITS - 1; at < text.length; at += HUGE_DIGITS) {
+    if (!isDigit(text, at)) continue
+    let first = at
+    while (isDigit(text, first - 1)) first--
+    let end = at + 1
+    while (isDigit(text, end)) end++
+    if (end - first >= HUGE_DIGITS) return true
+  }
+  return false
+}
+
+function isDigit (text: string, at: number): boolean {
+  const code = text.charCodeAt(at)
+  return code >= 0x30 && code <= 0x39
+}
+
+const QUOTE_OR_NUMBER = /"|-?\d[\d.eE+-]*/g
+
+const LARGEST = 2n ** 64n - 1n
+const SMALLEST = -(2n ** 63n)
+
+function quoteHugeNumbers (text: string): string {
+  return replaceOutsideStrings(text, QUOTE_OR_NUMBER, (token) => isHuge(token) ? `"${token}"` : token)
+}
+
+function isHuge (token: string): boolean {
+  if (!/^-?\d{19,}$/.test(token)) return false
+  // No 64 bits have more digits than 20, and BigInt would take its time for very many.
+  if (token.length > 21) return true
+  const number = BigInt(token)
+  return number > LARGEST || number < SMALLEST
+}
+
+function stringifyAnyDepth (value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? 'null'
+  } catch (error) {
+    if (error instanceof RangeError) return stringifyWithOwnStack(value)
+    throw error
+  }
+}
+
+/** An array or object that is being written. */
+interface Level {
+  values: unknown[]
+  /** Null for an array. */
+  keys: string[] | null
+  next: number
+}
+
+/** The same text, ten times slower, with a stack that only memory bounds. */
+function stringifyWithOwnStack (root: unknown): string {
+  const parts: string[] = []
+  const levels: Level[] = []
+  write(root)
+  for (let level = levels.at(-1); level !== undefined; level = levels.at(-1)) {
+    const index = level.next++
+    if (index === level.values.length) {
+      parts.push(level.keys === null ? ']' : '}')
+      levels.pop()
+      continue
+    }
+    if (index > 0) parts.push(',')
+    if (level.keys !== null) parts.push(JSON.stringify(level.keys[index]), ':')
+    write(level.values[index])
+  }
+  return parts.join('')
+
+  function write (value: unknown): void {
+    if (typeof value !== 'object' || value === null || isExactNumber(value)) {
+      parts.push(JSON.stringify(value))
+    } else if (Array.isArray(value)) {
+      parts.push('[')
+      levels.push({ values: value, keys: null, next: 0 })
+    } else {
+      parts.push('{')
+      levels.push({ values: Object.values(value), keys: Object.keys(value), next: 0 })
+    }
+  }
+}

@@ -1,0 +1,84 @@
+import t from 'tap'
+import { compileFlagSet, evaluateFlags, tryFlags } from './evaluate-flags.ts'
+import type { FlagDefinition } from './flag-definition.ts'
+import type { Outcome } from './flag-outcome.ts'
+import { NO_FACTS, type StoredFacts, type Subject } from './subject.ts'
+import { buildDefinitions, buildFlag, buildSubject } from './testing/build-definitions.ts'
+
+function evaluateOne (flag: FlagDefinition, rest: Partial<Subject> = {}): Outcome {
+  const set = compileFlagSet(buildDefinitions([flag]))
+  return tryFlags(set, buildSubject('u1', { stored: NO_FACTS, ...rest }), [0])!.outcomes[0]!
+}
+
+function person (key: string, value: unknown, operator = 'exact'): object {
+  return { key, value, operator, type: 'person' }
+}
+
+t.test('stored facts are read once, and only when an answer depends on them', async (t) => {
+  const set = compileFlagSet(buildDefinitions([
+    buildFlag('rollout', { groups: [{ rollout_percentage: 50 }] }),
+    buildFlag('plan', { groups: [{ properties: [person('plan', 'pro')] }] }),
+    buildFlag('both', { groups: [{ properties: [person('email', '@x', 'icontains'), person('plan', 'pro')] }] }),
+    buildFlag('dependent', { groups: [{ properties: [{ key: 'plan', value: true, type: 'flag' }] }] })
+  ]))
+  let reads = 0
+  const read = async (): Promise<StoredFacts> => {
+    reads++
+    return { ...NO_FACTS, properties: { plan: 'pro', email: 'a@x' } }
+  }
+  const all = [0, 1, 2, 3]
+
+  await evaluateFlags(set, buildSubject('u1'), [0], read)
+  await evaluateFlags(set, buildSubject('u1', { personOverrides: { plan: 'free' } }), all, read)
+  t.equal(reads, 0, 'a filter that surely fails decides without the others')
+  const { outcomes } = await evaluateFlags(set, buildSubject('u1'), all, read)
+  t.equal(reads, 1)
+  t.same(outcomes.slice(1).map(({ value }) => value), [true, true, true])
+})
+
+t.test('without Postgres the flags that need nothing stored are computed, the others failed', async (t) => {
+  const set = compileFlagSet(buildDefinitions([
+    buildFlag('rollout', { groups: [{ rollout_percentage: 100 }] }),
+    buildFlag('plan', { groups: [{ properties: [person('plan', 'pro')] }] }),
+    buildFlag('sticky', { groups: [{ rollout_percentage: 50 }] }, { ensureExperienceContinuity: true }),
+    buildFlag('sticky-for-all', { groups: [{ rollout_percentage: 100 }] }, { ensureExperienceContinuity: true })
+  ]))
+
+  const { outcomes, hasErrors } = await evaluateFlags(set, buildSubject('u1'), [0, 1, 2, 3], async () => null)
+
+  t.same(outcomes.map(({ failed }) => failed), [false, true, true, false])
+  t.equal(outcomes[1]?.reason, 'database_error')
+  t.equal(hasErrors, true)
+})
+
+t.test('experience continuity hashes what was stored, else the anonymous id, else the distinct id', async (t) => {
+  const flag = buildFlag('beta', { groups: [{ rollout_percentage: 50 }] }, { ensureExperienceContinuity: true })
+  const on = (rest: Partial<Subject>): unknown => evaluateOne(flag, rest).value
+  const counted = { ...flag, ensureExperienceContinuity: false }
+  const plain = (distinctId: string): unknown => evaluateOne(counted, { distinctId }).value
+  const ids = Array.from({ length: 40 }, (_, i) => `a${i}`)
+
+  for (const id of ids) {
+    const hashKeyOverrides = new Map([['beta', id]])
+    t.equal(on({ distinctId: 'u1', anonDistinctId: 'other', stored: { ...NO_FACTS, hashKeyOverrides } }), plain(id))
+    t.equal(on({ distinctId: 'u1', anonDistinctId: id }), plain(id))
+    t.equal(on({ distinctId: id }), plain(id))
+  }
+})
+
+t.test('a missing initial property falls back to the current one', async (t) => {
+  const flag = (key: string): FlagDefinition => buildFlag('f', { groups: [{ properties: [person(key, 'x')] }] })
+
+  t.equal(evaluateOne(flag('$initial_browser'), { personOverrides: { $browser: 'x' } }).value, true)
+  t.equal(evaluateOne(flag('$initial_utm_source'), { personOverrides: { utm_source: 'x' } }).value, true)
+  t.equal(evaluateOne(flag('$initial_plan'), { personOverrides: { $plan: 'x' } }).value, false)
+  const stored = { ...NO_FACTS, properties: { $initial_browser: 'y' } }
+  t.equal(evaluateOne(flag('$initial_browser'), { personOverrides: { $browser: 'x' }, stored }).value, false)
+})
+
+t.test('properties with the names of inherited fields are absent like any other', async (t) => {
+  for (const key of ['constructor', 'toString', '__proto__']) {
+    const flag = buildFlag('f', { groups: [{ properties: [{ key, operator: 'is_set', type: 'person' }] }] })
+    t.equal(evaluateOne(flag, { personOverrides: {} }).value, false, key)
+  }
+})

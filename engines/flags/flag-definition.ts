@@ -1,0 +1,93 @@
+import { MillraceError } from '../errors.ts'
+
+/**
+ * A flag as Postgres stores it. `filters` is what a client once wrote: nothing in it is trusted before
+ * `parse-filters.ts` has read it.
+ */
+export interface FlagDefinition {
+  id: number
+  key: string
+  name: string
+  filters: unknown
+  active: boolean
+  ensureExperienceContinuity: boolean
+  version: number
+  /** Which SDKs get the flag. */
+  evaluationRuntime: 'server' | 'client' | 'all'
+  /** Which id of a person is hashed for rollouts and variants. */
+  bucketingIdentifier: 'distinct_id' | 'device_id'
+  /** An experiment runs on this flag. */
+  hasExperiment: boolean
+}
+
+/** A cohort that flags may refer to. */
+export interface CohortDefinition {
+  id: number
+  /** A static cohort is a list of persons in Postgres; a dynamic one is a set of property filters. */
+  isStatic: boolean
+  /** `{ type: 'AND' | 'OR', values: [...] }`, nested; null for static ones. */
+  filters: unknown
+}
+
+/** Everything needed to evaluate the flags of one project. */
+export interface ProjectDefinitions {
+  projectId: number
+  /** IANA name; dates without an offset are in this time zone. */
+  timezone: string
+  flags: readonly FlagDefinition[]
+  cohorts: readonly CohortDefinition[]
+  /** Group type by its index. */
+  groupTypes: ReadonlyMap<number, string>
+}
+
+/** A variant of a flag with several values. */
+export interface Variant {
+  key: string
+  name?: string
+  /** Share of those the flag is on for, in percent. */
+  rollout_percentage: number
+}
+
+/** The variants of a flag, from its filters as stored; empty for a flag without variants. */
+export function variantsOfFlag (filters: unknown): Variant[] {
+  const { multivariate } = Object(filters) as { multivariate?: { variants?: unknown } | null }
+  const variants = multivariate?.variants
+  if (!Array.isArray(variants)) return []
+  return variants.flatMap((value) => {
+    const { key, name, rollout_percentage: percentage } = Object(value) as Record<string, unknown>
+    if (typeof key !== 'string') return []
+    return [{
+      key,
+      ...(typeof name === 'string' ? { name } : {}),
+      rollout_percentage: typeof percentage === 'number' ? percentage : 0
+    }]
+  })
+}
+
+/** True when two lists assign the same variant to everyone. */
+export function sameVariants (some: readonly Variant[], others: readonly Variant[]): boolean {
+  return some.length === others.length && some.every(({ key, rollout_percentage: percentage }, index) =>
+    others[index]?.key === key && others[index].rollout_percentage === percentage)
+}
+
+/**
+ * What can be wrong with one field of a flag: the `code` of the API's 400.
+ */
+export type MalformedFlagCode = 'required' | 'invalid' | 'invalid_choice' | 'invalid_key' | 'invalid_regex' | 'unique'
+
+/**
+ * The filters of a flag, or of a cohort it refers to, cannot be evaluated.
+ *
+ * Thrown when a flag is compiled. On write it becomes a 400; a stored flag fails with `malformed_filters`, and the
+ * others are not affected.
+ */
+export class MalformedFlagError extends MillraceError {
+  /** The invalid field; levels are joined by `__`, as in `filters__groups__0__rollout_percentage`. */
+  readonly attr: string
+
+  constructor (code: MalformedFlagCode, attr: string, message: string) {
+    super(code, message, { action: 'dead-letter', details: { attr } })
+    this.name = 'MalformedFlagError'
+    this.attr = attr
+  }
+}

@@ -1,0 +1,197 @@
+import { type Checks, compileObject, OBJECT_KEYWORDS } from './compile-object.ts'
+import { createCompilePattern } from './compile-text.ts'
+import { ListedCheck } from './listed-properties.ts'
+import { VALUE_KEYWORDS } from './compile-value.ts'
+import { type Check, evaluate, fail, isObject, MAX_STEPS, type Origin, type SchemaFailure } from './evaluation.ts'
+import { ANNOTATIONS, type CompileKeyword, type Place, SCHEMA_LIMITS, SchemaError } from './schema-place.ts'
+import { findUnstorableNumber, UNSTORABLE_NUMBER } from '../body/storable-numbers.ts'
+
+/** The draft that schemas are read by. */
+const DIALECT = 'https://json-schema.org/draft/2020-12/schema'
+
+type Properties = Readonly<Record<string, unknown>>
+
+/** A schema that events can be checked against. */
+export interface CompiledSchema {
+  /**
+   * @param properties  As ingest has normalised them (`sent`), or as `JSON.parse` reads them from the table (`stored`).
+   * @returns the first failure; null when the properties meet the schema.
+   */
+  check: (properties: Properties, origin: Origin) => SchemaFailure | null
+  /** The same for `sent` ones that are listed, faster; what it does not pass, `check` decides. */
+  listedCheck: ListedCheck
+  /** The first failure of each property, and of the keywords of the whole. */
+  failuresOf: (properties: Properties, origin: Origin) => SchemaFailure[]
+  /** What it was compiled from. */
+  schema: Readonly<Record<string, unknown>>
+  /** Properties with no more bytes of JSON never use up the steps of an event. */
+  maxBytes: number
+}
+
+/**
+ * Compiles a JSON Schema of the properties of an event into closures. There is no generated code: a schema is data of
+ * others (docs/decisions/, event schemas are closures).
+ *
+ * What is not in the list of keywords is refused, so that nobody relies on a rule that is not enforced.
+ *
+ * @throws {SchemaError} naming the first place that cannot be enforced.
+ */
+export function compileSchema (sent: unknown): CompiledSchema {
+  const text = stringifySchema(sent)
+  if (!isObject(sent)) throw new SchemaError([], 'A schema is an object.')
+  // The text has null in its place, which is another schema than that of its author.
+  const unstorable = findUnstorableNumber(sent)
+  if (unstorable !== null) throw new SchemaError(unstorable, UNSTORABLE_NUMBER)
+  // Numbers of the body keep their digits; here they are doubles, as in the table.
+  const schema = JSON.parse(text) as Record<string, unknown>
+  const { all, each, named, others, stepsPerByte } = compileRoot(schema)
+  const whole = join(all)
+  return {
+    schema,
+    maxBytes: Math.floor(MAX_STEPS / Math.max(1, stepsPerByte)),
+    check: (properties, origin) => evaluate(whole, properties, origin),
+    listedCheck: new ListedCheck(named, others.length === 0 ? null : join(others)),
+    failuresOf: (properties, origin) => each.flatMap((check) => evaluate(check, properties, origin) ?? [])
+  }
+}
+
+/** @throws {SchemaError} when the text is longer, or its schema deeper, than a schema may be. */
+function stringifySchema (sent: unknown): string {
+  try {
+    if (leastLength(sent, SCHEMA_LIMITS.bytes) <= SCHEMA_LIMITS.bytes) {
+      const text = JSON.stringify(sent) ?? ''
+      if (Buffer.byteLength(text) <= SCHEMA_LIMITS.bytes) return text
+    }
+  } catch {
+    // The writer gives up some thousand levels down.
+    throw new SchemaError([], `A schema is at most ${SCHEMA_LIMITS.depth} steps deep.`)
+  }
+  throw new SchemaError([], `A schema has at most ${SCHEMA_LIMITS.bytes} bytes.`)
+}
+
+/**
+ * Characters that the JSON of a value has at least; stops counting when they are more than `limit`. To write out a
+ * schema of a megabyte, only to refuse it, holds up other requests for longer than reading it does.
+ */
+function leastLength (value: unknown, limit: number): number {
+  if (typeof value === 'string') return value.length
+  if (typeof value !== 'object' || value === null) return 1
+  let length = 0
+  for (const key of Array.isArray(value) ? value.keys() : Object.keys(value)) {
+    if (typeof key === 'string') length += key.length
+    length += leastLength((value as Record<string | number, unknown>)[key], limit - length)
+    if (length > limit) break
+  }
+  return length
+}
+
+function compileRoot (root: Record<string, unknown>): Checks & { stepsPerByte: number } {
+  const { $defs, ...schema } = root
+  let subschemas = 0
+  let stepsPerByte = 0
+  const spends = (steps: number): void => { stepsPerByte += steps }
+  const pattern = createCompilePattern(spends)
+  /** Names of the definitions that are being compiled: one of them inside itself would never end. */
+  const open = new Set<string>()
+  if ($defs !== undefined && !isObject($defs)) throw new SchemaError(['$defs'], 'An object of schemas is expected.')
+  const definitions = new Map(Object.entries($defs ?? {}))
+  const start = createPlace([])
+  for (const [name, definition] of definitions) start.at('$defs', name).compile(definition)
+  if (schema.type !== undefined && schema.type !== 'object') throw start.at('type').error('The properties of an event are an object.')
+  return { ...compileKeywords(schema, start), stepsPerByte }
+
+  function createPlace (path: readonly string[]): Place {
+    return {
+      path,
+      at: (...names) => createPlace([...path, ...names]),
+      error: (message) => new SchemaError(path, message),
+      compile: (subschema) => compile(subschema, createPlace(path)),
+      count: () => subschemas,
+      pattern,
+      spends
+    }
+  }
+
+  function compile (subschema: unknown, place: Place): Check {
+    if (place.path.length > SCHEMA_LIMITS.depth) throw place.error(`A schema is at most ${SCHEMA_LIMITS.depth} steps deep.`)
+    if (++subschemas > SCHEMA_LIMITS.subschemas) throw place.error(`A schema has at most ${SCHEMA_LIMITS.subschemas} subschemas, with those that $ref repeats.`)
+    if (subschema === true) return () => true
+    if (subschema === false) return (value) => fail('false', value)
+    if (!isObject(subschema)) throw place.error('A schema is expected: an object, true or false.')
+    return join(compileKeywords(subschema, place).all)
+  }
+
+  function compileKeywords (subschema: Record<string, unknown>, place: Place): Checks {
+    const checks: Check[] = []
+    for (const [keyword, value] of Object.entries(subschema)) {
+      const here = place.at(keyword)
+      if (keyword === '$ref') checks.push(compileReference(value, here))
+      else if (Object.hasOwn(KEYWORDS, keyword)) checks.push(...KEYWORDS[keyword]!(value, here))
+      else if (keyword === '$schema') readDialect(value, here)
+      else if (!ANNOTATIONS.has(keyword) && !OBJECT_KEYWORDS.has(keyword) && !WITH_IF.has(keyword)) throw here.error('This keyword is not supported.')
+    }
+    checks.push(...compileIf(subschema, place))
+    const { all, each, named, others } = compileObject(subschema, place)
+    return { all: [...checks, ...all], each: [...checks, ...each], named, others: [...checks, ...others] }
+  }
+
+  function compileReference (value: unknown, place: Place): Check {
+    const name = typeof value === 'string' ? /^#\/\$defs\/([^/~%]+)$/.exec(value)?.[1] : undefined
+    const definition = name === undefined ? undefined : definitions.get(name)
+    if (name === undefined || definition === undefined) throw place.error('A reference names a definition of this schema: #/$defs/name.')
+    if (open.has(name)) throw place.error(`The definition ${name} refers to itself; a schema is not recursive.`)
+    open.add(name)
+    const check = place.compile(definition)
+    open.delete(name)
+    return check
+  }
+}
+
+const WITH_IF = new Set(['if', 'then', 'else'])
+
+const KEYWORDS: Readonly<Record<string, CompileKeyword>> = {
+  ...VALUE_KEYWORDS,
+  allOf: (value, place) => readSchemas(value, place),
+  anyOf: (value, place) => {
+    const checks = readSchemas(value, place)
+    return [(tested) => checks.some((check) => check(tested)) || fail('anyOf', tested)]
+  },
+  oneOf: (value, place) => {
+    const checks = readSchemas(value, place)
+    return [(tested) => checks.filter((check) => check(tested)).length === 1 || fail('oneOf', tested)]
+  },
+  not: (value, place) => {
+    const check = place.compile(value)
+    return [(tested) => !check(tested) || fail('not', tested)]
+  }
+}
+
+function compileIf (schema: Record<string, unknown>, place: Place): Check[] {
+  const [condition, then, otherwise] = ['if', 'then', 'else'].map((keyword) =>
+    schema[keyword] === undefined ? undefined : place.at(keyword).compile(schema[keyword]))
+  if (condition === undefined) {
+    if (then !== undefined || otherwise !== undefined) throw place.error('then and else need an if.')
+    return []
+  }
+  return [(value) => condition(value) ? then?.(value) ?? true : otherwise?.(value) ?? true]
+}
+
+function readSchemas (value: unknown, place: Place): Check[] {
+  if (!Array.isArray(value) || value.length === 0) throw place.error('A list of at least one schema is expected.')
+  return value.map((schema, index) => place.at(String(index)).compile(schema))
+}
+
+function readDialect (value: unknown, place: Place): void {
+  if (value !== DIALECT) throw place.error(`Schemas are those of ${DIALECT}.`)
+}
+
+function join (checks: readonly Check[]): Check {
+  const [first, second] = checks
+  if (first === undefined) return () => true
+  if (second === undefined) return first
+  if (checks.length === 2) return (value) => first(value) && second(value)
+  return (value) => {
+    for (const check of checks) if (!check(value)) return false
+    return true
+  }
+}

@@ -1,0 +1,53 @@
+import { isExactNumber } from '../body/parse-json.ts'
+import { type CompileTest, NEVER, rememberLongTexts } from './property-test.ts'
+
+export const compileGreater = compileComparison((actual, bound) => actual > bound)
+export const compileGreaterOrEqual = compileComparison((actual, bound) => actual >= bound)
+export const compileLess = compileComparison((actual, bound) => actual < bound)
+export const compileLessOrEqual = compileComparison((actual, bound) => actual <= bound)
+
+/** `between`: within a pair of inclusive bounds. */
+export const compileBetween = compileRange(false)
+/** `not_between`: outside of them. A value that is not a number passes neither. */
+export const compileNotBetween = compileRange(true)
+
+/** Compares numbers and strings that are a number; anything else never passes. */
+function compileComparison (compare: (actual: number, bound: number) => boolean): CompileTest {
+  return (value, { invalid }) => {
+    const bound = readNumber(value)
+    if (Number.isNaN(bound)) {
+      invalid('The value must be a number.')
+      return NEVER
+    }
+    // NaN compares false with everything.
+    return { test: (actual) => compare(readNumber(actual), bound), whenAbsent: false }
+  }
+}
+
+function compileRange (negated: boolean): CompileTest {
+  return (value, { invalid }) => {
+    const bounds = Array.isArray(value) && value.length === 2 ? value.map(readNumber) : []
+    const [low = Number.NaN, high = Number.NaN] = bounds
+    if (!(low <= high)) {
+      invalid('The value must be a pair of numbers, the smaller one first.')
+      return NEVER
+    }
+    const test = (actual: unknown): boolean => {
+      const number = readNumber(actual)
+      return !Number.isNaN(number) && (number >= low && number <= high) !== negated
+    }
+    return { test, whenAbsent: negated }
+  }
+}
+
+/** Digits can belong to one part only: where two may share them, every split is tried: the square of their number. */
+const NUMBER_TEXT = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/
+
+const readText = rememberLongTexts((text) => NUMBER_TEXT.test(text) ? Number(text) : Number.NaN)
+
+/** The value of a number or of a string that is a number; NaN for anything else. */
+export function readNumber (value: unknown): number {
+  if (typeof value === 'number') return value
+  if (isExactNumber(value)) return readText(value.rawJSON)
+  return typeof value === 'string' ? readText(value) : Number.NaN
+}

@@ -1,0 +1,171 @@
+import { RE2JS } from 're2js'
+import { isExactNumber } from '../body/parse-json.ts'
+import { readNumber } from './match-number.ts'
+import { compileOnePass } from './one-pass-pattern.ts'
+import { patternCost } from './pattern-cost.ts'
+import { type CompileTest, lowerAscii, NEVER, type PropertyTest, propertyText, type ValueTest } from './property-test.ts'
+
+/** `exact`: equal to a text, or to one of several, ignoring case. */
+export const compileExact: CompileTest = (value) => ({ test: equals(value), whenAbsent: false })
+
+/** `is_not`: the opposite of `exact`; passes for a missing property. */
+export const compileIsNot: CompileTest = (value) => {
+  const test = equals(value)
+  return { test: (actual, nowMs) => !test(actual, nowMs), whenAbsent: true }
+}
+
+/**
+ * A boolean equals the strings "true" or "false", and never a number. SDKs call this property matching version 2, which
+ * `local-evaluation-definitions.ts` announces to them.
+ */
+function equals (expected: unknown): ValueTest {
+  const test = equalsText(expected)
+  const rounded = new Set((Array.isArray(expected) ? expected : [expected]).filter(mayBeRounded))
+  if (rounded.size === 0) return test
+  return (actual, nowMs) => test(actual, nowMs) || (isExactNumber(actual) && rounded.has(readNumber(actual)))
+}
+
+/** Filters are stored with doubles, so a longer number in a filter has lost digits. */
+function mayBeRounded (expected: unknown): boolean {
+  return Number.isInteger(expected) && !Number.isSafeInteger(expected)
+}
+
+function equalsText (expected: unknown): ValueTest {
+  if (!Array.isArray(expected)) {
+    const text = propertyText(expected).toLowerCase()
+    return (actual) => lowerText(actual, text.length) === text
+  }
+  // As SDKs do: an empty list means "true".
+  if (expected.length === 0) return isTruthy
+  const texts = new Set(expected.map((item) => propertyText(item).toLowerCase()))
+  const longest = [...texts].reduce((most, { length }) => Math.max(most, length), 0)
+  return (actual) => {
+    const text = lowerText(actual, longest)
+    return text !== null && texts.has(text)
+  }
+}
+
+/**
+ * The text of a value in lower case; null when it is longer than any that it is compared with. Lower case may have more
+ * characters than the text, and never fewer.
+ */
+function lowerText (value: unknown, longest: number): string | null {
+  const text = propertyText(value)
+  return text.length > longest ? null : text.toLowerCase()
+}
+
+/** Whether a value is `true` or its text, or all that is in a list and the lists in it, which may be of any depth. */
+function isTruthy (value: unknown): boolean {
+  if (!Array.isArray(value)) return value === true || (typeof value === 'string' && lowerText(value, 4) === 'true')
+  let isAll = truths.get(value)
+  if (isAll !== undefined) return isAll
+  isAll = true
+  const lists: unknown[][] = [value]
+  for (let list = lists.pop(); list !== undefined && isAll; list = lists.pop()) {
+    for (const item of list) {
+      if (Array.isArray(item)) lists.push(item as unknown[])
+      else if (!isTruthy(item)) isAll = false
+    }
+  }
+  truths.set(value, isAll)
+  return isAll
+}
+
+/** Of lists, for all conditions that ask. */
+const truths = new WeakMap<object, boolean>()
+
+type CompareTexts = (actual: string, expected: string) => boolean
+
+const contains: CompareTexts = (actual, expected) => actual.includes(expected)
+const startsWith: CompareTexts = (actual, expected) => actual.startsWith(expected)
+const endsWith: CompareTexts = (actual, expected) => actual.endsWith(expected)
+
+export const compileContains = compileText(contains, false)
+export const compileNotContains = compileText(contains, true)
+export const compileStartsWith = compileText(startsWith, false)
+export const compileNotStartsWith = compileText(startsWith, true)
+export const compileEndsWith = compileText(endsWith, false)
+export const compileNotEndsWith = compileText(endsWith, true)
+
+/** `icontains_multi`: contains at least one of several texts. */
+export const compileContainsAny = compileAnyText(false)
+/** `not_icontains_multi`: contains none of several texts. */
+export const compileContainsNone = compileAnyText(true)
+
+function compileText (compare: CompareTexts, negated: boolean): CompileTest {
+  return (value) => {
+    const expected = lowerAscii(propertyText(value))
+    return build((actual) => compare(actual, expected), negated)
+  }
+}
+
+function compileAnyText (negated: boolean): CompileTest {
+  return (value) => {
+    const expected = (Array.isArray(value) ? value : [value]).map((item) => lowerAscii(propertyText(item)))
+    return build((actual) => expected.some((text) => actual.includes(text)), negated)
+  }
+}
+
+function build (passes: (actual: string) => boolean, negated: boolean): PropertyTest {
+  return { test: (value) => passes(lowerAscii(propertyText(value))) !== negated, whenAbsent: negated }
+}
+
+export const compileRegex = compilePattern(false)
+export const compileNotRegex = compilePattern(true)
+
+/**
+ * Longer texts match no pattern, positive or negated. The engine takes time linear in the text, but without a limit one
+ * request with a megabyte of properties could block the process.
+ */
+const MAX_REGEX_TEXT = 16_384
+
+/** Whether a pattern is anywhere in a text. */
+type TextTest = (text: string) => boolean
+
+/** Compiled patterns, shared by all projects; the oldest is removed when there are too many. */
+const MAX_COMPILED = 2000
+const compiled = new Map<string, TextTest | null>()
+
+/** Searches anywhere in the text. A pattern that does not compile never passes, positive or negated. */
+function compilePattern (negated: boolean): CompileTest {
+  return (value, { invalid }) => {
+    const pattern = compileCached(propertyText(value))
+    if (pattern === null) {
+      invalid('The regular expression is not valid.', 'invalid_regex')
+      return NEVER
+    }
+    const test = (actual: unknown): boolean => {
+      const text = propertyText(actual)
+      return text.length <= MAX_REGEX_TEXT && pattern(text) !== negated
+    }
+    return { test, whenAbsent: negated }
+  }
+}
+
+/** What compiling a pattern may cost, in instructions: about a tenth of a second. */
+const MAX_REGEX_COST = 100_000
+
+/** Whether the engine takes a pattern. */
+export function isRegex (pattern: string): boolean {
+  return compileOrNull(pattern) !== null
+}
+
+function compileCached (pattern: string): TextTest | null {
+  const known = compiled.get(pattern)
+  if (known !== undefined) return known
+  const fresh = compileOrNull(pattern)
+  if (compiled.size >= MAX_COMPILED) compiled.delete(compiled.keys().next().value!)
+  compiled.set(pattern, fresh)
+  return fresh
+}
+
+function compileOrNull (pattern: string): TextTest | null {
+  if (patternCost(pattern) > MAX_REGEX_COST) return null
+  try {
+    const engine = RE2JS.compile(pattern)
+    return compileOnePass(pattern) ?? ((text) => engine.test(text))
+  } catch {
+    // The engine refuses the pattern; the caller reports it.
+    return null
+  }
+}

@@ -1,0 +1,179 @@
+import { findUnstorableNumber, UNSTORABLE_NUMBER } from '../body/storable-numbers.ts'
+import { truncateAddress } from './address-range.ts'
+import { type Bounds, compileCondition, type RuledEvent } from './compile-rule-condition.ts'
+import { createHashValue, type HashKey } from './keyed-hash.ts'
+import { isFields, Place, RULE_LIMITS, type RuleAction, RuleError } from './rule-definition.ts'
+
+export type Properties = Readonly<Record<string, unknown>>
+
+/** A rule that events can be held against. */
+export interface CompiledRule {
+  matches: (event: RuledEvent) => boolean
+  /** Whether it can do something with events of a name. */
+  boundsOf: (event: string) => Bounds
+  usesAddress: boolean
+  drops: boolean
+  /** Share of the distinct ids whose events are stored; null: all. */
+  rate: number | null
+  /** What it changes of the properties; null: nothing. */
+  edit: ((properties: Properties) => Properties) | null
+  /** What it makes of the address of the client, which is stored where `$ip` is missing; null: nothing. */
+  editAddress: EditAddress | null
+}
+
+/** Takes an address, or an empty text for none; what it returns is stored. */
+export type EditAddress = (address: string) => string
+
+/** These say who is who. They are never dropped or sampled: a person would be two for good. */
+export const IDENTITY_EVENTS: ReadonlySet<string> = new Set(['$identify', '$create_alias', '$merge_dangerously'])
+
+/** These say who or what an event is about, or whether there is a person at all. */
+const IDENTITY_PROPERTIES: ReadonlySet<string> = new Set([
+  'distinct_id', '$anon_distinct_id', 'alias', '$group_type', '$group_key', '$process_person_profile'
+])
+
+/** What an event says about persons and groups is theirs to say. */
+const NOT_SETTABLE: ReadonlySet<string> = new Set(['$set', '$set_once', '$unset', '$groups', '$group_set', '$ip'])
+
+/** Properties of persons and groups within the properties of an event. */
+const NESTED = ['$set', '$set_once', '$group_set'] as const
+
+/** The least share: one distinct id in ten thousand. */
+const MIN_RATE = 0.0001
+
+/**
+ * Compiles a version of a rule.
+ *
+ * @throws {RuleError} naming the first place that cannot be enforced.
+ */
+export function compileRule (definition: unknown, key: HashKey): CompiledRule {
+  const field = new Place(definition, []).fields('condition', 'actions', 'tests')
+  if (sizeOf(definition) > RULE_LIMITS.bytes) throw new RuleError([], `A rule has at most ${RULE_LIMITS.bytes} bytes.`)
+  // Stored as null, an action would set null, and a condition would be one that does not compile.
+  const unstorable = findUnstorableNumber(definition)
+  if (unstorable !== null) throw new RuleError(unstorable, UNSTORABLE_NUMBER)
+  const condition = compileCondition(field('condition'))
+  const places = field('actions').entries(RULE_LIMITS.actions)
+  const actions = places.map(readAction)
+  const drops = actions.some(({ type }) => type === 'drop')
+  if (drops && actions.length > 1) throw field('actions').error('An event that is dropped needs no other action.')
+  const rates = actions.flatMap((action) => action.type === 'sample' ? [action.rate] : [])
+  if (rates.length > 1) throw field('actions').error('A rule samples once.')
+  const sparesIdentity = actions.every(({ type }) => type === 'drop' || type === 'sample')
+  const edits = actions.flatMap((action) => compileEdit(action, key) ?? [])
+  const addressEdits = actions.flatMap((action) => compileAddressEdit(action, key) ?? [])
+  return {
+    matches: sparesIdentity ? (event) => !IDENTITY_EVENTS.has(event.event) && condition.test(event) : condition.test,
+    boundsOf: (event) => sparesIdentity && IDENTITY_EVENTS.has(event) ? NEVER : condition.boundsOf(event),
+    usesAddress: condition.usesAddress,
+    drops,
+    rate: rates[0] ?? null,
+    edit: edits.length === 0 ? null : (properties) => edits.reduce((edited, edit) => edit(edited), properties),
+    editAddress: addressEdits.length === 0
+      ? null
+      : (address) => addressEdits.reduce((edited, edit) => edit(edited), address)
+  }
+}
+
+const NEVER: Bounds = { mayPass: false, mayFail: true }
+
+function sizeOf (definition: unknown): number {
+  try {
+    return Buffer.byteLength(JSON.stringify(definition))
+  } catch {
+    // The writer gives up some thousand levels down.
+    return Infinity
+  }
+}
+
+function readAction (place: Place): RuleAction {
+  const field = place.fields('type', 'rate', 'property', 'value')
+  const type = field('type').oneOf(['drop', 'sample', 'remove_property', 'hash_property', 'set_property', 'truncate_ip'] as const)
+  const takes: Record<RuleAction['type'], readonly string[]> = {
+    drop: [], sample: ['rate'], remove_property: ['property'], hash_property: ['property'],
+    set_property: ['property', 'value'], truncate_ip: []
+  }
+  place.fields('type', ...takes[type])
+  switch (type) {
+    case 'drop':
+    case 'truncate_ip': return { type }
+    case 'sample': return { type, rate: readRate(field('rate')) }
+    case 'set_property': {
+      const property = readProperty(field('property'))
+      if (NOT_SETTABLE.has(property)) throw field('property').error('A rule does not set this property.')
+      if (field('value').value === undefined) throw field('value').error('This field is required.')
+      return { type, property, value: field('value').value }
+    }
+    default: return { type, property: readProperty(field('property')) }
+  }
+}
+
+function readRate (place: Place): number {
+  const { value } = place
+  if (typeof value !== 'number' || !(value >= MIN_RATE && value < 1)) throw place.error(`A share from ${MIN_RATE} to less than 1 is expected.`)
+  return value
+}
+
+function readProperty (place: Place): string {
+  const name = place.propertyName()
+  if (IDENTITY_PROPERTIES.has(name)) throw place.error('This property says who an event is about; a rule does not change it.')
+  return name
+}
+
+type Edit = (properties: Properties) => Properties
+
+function compileEdit (action: RuleAction, key: HashKey): Edit | null {
+  switch (action.type) {
+    case 'remove_property': return changeEverywhere(action.property, () => undefined)
+    case 'hash_property': return changeEverywhere(action.property, createHashValue(key))
+    case 'set_property': return (properties) => ({ ...properties, [action.property]: action.value })
+    case 'truncate_ip': return changeEverywhere('$ip', truncateSent)
+    default: return null
+  }
+}
+
+/** What an action says about `$ip` holds for the address of the client, too: it would be stored in its place. */
+function compileAddressEdit (action: RuleAction, key: HashKey): EditAddress | null {
+  if (action.type === 'truncate_ip') return truncateAddress
+  if (!('property' in action) || action.property !== '$ip') return null
+  if (action.type === 'remove_property') return () => ''
+  const hashValue = createHashValue(key)
+  return (address) => hashValue(address) as string
+}
+
+/** What a client sent as its address: no text is none, and not every object can be made one. */
+function truncateSent (value: unknown): string | undefined {
+  return typeof value === 'string' ? truncateAddress(value) || undefined : undefined
+}
+
+/**
+ * Changes a property of the event, and what the event says of it about its person or group: there it may also be called
+ * `$initial_...`, as SDKs name the first value of a property.
+ *
+ * @param change  Undefined: the property goes.
+ */
+function changeEverywhere (name: string, change: (value: unknown) => unknown): Edit {
+  const initial = `$initial_${name.replace(/^\$/, '')}`
+  return (properties) => {
+    let changed = changeOne(properties, name, change)
+    for (const within of NESTED) {
+      // Asked first: to read what is not there takes longest.
+      if (!Object.hasOwn(properties, within)) continue
+      const inner = properties[within]
+      if (!isFields(inner)) continue
+      const edited = changeOne(changeOne(inner, name, change), initial, change)
+      if (edited !== inner) changed = { ...changed, [within]: edited }
+    }
+    return changed
+  }
+}
+
+function changeOne (properties: Properties, name: string, change: (value: unknown) => unknown): Properties {
+  if (!Object.hasOwn(properties, name)) return properties
+  const value = change(properties[name])
+  if (value === undefined) {
+    const { [name]: _, ...rest } = properties
+    return rest
+  }
+  return value === properties[name] ? properties : { ...properties, [name]: value }
+}

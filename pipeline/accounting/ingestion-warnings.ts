@@ -1,0 +1,134 @@
+/** Stores ingestion warnings: from the stream to their table. */
+import { AckPolicy, DeliverPolicy, jetstream, jetstreamManager, type JsMsg } from '@nats-io/jetstream'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
+import type { Logger } from '../../platform/logger.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { type DroppedEvent, sourceOf, toWarningRow, WARNINGS_TABLE, type WarningsMessage, type WarningTotal } from '../../schema/wire/ingestion-warnings.ts'
+import { toTraceRow, TRACES_TABLE } from '../../schema/wire/event-traces.ts'
+import { WARNINGS_CONSUMER, WARNINGS_STREAM } from '../../schema/wire/streams.ts'
+
+export interface IngestionWarningsDeps {
+  connection: NatsConnection
+  /** For the tables of all shards. */
+  clickhouse: ClickHouse
+  logger: Logger
+}
+
+/** Pause between two inserts, in milliseconds: few parts for ClickHouse. */
+const INTERVAL_MS = 500
+
+/** How long a round waits for the first message, in milliseconds. */
+const WAIT_MS = 1000
+
+/** Messages of one insert at most. */
+const MAX_MESSAGES = 1000
+
+/**
+ * A message that was delivered and not acknowledged comes again after this long, in milliseconds: that of a process
+ * that died, or one that arrived after its fetch had ended. Short, as storing one twice changes nothing, and whoever
+ * asks for a dropped event waits for it.
+ */
+const ACK_WAIT_MS = 15_000
+
+/**
+ * Stores warnings until stopped. All processes share one consumer: the totals of a message are the same, whichever
+ * process stores them, in which order, and how often.
+ */
+export function startIngestionWarnings (deps: IngestionWarningsDeps): IntervalLoop {
+  return runAtIntervals({
+    everyMs: INTERVAL_MS,
+    run: async (signal) => {
+      while (!signal.aborted && await storeWarnings(deps) === MAX_MESSAGES) { /* there is more */ }
+    },
+    logger: deps.logger,
+    failure: 'ingestion warnings could not be stored; they wait in the stream and will be retried',
+    stopWithinMs: 2 * WAIT_MS
+  })
+}
+
+/**
+ * Stores what waits, a thousand messages at most, and acknowledges it.
+ *
+ * @returns the number of messages.
+ * @throws when NATS or ClickHouse is unavailable: the messages come again.
+ */
+export async function storeWarnings ({ connection, clickhouse, logger }: IngestionWarningsDeps): Promise<number> {
+  // Made again in case the stream was.
+  await (await jetstreamManager(connection)).consumers.add(WARNINGS_STREAM, {
+    durable_name: WARNINGS_CONSUMER,
+    ack_policy: AckPolicy.Explicit,
+    deliver_policy: DeliverPolicy.All,
+    ack_wait: ACK_WAIT_MS * 1e6,
+    max_ack_pending: 10 * MAX_MESSAGES
+  })
+  const consumer = await jetstream(connection).consumers.get(WARNINGS_STREAM, WARNINGS_CONSUMER)
+  const messages: JsMsg[] = []
+  try {
+    const fetched = await consumer.fetch({ max_messages: MAX_MESSAGES, expires: WAIT_MS })
+    for await (const message of fetched) messages.push(message)
+    const read = messages.map((message) => readMessage(message, logger))
+    await insert(TRACES_TABLE, read.flatMap(toTraces))
+    await insert(WARNINGS_TABLE, mergeTotals(read.flatMap(toTotals)))
+  } catch (error) {
+    for (const message of messages) message.nak()
+    throw error
+  }
+  for (const message of messages) message.ack()
+  return messages.length
+
+  async function insert (table: string, values: Record<string, unknown>[]): Promise<void> {
+    if (values.length === 0) return
+    await clickhouse.insert({
+      table,
+      values,
+      format: 'JSONEachRow',
+      clickhouse_settings: { async_insert: 0, distributed_foreground_insert: 1 }
+    })
+  }
+}
+
+interface SourceTotal {
+  source: string
+  total: WarningTotal
+}
+
+/** Never throws: a message that is none of ours would be redelivered indefinitely. */
+function readMessage (message: JsMsg, logger: Logger): WarningsMessage {
+  try {
+    const { source, totals, drops = [] } = message.json<WarningsMessage>()
+    return { source, totals: [...totals], drops: [...drops] }
+  } catch (err) {
+    logger.error({ err, sequence: message.seq }, 'a message of ingestion warnings cannot be read and is discarded')
+    return { source: '', totals: [] }
+  }
+}
+
+function toTotals ({ source, totals }: WarningsMessage): SourceTotal[] {
+  return totals.map((total) => ({ source, total }))
+}
+
+/** The traces of dropped events. */
+function toTraces ({ source, drops = [] }: WarningsMessage): Record<string, unknown>[] {
+  return drops.map((drop) =>
+    toTraceRow({ ...drop, reason: reasonOf(drop), kind: 'dropped', process: source, partition: '', sequence: 0, row: 0 }))
+}
+
+/** Of an event that a rule dropped, with the rule's name. */
+function reasonOf ({ reason, rule }: DroppedEvent): string {
+  return rule === undefined ? reason : `${reason}: ${rule}`
+}
+
+/** One row for each total, the highest, with the samples of all. */
+function mergeTotals (totals: readonly SourceTotal[]): Record<string, unknown>[] {
+  const groups = Map.groupBy(totals, ({ source, total }) =>
+    `${sourceOf(source, total)} ${total.projectId} ${total.minute} ${total.reason}`)
+  return [...groups.values()].map((alike) => {
+    const [{ source, total }] = alike as [SourceTotal]
+    return toWarningRow(source, {
+      ...total,
+      count: Math.max(...alike.map((each) => each.total.count)),
+      samples: alike.flatMap((each) => each.total.samples)
+    })
+  })
+}

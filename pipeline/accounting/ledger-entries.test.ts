@@ -1,0 +1,107 @@
+import t from 'tap'
+import { type LedgerEntry, ledgerKey, type PartitionLedger } from '../../schema/wire/ledger.ts'
+import { createRandom } from '../../test/support/random.ts'
+import { newPartitionRecord, type PartitionRecord } from '../stream/partition-records.ts'
+import { addToLedger, adoptLedger, carryLedger, type LedgerCounts, pruneLedger } from './ledger-entries.ts'
+
+const PARTITION = { eventClass: 'live', number: 3 } as const
+const MINUTE_MS = 60_000
+
+type Recorded = PartitionRecord & { ledger: PartitionLedger }
+
+/** The table: the highest totals of each key and source. */
+type Table = Map<string, LedgerEntry>
+
+function write (table: Table, { entries }: PartitionLedger): void {
+  for (const [key, entry] of Object.entries(entries)) {
+    const at = `${key} ${entry.source}`
+    const old = table.get(at) ?? entry
+    table.set(at, {
+      source: entry.source,
+      accepted: Math.max(old.accepted, entry.accepted),
+      replayed: Math.max(old.replayed, entry.replayed),
+      duplicates: Math.max(old.duplicates, entry.duplicates),
+      deadLettered: Math.max(old.deadLettered, entry.deadLettered)
+    })
+  }
+}
+
+/** Accepted events by key: those of the table, and those of the record that are not in it yet. */
+function readAll (table: Table, record: Recorded): Record<string, number> {
+  const all = new Map(table)
+  write(all, record.ledger)
+  const sums: Record<string, number> = {}
+  for (const [at, { accepted }] of all) {
+    const key = at.split(' ')[0]!
+    sums[key] = (sums[key] ?? 0) + accepted
+  }
+  return sums
+}
+
+function countsOf (key: string, accepted: number): LedgerCounts {
+  return new Map([[key, { accepted, replayed: 0, duplicates: 0, deadLettered: 0 }]])
+}
+
+function emptyRecord (openedAt = 0): Recorded {
+  return { ...newPartitionRecord('life'), ledger: { openedAt, done: 0, doneRows: 0, entries: {} } }
+}
+
+t.test('table and record hold what a plain count holds, whatever is written late, twice, pruned, or forgotten in a crash', async (t) => {
+  const random = createRandom(7)
+  const below = (bound: number): number => Math.floor(random() * bound)
+  const table: Table = new Map()
+  const plain: Record<string, number> = {}
+  let record = emptyRecord()
+  const old: PartitionLedger[] = []
+  let now = 100 * MINUTE_MS
+
+  for (let sequence = 1; sequence <= 2000; sequence++) {
+    // Late events of any minute come, too.
+    const key = ledgerKey(1 + below(2), Math.floor(now / MINUTE_MS) - (below(8) === 0 ? below(20) : 0))
+    const events = 1 + below(5)
+    const ledger = addToLedger(PARTITION, record, { counts: countsOf(key, events), done: sequence, doneRows: 0 })
+    // A crash before the record is written: the next owner does the same again.
+    if (below(10) === 0) continue
+    record = { ...record, done: sequence, ledger }
+    plain[key] = (plain[key] ?? 0) + events
+    old.push(ledger)
+    if (below(6) === 0) write(table, old[below(old.length)]!)
+    if (below(5) === 0) {
+      const isWritten = (each: string, entry: LedgerEntry): boolean =>
+        table.get(`${each} ${entry.source}`)?.accepted === entry.accepted
+      record = { ...record, ledger: pruneLedger(record.ledger, { now, isWritten, isCrowded: below(3) === 0 }) }
+    }
+    if (below(50) === 0) {
+      record = { ...newPartitionRecord(`life~${sequence}`), done: 0, ledger: carryLedger(record, 0, now) }
+    }
+    now += below(20_000)
+  }
+
+  t.same(readAll(table, record), plain)
+  t.ok(Object.keys(record.ledger.entries).length < 60, 'the record stays small')
+})
+
+t.test('an entry leaves the record when the table has it and its minute is over, or when there are too many', async (t) => {
+  const record = emptyRecord()
+  const ledger = addToLedger(PARTITION, record, {
+    counts: new Map([...countsOf(ledgerKey(1, 90), 1), ...countsOf(ledgerKey(1, 100), 1)]), done: 1, doneRows: 0
+  })
+  const prune = (isWritten: boolean, isCrowded = false): string[] =>
+    Object.keys(pruneLedger(ledger, { now: 100 * MINUTE_MS, isWritten: () => isWritten, isCrowded }).entries)
+
+  t.same(prune(false), ['1:90', '1:100'])
+  t.same(prune(true), ['1:100'])
+  t.same(prune(true, true), [])
+  t.same(prune(false, true), ['1:90', '1:100'])
+})
+
+t.test('books open again where a version without books went on, or where an insert was under way when the stream was lost', async (t) => {
+  const now = 100 * MINUTE_MS
+  const record: Recorded = { ...emptyRecord(5), done: 7, ledger: { openedAt: 5, done: 7, doneRows: 0, entries: {} } }
+
+  t.equal(adoptLedger(record, now), record.ledger)
+  t.match(adoptLedger({ ...record, done: 8 }, now), { openedAt: 102, done: 8 })
+  t.match(adoptLedger({ ...newPartitionRecord('life'), done: 8 }, now), { openedAt: 102, done: 8, entries: {} })
+  t.match(carryLedger(record, 3, now), { openedAt: 5, done: 3 })
+  t.match(carryLedger({ ...record, range: {} }, 3, now), { openedAt: 102, done: 3 })
+})

@@ -1,0 +1,90 @@
+/** The arithmetic of the books that a partition keeps in its record. */
+import { type LedgerEntry, type PartitionLedger, readLedgerKey } from '../../schema/wire/ledger.ts'
+import { partitionKey, type Partition } from '../stream/event-partitions.ts'
+
+/** What a batch range adds to the books, by `ledgerKey`. */
+export type LedgerCounts = ReadonlyMap<string, Omit<LedgerEntry, 'source'>>
+
+/** Where a partition stands: the fields of its record that the books belong to. */
+export interface LedgerPosition {
+  stream: string
+  done: number
+  doneRows: number
+  range: unknown
+  ledger?: PartitionLedger
+}
+
+const MINUTE_MS = 60_000
+
+/**
+ * Minutes until books that begin now are complete: an event received later cannot have been counted by anyone else, if
+ * clocks differ by less than a minute.
+ */
+const OPENING_MINUTES = 2
+
+/** New books. They are complete from the minute after next on. */
+export function openLedger ({ done, doneRows }: { done: number, doneRows: number }, now: number): PartitionLedger {
+  return { openedAt: Math.floor(now / MINUTE_MS) + OPENING_MINUTES, done, doneRows, entries: {} }
+}
+
+/**
+ * The books of a record that is taken over. Where a version without books went on in between, its counts are missing:
+ * the books open again, and their entries stay to be written.
+ */
+export function adoptLedger (record: LedgerPosition, now: number): PartitionLedger {
+  const { ledger, done, doneRows } = record
+  if (ledger === undefined) return openLedger(record, now)
+  if (ledger.done === done && ledger.doneRows === doneRows) return ledger
+  return { ...openLedger(record, now), entries: ledger.entries }
+}
+
+/**
+ * The books after the stream began to number from `done` once more. If an insert was under way, nobody can tell whether
+ * its events are stored: books that begin later do not contain them.
+ */
+export function carryLedger (before: LedgerPosition, done: number, now: number): PartitionLedger {
+  const ledger = adoptLedger(before, now)
+  const openedAt = before.range === null ? ledger.openedAt : openLedger(before, now).openedAt
+  return { ...ledger, openedAt: Math.max(openedAt, ledger.openedAt), done, doneRows: 0 }
+}
+
+/**
+ * The books after a batch range, whose progress is `position` in the same record.
+ *
+ * @param before  The record before it: new entries begin after its position, which makes their source unique.
+ */
+export function addToLedger (
+  partition: Partition, before: LedgerPosition & { ledger: PartitionLedger },
+  { counts, done, doneRows }: { counts: LedgerCounts, done: number, doneRows: number }
+): PartitionLedger {
+  const entries = { ...before.ledger.entries }
+  for (const [key, more] of counts) {
+    const entry = entries[key]
+    entries[key] = {
+      source: entry?.source ?? `${partitionKey(partition)}:${before.stream}:${before.done}.${before.doneRows}`,
+      accepted: (entry?.accepted ?? 0) + more.accepted,
+      replayed: (entry?.replayed ?? 0) + more.replayed,
+      duplicates: (entry?.duplicates ?? 0) + more.duplicates,
+      deadLettered: (entry?.deadLettered ?? 0) + more.deadLettered
+    }
+  }
+  return { ...before.ledger, done, doneRows, entries }
+}
+
+/** An entry stays in the record for so many minutes, as most events of a minute arrive together. */
+const KEPT_MINUTES = 3
+
+/**
+ * The books without the entries that need not stay: those that the table has as they are, of minutes that are over.
+ *
+ * @param options.isWritten  Whether the table has the entry with these totals.
+ * @param options.isCrowded  Entries of recent minutes go as well.
+ */
+export function pruneLedger (ledger: PartitionLedger, { now, isWritten, isCrowded }: {
+  now: number, isWritten: (key: string, entry: LedgerEntry) => boolean, isCrowded: boolean
+}): PartitionLedger {
+  const before = isCrowded ? Infinity : Math.floor(now / MINUTE_MS) - KEPT_MINUTES
+  const all = Object.entries(ledger.entries)
+  const kept = all.filter(([key, entry]) => readLedgerKey(key).minute >= before || !isWritten(key, entry))
+  return kept.length === all.length ? ledger : { ...ledger, entries: Object.fromEntries(kept) }
+}

@@ -1,0 +1,94 @@
+/** Copies the books of a partition from its record into ClickHouse. */
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { pause, retryDelayMs } from '../../platform/intervals.ts'
+import type { Logger } from '../../platform/logger.ts'
+import { LEDGER_TABLE, type LedgerEntry, type PartitionLedger, toLedgerRow } from '../../schema/wire/ledger.ts'
+
+/** Stores totals; the same ones again, or older ones after newer ones, change nothing. */
+export type InsertLedgerRows = (rows: readonly Record<string, unknown>[]) => Promise<void>
+
+/** @param clickhouse  For the tables of all shards. */
+export function createInsertLedgerRows (clickhouse: ClickHouse): InsertLedgerRows {
+  return async (values) => {
+    await clickhouse.insert({
+      table: LEDGER_TABLE,
+      values,
+      format: 'JSONEachRow',
+      clickhouse_settings: { async_insert: 0, distributed_foreground_insert: 1 }
+    })
+  }
+}
+
+/**
+ * Pause between two inserts of a partition, in milliseconds. Anyone who checks the books reads what is not yet written
+ * from the record, so only the view is behind.
+ */
+const INTERVAL_MS = 10_000
+
+/** Entries of a record at most, before a batch range adds its own: 60 kB of JSON, which every batch range writes. */
+export const MAX_ENTRIES = 1000
+
+/** Writes totals that are recorded, some seconds later, and knows which the table has. */
+export class LedgerWriter {
+  readonly #insert: InsertLedgerRows
+  readonly #logger: Logger
+  /** The totals that the table has, by key. */
+  readonly #written = new Map<string, LedgerEntry>()
+  #writing: Promise<boolean> | null = null
+  #nextAt: number
+
+  constructor (insert: InsertLedgerRows, logger: Logger) {
+    this.#insert = insert
+    this.#logger = logger
+    this.#nextAt = performance.now() + INTERVAL_MS
+  }
+
+  /** Begins to write what the table does not have, at most one insert every ten seconds. Never rejects. */
+  writeSoon (recorded: PartitionLedger | undefined): void {
+    if (this.#writing !== null || performance.now() < this.#nextAt || recorded === undefined) return
+    void this.write(recorded)
+  }
+
+  /**
+   * Writes what the table does not have.
+   *
+   * @param recorded  The books as they are recorded: what is only in memory could be counted once more by a next owner.
+   * @returns whether the table has it now; never rejects.
+   */
+  async write (recorded: PartitionLedger | undefined): Promise<boolean> {
+    await this.#writing
+    this.#writing = this.#write(recorded?.entries ?? {}).finally(() => {
+      this.#writing = null
+      this.#nextAt = performance.now() + INTERVAL_MS
+    })
+    return await this.#writing
+  }
+
+  /** Writes until it is written, or told to stop. */
+  async writeAll (recorded: PartitionLedger, stop: AbortSignal): Promise<void> {
+    for (let attempt = 0; !stop.aborted && !await this.write(recorded); attempt++) {
+      await pause(retryDelayMs(attempt), stop)
+    }
+  }
+
+  /** Whether the table has the entry with these totals. */
+  isWritten = (key: string, entry: LedgerEntry): boolean => {
+    const written = this.#written.get(key)
+    return written !== undefined && written.source === entry.source && written.accepted === entry.accepted &&
+      written.replayed === entry.replayed && written.duplicates === entry.duplicates &&
+      written.deadLettered === entry.deadLettered
+  }
+
+  async #write (entries: Record<string, LedgerEntry>): Promise<boolean> {
+    const changed = Object.entries(entries).filter(([key, entry]) => !this.isWritten(key, entry))
+    try {
+      if (changed.length > 0) await this.#insert(changed.map(([key, entry]) => toLedgerRow(key, entry)))
+    } catch (err) {
+      this.#logger.warn({ err, entries: changed.length }, 'the ledger could not be written and will be retried')
+      return false
+    }
+    for (const [key, entry] of changed) this.#written.set(key, entry)
+    for (const key of this.#written.keys()) if (entries[key] === undefined) this.#written.delete(key)
+    return true
+  }
+}

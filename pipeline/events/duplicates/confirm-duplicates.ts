@@ -1,0 +1,102 @@
+import { FINGERPRINT_BYTES } from '../../../schema/wire/frame-message.ts'
+import type { PartitionMessage } from '../partition-reader.ts'
+import { fingerprintView } from './fingerprint-memory.ts'
+import { type EventIdentity, identityKey, type LookUpEvents, readIdentities, uuidTime } from './look-up-events.ts'
+
+/** Why a message is looked into. */
+export interface Suspicion {
+  message: PartitionMessage
+  /** Rows that resemble a stored event, or one of the batch. */
+  knownRows: readonly number[]
+  /** Every row with an uuid made before this is suspicious as well, epoch ms; Infinity for all rows. */
+  madeBefore: number
+}
+
+/** Rows that are duplicates, by message, ascending. */
+export type Duplicates = Map<PartitionMessage, number[]>
+
+/**
+ * Tells for suspicious rows of one batch range whether they are duplicates of stored events, or of events earlier in
+ * the batch range. Equal fingerprints, or an old uuid, are no proof; identities are compared.
+ *
+ * @param range       All messages of the batch range in order: the first copy of a pair may be in an unsuspicious one.
+ * @param onLookUp  Told how many rows are looked up.
+ */
+export async function confirmDuplicates (range: readonly PartitionMessage[], options: {
+  suspicions: readonly Suspicion[]
+  lookUpEvents: LookUpEvents
+  onLookUp: (rows: number) => void
+}): Promise<Duplicates> {
+  const suspects = await readSuspects(range, options.suspicions)
+  if (suspects.length === 0) return new Map()
+  options.onLookUp(suspects.length)
+  const stored = await options.lookUpEvents(suspects.map(({ identity }) => identity))
+
+  const duplicates: Duplicates = new Map()
+  /** Days of the events that stay, by identity. */
+  const seen = new Map<string, number[]>()
+  suspects.forEach(({ message, row, identity }, index) => {
+    const key = identityKey(identity)
+    const days = seen.get(key) ?? []
+    if (stored[index] || days.some((day) => Math.abs(day - identity.day) <= 1)) {
+      const rows = duplicates.get(message)
+      if (rows === undefined) duplicates.set(message, [row])
+      else rows.push(row)
+    } else {
+      seen.set(key, [...days, identity.day])
+    }
+  })
+  return duplicates
+}
+
+interface Suspect {
+  message: PartitionMessage
+  row: number
+  identity: EventIdentity
+}
+
+/**
+ * All rows in question, in order: the suspicious ones, and those of the batch range with the same uuid as one.
+ */
+async function readSuspects (range: readonly PartitionMessage[], suspicions: readonly Suspicion[]): Promise<Suspect[]> {
+  const byMessage = new Map(suspicions.map((suspicion) => [suspicion.message, suspicion]))
+  const uuids = new Set<number>()
+  for (const { message, knownRows } of suspicions) {
+    const view = fingerprintView(message.payload)
+    for (const row of knownRows) uuids.add(view.getUint32(row * FINGERPRINT_BYTES, true))
+  }
+
+  const suspects: Suspect[] = []
+  for (const message of range) {
+    const rows = new Set<number>()
+    if (uuids.size > 0) {
+      const view = fingerprintView(message.payload)
+      for (let row = 0; row < message.rows; row++) {
+        if (uuids.has(view.getUint32(row * FINGERPRINT_BYTES, true))) rows.add(row)
+      }
+    }
+    const madeBefore = byMessage.get(message)?.madeBefore ?? -Infinity
+    if (rows.size === 0 && madeBefore === -Infinity) continue
+    const identities = await readIdentities(message)
+    identities?.forEach((identity, row) => {
+      if (rows.has(row) || madeBefore === Infinity || uuidTime(identity) < madeBefore) {
+        suspects.push({ message, row, identity })
+      }
+    })
+  }
+  return suspects
+}
+
+/**
+ * Whether the events of these rows are stored.
+ *
+ * @returns true as well when the message cannot be read: it is dead-lettered in its turn.
+ */
+export async function isStored (
+  message: PartitionMessage, rows: readonly number[], lookUpEvents: LookUpEvents
+): Promise<boolean> {
+  const identities = await readIdentities(message)
+  if (identities === null) return true
+  const stored = await lookUpEvents(rows.map((row) => identities[row]!))
+  return stored.every(Boolean)
+}

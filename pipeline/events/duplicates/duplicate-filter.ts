@@ -1,0 +1,207 @@
+/** Finds events that are stored already, so that they are not inserted again. */
+import type { FingerprintKey } from '../../../schema/wire/frame-message.ts'
+import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import type { Logger } from '../../../platform/logger.ts'
+import type { PipelineMetrics } from '../../metrics.ts'
+import { partitionKey, type Partition } from '../../stream/event-partitions.ts'
+import type { BatchRange } from '../../stream/partition-records.ts'
+import type { PartitionMessage } from '../partition-reader.ts'
+import { confirmDuplicates, isStored, type Suspicion } from './confirm-duplicates.ts'
+import type { FingerprintMemory } from './fingerprint-memory.ts'
+import { loadFingerprints } from './load-fingerprints.ts'
+import { createLookUpEvents, type LookUpEvents } from './look-up-events.ts'
+import { type DoubtfulInsert, excludeOwnRows } from './own-rows.ts'
+import { gapsOf, recallBatch, type Remembered, type StoredRows, suspiciousBefore } from './recall-batch.ts'
+import { StoredUuids } from './stored-uuids.ts'
+
+/** Knows which events of a partition are stored already. */
+export interface DuplicateFilter {
+  /**
+   * Decides which rows of the messages must not be inserted: duplicates of stored events, and second ones within the
+   * messages.
+   *
+   * @param options.lookUpAll  Ask ClickHouse about every row that is not remembered.
+   */
+  decide: (messages: readonly PartitionMessage[], options: { lookUpAll: boolean }) => Promise<BatchRange['deduplicated']>
+  /**
+   * Of the duplicates of a batch range those that are no rows of these inserts, of which nobody knew whether they were
+   * stored.
+   */
+  excludeOwnRows: (
+    messages: readonly PartitionMessage[], range: BatchRange, doubtful: readonly DoubtfulInsert[]
+  ) => Promise<BatchRange['deduplicated']>
+  /** Remembers the rows of a batch range that ClickHouse confirmed. */
+  remember: (messages: readonly PartitionMessage[], range: BatchRange) => void
+}
+
+/**
+ * Opens the filters of the partitions of one process, and keeps their memory from one session of a partition to the
+ * next.
+ */
+export interface DuplicateFilters {
+  open: (partition: Partition, options: { wasMine: boolean }) => Promise<DuplicateFilter>
+  /** Frees the memory of a partition that went to another process. */
+  close: (partition: Partition) => void
+}
+
+export interface DuplicateFiltersDeps {
+  clickhouse: ClickHouse
+  /** The deployment's secret for fingerprints; null while it cannot be read. */
+  fingerprintKey: () => Promise<FingerprintKey | null>
+  metrics: PipelineMetrics
+  logger: Logger
+}
+
+export function createDuplicateFilters (deps: DuplicateFiltersDeps): DuplicateFilters {
+  const memories = new Map<string, FingerprintMemory>()
+  /** When each partition was last told that an insert is confirmed, by `performance.now()`. */
+  const confirmedAt = new Map<string, number>()
+  const uuids = new StoredUuids(deps)
+  const lookUpEvents = createLookUpEvents(deps.clickhouse)
+  return {
+    async open (partition, { wasMine }) {
+      const key = partitionKey(partition)
+      let memory = wasMine ? memories.get(key) : undefined
+      if (memory === undefined) {
+        // Others have stored events of this partition.
+        uuids.reset()
+        memory = await loadFingerprints(deps.clickhouse, await deps.fingerprintKey())
+      }
+      memories.set(key, memory)
+      const eventClass = partition.eventClass === 'live' ? 'historical' : 'live'
+      const other = partitionKey({ ...partition, eventClass })
+      return createDuplicateFilter({
+        memory,
+        lookUpEvents,
+        onLookUp: (rows) => deps.metrics.confirmedRows.inc({ partition: key }, rows),
+        // An event may come a second time in the other class. Of another process nobody knows what it stores.
+        uuids,
+        confirmedElsewhere: () => memories.has(other) ? confirmedAt.get(other) ?? -Infinity : Infinity,
+        onConfirmed: () => confirmedAt.set(key, performance.now()),
+        onForgotten: () => {
+          uuids.reset()
+          deps.logger.warn({ partition: key },
+            'stored events are gone from ClickHouse (deleted or restored?); checking this batch against ClickHouse')
+        }
+      })
+    },
+    close: (partition) => {
+      memories.delete(partitionKey(partition))
+      confirmedAt.delete(partitionKey(partition))
+    }
+  }
+}
+
+export interface DuplicateFilterDeps {
+  memory: FingerprintMemory
+  lookUpEvents: LookUpEvents
+  /** Told how many rows are looked up in ClickHouse. */
+  onLookUp: (rows: number) => void
+  /** The uuids of stored events; without them every old uuid is looked up. */
+  uuids?: Pick<StoredUuids, 'knows' | 'findRows'>
+  /** When another partition last stored events that could be ours, by `performance.now()`; Infinity: unknown. */
+  confirmedElsewhere?: () => number
+  /** Told that an insert of this partition was confirmed. */
+  onConfirmed?: () => void
+  /** Told that ClickHouse lacks events that are remembered as stored. */
+  onForgotten?: () => void
+}
+
+/** Remembered rows of a batch of which ClickHouse is asked whether they are still there. */
+const SAMPLED_ROWS = 4
+
+/**
+ * Creates the filter of a partition.
+ *
+ * What the memory knows is decided in memory, new and duplicate alike: one lookup a row. ClickHouse is asked only where
+ * the memory cannot know: about uuids older than what it covers, and about events whose check is unknown. Beside that,
+ * some of a batch's remembered rows are looked up, because an operator may have removed stored events (TRUNCATE, a
+ * restored backup): when one is gone, the whole batch is decided by what ClickHouse holds.
+ */
+export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilter {
+  const { memory, lookUpEvents, onLookUp } = deps
+  return {
+    async decide (messages, { lookUpAll }) {
+      const storedRows = lookUpAll ? new Map() : await findStoredRows(messages)
+      const { suspicions, duplicates, remembered } = recallBatch(memory, messages, { lookUpAll, storedRows })
+      const [confirmed, holds] = await Promise.all([
+        confirmDuplicates(messages, { suspicions, lookUpEvents, onLookUp }),
+        areStored(remembered)
+      ])
+      if (holds) {
+        for (const [message, rows] of confirmed) duplicates.set(message, [...duplicates.get(message) ?? [], ...rows])
+      } else {
+        deps.onForgotten?.()
+        const asked = await confirmDuplicates(messages, {
+          suspicions: distrust(suspicions, duplicates), lookUpEvents, onLookUp
+        })
+        duplicates.clear()
+        for (const [message, rows] of asked) duplicates.set(message, rows)
+      }
+      for (const message of messages) message.deduplicated ??= toRanges(duplicates.get(message) ?? [])
+      return messages.filter(({ deduplicated }) => deduplicated!.length > 0).map(toDeduplicated)
+    },
+
+    async excludeOwnRows (messages, { deduplicated }, doubtful) {
+      if (deduplicated.length === 0 || doubtful.length === 0) return deduplicated
+      return await excludeOwnRows(messages, deduplicated, { doubtful, lookUpEvents })
+    },
+
+    remember (messages, { deduplicated, rows: piece }) {
+      deps.onConfirmed?.()
+      const skipped = new Map(deduplicated)
+      for (const message of messages) {
+        const [from, to] = piece ?? [0, message.rows]
+        for (const rows of gapsOf(skipped.get(message.sequence) ?? [], from, to)) memory.addRows(message, rows)
+      }
+    }
+  }
+
+  /** Of messages that the memory does not cover, but the uuids that were read from ClickHouse do. */
+  async function findStoredRows (messages: readonly PartitionMessage[]): Promise<StoredRows> {
+    const found = new Map<PartitionMessage, ReadonlySet<number>>()
+    const { uuids, confirmedElsewhere = () => -Infinity } = deps
+    for (const message of messages) {
+      if (uuids === undefined || message.rows === 0 || message.deduplicated !== undefined) continue
+      if (suspiciousBefore(message, memory.coveredSince) === -Infinity) continue
+      const madeSince = Math.min(message.receivedAt, message.oldestUuidAt)
+      if (!uuids.knows(madeSince, Math.max(memory.completeSince, confirmedElsewhere()))) continue
+      const rows = await uuids.findRows(message)
+      if (rows !== null) found.set(message, rows)
+    }
+    return found
+  }
+
+  async function areStored ([message, rows]: Remembered): Promise<boolean> {
+    if (message === null) return true
+    const step = Math.max(1, Math.floor(rows.length / SAMPLED_ROWS))
+    const sample = rows.filter((_, index) => index % step === 0).slice(0, SAMPLED_ROWS)
+    onLookUp(sample.length)
+    return await isStored(message, sample, lookUpEvents)
+  }
+}
+
+/** Makes mere suspicions of what the memory decided. */
+function distrust (suspicions: readonly Suspicion[], duplicates: ReadonlyMap<PartitionMessage, number[]>): Suspicion[] {
+  const byMessage = new Map(suspicions.map((suspicion) => [suspicion.message, suspicion]))
+  for (const [message, rows] of duplicates) {
+    const { knownRows = [], madeBefore = -Infinity } = byMessage.get(message) ?? {}
+    byMessage.set(message, { message, knownRows: [...knownRows, ...rows], madeBefore })
+  }
+  return [...byMessage.values()]
+}
+
+function toDeduplicated ({ sequence, deduplicated }: PartitionMessage): BatchRange['deduplicated'][number] {
+  return [sequence, [...deduplicated!]]
+}
+
+/** Rows as pairs `from, to` (exclusive): a batch that was sent twice is one pair, not thousands of rows. */
+function toRanges (rows: readonly number[]): number[] {
+  const ranges: number[] = []
+  for (const row of rows.toSorted((a, b) => a - b)) {
+    if (ranges.length > 0 && ranges.at(-1)! > row) continue
+    if (ranges.length > 0 && ranges.at(-1) === row) ranges[ranges.length - 1] = row + 1
+    else ranges.push(row, row + 1)
+  }
+  return ranges
+}

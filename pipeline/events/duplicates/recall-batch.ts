@@ -1,0 +1,138 @@
+/** What the memory of a partition says about the rows of a batch, before ClickHouse is asked about anything. */
+import { FINGERPRINT_BYTES } from '../../../schema/wire/frame-message.ts'
+import type { PartitionMessage } from '../partition-reader.ts'
+import type { Suspicion } from './confirm-duplicates.ts'
+import {
+  type FingerprintMemory, FingerprintTable, fingerprintView, NOT_REMEMBERED, REMEMBERED, slotsFor
+} from './fingerprint-memory.ts'
+
+/** One message of a batch with its remembered rows; no message when none of the batch has any. */
+export type Remembered = readonly [message: PartitionMessage | null, rows: readonly number[]]
+
+/** What the memory says about a batch. */
+export interface Recalled {
+  suspicions: Suspicion[]
+  /** Rows that are decided to be duplicates, by message. */
+  duplicates: Map<PartitionMessage, number[]>
+  remembered: Remembered
+}
+
+/** What is known of messages that the memory does not cover: rows whose uuids may be stored; all others are new. */
+export type StoredRows = ReadonlyMap<PartitionMessage, ReadonlySet<number>>
+
+/**
+ * Asks the memory about every row of a batch, in their order.
+ *
+ * @param options.lookUpAll  ClickHouse has to be asked about every row that is not remembered.
+ */
+export function recallBatch (
+  memory: FingerprintMemory, messages: readonly PartitionMessage[],
+  { lookUpAll, storedRows }: { lookUpAll: boolean, storedRows: StoredRows }
+): Recalled {
+  const suspicions: Suspicion[] = []
+  const duplicates = new Map<PartitionMessage, number[]>()
+  let remembered: Remembered = [null, []]
+  const total = messages.reduce((sum, message) => sum + message.rows, 0)
+  const batch: BatchRows = { kept: new FingerprintTable(slotsFor(total)), asked: new FingerprintTable() }
+  const { coveredSince } = memory
+  for (const message of messages) {
+    if (message.rows === 0) continue
+    if (message.deduplicated !== undefined) {
+      // Decided before, in a larger batch that was refused: the decision stands.
+      addRows(batch.kept, message, message.deduplicated)
+      continue
+    }
+    const isUnderstood = memory.understands(message.keyId)
+    const mayBeStored = lookUpAll ? undefined : storedRows.get(message)
+    const madeBefore = !isUnderstood || lookUpAll
+      ? Infinity
+      : mayBeStored !== undefined ? -Infinity : suspiciousBefore(message, coveredSince)
+    const { rows, recalled, uncertain } = isUnderstood
+      ? recallRows(memory, batch, { message, mayBeStored, isAsked: madeBefore !== -Infinity })
+      : { rows: [], recalled: [], uncertain: Array.from({ length: message.rows }, (_, row) => row) }
+    if (rows.length > 0) duplicates.set(message, rows)
+    // Any message of the batch may be the one that is looked up.
+    if (recalled.length > 0 && (remembered[0] === null || Math.random() < 0.5)) remembered = [message, recalled]
+    if (uncertain.length > 0 || madeBefore !== -Infinity) suspicions.push({ message, knownRows: uncertain, madeBefore })
+  }
+  return { suspicions, duplicates, remembered }
+}
+
+/**
+ * Rows of the message with an uuid made before this, epoch ms, may be stored although they are not remembered: Infinity
+ * for all rows, because the message came long ago, perhaps a second time.
+ */
+export function suspiciousBefore (
+  { receivedAt, oldestUuidAt }: Pick<PartitionMessage, 'receivedAt' | 'oldestUuidAt'>, coveredSince: number
+): number {
+  if (receivedAt < coveredSince) return Infinity
+  return oldestUuidAt < coveredSince ? coveredSince : -Infinity
+}
+
+/** Rows of a batch, before they are stored and remembered. */
+interface BatchRows {
+  /** They will be inserted: what equals one of them is a duplicate. */
+  kept: FingerprintTable
+  /** ClickHouse is asked whether they are stored: what equals one of them depends on the answer. */
+  asked: FingerprintTable
+}
+
+/** Looks the rows of one message up, and adds those that are no duplicates to the batch. */
+function recallRows (
+  memory: FingerprintMemory, batch: BatchRows,
+  { message, isAsked, mayBeStored }: {
+    message: PartitionMessage, isAsked: boolean, mayBeStored: ReadonlySet<number> | undefined
+  }
+): { rows: number[], recalled: number[], uncertain: number[] } {
+  const rows: number[] = []
+  const recalled: number[] = []
+  const uncertain: number[] = []
+  const view = fingerprintView(message.payload)
+  for (let row = 0; row < message.rows; row++) {
+    const at = row * FINGERPRINT_BYTES
+    const uuidHash = view.getUint32(at, true)
+    const low = view.getUint32(at + 4, true)
+    const high = view.getUint32(at + 8, true)
+    if (batch.kept.has(uuidHash, low, high)) {
+      rows.push(row)
+      continue
+    }
+    const state = memory.recall(uuidHash, low, high)
+    if (state === REMEMBERED) {
+      rows.push(row)
+      recalled.push(row)
+      continue
+    }
+    const isUncertain = state !== NOT_REMEMBERED || mayBeStored?.has(row) === true ||
+      batch.kept.has(uuidHash, 0, 0) || batch.asked.has(uuidHash, low, high)
+    if (isUncertain) uncertain.push(row)
+    if (isUncertain || isAsked) batch.asked.add(uuidHash, low, high)
+    else batch.kept.add(uuidHash, low, high)
+  }
+  return { rows, recalled, uncertain }
+}
+
+function addRows (
+  table: FingerprintTable, { payload, rows }: PartitionMessage, deduplicated: readonly number[]
+): void {
+  const view = fingerprintView(payload)
+  for (const [from, to] of gapsOf(deduplicated, 0, rows)) {
+    for (let row = from; row < to; row++) {
+      const at = row * FINGERPRINT_BYTES
+      table.add(view.getUint32(at, true), view.getUint32(at + 4, true), view.getUint32(at + 8, true))
+    }
+  }
+}
+
+/** The rows between the ranges of duplicates, within `[from, to)`. */
+export function gapsOf (deduplicated: readonly number[], from: number, to: number): [from: number, to: number][] {
+  const gaps: [number, number][] = []
+  let at = from
+  for (let i = 0; i < deduplicated.length; i += 2) {
+    const start = Math.min(deduplicated[i]!, to)
+    if (start > at) gaps.push([at, start])
+    at = Math.max(at, deduplicated[i + 1]!)
+  }
+  if (to > at) gaps.push([at, to])
+  return gaps
+}

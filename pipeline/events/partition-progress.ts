@@ -1,0 +1,177 @@
+/** What follows a confirmed insert: progress is recorded, messages are acknowledged, rows are counted. */
+import type { PipelineMetrics } from '../metrics.ts'
+import { addToLedger, adoptLedger, type LedgerCounts, openLedger } from '../accounting/ledger-entries.ts'
+import type { PartitionLedger } from '../../schema/wire/ledger.ts'
+import { type PartitionLease, startNextLife } from '../stream/partition-lease.ts'
+import { acknowledgedCount, type BatchRange, type PartitionRecord } from '../stream/partition-records.ts'
+import type { PartitionState } from '../stream/partition-state.ts'
+import type { PartitionMessage, PartitionReader } from './partition-reader.ts'
+
+/**
+ * How far a partition is stored: known in memory at once, in the partition's record with the next write, and only then
+ * acknowledged to the stream, which forgets acknowledged messages.
+ */
+export class PartitionProgress {
+  readonly #lease: PartitionLease
+  readonly #reader: PartitionReader
+  /** The record as it will be written next. */
+  #next: PartitionRecord
+  /** Stored or dead-lettered messages, which may be acknowledged once `#next` is written. */
+  #acknowledged: PartitionMessage[] = []
+
+  constructor (lease: PartitionLease, reader: PartitionReader) {
+    this.#lease = lease
+    this.#reader = reader
+    this.#next = lease.record
+  }
+
+  /** Identity of the stream's sequence numbers, for tokens. */
+  get stream (): string {
+    return this.#next.stream
+  }
+
+  /** Rows of the first message that are already stored or dead-lettered. */
+  get doneRows (): number {
+    return this.#next.doneRows
+  }
+
+  /** Batch ranges of which nobody knows whether they are stored. */
+  get doubtful (): readonly BatchRange[] {
+    return stillDoubtful(this.#next)
+  }
+
+  /** The batch range is given up, and rows of it may be stored. Recorded with the one that follows it. */
+  doubt (range: BatchRange): void {
+    const before = stillDoubtful(this.#next)
+    // One that is tried for hours is the same each time.
+    const isKnown = before.some((each) => JSON.stringify(each) === JSON.stringify(range))
+    this.#next = { ...this.#next, range: null, doubtful: isKnown ? before : [...before, range] }
+  }
+
+  /** The batch range to be recorded with the next write. */
+  setRange (range: BatchRange | null): void {
+    this.#next = { ...this.#next, range }
+  }
+
+  /**
+   * The rows of the batch range are stored or dead-lettered.
+   *
+   * @param counts  What became of its events: in the books with the same write as the progress, so exactly once.
+   * @returns the message whose rest is still to be stored, when the batch range was a piece of it.
+   */
+  acknowledge (
+    messages: readonly PartitionMessage[], range: BatchRange, counts: LedgerCounts = new Map()
+  ): PartitionMessage | null {
+    const last = messages.at(-1)!
+    if (range.rows !== undefined && range.rows[1] < last.rows) {
+      const doneRows = range.rows[1]
+      const ledger = this.#addToLedger(counts, { done: this.#next.done, doneRows })
+      this.#next = { ...this.#next, doneRows, range: null, ledger }
+      return last
+    }
+    const { since, messages: before } = acknowledgedCount(this.#next)
+    this.#next = {
+      ...this.#next, done: last.sequence, doneAt: last.storedAt, doneRows: 0, range: null,
+      counted: { since, messages: before + messages.length, done: last.sequence },
+      ledger: this.#addToLedger(counts, { done: last.sequence, doneRows: 0 })
+    }
+    const { doubtful, ...rest } = this.#next
+    if (doubtful !== undefined && stillDoubtful(this.#next).length === 0) this.#next = rest
+    this.#acknowledged.push(...messages)
+    return null
+  }
+
+  /** The books as they are recorded. */
+  get recordedLedger (): PartitionLedger | undefined {
+    return this.#lease.record.ledger
+  }
+
+  /** Changes the books of the next write: removes entries that need not stay. */
+  pruneLedger (prune: (ledger: PartitionLedger) => PartitionLedger): void {
+    if (this.#next.ledger === undefined) return
+    const ledger = prune(this.#next.ledger)
+    if (ledger !== this.#next.ledger) this.#next = { ...this.#next, ledger }
+  }
+
+  /** The books cannot tell what is stored of the last minutes: they begin again, and those are not compared. */
+  reopenLedger (): void {
+    const { entries } = adoptLedger(this.#next, Date.now())
+    this.#next = { ...this.#next, ledger: { ...openLedger(this.#next, Date.now()), entries } }
+  }
+
+  /**
+   * Records the progress, then acknowledges its messages.
+   *
+   * @returns how many messages are acknowledged.
+   */
+  async write (): Promise<number> {
+    if (this.#next === this.#lease.record) return 0
+    await this.#lease.write(this.#next)
+    const { length } = this.#acknowledged
+    this.#reader.acknowledge(this.#acknowledged)
+    this.#acknowledged = []
+    return length
+  }
+
+  #addToLedger (counts: LedgerCounts, position: { done: number, doneRows: number }): PartitionLedger {
+    const before = { ...this.#next, ledger: adoptLedger(this.#next, Date.now()) }
+    return addToLedger(this.#lease.partition, before, { counts, ...position })
+  }
+
+  /**
+   * Acknowledges messages that an earlier session recorded as stored, but did not come to acknowledge.
+   *
+   * @returns the sequence at which the stream was found to reuse numbers, or null.
+   */
+  skipStored (): number | null {
+    let count = 0
+    let repeated: number | null = null
+    for (const { sequence, storedAt } of this.#reader.buffer) {
+      if (sequence > this.#next.done) break
+      // Younger than the last stored one, but with a lower number: the stream lost its end and reuses numbers.
+      if (storedAt > this.#next.doneAt + 1) {
+        repeated = sequence
+        this.#next = startNextLife(this.#next, sequence - 1)
+        break
+      }
+      count++
+    }
+    if (count > 0) this.#reader.acknowledge(this.#reader.take(count))
+    return repeated
+  }
+}
+
+function stillDoubtful ({ doubtful = [], done }: PartitionRecord): BatchRange[] {
+  return doubtful.filter(({ last }) => last > done)
+}
+
+/** Counts a confirmed insert: its rows, its deduplicated rows, and its duration in milliseconds. */
+export function countStored ({ metrics, state }: { metrics: PipelineMetrics, state: PartitionState }, stored: {
+  messages: readonly PartitionMessage[], range: BatchRange, ms: number
+}): void {
+  const { messages, range } = stored
+  const partition = { partition: state.key }
+  const deduplicated = countDeduplicated(range)
+  const meant = range.rows === undefined
+    ? messages.reduce((sum, message) => sum + message.rows, 0)
+    : range.rows[1] - range.rows[0]
+  metrics.deduplicatedRows.inc(partition, deduplicated)
+  metrics.storedRows.inc(partition, meant - deduplicated)
+  metrics.storedBatches.inc(partition)
+  metrics.batchRows.observe(partition, meant - deduplicated)
+  metrics.batchBytes.observe(partition, messages.reduce((sum, { payload }) => sum + payload.length, 0))
+  const receivedAt = messages.reduce((oldest, message) => Math.min(oldest, message.receivedAt), Infinity)
+  metrics.storedAgeSeconds.observe(partition, Math.max(0, Date.now() - receivedAt) / 1000)
+  metrics.insertSeconds.observe(partition, stored.ms / 1000)
+}
+
+/** The deduplicated rows of the batch range; of a piece of a message only those within the piece. */
+function countDeduplicated ({ deduplicated, rows: [from, to] = [0, Infinity] }: BatchRange): number {
+  let rows = 0
+  for (const [, ranges] of deduplicated) {
+    for (let i = 0; i < ranges.length; i += 2) {
+      rows += Math.max(0, Math.min(ranges[i + 1]!, to) - Math.max(ranges[i]!, from))
+    }
+  }
+  return rows
+}

@@ -1,0 +1,289 @@
+import { MillraceError } from '../../engines/errors.ts'
+import { pause, withTimeout } from '../../platform/intervals.ts'
+import { ROW_LAYOUT } from '../../schema/wire/event-row.ts'
+import { HEADER } from '../../schema/wire/streams.ts'
+import { countBatch } from '../accounting/count-batch.ts'
+import { pruneLedger } from '../accounting/ledger-entries.ts'
+import { LedgerWriter, MAX_ENTRIES } from '../accounting/ledger-writer.ts'
+import type { PartitionLease } from '../stream/partition-lease.ts'
+import { batchRangeToken, type BatchRange } from '../stream/partition-records.ts'
+import { buildFrames, chooseBatch, listProcesses } from './batch-range.ts'
+import { deadLetterRows } from './dead-letter-refused-rows.ts'
+import type { DuplicateFilter } from './duplicates/duplicate-filter.ts'
+import { INSERT_SETTINGS_VERSION, InsertError } from './insert/insert-frames.ts'
+import { storeBatchRange } from './insert/store-batch-range.ts'
+import { countStored, PartitionProgress } from './partition-progress.ts'
+import type { PartitionMessage, PartitionReader } from './partition-reader.ts'
+import { RefusedRowSearch, type RefusedPiece } from './refused-row-search.ts'
+import type { PartitionDeps } from './run-partition.ts'
+
+/** Longest wait of an idle partition for messages, in milliseconds. */
+const IDLE_MS = 3000
+
+/** A partition that is handed over waits so long for its last write to the ledger, in milliseconds. */
+const LEDGER_WAIT_MS = 2000
+
+/** Takes messages, chooses batch ranges, inserts and acknowledges them, one batch range at a time. */
+export class PartitionSession {
+  readonly #deps: PartitionDeps
+  readonly #reader: PartitionReader
+  readonly #lease: PartitionLease
+  readonly #filter: DuplicateFilter
+  readonly #progress: PartitionProgress
+  readonly #search: RefusedRowSearch
+  readonly #ledger: LedgerWriter
+  #lastBatchAt = -Infinity
+
+  constructor (
+    deps: PartitionDeps, parts: { lease: PartitionLease, reader: PartitionReader, filter: DuplicateFilter }
+  ) {
+    this.#deps = deps
+    this.#lease = parts.lease
+    this.#reader = parts.reader
+    this.#filter = parts.filter
+    this.#progress = new PartitionProgress(parts.lease, parts.reader)
+    this.#search = new RefusedRowSearch(deps)
+    this.#ledger = new LedgerWriter(deps.insertLedgerRows, deps.logger)
+  }
+
+  async run (): Promise<void> {
+    const { stop, state } = this.#deps
+    await this.#waitIfNewer(this.#lease.record.range?.layout)
+    await this.#repeatRecordedRange()
+    state.phase = 'running'
+    while (!stop.aborted) {
+      if (this.#reader.failure !== null) throw this.#reader.failure
+      this.#skipStored()
+      this.#pruneLedger()
+      const count = this.#countDue()
+      if (count > 0) {
+        await this.#waitIfNewer(this.#reader.buffer[0]!.layout)
+        if (!stop.aborted) await this.#storeBatch(this.#reader.take(count))
+      } else {
+        await this.#recordProgress()
+        this.#ledger.writeSoon(this.#progress.recordedLedger)
+        state.oldestStoredAt = this.#reader.buffer[0]?.storedAt ?? 0
+        await this.#reader.waitForMore(this.#msUntilDue(), stop)
+      }
+    }
+    await this.#progress.write()
+    // Or else the next owner writes it.
+    await withTimeout(LEDGER_WAIT_MS, this.#ledger.write(this.#progress.recordedLedger)).catch(() => {})
+  }
+
+  #pruneLedger (isCrowded = false): void {
+    const { isWritten } = this.#ledger
+    this.#progress.pruneLedger((ledger) => pruneLedger(ledger, { now: Date.now(), isWritten, isCrowded }))
+  }
+
+  /** Entries leave the record when there are too many. While ClickHouse is away nothing is stored anyway. */
+  async #makeRoomInLedger (): Promise<void> {
+    const entries = this.#progress.recordedLedger?.entries ?? {}
+    if (Object.keys(entries).length <= MAX_ENTRIES) return
+    await this.#progress.write()
+    await this.#ledger.writeAll(this.#progress.recordedLedger!, this.#deps.stop)
+    this.#pruneLedger(true)
+  }
+
+  /**
+   * Older layouts only lack columns, which get their defaults. A newer one has columns that this process does not know:
+   * ClickHouse would refuse its rows, and they would be dead-lettered for nothing. They wait for a newer process
+   * instead.
+   */
+  async #waitIfNewer (layout = 0): Promise<void> {
+    const { stop, state, logger } = this.#deps
+    if (layout <= ROW_LAYOUT || stop.aborted) return
+    const error = new MillraceError('MILLRACE_ROW_LAYOUT_TOO_NEW', `row layout ${layout} of the partition is newer than this process, ` +
+      `which knows ${ROW_LAYOUT}: end it and start the newer version`, { action: 'stop', details: { layout } })
+    logger.error({ err: error, partition: state.key }, 'partition waits for a newer version of this process')
+    state.fail(error)
+    while (!stop.aborted) await pause(IDLE_MS, stop)
+  }
+
+  /** Inserts the batch range that the record names exactly as it was: the last owner may have inserted it or not. */
+  async #repeatRecordedRange (): Promise<void> {
+    const { range } = this.#lease.record
+    if (range === null) return
+    const { stop, logger, state } = this.#deps
+    while (!await this.#hasAllUpTo(range.last)) {
+      await this.#reader.waitForMore(1000, stop)
+      if (this.#reader.failure !== null) throw this.#reader.failure
+      if (stop.aborted) return
+    }
+    this.#skipStored()
+    const count = this.#reader.buffer.findLastIndex((message) => message.sequence <= range.last) + 1
+    if (count !== range.messages) {
+      // Messages vanished from the stream. ClickHouse would not recognise the token with another number of blocks.
+      logger.error({ partition: state.key, expected: range.messages, found: count }, 'the stream lost messages of the recorded batch range; the remaining rows are checked for duplicates before the insert')
+      this.#progress.doubt(range)
+      this.#progress.reopenLedger()
+      return
+    }
+    const messages = this.#reader.take(count)
+    logger.info({ partition: state.key, first: range.first, last: range.last }, 'repeating the recorded batch range')
+    await this.#insertRange(messages, range, true)
+  }
+
+  async #hasAllUpTo (sequence: number): Promise<boolean> {
+    if ((this.#reader.buffer.at(-1)?.sequence ?? 0) >= sequence) return true
+    if (await this.#reader.readPending() > this.#reader.buffer.length) return false
+    // In a cluster the consumer may be led by a server that does not have the last messages yet.
+    return (this.#reader.buffer.at(-1)?.sequence ?? 0) >= sequence || !await this.#reader.isInStream(sequence)
+  }
+
+  #skipStored (): void {
+    const sequence = this.#progress.skipStored()
+    if (sequence !== null) {
+      this.#deps.logger.error({ partition: this.#deps.state.key, sequence }, 'stream sequence went back (stream re-created or truncated); resetting partition progress')
+    }
+  }
+
+  #countDue (): number {
+    // What remains of a split message goes alone: in a batch range with others its acknowledged rows would be inserted
+    // again.
+    const { limits } = this.#search
+    const search = this.#progress.doneRows > 0 ? { ...limits, messages: 1 } : limits
+    const { count, full } = chooseBatch(this.#reader.buffer, this.#deps.limits, search)
+    return full || this.#msUntilDue() <= 0 ? count : 0
+  }
+
+  /** After a pause the first message is inserted at once; in a steady flow batches follow at the given interval. */
+  #msUntilDue (): number {
+    if (this.#reader.buffer.length === 0) return IDLE_MS
+    return this.#lastBatchAt + this.#deps.limits.maxAgeMs - performance.now()
+  }
+
+  async #recordProgress (): Promise<void> {
+    if (await this.#progress.write() > 0) this.#deps.batches.acknowledged()
+  }
+
+  async #storeBatch (messages: PartitionMessage[]): Promise<void> {
+    this.#lastBatchAt = performance.now()
+    this.#deps.batches.batchTaken()
+    this.#deps.state.oldestStoredAt = messages[0]!.storedAt
+    const range = await this.#planRange(messages)
+    if (range.layout === -1) {
+      await this.#deadLetter(messages, range, { error: null })
+      return
+    }
+    await this.#makeRoomInLedger()
+    this.#progress.setRange(range)
+    await this.#recordProgress()
+    this.#ledger.writeSoon(this.#progress.recordedLedger)
+    await this.#insertRange(messages, range)
+  }
+
+  async #planRange (messages: readonly PartitionMessage[]): Promise<BatchRange> {
+    const first = messages[0]!
+    const { doneRows } = this.#progress
+    const { rows } = this.#search.limits
+    const isPiece = messages.length === 1 && (doneRows > 0 || rows < first.rows)
+    return {
+      first: first.sequence,
+      last: messages.at(-1)!.sequence,
+      messages: messages.length,
+      ...(isPiece ? { rows: [doneRows, Math.min(doneRows + rows, first.rows)] } : {}),
+      layout: first.layout,
+      settings: INSERT_SETTINGS_VERSION,
+      receivedBy: listProcesses(messages),
+      deduplicated: await this.#filter.decide(messages, { lookUpAll: this.#isDoubtful(first) })
+    }
+  }
+
+  async #insertRange (messages: PartitionMessage[], range: BatchRange, isRepeated = false): Promise<void> {
+    const { state, metrics, logger, stop, abort } = this.#deps
+    const startedAt = performance.now()
+    const frames = await buildFrames(messages, range).catch(toInsertError)
+    if (frames instanceof InsertError) {
+      await this.#searchRefused(messages, range, frames)
+      return
+    }
+    state.insertingSince = Date.now()
+    const outcome = await storeBatchRange({
+      insertFrames: this.#deps.insertFrames,
+      lease: this.#lease,
+      frames,
+      token: this.#tokenOf(range),
+      requests: messages.map(({ headers }) => headers[HEADER.request] ?? ''),
+      settingsVersion: range.settings,
+      logger,
+      stop,
+      abort,
+      onRetry: (error) => {
+        state.phase = 'retrying'
+        state.lastError = error.message
+        metrics.insertRetries.inc({ partition: state.key, code: error.clickhouseCode })
+      }
+    }).finally(() => { state.insertingSince = 0 })
+    if (outcome.kind === 'stopped') return
+    if (outcome.kind === 'refused') {
+      metrics.refusedBatches.inc({ partition: state.key, code: outcome.error.clickhouseCode })
+      // Its rows may be stored: under the tokens of other batch ranges they would be stored again.
+      if (outcome.doubtful || isRepeated) {
+        this.#progress.doubt(range)
+        for (const message of messages) delete message.deduplicated
+      }
+      await this.#searchRefused(messages, range, outcome.error)
+      return
+    }
+    await this.#complete(messages, range, performance.now() - startedAt)
+  }
+
+  /** Everything that follows when the rows of a batch range are stored. */
+  async #complete (messages: PartitionMessage[], inserted: BatchRange, ms: number): Promise<void> {
+    const doubtful = this.#progress.doubtful.map((each) => ({ range: each, token: this.#tokenOf(each) }))
+    // What a doubtful insert stored is stored, and no duplicate.
+    const deduplicated = await this.#filter.excludeOwnRows(messages, inserted, doubtful)
+    const range = { ...inserted, deduplicated }
+    await this.#deps.recordDuplicates(this.#deps.partition, messages, range)
+    this.#filter.remember(messages, range)
+    this.#deps.fates.stored(messages, range)
+    countStored(this.#deps, { messages, range, ms })
+    this.#search.widen(messages.length)
+    await this.#acknowledge(messages, range, { isDeadLettered: false })
+  }
+
+  /** It belongs to a batch range that is not repeated as it was: each of its rows is confirmed in ClickHouse. */
+  #isDoubtful ({ sequence }: PartitionMessage): boolean {
+    return this.#progress.doubtful.some(({ last }) => sequence <= last)
+  }
+
+  async #searchRefused (messages: PartitionMessage[], range: BatchRange, error: InsertError): Promise<void> {
+    const found = await this.#search.narrow(messages, range, error)
+    if (found !== null) {
+      await this.#deadLetter(messages, range, { ...found, error })
+      return
+    }
+    this.#progress.setRange(null)
+    this.#reader.putBack(messages)
+  }
+
+  async #deadLetter (
+    messages: PartitionMessage[], range: BatchRange, refused: RefusedPiece & { error: InsertError | null }
+  ): Promise<void> {
+    const taken = await deadLetterRows(this.#deps, { message: messages[0]!, token: this.#tokenOf(range), ...refused })
+    if (!taken) return
+    this.#deps.fates.deadLettered(messages[0]!, refused.row)
+    await this.#acknowledge(messages, range, { isDeadLettered: true })
+  }
+
+  async #acknowledge (
+    messages: PartitionMessage[], range: BatchRange, outcome: { isDeadLettered: boolean }
+  ): Promise<void> {
+    const counts = await countBatch(messages, range, outcome)
+    // Not before: a refusal may mean that ClickHouse is failing, and the partition would be reported as healthy.
+    this.#deps.state.phase = 'running'
+    const remaining = this.#progress.acknowledge(messages, range, counts)
+    if (remaining !== null) this.#reader.putBack([remaining])
+    this.#search.advance(remaining === null && range.rows !== undefined)
+  }
+
+  #tokenOf (range: BatchRange): string {
+    return batchRangeToken(this.#deps.partition, this.#progress.stream, range)
+  }
+}
+
+/** A frame that cannot be read, of which rows were to be left out: ClickHouse would refuse it as well. */
+function toInsertError (cause: unknown): InsertError {
+  return new InsertError('the frame of a message cannot be read', 0, cause)
+}

@@ -1,0 +1,147 @@
+import { zstdCompressSync } from 'node:zlib'
+import { jetstreamManager } from '@nats-io/jetstream'
+import t from 'tap'
+import { createClickHouseAgent } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { countDeadLetters, listDeadLetters, readDeadLetterById } from '../../platform/dead-letters/read-dead-letters.ts'
+import { purgeDeadLetters, replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
+import { FINGERPRINT_BYTES } from '../../schema/wire/frame-message.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { makeEvent, makeEvents, publishEvents } from '../testing/publish-events.ts'
+import { countEvents, startTestPartition, startTestStores, type TestStores, waitUntilStored } from '../testing/start-test-partition.ts'
+import { createInsertFrames, InsertError, type InsertFrames } from './insert/insert-frames.ts'
+
+/** Lets ClickHouse refuse events of one name. */
+async function refusePoison ({ clickhouse }: TestStores): Promise<void> {
+  await clickhouse.client.command({ query: "ALTER TABLE events ADD CONSTRAINT healthy CHECK event != 'poison'" })
+}
+
+t.test('finds one poisoned row among 10,000 healthy ones, and stores those without delay', async (t) => {
+  const stores = await startTestStores(t)
+  await refusePoison(stores)
+  for (let i = 0; i < 100; i++) {
+    const events = makeEvents(100)
+    if (i === 37) events[61] = makeEvent({ event: 'poison', project_id: 7 })
+    await publishEvents(stores.connection, events)
+  }
+
+  await startTestPartition(t, stores)
+  await waitUntilStored(stores)
+
+  t.same(await countEvents(stores), { rows: 9999, uuids: 9999, volume: 9999, properties: 9999 })
+  const letters = await listDeadLetters(stores.connection)
+  t.match(letters, [{
+    stage: 'writer', reason: 'refused', errorCode: '469', project: 7, event: 'poison', rows: 1, subject: 'events.live.0'
+  }])
+  const opened = await readDeadLetterById(stores.connection, letters[0]!.id)
+  t.match(opened?.content, [{ event: 'poison', properties: '{"amount":42,"plan":"pro"}' }])
+})
+
+t.test('stores a replayed event once, however often it is replayed', async (t) => {
+  const stores = await startTestStores(t)
+  await refusePoison(stores)
+  await startTestPartition(t, stores)
+  await publishEvents(stores.connection, [makeEvent({ event: 'poison' }), ...makeEvents(9)])
+  await waitUntilStored(stores)
+
+  t.same(await replayDeadLetters(stores.connection, { dryRun: true }), { matched: 1, replayed: 0, skipped: 0 })
+  t.same(await replayDeadLetters(stores.connection, { event: 'other' }), { matched: 0, replayed: 0, skipped: 0 })
+  await stores.clickhouse.client.command({ query: 'ALTER TABLE events DROP CONSTRAINT healthy' })
+  const [letter] = await listDeadLetters(stores.connection, { project: 1, stage: 'writer' })
+  t.same(await replayDeadLetters(stores.connection, { id: letter!.id }), { matched: 1, replayed: 1, skipped: 0 })
+  t.same(await listDeadLetters(stores.connection), [])
+  await waitUntilStored(stores)
+
+  t.same(await countEvents(stores), { rows: 10, uuids: 10, volume: 10, properties: 10 })
+})
+
+t.test('dead-letters a message that is no frame, whole, and continues', async (t) => {
+  const stores = await startTestStores(t)
+  await startTestPartition(t, stores)
+
+  await publishEvents(stores.connection, makeEvents(2), { payload: Buffer.alloc(100, 'garbage') })
+  await publishEvents(stores.connection, makeEvents(2), {
+    payload: Buffer.concat([Buffer.alloc(16), zstdCompressSync(Buffer.from('no block'))])
+  })
+  await publishEvents(stores.connection, makeEvents(2), { headers: { 'Millrace-Rows': 'many' } })
+  // Its two fingerprints are equal, so that one row would be left out.
+  await publishEvents(stores.connection, makeEvents(2), { payload: Buffer.alloc(2 * FINGERPRINT_BYTES + 30, 'equal bytes.') })
+  await publishEvents(stores.connection, makeEvents(5))
+  await waitUntilStored(stores)
+
+  t.equal((await countEvents(stores)).rows, 5)
+  t.match(await countDeadLetters(stores.connection), [{ stage: 'writer', reason: 'malformed', project: null, count: 4 }])
+  const [first] = await listDeadLetters(stores.connection)
+  await listDeadLetters(stores.connection, { limit: 1 })
+  const { state } = await (await jetstreamManager(stores.connection)).streams.info('DEAD_LETTER')
+  t.equal(state.consumer_count, 0, 'who read them left nothing in NATS')
+  t.equal(Buffer.from((await readDeadLetterById(stores.connection, first!.id))!.bodyBase64, 'base64').length, 100)
+  t.same(await purgeDeadLetters(stores.connection, { reason: 'malformed', limit: 2 }), { matched: 2, purged: 2 })
+  t.equal((await listDeadLetters(stores.connection)).length, 2)
+})
+
+t.test('waits while the dead-letter stream is full, and loses nothing', async (t) => {
+  const stores = await startTestStores(t, { deadLetterMaxBytes: 1_048_576 })
+  const partition = await startTestPartition(t, stores)
+
+  for (const word of ['garbage', 'rubbish', 'waste']) {
+    await publishEvents(stores.connection, makeEvents(1), { payload: Buffer.alloc(500_000, word) })
+  }
+  await publishEvents(stores.connection, makeEvents(5))
+  await waitFor(() => partition.state.phase === 'dead-letter-full')
+  t.equal((await countEvents(stores)).rows, 0)
+  await purgeDeadLetters(stores.connection, { limit: 1 })
+  await waitUntilStored(stores)
+
+  t.equal((await countEvents(stores)).rows, 5)
+  t.equal((await listDeadLetters(stores.connection)).length, 2)
+})
+
+t.test('stores a message that touches more months than one insert may', async (t) => {
+  const stores = await startTestStores(t)
+  await startTestPartition(t, stores)
+
+  await publishEvents(stores.connection, makeEvents(150, (i) => ({ timestamp: Date.UTC(2010, i, 5) })))
+  await waitUntilStored(stores)
+
+  t.same(await countEvents(stores), { rows: 150, uuids: 150, volume: 150, properties: 150 })
+  t.same(await listDeadLetters(stores.connection), [])
+})
+
+t.test('dead-letters nothing while the table lacks a column', async (t) => {
+  const stores = await startTestStores(t)
+  await stores.clickhouse.client.command({ query: 'ALTER TABLE events DROP COLUMN ip' })
+  const partition = await startTestPartition(t, stores)
+
+  await publishEvents(stores.connection, makeEvents(5))
+  await waitFor(() => partition.state.phase === 'failing')
+  await stores.clickhouse.client.command({ query: 'ALTER TABLE events ADD COLUMN ip String' })
+  await waitUntilStored(stores)
+
+  t.equal((await countEvents(stores)).rows, 5)
+  t.same(await listDeadLetters(stores.connection), [])
+})
+
+t.test('stores the rest of a message alone when its first rows are stored and ClickHouse takes everything again', async (t) => {
+  const stores = await startTestStores(t)
+  const agent = createClickHouseAgent()
+  t.teardown(() => agent.destroy())
+  const insert = createInsertFrames({ url: stores.clickhouse.url, agent })
+  let refused = 0
+  const insertFrames: InsertFrames = async (range) => {
+    // The batch range of both messages, then the first message, then half of it; then a quarter of it passes, and all
+    // after.
+    if (refused < 3) {
+      refused++
+      throw new InsertError('Code: 252. DB::Exception: Too many partitions for single INSERT block', 252)
+    }
+    await insert(range)
+  }
+  await publishEvents(stores.connection, makeEvents(8))
+  await publishEvents(stores.connection, makeEvents(8))
+
+  await startTestPartition(t, stores, { insertFrames })
+  await waitUntilStored(stores)
+
+  t.equal(refused, 3)
+  t.same(await countEvents(stores), { rows: 16, uuids: 16, volume: 16, properties: 16 })
+})

@@ -1,0 +1,111 @@
+/** Runs a partition of events, one session after the other. */
+import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
+import type { Logger } from '../../platform/logger.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import type { InsertLedgerRows } from '../accounting/ledger-writer.ts'
+import type { PipelineMetrics } from '../metrics.ts'
+import type { Partition } from '../stream/event-partitions.ts'
+import type { OnDisconnect } from '../stream/ordered-pulls.ts'
+import { claimPartition, releasePartition } from '../stream/partition-lease.ts'
+import type { PartitionRecords } from '../stream/partition-records.ts'
+import type { PartitionState } from '../stream/partition-state.ts'
+import { runSessions, type PartitionControl } from '../stream/partition-supervisor.ts'
+import type { BatchLimits } from './batch-range.ts'
+import type { DuplicateFilter } from './duplicates/duplicate-filter.ts'
+import type { RecordDuplicates } from './duplicates/record-duplicates.ts'
+import type { InsertFrames } from './insert/insert-frames.ts'
+import { openPartitionReader, type PartitionReader } from './partition-reader.ts'
+import { PartitionSession } from './partition-session.ts'
+import type { FateReporter } from './report-fates.ts'
+
+/** Interval of asking the server for the lag, in milliseconds. */
+const PENDING_INTERVAL_MS = 3000
+
+/** What a partition needs from its process. */
+export interface PartitionDeps extends PartitionControl {
+  partition: Partition
+  /** Id of this process in partition records. */
+  owner: string
+  connection: NatsConnection
+  records: PartitionRecords
+  insertFrames: InsertFrames
+  insertLedgerRows: InsertLedgerRows
+  /** Whether the table is as every frame expects it. */
+  probeTable: () => Promise<boolean>
+  recordDuplicates: RecordDuplicates
+  limits: BatchLimits
+  metrics: PipelineMetrics
+  logger: Logger
+  /** Tells the live feed what became of rows. */
+  fates: FateReporter
+  isAlive: (owner: string) => boolean
+  /** Is told when a batch is taken, and when the stream is told to forget one. */
+  batches: { batchTaken: () => void, acknowledged: () => void }
+  /** Calls back when the connection is lost; returns how to stop that. */
+  onDisconnect: OnDisconnect
+  /** @param wasMine  What this process remembers of the partition is complete. */
+  openDuplicateFilter: (partition: Partition, options: { wasMine: boolean }) => Promise<DuplicateFilter>
+}
+
+/**
+ * Writes one partition until it is stopped or belongs to another process. Each session starts from the partition's
+ * record, which is the same way that a new owner takes.
+ */
+export async function runPartition (deps: PartitionDeps): Promise<void> {
+  await runSessions(deps, async () => await runPartitionSession(deps))
+  if (deps.stop.aborted) await releasePartition(deps)
+}
+
+/**
+ * One session of a partition: claim it, repeat the batch range that was under way, then store what comes, until told to
+ * stop.
+ *
+ * @throws {FencedError} when the partition went to another owner; anything else that a fresh session may overcome.
+ */
+async function runPartitionSession (deps: PartitionDeps): Promise<void> {
+  const { partition, state } = deps
+  const claimed = await claimPartition(partition, deps)
+  if (claimed === null) {
+    state.phase = 'standby'
+    return
+  }
+  if (claimed.isNewLife) {
+    const { stream, done } = claimed.lease.record
+    deps.logger.error({ partition: state.key, stream, done }, 'stream sequence went back (stream re-created or truncated); the record of the partition starts over')
+  }
+  let reader: PartitionReader | null = null
+  let pending: IntervalLoop | undefined
+  let forget = (): void => {}
+  try {
+    const filter = await deps.openDuplicateFilter(partition, claimed)
+    reader = await openPartitionReader(deps.connection, partition, {
+      maxBytes: deps.limits.maxBytes,
+      onDelay: (seconds) => deps.metrics.deliverySeconds.observe({ partition: state.key }, seconds)
+    })
+    const opened = reader
+    // Deliveries under way are lost: starting over is faster than waiting for a missing heartbeat.
+    forget = deps.onDisconnect(() => opened.fail('nats connection lost'))
+    pending = runAtIntervals({
+      everyMs: PENDING_INTERVAL_MS,
+      firstAfterMs: PENDING_INTERVAL_MS,
+      run: async () => await refreshPending(opened, state)
+    })
+    await new PartitionSession(deps, { lease: claimed.lease, reader, filter }).run()
+  } finally {
+    forget()
+    // Not awaited: it only reads a number.
+    void pending?.stop()
+    reader?.close()
+  }
+}
+
+async function refreshPending (reader: PartitionReader, state: PartitionState): Promise<void> {
+  try {
+    state.pendingMessages = await reader.readPending()
+    const { buffer, bufferedBytes } = reader
+    if (state.pendingMessages === 0) state.pendingBytes = 0
+    else if (buffer.length > 0) state.pendingBytes = Math.round(bufferedBytes / buffer.length * state.pendingMessages)
+  } catch {
+    // The lag is unknown for a moment. Whatever is wrong also fails the reads and writes of the partition.
+  }
+}

@@ -1,0 +1,175 @@
+/** What is durably known about each partition of events, and the bucket in NATS that keeps it. */
+import { JetStreamApiError } from '@nats-io/jetstream'
+import type { KV } from '@nats-io/kv'
+import { MillraceError } from '../../engines/errors.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
+import type { PartitionLedger } from '../../schema/wire/ledger.ts'
+import { EVENT_CLASSES, PARTITIONS_BUCKET } from '../../schema/wire/streams.ts'
+import { partitionKey, type Partition } from './event-partitions.ts'
+
+/**
+ * What is durably recorded about a partition: its owner, how far it is acknowledged, and the insert that may be under
+ * way.
+ *
+ * ```
+ *   partition:   ... 40  41 | 44  45  47 | 48  51 ...        (sequences of the stream; gaps belong to other partitions)
+ *               acknowledged  range        still to come
+ *                    ^ done           first = 44, last = 47
+ * ```
+ *
+ * Every change is a compare-and-set on the record's revision, in this order:
+ *
+ * 1. `range` is recorded,
+ * 2. its rows are inserted,
+ * 3. `done` moves to its end, and the next batch range is recorded with it,
+ * 4. the messages are acknowledged.
+ *
+ * Anyone who finds a batch range in the record therefore finds all its messages in the stream, and inserts exactly them
+ * again, with the same token.
+ */
+export interface PartitionRecord {
+  /** Process that writes the partition; empty when it was released. */
+  owner: string
+  /** Identity of the stream's sequence numbers (see `adoptRecord` in partition-lease.ts); part of every token. */
+  stream: string
+  /** Every message of the partition up to this sequence is stored, deduplicated, or dead-lettered. */
+  done: number
+  /** When the stream received message `done`, epoch ms. A message at or below `done` that is younger is another one. */
+  doneAt: number
+  /**
+   * Rows of the message after `done` that are acknowledged too. Above 0 only while a refused message is split by row.
+   */
+  doneRows: number
+  /** The insert that was begun and whose messages are not yet acknowledged. */
+  range: BatchRange | null
+  /**
+   * Batch ranges beyond `done` that are not repeated as they were, although their inserts may have stored rows: each
+   * row of theirs is looked up before it is inserted in another batch range. Absent: none.
+   */
+  doubtful?: BatchRange[]
+  /** Absent in records of versions that did not count. */
+  counted?: AcknowledgedCount
+  /** What became of the events up to `done`. Absent in records of versions that kept no books. */
+  ledger?: PartitionLedger
+}
+
+/**
+ * How many messages of the partition were acknowledged, so that the stream's numbers can be compared with what was
+ * acknowledged: see `health/count-missing.ts`. Holds only while `done` is the record's own, as versions before do not
+ * count.
+ */
+export interface AcknowledgedCount {
+  /** Sequence after which the counting began. */
+  since: number
+  messages: number
+  done: number
+}
+
+/** The exact content of one insert. */
+export interface BatchRange {
+  /** First and last sequence, both included. */
+  first: number
+  last: number
+  /** Number of messages between them: ClickHouse recognises an insert by its number of blocks, too. */
+  messages: number
+  /** The rows `[from, to)` of the message `first` = `last`, when a message is inserted in pieces. */
+  rows?: [from: number, to: number]
+  /** Row layout of all its frames. */
+  layout: number
+  /** Version of `INSERT_SETTINGS`. */
+  settings: number
+  /** Ingest processes that received its messages: part of the token, which each row keeps. Absent before version 4. */
+  receivedBy?: string[]
+  /** Rows that are not inserted because they are already stored: sequence, then pairs `from, to` (exclusive). */
+  deduplicated: [sequence: number, ranges: number[]][]
+}
+
+export function newPartitionRecord (stream: string): PartitionRecord {
+  return { owner: '', stream, done: 0, doneAt: 0, doneRows: 0, range: null, counted: { since: 0, messages: 0, done: 0 } }
+}
+
+/** The count up to `record.done`; starts over where a version that does not count continued. */
+export function acknowledgedCount (record: PartitionRecord): AcknowledgedCount {
+  const { counted, done } = record
+  return counted?.done === done ? counted : { since: done, messages: 0, done }
+}
+
+/**
+ * The deduplication token of a batch range: same token, same rows. Rows keep it in `insert_token`, from which receipts
+ * read it (`parseInsertToken` in platform/receipts/stored-events.ts).
+ */
+export function batchRangeToken (partition: Partition, stream: string, range: BatchRange): string {
+  const rows = range.rows === undefined ? '' : `:${range.rows[0]}-${range.rows[1]}`
+  const { receivedBy = [] } = range
+  const processes = receivedBy.length === 0 ? '' : `@${receivedBy.join(',')}`
+  return `${stream}:${partitionKey(partition)}:${range.first}-${range.last}${rows}${processes}`
+}
+
+/** JetStream API error "wrong last sequence": another process has written the key since it was read. */
+const WRONG_LAST_SEQUENCE = 10071
+
+/** Another process changed the record of the partition: this one no longer owns it. */
+export class FencedError extends MillraceError {
+  constructor (key: string, cause?: unknown) {
+    super('MILLRACE_PARTITION_FENCED', `partition ${key} was taken over by another process`, { action: 'stop', cause })
+    this.name = 'FencedError'
+  }
+}
+
+/** A record, and the revision that a change of it must name. Revision 0: there is no record yet. */
+export interface StoredPartitionRecord {
+  record: PartitionRecord | null
+  revision: number
+}
+
+/** The partition records in NATS: read by the leader, changed by compare-and-set only. */
+export interface PartitionRecords {
+  /** Records of all partitions that were ever written, by `partitionKey`. */
+  list: () => Promise<Map<string, PartitionRecord>>
+  read: (partition: Partition) => Promise<StoredPartitionRecord>
+  /**
+   * Replaces the record if no other process has changed it since `revision`.
+   *
+   * @returns the new revision.
+   * @throws {FencedError} when another process has. After any other error it is unknown whether it was replaced.
+   */
+  replace: (partition: Partition, record: PartitionRecord, revision: number) => Promise<number>
+}
+
+/** Opens the bucket of the records; creates it when it is missing. */
+export async function openRecordBucket (connection: NatsConnection, { replicas }: { replicas: number }): Promise<KV> {
+  // Direct reads may come from a replica that lags. Records are read rarely, so the leader always answers.
+  return await openBucket(connection, PARTITIONS_BUCKET, { history: 1, replicas, allow_direct: false })
+}
+
+export async function openPartitionRecords (
+  connection: NatsConnection, options: { replicas: number }
+): Promise<PartitionRecords> {
+  const bucket = await openRecordBucket(connection, options)
+  return {
+    list: async () => {
+      const records = new Map<string, PartitionRecord>()
+      for await (const key of await bucket.keys(EVENT_CLASSES.map((eventClass) => `${eventClass}.*`))) {
+        const entry = await bucket.get(key)
+        if (entry?.operation === 'PUT') records.set(key, entry.json<PartitionRecord>())
+      }
+      return records
+    },
+    read: async (partition) => {
+      const entry = await bucket.get(partitionKey(partition))
+      if (entry === null) return { record: null, revision: 0 }
+      return { record: entry.operation === 'PUT' ? entry.json<PartitionRecord>() : null, revision: entry.revision }
+    },
+    replace: async (partition, record, revision) => {
+      try {
+        return await bucket.put(partitionKey(partition), JSON.stringify(record), { previousSeq: revision })
+      } catch (error) {
+        if (error instanceof JetStreamApiError && error.code === WRONG_LAST_SEQUENCE) {
+          throw new FencedError(partitionKey(partition), error)
+        }
+        throw error
+      }
+    }
+  }
+}

@@ -1,0 +1,156 @@
+import type { Logger } from '../logger.ts'
+import type { Metrics } from '../metrics.ts'
+import { createReadActiveSchemas, type ProjectSchemas } from './active-schemas.ts'
+import { createReadActiveRules, type KeyedRules } from './active-rules.ts'
+import { type ActiveQuota, readQuotas } from '../quotas/project-quota.ts'
+import type { Sql } from '../postgres/connect-postgres.ts'
+import { listenPostgres } from '../postgres/listen-postgres.ts'
+import { reportEnforced } from './enforced-versions.ts'
+import { createKeyDirectory, type KeyDirectory } from './key-directory.ts'
+
+/** A project, as far as its keys lead to it. */
+export interface Project {
+  id: number
+  /** The addresses of its clients are not stored. */
+  anonymizeIps: boolean
+  /** The active schemas of its events; absent: none. Read together with the keys, so that a known key has them. */
+  schemas?: ProjectSchemas
+  /** The active rules of its events, read in the same way; absent: none. */
+  rules?: KeyedRules
+  /** How many events it may send, read in the same way; absent: any number. */
+  quota?: ActiveQuota
+}
+
+/** A personal key, revoked and expired ones included. */
+export interface PersonalKey {
+  /** The stored form of the key (`hashPersonalKey`), which identifies it. */
+  hash: string
+  scopes: readonly string[]
+  /** The projects it has access to; null for all. */
+  projectIds: readonly number[] | null
+  /** Epoch milliseconds; `Infinity` for a key without an end. */
+  expiresAt: number
+  isRevoked: boolean
+  /** Null when owners are not read. */
+  owner: KeyOwner | null
+}
+
+export interface KeyOwner {
+  userId: number
+  /** Of the key; null before the first time. */
+  lastUsedAt: Date | null
+}
+
+/** A copy of all keys. */
+export interface KeyTable {
+  projects: Map<number, Project>
+  projectKeys: Map<string, { project: Project, expiresAt: number }>
+  /** By hash, so that no list of usable keys lies in memory. */
+  personalKeys: Map<string, PersonalKey>
+}
+
+export type ReadKeys = () => Promise<KeyTable>
+
+/** Milliseconds between readings without a notification: bounds the effect of a missed one. */
+const REFRESH_MS = 15_000
+
+export interface OpenKeysOptions {
+  sql: Sql
+  /** For a separate connection, which listens for notifications of changes. */
+  databaseUrl: string
+  /** Also read the owners of personal keys, for management. The login of ingest has no right to. */
+  withOwners: boolean
+  /** Also read the active event schemas, rules and quotas, for ingest. Default: false. */
+  withSchemas?: boolean
+  maxWaitMs: number
+  now: () => number
+  logger: Logger
+  metrics: Metrics
+}
+
+/** Opens the directory of keys and keeps it current. Postgres may be unavailable. */
+export function openKeys (options: OpenKeysOptions): { keys: KeyDirectory, close: () => Promise<void> } {
+  const { sql, databaseUrl: url, withOwners, withSchemas = false, logger, metrics } = options
+  const readKeys = createReadKeys(sql, { withOwners, ...withSchemas && { logger } })
+  const keys = createKeyDirectory({ ...options, readKeys })
+  const refresh = (): void => { void keys.refresh() }
+  const listener = listenPostgres({ url, channel: 'millrace_keys', onChange: refresh, logger })
+  const timer = setInterval(refresh, REFRESH_MS).unref()
+  metrics.countersFrom('key_lookups_total', 'Lookups of API keys: hits in memory, and misses, which read Postgres again.', ['outcome'],
+    () => [[{ outcome: 'hit' }, keys.state.hits], [{ outcome: 'miss' }, keys.state.misses]])
+  if (withSchemas) reportEnforced(metrics, keys, options.now)
+  return {
+    keys,
+    async close () {
+      clearInterval(timer)
+      await listener.stop()
+    }
+  }
+}
+
+/**
+ * Reads the tables of keys from Postgres.
+ *
+ * @param options.logger  Present: the active event schemas, rules and quotas are read, too.
+ */
+export function createReadKeys (sql: Sql, { withOwners, logger }: { withOwners: boolean, logger?: Logger }): ReadKeys {
+  const readSchemas = logger === undefined ? null : createReadActiveSchemas(sql, logger)
+  const readRules = logger === undefined ? null : createReadActiveRules(sql, logger)
+  return async function readKeys () {
+    const [projects, projectKeys, personalKeys, schemas, rules, quotas] = await Promise.all([
+      sql<{ id: number, anonymize_ips: boolean }[]>`SELECT id, anonymize_ips FROM projects`,
+      sql<{ api_key: string, project_id: number, expires_at: Date | null }[]>`
+        SELECT api_key, project_id, expires_at FROM project_api_keys`,
+      sql<PersonalKeyRow[]>`
+        SELECT secure_value, scopes, project_ids, expires_at, revoked_at
+          ${withOwners ? sql`, user_id, last_used_at` : sql``}
+        FROM personal_api_keys`,
+      readSchemas?.(),
+      readRules?.(),
+      logger === undefined ? undefined : readQuotas(sql)
+    ])
+    const table: KeyTable = { projects: new Map(), projectKeys: new Map(), personalKeys: new Map() }
+    for (const row of projects) {
+      const [ofSchemas, ofRules, quota] = [schemas?.get(row.id), rules?.get(row.id), quotas?.get(row.id)]
+      table.projects.set(row.id, {
+        id: row.id,
+        anonymizeIps: row.anonymize_ips,
+        ...ofSchemas !== undefined && { schemas: ofSchemas },
+        ...ofRules !== undefined && { rules: ofRules },
+        ...quota !== undefined && { quota }
+      })
+    }
+    for (const row of projectKeys) {
+      const project = table.projects.get(row.project_id)
+      // A project created between the queries: its notification causes the next reading.
+      if (project !== undefined) table.projectKeys.set(row.api_key, { project, expiresAt: toTime(row.expires_at) })
+    }
+    for (const row of personalKeys) table.personalKeys.set(row.secure_value, toPersonalKey(row))
+    return table
+  }
+}
+
+interface PersonalKeyRow {
+  secure_value: string
+  scopes: string[]
+  project_ids: number[] | null
+  expires_at: Date | null
+  revoked_at: Date | null
+  user_id?: number
+  last_used_at?: Date | null
+}
+
+function toPersonalKey (row: PersonalKeyRow): PersonalKey {
+  return {
+    hash: row.secure_value,
+    scopes: row.scopes,
+    projectIds: row.project_ids,
+    expiresAt: toTime(row.expires_at),
+    isRevoked: row.revoked_at !== null,
+    owner: row.user_id === undefined ? null : { userId: row.user_id, lastUsedAt: row.last_used_at ?? null }
+  }
+}
+
+function toTime (date: Date | null): number {
+  return date === null ? Infinity : date.getTime()
+}
