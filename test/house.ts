@@ -1,0 +1,137 @@
+/**
+ * Measures the tree and holds it below its limits; part of `npm run lint`. A limit only ever falls: whoever makes a
+ * figure smaller lowers its limit in the same commit. `docs/decisions/0040` has the aims.
+ *
+ *     node test/house.ts [--list]     # --list: also what was counted, name by name
+ */
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import ts from 'typescript'
+
+const ROOT = path.join(import.meta.dirname, '..')
+const FOLDERS = ['api', 'cli', 'console', 'deploy', 'embedded', 'engines', 'ingest', 'pipeline', 'platform', 'schema']
+const LONGEST_FUNCTION = 80
+
+/** Entry points, which every tier has. */
+const COMMON_NAMES = new Set(['main.ts', 'app.ts'])
+
+export interface House {
+  /** Lines of what runs: no tests, no benchmarks, nothing generated. */
+  lines: number
+  platformLines: number
+  trackedFiles: number
+  /** Groups of files that import each other in a circle, types included. */
+  circles: string[][]
+  /** File names that more than one source file has. */
+  repeatedNames: string[]
+  /** Functions longer than 80 lines: `file:line name`. */
+  longFunctions: string[]
+  /** Non-null assertions, `a!`. */
+  assertions: number
+  /** Type assertions, `a as B`; `as const` is none. */
+  casts: number
+}
+
+const LIMITS = {
+  lines: 83_000,
+  platformLines: 9_650,
+  trackedFiles: 1_890,
+  circles: 18,
+  repeatedNames: 20,
+  longFunctions: 25,
+  assertions: 417,
+  casts: 493
+} satisfies Record<keyof House, number>
+
+/** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */
+export function measureHouse (root: string, files: readonly string[]): House {
+  const sources = files.filter(isSource)
+  const house: House = {
+    lines: 0,
+    platformLines: 0,
+    trackedFiles: files.length,
+    circles: [],
+    repeatedNames: [],
+    longFunctions: [],
+    assertions: 0,
+    casts: 0
+  }
+  const imports = new Map<string, string[]>()
+  for (const file of sources) {
+    const text = readFileSync(path.join(root, file), 'utf8')
+    const lines = text.split('\n').length - 1
+    house.lines += lines
+    if (file.startsWith('platform/')) house.platformLines += lines
+    if (/\.tsx?$/.test(file)) imports.set(file, readModule(file, text, house))
+  }
+  house.circles = findCircles(imports)
+  house.repeatedNames = [...Map.groupBy([...imports.keys()], (file) => path.posix.basename(file))]
+    .filter(([name, same]) => same.length > 1 && !COMMON_NAMES.has(name))
+    .map(([name, same]) => `${name}: ${same.join(' ')}`)
+  return house
+}
+
+function isSource (file: string): boolean {
+  return FOLDERS.some((folder) => file.startsWith(`${folder}/`)) && /\.(tsx?|js|css|sql)$/.test(file) &&
+    !/\.(test|bench)\.ts$|\.generated\.|(^|\/)testing\//.test(file)
+}
+
+/** Adds what the file has to `house`; returns the files that it imports. */
+function readModule (file: string, text: string, house: House): string[] {
+  const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true)
+  const lineOf = (position: number): number => source.getLineAndCharacterOfPosition(position).line + 1
+  const visit = (node: ts.Node): void => {
+    if (ts.isNonNullExpression(node)) house.assertions++
+    if (ts.isAsExpression(node) && node.type.getText() !== 'const') house.casts++
+    if (ts.isFunctionLike(node) && 'body' in node && node.body !== undefined) {
+      const first = lineOf(node.getStart())
+      if (lineOf(node.end) - first + 1 > LONGEST_FUNCTION) house.longFunctions.push(`${file}:${first} ${node.name?.getText() ?? ''}`)
+    }
+    ts.forEachChild(node, visit)
+  }
+  visit(source)
+  return ts.preProcessFile(text, true, true).importedFiles.map(({ fileName }) => fileName)
+    .filter((name) => name.startsWith('.')).map((name) => path.posix.join(path.posix.dirname(file), name))
+}
+
+/** Strongly connected components of more than one file (R. Tarjan, SIAM J. Comput. 1, 1972). */
+export function findCircles (imports: ReadonlyMap<string, readonly string[]>): string[][] {
+  const order = new Map<string, number>()
+  const open: string[] = []
+  const circles: string[][] = []
+  const visit = (file: string): number => {
+    const own = order.size
+    let low = own
+    order.set(file, own)
+    open.push(file)
+    for (const other of imports.get(file) ?? []) {
+      if (!imports.has(other)) continue
+      const seen = order.get(other)
+      if (seen === undefined) low = Math.min(low, visit(other))
+      else if (open.includes(other)) low = Math.min(low, seen)
+    }
+    if (low === own) {
+      const circle = open.splice(open.indexOf(file))
+      if (circle.length > 1) circles.push(circle)
+    }
+    return low
+  }
+  for (const file of imports.keys()) if (!order.has(file)) visit(file)
+  return circles
+}
+
+if (import.meta.main) {
+  const files = execFileSync('git', ['ls-files'], { cwd: ROOT, encoding: 'utf8' }).split('\n').filter(Boolean)
+  const house = measureHouse(ROOT, files)
+  for (const key of Object.keys(LIMITS) as Array<keyof House>) {
+    const value = house[key]
+    const count = typeof value === 'number' ? value : value.length
+    const isBelow = count <= LIMITS[key]
+    if (!isBelow) process.exitCode = 1
+    console.log(`${key.padEnd(16)} ${String(count).padStart(7)}  limit ${LIMITS[key]}${isBelow ? '' : '  EXCEEDED'}`)
+    if (typeof value !== 'number' && (!isBelow || process.argv.includes('--list'))) {
+      for (const entry of value) console.log(`  ${Array.isArray(entry) ? entry.join(' ') : entry}`)
+    }
+  }
+}
