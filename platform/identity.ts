@@ -6,7 +6,7 @@ import { cutText, REPLACEMENT, toStorableText } from '../engines/body/storable-t
 /**
  * Who and what an event or a request is about, as it is stored. Anyone who takes an id or a name from outside
  * (capture, flags, persons, the command line) passes it through here, so that all of them speak of the same person,
- * group and event; see docs/decisions/0014-one-identity.md.
+ * group and event; see docs/decisions/0014-one-identity-function.md.
  *
  * The rule: a string is itself, a number is its text (`numberText`), any other JSON is its JSON text; cut to the
  * limit in characters (code points), and made storable (`storable-text.ts`). Blanks and case count.

@@ -115,7 +115,7 @@ export function startRollUp (deps: RollUpDeps): RollUp {
  * definitions. So is every project once a day (the sweep), because volumes of 30 days shrink without new events; then
  * definitions that are not seen any more are pruned. What a user did to a definition (deleted it, renamed it, wrote a
  * value) holds until an event of its name arrives after that; reading older events again does not change it
- * (docs/decisions/0013-what-a-person-did-holds-until-an-event-arrives.md).
+ * (docs/decisions/0013-manual-definition-changes-win-until-the-next-event.md).
  *
  * @param options.minPauseMs  Skip when a round of any process ended less than this long ago.
  * @throws when a store is unavailable. Nothing has changed then.

@@ -4,7 +4,7 @@
  * Each message of EVENTS says in a header how many events of which project and minute of receipt it holds, so the
  * accepted side is exactly as durable as the events. The owner of a partition adds up what became of them in the
  * partition's record, with its progress, and copies the sums into `LEDGER_TABLE`
- * (docs/decisions/0023-books-are-kept-with-the-progress.md). The stored side is counted from `events` itself.
+ * (docs/decisions/0023-ledger-commits-with-progress.md). The stored side is counted from `events` itself.
  */
 
 const MINUTE_MS = 60_000
