@@ -21,7 +21,7 @@ CREATE TABLE project_api_keys (
 CREATE INDEX project_api_keys_project_id ON project_api_keys (project_id);
 
 -- The secret under which ingest and pipeline make the checks of events, by which duplicates are recognised without
--- asking ClickHouse (schema/wire/frame-message.ts). One row; another one would only make them ask again.
+-- asking ClickHouse (schema/frame-message.ts). One row; another one would only make them ask again.
 CREATE TABLE fingerprint_keys (
   id integer PRIMARY KEY DEFAULT 1 CHECK (id = 1),
   secret bytea NOT NULL CHECK (length(secret) = 16)
