@@ -96,3 +96,29 @@ export function isBug (error: unknown): boolean {
   return error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError ||
     error instanceof ReferenceError
 }
+
+/**
+ * What an error of ClickHouse or Postgres means for the work that failed.
+ *
+ * - `retry`: the store cannot do it now; the same work succeeds later, by itself.
+ * - `repair`: the same work succeeds once an operator acted: a missing table, a login, a right. Waiting loses nothing.
+ * - `mismatch`: what was sent has another layout than the table: it is broken, or of another version.
+ * - `refuse`: the store will never take these values.
+ * - `unknown`: not in the table.
+ */
+export type StoreErrorAction = 'retry' | 'repair' | 'mismatch' | 'refuse' | 'unknown'
+
+/** One line of the table of a store. */
+export interface KnownStoreError {
+  /** As the documents of the store call it. */
+  name: string
+  action: StoreErrorAction
+  /** For the operator, in few words. */
+  why: string
+  /** The store refuses connections, hangs, starts or ends: nobody gets an answer, whatever they ask. */
+  isDown?: boolean
+}
+
+export interface StoreError extends KnownStoreError {
+  code: string | number
+}

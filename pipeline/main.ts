@@ -92,10 +92,12 @@ runProcess('pipeline', async () => {
     limits: config.batch,
     logger,
     metrics: pipelineMetrics,
-    insertFrames: createInsertFrames({ url: shardsUrl, agent }),
-    insertLedgerRows: createInsertLedgerRows(shards),
-    probeTable: createProbeTable(shards),
-    recordDuplicates: createRecordDuplicates({ clickhouse: shards, logger }),
+    store: {
+      insertFrames: createInsertFrames({ url: shardsUrl, agent }),
+      insertLedgerRows: createInsertLedgerRows(shards),
+      probeTable: createProbeTable(shards),
+      recordDuplicates: createRecordDuplicates({ clickhouse: shards, logger })
+    },
     openDuplicateFilter: filters.open,
     onDisconnect: watchDisconnects(connection),
     fates: createFateReporter(connection),

@@ -1,32 +1,6 @@
 import { CLICKHOUSE_ERRORS, clickHouseCodeOf } from './clickhouse/clickhouse-errors.ts'
 import { classifyPostgresError } from './postgres/postgres-errors.ts'
 
-/**
- * What an error of ClickHouse or Postgres means for the work that failed.
- *
- * - `retry`: the store cannot do it now; the same work succeeds later, by itself.
- * - `repair`: the same work succeeds once an operator acted: a missing table, a login, a right. Waiting loses nothing.
- * - `mismatch`: what was sent has another layout than the table: it is broken, or of another version.
- * - `refuse`: the store will never take these values.
- * - `unknown`: not in the table.
- */
-export type StoreErrorAction = 'retry' | 'repair' | 'mismatch' | 'refuse' | 'unknown'
-
-/** One line of the table of a store. */
-export interface KnownStoreError {
-  /** As the documents of the store call it. */
-  name: string
-  action: StoreErrorAction
-  /** For the operator, in few words. */
-  why: string
-  /** The store refuses connections, hangs, starts or ends: nobody gets an answer, whatever they ask. */
-  isDown?: boolean
-}
-
-export interface StoreError extends KnownStoreError {
-  code: string | number
-}
-
 /** Names of errors of NATS and Node that an unavailable service causes. */
 const UNAVAILABLE_NAMES = new Set([
   'ConnectionError', 'TimeoutError', 'ClosedConnectionError', 'NoRespondersError', 'LeaderlessError', 'RequestError', 'AbortError'

@@ -4,11 +4,11 @@ import { describeRows, type NativeBlock, pickRows } from '../../platform/clickho
 import { DeadLettersFullError, type NewDeadLetter, publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
 import { pause, retryDelayMs } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
+import type { Counter } from '../../platform/metrics.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { FINGERPRINT_BYTES } from '../../schema/wire/frame-message.ts'
 import { ledgerKey, minuteOfReceipt } from '../../schema/wire/ledger.ts'
 import { eventsSubject, HEADER } from '../../schema/wire/streams.ts'
-import type { PipelineMetrics } from '../metrics.ts'
 import type { Partition } from '../stream/event-partitions.ts'
 import type { PartitionState } from '../stream/partition-state.ts'
 import type { InsertError } from './insert/insert-frames.ts'
@@ -38,7 +38,11 @@ export interface DeadLetterRowsDeps {
   partition: Partition
   connection: NatsConnection
   state: PartitionState
-  metrics: PipelineMetrics
+  metrics: {
+    deadLetters: Counter<'stage' | 'reason'>
+    /** Counts the tries that the full dead-letter stream refused. */
+    deadLettersWaiting: Counter<'partition'>
+  }
   logger: Logger
   stop: AbortSignal
 }

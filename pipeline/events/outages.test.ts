@@ -46,7 +46,7 @@ function answer (code: number, name: string, text: string): InsertFault {
 t.test('stores once whatever ClickHouse answers in between, and dead-letters nothing', async (t) => {
   const stores = await startTestStores(t)
   const { proxy, insertFrames } = await startProxy(t, stores)
-  const partition = await startTestPartition(t, stores, { insertFrames })
+  const partition = await startTestPartition(t, stores, { store: { insertFrames } })
   proxy.set(inTurn([
     LOST,
     answer(252, 'TOO_MANY_PARTS', 'Too many parts (3000 with average size of 1 MiB) in table events'),
@@ -70,7 +70,7 @@ t.test('does not store again in pieces what a lost answer hides', async (t) => {
   for (let i = 0; i < 4; i++) await publishEvents(stores.connection, makeEvents(25))
   proxy.set(inTurn([LOST, answer(27, 'CANNOT_PARSE_INPUT_ASSERTION_FAILED', 'Cannot parse input')]))
 
-  await startTestPartition(t, stores, { insertFrames })
+  await startTestPartition(t, stores, { store: { insertFrames } })
   await waitUntilStored(stores)
 
   t.same(await countEvents(stores), { rows: 100, uuids: 100, volume: 100, properties: 100 })
@@ -83,7 +83,7 @@ t.test('what a lost answer hides is in the books as stored, its duplicates as du
   const records = await openPartitionRecords(connection, { replicas: 1 })
   const stored = makeEvents(5)
   await publishEvents(connection, stored)
-  const first = await startTestPartition(t, stores, { insertFrames })
+  const first = await startTestPartition(t, stores, { store: { insertFrames } })
   await waitUntilStored(stores)
   await first.stop()
 
@@ -94,11 +94,11 @@ t.test('what a lost answer hides is in the books as stored, its duplicates as du
   const pieces = inTurn([LOST, answer(27, 'CANNOT_PARSE_INPUT_ASSERTION_FAILED', 'Cannot parse input')])
   proxy.set(() => pieces() ?? answer(241, 'MEMORY_LIMIT_EXCEEDED', 'Memory limit (total) exceeded'))
   await publishEvents(connection, makeEvents(25))
-  const second = await startTestPartition(t, stores, { owner: 'second', insertFrames })
+  const second = await startTestPartition(t, stores, { owner: 'second', store: { insertFrames } })
   await waitFor(async () => (await records.read(PARTITION)).record?.doubtful !== undefined)
   await second.abort()
   proxy.set(undefined)
-  await startTestPartition(t, stores, { owner: 'third', insertFrames })
+  await startTestPartition(t, stores, { owner: 'third', store: { insertFrames } })
   await waitUntilStored(stores)
 
   t.equal((await countEvents(stores)).rows, 70)
@@ -120,7 +120,7 @@ t.test('waits while ClickHouse is unavailable, stops in time, and the next owner
   const stores = await startTestStores(t)
   const agent = createClickHouseAgent()
   const partition = await startTestPartition(t, stores, {
-    insertFrames: createInsertFrames({ url: 'http://127.0.0.1:1/millrace', agent })
+    store: { insertFrames: createInsertFrames({ url: 'http://127.0.0.1:1/millrace', agent }) }
   })
 
   await publishEvents(stores.connection, makeEvents(10))
@@ -201,7 +201,7 @@ t.test('looks every row up when messages of the recorded batch range are gone', 
   const stores = await startTestStores(t)
   const { proxy, insertFrames } = await startProxy(t, stores)
   for (let i = 0; i < 3; i++) await publishEvents(stores.connection, makeEvents(10))
-  const partition = await startTestPartition(t, stores, { insertFrames })
+  const partition = await startTestPartition(t, stores, { store: { insertFrames } })
   await waitUntilStored(stores)
   proxy.set(inTurn([LOST]))
   for (let i = 0; i < 3; i++) await publishEvents(stores.connection, makeEvents(10))

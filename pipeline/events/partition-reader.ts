@@ -165,7 +165,6 @@ export class PartitionReader {
       // A leader that was cut off does not have it either.
       await readStreamInfo(this.#manager, EVENTS_STREAM)
       return false
-      throw error
     }
   }
 

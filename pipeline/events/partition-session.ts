@@ -1,21 +1,27 @@
 import { MillraceError } from '../../engines/errors.ts'
 import { pause, withTimeout } from '../../platform/intervals.ts'
+import type { Logger } from '../../platform/logger.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { ROW_LAYOUT } from '../../schema/wire/event-row.ts'
 import { HEADER } from '../../schema/wire/streams.ts'
 import { countBatch } from '../accounting/count-batch.ts'
 import { pruneLedger } from '../accounting/ledger-entries.ts'
-import { LedgerWriter, MAX_ENTRIES } from '../accounting/ledger-writer.ts'
+import { type InsertLedgerRows, LedgerWriter, MAX_ENTRIES } from '../accounting/ledger-writer.ts'
+import type { PipelineMetrics } from '../metrics.ts'
+import type { Partition } from '../stream/event-partitions.ts'
 import type { PartitionLease } from '../stream/partition-lease.ts'
 import { batchRangeToken, type BatchRange } from '../stream/partition-records.ts'
-import { buildFrames, chooseBatch, listProcesses } from './batch-range.ts'
+import type { PartitionControl } from '../stream/partition-supervisor.ts'
+import { type BatchLimits, buildFrames, chooseBatch, listProcesses } from './batch-range.ts'
 import { deadLetterRows } from './dead-letter-refused-rows.ts'
 import type { DuplicateFilter } from './duplicates/duplicate-filter.ts'
-import { INSERT_SETTINGS_VERSION, InsertError } from './insert/insert-frames.ts'
+import type { RecordDuplicates } from './duplicates/record-duplicates.ts'
+import { INSERT_SETTINGS_VERSION, InsertError, type InsertFrames } from './insert/insert-frames.ts'
 import { storeBatchRange } from './insert/store-batch-range.ts'
 import { countStored, PartitionProgress } from './partition-progress.ts'
 import type { PartitionMessage, PartitionReader } from './partition-reader.ts'
 import { RefusedRowSearch, type RefusedPiece } from './refused-row-search.ts'
-import type { PartitionDeps } from './run-partition.ts'
+import type { FateReporter } from './report-fates.ts'
 
 /** Longest wait of an idle partition for messages, in milliseconds. */
 const IDLE_MS = 3000
@@ -23,9 +29,32 @@ const IDLE_MS = 3000
 /** A partition that is handed over waits so long for its last write to the ledger, in milliseconds. */
 const LEDGER_WAIT_MS = 2000
 
+/** What a session writes to in ClickHouse. */
+export interface EventStore {
+  insertFrames: InsertFrames
+  insertLedgerRows: InsertLedgerRows
+  /** Whether the table is as every frame expects it. */
+  probeTable: () => Promise<boolean>
+  recordDuplicates: RecordDuplicates
+}
+
+/** What the sessions of a partition need, besides its reader, its lease and its filter. */
+export interface SessionDeps extends PartitionControl {
+  partition: Partition
+  connection: NatsConnection
+  store: EventStore
+  limits: BatchLimits
+  metrics: PipelineMetrics
+  logger: Logger
+  /** Tells the live feed what became of rows. */
+  fates: FateReporter
+  /** Called when a batch is taken, and when messages are acknowledged. */
+  batches: { batchTaken: () => void, acknowledged: () => void }
+}
+
 /** Takes messages, chooses batch ranges, inserts and acknowledges them, one batch range at a time. */
 export class PartitionSession {
-  readonly #deps: PartitionDeps
+  readonly #deps: SessionDeps
   readonly #reader: PartitionReader
   readonly #lease: PartitionLease
   readonly #filter: DuplicateFilter
@@ -35,15 +64,15 @@ export class PartitionSession {
   #lastBatchAt = -Infinity
 
   constructor (
-    deps: PartitionDeps, parts: { lease: PartitionLease, reader: PartitionReader, filter: DuplicateFilter }
+    deps: SessionDeps, parts: { lease: PartitionLease, reader: PartitionReader, filter: DuplicateFilter }
   ) {
     this.#deps = deps
     this.#lease = parts.lease
     this.#reader = parts.reader
     this.#filter = parts.filter
     this.#progress = new PartitionProgress(parts.lease, parts.reader)
-    this.#search = new RefusedRowSearch(deps)
-    this.#ledger = new LedgerWriter(deps.insertLedgerRows, deps.logger)
+    this.#search = new RefusedRowSearch({ ...deps, probeTable: deps.store.probeTable })
+    this.#ledger = new LedgerWriter(deps.store.insertLedgerRows, deps.logger)
   }
 
   async run (): Promise<void> {
@@ -200,7 +229,7 @@ export class PartitionSession {
     }
     state.insertingSince = Date.now()
     const outcome = await storeBatchRange({
-      insertFrames: this.#deps.insertFrames,
+      insertFrames: this.#deps.store.insertFrames,
       lease: this.#lease,
       frames,
       token: this.#tokenOf(range),
@@ -235,7 +264,7 @@ export class PartitionSession {
     // What a doubtful insert stored is stored, and no duplicate.
     const deduplicated = await this.#filter.excludeOwnRows(messages, inserted, doubtful)
     const range = { ...inserted, deduplicated }
-    await this.#deps.recordDuplicates(this.#deps.partition, messages, range)
+    await this.#deps.store.recordDuplicates(this.#deps.partition, messages, range)
     this.#filter.remember(messages, range)
     this.#deps.fates.stored(messages, range)
     countStored(this.#deps, { messages, range, ms })

@@ -139,7 +139,7 @@ t.test('stores the rest of a message alone when its first rows are stored and Cl
   await publishEvents(stores.connection, makeEvents(8))
   await publishEvents(stores.connection, makeEvents(8))
 
-  await startTestPartition(t, stores, { insertFrames })
+  await startTestPartition(t, stores, { store: { insertFrames } })
   await waitUntilStored(stores)
 
   t.equal(refused, 3)

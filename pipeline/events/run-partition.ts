@@ -1,46 +1,24 @@
 /** Runs a partition of events, one session after the other. */
 import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
-import type { Logger } from '../../platform/logger.ts'
-import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
-import type { InsertLedgerRows } from '../accounting/ledger-writer.ts'
-import type { PipelineMetrics } from '../metrics.ts'
 import type { Partition } from '../stream/event-partitions.ts'
 import type { OnDisconnect } from '../stream/ordered-pulls.ts'
 import { claimPartition, releasePartition } from '../stream/partition-lease.ts'
 import type { PartitionRecords } from '../stream/partition-records.ts'
 import type { PartitionState } from '../stream/partition-state.ts'
-import { runSessions, type PartitionControl } from '../stream/partition-supervisor.ts'
-import type { BatchLimits } from './batch-range.ts'
+import { runSessions } from '../stream/partition-supervisor.ts'
 import type { DuplicateFilter } from './duplicates/duplicate-filter.ts'
-import type { RecordDuplicates } from './duplicates/record-duplicates.ts'
-import type { InsertFrames } from './insert/insert-frames.ts'
 import { openPartitionReader, type PartitionReader } from './partition-reader.ts'
-import { PartitionSession } from './partition-session.ts'
-import type { FateReporter } from './report-fates.ts'
+import { PartitionSession, type SessionDeps } from './partition-session.ts'
 
 /** Interval of asking the server for the lag, in milliseconds. */
 const PENDING_INTERVAL_MS = 3000
 
 /** What a partition needs from its process. */
-export interface PartitionDeps extends PartitionControl {
-  partition: Partition
+export interface PartitionDeps extends SessionDeps {
   /** Id of this process in partition records. */
   owner: string
-  connection: NatsConnection
   records: PartitionRecords
-  insertFrames: InsertFrames
-  insertLedgerRows: InsertLedgerRows
-  /** Whether the table is as every frame expects it. */
-  probeTable: () => Promise<boolean>
-  recordDuplicates: RecordDuplicates
-  limits: BatchLimits
-  metrics: PipelineMetrics
-  logger: Logger
-  /** Tells the live feed what became of rows. */
-  fates: FateReporter
   isAlive: (owner: string) => boolean
-  /** Is told when a batch is taken, and when the stream is told to forget one. */
-  batches: { batchTaken: () => void, acknowledged: () => void }
   /** Calls back when the connection is lost; returns how to stop that. */
   onDisconnect: OnDisconnect
   /** @param wasMine  What this process remembers of the partition is complete. */

@@ -1,9 +1,9 @@
 import t from 'tap'
 import { createTestPostgres } from '../../test/support/test-stores.ts'
 import { loadRecentUpdates, openProgress } from './persons-progress.ts'
-import { readPersonsMessage } from './persons-message.ts'
+import { type PersonsBatch, readPersonsMessage } from './persons-message.ts'
 import { origin, readPersons } from './testing/start-persons-stores.ts'
-import { applyBatch, type PersonsBatch } from './apply-batch.ts'
+import { applyBatch } from './apply-batch.ts'
 
 const PARTITION = 1
 

@@ -3,18 +3,10 @@ import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgr
 import type { PersonsUpdate } from '../../schema/wire/persons-update.ts'
 import { applyUpdates, classifyFailure, isolateUpdates } from './apply-updates.ts'
 import { type Fingerprint, fingerprintUpdate } from './fingerprints.ts'
-import type { PersonsMessage } from './persons-message.ts'
+import type { PersonsBatch, PersonsMessage } from './persons-message.ts'
 import { type PersonsOutcome, type RefusedUpdate, warnOfRefused } from './persons-outcome.ts'
 import { isUnapplied, lockProgress, type RecentUpdates, recordProgress } from './persons-progress.ts'
 import { recordWarnings } from './persons-warnings.ts'
-
-/** Messages of one partition, in the order of the stream. */
-export interface PersonsBatch {
-  partition: number
-  /** Creation time of the stream, as the server reports it. */
-  streamCreated: string
-  messages: readonly PersonsMessage[]
-}
 
 /** What became of a batch. */
 export interface AppliedBatch extends PersonsOutcome {

@@ -15,6 +15,14 @@ export interface PersonsMessage {
   refused: RefusedUpdate[]
 }
 
+/** Messages of one partition, in the order of the stream. */
+export interface PersonsBatch {
+  partition: number
+  /** Creation time of the stream, as the server reports it. */
+  streamCreated: string
+  messages: readonly PersonsMessage[]
+}
+
 /** Ingest truncates ids to their limits in characters; in UTF-16 units no id is longer than this. */
 const MAX_ID_LENGTH = 2 * MAX_GROUP_KEY_LENGTH
 

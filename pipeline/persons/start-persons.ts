@@ -7,8 +7,8 @@ import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { PERSONS_PARTITIONS } from '../../schema/wire/streams.ts'
 import type { PartitionState } from '../stream/partition-state.ts'
 import { PartitionSupervisor, type PartitionSupervisorOptions } from '../stream/partition-supervisor.ts'
+import { deadLetterUpdates } from './dead-letter-updates.ts'
 import { createPersonsMetrics } from './persons-metrics.ts'
-import { deadLetterUpdates } from './persons-outcome.ts'
 import { CopyRunner } from './run-copies.ts'
 import { startDeletions } from './run-deletions.ts'
 import { runPersonsPartition } from './run-partition.ts'
@@ -60,8 +60,8 @@ export interface PersonApplier {
  * 9. acknowledge                                          run-partition.ts
  * 10. insert the copies into ClickHouse                   run-copies.ts
  *
- * Updates that can never be applied are dead-lettered (apply-updates.ts, persons-outcome.ts). Interrupted deletions of
- * persons are finished (run-deletions.ts).
+ * Updates that can never be applied are dead-lettered (apply-updates.ts, dead-letter-updates.ts). Interrupted
+ * deletions of persons are finished (run-deletions.ts).
  *
  * Two processes that both believe to own a partition do no harm: see `lockProgress`.
  */

@@ -19,6 +19,7 @@ import { createDuplicateFilters } from '../events/duplicates/duplicate-filter.ts
 import { createRecordDuplicates } from '../events/duplicates/record-duplicates.ts'
 import { createInsertFrames } from '../events/insert/insert-frames.ts'
 import { createProbeTable } from '../events/insert/store-batch-range.ts'
+import type { EventStore } from '../events/partition-session.ts'
 import { createFateReporter } from '../events/report-fates.ts'
 import { type PartitionDeps, runPartition } from '../events/run-partition.ts'
 
@@ -53,7 +54,8 @@ export interface TestPartition {
 
 /** Runs the writer of one partition inside the test. */
 export async function startTestPartition (
-  t: TestContext, { connection, clickhouse }: TestStores, overrides: Partial<PartitionDeps> = {}
+  t: TestContext, { connection, clickhouse }: TestStores,
+  { store, ...overrides }: Omit<Partial<PartitionDeps>, 'store'> & { store?: Partial<EventStore> } = {}
 ): Promise<TestPartition> {
   const stop = new AbortController()
   const abort = new AbortController()
@@ -67,10 +69,13 @@ export async function startTestPartition (
     owner: 'test',
     connection,
     records: await openPartitionRecords(connection, { replicas: 1 }),
-    insertFrames: createInsertFrames({ url: clickhouse.url, agent }),
-    insertLedgerRows: createInsertLedgerRows(clickhouse.client),
-    probeTable: createProbeTable(clickhouse.client),
-    recordDuplicates: createRecordDuplicates({ clickhouse: clickhouse.client, logger: silentLogger }),
+    store: {
+      insertFrames: createInsertFrames({ url: clickhouse.url, agent }),
+      insertLedgerRows: createInsertLedgerRows(clickhouse.client),
+      probeTable: createProbeTable(clickhouse.client),
+      recordDuplicates: createRecordDuplicates({ clickhouse: clickhouse.client, logger: silentLogger }),
+      ...store
+    },
     limits: { maxRows: 100_000, maxBytes: 16_777_216, maxAgeMs: 50 },
     metrics,
     logger: silentLogger,

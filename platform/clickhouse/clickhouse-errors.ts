@@ -1,5 +1,4 @@
-import { isBug } from '../../engines/errors.ts'
-import type { KnownStoreError, StoreError } from '../store-errors.ts'
+import { isBug, type KnownStoreError, type StoreError } from '../../engines/errors.ts'
 
 /**
  * The one table of ClickHouse's errors, for inserts and for queries. Names and numbers are those of

@@ -1,4 +1,4 @@
-import type { KnownStoreError, StoreError } from '../store-errors.ts'
+import type { KnownStoreError, StoreError } from '../../engines/errors.ts'
 
 const NO_ANSWER: KnownStoreError = {
   name: 'no_answer', action: 'retry', why: 'the connection was refused, lost or timed out', isDown: true

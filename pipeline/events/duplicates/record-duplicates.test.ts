@@ -15,10 +15,12 @@ t.test('remembers what came again, and every row its insert; a batch range that 
   const { client } = stores.clickhouse
   const recorded = createRecordDuplicates({ clickhouse: client, logger: silentLogger })
   const first = await startTestPartition(t, stores, {
-    async recordDuplicates (...args) {
-      await recorded(...args)
-      // As a process that dies here: the next one finds the batch range in the record.
-      if (args[2].deduplicated.length > 0) throw new Error('died before it acknowledged')
+    store: {
+      async recordDuplicates (...args) {
+        await recorded(...args)
+        // As a process that dies here: the next one finds the batch range in the record.
+        if (args[2].deduplicated.length > 0) throw new Error('died before it acknowledged')
+      }
     }
   })
   const [once, twice] = [makeEvent(), makeEvent()]
@@ -43,7 +45,11 @@ t.test('remembers a bounded number a minute', async (t) => {
   const stores = await startTestStores(t)
   const { client } = stores.clickhouse
   await startTestPartition(t, stores, {
-    recordDuplicates: createRecordDuplicates({ clickhouse: client, logger: silentLogger, now: () => 1_800_000_000_000 })
+    store: {
+      recordDuplicates: createRecordDuplicates({
+        clickhouse: client, logger: silentLogger, now: () => 1_800_000_000_000
+      })
+    }
   })
   const events = makeEvents(1500, () => ({ uuid: randomUUID() }))
   for (let time = 0; time < 3; time++) {
