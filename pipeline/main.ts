@@ -9,7 +9,7 @@ import { followServerVersions } from '../platform/nats/server-versions.ts'
 import { connectPostgres } from '../platform/postgres/connect-postgres.ts'
 import { refuseNewerDatabase } from '../platform/postgres/refuse-newer-database.ts'
 import { onShutdown, runProcess } from '../platform/process-lifecycle.ts'
-import { loadPipelineConfig } from './config.ts'
+import { loadPipelineConfig } from './pipeline-config.ts'
 import { startQueryUsage } from './definitions/query-usage.ts'
 import { startRollUp } from './definitions/roll-up-definitions.ts'
 import { MissingCounter } from './health/count-missing.ts'
@@ -17,24 +17,24 @@ import { describeHealth, startHealthServer } from './health/health-server.ts'
 import { watchBackups } from './health/watch-backups.ts'
 import { watchDisks, watchParts } from './health/watch-clickhouse.ts'
 import { watchDeadLetters, watchStreams } from './health/watch-streams.ts'
-import { startIngestionWarnings } from './accounting/ingestion-warnings.ts'
+import { startIngestionWarnings } from './accounting/store-warnings.ts'
 import { createInsertLedgerRows } from './accounting/ledger-writer.ts'
 import { startMeasuringUsage } from './accounting/measure-usage.ts'
 import { watchLedger } from './accounting/watch-ledger.ts'
-import { createPipelineMetrics } from './metrics.ts'
-import { choosePartitionOwner, findPartitions } from './stream/event-partitions.ts'
+import { createPipelineMetrics } from './pipeline-metrics.ts'
+import { choosePartitionOwner, findPartitions } from './stream/find-partitions.ts'
 import { joinMembers } from './stream/membership.ts'
 import { watchDisconnects } from './stream/ordered-pulls.ts'
 import { openPartitionRecords, openRecordBucket } from './stream/partition-records.ts'
 import { PartitionSupervisor } from './stream/partition-supervisor.ts'
-import { startRetention } from './periodic-work.ts'
+import { startRetention } from './maintenance/periodic-rounds.ts'
 import { startPersons } from './persons/start-persons.ts'
 import { createDuplicateFilters } from './events/duplicates/duplicate-filter.ts'
 import { createRecordDuplicates } from './events/duplicates/record-duplicates.ts'
 import { createInsertFrames } from './events/insert/insert-frames.ts'
 import { createProbeTable } from './events/insert/store-batch-range.ts'
 import { createFateReporter } from './events/report-fates.ts'
-import { runPartition } from './events/run-partition.ts'
+import { runEventsPartition } from './events/events-partition.ts'
 import { keepWatermark, openIngestBucket, REPLICATED_WRITE_MS, type WatermarkKeeper } from './accounting/keep-watermark.ts'
 
 /** Maximum open connections: eight partitions of persons at once, their copies, the roll-up. */
@@ -43,20 +43,20 @@ const POSTGRES_CONNECTIONS = 10
 /**
  * The life of an event from the stream to the column store, and what goes on beside it:
  *
- * 1. share the partitions among the processes        partitions/partition-supervisor.ts, partitions/membership.ts
- * 2. take the lease of one                           partitions/partition-lease.ts
- * 3. read it in order, without gaps                  writer/partition-reader.ts, partitions/ordered-pulls.ts
- * 4. choose a batch                                  writer/batch-range.ts
- * 5. find duplicates of stored events                writer/duplicates/
- * 6. record the batch range                          writer/partition-progress.ts, partitions/partition-records.ts
- * 7. insert its frames, as they are                  writer/batch-range.ts, writer/insert/
- * 8. search for a refused row, dead-letter it        writer/refused-row-search.ts, writer/dead-letter-refused-rows.ts
- * 9. record progress, acknowledge                    writer/partition-progress.ts
+ * 1. share the partitions among the processes        stream/partition-supervisor.ts, stream/membership.ts
+ * 2. take the lease of one                           stream/partition-lease.ts
+ * 3. read it in order, without gaps                  events/events-reader.ts, stream/ordered-pulls.ts
+ * 4. choose a batch                                  events/batch-range.ts
+ * 5. find duplicates of stored events                events/duplicates/
+ * 6. record the batch range                          events/partition-progress.ts, stream/partition-records.ts
+ * 7. insert its frames, as they are                  events/batch-range.ts, events/insert/
+ * 8. search for a refused row, dead-letter it        events/refused-row-search.ts, events/dead-letter-refused-rows.ts
+ * 9. record progress, acknowledge                    events/partition-progress.ts
  *
- * Steps 3 to 9 of a partition follow each other in writer/partition-session.ts, which writer/run-partition.ts runs.
+ * Steps 3 to 9 of a partition follow each other in events/partition-session.ts, which events/events-partition.ts runs.
  *
  * Beside it: apply what events change about persons and groups (persons/), roll definitions up and count how often they
- * are queried (definitions/), remove what retention no longer keeps (periodic-work.ts), report health (health/).
+ * are queried (definitions/), remove what retention no longer keeps (maintenance/), report health (health/).
  */
 runProcess('pipeline', async () => {
   const config = loadPipelineConfig(process.env)
@@ -112,7 +112,7 @@ runProcess('pipeline', async () => {
     logger,
     runPartition: (partition, control) => {
       pipelineMetrics.startPartition(control.state.key)
-      return runPartition({ ...partitionDeps, partition, ...control }).finally(() => filters.close(partition))
+      return runEventsPartition({ ...partitionDeps, partition, ...control }).finally(() => filters.close(partition))
     }
   })
   supervisor.start()

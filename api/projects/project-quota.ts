@@ -3,7 +3,7 @@ import { HttpError } from '../../engines/errors.ts'
 import { monthOf } from '../../platform/quotas/measured-usage.ts'
 import {
   BEYOND, type Beyond, BURST_SECONDS, DEFAULT_SAMPLE_RATE, type ProjectQuota, QUOTA_LIMITS, type StoredQuota
-} from '../../platform/quotas/project-quota.ts'
+} from '../../platform/quotas/quota-store.ts'
 import type { DayUsage } from '../../platform/quotas/usage.ts'
 
 const dateTime = { type: 'string', format: 'date-time' } as const

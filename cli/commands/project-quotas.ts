@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { changeQuota, describeDay, describeQuota, type QuotaChanges } from '../../api/projects/project-quota.ts'
 import { HttpError, MillraceError } from '../../engines/errors.ts'
-import { BEYOND, type Beyond, clearQuota, QUOTA_LIMITS, readQuotas, setQuota } from '../../platform/quotas/project-quota.ts'
+import { BEYOND, type Beyond, clearQuota, QUOTA_LIMITS, readQuotas, setQuota } from '../../platform/quotas/quota-store.ts'
 import { dayOf, listUsage } from '../../platform/quotas/usage.ts'
 import type { CliContext } from '../cli-context.ts'
 import { requireProject } from '../optional-services.ts'

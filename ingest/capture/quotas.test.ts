@@ -1,7 +1,7 @@
 import t from 'tap'
 import { createMetrics } from '../../platform/metrics.ts'
 import type { MeasuredUsage } from '../../platform/quotas/measured-usage.ts'
-import type { ActiveQuota } from '../../platform/quotas/project-quota.ts'
+import type { ActiveQuota } from '../../platform/quotas/quota-store.ts'
 import { createQuotas, type Quotas } from './quotas.ts'
 
 const QUOTA: ActiveQuota = {

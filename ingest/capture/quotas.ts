@@ -2,7 +2,7 @@
 import { HttpError } from '../../engines/errors.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import { type MeasuredUsage, monthOf, nextMonthOf } from '../../platform/quotas/measured-usage.ts'
-import type { ActiveQuota } from '../../platform/quotas/project-quota.ts'
+import type { ActiveQuota } from '../../platform/quotas/quota-store.ts'
 
 /** Judges requests of projects with a quota. Those without one never come here. */
 export interface Quotas {

@@ -5,7 +5,7 @@ import { HEADER } from '../../schema/wire/streams.ts'
 import type { PlainEvent } from '../../test/support/event-block.ts'
 import { createRandom } from '../../test/support/random.ts'
 import { encodePayload, makeEvent } from '../testing/publish-events.ts'
-import type { PartitionMessage } from '../events/partition-reader.ts'
+import type { PartitionMessage } from '../events/events-reader.ts'
 import { countBatch } from './count-batch.ts'
 
 /** Begin of a minute, so that events of a message fall into this one and the next. */

@@ -3,7 +3,7 @@ import { decodeFrame } from '../../platform/clickhouse/frame-codec.ts'
 import { type AcceptedCount, type LedgerEntry, ledgerKey, minuteOfReceipt, readAccepted } from '../../schema/wire/ledger.ts'
 import { HEADER } from '../../schema/wire/streams.ts'
 import type { BatchRange } from '../stream/partition-records.ts'
-import type { PartitionMessage } from '../events/partition-reader.ts'
+import type { PartitionMessage } from '../events/events-reader.ts'
 import type { LedgerCounts } from './ledger-entries.ts'
 
 /** The columns of every layout up to `received_at`. */

@@ -1,6 +1,6 @@
 /** The arithmetic of the books that a partition keeps in its record. */
 import { type LedgerEntry, type PartitionLedger, readLedgerKey } from '../../schema/wire/ledger.ts'
-import { partitionKey, type Partition } from '../stream/event-partitions.ts'
+import { partitionKey, type Partition } from '../stream/find-partitions.ts'
 
 /** What a batch range adds to the books, by `ledgerKey`. */
 export type LedgerCounts = ReadonlyMap<string, Omit<LedgerEntry, 'source'>>

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { readQuotas, setQuota } from '../../platform/quotas/project-quota.ts'
+import { readQuotas, setQuota } from '../../platform/quotas/quota-store.ts'
 import { LEDGER_TABLE, ledgerKey, toLedgerRow } from '../../schema/wire/ledger.ts'
 import { createTestClickHouse, createTestPostgres } from '../../test/support/test-stores.ts'
 import { createMeasureUsage } from './measure-usage.ts'

@@ -5,7 +5,7 @@ import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type MeasuredUsage, monthOf, nextMonthOf, writeUsage } from '../../platform/quotas/measured-usage.ts'
-import { readQuotas } from '../../platform/quotas/project-quota.ts'
+import { readQuotas } from '../../platform/quotas/quota-store.ts'
 import { dayOf, sumUsage } from '../../platform/quotas/usage.ts'
 
 /** Pause between two measurements, in milliseconds; ingest reads them as often. */

@@ -2,8 +2,8 @@ import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { readCompleteThrough } from '../../platform/watermark.ts'
-import { startRounds } from '../periodic-work.ts'
+import { readCompleteThrough } from '../../platform/read-watermark.ts'
+import { startRounds } from '../maintenance/periodic-rounds.ts'
 import { beginSweep, catchUp, fallBehind } from './catch-up.ts'
 import { compareClocks, forgetFuture } from './clocks.ts'
 import {

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { chooseBatch, type SearchLimits } from './batch-range.ts'
-import type { PartitionMessage } from './partition-reader.ts'
+import type { PartitionMessage } from './events-reader.ts'
 
 const LIMITS = { maxRows: 100, maxBytes: 1000, maxAgeMs: 500 }
 const UNLIMITED: SearchLimits = { messages: Infinity, rows: Infinity }

@@ -5,7 +5,7 @@ import { HEADER, processOfRequest } from '../../schema/wire/streams.ts'
 import type { BatchRange } from '../stream/partition-records.ts'
 import { JOINED_SINCE_VERSION } from './insert/insert-frames.ts'
 import { joinFrames } from './insert/join-frames.ts'
-import type { PartitionMessage } from './partition-reader.ts'
+import type { PartitionMessage } from './events-reader.ts'
 
 /** Bounds of one insert. */
 export interface BatchLimits {

@@ -4,11 +4,11 @@ import t from 'tap'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { startTestNats } from '../../test/support/test-processes.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { createPipelineMetrics } from '../metrics.ts'
-import type { Partition } from '../stream/event-partitions.ts'
+import { createPipelineMetrics } from '../pipeline-metrics.ts'
+import type { Partition } from '../stream/find-partitions.ts'
 import { PartitionState } from '../stream/partition-state.ts'
 import { deadLetterRows } from './dead-letter-refused-rows.ts'
-import type { PartitionMessage } from './partition-reader.ts'
+import type { PartitionMessage } from './events-reader.ts'
 
 t.test('keeps what it cannot dead-letter: it waits while no stream takes the dead letter, and reports that when it stops', async (t) => {
   const { url } = await startTestNats(t)

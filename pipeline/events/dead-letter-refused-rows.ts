@@ -9,10 +9,10 @@ import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { FINGERPRINT_BYTES } from '../../schema/wire/frame-message.ts'
 import { ledgerKey, minuteOfReceipt } from '../../schema/wire/ledger.ts'
 import { eventsSubject, HEADER } from '../../schema/wire/streams.ts'
-import type { Partition } from '../stream/event-partitions.ts'
+import type { Partition } from '../stream/find-partitions.ts'
 import type { PartitionState } from '../stream/partition-state.ts'
 import type { InsertError } from './insert/insert-frames.ts'
-import type { PartitionMessage } from './partition-reader.ts'
+import type { PartitionMessage } from './events-reader.ts'
 
 /**
  * Why the writer dead-letters a row or a message.

@@ -2,7 +2,7 @@ import t from 'tap'
 import type { PartitionLease } from '../stream/partition-lease.ts'
 import { type BatchRange, newPartitionRecord, type PartitionRecord } from '../stream/partition-records.ts'
 import { PartitionProgress } from './partition-progress.ts'
-import type { PartitionMessage, PartitionReader } from './partition-reader.ts'
+import type { PartitionMessage, EventsReader } from './events-reader.ts'
 
 /** What happened to the record and to the stream, in order. */
 type Log = string[]
@@ -25,7 +25,7 @@ function createProgress (
       log.push(`acknowledge ${messages.map(({ sequence }) => sequence).join()}`)
     }
   }
-  const progress = new PartitionProgress(lease as unknown as PartitionLease, reader as unknown as PartitionReader)
+  const progress = new PartitionProgress(lease as unknown as PartitionLease, reader as unknown as EventsReader)
   return { progress, log }
 }
 

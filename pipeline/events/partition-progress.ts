@@ -1,11 +1,11 @@
 /** What follows a confirmed insert: progress is recorded, messages are acknowledged, rows are counted. */
-import type { PipelineMetrics } from '../metrics.ts'
+import type { PipelineMetrics } from '../pipeline-metrics.ts'
 import { addToLedger, adoptLedger, type LedgerCounts, openLedger } from '../accounting/ledger-entries.ts'
 import type { PartitionLedger } from '../../schema/wire/ledger.ts'
 import { type PartitionLease, startNextLife } from '../stream/partition-lease.ts'
 import { acknowledgedCount, type BatchRange, type PartitionRecord } from '../stream/partition-records.ts'
 import type { PartitionState } from '../stream/partition-state.ts'
-import type { PartitionMessage, PartitionReader } from './partition-reader.ts'
+import type { PartitionMessage, EventsReader } from './events-reader.ts'
 
 /**
  * How far a partition is stored: known in memory at once, in the partition's record with the next write, and only then
@@ -13,13 +13,13 @@ import type { PartitionMessage, PartitionReader } from './partition-reader.ts'
  */
 export class PartitionProgress {
   readonly #lease: PartitionLease
-  readonly #reader: PartitionReader
+  readonly #reader: EventsReader
   /** The record as it will be written next. */
   #next: PartitionRecord
   /** Stored or dead-lettered messages, which may be acknowledged once `#next` is written. */
   #acknowledged: PartitionMessage[] = []
 
-  constructor (lease: PartitionLease, reader: PartitionReader) {
+  constructor (lease: PartitionLease, reader: EventsReader) {
     this.#lease = lease
     this.#reader = reader
     this.#next = lease.record

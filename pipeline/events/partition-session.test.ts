@@ -5,7 +5,7 @@ import { DEAD_LETTER_STREAM, EVENTS_STREAM, HEADER } from '../../schema/wire/str
 import { createClickHouseAgent } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { frameOf } from '../../schema/wire/frame-message.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import type { Partition } from '../stream/event-partitions.ts'
+import type { Partition } from '../stream/find-partitions.ts'
 import { batchRangeToken, type BatchRange, openPartitionRecords } from '../stream/partition-records.ts'
 import { encodePayload, makeEvents, publishEvents } from '../testing/publish-events.ts'
 import { countEvents, startTestPartition, startTestStores, waitUntilStored } from '../testing/start-test-partition.ts'

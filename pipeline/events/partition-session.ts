@@ -7,8 +7,8 @@ import { HEADER } from '../../schema/wire/streams.ts'
 import { countBatch } from '../accounting/count-batch.ts'
 import { pruneLedger } from '../accounting/ledger-entries.ts'
 import { type InsertLedgerRows, LedgerWriter, MAX_ENTRIES } from '../accounting/ledger-writer.ts'
-import type { PipelineMetrics } from '../metrics.ts'
-import type { Partition } from '../stream/event-partitions.ts'
+import type { PipelineMetrics } from '../pipeline-metrics.ts'
+import type { Partition } from '../stream/find-partitions.ts'
 import type { PartitionLease } from '../stream/partition-lease.ts'
 import { batchRangeToken, type BatchRange } from '../stream/partition-records.ts'
 import type { PartitionControl } from '../stream/partition-supervisor.ts'
@@ -19,7 +19,7 @@ import type { RecordDuplicates } from './duplicates/record-duplicates.ts'
 import { INSERT_SETTINGS_VERSION, InsertError, type InsertFrames } from './insert/insert-frames.ts'
 import { storeBatchRange } from './insert/store-batch-range.ts'
 import { countStored, PartitionProgress } from './partition-progress.ts'
-import type { PartitionMessage, PartitionReader } from './partition-reader.ts'
+import type { PartitionMessage, EventsReader } from './events-reader.ts'
 import { RefusedRowSearch, type RefusedPiece } from './refused-row-search.ts'
 import type { FateReporter } from './report-fates.ts'
 
@@ -55,7 +55,7 @@ export interface SessionDeps extends PartitionControl {
 /** Takes messages, chooses batch ranges, inserts and acknowledges them, one batch range at a time. */
 export class PartitionSession {
   readonly #deps: SessionDeps
-  readonly #reader: PartitionReader
+  readonly #reader: EventsReader
   readonly #lease: PartitionLease
   readonly #filter: DuplicateFilter
   readonly #progress: PartitionProgress
@@ -64,7 +64,7 @@ export class PartitionSession {
   #lastBatchAt = -Infinity
 
   constructor (
-    deps: SessionDeps, parts: { lease: PartitionLease, reader: PartitionReader, filter: DuplicateFilter }
+    deps: SessionDeps, parts: { lease: PartitionLease, reader: EventsReader, filter: DuplicateFilter }
   ) {
     this.#deps = deps
     this.#lease = parts.lease

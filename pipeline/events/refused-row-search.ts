@@ -6,7 +6,7 @@ import type { SearchLimits } from './batch-range.ts'
 import { openBlock } from './dead-letter-refused-rows.ts'
 import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
 import type { InsertError } from './insert/insert-frames.ts'
-import type { PartitionMessage } from './partition-reader.ts'
+import type { PartitionMessage } from './events-reader.ts'
 
 /**
  * After an unknown error, and while nothing else is stored, nothing is dead-lettered for so long, in milliseconds:

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { FINGERPRINT_BYTES } from '../../schema/wire/frame-message.ts'
-import type { PartitionMessage } from './partition-reader.ts'
+import type { PartitionMessage } from './events-reader.ts'
 import { splitFingerprints } from './report-fates.ts'
 
 /** A message whose fingerprints are its sequence and the number of the row. */

@@ -3,7 +3,7 @@ import { WatchLeases } from '../../platform/nats/watch-leases.ts'
 import { FINGERPRINT_BYTES } from '../../schema/wire/frame-message.ts'
 import { encodeFates, type Fate, FATES_SUBJECT } from '../../schema/wire/live-feed.ts'
 import type { BatchRange } from '../stream/partition-records.ts'
-import type { PartitionMessage } from './partition-reader.ts'
+import type { PartitionMessage } from './events-reader.ts'
 
 /** Rows in one report: well below the largest message of a server with its default of 1 MiB. */
 const MAX_ROWS = 60_000

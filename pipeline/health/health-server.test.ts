@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { ProcessPhase } from '../../platform/health-and-readiness.ts'
-import { createPipelineMetrics } from '../metrics.ts'
+import { createPipelineMetrics } from '../pipeline-metrics.ts'
 import { PartitionState } from '../stream/partition-state.ts'
 import { describeHealth, type PipelineState, startHealthServer } from './health-server.ts'
 

@@ -1,5 +1,5 @@
 import type { Counter, Gauge, Histogram, Metrics } from '../../platform/metrics.ts'
-import { DELIVERY_BUCKETS } from '../metrics.ts'
+import { DELIVERY_BUCKETS } from '../pipeline-metrics.ts'
 import type { PersonsUpdate } from '../../schema/wire/persons-update.ts'
 import type { AppliedBatch } from './apply-batch.ts'
 import { MERGE_OUTCOMES, PERSONS_REFUSALS } from './persons-outcome.ts'

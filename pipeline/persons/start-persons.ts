@@ -11,7 +11,7 @@ import { deadLetterUpdates } from './dead-letter-updates.ts'
 import { createPersonsMetrics } from './persons-metrics.ts'
 import { CopyRunner } from './run-copies.ts'
 import { startDeletions } from './run-deletions.ts'
-import { runPersonsPartition } from './run-partition.ts'
+import { runPersonsPartition } from './persons-partition.ts'
 
 /** Default of `maxBatchBytes`: some thousand updates. */
 const MAX_BATCH_BYTES = 2_097_152
@@ -48,16 +48,16 @@ export interface PersonApplier {
 /**
  * Applies what events change about persons and groups, and copies the result to ClickHouse, until stopped:
  *
- * 1. assign the partitions to the processes               ../partitions/partition-supervisor.ts
- * 2. read messages in order, without gaps                 partition-reader.ts
+ * 1. assign the partitions to the processes               ../stream/partition-supervisor.ts
+ * 2. read messages in order, without gaps                 persons-reader.ts
  * 3. decode and check each update                         persons-message.ts
- * 4. begin a transaction, lock the partition              run-partition.ts, apply-batch.ts
+ * 4. begin a transaction, lock the partition              persons-partition.ts, apply-batch.ts
  * 5. skip what was applied before                         persons-progress.ts, fingerprints.ts
  * 6. load the persons and groups that the updates name,   apply-updates.ts, load-persons.ts,
  *    as many at a time as fit into memory                 fit-updates.ts
  * 7. change them in memory, in order                      fold-updates.ts, merge-persons.ts, change-properties.ts
  * 8. write the changes and the copies, and commit         write-persons.ts, write-distinct-ids.ts
- * 9. acknowledge                                          run-partition.ts
+ * 9. acknowledge                                          persons-partition.ts
  * 10. insert the copies into ClickHouse                   run-copies.ts
  *
  * Updates that can never be applied are dead-lettered (apply-updates.ts, dead-letter-updates.ts). Interrupted

@@ -7,7 +7,7 @@ import { manageJetStream } from '../../platform/nats/prepare-jetstream.ts'
 import { readStreamInfo } from '../../platform/nats/stream-info.ts'
 import { EVENTS_STREAM } from '../../schema/wire/streams.ts'
 import { adoptLedger, carryLedger } from '../accounting/ledger-entries.ts'
-import { partitionKey, type Partition } from './event-partitions.ts'
+import { partitionKey, type Partition } from './find-partitions.ts'
 import { FencedError, newPartitionRecord, type PartitionRecord, type PartitionRecords } from './partition-records.ts'
 
 /**

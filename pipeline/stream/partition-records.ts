@@ -6,7 +6,7 @@ import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
 import type { PartitionLedger } from '../../schema/wire/ledger.ts'
 import { EVENT_CLASSES, PARTITIONS_BUCKET } from '../../schema/wire/streams.ts'
-import { partitionKey, type Partition } from './event-partitions.ts'
+import { partitionKey, type Partition } from './find-partitions.ts'
 
 /**
  * What is durably recorded about a partition: its owner, how far it is acknowledged, and the insert that may be under

@@ -9,9 +9,9 @@ import { startTestNats, type TestNats } from '../../test/support/test-processes.
 import type { TestContext } from '../../test/support/test-context.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { createInsertLedgerRows } from '../accounting/ledger-writer.ts'
-import { createPipelineMetrics } from '../metrics.ts'
+import { createPipelineMetrics } from '../pipeline-metrics.ts'
 import { watchDisconnects } from '../stream/ordered-pulls.ts'
-import { partitionKey, type Partition } from '../stream/event-partitions.ts'
+import { partitionKey, type Partition } from '../stream/find-partitions.ts'
 import { openPartitionRecords } from '../stream/partition-records.ts'
 import { TEST_KEY } from './publish-events.ts'
 import { PartitionState } from '../stream/partition-state.ts'
@@ -21,7 +21,7 @@ import { createInsertFrames } from '../events/insert/insert-frames.ts'
 import { createProbeTable } from '../events/insert/store-batch-range.ts'
 import type { EventStore } from '../events/partition-session.ts'
 import { createFateReporter } from '../events/report-fates.ts'
-import { type PartitionDeps, runPartition } from '../events/run-partition.ts'
+import { type PartitionDeps, runEventsPartition } from '../events/events-partition.ts'
 
 export interface TestStores {
   nats: TestNats
@@ -63,7 +63,7 @@ export async function startTestPartition (
   const state = new PartitionState(partitionKey(partition))
   const metrics = createPipelineMetrics(() => [state])
   const agent = createClickHouseAgent()
-  const running = runPartition({
+  const running = runEventsPartition({
     partition,
     state,
     owner: 'test',

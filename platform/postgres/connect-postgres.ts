@@ -4,9 +4,9 @@ import pg from 'pg'
 import { from as copyFrom, to as copyTo } from 'pg-copy-streams'
 import type { Logger } from '../logger.ts'
 import { type Connection, createConnectionPool, PostgresConnectionError, translateError } from './connection-pool.ts'
-import { Columns, compile, type Row, type Rows, type Run, Statement } from './statement.ts'
+import { Columns, compile, type Row, type Rows, type Run, Statement } from './sql-statement.ts'
 
-export { type Row, Statement } from './statement.ts'
+export { type Row, Statement } from './sql-statement.ts'
 
 /** Writes statements: templates, whose values become parameters and whose statements become parts of the text. */
 export interface SqlTemplates {

@@ -1,7 +1,7 @@
 /** What a quota promises when several ingest processes take the events of a project: docs/quotas.md. */
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { type ProjectQuota, setQuota } from '../../platform/quotas/project-quota.ts'
+import { type ProjectQuota, setQuota } from '../../platform/quotas/quota-store.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { startClusterSystem } from './cluster-system.ts'
 

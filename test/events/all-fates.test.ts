@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { PROJECT_KEY, startTestIngest, type TestIngest } from '../../ingest/testing/start-test-ingest.ts'
-import { storeWarnings } from '../../pipeline/accounting/ingestion-warnings.ts'
+import { storeWarnings } from '../../pipeline/accounting/store-warnings.ts'
 import {
   silentLogger as logger, startTestPartition, type TestPartition, type TestStores, waitUntilStored
 } from '../../pipeline/testing/start-test-partition.ts'
 import { deletePerson } from '../../platform/persons/delete-person.ts'
 import { personUuid } from '../../platform/persons/person-ids.ts'
 import { findReceipt, type Receipt } from '../../platform/receipts/find-receipt.ts'
-import { setRetention } from '../../platform/retention.ts'
+import { setRetention } from '../../platform/retention-rules.ts'
 import { createTestClickHouse } from '../support/test-stores.ts'
 
 /** Receipts asked for at a time. */

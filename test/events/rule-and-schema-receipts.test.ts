@@ -4,7 +4,7 @@ import { createNatsOnDemand } from '../../api/events/dead-letters/nats-on-demand
 import { createTestApi } from '../../api/testing/create-test-api.ts'
 import { PROJECT_KEY, startTestIngest } from '../../ingest/testing/start-test-ingest.ts'
 import { storePublishedFrames } from '../../ingest/testing/read-published-events.ts'
-import { storeWarnings } from '../../pipeline/accounting/ingestion-warnings.ts'
+import { storeWarnings } from '../../pipeline/accounting/store-warnings.ts'
 import { shareOf } from '../../engines/rules/apply-rules.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { findReceipt } from '../../platform/receipts/find-receipt.ts'

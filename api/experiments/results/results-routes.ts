@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
-import { readCompleteThrough } from '../../../platform/watermark.ts'
+import { readCompleteThrough } from '../../../platform/read-watermark.ts'
 import { accessOf } from '../../http/personal-key-access.ts'
 import { parseInteger } from '../../http/request-values.ts'
 import { experimentIdParams, type ExperimentParams } from '../experiment-routes.ts'

@@ -1,6 +1,6 @@
 /** The history of a flag: what each change made of it, and who made it. Written with the flag, in one transaction. */
 import { isDeepStrictEqual } from 'node:util'
-import type { Columns } from '../../../platform/postgres/statement.ts'
+import type { Columns } from '../../../platform/postgres/sql-statement.ts'
 import type { Sql, SqlTemplates, Statement, TransactionSql } from '../../../platform/postgres/connect-postgres.ts'
 import { cursorQueryProperties, cutPage, decodeCursor, encodeCursor } from '../../http/list-queries.ts'
 import { type PageContent, pageQueryProperties, type PageQuery } from '../../http/pagination.ts'

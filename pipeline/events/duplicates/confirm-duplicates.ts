@@ -1,5 +1,5 @@
 import { FINGERPRINT_BYTES } from '../../../schema/wire/frame-message.ts'
-import type { PartitionMessage } from '../partition-reader.ts'
+import type { PartitionMessage } from '../events-reader.ts'
 import { fingerprintView } from './fingerprint-memory.ts'
 import { type EventIdentity, identityKey, type LookUpEvents, readIdentities, uuidTime } from './look-up-events.ts'
 

@@ -2,7 +2,7 @@
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { decodeFrame } from '../../../platform/clickhouse/frame-codec.ts'
 import { uuidFromNative } from '../../../platform/clickhouse/native-block.ts'
-import type { PartitionMessage } from '../partition-reader.ts'
+import type { PartitionMessage } from '../events-reader.ts'
 
 /**
  * Events per query. Random old events lie in as many granules as there are, so 10,000 cost little more than a thousand:

@@ -1,6 +1,6 @@
 /** Tells the rows of an insert of unknown outcome from duplicates, once they are found stored. */
 import type { BatchRange } from '../../stream/partition-records.ts'
-import type { PartitionMessage } from '../partition-reader.ts'
+import type { PartitionMessage } from '../events-reader.ts'
 import { type EventIdentity, type LookUpEvents, readIdentities } from './look-up-events.ts'
 import { isWithin } from './record-duplicates.ts'
 

@@ -1,6 +1,6 @@
 /** What the memory of a partition says about the rows of a batch, before ClickHouse is asked about anything. */
 import { FINGERPRINT_BYTES } from '../../../schema/wire/frame-message.ts'
-import type { PartitionMessage } from '../partition-reader.ts'
+import type { PartitionMessage } from '../events-reader.ts'
 import type { Suspicion } from './confirm-duplicates.ts'
 import {
   type FingerprintMemory, FingerprintTable, fingerprintView, NOT_REMEMBERED, REMEMBERED, slotsFor

@@ -7,9 +7,9 @@ import type { Logger } from '../../../platform/logger.ts'
 import { type EventTrace, toTraceRow, TRACES_TABLE } from '../../../schema/wire/event-traces.ts'
 import { minuteOf } from '../../../schema/wire/ingestion-warnings.ts'
 import { HEADER, processOfRequest } from '../../../schema/wire/streams.ts'
-import { partitionKey, type Partition } from '../../stream/event-partitions.ts'
+import { partitionKey, type Partition } from '../../stream/find-partitions.ts'
 import type { BatchRange } from '../../stream/partition-records.ts'
-import type { PartitionMessage } from '../partition-reader.ts'
+import type { PartitionMessage } from '../events-reader.ts'
 
 /**
  * Writes a trace of each deduplicated row of a stored batch range.

@@ -5,7 +5,7 @@ import { decodeFrame } from '../../../platform/clickhouse/frame-codec.ts'
 import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import type { Logger } from '../../../platform/logger.ts'
 import { readSql } from '../../read-sql.ts'
-import type { PartitionMessage } from '../partition-reader.ts'
+import type { PartitionMessage } from '../events-reader.ts'
 
 const FIND_SPAN = readSql(import.meta.dirname, 'find-uuid-span.sql')
 const READ_UUIDS = `SELECT uuid FROM events

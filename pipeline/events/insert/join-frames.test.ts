@@ -12,7 +12,7 @@ import type { TestContext } from '../../../test/support/test-context.ts'
 import type { BatchRange } from '../../stream/partition-records.ts'
 import { encodePayload, makeEvents } from '../../testing/publish-events.ts'
 import { buildFrames } from '../batch-range.ts'
-import type { PartitionMessage } from '../partition-reader.ts'
+import type { PartitionMessage } from '../events-reader.ts'
 import { createInsertFrames, INSERT_SETTINGS } from './insert-frames.ts'
 import { joinBlocks, joinFrames } from './join-frames.ts'
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { EVENT_CLASSES } from '../../schema/wire/streams.ts'
-import { choosePartitionOwner, partitionKey } from './event-partitions.ts'
+import { choosePartitionOwner, partitionKey } from './find-partitions.ts'
 
 /** Who has which of `count` partitions of each class. */
 function assign (members: readonly string[], count: number): (readonly [key: string, owner: string | undefined])[] {

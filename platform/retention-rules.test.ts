@@ -7,7 +7,7 @@ import { connectNats } from './nats/connect-nats.ts'
 import { publishDeadLetter } from './dead-letters/publish-dead-letter.ts'
 import { ensureStreams } from './nats/prepare-jetstream.ts'
 import { createLogger } from './logger.ts'
-import { applyRetention, clearRetention, groupByCutoff, listRetention, type RetentionDeps, setRetention } from './retention.ts'
+import { applyRetention, clearRetention, groupByCutoff, listRetention, type RetentionDeps, setRetention } from './retention-rules.ts'
 
 const NOW = Date.parse('2026-06-15T12:00:00Z')
 const DAY_MS = 86_400_000

@@ -4,7 +4,7 @@ import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { runSessions, type PartitionControl } from '../stream/partition-supervisor.ts'
 import { applyBatch, type ApplyBatchDeps } from './apply-batch.ts'
-import { openPersonsPartitionReader, type PersonsPartitionReader } from './partition-reader.ts'
+import { openPersonsReader, type PersonsReader } from './persons-reader.ts'
 import { readPersonsMessage } from './persons-message.ts'
 import type { PersonsMetrics } from './persons-metrics.ts'
 import { loadRecentUpdates, openProgress, type RecentUpdates } from './persons-progress.ts'
@@ -56,7 +56,7 @@ async function runSession (deps: PersonsPartitionDeps): Promise<void> {
   const { partition, state, connection, sql, metrics, maxBatchBytes, stop } = deps
   state.phase = 'starting'
   await openProgress(sql, partition)
-  const reader = await openPersonsPartitionReader(partition, {
+  const reader = await openPersonsReader(partition, {
     connection, onDelay: (seconds) => metrics.deliverySeconds.observe(seconds)
   })
   try {
@@ -89,7 +89,7 @@ async function waitForRoom ({ state, waitForRoom, stop }: PersonsPartitionDeps):
 /** Applies one batch. Messages are acknowledged after the commit; after a lost acknowledgement they come again. */
 async function applyNext (
   { partition, state, sql, metrics, maxGroupTypes, deadLetterUpdates, onCopies, logger }: PersonsPartitionDeps,
-  reader: PersonsPartitionReader, recent: RecentUpdates, maxBytes: number
+  reader: PersonsReader, recent: RecentUpdates, maxBytes: number
 ): Promise<number> {
   const startedAt = performance.now()
   const taken = reader.take(maxBytes)

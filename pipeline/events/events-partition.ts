@@ -1,13 +1,13 @@
 /** Runs a partition of events, one session after the other. */
 import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
-import type { Partition } from '../stream/event-partitions.ts'
+import type { Partition } from '../stream/find-partitions.ts'
 import type { OnDisconnect } from '../stream/ordered-pulls.ts'
 import { claimPartition, releasePartition } from '../stream/partition-lease.ts'
 import type { PartitionRecords } from '../stream/partition-records.ts'
 import type { PartitionState } from '../stream/partition-state.ts'
 import { runSessions } from '../stream/partition-supervisor.ts'
 import type { DuplicateFilter } from './duplicates/duplicate-filter.ts'
-import { openPartitionReader, type PartitionReader } from './partition-reader.ts'
+import { openEventsReader, type EventsReader } from './events-reader.ts'
 import { PartitionSession, type SessionDeps } from './partition-session.ts'
 
 /** Interval of asking the server for the lag, in milliseconds. */
@@ -29,7 +29,7 @@ export interface PartitionDeps extends SessionDeps {
  * Writes one partition until it is stopped or belongs to another process. Each session starts from the partition's
  * record, which is the same way that a new owner takes.
  */
-export async function runPartition (deps: PartitionDeps): Promise<void> {
+export async function runEventsPartition (deps: PartitionDeps): Promise<void> {
   await runSessions(deps, async () => await runPartitionSession(deps))
   if (deps.stop.aborted) await releasePartition(deps)
 }
@@ -51,12 +51,12 @@ async function runPartitionSession (deps: PartitionDeps): Promise<void> {
     const { stream, done } = claimed.lease.record
     deps.logger.error({ partition: state.key, stream, done }, 'stream sequence went back (stream re-created or truncated); the record of the partition starts over')
   }
-  let reader: PartitionReader | null = null
+  let reader: EventsReader | null = null
   let pending: IntervalLoop | undefined
   let forget = (): void => {}
   try {
     const filter = await deps.openDuplicateFilter(partition, claimed)
-    reader = await openPartitionReader(deps.connection, partition, {
+    reader = await openEventsReader(deps.connection, partition, {
       maxBytes: deps.limits.maxBytes,
       onDelay: (seconds) => deps.metrics.deliverySeconds.observe({ partition: state.key }, seconds)
     })
@@ -77,7 +77,7 @@ async function runPartitionSession (deps: PartitionDeps): Promise<void> {
   }
 }
 
-async function refreshPending (reader: PartitionReader, state: PartitionState): Promise<void> {
+async function refreshPending (reader: EventsReader, state: PartitionState): Promise<void> {
   try {
     state.pendingMessages = await reader.readPending()
     const { buffer, bufferedBytes } = reader

@@ -8,7 +8,7 @@ import { readStreamInfo } from '../../platform/nats/stream-info.ts'
 import { FINGERPRINT_BYTES, frameOf } from '../../schema/wire/frame-message.ts'
 import { EVENTS_STREAM, eventsSubject, HEADER, writerConsumer } from '../../schema/wire/streams.ts'
 import { type MessagePlace, OrderedPulls, recreateConsumer } from '../stream/ordered-pulls.ts'
-import type { Partition } from '../stream/event-partitions.ts'
+import type { Partition } from '../stream/find-partitions.ts'
 
 /** Messages per pull. More would save no time, and cost memory when messages are tiny. */
 const PULL_MESSAGES = 1000
@@ -69,7 +69,7 @@ export class ReaderError extends MillraceError {
  * what it had taken without acknowledging comes again. The reader fails, and is opened again, at the first doubt: a
  * lost connection, a gap in the delivery numbers, a missing heartbeat.
  */
-export class PartitionReader {
+export class EventsReader {
   /** Messages that arrived and were not taken yet, in order. */
   readonly buffer: PartitionMessage[] = []
   bufferedBytes = 0
@@ -183,15 +183,15 @@ export class PartitionReader {
  *
  * @throws when JetStream does not answer or the stream is missing.
  */
-export async function openPartitionReader (
+export async function openEventsReader (
   connection: NatsConnection, { eventClass, number }: Partition, options: ReaderOptions
-): Promise<PartitionReader> {
+): Promise<EventsReader> {
   const manager = await manageJetStream(connection)
   const consumer = writerConsumer(eventClass, number)
   await recreateConsumer(manager, {
     stream: EVENTS_STREAM, name: consumer, subject: eventsSubject(eventClass, number), ackWaitMs: ACK_WAIT_MS
   })
-  return new PartitionReader(connection, manager, { consumer, ...options })
+  return new EventsReader(connection, manager, { consumer, ...options })
 }
 
 /**

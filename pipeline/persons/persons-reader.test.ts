@@ -5,7 +5,7 @@ import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
 import { personsSubject } from '../../schema/wire/streams.ts'
 import { startTestNats } from '../../test/support/test-processes.ts'
-import { openPersonsPartitionReader } from './partition-reader.ts'
+import { openPersonsReader } from './persons-reader.ts'
 
 /** More than two pulls bring. */
 const MESSAGES = 250
@@ -20,7 +20,7 @@ t.test('keeps its place when the server says that a pull is complete', async (t)
   }
   const never = new AbortController().signal
 
-  const reader = await openPersonsPartitionReader(3, { connection })
+  const reader = await openPersonsReader(3, { connection })
   t.teardown(() => reader.close())
   const read: string[] = []
   while (read.length < MESSAGES) {

@@ -7,14 +7,14 @@ import { EVENTS_STREAM, writerConsumer } from '../../schema/wire/streams.ts'
 import { startTestNats } from '../../test/support/test-processes.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { makeEvents, publishEvents } from '../testing/publish-events.ts'
-import { openPartitionReader } from './partition-reader.ts'
+import { openEventsReader } from './events-reader.ts'
 
 t.test('finds out that a delivery was lost although no other one follows', async (t) => {
   const { url } = await startTestNats(t)
   const connection = await connectNats({ url, name: 'test', logger: pino({ level: 'silent' }) })
   t.teardown(() => connection.close())
   await ensureStreams(connection, { replicas: 1, eventsMaxBytes: 1e8, deadLetterMaxBytes: 1e7 })
-  const reader = await openPartitionReader(connection, { eventClass: 'live', number: 0 }, { maxBytes: 1e6 })
+  const reader = await openEventsReader(connection, { eventClass: 'live', number: 0 }, { maxBytes: 1e6 })
   t.teardown(() => reader.close())
   const consumer = writerConsumer('live', 0)
   const thief = connection.subscribe('thief')

@@ -23,7 +23,7 @@ export interface PersonsReaderOptions {
 }
 
 /** A message of PERSONS as it was delivered. */
-export interface PartitionMessage extends MessagePlace {
+export interface DeliveredMessage extends MessagePlace {
   data: Uint8Array
 }
 
@@ -33,7 +33,7 @@ export interface PartitionMessage extends MessagePlace {
  * The durable consumer is re-created for each reader, so that messages which a former owner took without acknowledging
  * come again in their place. For the same reason a reader that may have missed one is closed, never repaired.
  */
-export class PersonsPartitionReader {
+export class PersonsReader {
   readonly streamCreated: string
   /** Bytes that have arrived and are not taken yet. */
   waitingBytes = 0
@@ -41,7 +41,7 @@ export class PersonsPartitionReader {
   readonly #connection: NatsConnection
   readonly #pulls: OrderedPulls
   readonly #status: AsyncIterable<Status> & { stop?: () => void }
-  readonly #waiting: PartitionMessage[] = []
+  readonly #waiting: DeliveredMessage[] = []
   #failure: MillraceError | null = null
 
   constructor (partition: number, options: PersonsReaderOptions & { streamCreated: string }) {
@@ -76,11 +76,11 @@ export class PersonsPartitionReader {
   }
 
   /** Takes messages in order until they have `maxBytes` together; at least one if any waits. */
-  take (maxBytes: number): PartitionMessage[] {
+  take (maxBytes: number): DeliveredMessage[] {
     let bytes = 0
     let count = 0
     while (count < this.#waiting.length && (count === 0 || bytes < maxBytes)) {
-      bytes += (this.#waiting[count] as PartitionMessage).data.length
+      bytes += (this.#waiting[count] as DeliveredMessage).data.length
       count++
     }
     this.waitingBytes -= bytes
@@ -90,7 +90,7 @@ export class PersonsPartitionReader {
   }
 
   /** Acknowledges messages that were taken. A lost acknowledgement is harmless: the message comes again. */
-  acknowledge (messages: readonly PartitionMessage[]): void {
+  acknowledge (messages: readonly DeliveredMessage[]): void {
     if (this.#connection.isClosed()) return
     for (const { ackSubject } of messages) this.#connection.publish(ackSubject)
   }
@@ -115,13 +115,13 @@ export class PersonsPartitionReader {
 }
 
 /** Opens the reader of a partition. Any earlier reader of it, in any process, receives nothing more. */
-export async function openPersonsPartitionReader (
+export async function openPersonsReader (
   partition: number, options: PersonsReaderOptions
-): Promise<PersonsPartitionReader> {
+): Promise<PersonsReader> {
   const manager = await manageJetStream(options.connection)
   await recreateConsumer(manager, {
     stream: PERSONS_STREAM, name: personsConsumer(partition), subject: personsSubject(partition), ackWaitMs: ACK_WAIT_MS
   })
   const { created } = await readStreamInfo(manager, PERSONS_STREAM)
-  return new PersonsPartitionReader(partition, { ...options, streamCreated: created })
+  return new PersonsReader(partition, { ...options, streamCreated: created })
 }
