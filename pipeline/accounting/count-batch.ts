@@ -1,8 +1,10 @@
 /** What became of the events of a batch range, by project and minute of receipt. */
 import { decodeFrame } from '../../platform/clickhouse/frame-codec.ts'
+import { cellsOf } from '../../platform/clickhouse/native-block.ts'
 import { type AcceptedCount, type LedgerEntry, ledgerKey, minuteOfReceipt, readAccepted } from '../../schema/wire/ledger.ts'
 import { HEADER } from '../../schema/wire/streams.ts'
 import type { BatchRange } from '../stream/partition-records.ts'
+import { countRows, gapsWithin, rangesWithin, type RowRange } from '../events/duplicates/row-ranges.ts'
 import type { PartitionMessage } from '../events/events-reader.ts'
 import type { LedgerCounts } from './ledger-entries.ts'
 
@@ -22,7 +24,7 @@ export async function countBatch (
   const deduplicated = new Map(range.deduplicated)
   for (const message of messages) {
     const [from, to] = range.rows ?? [0, message.rows]
-    const duplicates = clipRanges(deduplicated.get(message.sequence) ?? [], from, to)
+    const duplicates = rangesWithin(deduplicated.get(message.sequence) ?? [], from, to)
     const isReplayed = message.headers[HEADER.replayed] !== undefined
     for (const { key, events, duplicates: repeated } of await splitRows(message, { from, to, duplicates })) {
       const count = counts.get(key) ?? { accepted: 0, replayed: 0, duplicates: 0, deadLettered: 0 }
@@ -47,8 +49,8 @@ interface Rows {
   from: number
   /** Exclusive. */
   to: number
-  /** Pairs `from, to` (exclusive). */
-  duplicates: readonly number[]
+  /** Within them. */
+  duplicates: readonly RowRange[]
 }
 
 async function splitRows (message: PartitionMessage, rows: Rows): Promise<KeyCount[]> {
@@ -56,8 +58,11 @@ async function splitRows (message: PartitionMessage, rows: Rows): Promise<KeyCou
   // Its headers do not say how many events it holds, so nobody accepted any.
   if (to <= from) return []
   const header = readHeader(message)
-  const repeated = sumOfRanges(rows.duplicates)
-  if (header?.length === 1) return [{ key: keyOf(header[0]!), events: to - from, duplicates: repeated }]
+  const repeated = countRows(rows.duplicates)
+  const [only, another] = header ?? []
+  if (only !== undefined && another === undefined) {
+    return [{ key: keyOf(only), events: to - from, duplicates: repeated }]
+  }
   const isWhole = to - from === message.rows
   if (header !== null && isWhole && repeated === 0) {
     return header.map((count) => ({ key: keyOf(count), events: count.events, duplicates: 0 }))
@@ -82,14 +87,12 @@ function keyOf ({ projectId, minute }: AcceptedCount): string {
 /** The key of each row; null when the frame cannot be read. */
 async function readKeys (message: PartitionMessage): Promise<string[] | null> {
   try {
-    const { rows, columns } = await decodeFrame(message.frame, { columns: COLUMNS_TO_RECEIVED_AT })
-    const project = columns[0]!.cells as Uint8Array[]
-    const received = columns[COLUMNS_TO_RECEIVED_AT - 1]!
-    if (rows !== message.rows || received.name !== 'received_at') return null
-    return Array.from({ length: rows }, (_, row) => ledgerKey(
-      Buffer.from(project[row]!).readUInt32LE(),
-      minuteOfReceipt(Number(Buffer.from(received.cells[row] as Uint8Array).readBigInt64LE()))
-    ))
+    const block = await decodeFrame(message.frame, { columns: COLUMNS_TO_RECEIVED_AT })
+    if (block.rows !== message.rows) return null
+    const projects = cellsOf(block, 'project_id').map((cell) => Buffer.from(cell).readUInt32LE())
+    const minutes = cellsOf(block, 'received_at').map((cell) => minuteOfReceipt(Number(Buffer.from(cell).readBigInt64LE())))
+    // A block has as many cells in each column.
+    return projects.map((project, row) => ledgerKey(project, minutes[row] ?? 0))
   } catch {
     // ClickHouse refuses it as well.
     return null
@@ -98,29 +101,15 @@ async function readKeys (message: PartitionMessage): Promise<string[] | null> {
 
 function countKeys (keys: readonly string[], { from, to, duplicates }: Rows): KeyCount[] {
   const counts = new Map<string, KeyCount>()
-  let next = 0
-  for (let row = from; row < to; row++) {
-    const key = keys[row]!
+  const add = (key: string, isDuplicate: boolean): void => {
     const count = counts.get(key) ?? { key, events: 0, duplicates: 0 }
     counts.set(key, count)
     count.events++
-    while (next < duplicates.length && row >= duplicates[next + 1]!) next += 2
-    if (next < duplicates.length && row >= duplicates[next]!) count.duplicates++
+    if (isDuplicate) count.duplicates++
   }
+  for (const [first, end] of gapsWithin(duplicates.flat(), from, to)) {
+    for (const key of keys.slice(first, end)) add(key, false)
+  }
+  for (const [first, end] of duplicates) for (const key of keys.slice(first, end)) add(key, true)
   return [...counts.values()]
-}
-
-function clipRanges (ranges: readonly number[], from: number, to: number): number[] {
-  const clipped: number[] = []
-  for (let i = 0; i < ranges.length; i += 2) {
-    const [begin, end] = [Math.max(ranges[i]!, from), Math.min(ranges[i + 1]!, to)]
-    if (begin < end) clipped.push(begin, end)
-  }
-  return clipped
-}
-
-function sumOfRanges (ranges: readonly number[]): number {
-  let sum = 0
-  for (let i = 0; i < ranges.length; i += 2) sum += ranges[i + 1]! - ranges[i]!
-  return sum
 }

@@ -3,6 +3,7 @@ import { decodeFrame, encodeFrame } from '../../platform/clickhouse/frame-codec.
 import { pickRows } from '../../platform/clickhouse/native-block.ts'
 import { HEADER, processOfRequest } from '../../schema/wire/streams.ts'
 import type { BatchRange } from '../stream/partition-records.ts'
+import { gapsWithin } from './duplicates/row-ranges.ts'
 import { JOINED_SINCE_VERSION } from './insert/insert-frames.ts'
 import { joinFrames } from './insert/join-frames.ts'
 import type { PartitionMessage } from './events-reader.ts'
@@ -86,19 +87,10 @@ export async function buildFrames (messages: readonly PartitionMessage[], range:
       frames.push(message.frame)
       continue
     }
-    const rows = listKeptRows(range.rows ?? [0, message.rows], ranges ?? [])
+    const [first, end] = range.rows ?? [0, message.rows]
+    const rows = gapsWithin(ranges ?? [], first, end)
+      .flatMap(([from, to]) => Array.from({ length: to - from }, (_, i) => from + i))
     if (rows.length > 0) frames.push(await encodeFrame(pickRows(await decodeFrame(message.frame), rows)))
   }
   return range.settings >= JOINED_SINCE_VERSION ? await joinFrames(frames) : frames
-}
-
-/** @param deduplicated  Pairs `from, to` (exclusive), ascending. */
-function listKeptRows ([from, to]: readonly [number, number], deduplicated: readonly number[]): number[] {
-  const rows: number[] = []
-  let next = 0
-  for (let row = from; row < to; row++) {
-    while (next < deduplicated.length && row >= deduplicated[next + 1]!) next += 2
-    if (next >= deduplicated.length || row < deduplicated[next]!) rows.push(row)
-  }
-  return rows
 }

@@ -101,14 +101,14 @@ async function buildLetter (partition: Partition, { message, row, error, token }
   if (row === undefined || block === null) return { ...common, headers: message.headers, body: message.payload }
 
   const one = pickRows(block, [row])
-  const [event] = describeRows(one)
+  const [event = {}] = describeRows(one)
   const fingerprint = message.payload.subarray(row * FINGERPRINT_BYTES, (row + 1) * FINGERPRINT_BYTES)
   return {
     ...common,
-    project: Number(event!.project_id),
-    event: String(event!.event),
-    uuid: String(event!.uuid),
-    headers: { ...message.headers, [HEADER.rows]: '1', [HEADER.accepted]: acceptedOf(event!) },
+    project: Number(event.project_id),
+    event: String(event.event),
+    uuid: String(event.uuid),
+    headers: { ...message.headers, [HEADER.rows]: '1', [HEADER.accepted]: acceptedOf(event) },
     body: Buffer.concat([fingerprint, await encodeFrame(one)])
   }
 }

@@ -5,6 +5,7 @@ import type { PartitionLedger } from '../../schema/wire/ledger.ts'
 import { type PartitionLease, startNextLife } from '../stream/partition-lease.ts'
 import { acknowledgedCount, type BatchRange, type PartitionRecord } from '../stream/partition-records.ts'
 import type { PartitionState } from '../stream/partition-state.ts'
+import { countRows, rangesWithin } from './duplicates/row-ranges.ts'
 import type { PartitionMessage, EventsReader } from './events-reader.ts'
 
 /**
@@ -62,7 +63,8 @@ export class PartitionProgress {
   acknowledge (
     messages: readonly PartitionMessage[], range: BatchRange, counts: LedgerCounts = new Map()
   ): PartitionMessage | null {
-    const last = messages.at(-1)!
+    const last = messages.at(-1)
+    if (last === undefined) return null
     if (range.rows !== undefined && range.rows[1] < last.rows) {
       const doneRows = range.rows[1]
       const ledger = this.#addToLedger(counts, { done: this.#next.done, doneRows })
@@ -167,11 +169,5 @@ export function countStored ({ metrics, state }: { metrics: PipelineMetrics, sta
 
 /** The deduplicated rows of the batch range; of a piece of a message only those within the piece. */
 function countDeduplicated ({ deduplicated, rows: [from, to] = [0, Infinity] }: BatchRange): number {
-  let rows = 0
-  for (const [, ranges] of deduplicated) {
-    for (let i = 0; i < ranges.length; i += 2) {
-      rows += Math.max(0, Math.min(ranges[i + 1]!, to) - Math.max(ranges[i]!, from))
-    }
-  }
-  return rows
+  return deduplicated.reduce((sum, [, pairs]) => sum + countRows(rangesWithin(pairs, from, to)), 0)
 }

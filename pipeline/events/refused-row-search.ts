@@ -71,14 +71,16 @@ export class RefusedRowSearch {
       this.limits = { ...this.limits, messages: Math.ceil(messages.length / 2) }
       return null
     }
-    const isReadable = await openBlock(messages[0]!) !== null
+    const [message] = messages
+    if (message === undefined) return null
+    const isReadable = await openBlock(message) !== null
     if (await this.#mayBeClickHouse(error, isReadable)) {
       this.#deps.logger.error({ err: error, partition: this.#deps.state.key }, 'cannot tell whether the row or ClickHouse is at fault; the partition waits and retries')
       this.#deps.state.fail(error)
       await pause(retryDelayMs(this.#waits++), this.#deps.stop)
       return null
     }
-    const [from, to] = range.rows ?? [0, messages[0]!.rows]
+    const [from, to] = range.rows ?? [0, message.rows]
     if (to - from <= 1 || !isReadable) return isReadable ? { row: from } : {}
     this.limits = { messages: 1, rows: Math.ceil((to - from) / 2) }
     return null

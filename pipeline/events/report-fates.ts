@@ -3,6 +3,7 @@ import { WatchLeases } from '../../platform/nats/watch-leases.ts'
 import { FINGERPRINT_BYTES } from '../../schema/wire/frame-message.ts'
 import { encodeFates, type Fate, FATES_SUBJECT } from '../../schema/wire/live-feed.ts'
 import type { BatchRange } from '../stream/partition-records.ts'
+import { gapsWithin, rangesWithin, type RowRange } from './duplicates/row-ranges.ts'
 import type { PartitionMessage } from './events-reader.ts'
 
 /** Rows in one report: well below the largest message of a server with its default of 1 MiB. */
@@ -60,19 +61,11 @@ export function splitFingerprints (
   const duplicates: Uint8Array[] = []
   for (const { sequence, rows, payload } of messages) {
     const [from, to] = range.rows ?? [0, rows]
-    const slice = (first: number, end: number): Uint8Array =>
+    const slice = ([first, end]: RowRange): Uint8Array =>
       payload.subarray(first * FINGERPRINT_BYTES, end * FINGERPRINT_BYTES)
-    let next = from
     const pairs = deduplicated.get(sequence) ?? []
-    for (let index = 0; index < pairs.length; index += 2) {
-      const first = Math.max(pairs[index]!, from)
-      const end = Math.min(pairs[index + 1]!, to)
-      if (first >= end) continue
-      stored.push(slice(next, first))
-      duplicates.push(slice(first, end))
-      next = end
-    }
-    stored.push(slice(next, to))
+    stored.push(...gapsWithin(pairs, from, to).map(slice))
+    duplicates.push(...rangesWithin(pairs, from, to).map(slice))
   }
   return { stored: Buffer.concat(stored), duplicates: Buffer.concat(duplicates) }
 }

@@ -63,27 +63,9 @@ export function watchStreams ({ connection, counter, metrics, logger }: WatchStr
   let missing: MissingMessages['found'] = null
   const fills = new Map<string, StreamFill>()
   const lostBefore = new Map<string, number>()
-  const gauges = {
-    messages: metrics.gauge('stream_messages', 'Messages in a stream.', ['stream']),
-    bytes: metrics.gauge('stream_bytes', 'Bytes in a stream.', ['stream']),
-    maxBytes: metrics.gauge('stream_max_bytes', 'Maximum bytes of a stream; a full stream refuses messages.', ['stream']),
-    oldest: metrics.gauge('stream_oldest_message_seconds', 'Age of the oldest message in a stream; 0 when it is empty.', ['stream']),
-    lost: metrics.gauge('stream_lost_bytes', 'Bytes of messages that nats-server could not read at its last start.', ['stream'])
-  }
+  showFills(metrics, fills)
   metrics.gaugeFrom('stream_missing_messages',
     'Messages that vanished from EVENTS in the last 24 hours, neither stored nor dead-lettered.', () => missingMessages())
-  Object.assign(gauges.messages, { collect: fillGauges })
-
-  function fillGauges (): void {
-    for (const gauge of Object.values(gauges)) gauge.reset()
-    for (const [stream, fill] of fills) {
-      gauges.messages.set({ stream }, fill.messages)
-      gauges.bytes.set({ stream }, fill.bytes)
-      gauges.maxBytes.set({ stream }, fill.maxBytes)
-      gauges.oldest.set({ stream }, ageMs(fill) / 1000)
-      gauges.lost.set({ stream }, fill.lostBytes)
-    }
-  }
 
   function missingMessages (): number {
     return missing !== null && Date.now() - missing.at < MISSING_MS ? missing.messages : 0
@@ -143,6 +125,29 @@ export function watchStreams ({ connection, counter, metrics, logger }: WatchStr
     })),
     stop: async () => { await Promise.all(loops.map(async (loop) => await loop.stop())) }
   }
+}
+
+/** The gauges of the streams; none for a stream of which nothing is known. */
+function showFills (metrics: Metrics, fills: ReadonlyMap<string, StreamFill>): void {
+  const gauges = {
+    messages: metrics.gauge('stream_messages', 'Messages in a stream.', ['stream']),
+    bytes: metrics.gauge('stream_bytes', 'Bytes in a stream.', ['stream']),
+    maxBytes: metrics.gauge('stream_max_bytes', 'Maximum bytes of a stream; a full stream refuses messages.', ['stream']),
+    oldest: metrics.gauge('stream_oldest_message_seconds', 'Age of the oldest message in a stream; 0 when it is empty.', ['stream']),
+    lost: metrics.gauge('stream_lost_bytes', 'Bytes of messages that nats-server could not read at its last start.', ['stream'])
+  }
+  Object.assign(gauges.messages, {
+    collect () {
+      for (const gauge of Object.values(gauges)) gauge.reset()
+      for (const [stream, fill] of fills) {
+        gauges.messages.set({ stream }, fill.messages)
+        gauges.bytes.set({ stream }, fill.bytes)
+        gauges.maxBytes.set({ stream }, fill.maxBytes)
+        gauges.oldest.set({ stream }, ageMs(fill) / 1000)
+        gauges.lost.set({ stream }, fill.lostBytes)
+      }
+    }
+  })
 }
 
 /** Dead letters have an entry of their own. */

@@ -39,6 +39,13 @@ export function pickRows (block: NativeBlock, rows: readonly number[]): NativeBl
   }
 }
 
+/** The cells of a column of single values, by name. @throws when the block has no such column. */
+export function cellsOf ({ columns }: NativeBlock, name: string): Uint8Array[] {
+  const column = columns.find((each) => each.name === name)
+  if (column === undefined || column.type === 'Map(String, String)') throw new Error(`the block has no column ${name}`)
+  return column.cells
+}
+
 /** A UUID in Native is two little-endian halves of 64 bits. */
 export function uuidToNative (text: string): Uint8Array {
   const bytes = Buffer.from(text.replaceAll('-', ''), 'hex')

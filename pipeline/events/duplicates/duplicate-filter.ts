@@ -11,7 +11,8 @@ import type { FingerprintMemory } from './fingerprint-memory.ts'
 import { loadFingerprints } from './load-fingerprints.ts'
 import { createLookUpEvents, type LookUpEvents } from './look-up-events.ts'
 import { type DoubtfulInsert, excludeOwnRows } from './own-rows.ts'
-import { gapsOf, recallBatch, type Remembered, type StoredRows, suspiciousBefore } from './recall-batch.ts'
+import { recallBatch, type Remembered, type StoredRows, suspiciousBefore } from './recall-batch.ts'
+import { gapsWithin, toPairs } from './row-ranges.ts'
 import { StoredUuids } from './stored-uuids.ts'
 
 /** Knows which events of a partition are stored already. */
@@ -138,8 +139,8 @@ export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilt
         duplicates.clear()
         for (const [message, rows] of asked) duplicates.set(message, rows)
       }
-      for (const message of messages) message.deduplicated ??= toRanges(duplicates.get(message) ?? [])
-      return messages.filter(({ deduplicated }) => deduplicated!.length > 0).map(toDeduplicated)
+      for (const message of messages) message.deduplicated ??= toPairs(duplicates.get(message) ?? [])
+      return messages.map(toDeduplicated).filter(([, ranges]) => ranges.length > 0)
     },
 
     async excludeOwnRows (messages, { deduplicated }, doubtful) {
@@ -152,7 +153,7 @@ export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilt
       const skipped = new Map(deduplicated)
       for (const message of messages) {
         const [from, to] = piece ?? [0, message.rows]
-        for (const rows of gapsOf(skipped.get(message.sequence) ?? [], from, to)) memory.addRows(message, rows)
+        for (const rows of gapsWithin(skipped.get(message.sequence) ?? [], from, to)) memory.addRows(message, rows)
       }
     }
   }
@@ -191,17 +192,6 @@ function distrust (suspicions: readonly Suspicion[], duplicates: ReadonlyMap<Par
   return [...byMessage.values()]
 }
 
-function toDeduplicated ({ sequence, deduplicated }: PartitionMessage): BatchRange['deduplicated'][number] {
-  return [sequence, [...deduplicated!]]
-}
-
-/** Rows as pairs `from, to` (exclusive): a batch that was sent twice is one pair, not thousands of rows. */
-function toRanges (rows: readonly number[]): number[] {
-  const ranges: number[] = []
-  for (const row of rows.toSorted((a, b) => a - b)) {
-    if (ranges.length > 0 && ranges.at(-1)! > row) continue
-    if (ranges.length > 0 && ranges.at(-1) === row) ranges[ranges.length - 1] = row + 1
-    else ranges.push(row, row + 1)
-  }
-  return ranges
+function toDeduplicated ({ sequence, deduplicated = [] }: PartitionMessage): BatchRange['deduplicated'][number] {
+  return [sequence, [...deduplicated]]
 }

@@ -1,6 +1,7 @@
 /** Looks events up in ClickHouse by all that makes two rows the same event. */
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { decodeFrame } from '../../../platform/clickhouse/frame-codec.ts'
+import { cellsOf } from '../../../platform/clickhouse/native-block.ts'
 import { uuidFromNative } from '../../../platform/clickhouse/native-block.ts'
 import type { PartitionMessage } from '../events-reader.ts'
 
@@ -99,10 +100,10 @@ WHERE project_id IN (${list(events.map(({ projectId }) => projectId))})
  */
 export async function readIdentities (message: PartitionMessage): Promise<EventIdentity[] | null> {
   try {
-    const { rows, columns } = await decodeFrame(message.frame, { columns: IDENTITY_COLUMNS.length })
-    if (rows !== message.rows || columns.some(({ name }, index) => name !== IDENTITY_COLUMNS[index])) return null
-    const [project, uuid, event, distinctId, timestamp] = columns.map(({ cells }) => cells as Uint8Array[])
-    return Array.from({ length: rows }, (_, row) => ({
+    const block = await decodeFrame(message.frame, { columns: IDENTITY_COLUMNS.length })
+    if (block.rows !== message.rows) return null
+    const [project, uuid, event, distinctId, timestamp] = IDENTITY_COLUMNS.map((name) => cellsOf(block, name))
+    return Array.from({ length: block.rows }, (_, row) => ({
       projectId: Buffer.from(project![row]!).readUInt32LE(),
       uuidHex: toHex(uuid![row]!),
       event: event![row]!,

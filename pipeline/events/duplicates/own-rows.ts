@@ -2,7 +2,7 @@
 import type { BatchRange } from '../../stream/partition-records.ts'
 import type { PartitionMessage } from '../events-reader.ts'
 import { type EventIdentity, type LookUpEvents, readIdentities } from './look-up-events.ts'
-import { isWithin } from './record-duplicates.ts'
+import { hasRow } from './row-ranges.ts'
 
 /** A batch range that is not repeated, although its insert may have stored all rows, or some. */
 export interface DoubtfulInsert {
@@ -47,7 +47,7 @@ async function readRows (
     if (ranges === undefined) continue
     const identities = await readIdentities(message) ?? []
     identities.forEach((identity, row) => {
-      if (isWithin(row, ranges)) found.push({ sequence: message.sequence, row, identity })
+      if (hasRow(ranges, row)) found.push({ sequence: message.sequence, row, identity })
     })
   }
   return found
@@ -56,5 +56,5 @@ async function readRows (
 /** Whether the row was part of the insert of the batch range. */
 function isInserted ({ first, last, rows: [from, to] = [0, Infinity], deduplicated }: BatchRange, at: Row): boolean {
   if (at.sequence < first || at.sequence > last || at.row < from || at.row >= to) return false
-  return !isWithin(at.row, new Map(deduplicated).get(at.sequence) ?? [])
+  return !hasRow(new Map(deduplicated).get(at.sequence) ?? [], at.row)
 }

@@ -5,6 +5,7 @@ import type { Suspicion } from './confirm-duplicates.ts'
 import {
   type FingerprintMemory, FingerprintTable, fingerprintView, NOT_REMEMBERED, REMEMBERED, slotsFor
 } from './fingerprint-memory.ts'
+import { gapsWithin } from './row-ranges.ts'
 
 /** One message of a batch with its remembered rows; no message when none of the batch has any. */
 export type Remembered = readonly [message: PartitionMessage | null, rows: readonly number[]]
@@ -116,23 +117,10 @@ function addRows (
   table: FingerprintTable, { payload, rows }: PartitionMessage, deduplicated: readonly number[]
 ): void {
   const view = fingerprintView(payload)
-  for (const [from, to] of gapsOf(deduplicated, 0, rows)) {
+  for (const [from, to] of gapsWithin(deduplicated, 0, rows)) {
     for (let row = from; row < to; row++) {
       const at = row * FINGERPRINT_BYTES
       table.add(view.getUint32(at, true), view.getUint32(at + 4, true), view.getUint32(at + 8, true))
     }
   }
-}
-
-/** The rows between the ranges of duplicates, within `[from, to)`. */
-export function gapsOf (deduplicated: readonly number[], from: number, to: number): [from: number, to: number][] {
-  const gaps: [number, number][] = []
-  let at = from
-  for (let i = 0; i < deduplicated.length; i += 2) {
-    const start = Math.min(deduplicated[i]!, to)
-    if (start > at) gaps.push([at, start])
-    at = Math.max(at, deduplicated[i + 1]!)
-  }
-  if (to > at) gaps.push([at, to])
-  return gaps
 }

@@ -10,6 +10,7 @@ import { HEADER, processOfRequest } from '../../../schema/wire/streams.ts'
 import { partitionKey, type Partition } from '../../stream/find-partitions.ts'
 import type { BatchRange } from '../../stream/partition-records.ts'
 import type { PartitionMessage } from '../events-reader.ts'
+import { hasRow } from './row-ranges.ts'
 
 /**
  * Writes a trace of each deduplicated row of a stored batch range.
@@ -48,7 +49,8 @@ export function createRecordDuplicates (
     if (range.deduplicated.length === 0) return
     const key = partitionKey(partition)
     const minute = minuteOf(now())
-    const { traces } = written.get(key)?.minute === minute ? written.get(key)! : { traces: 0 }
+    const last = written.get(key)
+    const traces = last?.minute === minute ? last.traces : 0
     const values = await readTraces(key, messages, { range, limit: TRACES_PER_MINUTE - traces })
     if (values.length === 0) return
     try {
@@ -78,12 +80,12 @@ async function readTraces (
     if (ranges === undefined || traces.length >= limit) continue
     const rows = describeRows(await decodeFrame(message.frame, { columns: READ_COLUMNS }))
     rows.forEach((event, row) => {
-      if (traces.length >= limit || row < from || row >= to || !isWithin(row, ranges)) return
+      if (traces.length >= limit || row < from || row >= to || !hasRow(ranges, row)) return
       traces.push({
-        projectId: event.project_id as number,
-        uuid: event.uuid as string,
+        projectId: Number(event.project_id),
+        uuid: String(event.uuid),
         kind: 'duplicate',
-        at: Date.parse(event.received_at as string),
+        at: Date.parse(String(event.received_at)),
         process: processOfRequest(message.headers[HEADER.request] ?? '') ?? '',
         reason: '',
         partition,
@@ -94,10 +96,4 @@ async function readTraces (
     })
   }
   return traces
-}
-
-/** @param ranges  Pairs `from, to` (exclusive). */
-export function isWithin (row: number, ranges: readonly number[]): boolean {
-  for (let i = 0; i < ranges.length; i += 2) if (row >= ranges[i]! && row < ranges[i + 1]!) return true
-  return false
 }

@@ -2,6 +2,7 @@
 import { randomInt } from 'node:crypto'
 import type { Readable } from 'node:stream'
 import { decodeFrame } from '../../../platform/clickhouse/frame-codec.ts'
+import { cellsOf } from '../../../platform/clickhouse/native-block.ts'
 import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import type { Logger } from '../../../platform/logger.ts'
 import { readSql } from '../../read-sql.ts'
@@ -72,12 +73,9 @@ export class StoredUuids {
   async findRows (message: PartitionMessage): Promise<Set<number> | null> {
     const table = this.#table
     const block = await decodeFrame(message.frame, { columns: 2 }).catch(() => null)
-    const column = block?.columns[1]
-    if (table === null || column?.name !== 'uuid' || block!.rows !== message.rows) return null
+    if (table === null || block?.rows !== message.rows || block.columns[1]?.name !== 'uuid') return null
     const rows = new Set<number>()
-    const cells = column.cells as Uint8Array[]
-    for (let row = 0; row < cells.length; row++) {
-      const { buffer, byteOffset } = cells[row]!
+    for (const [row, { buffer, byteOffset }] of cellsOf(block, 'uuid').entries()) {
       if (table.has(new DataView(buffer, byteOffset, UUID_BYTES), 0)) rows.add(row)
     }
     return rows
