@@ -117,7 +117,7 @@ export function createCliContext (world: CliWorld): CliContext {
       // A command waits for a slow server as long as it was told; only one that shows what is unavailable does not.
       const patience = use.isWatched === false ? {} : { connectTimeoutMs: context.timeoutMs }
       // Retention works beside the transaction that holds its lock.
-      const sql = connectPostgres({ url, max: 2, pipeline: false, ...patience })
+      const sql = connectPostgres({ url, max: 2, ...patience })
       // A connection of its own, because that of the command may be busy for long.
       const pinging = connectPostgres({ url, max: 1 })
       watch('postgres', use, async () => await pinging`SELECT 1`)

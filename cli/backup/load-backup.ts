@@ -35,7 +35,7 @@ export async function loadBackup (
   await migrateAll({
     ...urls, only: { postgres: manifest.postgres.migrations, clickhouse: manifest.clickhouse.migrations }
   })
-  const sql = connectPostgres({ url: urls.databaseUrl, max: 2, pipeline: false })
+  const sql = connectPostgres({ url: urls.databaseUrl, max: 2 })
   const clickhouse = connectClickHouse({ url: urls.clickhouseUrl, requestTimeoutMs: 600_000 })
   const logger = createLogger({ component: 'restore', level: 'silent' })
   const nats = await connectNats({ url: urls.natsUrl, name: 'restore', logger })

@@ -49,7 +49,6 @@ export interface Sql extends SqlTemplates {
 export interface PostgresOptions {
   url: string
   max?: number
-  pipeline?: boolean
   connectTimeoutMs?: number
   statementTimeoutMs?: number
   logger?: Logger | undefined
@@ -65,14 +64,17 @@ export const CONNECT_TIMEOUT_MS = 2000
  *
  * @param options.url        `postgres://user:password@host:port/database`, TLS by `?sslmode=verify-full`.
  * @param options.max        Connections at most; default 8.
- * @param options.pipeline   False for COPY, which the driver cannot send behind other statements; default true.
- * @param options.connectTimeoutMs  How long the server may say nothing while a connection is made, in milliseconds:
- *   then what waits for it fails with MILLRACE_POSTGRES_CONNECTION_LOST. Default {@link CONNECT_TIMEOUT_MS}.
+ * @param options.connectTimeoutMs  How long a connection may take until it stands, in milliseconds: then what waits
+ *   for it fails with MILLRACE_POSTGRES_CONNECTION_LOST. Default {@link CONNECT_TIMEOUT_MS}.
  * @param options.statementTimeoutMs  Longest wait for the answer to a statement, in milliseconds: then it fails with
- *   MILLRACE_POSTGRES_CONNECTION_LOST, and its connection is closed. Default: none, as a backup may take its time.
+ *   MILLRACE_POSTGRES_CONNECTION_LOST, and its connection is closed. The wait for a free connection is limited too.
+ *   Default: none, as a backup may take its time.
  */
 export function connectPostgres (options: PostgresOptions): Sql {
-  const pool = createConnectionPool({ max: 8, pipeline: true, connectTimeoutMs: CONNECT_TIMEOUT_MS, ...options })
+  const { url, max = 8, connectTimeoutMs = CONNECT_TIMEOUT_MS, statementTimeoutMs, logger } = options
+  // One that waits may have to wait for a statement, and then for the connection that takes its place.
+  const maxWaitMs = statementTimeoutMs === undefined ? 0 : statementTimeoutMs + connectTimeoutMs
+  const pool = createConnectionPool({ url, max, connectTimeoutMs, maxWaitMs, logger })
 
   async function send (connection: Connection, statement: Statement): Promise<Rows<any>> {
     const { text, values } = compile(statement)
@@ -80,7 +82,7 @@ export function connectPostgres (options: PostgresOptions): Sql {
     const name = 'raw' in statement.parts ? nameOf(text) : undefined
     const cancel = (): void => connection.destroy()
     statement.onCancel = cancel
-    const timer = options.statementTimeoutMs === undefined ? undefined : setTimeout(cancel, options.statementTimeoutMs)
+    const timer = statementTimeoutMs === undefined ? undefined : setTimeout(cancel, statementTimeoutMs)
     try {
       if (statement.isCancelled) throw new PostgresConnectionError('MILLRACE_POSTGRES_CONNECTION_LOST')
       const result = [await connection.query({ text, values, ...name === undefined ? {} : { name } })].flat().at(-1)!
@@ -100,7 +102,7 @@ export function connectPostgres (options: PostgresOptions): Sql {
 
   async function run (statement: Statement): Promise<Rows<any>> {
     const attempt = async (): Promise<Rows<any>> =>
-      await pool.share(async (connection) => await send(connection, statement))
+      await pool.use(async (connection) => await send(connection, statement))
     return await attempt().catch(async (error: unknown) => {
       if (isStale(error)) return await attempt()
       throw error
@@ -109,7 +111,7 @@ export function connectPostgres (options: PostgresOptions): Sql {
 
   async function begin<R> (...[first, second]: [string, Work<R>] | [Work<R>]): Promise<R> {
     const [mode, work] = typeof first === 'string' ? [first, second!] : ['', first]
-    return await pool.lend(async (connection) => {
+    return await pool.use(async (connection) => {
       const transaction = createTransaction(connection, send)
       const lost = Promise.withResolvers<never>()
       const onLost = (error: Error): void => lost.reject(translateError(error))

@@ -1,3 +1,4 @@
+/** The driver's pool, with limits that hold while this process is busy and errors that have codes. */
 import net from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
@@ -5,19 +6,10 @@ import type { Logger } from '../logger.ts'
 
 /** Connections of one process. Work fails with the errors that `connectPostgres` names. */
 export interface ConnectionPool {
-  /** Lends a connection that nobody else uses meanwhile: for transactions. */
-  lend: Use
-  /** Lends one for a single statement: a free one, or, when all are busy, one that runs other statements. */
-  share: Use
+  /** Lends a connection that nobody else uses meanwhile; work waits for a free one in the order in which it came. */
+  use: <R>(work: (connection: Connection) => Promise<R>) => Promise<R>
   /** Waits for what runs, at most `timeout` seconds, then closes all connections. */
   end: (timeout?: number) => Promise<void>
-}
-
-type Use = <R>(work: (connection: Connection) => Promise<R>) => Promise<R>
-
-interface Waiting {
-  start: (connection: Connection) => Promise<void>
-  fail: (error: unknown) => void
 }
 
 /** The connection could not be made, or was lost: whether the statement had an effect is unknown. */
@@ -30,30 +22,29 @@ export class PostgresConnectionError extends Error {
   }
 }
 
-/**
- * A pool of the driver, with statements sent one behind the other on one connection when there are more of them than
- * connections: an answer to 32 flag requests at once costs 8 writes, not 32.
- */
+/** An idle connection is closed after this long, in milliseconds. */
+const IDLE_TIMEOUT_MS = 60_000
+
+/** @param options.maxWaitMs  Longest wait for a free connection, in milliseconds; 0: no limit. */
 export function createConnectionPool (
-  { url, max, pipeline, connectTimeoutMs, logger }:
-  { url: string, max: number, pipeline: boolean, connectTimeoutMs: number, logger?: Logger | undefined }
+  { url, max, connectTimeoutMs, maxWaitMs, logger }:
+  { url: string, max: number, connectTimeoutMs: number, maxWaitMs: number, logger?: Logger | undefined }
 ): ConnectionPool {
   const pool = new pg.Pool({
-    connectionString: url, max, pipeline, idleTimeoutMillis: 60_000, keepAlive: true, types: { getTypeParser },
+    connectionString: url, max, connectionTimeoutMillis: maxWaitMs, idleTimeoutMillis: IDLE_TIMEOUT_MS,
+    keepAlive: true, types: { getTypeParser },
     Client: class extends Connection {
       constructor (config?: pg.ClientConfig) {
-        // The pool's own limit would count the wait for a free connection too.
+        // The pool's own limit counts the wait for a free connection too.
         super(config, connectTimeoutMs)
       }
     }
   })
-  /** Statements under way by the connection that they share. */
-  const shared = new Map<Connection, number>()
   const lent = new Set<Connection>()
   const running = new Set<Promise<unknown>>()
-  const waiting: Waiting[] = []
-  const transactionsWaiting = new Set<(error: unknown) => void>()
-  let requests = 0
+  const closed = Promise.withResolvers<never>()
+  // Safe to ignore: whoever waits for a connection gets it as well.
+  closed.promise.catch(() => {})
   let ended: Promise<void> | undefined
   pool.on('connect', (client) => {
     // Its statements fail with the same error; without a listener it would end the process.
@@ -62,165 +53,73 @@ export function createConnectionPool (
   })
   pool.on('error', (err) => logger?.debug({ err }, 'an idle connection to Postgres was lost'))
 
-  async function connect (): Promise<Connection> {
-    return await pool.connect().catch((error: unknown) => { throw translateError(error) }) as unknown as Connection
-  }
-
-  function release (connection: Connection): void {
-    // One in the middle of a transaction must not serve anybody else.
-    const isUnfit = connection.isLost || connection.getTransactionStatus() !== 'I'
-    ;(connection as unknown as pg.PoolClient).release(isUnfit)
-  }
-
-  function track<R> (work: Promise<R>): Promise<R> {
-    running.add(work)
-    return work.finally(() => running.delete(work))
-  }
-
-  async function runAlone<R> (work: (connection: Connection) => Promise<R>): Promise<R> {
-    const connection = await new Promise<Connection>((resolve, reject) => {
-      transactionsWaiting.add(reject)
-      connect().finally(() => transactionsWaiting.delete(reject)).then(resolve, reject)
+  async function lend<R> (work: (connection: Connection) => Promise<R>): Promise<R> {
+    // The driver's pool leaves those that wait when it ends without an answer.
+    const client = await Promise.race([pool.connect(), closed.promise]).catch((error: unknown) => {
+      throw translateError(error)
     })
-    lent.add(connection)
+    if (!(client instanceof Connection)) throw new TypeError('the pool made a client of another class')
+    lent.add(client)
     try {
-      return await work(connection)
+      return await work(client)
     } finally {
-      lent.delete(connection)
-      release(connection)
-      startWaiting()
+      lent.delete(client)
+      // One in the middle of a transaction must not serve anybody else.
+      client.release(client.isLost || client.getTransactionStatus() !== 'I')
     }
-  }
-
-  function startWaiting (): void {
-    while (waiting.length > 0) {
-      const connection = findShared()
-      if (connection === undefined) break
-      void start(connection, waiting.shift()!)
-    }
-    while (requests < Math.min(waiting.length, max)) void request()
-  }
-
-  /** The connection with the fewest statements; none while one is free, or a transaction waits for one. */
-  function findShared (): Connection | undefined {
-    if (pool.idleCount > 0 || pool.totalCount < max || transactionsWaiting.size > 0) return
-    let least: Connection | undefined
-    for (const [connection, statements] of shared) {
-      if (!connection.isLost && (least === undefined || statements < shared.get(least)!)) least = connection
-    }
-    return least
-  }
-
-  async function request (): Promise<void> {
-    requests++
-    try {
-      const connection = await connect()
-      requests--
-      const share = waiting.splice(0, Math.ceil(waiting.length / (requests + 1)))
-      if (share.length === 0) release(connection)
-      for (const next of share) void start(connection, next)
-    } catch (error) {
-      requests--
-      waiting.shift()?.fail(error)
-    }
-    startWaiting()
-  }
-
-  async function start (connection: Connection, next: Waiting): Promise<void> {
-    shared.set(connection, (shared.get(connection) ?? 0) + 1)
-    await next.start(connection)
-    const left = shared.get(connection)! - 1
-    if (left > 0) shared.set(connection, left)
-    else {
-      shared.delete(connection)
-      release(connection)
-    }
-    startWaiting()
   }
 
   async function close (timeout = Infinity): Promise<void> {
     const never = new Promise<never>(() => {})
-    const waited = timeout === Infinity ? never : delay(timeout * 1000, undefined, { ref: false })
-    await Promise.race([Promise.allSettled(running), waited])
-    // The driver's pool would leave them without an answer.
-    const fails = [...waiting.splice(0).map(({ fail }) => fail), ...transactionsWaiting]
-    for (const fail of fails) fail(new PostgresConnectionError('MILLRACE_POSTGRES_POOL_CLOSED'))
-    for (const connection of [...lent, ...shared.keys()]) connection.destroy()
-    await Promise.race([pool.end(), waited])
+    const late = timeout === Infinity ? never : delay(timeout * 1000, undefined, { ref: false })
+    await Promise.race([Promise.allSettled(running), late])
+    closed.reject(new PostgresConnectionError('MILLRACE_POSTGRES_POOL_CLOSED'))
+    for (const connection of lent) connection.destroy()
+    await Promise.race([pool.end(), late])
   }
 
   return {
-    lend: async (work) => {
+    async use (work) {
       if (ended !== undefined) throw new PostgresConnectionError('MILLRACE_POSTGRES_POOL_CLOSED')
-      return await track(runAlone(work))
-    },
-    share: async (work) => {
-      if (ended !== undefined) throw new PostgresConnectionError('MILLRACE_POSTGRES_POOL_CLOSED')
-      return await track(new Promise((resolve, reject) => {
-        waiting.push({ start: async (connection) => await work(connection).then(resolve, reject), fail: reject })
-        startWaiting()
-      }))
+      const result = lend(work)
+      running.add(result)
+      return await result.finally(() => running.delete(result))
     },
     end: (timeout) => (ended ??= close(timeout))
   }
 }
 
-/** A connection that can be given up, and sends what is written to it in one turn of the event loop at once. */
+/** Interval between two checks of whether the connection stands, in milliseconds. */
+const CHECK_INTERVAL_MS = 50
+
+/** A connection that can be given up. */
 export class Connection extends pg.Client {
   /** True once nothing more may be sent on it. */
   isLost = false
   readonly #socket: net.Socket
 
-  /** @param connectTimeoutMs  How long the server may say nothing until the connection stands, in milliseconds. */
+  /**
+   * @param connectTimeoutMs  How long the connection may take until it stands, in milliseconds. Counted in checks, not
+   *   by the clock: while this process is busy nobody checks, so what the server has sent meanwhile is read first.
+   */
   constructor (config: pg.ClientConfig | undefined, connectTimeoutMs: number) {
-    const socket = new BatchingSocket()
+    const socket = new net.Socket()
     super({ ...config, stream: () => socket })
     this.#socket = socket
     this.once('error', () => { this.isLost = true })
-    const watch = giveUpWhenSilent(socket, connectTimeoutMs)
-    this.once('connect', () => clearInterval(watch))
+    let waitedMs = 0
+    const check = setInterval(() => {
+      waitedMs += CHECK_INTERVAL_MS
+      if (waitedMs > connectTimeoutMs) socket.destroy(new Error(`no connection after ${connectTimeoutMs} ms`))
+    }, CHECK_INTERVAL_MS).unref()
+    this.once('connect', () => clearInterval(check))
+    socket.once('close', () => clearInterval(check))
   }
 
   /** Closes it at once: the statements on it fail. */
   destroy (): void {
     this.isLost = true
     this.#socket.destroy()
-  }
-}
-
-/** How often it is looked whether a server has said something, in milliseconds. */
-const LOOK_MS = 50
-
-/**
- * Destroys a socket whose server says nothing. Silence is counted in looks at it: while this process is busy with
- * something else nobody looks, so what the server has said meanwhile is read before it is given up. A slow server that
- * goes on talking is not given up either.
- */
-function giveUpWhenSilent (socket: net.Socket, timeoutMs: number): NodeJS.Timeout {
-  let silentMs = 0
-  let heard = 0
-  const watch = setInterval(() => {
-    if (socket.bytesRead !== heard) silentMs = 0
-    heard = socket.bytesRead
-    silentMs += LOOK_MS
-    if (silentMs > timeoutMs) socket.destroy(new Error(`the server says nothing for ${timeoutMs} ms`))
-  }, LOOK_MS).unref()
-  socket.once('close', () => clearInterval(watch))
-  return watch
-}
-
-class BatchingSocket extends net.Socket {
-  #isWaiting = false
-
-  override cork (): void {
-    super.cork()
-    if (this.#isWaiting) return
-    this.#isWaiting = true
-    super.cork()
-    process.nextTick(() => {
-      this.#isWaiting = false
-      super.uncork()
-    })
   }
 }
 
@@ -237,5 +136,5 @@ export function translateError (error: unknown): unknown {
 function getTypeParser (type: number, format?: 'text' | 'binary'): (value: any) => unknown {
   if (type === pg.types.builtins.INT8) return Number
   if (type === pg.types.builtins.DATE) return (text: string) => new Date(text)
-  return pg.types.getTypeParser(type, format as 'text')
+  return format === 'binary' ? pg.types.getTypeParser(type, format) : pg.types.getTypeParser(type, format)
 }
