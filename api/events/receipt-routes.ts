@@ -4,13 +4,13 @@ import { HttpError } from '../../engines/errors.ts'
 import { toDistinctId } from '../../platform/identity.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { createSemaphore } from '../../platform/semaphore.ts'
 import { describeReceipt } from '../../platform/receipts/describe-receipt.ts'
 import { findReceipt, type FindReceiptDeps } from '../../platform/receipts/find-receipt.ts'
 import { listReceipts } from '../../platform/receipts/list-receipts.ts'
 import { readSentUuid } from '../../platform/receipts/stored-events.ts'
 import type { NatsOnDemand } from './dead-letters/nats-on-demand.ts'
 import { answerInTime, PATIENCE_MS } from '../http/errors.ts'
-import { createTakeTurn } from '../http/take-turns.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { parseIsoDateTime } from '../http/request-values.ts'
 import { receiptListSchema, receiptSchema } from './receipt-schema.ts'
@@ -22,15 +22,15 @@ export interface ReceiptRoutesDeps {
   now: () => number
 }
 
-/** Receipts at a time: each may search the stream for a second, in the process that also answers flags. */
-const AT_ONCE = 4
+/** Searches that run at once: each may search the stream for a second, in the process that also answers flags. */
+const MAX_SEARCHES = 4
 
 /** Where an event of the project is, and where the events of a distinct id are. */
 export async function receiptRoutes (
   app: FastifyInstance, { clickhouse, nats, sql, now }: ReceiptRoutesDeps
 ): Promise<void> {
   const deps: FindReceiptDeps = { clickhouse, nats: async (ask) => await askNats(nats, ask), sql: () => sql, now }
-  const takeTurn = createTakeTurn({ atOnce: AT_ONCE, patienceMs: PATIENCE_MS })
+  const semaphore = createSemaphore({ limit: MAX_SEARCHES, maxWaitMs: PATIENCE_MS })
   app.addSchema(receiptSchema)
   app.addSchema(receiptListSchema)
   app.get<{ Params: { uuid: string }, Querystring: { timestamp?: string } }>('/events/:uuid/receipt', {
@@ -59,7 +59,7 @@ export async function receiptRoutes (
       projectId: accessOf(request).projectId, uuid,
       timestamp: timestamp === undefined ? undefined : parseIsoDateTime(timestamp)?.getTime()
     }
-    const receipt = await answerInTime(takeTurn(async () => await findReceipt(query, deps)))
+    const receipt = await answerInTime(semaphore.run(async () => await findReceipt(query, deps)))
     return describeReceipt(uuid, receipt)
   })
 
@@ -82,7 +82,7 @@ export async function receiptRoutes (
   }, async (request) => {
     const { distinct_id: distinctId, limit } = request.query
     const query = { projectId: accessOf(request).projectId, distinctId: toDistinctId(distinctId), limit }
-    const { receipts, searched } = await answerInTime(takeTurn(async () => await listReceipts(query, deps)))
+    const { receipts, searched } = await answerInTime(semaphore.run(async () => await listReceipts(query, deps)))
     return {
       results: receipts.map(({ uuid, receipt }) => describeReceipt(uuid, receipt)),
       searched: { messages: searched.searchedMessages, of: searched.of }

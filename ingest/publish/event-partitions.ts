@@ -1,3 +1,4 @@
+import { createSemaphore } from '../../platform/semaphore.ts'
 import type { FingerprintKey } from '../../schema/wire/frame-message.ts'
 import { EVENT_CLASSES, type EventClass, eventsSubject, HEADER } from '../../schema/wire/streams.ts'
 import { ROW_LAYOUT } from '../../schema/wire/event-row.ts'
@@ -63,22 +64,13 @@ const MAX_FRAMES_IN_FLIGHT = 4
 /** Publishes finished frames, some at a time for all requests together; resolves when all are durable. */
 export function createPublishFrames (options: { publish: Publish, nextMessageId: () => string }): PublishFrames {
   const { publish, nextMessageId } = options
-  const waiting: (() => void)[] = []
-  let free = MAX_FRAMES_IN_FLIGHT
+  const { run } = createSemaphore({ limit: MAX_FRAMES_IN_FLIGHT })
 
   return async function publishFrames (frames, requestId) {
-    await Promise.all(frames.map(async (frame) => {
-      if (free > 0) free--
-      else await new Promise<void>((resolve) => waiting.push(resolve))
-      try {
-        const subject = eventsSubject(frame.eventClass, frame.partition)
-        await publish({ subject, id: nextMessageId(), headers: frameHeaders(frame, requestId), payload: frame.payload })
-      } finally {
-        const next = waiting.shift()
-        if (next === undefined) free++
-        else next()
-      }
-    }))
+    await Promise.all(frames.map(async (frame) => await run(async () => {
+      const subject = eventsSubject(frame.eventClass, frame.partition)
+      await publish({ subject, id: nextMessageId(), headers: frameHeaders(frame, requestId), payload: frame.payload })
+    })))
   }
 }
 

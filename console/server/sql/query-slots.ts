@@ -1,4 +1,5 @@
 import { HttpError } from '../../../engines/errors.ts'
+import { createSemaphore, type Semaphore } from '../../../platform/semaphore.ts'
 
 /** Queries that may run at once through one API process: fewer than ClickHouse lets analysts run. */
 const MAX_QUERIES = 6
@@ -8,8 +9,8 @@ const MAX_QUERIES_PER_KEY = 2
 
 /** Bounds how many queries run at once, so that one analyst does not keep the others waiting. */
 export class QuerySlots {
-  #byKey = new Map<string, number>()
-  #running = 0
+  readonly #all = createSemaphore({ limit: MAX_QUERIES })
+  readonly #byKey = new Map<string, Semaphore>()
 
   /**
    * Takes a place; it must be given back by calling what is returned, once.
@@ -17,21 +18,22 @@ export class QuerySlots {
    * @throws {HttpError} 429 when none is free.
    */
   take (keyHash: string): () => void {
-    const ofKey = this.#byKey.get(keyHash) ?? 0
-    if (ofKey >= MAX_QUERIES_PER_KEY) {
+    const own = this.#byKey.get(keyHash) ?? createSemaphore({ limit: MAX_QUERIES_PER_KEY })
+    const releaseOwn = own.tryAcquire()
+    if (releaseOwn === null) {
       throw new HttpError(429, 'throttled_error', 'throttled',
         `${MAX_QUERIES_PER_KEY} queries of your key run already; cancel one, or wait until one has ended.`)
     }
-    if (this.#running >= MAX_QUERIES) {
+    const releaseShared = this.#all.tryAcquire()
+    if (releaseShared === null) {
+      releaseOwn()
       throw new HttpError(429, 'throttled_error', 'throttled', 'As many queries of others run as may; try again in a moment.')
     }
-    this.#running++
-    this.#byKey.set(keyHash, ofKey + 1)
+    this.#byKey.set(keyHash, own)
     return () => {
-      this.#running--
-      const left = this.#byKey.get(keyHash)! - 1
-      if (left === 0) this.#byKey.delete(keyHash)
-      else this.#byKey.set(keyHash, left)
+      releaseShared()
+      releaseOwn()
+      if (own.isIdle) this.#byKey.delete(keyHash)
     }
   }
 }
