@@ -17,10 +17,7 @@ import { describeHealth, startHealthServer } from './health/health-server.ts'
 import { watchBackups } from './health/watch-backups.ts'
 import { watchDisks, watchParts } from './health/watch-clickhouse.ts'
 import { watchDeadLetters, watchStreams } from './health/watch-streams.ts'
-import { startIngestionWarnings } from './accounting/store-warnings.ts'
 import { createInsertLedgerRows } from './accounting/ledger-writer.ts'
-import { startMeasuringUsage } from './accounting/measure-usage.ts'
-import { watchLedger } from './accounting/watch-ledger.ts'
 import { createPipelineMetrics } from './pipeline-metrics.ts'
 import { choosePartitionOwner, findPartitions } from './stream/find-partitions.ts'
 import { joinMembers } from './stream/membership.ts'
@@ -35,7 +32,8 @@ import { createInsertFrames } from './events/insert/insert-frames.ts'
 import { createProbeTable } from './events/insert/store-batch-range.ts'
 import { createFateReporter } from './events/report-fates.ts'
 import { runEventsPartition } from './events/events-partition.ts'
-import { keepWatermark, openIngestBucket, REPLICATED_WRITE_MS, type WatermarkKeeper } from './accounting/keep-watermark.ts'
+import { openIngestBucket } from './accounting/keep-watermark.ts'
+import { startAccounting } from './accounting/start-accounting.ts'
 
 /** Maximum open connections: eight partitions of persons at once, their copies, the roll-up. */
 const POSTGRES_CONNECTIONS = 10
@@ -56,7 +54,8 @@ const POSTGRES_CONNECTIONS = 10
  * Steps 3 to 9 of a partition follow each other in events/partition-session.ts, which events/events-partition.ts runs.
  *
  * Beside it: apply what events change about persons and groups (persons/), roll definitions up and count how often they
- * are queried (definitions/), remove what retention no longer keeps (maintenance/), report health (health/).
+ * are queried (definitions/), account for all of it (accounting/start-accounting.ts), remove what retention no longer
+ * keeps (maintenance/), report health (health/).
  */
 runProcess('pipeline', async () => {
   const config = loadPipelineConfig(process.env)
@@ -101,10 +100,8 @@ runProcess('pipeline', async () => {
     openDuplicateFilter: filters.open,
     onDisconnect: watchDisconnects(connection),
     fates: createFateReporter(connection),
-    batches: { batchTaken: () => watermark?.batchTaken(), acknowledged: () => watermark?.acknowledged() },
     isAlive: (id: string) => membership.isAlive(id)
   }
-  let watermark: WatermarkKeeper | undefined
   const supervisor = new PartitionSupervisor({
     partitions,
     chooseOwner: choosePartitionOwner,
@@ -131,28 +128,15 @@ runProcess('pipeline', async () => {
   const disks = watchDisks({ clickhouse, cluster: config.clickhouseCluster, metrics })
   const backups = watchBackups({ sql, intervalMs: config.backupIntervalMs, metrics, logger })
   const parts = watchParts({ clickhouse, cluster: config.clickhouseCluster, metrics, logger })
-  const keeper = watermark = keepWatermark({
-    connection,
-    clickhouse: shards,
+  const accounting = startAccounting({
+    stores: { connection, sql, clickhouse, shards, cluster: config.clickhouseCluster },
     bucket: await retryAtStart(() => openIngestBucket(connection, config.streams), logger),
     leads: () => {
       const living = membership.living()
       return living === null ? null : living[0] === owner
     },
-    hasAllPartitions: () => supervisor.states().filter(({ phase }) => phase !== 'standby').length === partitions.size,
-    batchMs: config.batch.maxAgeMs,
-    ...config.clickhouseCluster === '' ? {} : { writeMs: REPLICATED_WRITE_MS },
     metrics,
     logger
-  })
-  const warnings = startIngestionWarnings({ connection, clickhouse: shards, logger })
-  const ledger = watchLedger({
-    connection, clickhouse, cluster: config.clickhouseCluster, metrics, logger, now: Date.now,
-    isChecker: () => membership.living()?.[0] === owner
-  })
-  const usage = startMeasuringUsage({
-    sql, clickhouse, cluster: config.clickhouseCluster, metrics, logger, now: Date.now,
-    isMeasurer: () => membership.living()?.[0] === owner
   })
   const queryUsage = startQueryUsage({ clickhouse, sql, cluster: config.clickhouseCluster, metrics, logger })
   const retention = startRetention({
@@ -176,7 +160,7 @@ runProcess('pipeline', async () => {
       ...streams.parts(),
       ...disks.parts(),
       ...backups.parts(),
-      ...keeper.parts(),
+      ...accounting.parts(),
       ...describeHealth({
         partitions: supervisor.states(),
         persons: persons.states(),
@@ -192,13 +176,13 @@ runProcess('pipeline', async () => {
     { name: 'readiness', run: () => { phase = 'shutting down' } },
     {
       name: 'work',
-      run: () => Promise.all([supervisor, persons, rollUp, usage, queryUsage, retention, warnings, keeper]
+      run: () => Promise.all([supervisor, persons, rollUp, queryUsage, retention, accounting]
         .map((work) => work.stop()))
     },
     { name: 'membership', run: () => membership.leave() },
     {
       name: 'monitors',
-      run: () => Promise.all([deadLetters, streams, disks, parts, ledger, backups].map((watch) => watch.stop()))
+      run: () => Promise.all([deadLetters, streams, disks, parts, backups].map((watch) => watch.stop()))
     },
     { name: 'health', run: () => health.close() },
     { name: 'clickhouse', run: async () => { agent.destroy(); await Promise.all([clickhouse.close(), shards.close()]) } },

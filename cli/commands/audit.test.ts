@@ -26,7 +26,7 @@ t.test('prints the equation of each project, and fails when the table was change
   await clickhouse.client.command({ query: `DELETE FROM events WHERE uuid = '${events[3]!.uuid}'` })
   const { code, out, err } = await run('--json')
   t.equal(code, 1)
-  t.match(err, /1 events are missing and 0 too many/)
+  t.match(err, /1 events missing, 0 extra/)
   t.match(JSON.parse(out), {
     projects: [
       { project: 1, accepted: 7, stored: 5, duplicates: 2, missing: 0 },

@@ -7,7 +7,6 @@ import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import {
   ANNOUNCE_AHEAD_MS, ANNOUNCED_KEY, ASK_SUBJECT, type IngestPosition, type IngestPresence, presenceKey
 } from '../../schema/wire/ingest-presence.ts'
-import { HeardClock } from './heard-clock.ts'
 
 /** The entry of a spool folder, with the last answer of its process. */
 export interface IngestEntry {
@@ -52,7 +51,7 @@ export class IngestEntries {
   #announcedByOthers = 0
   /** Everything up to this revision was seen. */
   #revision = 0
-  readonly #clock = new HeardClock()
+  readonly #clock = new ServerClockEstimate()
   #hasRemovals = false
   #waiting: { revision: number, resolve: () => void }[] = []
   /** Keys whose answers are waited for. */
@@ -227,5 +226,41 @@ export class IngestEntries {
     const publishedThrough = Math.max(presence.publishedThrough, isSame ? before.presence.publishedThrough : 0)
     const answeredAt = isSame ? before.answeredAt : -Infinity
     this.#entries.set(key, { key, presence: { ...presence, publishedThrough }, heardAt: storedAt, answeredAt })
+  }
+}
+
+/** A clock that went back is believed after one to two of these, in milliseconds. */
+const SPAN_MS = 30_000
+
+/**
+ * Estimates the clock of a server from its messages: each says when it was stored. One that comes late, as those that
+ * wait for a new leader, makes the estimate slow, so the quickest message of the last 30 to 60 seconds counts. All
+ * times are milliseconds; `at` is of the own monotonic clock.
+ */
+export class ServerClockEstimate {
+  /** How far the clock is ahead of the own one by the quickest message of the span before, and of this one. */
+  #before = -Infinity
+  #ahead = -Infinity
+  #spanFrom = 0
+  #lastAhead = 0
+
+  hear (storedAt: number, at: number): void {
+    this.#lastAhead = storedAt - at
+    if (at - this.#spanFrom >= SPAN_MS) {
+      this.#before = this.#ahead
+      this.#ahead = -Infinity
+      this.#spanFrom = at
+    }
+    this.#ahead = Math.max(this.#ahead, this.#lastAhead)
+  }
+
+  /** About now. */
+  now (at: number): number {
+    return at + Math.max(this.#before, this.#ahead, this.#lastAhead)
+  }
+
+  /** A moment that has certainly passed, also when the clock went back. */
+  atLeast (at: number): number {
+    return at + this.#lastAhead
   }
 }

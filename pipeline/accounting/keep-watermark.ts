@@ -3,7 +3,7 @@ import type { JetStreamManager } from '@nats-io/jetstream'
 import type { KV } from '@nats-io/kv'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { HealthPart } from '../../platform/health-and-readiness.ts'
-import { runAtIntervals } from '../../platform/intervals.ts'
+import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
@@ -18,42 +18,21 @@ import { IngestEntries } from './ingest-entries.ts'
 import { type StreamPosition, WatermarkProof } from './watermark-proof.ts'
 
 /**
- * Interval of the rounds while events come, in milliseconds: a question to ingest, one about the stream, and a row.
- * For partitions of other processes; at 20,000 events/s the p99 of the lag was 1.56 s with 200 and 1.32 s with 100.
+ * Interval between two rounds while events arrive, in milliseconds: a question to ingest, one about the stream, a row.
+ * At 20,000 events/s the p99 of the lag was 1.56 s with 200 and 1.32 s with 100; it must stay below 1.5 s.
  */
-const BUSY_MS = 100
+const ROUND_MS = 100
 
-/**
- * The same where every partition is of this process, in milliseconds. It knows when a batch is taken and when it is
- * acknowledged, and what happens in between moves nothing.
- */
-const TOLD_MS = 450
+/** The same at rest, and the interval between two rows while the watermark stands still: what holds it may change. */
+const REST_MS = 10 * ROUND_MS
 
-/** So long before the next batch is due, in milliseconds, everything that it will hold is claimed. */
-const CLAIM_AHEAD_MS = 40
-
-/** Interval of claims after that, in milliseconds, while the batch before takes longer and puts the next one off. */
-const OVERDUE_MS = 100
-
-/** So long after acknowledgements were sent, in milliseconds, the stream has forgotten their messages. */
-const FORGOTTEN_MS = 20
-
-/** Shortest interval between two rounds, in milliseconds, however many partitions tell of batches. */
-const ROUND_MS = 60
-
-/** Interval of the rounds while nothing comes, in milliseconds. */
-const REST_MS = 1000
-
-/** Shortest interval between two rows in a table that is replicated, where each is a part, in milliseconds. */
+/** Shortest interval between two rows in a replicated table, in milliseconds: each is a part there. */
 export const REPLICATED_WRITE_MS = 500
 
-/** Interval of rows while the watermark stands still, in milliseconds: what it waits for may change. */
-const STANDING_MS = 2000
-
 /**
- * So long a process that finds an empty table says nothing that may be lower than what was said before, in
- * milliseconds. Longer than ingest takes to answer again after a power failure, which was 21 s on a slow machine; after
- * that it has not come back.
+ * How long a process that finds an empty table writes nothing lower than what was announced before, in milliseconds.
+ * Longer than ingest takes to answer again after a power failure, which was 21 s on a slow machine; after that it has
+ * not come back.
  */
 const RECALL_MS = 60_000
 
@@ -64,10 +43,6 @@ export interface WatermarkDeps {
   bucket: KV
   /** Whether this process is the one that keeps it; null: not known, as without NATS. Two at a time do no harm. */
   leads: () => boolean | null
-  /** Whether every partition of events is of this process, which calls `batchTaken` and `acknowledged`. Default: no. */
-  hasAllPartitions?: () => boolean
-  /** After so long a partition takes its next batch, in milliseconds. Default: the interval of the rounds. */
-  batchMs?: number
   /** Shortest interval between two rows, in milliseconds. Default 0: in each round. */
   writeMs?: number
   /** How long it waits to be where another process was, when the table does not say it. Default 60,000 ms. */
@@ -76,17 +51,6 @@ export interface WatermarkDeps {
   deadAfterMs?: number
   metrics: Metrics
   logger: Logger
-}
-
-/** The keeping of one process. */
-export interface WatermarkKeeper {
-  /** Nothing while another process keeps it. */
-  parts: () => HealthPart[]
-  /** A partition has taken a batch: messages that come now wait for the next one. */
-  batchTaken: () => void
-  /** A partition has acknowledged a batch: something may be proven now. */
-  acknowledged: () => void
-  stop: () => Promise<void>
 }
 
 /** Opens the bucket of ingest; creates it when it is missing. */
@@ -98,143 +62,134 @@ export async function openIngestBucket (connection: NatsConnection, { replicas }
  * Proves and writes the watermark until stopped, in one process at a time. A process that takes over begins with a
  * proof of its own, and continues what the table says.
  */
-export function keepWatermark (deps: WatermarkDeps): WatermarkKeeper {
-  const { connection, clickhouse, leads, metrics, logger } = deps
-  const { writeMs = 0, recallMs = RECALL_MS, deadAfterMs = DEAD_AFTER_MS } = deps
-  const { hasAllPartitions = () => false, batchMs = BUSY_MS } = deps
-  const entries = new IngestEntries(connection, deps.bucket, logger)
-  const outages = {
-    nats: new Outage(logger, 'NATS does not answer'),
-    clickhouse: new Outage(logger, 'ClickHouse takes no row of the watermark')
-  }
-  let manager: JetStreamManager | null = null
-  let proof = new WatermarkProof()
-  let position: StreamPosition | null = null
-  /** What readers see: nothing is said that is ahead of it. */
-  let reached: number | null = null
+export class WatermarkKeeper {
+  readonly #deps: WatermarkDeps
+  readonly #entries: IngestEntries
+  readonly #loop: IntervalLoop
+  readonly #nats: Outage
+  readonly #clickhouse: Outage
+  #manager: JetStreamManager | null = null
+  #proof = new WatermarkProof()
+  #position: StreamPosition | null = null
+  /** What readers see: nothing is written that is ahead of it. */
+  #reached: number | null = null
   /** This process stood still: another one may have kept it meanwhile, and have reached more. */
-  let mayBeBehind = false
-  let isKeeping = false
-  let keepsSince = -Infinity
-  let writtenAt = -Infinity
-  let writing: Promise<void> | null = null
-  let isResting = false
-  let roundAt = -Infinity
-  /** When the next claim is to be made; a round before that only looks at the stream, if it was told to. */
-  let claimAt = -Infinity
-  let isTold = false
-  /** Whether that claim repeats one whose batch did not come yet. */
-  let isRepeated = false
-  const state = (): WatermarkState => {
-    const outage = outages.nats.isNow ? outages.nats : outages.clickhouse.isNow ? outages.clickhouse : null
-    return describeWatermark({ completeThrough: reached, position, entries, outage })
-  }
-  metrics.gaugeFrom('watermark_lag_seconds', 'Time since the moment before which every acknowledged event is stored; NaN in a process that does not keep it, and while nothing is known.',
-    () => isKeeping && reached !== null ? state().lagMs / 1000 : Number.NaN)
+  #mayBeBehind = false
+  #isKeeping = false
+  #isResting = false
+  /** Times of the monotonic clock. */
+  #keepsSince = -Infinity
+  #roundAt = -Infinity
+  #writtenAt = -Infinity
+  #writing: Promise<void> | null = null
 
-  /** @returns whether nothing came since the round before, and nothing waits. */
-  async function prove (): Promise<boolean> {
-    const claims = !isTold || performance.now() >= claimAt
-    isTold = false
-    let through: number | null = null
-    if (claims) {
-      claimAt = performance.now() + OVERDUE_MS
-      isRepeated = true
-      await entries.ask()
-      through = await entries.publishedThrough()
-    }
-    const before = position?.last
-    manager ??= await manageJetStream(connection)
-    // After that: whatever was published is at or before its last position.
-    position = await readPosition(manager)
-    if (through !== null) proof.claim(through, position)
-    proof.see(position)
-    return claims && position.last === before && position.first > position.last
+  constructor (deps: WatermarkDeps) {
+    const { connection, bucket, metrics, logger } = deps
+    this.#deps = deps
+    this.#entries = new IngestEntries(connection, bucket, logger)
+    this.#nats = new Outage(logger, 'NATS does not answer')
+    this.#clickhouse = new Outage(logger, 'ClickHouse takes no row of the watermark')
+    metrics.gaugeFrom('watermark_lag_seconds', 'Time since the moment before which every acknowledged event is stored; NaN in a process that does not keep it, and while nothing is known.',
+      () => this.#isKeeping && this.#reached !== null ? this.#describe().lagMs / 1000 : Number.NaN)
+    this.#loop = runAtIntervals({
+      everyMs: () => this.#isResting || !this.#isKeeping ? REST_MS : ROUND_MS,
+      run: async () => await this.#round(),
+      logger
+    })
   }
 
-  async function round (): Promise<void> {
-    const now = performance.now()
-    if (now - roundAt > deadAfterMs) {
-      mayBeBehind = true
-      keepsSince = now
-    }
-    roundAt = now
-    // Without NATS nobody knows who keeps it: the one that did goes on saying that it stands still.
-    const wasKeeping = isKeeping
-    isKeeping = leads() ?? isKeeping
-    if (isKeeping && !wasKeeping) keepsSince = now
-    if (!isKeeping) {
-      proof = new WatermarkProof()
-      reached = null
+  /** Nothing while another process keeps it. */
+  parts (): HealthPart[] {
+    return this.#isKeeping ? [watermarkPart(this.#describe())] : []
+  }
+
+  async stop (): Promise<void> {
+    this.#entries.close()
+    // A row under way is not waited for: one less does no harm, and ClickHouse may hang.
+    await this.#loop.stop()
+  }
+
+  #describe (): WatermarkState {
+    const outage = this.#nats.isNow ? this.#nats : this.#clickhouse.isNow ? this.#clickhouse : null
+    return describeWatermark({
+      completeThrough: this.#reached, position: this.#position, entries: this.#entries, outage
+    })
+  }
+
+  async #round (): Promise<void> {
+    this.#checkLead()
+    if (!this.#isKeeping) {
+      this.#proof = new WatermarkProof()
+      this.#reached = null
       return
     }
     try {
-      isResting = await prove()
-      outages.nats.end()
+      this.#isResting = await this.#prove()
+      this.#nats.end()
     } catch (err) {
-      isResting = false
-      outages.nats.note(err)
+      this.#isResting = false
+      this.#nats.note(err)
     }
-    const moved = proof.through !== null && proof.through > (reached ?? 0) && !outages.clickhouse.isNow
-    if (writing !== null || performance.now() - writtenAt < (moved ? writeMs : STANDING_MS)) return
+    const { through } = this.#proof
+    const moved = through !== null && through > (this.#reached ?? 0) && !this.#clickhouse.isNow
+    const pauseMs = moved ? this.#deps.writeMs ?? 0 : REST_MS
+    if (this.#writing !== null || performance.now() - this.#writtenAt < pauseMs) return
     // Proofs go on meanwhile, or a slow insert would make the next one older.
-    writtenAt = performance.now()
-    writing = write().then(() => outages.clickhouse.end(), (err: unknown) => outages.clickhouse.note(err))
-      .finally(() => { writing = null })
+    this.#writtenAt = performance.now()
+    this.#writing = this.#write().then(() => this.#clickhouse.end(), (err: unknown) => this.#clickhouse.note(err))
+      .finally(() => { this.#writing = null })
   }
 
-  async function write (): Promise<void> {
+  #checkLead (): void {
+    const now = performance.now()
+    if (now - this.#roundAt > (this.#deps.deadAfterMs ?? DEAD_AFTER_MS)) {
+      this.#mayBeBehind = true
+      this.#keepsSince = now
+    }
+    this.#roundAt = now
+    // Without NATS nobody knows who keeps it: the one that did goes on saying that it stands still.
+    const keeps = this.#deps.leads() ?? this.#isKeeping
+    if (keeps && !this.#isKeeping) this.#keepsSince = now
+    this.#isKeeping = keeps
+  }
+
+  /** @returns whether nothing came since the round before, and nothing waits. */
+  async #prove (): Promise<boolean> {
+    await this.#entries.ask()
+    const through = await this.#entries.publishedThrough()
+    const before = this.#position?.last
+    this.#manager ??= await manageJetStream(this.#deps.connection)
+    // After that: whatever was published is at or before its last position.
+    const position = this.#position = await readPosition(this.#manager)
+    if (through !== null) this.#proof.claim(through, position)
+    this.#proof.see(position)
+    return position.last === before && position.first > position.last
+  }
+
+  async #write (): Promise<void> {
+    const { clickhouse, leads, recallMs = RECALL_MS } = this.#deps
     // What the process before reached; few rows are kept, and one that is lower would in the end take the place of all.
     // Without NATS another one may keep it by now, and have reached more.
-    let isRecalled = reached !== null && !mayBeBehind
+    let isRecalled = this.#reached !== null && !this.#mayBeBehind
     if (!isRecalled || leads() === null) {
       const read = (await readCompleteThrough(clickhouse))?.getTime() ?? null
       if (read !== null) {
-        reached = Math.max(read, reached ?? 0)
+        this.#reached = Math.max(read, this.#reached ?? 0)
         isRecalled = true
       }
     }
-    const through = Math.max(proof.through ?? 0, reached ?? 0)
+    const through = Math.max(this.#proof.through ?? 0, this.#reached ?? 0)
     if (through === 0) return
     // ClickHouse was started again with this process, as after a power failure. Ingest's entries are some seconds older
-    // than its last answers, so what they prove may be less than what was said.
-    const isLess = !isRecalled && through < entries.announcedByOthers
-    if (isLess && performance.now() < keepsSince + recallMs) return
+    // than its last answers, so what they prove may be less than what was announced.
+    const isLess = !isRecalled && through < this.#entries.announcedByOthers
+    if (isLess && performance.now() < this.#keepsSince + recallMs) return
     await clickhouse.command({
-      query: INSERT, query_params: { through, held_by: state().heldBy },
+      query: INSERT, query_params: { through, held_by: this.#describe().heldBy },
       clickhouse_settings: { distributed_foreground_insert: 1 }
     })
-    reached = through
-    mayBeBehind = false
-  }
-
-  const soon = (ms: number): void => loop.soon(Math.max(ms, roundAt + ROUND_MS - performance.now()))
-  const everyMs = (): number => {
-    if (isResting || !isKeeping) return REST_MS
-    if (!hasAllPartitions()) return BUSY_MS
-    // One that was asked for while this round ran.
-    const now = performance.now()
-    const askedMs = Math.min(claimAt - now, isTold ? 0 : Infinity)
-    return Math.min(TOLD_MS, Math.max(askedMs, roundAt + ROUND_MS - now))
-  }
-  const loop = runAtIntervals({ everyMs, run: round, logger })
-  return {
-    batchTaken () {
-      const inMs = Math.max(0, batchMs - CLAIM_AHEAD_MS)
-      claimAt = Math.min(isRepeated ? Infinity : claimAt, performance.now() + inMs)
-      isRepeated = false
-      if (isKeeping) soon(inMs)
-    },
-    acknowledged () {
-      isTold = true
-      if (isKeeping) soon(FORGOTTEN_MS)
-    },
-    parts: () => isKeeping ? [watermarkPart(state())] : [],
-    async stop () {
-      entries.close()
-      // A row under way is not waited for: one less does no harm, and ClickHouse may hang.
-      await loop.stop()
-    }
+    this.#reached = through
+    this.#mayBeBehind = false
   }
 }
 

@@ -1,15 +1,10 @@
 /** Measures how many events of the running month projects have sent, for their quotas. */
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
-import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type MeasuredUsage, monthOf, nextMonthOf, writeUsage } from '../../platform/quotas/measured-usage.ts'
 import { readQuotas } from '../../platform/quotas/quota-store.ts'
 import { dayOf, sumUsage } from '../../platform/quotas/usage.ts'
-
-/** Pause between two measurements, in milliseconds; ingest reads them as often. */
-const INTERVAL_MS = 15_000
 
 /** What is stored is in the books of ClickHouse after at most so long, in milliseconds. */
 const BOOKS_BEHIND_MS = 10_000
@@ -60,7 +55,7 @@ export function createMeasureUsage ({ sql, now, ...books }: MeasureUsageOptions)
     }]))
     await writeUsage(sql, usage)
     return new Map(quotas.map(([project, { eventsPerMonth }]) =>
-      [project, usage.get(project)!.events / eventsPerMonth!]))
+      [project, (usage.get(project)?.events ?? 0) / (eventsPerMonth ?? Infinity)]))
   }
 
   async function readClosedDays (
@@ -76,22 +71,17 @@ export function createMeasureUsage ({ sql, now, ...books }: MeasureUsageOptions)
   }
 }
 
-/** Measures every 15 seconds, in the oldest of the pipeline's processes; one of all is enough. */
-export function startMeasuringUsage ({ isMeasurer, metrics, logger, ...options }: MeasureUsageOptions & {
-  isMeasurer: () => boolean, metrics: Metrics, logger: Logger
-}): IntervalLoop {
+/** Returns a check that measures in the process that checks, and shows the result as a metric. */
+export function createUsageCheck ({ isChecker, metrics, ...options }: MeasureUsageOptions & {
+  isChecker: () => boolean, metrics: Metrics
+}): () => Promise<void> {
   const measure = createMeasureUsage(options)
   const used = metrics.gauge('quota_month_used_ratio',
     'Used share of the quota of the running month, by project; from 1 on it is exceeded. In the process that measures.',
     ['project'])
-  return runAtIntervals({
-    everyMs: INTERVAL_MS,
-    async run () {
-      const ratios = isMeasurer() ? await measure() : new Map<number, number>()
-      used.reset()
-      for (const [project, ratio] of ratios) used.set({ project: String(project) }, ratio)
-    },
-    logger,
-    failure: 'could not measure the usage of projects; quotas of the month go by the last measurement'
-  })
+  return async function checkUsage () {
+    const ratios = isChecker() ? await measure() : new Map<number, number>()
+    used.reset()
+    for (const [project, ratio] of ratios) used.set({ project: String(project) }, ratio)
+  }
 }

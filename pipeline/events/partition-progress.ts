@@ -101,18 +101,12 @@ export class PartitionProgress {
     this.#next = { ...this.#next, ledger: { ...openLedger(this.#next, Date.now()), entries } }
   }
 
-  /**
-   * Records the progress, then acknowledges its messages.
-   *
-   * @returns how many messages are acknowledged.
-   */
-  async write (): Promise<number> {
-    if (this.#next === this.#lease.record) return 0
+  /** Records the progress, then acknowledges its messages. */
+  async write (): Promise<void> {
+    if (this.#next === this.#lease.record) return
     await this.#lease.write(this.#next)
-    const { length } = this.#acknowledged
     this.#reader.acknowledge(this.#acknowledged)
     this.#acknowledged = []
-    return length
   }
 
   #addToLedger (counts: LedgerCounts, position: { done: number, doneRows: number }): PartitionLedger {

@@ -48,8 +48,6 @@ export interface SessionDeps extends PartitionControl {
   logger: Logger
   /** Tells the live feed what became of rows. */
   fates: FateReporter
-  /** Called when a batch is taken, and when messages are acknowledged. */
-  batches: { batchTaken: () => void, acknowledged: () => void }
 }
 
 /** Takes messages, chooses batch ranges, inserts and acknowledges them, one batch range at a time. */
@@ -89,7 +87,7 @@ export class PartitionSession {
         await this.#waitIfNewer(this.#reader.buffer[0]!.layout)
         if (!stop.aborted) await this.#storeBatch(this.#reader.take(count))
       } else {
-        await this.#recordProgress()
+        await this.#progress.write()
         this.#ledger.writeSoon(this.#progress.recordedLedger)
         state.oldestStoredAt = this.#reader.buffer[0]?.storedAt ?? 0
         await this.#reader.waitForMore(this.#msUntilDue(), stop)
@@ -182,13 +180,8 @@ export class PartitionSession {
     return this.#lastBatchAt + this.#deps.limits.maxAgeMs - performance.now()
   }
 
-  async #recordProgress (): Promise<void> {
-    if (await this.#progress.write() > 0) this.#deps.batches.acknowledged()
-  }
-
   async #storeBatch (messages: PartitionMessage[]): Promise<void> {
     this.#lastBatchAt = performance.now()
-    this.#deps.batches.batchTaken()
     this.#deps.state.oldestStoredAt = messages[0]!.storedAt
     const range = await this.#planRange(messages)
     if (range.layout === -1) {
@@ -197,7 +190,7 @@ export class PartitionSession {
     }
     await this.#makeRoomInLedger()
     this.#progress.setRange(range)
-    await this.#recordProgress()
+    await this.#progress.write()
     this.#ledger.writeSoon(this.#progress.recordedLedger)
     await this.#insertRange(messages, range)
   }

@@ -79,7 +79,6 @@ export async function startTestPartition (
     limits: { maxRows: 100_000, maxBytes: 16_777_216, maxAgeMs: 50 },
     metrics,
     logger: silentLogger,
-    batches: { batchTaken () {}, acknowledged () {} },
     isAlive: () => false,
     onDisconnect: watchDisconnects(connection),
     fates: createFateReporter(connection),

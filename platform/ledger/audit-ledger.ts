@@ -121,7 +121,7 @@ export function driftError ({ drift }: LedgerAudit): MillraceError {
   const missing = drift.reduce((sum, each) => sum + each.missing, 0)
   const extra = drift.reduce((sum, each) => sum + each.extra, 0)
   return new MillraceError('MILLRACE_LEDGER_DRIFT',
-    `the events table does not hold what the books say: ${missing} events are missing and ${extra} too many`,
+    `ledger drift detected: ${missing} events missing, ${extra} extra`,
     { details: { missing, extra } })
 }
 

@@ -1,6 +1,5 @@
-/** The background check of the books. */
+/** Compares the books of the last hours with the events table. */
 import { Gauge } from 'prom-client'
-import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import { checkBooks, type Drift } from '../../platform/ledger/check-books.ts'
 import type { Books, LedgerDeps } from '../../platform/ledger/read-books.ts'
@@ -8,9 +7,6 @@ import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import { minuteOfReceipt } from '../../schema/wire/ledger.ts'
 import { PartCounts } from './part-counts.ts'
-
-/** Pause between two checks, in milliseconds: a row that was removed or added by hand shows within a minute. */
-const INTERVAL_MS = 15_000
 
 /** Minutes of receipt that are checked: those before are for `npx millrace audit`. */
 const CHECKED_MINUTES = 180
@@ -24,18 +20,21 @@ const SETTLE_MS = 20_000
 /** Minutes with drift that the log names. */
 const NAMED_MINUTES = 20
 
-export interface WatchLedgerOptions extends LedgerDeps {
+export interface DriftCheckOptions extends LedgerDeps {
   /** Whether this process checks: one of all is enough. */
   isChecker: () => boolean
   metrics: Metrics
   logger: Logger
   /** Epoch milliseconds. */
   now: () => number
-  intervalMs?: number
 }
 
-/** Checks the books of the last hours every 15 seconds, in the oldest of the pipeline's processes. */
-export function watchLedger (options: WatchLedgerOptions): IntervalLoop {
+/**
+ * Returns a check of the books of the last hours, which sets the metrics and logs drift that it did not log before.
+ *
+ * @throws when NATS or ClickHouse does not answer, or no minute can be compared.
+ */
+export function createDriftCheck (options: DriftCheckOptions): () => Promise<void> {
   const { metrics: { registry }, isChecker, now } = options
   // Of the whole deployment, so without the name of a tier.
   const drift = new Gauge({
@@ -49,31 +48,25 @@ export function watchLedger (options: WatchLedgerOptions): IntervalLoop {
     collect: () => age.set(isChecker() ? (performance.now() - checkedAt) / 1000 : 0)
   })
   const show = (found: readonly Drift[]): void => {
-    drift.set({ kind: 'missing' }, found.reduce((sum, { missing }) => sum + missing, 0))
-    drift.set({ kind: 'extra' }, found.reduce((sum, { extra }) => sum + extra, 0))
+    for (const [kind, events] of Object.entries(sumDrift(found))) drift.set({ kind }, events)
     checkedAt = performance.now()
   }
   show([])
   const counts = new PartCounts(options)
   let logged = ''
 
-  return runAtIntervals({
-    everyMs: options.intervalMs ?? INTERVAL_MS,
-    async run () {
-      if (!isChecker()) return show([])
-      const minute = minuteOfReceipt(now())
-      const span = { from: minute - CHECKED_MINUTES, to: minute + AHEAD_MINUTES }
-      const { drift: found, books } = await checkBooks(options, span, {
-        countStored: async (each) => await counts.count(each), settleMs: SETTLE_MS
-      })
-      // What compares nothing must not look like what finds nothing.
-      if (books.positions.size > 0 && books.openedAt >= span.to) throw noBooksError(books)
-      show(found)
-      logged = logDrift(found, logged, options.logger)
-    },
-    logger: options.logger,
-    failure: 'the books could not be compared with the events table and will be, later'
-  })
+  return async function checkDrift () {
+    if (!isChecker()) return show([])
+    const minute = minuteOfReceipt(now())
+    const span = { from: minute - CHECKED_MINUTES, to: minute + AHEAD_MINUTES }
+    const { drift: found, books } = await checkBooks(options, span, {
+      countStored: async (each) => await counts.count(each), settleMs: SETTLE_MS
+    })
+    // What compares nothing must not look like what finds nothing.
+    if (books.positions.size > 0 && books.openedAt >= span.to) throw noBooksError(books)
+    show(found)
+    logged = logDrift(found, logged, options.logger)
+  }
 }
 
 function noBooksError ({ positions, openedAt }: Books): MillraceError {
@@ -89,7 +82,17 @@ function logDrift (found: readonly Drift[], logged: string, logger: Logger): str
     ({ projectId, minute: new Date(minute * 60_000).toISOString(), missing, extra }))
   const text = JSON.stringify(minutes)
   if (text === logged) return logged
-  if (found.length > 0) logger.error({ minutes, of: found.length }, 'the events table does not hold what the books say; see "npx millrace audit"')
-  else if (logged !== '' && logged !== '[]') logger.info('the events table holds what the books say again')
+  const { missing, extra } = sumDrift(found)
+  if (found.length > 0) {
+    logger.error({ minutes, of: found.length },
+      `ledger drift detected: ${missing} events missing, ${extra} extra; see "npx millrace audit"`)
+  } else if (logged !== '' && logged !== '[]') logger.info('ledger drift resolved')
   return text
+}
+
+function sumDrift (found: readonly Drift[]): { missing: number, extra: number } {
+  return {
+    missing: found.reduce((sum, { missing }) => sum + missing, 0),
+    extra: found.reduce((sum, { extra }) => sum + extra, 0)
+  }
 }

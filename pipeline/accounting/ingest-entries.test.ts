@@ -1,10 +1,10 @@
 import t from 'tap'
-import { HeardClock } from './heard-clock.ts'
+import { ServerClockEstimate } from './ingest-entries.ts'
 
 const START = Date.UTC(2026, 10, 23)
 
 t.test('messages that come late do not make the clock slow', async (t) => {
-  const clock = new HeardClock()
+  const clock = new ServerClockEstimate()
   clock.hear(START, 5)
   clock.hear(START + 995, 1010)
   // Stored at 2 s, delivered after an election.
@@ -19,7 +19,7 @@ t.test('messages that come late do not make the clock slow', async (t) => {
 })
 
 t.test('a clock that goes back is followed, ahead or not; for a minute ages are too large rather than too small', async (t) => {
-  const clock = new HeardClock()
+  const clock = new ServerClockEstimate()
   clock.hear(START, 0)
   clock.hear(START + 3_600_000, 1000)
   t.equal(clock.now(1000), START + 3_600_000)
@@ -34,5 +34,5 @@ t.test('a clock that goes back is followed, ahead or not; for a minute ages are 
 })
 
 t.test('nothing heard is the own clock', async (t) => {
-  t.equal(new HeardClock().now(7), 7)
+  t.equal(new ServerClockEstimate().now(7), 7)
 })
