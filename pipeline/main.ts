@@ -1,15 +1,16 @@
+import type http from 'node:http'
 import { nuid } from '@nats-io/transport-node'
 import { allShardsUrl, connectClickHouse, createClickHouseAgent } from '../platform/clickhouse/connect-clickhouse.ts'
-import { openFingerprintKey } from '../platform/fingerprint-key.ts'
+import { type FingerprintKeyReader, openFingerprintKey } from '../platform/fingerprint-key.ts'
 import { checkServices, pingClickHouse, type ProcessPhase } from '../platform/health-and-readiness.ts'
-import { createLogger } from '../platform/logger.ts'
+import { createLogger, type Logger } from '../platform/logger.ts'
 import { connectNats } from '../platform/nats/connect-nats.ts'
 import { ensureStreams, retryAtStart } from '../platform/nats/prepare-jetstream.ts'
-import { followServerVersions } from '../platform/nats/server-versions.ts'
+import { followServerVersions, type ServerVersions } from '../platform/nats/server-versions.ts'
 import { connectPostgres } from '../platform/postgres/connect-postgres.ts'
 import { refuseNewerDatabase } from '../platform/postgres/refuse-newer-database.ts'
 import { onShutdown, runProcess } from '../platform/process-lifecycle.ts'
-import { loadPipelineConfig } from './pipeline-config.ts'
+import { loadPipelineConfig, type PipelineConfig } from './pipeline-config.ts'
 import { startQueryUsage } from './definitions/query-usage.ts'
 import { startRollUp } from './definitions/roll-up-definitions.ts'
 import { MissingCounter } from './health/count-missing.ts'
@@ -18,11 +19,11 @@ import { watchBackups } from './health/watch-backups.ts'
 import { watchDisks, watchParts } from './health/watch-clickhouse.ts'
 import { watchDeadLetters, watchStreams } from './health/watch-streams.ts'
 import { createInsertLedgerRows } from './accounting/ledger-writer.ts'
-import { createPipelineMetrics } from './pipeline-metrics.ts'
-import { choosePartitionOwner, findPartitions } from './stream/find-partitions.ts'
-import { joinMembers } from './stream/membership.ts'
+import { createPipelineMetrics, type PipelineMetrics } from './pipeline-metrics.ts'
+import { choosePartitionOwner, findPartitions, type Partition } from './stream/find-partitions.ts'
+import { joinMembers, type Membership } from './stream/membership.ts'
 import { watchDisconnects } from './stream/ordered-pulls.ts'
-import { openPartitionRecords, openRecordBucket } from './stream/partition-records.ts'
+import { openPartitionRecords, openRecordBucket, type PartitionRecords } from './stream/partition-records.ts'
 import { PartitionSupervisor } from './stream/partition-supervisor.ts'
 import { startRetention } from './maintenance/periodic-rounds.ts'
 import { startPersons } from './persons/start-persons.ts'
@@ -33,7 +34,7 @@ import { createProbeTable } from './events/insert/store-batch-range.ts'
 import { createFateReporter } from './events/report-fates.ts'
 import { runEventsPartition } from './events/events-partition.ts'
 import { openIngestBucket } from './accounting/keep-watermark.ts'
-import { startAccounting } from './accounting/start-accounting.ts'
+import { type AccountingStores, startAccounting } from './accounting/start-accounting.ts'
 
 /** Maximum open connections: eight partitions of persons at once, their copies, the roll-up. */
 const POSTGRES_CONNECTIONS = 10
@@ -62,59 +63,19 @@ runProcess('pipeline', async () => {
   const logger = createLogger({ component: 'pipeline', level: config.logLevel })
   const pipelineMetrics = createPipelineMetrics(() => supervisor.states())
   const { metrics } = pipelineMetrics
-  const connection = await connectNats({ url: config.natsUrl, name: 'pipeline', logger, waitForServer: true })
-  const versions = followServerVersions(connection, { old: config.oldNatsServer, logger })
-  await versions.refuseOld()
-  await retryAtStart(() => ensureStreams(connection, config.streams), logger)
-  const agent = createClickHouseAgent(config.clickhouseUrl)
-  const clickhouse = connectClickHouse({ url: config.clickhouseUrl })
-  // Tables are changed where they are; events are written to and looked up in all shards.
-  const shardsUrl = allShardsUrl(config.clickhouseUrl, config.clickhouseCluster)
-  const shards = connectClickHouse({ url: shardsUrl })
-  const sql = connectPostgres({ url: config.databaseUrl, max: POSTGRES_CONNECTIONS, logger })
-  await refuseNewerDatabase(sql, logger)
-
+  const { versions, ...stores } = await connectStores(config, logger)
+  const { connection, sql, clickhouse, shards, cluster } = stores
   const fingerprintKey = openFingerprintKey(sql, logger)
-
+  const agent = createClickHouseAgent(config.clickhouseUrl)
   const owner = nuid.next()
-  const partitions = await retryAtStart(() => findPartitions(connection, config.streams.partitions), logger)
   const records = await retryAtStart(() => openPartitionRecords(connection, config.streams), logger)
-  const filters = createDuplicateFilters({
-    clickhouse: shards, fingerprintKey: fingerprintKey.read, metrics: pipelineMetrics, logger
-  })
   const membership = await retryAtStart(
     () => joinMembers(connection, { id: owner, replicas: config.streams.replicas, logger }), logger)
-  const partitionDeps = {
-    owner,
-    connection,
-    records,
-    limits: config.batch,
-    logger,
-    metrics: pipelineMetrics,
-    store: {
-      insertFrames: createInsertFrames({ url: shardsUrl, agent }),
-      insertLedgerRows: createInsertLedgerRows(shards),
-      probeTable: createProbeTable(shards),
-      recordDuplicates: createRecordDuplicates({ clickhouse: shards, logger })
-    },
-    openDuplicateFilter: filters.open,
-    onDisconnect: watchDisconnects(connection),
-    fates: createFateReporter(connection),
-    isAlive: (id: string) => membership.isAlive(id)
-  }
-  const supervisor = new PartitionSupervisor({
-    partitions,
-    chooseOwner: choosePartitionOwner,
-    membership,
-    logger,
-    runPartition: (partition, control) => {
-      pipelineMetrics.startPartition(control.state.key)
-      return runEventsPartition({ ...partitionDeps, partition, ...control }).finally(() => filters.close(partition))
-    }
+  const supervisor = await startEvents(config, {
+    stores, agent, records, membership, readKey: fingerprintKey.read, metrics: pipelineMetrics, logger
   })
-  supervisor.start()
   const persons = startPersons({
-    connection, sql, clickhouse, cluster: config.clickhouseCluster, membership, metrics, logger,
+    connection, sql, clickhouse, cluster, membership, metrics, logger,
     maxGroupTypes: config.maxGroupTypes
   })
   const rollUp = startRollUp({
@@ -125,11 +86,11 @@ runProcess('pipeline', async () => {
     connection, records, bucket: await retryAtStart(() => openRecordBucket(connection, config.streams), logger)
   })
   const streams = watchStreams({ connection, counter, metrics, logger })
-  const disks = watchDisks({ clickhouse, cluster: config.clickhouseCluster, metrics })
+  const disks = watchDisks({ clickhouse, cluster, metrics })
   const backups = watchBackups({ sql, intervalMs: config.backupIntervalMs, metrics, logger })
-  const parts = watchParts({ clickhouse, cluster: config.clickhouseCluster, metrics, logger })
+  const parts = watchParts({ clickhouse, cluster, metrics, logger })
   const accounting = startAccounting({
-    stores: { connection, sql, clickhouse, shards, cluster: config.clickhouseCluster },
+    stores,
     bucket: await retryAtStart(() => openIngestBucket(connection, config.streams), logger),
     leads: () => {
       const living = membership.living()
@@ -138,9 +99,9 @@ runProcess('pipeline', async () => {
     metrics,
     logger
   })
-  const queryUsage = startQueryUsage({ clickhouse, sql, cluster: config.clickhouseCluster, metrics, logger })
+  const queryUsage = startQueryUsage({ clickhouse, sql, cluster, metrics, logger })
   const retention = startRetention({
-    sql, clickhouse, connection, cluster: config.clickhouseCluster, now: Date.now, metrics, logger
+    sql, clickhouse, connection, cluster, now: Date.now, metrics, logger
   })
 
   let phase: ProcessPhase = 'running'
@@ -190,3 +151,75 @@ runProcess('pipeline', async () => {
     { name: 'nats', run: () => connection.close() }
   ])
 })
+
+/** Connects to the stores, and refuses versions that this process must not write to. */
+async function connectStores (config: PipelineConfig, logger: Logger): Promise<AccountingStores & {
+  versions: ServerVersions, shardsUrl: string
+}> {
+  const connection = await connectNats({ url: config.natsUrl, name: 'pipeline', logger, waitForServer: true })
+  const versions = followServerVersions(connection, { old: config.oldNatsServer, logger })
+  await versions.refuseOld()
+  await retryAtStart(() => ensureStreams(connection, config.streams), logger)
+  // Tables are changed where they are; events are written to and looked up in all shards.
+  const shardsUrl = allShardsUrl(config.clickhouseUrl, config.clickhouseCluster)
+  const sql = connectPostgres({ url: config.databaseUrl, max: POSTGRES_CONNECTIONS, logger })
+  await refuseNewerDatabase(sql, logger)
+  return {
+    connection,
+    versions,
+    sql,
+    clickhouse: connectClickHouse({ url: config.clickhouseUrl }),
+    shards: connectClickHouse({ url: shardsUrl }),
+    shardsUrl,
+    cluster: config.clickhouseCluster
+  }
+}
+
+interface EventsDeps {
+  stores: AccountingStores & { shardsUrl: string }
+  agent: http.Agent
+  records: PartitionRecords
+  membership: Membership
+  /** Reads the key of the fingerprints. */
+  readKey: FingerprintKeyReader['read']
+  metrics: PipelineMetrics
+  logger: Logger
+}
+
+/** Starts to write the partitions of events that fall to this process. */
+async function startEvents (
+  config: PipelineConfig, { stores, agent, records, membership, readKey, metrics, logger }: EventsDeps
+): Promise<PartitionSupervisor<Partition>> {
+  const { connection, shards, shardsUrl } = stores
+  const filters = createDuplicateFilters({ clickhouse: shards, fingerprintKey: readKey, metrics, logger })
+  const deps = {
+    owner: membership.id,
+    connection,
+    records,
+    limits: config.batch,
+    logger,
+    metrics,
+    store: {
+      insertFrames: createInsertFrames({ url: shardsUrl, agent }),
+      insertLedgerRows: createInsertLedgerRows(shards),
+      probeTable: createProbeTable(shards),
+      recordDuplicates: createRecordDuplicates({ clickhouse: shards, logger })
+    },
+    openDuplicateFilter: filters.open,
+    onDisconnect: watchDisconnects(connection),
+    fates: createFateReporter(connection),
+    isAlive: (id: string) => membership.isAlive(id)
+  }
+  const supervisor = new PartitionSupervisor({
+    partitions: await retryAtStart(() => findPartitions(connection, config.streams.partitions), logger),
+    chooseOwner: choosePartitionOwner,
+    membership,
+    logger,
+    runPartition: (partition, control) => {
+      metrics.startPartition(control.state.key)
+      return runEventsPartition({ ...deps, partition, ...control }).finally(() => filters.close(partition))
+    }
+  })
+  supervisor.start()
+  return supervisor
+}
