@@ -56,7 +56,7 @@ export async function catchUp (
     SELECT project_id, (extract(epoch FROM since) * 1000)::float8 AS since_ms, is_sweep, source, after_key, again_since
     FROM roll_up_behind WHERE rests_until IS NULL OR rests_until < clock_timestamp() ORDER BY served_at NULLS FIRST, project_id`
   const startedAt = performance.now()
-  const caughtUp = { rows: 0, beyond: [] as number[] }
+  const caughtUp: { rows: number, beyond: number[] } = { rows: 0, beyond: [] }
   for (const each of behind) {
     const all = { ...span, since: each.since_ms, project: each.project_id, except: [] }
     const slice = await readSlice(each, all, { stores, limits })

@@ -1,5 +1,5 @@
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
 
 /** The clock of ClickHouse, which stamps events, compared with that of Postgres, which stamps what users do. */
 export interface Clocks {
@@ -12,15 +12,15 @@ export interface Clocks {
 }
 
 /** Reads the clocks of both stores. */
-export async function compareClocks (clickhouse: ClickHouse, sql: Sql): Promise<Clocks> {
+export async function compareClocks (clickhouse: ClickHouse, sql: SqlTemplates): Promise<Clocks> {
   const beforeMs = await readPostgresClock(sql)
   const result = await clickhouse.query({
     query: 'SELECT toUnixTimestamp64Milli(now64(3)) AS now_ms, toString(today()) AS today', format: 'JSONEachRow'
   })
-  const [row] = await result.json<{ now_ms: string, today: string }>()
+  const { now_ms: now, today } = firstOf(await result.json<{ now_ms: string, today: string }>())
   const afterMs = await readPostgresClock(sql)
-  const nowMs = Number(row!.now_ms)
-  return { nowMs, today: row!.today, clockLeadMs: clockLead({ beforeMs, nowMs, afterMs }) }
+  const nowMs = Number(now)
+  return { nowMs, today, clockLeadMs: clockLead({ beforeMs, nowMs, afterMs }) }
 }
 
 /**
@@ -42,7 +42,7 @@ export function clockLead ({ beforeMs, nowMs, afterMs }: { beforeMs: number, now
  * Sets the times of what users did to now where they are in the future, because the clock of Postgres was set back.
  * Otherwise a deletion would hold until that time comes.
  */
-export async function forgetFuture (sql: Sql): Promise<void> {
+export async function forgetFuture (sql: SqlTemplates): Promise<void> {
   await sql`
     UPDATE event_definitions SET
       deleted_at = CASE WHEN deleted_at IS NOT NULL THEN least(deleted_at, clock_timestamp()) END,
@@ -58,7 +58,12 @@ export async function forgetFuture (sql: Sql): Promise<void> {
     WHERE greatest(deleted_at, renamed_at, query_usage_written_at) > statement_timestamp()`
 }
 
-async function readPostgresClock (sql: Sql): Promise<number> {
-  const [row] = await sql<{ now_ms: number }[]>`SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now_ms`
-  return row!.now_ms
+async function readPostgresClock (sql: SqlTemplates): Promise<number> {
+  return firstOf(await sql<{ now_ms: number }[]>`
+    SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now_ms`).now_ms
+}
+
+function firstOf<Row> ([row]: readonly Row[]): Row {
+  if (row === undefined) throw new Error('a SELECT of the clock returned no row')
+  return row
 }

@@ -2,7 +2,7 @@ import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts
 import type { IntervalLoop } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
-import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql, SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
 import { listPromotions } from '../../platform/promoted-columns/promoted-column.ts'
 import { type LoggedQueries, readQueryLog } from '../../platform/query-log/read-query-log.ts'
 import { startRounds } from '../maintenance/periodic-rounds.ts'
@@ -70,10 +70,9 @@ export function startQueryUsage ({ metrics, logger, ...stores }: {
 export async function countQueryUsage (
   stores: { clickhouse: ClickHouse, sql: Sql, cluster?: string }, options: { minPauseMs: number }
 ): Promise<UsageOutcome> {
-  return await stores.sql.begin(async (transaction): Promise<UsageOutcome> => {
-    const sql = transaction as unknown as Sql
+  return await stores.sql.begin(async (sql): Promise<UsageOutcome> => {
     const [lock] = await sql<{ locked: boolean }[]>`SELECT pg_try_advisory_xact_lock(${USAGE_LOCK}) AS locked`
-    if (!lock!.locked) return { kind: 'skipped' }
+    if (lock?.locked !== true) return { kind: 'skipped' }
     const [state] = await sql<{ age_ms: number }[]>`
       SELECT abs(extract(epoch FROM clock_timestamp() - read_up_to) * 1000)::float8 AS age_ms
       FROM roll_up_state WHERE source = ${SOURCE}`
@@ -96,7 +95,7 @@ export async function countQueryUsage (
     await sql`INSERT INTO roll_up_state (source, read_up_to) VALUES (${SOURCE}, clock_timestamp())
       ON CONFLICT (source) DO UPDATE SET read_up_to = excluded.read_up_to`
     return { kind: 'done', queries, named: rows.length, unread }
-  }) as UsageOutcome
+  })
 }
 
 interface UsageRow extends NamedDefinition {
@@ -137,7 +136,7 @@ export async function countNames (
   return { queries, unread, rows: [...counts].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row) }
 }
 
-async function loadVocabulary (sql: Sql): Promise<Vocabulary> {
+async function loadVocabulary (sql: SqlTemplates): Promise<Vocabulary> {
   const rows = await sql<{ what: UsageKind, name: string, projects: number[] }[]>`
     SELECT 'event' AS what, name, array_agg(project_id) AS projects FROM event_definitions
     WHERE deleted_at IS NULL GROUP BY name

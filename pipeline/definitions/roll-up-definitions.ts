@@ -1,7 +1,7 @@
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
-import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql, SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
 import { readCompleteThrough } from '../../platform/read-watermark.ts'
 import { startRounds } from '../maintenance/periodic-rounds.ts'
 import { beginSweep, catchUp, fallBehind } from './catch-up.ts'
@@ -125,8 +125,7 @@ export async function rollUpDefinitions (
 ): Promise<RollUpOutcome> {
   const { clickhouse } = stores
   const { limits } = options
-  return await stores.sql.begin(async (transaction): Promise<RollUpOutcome> => {
-    const sql = transaction as unknown as Sql
+  return await stores.sql.begin(async (sql): Promise<RollUpOutcome> => {
     if (!await tryLock(sql)) return { kind: 'skipped' }
     const state = await readState(sql)
     if (state.recentAgeMs < options.minPauseMs) return { kind: 'skipped' }
@@ -153,7 +152,7 @@ export async function rollUpDefinitions (
     await writeState(sql, RECENT, new Date(nowMs).toISOString())
     if (completeThrough !== null) await writeState(sql, COMPLETE, completeThrough.toISOString())
     return { kind: 'done', definitions: recent.rows + late.rows, beyond: [...recent.beyond, ...late.beyond] }
-  }) as RollUpOutcome
+  })
 }
 
 /** Projects with too many changes to be read with the others. */
@@ -166,7 +165,7 @@ async function findBusy (clickhouse: ClickHouse, since: number): Promise<number[
 async function rollUpOthers (
   stores: RollUpStores, span: RollUpSpan, limits: DefinitionLimits
 ): Promise<{ rows: number, beyond: number[] }> {
-  const read = { rows: 0, beyond: [] as number[] }
+  const read: { rows: number, beyond: number[] } = { rows: 0, beyond: [] }
   for (const source of ROLL_UP_SOURCES) {
     let after: RowKey | null = null
     do {
@@ -179,9 +178,9 @@ async function rollUpOthers (
   return read
 }
 
-async function tryLock (sql: Sql): Promise<boolean> {
+async function tryLock (sql: SqlTemplates): Promise<boolean> {
   const [row] = await sql<{ locked: boolean }[]>`SELECT pg_try_advisory_xact_lock(${ROLL_UP_LOCK}) AS locked`
-  return row!.locked
+  return row?.locked === true
 }
 
 interface RollUpState {
@@ -193,7 +192,7 @@ interface RollUpState {
   sweptDay: string | null
 }
 
-async function readState (sql: Sql): Promise<RollUpState> {
+async function readState (sql: SqlTemplates): Promise<RollUpState> {
   const rows = await sql<{ source: string, read_up_to: Date, age_ms: number }[]>`
     SELECT source, read_up_to, abs(extract(epoch FROM clock_timestamp() - read_up_to) * 1000)::float8 AS age_ms
     FROM roll_up_state WHERE source IN (${RECENT}, ${SWEEP})`
@@ -206,7 +205,7 @@ async function readState (sql: Sql): Promise<RollUpState> {
   }
 }
 
-async function writeState (sql: Sql, source: string, readUpTo: string): Promise<void> {
+async function writeState (sql: SqlTemplates, source: string, readUpTo: string): Promise<void> {
   await sql`INSERT INTO roll_up_state (source, read_up_to) VALUES (${source}, ${readUpTo})
     ON CONFLICT (source) DO UPDATE SET read_up_to = excluded.read_up_to`
 }
