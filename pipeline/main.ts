@@ -2,8 +2,10 @@ import type http from 'node:http'
 import { nuid } from '@nats-io/transport-node'
 import { allShardsUrl, connectClickHouse, createClickHouseAgent } from '../platform/clickhouse/connect-clickhouse.ts'
 import { type FingerprintKeyReader, openFingerprintKey } from '../platform/fingerprint-key.ts'
-import { checkServices, pingClickHouse, type ProcessPhase } from '../platform/health-and-readiness.ts'
+import { checkServices, type HealthPart, pingClickHouse, type ProcessPhase } from '../platform/health-and-readiness.ts'
 import { createLogger, type Logger } from '../platform/logger.ts'
+import type { Metrics } from '../platform/metrics.ts'
+import type { DeadLetterFill } from '../platform/dead-letters/read-dead-letters.ts'
 import { connectNats } from '../platform/nats/connect-nats.ts'
 import { ensureStreams, retryAtStart } from '../platform/nats/prepare-jetstream.ts'
 import { followServerVersions, type ServerVersions } from '../platform/nats/server-versions.ts'
@@ -81,21 +83,11 @@ runProcess('pipeline', async () => {
   const rollUp = startRollUp({
     clickhouse: shards, sql, intervalMs: config.rollUpIntervalMs, limits: config.definitions, metrics, logger
   })
-  const deadLetters = watchDeadLetters({ connection, metrics, logger })
-  const counter = new MissingCounter({
-    connection, records, bucket: await retryAtStart(() => openRecordBucket(connection, config.streams), logger)
-  })
-  const streams = watchStreams({ connection, counter, metrics, logger })
-  const disks = watchDisks({ clickhouse, cluster, metrics })
-  const backups = watchBackups({ sql, intervalMs: config.backupIntervalMs, metrics, logger })
-  const parts = watchParts({ clickhouse, cluster, metrics, logger })
+  const monitors = await startMonitors(config, { stores, records, metrics, logger })
   const accounting = startAccounting({
     stores,
     bucket: await retryAtStart(() => openIngestBucket(connection, config.streams), logger),
-    leads: () => {
-      const living = membership.living()
-      return living === null ? null : living[0] === owner
-    },
+    leads: () => membership.leads(),
     metrics,
     logger
   })
@@ -117,17 +109,14 @@ runProcess('pipeline', async () => {
     parts: async () => [
       ...await checkServices(checks),
       versions.part(),
-      parts.part(),
-      ...streams.parts(),
-      ...disks.parts(),
-      ...backups.parts(),
+      ...monitors.parts(),
       ...accounting.parts(),
       ...describeHealth({
         partitions: supervisor.states(),
         persons: persons.states(),
         copiesError: persons.copiesError(),
         rollUpError: rollUp.lastError(),
-        deadLetters: deadLetters.fill()
+        deadLetters: monitors.deadLetters()
       })
     ]
   })
@@ -141,10 +130,7 @@ runProcess('pipeline', async () => {
         .map((work) => work.stop()))
     },
     { name: 'membership', run: () => membership.leave() },
-    {
-      name: 'monitors',
-      run: () => Promise.all([deadLetters, streams, disks, parts, backups].map((watch) => watch.stop()))
-    },
+    { name: 'monitors', run: () => monitors.stop() },
     { name: 'health', run: () => health.close() },
     { name: 'clickhouse', run: async () => { agent.destroy(); await Promise.all([clickhouse.close(), shards.close()]) } },
     { name: 'postgres', run: async () => { await fingerprintKey.stop(); await sql.end({ timeout: 1 }) } },
@@ -222,4 +208,25 @@ async function startEvents (
   })
   supervisor.start()
   return supervisor
+}
+
+/** Watches what the pipeline depends on: streams, dead letters, disks, parts, backups. */
+async function startMonitors (
+  config: PipelineConfig,
+  { stores, records, metrics, logger }: Pick<EventsDeps, 'stores' | 'records' | 'logger'> & { metrics: Metrics }
+): Promise<{ parts: () => HealthPart[], deadLetters: () => DeadLetterFill | null, stop: () => Promise<unknown> }> {
+  const { connection, sql, clickhouse, cluster } = stores
+  const counter = new MissingCounter({
+    connection, records, bucket: await retryAtStart(() => openRecordBucket(connection, config.streams), logger)
+  })
+  const deadLetters = watchDeadLetters({ connection, metrics, logger })
+  const streams = watchStreams({ connection, counter, metrics, logger })
+  const disks = watchDisks({ clickhouse, cluster, metrics })
+  const backups = watchBackups({ sql, intervalMs: config.backupIntervalMs, metrics, logger })
+  const parts = watchParts({ clickhouse, cluster, metrics, logger })
+  return {
+    parts: () => [parts.part(), ...streams.parts(), ...disks.parts(), ...backups.parts()],
+    deadLetters: deadLetters.fill,
+    stop: () => Promise.all([deadLetters, streams, disks, parts, backups].map((watch) => watch.stop()))
+  }
 }

@@ -85,6 +85,12 @@ export class Membership {
       .map(([id]) => id)
   }
 
+  /** Whether this process is the oldest of the living, which does what one process must do; null: not known. */
+  leads (): boolean | null {
+    const living = this.living()
+    return living === null ? null : living[0] === this.id
+  }
+
   #isMemberAlive (member: Member): boolean {
     return performance.now() - member.lastSeenAt < DEAD_AFTER_MS && !isProcessGone(member.place, this.#place)
   }
