@@ -24,6 +24,15 @@ const LINGER_MS = 50
 
 const IDLE_WAIT_MS = 5000
 
+/**
+ * After a transaction that read or was sent more bytes than this, the partition rests as long as it worked: a flood of
+ * large properties, which anybody with a public key can send, leaves half of the time to the events of others.
+ */
+const LARGE_BATCH_BYTES = 4_194_304
+
+/** Maximum rest, in milliseconds. */
+const MAX_REST_MS = 10_000
+
 export interface PersonsPartitionDeps extends PartitionControl {
   partition: number
   connection: NatsConnection
@@ -70,8 +79,12 @@ async function runSession (deps: PersonsPartitionDeps): Promise<void> {
       if (reader.waitingBytes < maxBytes) await pause(LINGER_MS, stop)
       await waitForRoom(deps)
       if (stop.aborted) return
-      const propertiesBytes = await applyNext(deps, reader, recent, maxBytes)
+      const startedAt = performance.now()
+      const { propertiesBytes, messageBytes } = await applyNext(deps, reader, recent, maxBytes)
       state.recover()
+      if (propertiesBytes + messageBytes > LARGE_BATCH_BYTES) {
+        await pause(Math.min(MAX_REST_MS, performance.now() - startedAt), stop)
+      }
       if (propertiesBytes > MAX_READ_BYTES) maxBytes = Math.max(MIN_BATCH_BYTES, maxBytes >>> 2)
       else maxBytes = Math.min(maxBatchBytes, maxBytes * 2)
     }
@@ -90,7 +103,7 @@ async function waitForRoom ({ state, waitForRoom, stop }: PersonsPartitionDeps):
 async function applyNext (
   { partition, state, sql, metrics, maxGroupTypes, deadLetterUpdates, onCopies, logger }: PersonsPartitionDeps,
   reader: PersonsReader, recent: RecentUpdates, maxBytes: number
-): Promise<number> {
+): Promise<{ propertiesBytes: number, messageBytes: number }> {
   const startedAt = performance.now()
   const taken = reader.take(maxBytes)
   const messages = taken.map(({ data, sequence, storedUs }) =>
@@ -107,5 +120,8 @@ async function applyNext (
   }
   metrics.countBatch(applied, (performance.now() - startedAt) / 1000)
   onCopies()
-  return applied.propertiesBytes
+  return {
+    propertiesBytes: applied.propertiesBytes,
+    messageBytes: taken.reduce((sum, { data }) => sum + data.byteLength, 0)
+  }
 }

@@ -4,6 +4,7 @@ import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { classifyClickHouseError } from '../clickhouse/clickhouse-errors.ts'
 import type { ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import type { Sql, TransactionSql } from '../postgres/connect-postgres.ts'
+import { pause } from '../intervals.ts'
 import { WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
 
 /** ClickHouse tables with copies of persons and groups. */
@@ -21,7 +22,7 @@ export type PersonsCopies = Record<CopyTable, CopyRow[]>
 const MAX_CHUNK_LENGTH = 4_194_304
 
 /** Rows of the outbox per transaction; each has at most some 4 MB of text. */
-const MAX_ROWS_PER_DRAIN = 16
+const MAX_ROWS_PER_DRAIN = 4
 
 /** Empty lists for all tables. */
 export function noCopies (): PersonsCopies {
@@ -72,7 +73,8 @@ function * toChunks (rows: readonly Record<string, unknown>[]): Generator<{ text
 }
 
 /**
- * Moves the outbox to ClickHouse, oldest row first, until it is empty or the signal fires.
+ * Moves the outbox to ClickHouse, oldest row first, until it is empty or the signal fires. Rests as long as it worked
+ * between two inserts, so that a flood of large persons leaves half of the time to the inserts of events.
  *
  * A copy is deleted from the outbox after it is stored. After a crash in between it is stored again, which is harmless:
  * the tables keep the highest version of a row. For the same reason several processes may drain at once.
@@ -88,10 +90,12 @@ export async function drainPersonsOutbox (options: {
 }): Promise<{ stored: number, refused: number }> {
   const total = { stored: 0, refused: 0 }
   while (options.signal?.aborted !== true) {
+    const startedAt = performance.now()
     const some = await drainSome(options.sql, options.clickhouse)
     total.stored += some.stored
     total.refused += some.refused
     if (some.taken < MAX_ROWS_PER_DRAIN) break
+    await pause(performance.now() - startedAt, options.signal ?? new AbortController().signal)
   }
   return total
 }
