@@ -3,37 +3,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Writable } from 'node:stream'
 import zlib from 'node:zlib'
 import { EarlyResponse } from './early-response.ts'
-import type { ErrorAnswer } from './errors.ts'
-import type { EngineResult } from './engine/engine.ts'
+import type { ErrorAnswer } from './query-errors.ts'
 import { BlockCompressor, compressBlock } from './blocks/compressed-blocks.ts'
-import type { QueryRecord } from './server-database.ts'
-
-/** The counts a server gives in `X-ClickHouse-Summary`. */
-export interface Summary {
-  readRows: number
-  readBytes: number
-  writtenRows: number
-  writtenBytes: number
-  resultRows: number
-  resultBytes: number
-  elapsedSeconds: number
-}
-
-/** What a query has done so far. */
-export interface Progress {
-  readRows: number
-  readBytes: number
-  totalRows: number
-  memoryUsage: number
-  elapsedSeconds: number
-}
-
-/** Rewrites a body on its way to the client, before the compression of HTTP. */
-export interface BodyTransform {
-  write: (chunk: Uint8Array) => Uint8Array[]
-  /** What is left when the body has ended. */
-  end: () => Uint8Array[]
-}
+import { formatProgress, formatSummary, type Progress, type Summary } from './query-record.ts'
 
 /**
  * Clients decompress beside their reading, and drop what is not decompressed yet when the connection ends early:
@@ -199,52 +171,4 @@ export class Answer {
     if (choose('br')) return zlib.createBrotliCompress({ params: { [zlib.constants.BROTLI_PARAM_QUALITY]: Math.min(level, 5) } })
     return undefined
   }
-}
-
-/** Counts of a query that gave rows; adds them to its record. */
-export function summarizeRows (record: QueryRecord, result: EngineResult): Summary {
-  const { rows, rowBytes, elapsedSeconds } = result
-  const readRows = Math.max(record.readRows, rows)
-  const readBytes = Math.max(record.readBytes, rowBytes)
-  Object.assign(record, { readRows, readBytes, resultRows: rows })
-  const written = { writtenRows: 0, writtenBytes: 0 }
-  return { readRows, readBytes, ...written, resultRows: rows, resultBytes: rowBytes, elapsedSeconds }
-}
-
-/** Counts of an insert of rows; adds them to its record. */
-export function summarizeInsert (record: QueryRecord, result: EngineResult): Summary {
-  const { rows, rowBytes, elapsedSeconds } = result
-  Object.assign(record, { readRows: rows, readBytes: rowBytes, writtenRows: rows })
-  return {
-    readRows: rows,
-    readBytes: rowBytes,
-    writtenRows: rows,
-    writtenBytes: rowBytes,
-    resultRows: rows,
-    resultBytes: rowBytes,
-    elapsedSeconds
-  }
-}
-
-function formatProgress (progress: Progress): string {
-  return JSON.stringify({
-    read_rows: String(progress.readRows),
-    read_bytes: String(progress.readBytes),
-    total_rows_to_read: String(progress.totalRows),
-    elapsed_ns: String(Math.round(progress.elapsedSeconds * 1e9)),
-    memory_usage: String(progress.memoryUsage)
-  })
-}
-
-function formatSummary (summary: Summary): string {
-  return JSON.stringify({
-    read_rows: String(summary.readRows),
-    read_bytes: String(summary.readBytes),
-    written_rows: String(summary.writtenRows),
-    written_bytes: String(summary.writtenBytes),
-    total_rows_to_read: '0',
-    result_rows: String(summary.resultRows),
-    result_bytes: String(summary.resultBytes),
-    elapsed_ns: String(Math.round(summary.elapsedSeconds * 1e9))
-  })
 }

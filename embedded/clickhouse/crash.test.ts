@@ -4,7 +4,7 @@ import net, { type AddressInfo } from 'node:net'
 import path from 'node:path'
 import t from 'tap'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { spoolFolders } from './engine/spool.ts'
+import { spoolFolders } from './engine/body-spool.ts'
 import { spawnServer, startTestServer, TEST_PASSWORDS, type TestServer } from './testing/start-test-server.ts'
 
 t.setTimeout(120_000)

@@ -1,7 +1,7 @@
 /** Queries while they run: found by their id, ended on demand, and their progress sampled. */
 import type { Logger } from 'pino'
-import { QueryError } from './errors.ts'
-import type { QueryRecord } from './server-database.ts'
+import { QueryError } from './query-errors.ts'
+import type { QueryRecord } from './query-record.ts'
 import type { EngineSession } from './engine/engine.ts'
 import { quoteString } from '../../schema/clickhouse-sql.ts'
 

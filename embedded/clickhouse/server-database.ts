@@ -3,39 +3,10 @@ import { rmSync, writeFileSync } from 'node:fs'
 import type { Logger } from 'pino'
 import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import type { EngineSession } from './engine/engine.ts'
-import { buildInsertFrom } from './statement/statement.ts'
+import { buildInsertFrom } from './statement/read-statement.ts'
 import { quoteString } from '../../schema/clickhouse-sql.ts'
-import type { Spool } from './engine/spool.ts'
-
-/** One query that has ended. */
-export interface QueryRecord {
-  startedAt: Date
-  durationMs: number
-  user: string
-  query: string
-  /** First word of the query. */
-  kind: string
-  queryId: string
-  database: string
-  /** As sampled while the query ran, or what it gave. */
-  readRows: number
-  readBytes: number
-  memoryUsage: number
-  /** Estimate of the rows to be read; for progress only. */
-  totalRows: number
-  writtenRows: number
-  resultRows: number
-  resultBytes: number
-  /** 0 when the query succeeded. */
-  exceptionCode: number
-  exception: string
-  userAgent: string
-  logComment: string
-  /** Of the session of the engine in which it runs; empty while it runs in none. */
-  mark: string
-  /** The client asked for it (`log_queries=1`). */
-  isWanted: boolean
-}
+import type { Spool } from './engine/body-spool.ts'
+import type { QueryRecord } from './query-record.ts'
 
 /** As often as servers write theirs. */
 const FLUSH_INTERVAL_MS = 7500

@@ -1,8 +1,8 @@
 /** ClickHouse's HTTP interface: what a request asks for, and the steps of a query from request to answer. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createAuthenticate, type User } from './request/authenticate.ts'
-import { QueryError, toErrorAnswer } from './errors.ts'
-import type { ServerParts } from './start-server.ts'
+import { QueryError, readOnlyMethodError, toErrorAnswer } from './query-errors.ts'
+import type { Query, ServerParts } from './server-parts.ts'
 import { holdInserts, runInsert } from './insert/run-insert.ts'
 import { Answer } from './answer.ts'
 import type { SessionState } from './engine/engine.ts'
@@ -10,28 +10,16 @@ import { analystDatabase } from './analyst/guard-analyst.ts'
 import { parseRequest, type QueryRequest } from './request/parse-request.ts'
 import { vetAnalystSettings } from './engine/profiles.ts'
 import { OVERDUE_MS } from './engine/session-pool.ts'
-import type { QueryRecord } from './server-database.ts'
-import { readBody } from './request/read-body.ts'
+import { startRecord } from './query-record.ts'
+import { readBody } from './request/read-query-body.ts'
 import { formBoundary, readForm } from './request/read-form.ts'
 import { runStatement } from './statement/run-statement.ts'
-import type { Stops } from './running-queries.ts'
 
 /** A request with the place of its answer. */
 interface Exchange {
   request: IncomingMessage
   response: ServerResponse
   url: URL
-}
-
-/** One query on its way: who asks, for what, and where the answer goes. */
-export interface Query {
-  user: User
-  request: QueryRequest
-  state: SessionState
-  answer: Answer
-  stops: Stops
-  /** What the query log will tell; filled in on the way. */
-  record: QueryRecord
 }
 
 /** Statements, settings and parameters travel in the URL; servers allow a mebibyte as well. */
@@ -171,31 +159,6 @@ function throwIfTimedOut ({ reason }: AbortSignal): void {
   if (reason instanceof QueryError) throw reason
 }
 
-function startRecord (user: User, request: IncomingMessage): QueryRecord {
-  return {
-    startedAt: new Date(),
-    durationMs: 0,
-    user,
-    query: '',
-    kind: '',
-    queryId: '',
-    database: '',
-    readRows: 0,
-    readBytes: 0,
-    memoryUsage: 0,
-    totalRows: 0,
-    resultRows: 0,
-    writtenRows: 0,
-    resultBytes: 0,
-    exceptionCode: 0,
-    exception: '',
-    userAgent: request.headers['user-agent'] ?? '',
-    logComment: '',
-    mark: '',
-    isWanted: false
-  }
-}
-
 function vetState (parts: ServerParts, params: QueryRequest): SessionState {
   return { database: analystDatabase(params.database), settings: vetAnalystSettings(params.settings, parts.allowList) }
 }
@@ -211,9 +174,4 @@ async function runQuery (parts: ServerParts, query: Query, request: IncomingMess
   if (query.user === 'analyst') throw new QueryError(164, 'analyst: Cannot execute query in readonly mode')
   if (query.request.readOnlyMethod) throw readOnlyMethodError()
   await runInsert(parts, query, body)
-}
-
-export function readOnlyMethodError (): QueryError {
-  return new QueryError(164, 'Cannot execute query in readonly mode. For queries over HTTP, method GET implies ' +
-    'readonly. You should use method POST for modifying queries')
 }

@@ -7,23 +7,24 @@ import path from 'node:path'
 import type { Logger } from 'pino'
 import { SettingsError } from '../../engines/errors.ts'
 import type { LoginDigests } from './request/authenticate.ts'
-import { type AllowList, loadAllowList } from './analyst/allow-list.ts'
-import { type Engine, openEngine } from './engine/engine.ts'
+import { loadAllowList } from './analyst/allow-list.ts'
+import { openEngine } from './engine/engine.ts'
 import { Definitions, repairDefinitions } from './engine/definitions.ts'
 import { dropUnfinishedParts, listDetached } from './engine/drop-unfinished-parts.ts'
 import { endWithoutClosing, FailedWrites } from './engine/failed-writes.ts'
 import { forgetLostParts } from './insert/forget-lost-parts.ts'
 import { prepareSystemDatabase, QueryLog } from './server-database.ts'
-import { createGuardAnalyst, type GuardAnalyst } from './analyst/guard-analyst.ts'
+import { createGuardAnalyst } from './analyst/guard-analyst.ts'
 import { ProcessList } from './process-list.ts'
 import { KillQuery, ProgressSampler, RunningQueries } from './running-queries.ts'
-import { NamedSessions } from './engine/lend-session.ts'
+import { NamedSessions } from './engine/named-sessions.ts'
 import { ANALYST_PROFILE, GUARD_PROFILE, POOL_SIZES, PRODUCT_PROFILE } from './engine/profiles.ts'
 import { ResultPipe } from './statement/run-select.ts'
 import { SendTimeout } from './send-timeout.ts'
+import type { ServerParts } from './server-parts.ts'
 import { buildServer } from './server.ts'
 import { SessionPool } from './engine/session-pool.ts'
-import { openSpool, type Spool } from './engine/spool.ts'
+import { openSpool } from './engine/body-spool.ts'
 import { TokenFlusher } from './insert/flush-tokens.ts'
 import {
   forgetFailedWrite, readFailedWrite, rememberFailedWrite, removePartsWithoutToken
@@ -48,33 +49,6 @@ export interface RunningServer {
   port: number
   /** Stops taking requests, lets running inserts end, ends everything else. */
   close: () => Promise<void>
-}
-
-/** What the steps of a request share. */
-export interface ServerParts {
-  /** The engine's folder. */
-  engineDir: string
-  logger: Logger
-  engine: Engine
-  logins: LoginDigests
-  spool: Spool
-  tokens: TokenFlusher
-  failedWrites: FailedWrites
-  definitions: Definitions
-  pools: { insert: SessionPool, product: SessionPool, analyst: SessionPool, guard: SessionPool }
-  named: NamedSessions
-  /** Pipes that no query uses; there are as many as sessions that may run. */
-  pipes: ResultPipe[]
-  killQuery: KillQuery
-  running: RunningQueries
-  processes: ProcessList
-  queryLog: QueryLog
-  progress: ProgressSampler
-  sendTimeout: SendTimeout
-  allowList: AllowList
-  guardAnalyst: GuardAnalyst
-  displayName: string
-  closing: boolean
 }
 
 const NO_SETTINGS = new Map<string, string>()

@@ -4,14 +4,7 @@
  */
 import module from 'node:module'
 import path from 'node:path'
-import type { StackSettings } from './stack-settings.ts'
-
-/** What the supervisor is told, in its environment: the rest of which is what the tiers get. */
-export interface Handover {
-  settings: Omit<StackSettings, 'env'>
-  /** When this process began, in milliseconds of Unix time. */
-  startedAt: number
-}
+import type { Handover } from './stack-settings.ts'
 
 /** `supervisor.ts`, in the package `supervisor.js`. */
 const SUPERVISOR = path.join(import.meta.dirname, `supervisor${path.extname(import.meta.filename)}`)

@@ -31,6 +31,13 @@ export interface StackSettings {
   env: NodeJS.ProcessEnv
 }
 
+/** What the supervisor is told, in its environment: the rest of which is what the tiers get. */
+export interface Handover {
+  settings: Omit<StackSettings, 'env'>
+  /** When this process began, in milliseconds of Unix time. */
+  startedAt: number
+}
+
 /** Only the stack itself needs these; a tier that never sees a secret cannot leak it. */
 const NOT_FOR_TIERS: readonly string[] = [
   'MILLRACE_PROJECT_API_KEY', 'MILLRACE_PERSONAL_API_KEY', 'MILLRACE_CLICKHOUSE_PASSWORD',

@@ -4,7 +4,7 @@ import { findCompileCache } from '../data-dir/cache-dir.ts'
 import { checkRoom, ROOM_OF_START } from '../data-dir/check-data-dir.ts'
 import { startOnPort } from './ports.ts'
 import { askHttp, type Service, type ServiceOptions, ServiceStartError, waitUntilReady } from './processes/service.ts'
-import { makeSpoolFolders, removeSpoolFolders } from '../clickhouse/engine/spool.ts'
+import { makeSpoolFolders, removeSpoolFolders } from '../clickhouse/engine/body-spool.ts'
 import { digestPassword } from '../clickhouse/request/authenticate.ts'
 import { type ManagedProcess, spawnProcess } from './processes/spawn-process.ts'
 

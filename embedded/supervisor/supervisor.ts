@@ -7,7 +7,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { MillraceError } from '../../engines/errors.ts'
 import { createProgress, keepOutputToOwner } from './progress.ts'
-import type { Handover } from './main.ts'
+import type { Handover } from './stack-settings.ts'
 import { type Stack, startStack } from './start-stack.ts'
 
 /**

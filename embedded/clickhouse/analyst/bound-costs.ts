@@ -3,12 +3,10 @@
  * of rows only: a function that is at work on a block works to its end. So where a function costs more than its
  * arguments are long, the arguments are bounded, and the blocks are small.
  */
-import { denied } from '../errors.ts'
+import { denied } from '../query-errors.ts'
+import type { BoundKind } from './allow-list.ts'
 import { type CanonicalToken, writeTokens } from './canonical-query.ts'
 import { argumentsOf } from './named-by-string.ts'
-
-/** How a function is bounded; the functions are in `allow-list.txt`. */
-export type BoundKind = 'texts' | 'arrays' | 'patterns' | 'steps' | 'series' | 'blocks' | 'elements'
 
 /** Rows in a block of such a query: with the bounds below, a block takes about a second of one core at the worst. */
 const BLOCK_ROWS: Readonly<Record<BoundKind, number>> = {

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { quoteString, scanSqlTokens, type SqlTokenKind } from '../../../schema/clickhouse-sql.ts'
 import type { SessionPool } from '../engine/session-pool.ts'
 import type { SessionState } from '../engine/engine.ts'
-import { QueryError } from '../errors.ts'
+import { QueryError } from '../query-errors.ts'
 import { DATABASE_ENGINES } from './allow-list.ts'
 
 /**

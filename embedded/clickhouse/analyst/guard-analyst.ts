@@ -1,6 +1,6 @@
 import type { SessionPool } from '../engine/session-pool.ts'
-import { denied, readOnly, unknownFunction } from '../errors.ts'
-import type { Statement } from '../statement/statement.ts'
+import { denied, readOnly, unknownFunction } from '../query-errors.ts'
+import type { Statement } from '../statement/read-statement.ts'
 import type { AllowList } from './allow-list.ts'
 import { canonicalize, type CanonicalToken, findOwnersFunctions, lexCanonical, writeToken, writeTokens } from './canonical-query.ts'
 import { boundCosts } from './bound-costs.ts'

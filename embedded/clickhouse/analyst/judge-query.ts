@@ -1,5 +1,5 @@
-import { denied, readOnly } from '../errors.ts'
-import type { Statement } from '../statement/statement.ts'
+import { denied, readOnly } from '../query-errors.ts'
+import type { Statement } from '../statement/read-statement.ts'
 import { vetAnalystSetting } from '../engine/profiles.ts'
 import { type AllowList, INFORMATION_SCHEMA, SYSTEM_TABLES, TABLE_FUNCTIONS, MASKED_SYSTEM_TABLES } from './allow-list.ts'
 import type { CanonicalToken } from './canonical-query.ts'

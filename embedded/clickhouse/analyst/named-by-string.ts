@@ -1,5 +1,5 @@
 /** What a query names by a string: formats, aggregate functions, and types that hold states of these. */
-import { denied } from '../errors.ts'
+import { denied } from '../query-errors.ts'
 import type { AllowList } from './allow-list.ts'
 import type { CanonicalToken } from './canonical-query.ts'
 

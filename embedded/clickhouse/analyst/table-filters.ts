@@ -1,5 +1,5 @@
 import { unquoteSql, quoteString } from '../../../schema/clickhouse-sql.ts'
-import { denied } from '../errors.ts'
+import { denied } from '../query-errors.ts'
 import type { CanonicalToken } from './canonical-query.ts'
 import { closesQuery } from './judge-query.ts'
 

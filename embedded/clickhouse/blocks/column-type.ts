@@ -1,5 +1,5 @@
 /** Types of columns, such as `Array(Tuple(a UInt8, b LowCardinality(String)))`, as far as their bytes must be known. */
-import { QueryError } from '../errors.ts'
+import { QueryError } from '../query-errors.ts'
 
 export type ColumnType =
   | { kind: 'fixed', bytes: number }

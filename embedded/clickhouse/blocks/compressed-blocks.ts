@@ -3,8 +3,7 @@
  * checksum (16 bytes, CityHash128 of the rest), method (1), size with these 9 bytes (4), size of contents (4), data.
  */
 import zlib from 'node:zlib'
-import { QueryError } from '../errors.ts'
-import type { BodyTransform } from '../answer.ts'
+import { QueryError } from '../query-errors.ts'
 import { cityHash128 } from './city-hash.ts'
 import { compressLz4, decompressLz4 } from './lz4.ts'
 
@@ -18,6 +17,13 @@ const HEAD_BYTES = 9
 const BLOCK_BYTES = 1_048_576
 /** A block is held in memory; clients make them of at most a few mebibytes. */
 const MAX_BLOCK_BYTES = 67_108_864
+
+/** Rewrites a body on its way to the client, before the compression of HTTP. */
+export interface BodyTransform {
+  write: (chunk: Uint8Array) => Uint8Array[]
+  /** What is left when the body has ended. */
+  end: () => Uint8Array[]
+}
 
 /** Compresses an answer by LZ4, which every client reads. */
 export class BlockCompressor implements BodyTransform {

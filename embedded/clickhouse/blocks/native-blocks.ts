@@ -3,7 +3,7 @@
  * clickhouse-go over HTTP and the official Grafana plugin. The engine writes it for nobody in particular. The columns
  * are the same; a head before each block, and a byte before the data of each column, are added on the way.
  */
-import type { BodyTransform } from '../answer.ts'
+import type { BodyTransform } from './compressed-blocks.ts'
 import { type ColumnType, readColumnType } from './column-type.ts'
 
 /** DBMS_MIN_REVISION_WITH_CUSTOM_SERIALIZATION: since then a byte tells whether a column is written specially. */

@@ -3,7 +3,7 @@ import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, statfsSync, stat
 import path from 'node:path'
 import type { Logger } from 'pino'
 import type { SqlToken } from '../../../schema/clickhouse-sql.ts'
-import { QueryError } from '../errors.ts'
+import { QueryError } from '../query-errors.ts'
 import { listFolder } from '../list-folder.ts'
 
 /** Statements that may write a definition. Those that only remove or rename need no room. */

@@ -146,7 +146,7 @@ export class EngineSession {
     this.#settings = new Map(state.settings)
   }
 
-  /** Gives the values of query parameters. They stay until overwritten: see `statement.ts`. */
+  /** Gives the values of query parameters. They stay until overwritten: see `read-statement.ts`. */
   async setParams (params: ReadonlyMap<string, string>): Promise<void> {
     if (params.size === 0) return
     await this.run(`SET ${[...params].map(([name, value]) => assign([`param_${name}`, value])).join(', ')}`)

@@ -1,6 +1,6 @@
 import { totalmem } from 'node:os'
 import type { AllowList } from '../analyst/allow-list.ts'
-import { QueryError } from '../errors.ts'
+import { QueryError } from '../query-errors.ts'
 
 /** Values of engine settings, by name. */
 export type Settings = Readonly<Record<string, string>>
@@ -30,7 +30,7 @@ const SHARE_OF_MEMORY = 0.6
 /** Inserts and reads of user `millrace`: the engine's defaults, but nothing may run indefinitely. */
 export const PRODUCT_PROFILE: Settings = {
   max_execution_time: '3600',
-  // As much as a statement may be here (see `read-body.ts`): values of parameters count, too, as they come by SET.
+  // As much as a statement may be here (`read-query-body.ts`): values of parameters count, too, as they come by SET.
   max_query_size: '16777216',
   // As on a server: a word that is no statement is a syntax error, and no SELECT of a column.
   implicit_select: '0',

@@ -1,4 +1,4 @@
-import { QueryError } from '../errors.ts'
+import { QueryError } from '../query-errors.ts'
 import type { Engine, EngineSession, SessionState } from './engine.ts'
 import type { Settings } from './profiles.ts'
 

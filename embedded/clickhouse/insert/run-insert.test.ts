@@ -4,7 +4,7 @@ import http from 'node:http'
 import zlib from 'node:zlib'
 import t from 'tap'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { spoolFolders } from '../engine/spool.ts'
+import { spoolFolders } from '../engine/body-spool.ts'
 import { type HttpAnswer, startTestServer, TEST_PASSWORDS } from '../testing/start-test-server.ts'
 
 const server = await startTestServer(t)

@@ -1,6 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { QueryError } from '../errors.ts'
+import { QueryError } from '../query-errors.ts'
 
 /** The two logins. `millrace` is the product itself and may do everything, `analyst` reads, within limits. */
 export type User = 'millrace' | 'analyst'

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { QueryError } from '../errors.ts'
+import { QueryError } from '../query-errors.ts'
 
 /** What one request asks for, taken from its method, URL and headers. The body is read later. */
 export interface QueryRequest {

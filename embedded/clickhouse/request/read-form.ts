@@ -1,7 +1,7 @@
 /** Query and parameters in a body of type `multipart/form-data`, as clients send them that are too long for a URL. */
 import type { IncomingMessage } from 'node:http'
-import { QueryError } from '../errors.ts'
-import { decodeBody } from './read-body.ts'
+import { QueryError } from '../query-errors.ts'
+import { decodeBody } from './read-query-body.ts'
 
 /** As a server's `http_max_multipart_form_data_size`, but held in memory. */
 const MAX_FORM_BYTES = 16_777_216

@@ -1,7 +1,7 @@
 /** What clients write and servers take, in the form that the engine takes: times with a zone, and UUIDs in ORC. */
 import { quoteIdentifier, quoteString, type SqlToken } from '../../../schema/clickhouse-sql.ts'
 import type { EngineSession } from '../engine/engine.ts'
-import { readStatement, type Statement } from './statement.ts'
+import { readStatement, type Statement } from './read-statement.ts'
 
 /**
  * For format ORC, whose UUIDs the engine refuses: the SELECT with its UUIDs, those inside of

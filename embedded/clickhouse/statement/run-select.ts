@@ -1,13 +1,14 @@
 import { closeSync, constants, createReadStream, openSync } from 'node:fs'
 import { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
-import { type Answer, type BodyTransform, summarizeRows, type Summary } from '../answer.ts'
+import type { Answer } from '../answer.ts'
+import type { BodyTransform } from '../blocks/compressed-blocks.ts'
 import type { EngineSession } from '../engine/engine.ts'
 import type { FailedWrites } from '../engine/failed-writes.ts'
-import { QueryError } from '../errors.ts'
+import { QueryError } from '../query-errors.ts'
 import type { KillQuery } from '../running-queries.ts'
-import type { QueryRecord } from '../server-database.ts'
-import { type Spool, SpoolFile } from '../engine/spool.ts'
+import { type QueryRecord, summarizeRows, type Summary } from '../query-record.ts'
+import { type Spool, SpoolFile } from '../engine/body-spool.ts'
 
 export interface SelectRun {
   session: EngineSession

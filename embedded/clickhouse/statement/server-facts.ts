@@ -7,7 +7,7 @@ import { quoteIdentifier, quoteString, type SqlToken } from '../../../schema/cli
 import type { User } from '../request/authenticate.ts'
 import type { RunningQueries } from '../running-queries.ts'
 import type { QueryLog } from '../server-database.ts'
-import { readStatement, type Statement } from './statement.ts'
+import { readStatement, type Statement } from './read-statement.ts'
 
 /** The engine knows one user, `default`, by all of these. */
 const USER_FUNCTIONS = new Set(['CURRENTUSER', 'CURRENT_USER', 'USER', 'AUTHUSER', 'AUTHENTICATEDUSER', 'SESSION_USER'])

@@ -6,7 +6,7 @@ import type { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
-import { spoolFolders } from '../engine/spool.ts'
+import { spoolFolders } from '../engine/body-spool.ts'
 
 /** A server of its own process for a test file, on a free port and a data directory of its own. */
 export interface TestServer {

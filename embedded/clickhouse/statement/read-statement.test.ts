@@ -1,5 +1,5 @@
 import t from 'tap'
-import { buildSelectInto, readStatement, type Statement } from './statement.ts'
+import { buildSelectInto, readStatement, type Statement } from './read-statement.ts'
 
 t.test('knows what a statement does', async (t) => {
   const cases: Array<[string, Statement['kind']]> = [

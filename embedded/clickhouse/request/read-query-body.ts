@@ -3,8 +3,8 @@ import { PassThrough, pipeline, type Readable } from 'node:stream'
 import zlib from 'node:zlib'
 import { decompressBlocks } from '../blocks/compressed-blocks.ts'
 import type { QueryRequest } from './parse-request.ts'
-import type { InsertParts } from '../statement/statement.ts'
-import { QueryError } from '../errors.ts'
+import type { InsertParts } from '../statement/read-statement.ts'
+import { QueryError } from '../query-errors.ts'
 import { scanSqlTokens } from '../../../schema/clickhouse-sql.ts'
 
 /** A request's query: its statement and, for inserts, its rows. */

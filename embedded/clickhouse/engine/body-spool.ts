@@ -4,8 +4,8 @@ import { createHash } from 'node:crypto'
 import { accessSync, constants, copyFileSync, mkdirSync, readdirSync, rmdirSync, rmSync, statfsSync, writeSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import path from 'node:path'
-import { QueryError } from '../errors.ts'
-import type { InsertRows } from '../request/read-body.ts'
+import { QueryError } from '../query-errors.ts'
+import type { InsertRows } from '../request/read-query-body.ts'
 
 /** Where bodies of inserts wait for the engine, and the pipes through which it answers. */
 export interface Spool {

@@ -129,3 +129,9 @@ export function denied (what: string): QueryError {
 export function unknownFunction (name: string): QueryError {
   return new QueryError(46, `analyst: Function with name \`${name}\` does not exist`)
 }
+
+/** Of a statement that writes, in a request whose method only reads. */
+export function readOnlyMethodError (): QueryError {
+  return new QueryError(164, 'Cannot execute query in readonly mode. For queries over HTTP, method GET implies ' +
+    'readonly. You should use method POST for modifying queries')
+}

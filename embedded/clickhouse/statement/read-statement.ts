@@ -1,6 +1,6 @@
 /** A statement without rows: what kind it is, its format, its parameters, and where its result goes. */
 import { quoteString, type SqlToken, tokenizeSql, unescapeSql } from '../../../schema/clickhouse-sql.ts'
-import { QueryError } from '../errors.ts'
+import { QueryError } from '../query-errors.ts'
 
 /** What a statement is, as far as the server must know to run it the right way. */
 export interface Statement {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { findInsertData } from './read-body.ts'
+import { findInsertData } from './read-query-body.ts'
 
 t.test('finds head, settings, format and rows of an insert', async (t) => {
   const cases: Array<[string, string, string, string, string]> = [

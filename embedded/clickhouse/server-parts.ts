@@ -1,0 +1,58 @@
+/** What a query is made of and run with: the parts that all requests share, and what each brings. */
+import type { Logger } from 'pino'
+import type { AllowList } from './analyst/allow-list.ts'
+import type { GuardAnalyst } from './analyst/guard-analyst.ts'
+import type { Answer } from './answer.ts'
+import type { Definitions } from './engine/definitions.ts'
+import type { Engine, SessionState } from './engine/engine.ts'
+import type { FailedWrites } from './engine/failed-writes.ts'
+import type { NamedSessions } from './engine/named-sessions.ts'
+import type { SessionPool } from './engine/session-pool.ts'
+import type { Spool } from './engine/body-spool.ts'
+import type { TokenFlusher } from './insert/flush-tokens.ts'
+import type { ProcessList } from './process-list.ts'
+import type { QueryRecord } from './query-record.ts'
+import type { LoginDigests, User } from './request/authenticate.ts'
+import type { QueryRequest } from './request/parse-request.ts'
+import type { KillQuery, ProgressSampler, RunningQueries, Stops } from './running-queries.ts'
+import type { SendTimeout } from './send-timeout.ts'
+import type { QueryLog } from './server-database.ts'
+import type { ResultPipe } from './statement/run-select.ts'
+
+/** What the steps of a request share. */
+export interface ServerParts {
+  /** The engine's folder. */
+  engineDir: string
+  logger: Logger
+  engine: Engine
+  logins: LoginDigests
+  spool: Spool
+  tokens: TokenFlusher
+  failedWrites: FailedWrites
+  definitions: Definitions
+  pools: { insert: SessionPool, product: SessionPool, analyst: SessionPool, guard: SessionPool }
+  named: NamedSessions
+  /** Pipes that no query uses; there are as many as sessions that may run. */
+  pipes: ResultPipe[]
+  killQuery: KillQuery
+  running: RunningQueries
+  processes: ProcessList
+  queryLog: QueryLog
+  progress: ProgressSampler
+  sendTimeout: SendTimeout
+  allowList: AllowList
+  guardAnalyst: GuardAnalyst
+  displayName: string
+  closing: boolean
+}
+
+/** One query on its way: who asks, for what, and where the answer goes. */
+export interface Query {
+  user: User
+  request: QueryRequest
+  state: SessionState
+  answer: Answer
+  stops: Stops
+  /** What the query log will tell; filled in on the way. */
+  record: QueryRecord
+}
