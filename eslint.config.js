@@ -26,6 +26,11 @@ const noTesting = {
   message: 'Production code imports nothing that only tests and benchmarks use.'
 }
 
+/** The package chdb-server knows nothing of Millrace, its tests neither; and it needs chdb alone. */
+const serverFolders = [['embedded/clickhouse', '^\\.\\./'], ['embedded/clickhouse/*', '^\\.\\./\\.\\./']]
+const outsideOfServer = (regex) => ({ regex, message: 'embedded/clickhouse is a package of its own: it imports nothing outside of itself.' })
+const notOfServer = { regex: '^(?!\\.|node:|chdb$)', message: 'chdb-server has one dependency, chdb.' }
+
 const restrictImports = (...patterns) => ({ 'no-restricted-imports': ['error', { patterns }] })
 
 export default [
@@ -59,6 +64,10 @@ export default [
   ...Object.entries(mayNotImport).flatMap(([folder, others]) => [
     { files: [`${folder}/**/*.ts`, `${folder}/**/*.tsx`], rules: restrictImports(oneWay(others)) },
     { files: [`${folder}/**/*.ts`, `${folder}/**/*.tsx`], ignores: notProduction, rules: restrictImports(oneWay(others), noTesting) }
+  ]),
+  ...serverFolders.flatMap(([folder, outside]) => [
+    { files: [`${folder}/*.ts`], rules: restrictImports(outsideOfServer(outside)) },
+    { files: [`${folder}/*.ts`], ignores: notProduction, rules: restrictImports(outsideOfServer(outside), notOfServer, noTesting) }
   ]),
   // tap reports each test itself; its returned promise is collected by the runner.
   { files: ['**/*.test.ts'], rules: { '@typescript-eslint/no-floating-promises': 'off' } }

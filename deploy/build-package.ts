@@ -21,9 +21,9 @@ const SOURCES = [
 
 /**
  * Only tests, benchmarks and the work on the sources need these, and what the pages of the console are bundled from.
- * The one plain script of `cli/` stays outside.
+ * Plain scripts that choose between sources and `dist/` stay outside.
  */
-const LEFT_OUT = /\.(test|bench)\.ts$|\.d\.ts$|\.md$|(^|\/)tsconfig\.json$|(^|\/)(testing|generate-[\w-]+\.ts)(\/|$)|^cli\/millrace\.js$|^console\/web\//
+const LEFT_OUT = /\.(test|bench)\.ts$|^embedded\/clickhouse\/(build-dist\.ts|chdb-server\.js)$|\.d\.ts$|\.md$|(^|\/)tsconfig\.json$|(^|\/)(testing|generate-[\w-]+\.ts)(\/|$)|^cli\/millrace\.js$|^console\/web\//
 
 /** Replaces the folder; returns the paths of its files. */
 export function buildPackage (target: string): string[] {

@@ -4,6 +4,7 @@
  * The one tokenizer of Millrace, by the rules of the engine's own lexer: nested comments, both quote escapes,
  * typographic quotes, here-documents, hexadecimal strings, numbers that are names. It only finds where words, strings
  * and brackets begin and end; nothing here parses.
+ * `embedded/clickhouse/statement/sql-lexer.ts` is a copy, for a package of its own; a test compares them.
  */
 
 export type SqlTokenKind = 'word' | 'quoted' | 'string' | 'number' | 'comment' | 'symbol' | 'broken' | 'unscanned'

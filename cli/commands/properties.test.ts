@@ -15,13 +15,13 @@ const MILLRACE = path.join(import.meta.dirname, '..', 'main.ts')
 const ROWS = 400_000
 
 // Filled once: the tests come one after the other, and each leaves no property promoted that the next one promotes.
-const server = await startTestServer(t)
+const server = await startTestServer(t, { owner: 'millrace', database: 'millrace' })
 await migrateClickHouse(clickhouseUrl(), {})
 await fill()
 
 /** The server takes another port when it is started again. */
 function clickhouseUrl (): string {
-  return `http://millrace:${encodeURIComponent(TEST_PASSWORDS.millrace)}@127.0.0.1:${server.port}/millrace`
+  return `http://millrace:${encodeURIComponent(TEST_PASSWORDS.owner)}@127.0.0.1:${server.port}/millrace`
 }
 
 async function run (args: string[]): Promise<Captured> {

@@ -7,10 +7,10 @@ const MAIN = path.join(import.meta.dirname, 'main.ts')
 
 t.test('says that the address space is limited, instead of how to install packages', async (t) => {
   if (process.platform !== 'linux') return t.comment('NOT RUN: the limit is one of Linux')
-  const env = { ...process.env, MILLRACE_DATA_DIR: t.testdir(), MILLRACE_CLICKHOUSE_PORT: '0' }
-  const command = ['-c', 'ulimit -v 2000000 && exec "$0" "$1"', process.execPath, MAIN]
+  const args = [MAIN, '--data-dir', t.testdir(), '--port', '0']
+  const command = ['-c', 'ulimit -v 2000000 && exec "$0" "$@"', process.execPath, ...args]
 
-  const ended = await promisify(execFile)('sh', command, { env, timeout: 60_000 })
+  const ended = await promisify(execFile)('sh', command, { timeout: 60_000 })
     .then(() => null, (error: { code: number, stdout: string, stderr: string }) => error)
 
   t.equal(ended?.code, 1)

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { type ClickHouseClient, ClickHouseError, ClickHouseLogLevel, type ClickHouseSettings, createClient } from '@clickhouse/client'
 import t from 'tap'
-import { waitFor } from '../../test/support/wait-for.ts'
+import { waitFor } from './testing/wait-for.ts'
 import { startTestServer, TEST_PASSWORDS } from './testing/start-test-server.ts'
 
 const server = await startTestServer(t)
@@ -12,9 +12,9 @@ t.after(async () => { for (const client of clients) await client.close() })
 function connect (options: Parameters<typeof createClient>[0] = {}): ClickHouseClient {
   const client = createClient({
     url: `http://127.0.0.1:${server.port}`,
-    username: 'millrace',
-    password: TEST_PASSWORDS.millrace,
-    database: 'millrace',
+    username: 'owner',
+    password: TEST_PASSWORDS.owner,
+    database: 'shop',
     log: { level: ClickHouseLogLevel.OFF },
     ...options
   })

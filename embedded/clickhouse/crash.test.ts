@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import net, { type AddressInfo } from 'node:net'
 import path from 'node:path'
 import t from 'tap'
-import { waitFor } from '../../test/support/wait-for.ts'
+import { waitFor } from './testing/wait-for.ts'
 import { spoolFolders } from './engine/body-spool.ts'
 import { spawnServer, startTestServer, TEST_PASSWORDS, type TestServer } from './testing/start-test-server.ts'
 
@@ -13,9 +13,9 @@ const PINNED = { async_insert: '0', input_format_parallel_parsing: '0', max_inse
 
 async function createTables (server: TestServer): Promise<void> {
   const window = 'SETTINGS non_replicated_deduplication_window = 1000'
-  await server.ask(`CREATE TABLE millrace.k (a UInt64, b String) ENGINE MergeTree PARTITION BY a % 3 ORDER BY a ${window}`)
-  await server.ask(`CREATE TABLE millrace.sums (c UInt8, n UInt64) ENGINE SummingMergeTree ORDER BY c ${window}`)
-  await server.ask('CREATE MATERIALIZED VIEW millrace.v TO millrace.sums AS SELECT a % 3 AS c, count() AS n FROM millrace.k GROUP BY c')
+  await server.ask(`CREATE TABLE shop.k (a UInt64, b String) ENGINE MergeTree PARTITION BY a % 3 ORDER BY a ${window}`)
+  await server.ask(`CREATE TABLE shop.sums (c UInt8, n UInt64) ENGINE SummingMergeTree ORDER BY c ${window}`)
+  await server.ask('CREATE MATERIALIZED VIEW shop.v TO shop.sums AS SELECT a % 3 AS c, count() AS n FROM shop.k GROUP BY c')
 }
 
 t.test('keeps what it acknowledged, and stores each token once, through kill -9 at any moment', async (t) => {
@@ -29,7 +29,7 @@ t.test('keeps what it acknowledged, and stores each token once, through kill -9 
       const body = Array.from({ length: rows }, (_, i) => `${id * rows + i},${'x'.repeat(50)}`).join('\n')
       const insert = async (): Promise<boolean> => {
         const params = { ...PINNED, insert_deduplication_token: `batch-${id}` }
-        return (await server.ask('INSERT INTO millrace.k FORMAT CSV', { body, params })).status === 200
+        return (await server.ask('INSERT INTO shop.k FORMAT CSV', { body, params })).status === 200
       }
       const first = insert().catch(() => false)
       if (batch === 1) {
@@ -43,7 +43,7 @@ t.test('keeps what it acknowledged, and stores each token once, through kill -9 
     }
   }
 
-  const answer = await server.ask('SELECT count(), uniqExact(a), (SELECT sum(n) FROM millrace.sums) FROM millrace.k')
+  const answer = await server.ask('SELECT count(), uniqExact(a), (SELECT sum(n) FROM shop.sums) FROM shop.k')
   t.equal(acknowledged, 8 * rows)
   t.equal(answer.text, `${acknowledged}\t${acknowledged}\t${acknowledged}\n`)
 })
@@ -51,13 +51,13 @@ t.test('keeps what it acknowledged, and stores each token once, through kill -9 
 t.test('ends when the engine has met a fatal error, instead of answering nothing any more', async (t) => {
   const server = await startTestServer(t)
   await createTables(server)
-  await server.ask('INSERT INTO millrace.k FORMAT CSV', { body: '1,x' })
+  await server.ask('INSERT INTO shop.k FORMAT CSV', { body: '1,x' })
   // A shape that crosses itself so often that an assertion of the engine fails.
   const ring = 'arrayMap(i -> (toFloat64(i % 90), toFloat64(i * 7 % 80)), range(2500))'
 
   await t.rejects(server.ask(`SELECT polygonsSymDifferenceCartesian(ring, ring) FROM (SELECT ${ring} AS ring)`))
   await server.restart()
-  t.equal((await server.ask('SELECT a FROM millrace.k')).text, '1\n')
+  t.equal((await server.ask('SELECT a FROM shop.k')).text, '1\n')
 })
 
 t.test('empties the spool that a killed process left', async (t) => {
@@ -77,7 +77,7 @@ t.test('lets a running insert end on SIGTERM, and is gone within three seconds',
   const server = await startTestServer(t)
   await createTables(server)
   const body = Array.from({ length: 300_000 }, (_, i) => `${i},x`).join('\n')
-  const insert = server.ask('INSERT INTO millrace.k FORMAT CSV', { body, params: PINNED })
+  const insert = server.ask('INSERT INTO shop.k FORMAT CSV', { body, params: PINNED })
   const read = server.ask('SELECT count() FROM system.numbers').catch((error: unknown) => error)
   await waitFor(
     () => readdirSync(spoolFolders(server.dataDir).memory).some((name) => name.startsWith('body-')), { everyMs: 1 })
@@ -93,15 +93,15 @@ t.test('lets a running insert end on SIGTERM, and is gone within three seconds',
   t.match(await read, { code: /394|ECONNRESET/ })
   t.notOk(existsSync(spoolFolders(server.dataDir).memory))
   await server.restart()
-  t.equal((await server.ask('SELECT count() FROM millrace.k')).text, '300000\n')
+  t.equal((await server.ask('SELECT count() FROM shop.k')).text, '300000\n')
 })
 
 t.test('is gone within three seconds although a client neither reads nor leaves', async (t) => {
   const server = await startTestServer(t)
   const socket = net.connect(server.port, '127.0.0.1')
   socket.on('error', () => {})
-  socket.write('GET /?query=SELECT+*+FROM+system.numbers HTTP/1.1\r\nHost: x\r\nX-ClickHouse-User: millrace\r\n' +
-    `X-ClickHouse-Key: ${TEST_PASSWORDS.millrace}\r\n\r\n`)
+  socket.write('GET /?query=SELECT+*+FROM+system.numbers HTTP/1.1\r\nHost: x\r\nX-ClickHouse-User: owner\r\n' +
+    `X-ClickHouse-Key: ${TEST_PASSWORDS.owner}\r\n\r\n`)
   await once(socket, 'readable')
 
   const startedAt = performance.now()
@@ -127,10 +127,10 @@ t.test('says that the port is in use', async (t) => {
   t.after(() => server.close())
   const dataDir = t.testdir()
 
-  const { code, errors } = await failToStart(dataDir, { MILLRACE_CLICKHOUSE_PORT: String(port) })
+  const { code, errors } = await failToStart(dataDir, ['--port', String(port)])
 
   t.not(code, 0)
-  t.match(errors, new RegExp(`port ${port} is in use.*MILLRACE_CLICKHOUSE_PORT`))
+  t.match(errors, new RegExp(`port ${port} is in use.*--port`))
 })
 
 interface FailedStart {
@@ -138,8 +138,8 @@ interface FailedStart {
   errors: string
 }
 
-async function failToStart (dataDir: string, env: NodeJS.ProcessEnv = {}): Promise<FailedStart> {
-  const child = spawnServer(dataDir, env)
+async function failToStart (dataDir: string, args: string[] = []): Promise<FailedStart> {
+  const child = spawnServer(dataDir, { args })
   let errors = ''
   child.stderr!.on('data', (chunk: Buffer) => { errors += chunk.toString() })
   const [code] = await once(child, 'exit') as [number | null]

@@ -5,7 +5,7 @@ import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import zlib from 'node:zlib'
 import t from 'tap'
-import { waitFor } from '../../test/support/wait-for.ts'
+import { waitFor } from './testing/wait-for.ts'
 import { decompressBlocks } from './blocks/compressed-blocks.ts'
 import { startTestServer, TEST_PASSWORDS } from './testing/start-test-server.ts'
 
@@ -26,11 +26,11 @@ t.test('answers health checks without a login', async (t) => {
 })
 
 t.test('knows three ways to log in', async (t) => {
-  const secret = encodeURIComponent(TEST_PASSWORDS.millrace)
-  const basic = `Basic ${Buffer.from(`millrace:${TEST_PASSWORDS.millrace}`).toString('base64')}`
+  const secret = encodeURIComponent(TEST_PASSWORDS.owner)
+  const basic = `Basic ${Buffer.from(`owner:${TEST_PASSWORDS.owner}`).toString('base64')}`
 
   t.match(await get('/?query=SELECT+1', { authorization: basic }), { status: 200, text: '1\n' })
-  t.match(await get(`/?query=SELECT+1&user=millrace&password=${secret}`), { status: 200, text: '1\n' })
+  t.match(await get(`/?query=SELECT+1&user=owner&password=${secret}`), { status: 200, text: '1\n' })
   t.match(await server.ask('SELECT 1'), { status: 200, text: '1\n' })
 })
 
@@ -99,7 +99,7 @@ t.test('answers errors with the status of a server', async (t) => {
   t.match(await server.ask('SELECT 1', { params: { max_treads: '1' } }), { status: 404, code: 115 })
   t.match(await server.ask('SELECT 1', { params: { 'a=1, readonly': '0' } }), { status: 404, code: 115 })
   t.match(await server.ask('SELECT 1', { params: { max_threads: "1', readonly = '1" } }), { code: /\d/ })
-  t.match(await server.ask('SELECT 1', { params: { database: 'a`; DROP DATABASE millrace; --' } }), { status: 404, code: 81 })
+  t.match(await server.ask('SELECT 1', { params: { database: 'a`; DROP DATABASE shop; --' } }), { status: 404, code: 81 })
   t.match(await server.ask('SELECT 1', { params: { role: 'r' } }), { code: 511 })
   t.match(await server.ask('SELECT 1', { params: { query_id: 'a\r\nSet-Cookie: b' } }), { status: 400, code: 36 })
   t.match(await server.ask('SELECT 1', { params: { session_timezone: 'Mars/Base' } }), { status: 400, code: 36 })
@@ -108,8 +108,8 @@ t.test('answers errors with the status of a server', async (t) => {
 })
 
 t.test('reads and never writes by GET', async (t) => {
-  t.match(await server.ask('CREATE TABLE millrace.g (a UInt8) ENGINE Memory', { method: 'GET' }), { status: 500, code: 164 })
-  t.match(await server.ask('INSERT INTO millrace.g VALUES (1)', { method: 'GET' }), { code: 164 })
+  t.match(await server.ask('CREATE TABLE shop.g (a UInt8) ENGINE Memory', { method: 'GET' }), { status: 500, code: 164 })
+  t.match(await server.ask('INSERT INTO shop.g VALUES (1)', { method: 'GET' }), { code: 164 })
 })
 
 t.test('compresses results as the client accepts, when it asks', async (t) => {
@@ -168,7 +168,7 @@ function withoutAvroMarkers (bytes: Buffer): Buffer {
 t.test('marks an error in the middle of a result, and cuts the connection', async (t) => {
   const socket = net.connect(server.port, '127.0.0.1')
   const query = "SELECT throwIf(number = 5000000, 'boom') FROM numbers(10000000)"
-  socket.write(`POST / HTTP/1.1\r\nHost: x\r\nX-ClickHouse-User: millrace\r\nX-ClickHouse-Key: ${TEST_PASSWORDS.millrace}\r\nContent-Length: ${query.length}\r\n\r\n${query}`)
+  socket.write(`POST / HTTP/1.1\r\nHost: x\r\nX-ClickHouse-User: owner\r\nX-ClickHouse-Key: ${TEST_PASSWORDS.owner}\r\nContent-Length: ${query.length}\r\n\r\n${query}`)
   let text = ''
   for await (const chunk of socket) text = (text + (chunk as Buffer).toString()).slice(-2000)
 
@@ -183,7 +183,7 @@ t.test('marks such an error in every compression, at its end, and cuts the conne
   const readCut = async (params: string, encoding = ''): Promise<Buffer> => {
     const request = http.request({
       host: '127.0.0.1', port: server.port, method: 'POST', path: `/?max_block_size=1000&${params}`,
-      headers: { 'x-clickhouse-user': 'millrace', 'x-clickhouse-key': TEST_PASSWORDS.millrace, 'accept-encoding': encoding }
+      headers: { 'x-clickhouse-user': 'owner', 'x-clickhouse-key': TEST_PASSWORDS.owner, 'accept-encoding': encoding }
     })
     request.end(query)
     const [response] = await once(request, 'response') as [http.IncomingMessage]
@@ -204,7 +204,7 @@ t.test('marks such an error in every compression, at its end, and cuts the conne
 t.test('survives clients that send nonsense or go away', async (t) => {
   const pieces = [
     'GET / HTTP/1.1\r\n', 'nonsense\r\n\r\n', 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nSELECT',
-    'POST /?query=INSERT+INTO+millrace.t+FORMAT+CSV HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n'
+    'POST /?query=INSERT+INTO+shop.t+FORMAT+CSV HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n'
   ]
   for (const piece of pieces) {
     const socket = net.connect(server.port, '127.0.0.1')
@@ -253,8 +253,8 @@ t.test('reads query and parameters from a form, and text of any length from it',
 t.test('compresses errors as it compresses results, and names the type of an answer to an insert', async (t) => {
   const params = { enable_http_compression: '1' }
   const error = await server.ask('SELECT nope', { params, headers: { 'accept-encoding': 'gzip' } })
-  await server.ask('CREATE TABLE millrace.typed (a UInt8) ENGINE MergeTree ORDER BY a')
-  const insert = await server.ask('INSERT INTO millrace.typed FORMAT CSV', { body: '1' })
+  await server.ask('CREATE TABLE shop.typed (a UInt8) ENGINE MergeTree ORDER BY a')
+  const insert = await server.ask('INSERT INTO shop.typed FORMAT CSV', { body: '1' })
 
   t.equal(error.headers['content-encoding'], 'gzip')
   t.match(zlib.gunzipSync(error.bytes).toString(), /^Code: 47/)

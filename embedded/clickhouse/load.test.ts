@@ -2,14 +2,14 @@ import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import http from 'node:http'
 import t from 'tap'
-import { waitFor } from '../../test/support/wait-for.ts'
+import { waitFor } from './testing/wait-for.ts'
 import { startTestServer, TEST_PASSWORDS } from './testing/start-test-server.ts'
 
 const server = await startTestServer(t)
 
 t.test('holds little memory while a slow client reads a large result', async (t) => {
   const before = await readMemory()
-  const headers = { 'x-clickhouse-user': 'millrace', 'x-clickhouse-key': TEST_PASSWORDS.millrace }
+  const headers = { 'x-clickhouse-user': 'owner', 'x-clickhouse-key': TEST_PASSWORDS.owner }
   const request = http.request({ host: '127.0.0.1', port: server.port, method: 'POST', headers })
   request.end("SELECT number, repeat('x', 100) FROM numbers(4000000)")
   const [response] = await once(request, 'response') as [http.IncomingMessage]
@@ -25,7 +25,7 @@ t.test('holds little memory while a slow client reads a large result', async (t)
 })
 
 t.test('frees the session of every client that stops reading in the middle of a result', async (t) => {
-  const headers = { 'x-clickhouse-user': 'millrace', 'x-clickhouse-key': TEST_PASSWORDS.millrace }
+  const headers = { 'x-clickhouse-user': 'owner', 'x-clickhouse-key': TEST_PASSWORDS.owner }
   for (const [query, params] of [['SELECT * FROM system.numbers', ''], ['SELECT * FROM numbers(100000000)', 'wait_end_of_query=1']]) {
     await Promise.all(Array.from({ length: 20 }, async (_, i) => {
       const request = http.request({ host: '127.0.0.1', port: server.port, method: 'POST', path: `/?${params}`, headers })
@@ -44,7 +44,7 @@ t.test('frees the session of every client that stops reading in the middle of a 
 })
 
 t.test('kills a query by its id although its client has stopped reading', async (t) => {
-  const headers = { 'x-clickhouse-user': 'millrace', 'x-clickhouse-key': TEST_PASSWORDS.millrace }
+  const headers = { 'x-clickhouse-user': 'owner', 'x-clickhouse-key': TEST_PASSWORDS.owner }
   const request = http.request({ host: '127.0.0.1', port: server.port, method: 'POST', path: '/?query_id=stuck', headers })
   request.on('error', () => {})
   request.end('SELECT * FROM system.numbers')

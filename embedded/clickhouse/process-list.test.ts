@@ -7,7 +7,7 @@ import { startTestServer } from './testing/start-test-server.ts'
 const HOME = tmpdir()
 
 t.test('a data directory may have quotes, spaces and other alphabets in its path', async (t) => {
-  const folder = await mkdtemp(path.join(HOME, 'millrace-it\'s a "disk" für наш '))
+  const folder = await mkdtemp(path.join(HOME, 'chdb-it\'s a "disk" für наш '))
   t.teardown(async () => { await rm(folder, { recursive: true, force: true }) })
   process.env.TMPDIR = folder
   const server = await startTestServer(t)
@@ -20,9 +20,9 @@ t.test('a data directory may have quotes, spaces and other alphabets in its path
 })
 
 t.test('one with a backslash, which the engine cannot open, is refused with a sentence', async (t) => {
-  const folder = await mkdtemp(path.join(HOME, 'millrace-test-back\\slash-'))
+  const folder = await mkdtemp(path.join(HOME, 'chdb-test-back\\slash-'))
   t.teardown(async () => { await rm(folder, { recursive: true, force: true }) })
   process.env.TMPDIR = folder
 
-  await t.rejects(startTestServer(t), { message: /MILLRACE_DATA_DIR: ClickHouse cannot open .*: choose a folder without a backslash/ })
+  await t.rejects(startTestServer(t), { message: /--data-dir: ClickHouse cannot open .*: choose a folder without a backslash/ })
 })

@@ -7,7 +7,7 @@ import type { EngineSession } from './engine/engine.ts'
 import type { RunningQueries } from './running-queries.ts'
 
 // Read by the views alone; its file is written whole by this process. Never more rows than requests may run.
-const TABLE = `CREATE TABLE IF NOT EXISTS millrace_server.running_queries
+const TABLE = `CREATE TABLE IF NOT EXISTS chdb_server.running_queries
 (
     mark String COMMENT 'Of the session of the engine in which the query runs',
     query_id String,
@@ -23,11 +23,11 @@ const COLUMNS = `SELECT p.* REPLACE (
     r.user AS user, r.user AS initial_user, r.query_id AS query_id, r.query_id AS initial_query_id,
     r.query AS query, r.http_user_agent AS http_user_agent, toUInt8(2) AS interface, '' AS os_user, '' AS client_name,
     CAST(map(), 'Map(LowCardinality(String), LowCardinality(String))') AS Settings)
-  FROM system.processes AS p INNER JOIN millrace_server.running_queries AS r ON r.mark = p.Settings['log_comment']`
+  FROM system.processes AS p INNER JOIN chdb_server.running_queries AS r ON r.mark = p.Settings['log_comment']`
 
 const VIEWS = [
-  `CREATE OR REPLACE VIEW millrace_server.all_processes AS ${COLUMNS}`,
-  `CREATE OR REPLACE VIEW millrace_server.processes AS ${COLUMNS} WHERE r.user = 'analyst'`
+  `CREATE OR REPLACE VIEW chdb_server.all_processes AS ${COLUMNS}`,
+  `CREATE OR REPLACE VIEW chdb_server.processes AS ${COLUMNS} WHERE r.user = 'analyst'`
 ]
 
 /** The file behind the views. */
@@ -43,7 +43,7 @@ export class ProcessList {
   /** Makes table and views. Views are re-created at each start: they follow the columns of the engine's version. */
   static async open (session: EngineSession, running: RunningQueries): Promise<ProcessList> {
     await session.run(TABLE)
-    const { bytes } = await session.run("SELECT data_paths[1] FROM system.tables WHERE database = 'millrace_server' AND name = 'running_queries' FORMAT TSVRaw")
+    const { bytes } = await session.run("SELECT data_paths[1] FROM system.tables WHERE database = 'chdb_server' AND name = 'running_queries' FORMAT TSVRaw")
     const list = new ProcessList(running, Buffer.from(bytes).toString().trim())
     list.write()
     for (const view of VIEWS) await session.run(view)

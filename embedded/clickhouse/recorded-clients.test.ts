@@ -17,8 +17,8 @@ import { decompressBlocks } from './blocks/compressed-blocks.ts'
 import { startTestServer, TEST_PASSWORDS } from './testing/start-test-server.ts'
 
 const server = await startTestServer(t)
-await server.ask('CREATE TABLE millrace.events (uuid UUID, timestamp DateTime64(3, \'UTC\'), event LowCardinality(String)) ENGINE MergeTree ORDER BY timestamp')
-await server.ask("INSERT INTO millrace.events VALUES ('61f0c404-5cb3-11e7-907b-a6006ad3dba0', '2026-01-31 12:00:00.120', 'paid')")
+await server.ask('CREATE TABLE shop.events (uuid UUID, timestamp DateTime64(3, \'UTC\'), event LowCardinality(String)) ENGINE MergeTree ORDER BY timestamp')
+await server.ask("INSERT INTO shop.events VALUES ('61f0c404-5cb3-11e7-907b-a6006ad3dba0', '2026-01-31 12:00:00.120', 'paid')")
 const BASIC = Buffer.from(`analyst:${TEST_PASSWORDS.analyst}`).toString('base64')
 const BLOCK_HEAD = '010002ffffffff00'
 
@@ -63,10 +63,10 @@ const goHeaders = (extra: string[] = []): string[] => [
 ]
 
 t.test('Grafana: says hello and reads events, as Native in gzip', async (t) => {
-  const path = '/?client_protocol_version=54460&database=millrace&default_format=Native'
+  const path = '/?client_protocol_version=54460&database=shop&default_format=Native'
   const gzip = goHeaders(['Accept-Encoding: gzip'])
   const hello = await replay([`POST ${path} HTTP/1.1`, ...gzip], 'SELECT displayName(), version(), revision(), timezone()')
-  const settings = 'client_protocol_version=54460&database=millrace&default_format=Native&enable_http_compression=1&max_execution_time=60'
+  const settings = 'client_protocol_version=54460&database=shop&default_format=Native&enable_http_compression=1&max_execution_time=60'
   const query = 'SELECT toStartOfInterval(toDateTime(timestamp), INTERVAL 20 second) as time, count() FROM events WHERE timestamp >= toDateTime(1769800000) GROUP BY time ORDER BY time ASC LIMIT 1000'
   const rows = await replay([`POST /?${settings} HTTP/1.1`, ...gzip], query)
 
@@ -80,7 +80,7 @@ t.test('Grafana: says hello and reads events, as Native in gzip', async (t) => {
 })
 
 t.test('clickhouse-go with LZ4: reads events and errors in blocks', async (t) => {
-  const path = '/?client_protocol_version=54460&compress=1&database=millrace&default_format=Native'
+  const path = '/?client_protocol_version=54460&compress=1&database=shop&default_format=Native'
   const events = await replay([`POST ${path} HTTP/1.1`, ...goHeaders()], 'SELECT uuid, timestamp, event FROM events')
   const error = await replay([`POST ${path} HTTP/1.1`, ...goHeaders()], 'SELECT nope')
 
@@ -93,7 +93,7 @@ t.test('clickhouse-go with LZ4: reads events and errors in blocks', async (t) =>
 
 t.test('JDBC: connects, describes and reads RowBinary in LZ4 blocks', async (t) => {
   const jdbc = (format: string): string[] => [
-    'POST /?compress=1 HTTP/1.1', 'Content-Type: text/plain; charset=UTF-8', `X-ClickHouse-Format: ${format}`, 'X-ClickHouse-Database: millrace',
+    'POST /?compress=1 HTTP/1.1', 'Content-Type: text/plain; charset=UTF-8', `X-ClickHouse-Format: ${format}`, 'X-ClickHouse-Database: shop',
     'X-ClickHouse-User: analyst', `X-ClickHouse-Key: ${TEST_PASSWORDS.analyst}`,
     'User-Agent: jdbc-v2/0.9.5 clickhouse-java-v2/0.9.5 (Linux; jvm:17.0.12) Apache-HttpClient/5.4.4', 'Host: {host}', 'Content-Length: {length}'
   ]
@@ -115,11 +115,11 @@ t.test('clickhouse-connect: connects, finds that revisions are understood, reads
     `POST ${path} HTTP/1.1`, 'Host: {host}', 'Accept-Encoding: lz4,zstd,br,gzip', 'Content-Length: {length}',
     `Authorization: Basic ${BASIC}`, 'User-Agent: clickhouse-connect/0.10.0 (lv:py/3.12.3; mode:sync; os:linux)', 'Content-Type: text/plain; charset=utf-8'
   ]
-  const version = await replay(connect('/?database=millrace'), 'SELECT version(), timezone()')
-  const settings = await replay(connect('/?database=millrace'), 'SELECT name, value, readonly FROM system.settings LIMIT 10000\n FORMAT Native')
-  const probe = await replay(connect('/?client_protocol_version=54405&database=millrace'), 'SELECT 1 AS check\n FORMAT Native')
+  const version = await replay(connect('/?database=shop'), 'SELECT version(), timezone()')
+  const settings = await replay(connect('/?database=shop'), 'SELECT name, value, readonly FROM system.settings LIMIT 10000\n FORMAT Native')
+  const probe = await replay(connect('/?client_protocol_version=54405&database=shop'), 'SELECT 1 AS check\n FORMAT Native')
   const progress = 'client_protocol_version=54405&enable_http_compression=1&wait_end_of_query=1&send_progress_in_http_headers=1&http_headers_progress_interval_ms=120000'
-  const rows = await replay(connect(`/?${progress}&database=millrace`), 'SELECT event FROM events\n FORMAT Native')
+  const rows = await replay(connect(`/?${progress}&database=shop`), 'SELECT event FROM events\n FORMAT Native')
 
   t.match(version.body.toString(), /^[\d.]+\tEtc\/UTC\n$/)
   t.ok(settings.body.length > 10_000)

@@ -1,9 +1,9 @@
 /** Queries while they run: found by their id, ended on demand, and their progress sampled. */
-import type { Logger } from 'pino'
+import type { Logger } from './json-log.ts'
 import { QueryError } from './query-errors.ts'
 import type { QueryRecord } from './query-record.ts'
 import type { EngineSession } from './engine/engine.ts'
-import { quoteString } from '../../schema/clickhouse-sql.ts'
+import { quoteString } from './statement/sql-lexer.ts'
 
 /** How a running query can be stopped. One pair of controllers per query: composed signals would outlive it. */
 export interface Stops {

@@ -2,10 +2,10 @@ import { once } from 'node:events'
 import net from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
-import { waitFor } from '../../test/support/wait-for.ts'
+import { waitFor } from './testing/wait-for.ts'
 import { startTestServer, TEST_PASSWORDS } from './testing/start-test-server.ts'
 
-const server = await startTestServer(t, { MILLRACE_CLICKHOUSE_SEND_TIMEOUT_SECONDS: '1' })
+const server = await startTestServer(t, { args: ['--send-timeout-seconds', '1'] })
 
 /** More than all buffers between server and client hold, also compressed. */
 const LARGE = 'SELECT hex(SHA512(toString(number))) FROM numbers(400000)'
@@ -50,7 +50,7 @@ t.test('analysts that stop reading do not hold up the others, however their answ
 })
 
 t.test('the owner is no exception, nor is an answer with progress in its head', async (t) => {
-  const socket = await stopReading('query_id=owner&send_progress_in_http_headers=1&http_headers_progress_interval_ms=1', 'millrace')
+  const socket = await stopReading('query_id=owner&send_progress_in_http_headers=1&http_headers_progress_interval_ms=1', 'owner')
 
   await waitFor(async () => await readLog(['owner']) === 'owner\t209\t1\n')
   socket.resume()

@@ -4,14 +4,14 @@ import { type HttpAnswer, startTestServer } from './testing/start-test-server.ts
 const server = await startTestServer(t)
 const readLog = async (columns: string, where: string): Promise<unknown[]> => {
   await server.ask('SYSTEM FLUSH LOGS')
-  const answer = await server.ask(`SELECT ${columns} FROM millrace_server.query_log WHERE ${where} ORDER BY event_time, query FORMAT JSONEachRow`)
+  const answer = await server.ask(`SELECT ${columns} FROM chdb_server.query_log WHERE ${where} ORDER BY event_time, query FORMAT JSONEachRow`)
   return answer.text.trim().split('\n').filter((line) => line !== '').map((line) => JSON.parse(line) as unknown)
 }
 const asAnalyst = async (query: string, params: Record<string, string> = {}): Promise<HttpAnswer> =>
   await server.ask(query, { user: 'analyst', params, headers: { 'user-agent': 'some tool' } })
 
 t.test('tells who asked what, when, for how long, what it read and how it ended', async (t) => {
-  await asAnalyst('/* dashboard 7 */ select sum(number) from numbers(1000)', { query_id: 'one', log_comment: 'weekly', database: 'millrace' })
+  await asAnalyst('/* dashboard 7 */ select sum(number) from numbers(1000)', { query_id: 'one', log_comment: 'weekly', database: 'shop' })
   await asAnalyst('SELECT nope', { query_id: 'two' })
   await asAnalyst('DROP TABLE x', { query_id: 'three' })
 
@@ -25,7 +25,7 @@ t.test('tells who asked what, when, for how long, what it read and how it ended'
     result_rows: 1,
     result_bytes: 7,
     exception_code: 0,
-    current_database: 'millrace',
+    current_database: 'shop',
     log_comment: 'weekly',
     http_user_agent: 'some tool'
   })
@@ -46,13 +46,13 @@ t.test('tells what longer queries have read', async (t) => {
 })
 
 t.test('leaves out what the product does all day, but not its failures', async (t) => {
-  await server.ask('CREATE TABLE millrace.quiet (a UInt8) ENGINE MergeTree ORDER BY a')
+  await server.ask('CREATE TABLE shop.quiet (a UInt8) ENGINE MergeTree ORDER BY a')
   await server.ask('SELECT 1', { params: { query_id: 'polled' } })
-  await server.ask('INSERT INTO millrace.quiet FORMAT CSV', { body: '1', params: { query_id: 'stored' } })
-  await server.ask('INSERT INTO millrace.quiet FORMAT CSV', { body: 'x', params: { query_id: 'refused' } })
+  await server.ask('INSERT INTO shop.quiet FORMAT CSV', { body: '1', params: { query_id: 'stored' } })
+  await server.ask('INSERT INTO shop.quiet FORMAT CSV', { body: 'x', params: { query_id: 'refused' } })
 
   const rows = await readLog('query_id, query, query_kind', "query_id IN ('polled', 'stored', 'refused')")
-  t.same(rows, [{ query_id: 'refused', query: 'INSERT INTO millrace.quiet   FORMAT CSV', query_kind: 'Insert' }])
+  t.same(rows, [{ query_id: 'refused', query: 'INSERT INTO shop.quiet   FORMAT CSV', query_kind: 'Insert' }])
 })
 
 t.test('shows parameters with their values, as a server does', async (t) => {
@@ -80,16 +80,16 @@ t.test('is still there after a restart', async (t) => {
 })
 
 t.test('is not for analysts, and not listed to them', async (t) => {
-  t.match(await asAnalyst('SELECT * FROM millrace_server.query_log'), { code: 497 })
-  t.equal((await asAnalyst("SELECT count() FROM system.tables WHERE database = 'millrace_server'")).text, '0\n')
+  t.match(await asAnalyst('SELECT * FROM chdb_server.query_log'), { code: 497 })
+  t.equal((await asAnalyst("SELECT count() FROM system.tables WHERE database = 'chdb_server'")).text, '0\n')
 })
 
 t.test('answers the queries with which BI tools begin', async (t) => {
   const settings = { session_id: 'bi', client_protocol_version: '54405', wait_end_of_query: '1', send_progress_in_http_headers: '1' }
   const queries = [
     'SELECT version(), timezone()', 'SELECT name, value, readonly FROM system.settings LIMIT 10000', 'SELECT 1 AS check',
-    'SELECT name, engine, comment FROM system.tables WHERE database = \'millrace\'', 'SHOW DATABASES', 'SHOW TABLES FROM millrace',
-    "SELECT * FROM system.columns WHERE database = 'millrace'", 'SELECT * FROM system.databases', 'SELECT * FROM system.functions',
+    'SELECT name, engine, comment FROM system.tables WHERE database = \'shop\'', 'SHOW DATABASES', 'SHOW TABLES FROM shop',
+    "SELECT * FROM system.columns WHERE database = 'shop'", 'SELECT * FROM system.databases', 'SELECT * FROM system.functions',
     'SELECT * FROM INFORMATION_SCHEMA.TABLES', 'DESCRIBE TABLE (SELECT 1 AS a)', 'SELECT currentUser(), hostName()',
     'SELECT * FROM system.data_type_families', 'SELECT timezone()', 'SELECT * FROM system.tables LIMIT 1'
   ]

@@ -1,10 +1,9 @@
-/** The server's own database `millrace_server`: its query log, and system tables without the paths of this machine. */
+/** The server's own database `chdb_server`: its query log, and system tables without the paths of this machine. */
 import { rmSync, writeFileSync } from 'node:fs'
-import type { Logger } from 'pino'
-import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
+import type { Logger } from './json-log.ts'
 import type { EngineSession } from './engine/engine.ts'
 import { buildInsertFrom } from './statement/read-statement.ts'
-import { quoteString } from '../../schema/clickhouse-sql.ts'
+import { quoteIdentifier, quoteString } from './statement/sql-lexer.ts'
 import type { Spool } from './engine/body-spool.ts'
 import type { QueryRecord } from './query-record.ts'
 
@@ -15,24 +14,24 @@ const MAX_WAITING_ROWS = 10_000
 const MAX_QUERY_CHARACTERS = 16_384
 /** The table may take this much disk; then its oldest days go. */
 const MAX_TABLE_BYTES = 268_435_456
-/** Queries of the product itself are logged only when they took longer: it polls. */
+/** Queries of the owner are logged only when they took longer: programs poll. */
 const SLOW_MS = 1000
 
 const VIEWS = [
-  `CREATE OR REPLACE VIEW millrace_server.tables AS
+  `CREATE OR REPLACE VIEW chdb_server.tables AS
    SELECT * REPLACE ([] :: Array(String) AS data_paths, '' AS metadata_path)
-   FROM system.tables WHERE database != 'millrace_server'`,
-  `CREATE OR REPLACE VIEW millrace_server.databases AS
+   FROM system.tables WHERE database != 'chdb_server'`,
+  `CREATE OR REPLACE VIEW chdb_server.databases AS
    SELECT * REPLACE ('' AS data_path, '' AS metadata_path)
-   FROM system.databases WHERE name != 'millrace_server'`,
-  `CREATE OR REPLACE VIEW millrace_server.parts AS
+   FROM system.databases WHERE name != 'chdb_server'`,
+  `CREATE OR REPLACE VIEW chdb_server.parts AS
    SELECT * REPLACE ('' AS path)
-   FROM system.parts WHERE database != 'millrace_server'`
+   FROM system.parts WHERE database != 'chdb_server'`
 ]
 
 // The columns have the names and meanings of a server's system.query_log, so that one query reads either.
 // 35 days, because usage is counted over 30; a day is dropped whole. ORDER BY: read by time.
-const QUERY_LOG = `CREATE TABLE IF NOT EXISTS millrace_server.query_log
+const QUERY_LOG = `CREATE TABLE IF NOT EXISTS chdb_server.query_log
 (
     type Enum8('QueryStart' = 1, 'QueryFinish' = 2, 'ExceptionBeforeStart' = 3, 'ExceptionWhileProcessing' = 4),
     event_date Date MATERIALIZED toDate(event_time),
@@ -66,22 +65,25 @@ COMMENT 'Queries of analysts, failed queries and slow queries; inserts of events
 // logged, and every query is a first one: nothing is passed on to other servers.
 const SYSTEM_QUERY_LOG = `CREATE OR REPLACE VIEW system.query_log AS
 SELECT *, event_date, user AS initial_user, query_id AS initial_query_id, toUInt8(1) AS is_initial_query,
-    query_start_time_microseconds :: DateTime AS query_start_time FROM millrace_server.query_log`
+    query_start_time_microseconds :: DateTime AS query_start_time FROM chdb_server.query_log`
 
 const SELECT_OLDEST_PARTITION = `SELECT sum(bytes_on_disk), min(partition_id) FROM system.parts
-WHERE database = 'millrace_server' AND table = 'query_log' AND active`
+WHERE database = 'chdb_server' AND table = 'query_log' AND active`
 
-/** Creates the database. Views are re-created at each start: they follow the columns of the engine's version. */
-export async function prepareSystemDatabase (session: EngineSession): Promise<void> {
-  await session.run('CREATE DATABASE IF NOT EXISTS millrace')
-  await session.run('CREATE DATABASE IF NOT EXISTS millrace_server')
+/**
+ * Creates it, and the database of the owner's tables. Views are re-created at each start: they follow the columns of
+ * the engine's version.
+ */
+export async function prepareSystemDatabase (session: EngineSession, database: string): Promise<void> {
+  await session.run(`CREATE DATABASE IF NOT EXISTS ${quoteIdentifier(database)}`)
+  await session.run('CREATE DATABASE IF NOT EXISTS chdb_server')
   for (const statement of [...VIEWS, QUERY_LOG, SYSTEM_QUERY_LOG]) await session.run(statement)
 }
 
 /**
- * The server's query log, in the table `millrace_server.query_log`; the engine has none of its own.
+ * The server's query log, in the table `chdb_server.query_log`; the engine has none of its own.
  *
- * Logged are all queries of analysts, and those of the product that failed, were slow, or ask for it (`log_queries=1`).
+ * Logged are all queries of analysts, and those of the owner that failed, were slow, or ask for it (`log_queries=1`).
  * Inserts of rows that succeed are not logged otherwise: they are the hot path.
  */
 export class QueryLog {
@@ -91,16 +93,14 @@ export class QueryLog {
   #rows: string[] = []
   #dropped = 0
   #flushing: Promise<void> = Promise.resolve()
-  #loop: IntervalLoop
+  #timer: NodeJS.Timeout
 
   /** @param session  Used by the log alone. */
   constructor (session: EngineSession, spool: Spool, logger: Logger) {
     this.#session = session
     this.#spool = spool
     this.#logger = logger
-    this.#loop = runAtIntervals({
-      everyMs: FLUSH_INTERVAL_MS, firstAfterMs: FLUSH_INTERVAL_MS, run: async () => await this.flush()
-    })
+    this.#timer = setInterval(() => { void this.flush() }, FLUSH_INTERVAL_MS).unref()
   }
 
   add (record: QueryRecord): void {
@@ -117,7 +117,7 @@ export class QueryLog {
   }
 
   async close (): Promise<void> {
-    await this.#loop.stop()
+    clearInterval(this.#timer)
     await this.flush()
   }
 
@@ -127,7 +127,7 @@ export class QueryLog {
     const path = this.#spool.bodyPath(0)
     try {
       writeFileSync(path, rows.join('\n'))
-      const insert = { head: 'INSERT INTO millrace_server.query_log', settings: '', format: 'JSONEachRow' }
+      const insert = { head: 'INSERT INTO chdb_server.query_log', settings: '', format: 'JSONEachRow' }
       await this.#session.run(buildInsertFrom(insert, path, 'none'))
       await this.#dropOldest()
     } catch (err) {
@@ -144,7 +144,7 @@ export class QueryLog {
     const { bytes } = await this.#session.run(SELECT_OLDEST_PARTITION)
     const [total, partition] = Buffer.from(bytes).toString().trim().split('\t')
     if (Number(total) <= MAX_TABLE_BYTES || partition === undefined) return
-    await this.#session.run(`ALTER TABLE millrace_server.query_log DROP PARTITION ID ${quoteString(partition)}`)
+    await this.#session.run(`ALTER TABLE chdb_server.query_log DROP PARTITION ID ${quoteString(partition)}`)
   }
 }
 

@@ -1,5 +1,5 @@
 /** What a query is made of and run with: the parts that all requests share, and what each brings. */
-import type { Logger } from 'pino'
+import type { Logger } from './json-log.ts'
 import type { AllowList } from './analyst/allow-list.ts'
 import type { GuardAnalyst } from './analyst/guard-analyst.ts'
 import type { Answer } from './answer.ts'
@@ -26,11 +26,13 @@ export interface ServerParts {
   logger: Logger
   engine: Engine
   logins: LoginDigests
+  /** In which analysts are who name none. */
+  database: string
   spool: Spool
   tokens: TokenFlusher
   failedWrites: FailedWrites
   definitions: Definitions
-  pools: { insert: SessionPool, product: SessionPool, analyst: SessionPool, guard: SessionPool }
+  pools: { insert: SessionPool, owner: SessionPool, analyst: SessionPool, guard: SessionPool }
   named: NamedSessions
   /** Pipes that no query uses; there are as many as sessions that may run. */
   pipes: ResultPipe[]

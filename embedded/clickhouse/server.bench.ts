@@ -5,23 +5,48 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 import zlib from 'node:zlib'
-import { INSERT_SETTINGS, INSERT_SETTINGS_VERSION } from '../../pipeline/events/insert/insert-frames.ts'
-import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
 
 /**
  * What an insert of frames, a small query and a large result cost, in CPU of the server's process.
  *
- * `node embedded/clickhouse/server.bench.ts`; CPU is the stable number, wall clock depends on the
+ * `npm run bench -w chdb-server`; CPU is the stable number, wall clock depends on the
  * neighbours.
  */
 const ROWS = 200_000
 const ROWS_PER_FRAME = 500
-const SETTINGS = INSERT_SETTINGS[INSERT_SETTINGS_VERSION] as Record<string, string>
+/** One part for each insert, whatever its size. */
+const SETTINGS = {
+  async_insert: '0',
+  input_format_parallel_parsing: '0',
+  max_insert_block_size: '2000000',
+  min_insert_block_size_rows: '2000000',
+  min_insert_block_size_bytes: '0',
+  optimize_on_insert: '0',
+  deduplicate_blocks_in_dependent_materialized_views: '1'
+}
+const DATABASE = 'bench'
+const PASSWORD = 'bench'
 
-const dataDir = mkdtempSync(path.join(tmpdir(), 'millrace-server-bench-'))
-const server = spawn(process.execPath, [path.join(import.meta.dirname, 'main.ts')], {
+/** A table of events as analytics keep them, and a count by hour beside it. */
+const TABLES = [
+  `CREATE TABLE events (project_id UInt32, uuid UUID, event LowCardinality(String), distinct_id String,
+    timestamp DateTime64(3, 'UTC'), received_at DateTime64(3, 'UTC'), groups Map(String, String), session_id String, window_id String,
+    device_id String, current_url String, properties String CODEC(ZSTD(3)), property_types LowCardinality(String),
+    host LowCardinality(String), browser LowCardinality(String), browser_version LowCardinality(String), os LowCardinality(String),
+    device_type LowCardinality(String), lib LowCardinality(String), lib_version LowCardinality(String), ip String)
+  ENGINE ReplacingMergeTree PARTITION BY toYYYYMM(timestamp) ORDER BY (project_id, event, toDate(timestamp), uuid)
+  SETTINGS non_replicated_deduplication_window = 1000`,
+  `CREATE TABLE hours (project_id UInt32, event LowCardinality(String), hour DateTime('UTC'), n UInt64)
+  ENGINE SummingMergeTree ORDER BY (project_id, event, hour) SETTINGS non_replicated_deduplication_window = 1000`,
+  `CREATE MATERIALIZED VIEW events_to_hours TO hours AS
+  SELECT project_id, event, toStartOfHour(timestamp) AS hour, count() AS n FROM events GROUP BY project_id, event, hour`
+]
+
+const dataDir = mkdtempSync(path.join(tmpdir(), 'chdb-server-bench-'))
+const main = path.join(import.meta.dirname, 'main.ts')
+const server = spawn(process.execPath, [main, '--data-dir', dataDir, '--port', '0', '--database', DATABASE], {
   stdio: ['ignore', 'pipe', 'inherit'],
-  env: { ...process.env, MILLRACE_DATA_DIR: dataDir, MILLRACE_CLICKHOUSE_PORT: '0', MILLRACE_CLICKHOUSE_PASSWORD: 'bench' }
+  env: { ...process.env, CHDB_SERVER_PASSWORD: PASSWORD }
 })
 process.on('exit', () => {
   server.kill('SIGKILL')
@@ -31,7 +56,7 @@ const port = await readPort()
 const agent = new http.Agent({ keepAlive: true })
 
 console.log(`memory when idle: ${memoryMb()} MB`)
-await migrateClickHouse(`http://millrace:bench@127.0.0.1:${port}/millrace`, {})
+for (const statement of TABLES) await ask(statement)
 const frames: Buffer[] = []
 let nativeBytes = 0
 for (let from = 0; from < ROWS; from += ROWS_PER_FRAME) {
@@ -112,9 +137,9 @@ function makeRows (from: number): string {
 }
 
 async function ask (query: string, rows?: Buffer, settings: Record<string, string> = {}): Promise<Buffer> {
-  const search = new URLSearchParams({ database: 'millrace', ...settings, ...(rows === undefined ? {} : { query }) })
+  const search = new URLSearchParams({ database: DATABASE, ...settings, ...(rows === undefined ? {} : { query }) })
   const encoding = rows === undefined ? {} : { 'content-encoding': 'zstd' }
-  const headers = { 'x-clickhouse-user': 'millrace', 'x-clickhouse-key': 'bench', ...encoding }
+  const headers = { 'x-clickhouse-user': 'default', 'x-clickhouse-key': PASSWORD, ...encoding }
   return await new Promise((resolve, reject) => {
     const request = http.request({ host: '127.0.0.1', port, agent, method: 'POST', path: `/?${search}`, headers }, (response) => {
       const chunks: Buffer[] = []

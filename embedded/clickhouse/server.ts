@@ -160,7 +160,8 @@ function throwIfTimedOut ({ reason }: AbortSignal): void {
 }
 
 function vetState (parts: ServerParts, params: QueryRequest): SessionState {
-  return { database: analystDatabase(params.database), settings: vetAnalystSettings(params.settings, parts.allowList) }
+  const database = analystDatabase(params.database, parts.database)
+  return { database, settings: vetAnalystSettings(params.settings, parts.allowList) }
 }
 
 async function runQuery (parts: ServerParts, query: Query, request: IncomingMessage): Promise<void> {

@@ -4,9 +4,8 @@ import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { hostname } from 'node:os'
 import path from 'node:path'
-import type { Logger } from 'pino'
-import { SettingsError } from '../../engines/errors.ts'
-import type { LoginDigests } from './request/authenticate.ts'
+import type { Logger } from './json-log.ts'
+import { type Options, StartError } from './options.ts'
 import { loadAllowList } from './analyst/allow-list.ts'
 import { openEngine } from './engine/engine.ts'
 import { Definitions, repairDefinitions } from './engine/definitions.ts'
@@ -18,7 +17,7 @@ import { createGuardAnalyst } from './analyst/guard-analyst.ts'
 import { ProcessList } from './process-list.ts'
 import { KillQuery, ProgressSampler, RunningQueries } from './running-queries.ts'
 import { NamedSessions } from './engine/named-sessions.ts'
-import { ANALYST_PROFILE, GUARD_PROFILE, POOL_SIZES, PRODUCT_PROFILE } from './engine/profiles.ts'
+import { ANALYST_PROFILE, GUARD_PROFILE, POOL_SIZES, OWNER_PROFILE } from './engine/profiles.ts'
 import { ResultPipe } from './statement/run-select.ts'
 import { SendTimeout } from './send-timeout.ts'
 import type { ServerParts } from './server-parts.ts'
@@ -30,18 +29,7 @@ import {
   forgetFailedWrite, readFailedWrite, rememberFailedWrite, removePartsWithoutToken
 } from './insert/remove-unanswered-parts.ts'
 
-export interface ServerOptions {
-  /** Folder of the stack; the engine's files go to `clickhouse` in it. */
-  dataDir: string
-  /** Address to listen on. */
-  host: string
-  /** Maximum memory of the engine, in bytes. Default 0: a share of what there is. */
-  memoryBytes?: number
-  /** 0: any free port. */
-  port: number
-  /** How long a client may take nothing of its answer. */
-  sendTimeoutSeconds: number
-  logins: LoginDigests
+export interface ServerOptions extends Omit<Options, 'logLevel'> {
   logger: Logger
 }
 
@@ -61,7 +49,7 @@ const QUERIES_MAY_TAKE_MS = 300
  * Starts the server in this process: opens the engine and the spool, makes the pools of sessions, repairs what a crash
  * left, and listens. A process can have only one, because the engine binds its folder for good.
  *
- * @throws {SettingsError} when another process holds the folder, or the port is in use.
+ * @throws {StartError} when another process holds the folder, or the port is in use.
  */
 export async function startServer (options: ServerOptions): Promise<RunningServer> {
   const { logger } = options
@@ -72,12 +60,12 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
   if (since !== null) removePartsWithoutToken(engineDir, since, logger)
   const before = listDetached(engineDir)
   const engine = await openEngine(engineDir, {
-    backupsDir: path.join(dataDir, 'clickhouse-backups'), memoryBytes: options.memoryBytes ?? 0
+    backupsDir: path.join(dataDir, 'clickhouse-backups'), memoryBytes: options.memoryBytes
   })
   const spool = openSpool(dataDir)
   const pools = {
-    insert: new SessionPool(engine, { name: 'inserts', ...POOL_SIZES.insert, settings: PRODUCT_PROFILE }),
-    product: new SessionPool(engine, { name: 'user millrace', ...POOL_SIZES.product, settings: PRODUCT_PROFILE }),
+    insert: new SessionPool(engine, { name: 'inserts', ...POOL_SIZES.insert, settings: OWNER_PROFILE }),
+    owner: new SessionPool(engine, { name: 'the owner', ...POOL_SIZES.owner, settings: OWNER_PROFILE }),
     analyst: new SessionPool(engine, { name: 'user analyst', ...POOL_SIZES.analyst, settings: ANALYST_PROFILE }),
     guard: new SessionPool(engine, { name: 'the guard of analysts', ...POOL_SIZES.guard, settings: GUARD_PROFILE })
   }
@@ -87,15 +75,16 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
     rememberFailedWrite(engineDir, lastClean)
     endWithoutClosing(logger, { failed })
   }, (err) => endWithoutClosing(logger, { err }))
-  await prepareSystemDatabase(control)
-  await forgetLostParts(control, { scratchPath: path.join(engineDir, 'millrace-tokens.tmp'), logger })
+  await prepareSystemDatabase(control, options.database)
+  await forgetLostParts(control, { scratchPath: path.join(engineDir, 'server-tokens.tmp'), logger })
   const running = new RunningQueries()
-  const pipes = POOL_SIZES.product.size + POOL_SIZES.analyst.size + POOL_SIZES.analyst.maxOverdue
+  const pipes = POOL_SIZES.owner.size + POOL_SIZES.analyst.size + POOL_SIZES.analyst.maxOverdue
   const parts: ServerParts = {
     engineDir,
     logger,
     engine,
     logins: options.logins,
+    database: options.database,
     spool,
     tokens: await TokenFlusher.open(engineDir, logger),
     failedWrites,
@@ -130,10 +119,10 @@ async function listen (server: Server, { host, port }: ServerOptions): Promise<n
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
-      throw new SettingsError([`MILLRACE_CLICKHOUSE_HOST: ${host} is no address of this machine`])
+      throw new StartError(`--host: ${host} is no address of this machine`)
     }
     if (code !== 'EADDRINUSE') throw error
-    throw new SettingsError([`port ${port} is in use by another program: set MILLRACE_CLICKHOUSE_PORT to a free one`])
+    throw new StartError(`port ${port} is in use by another program: choose a free one with --port`)
   }
 }
 

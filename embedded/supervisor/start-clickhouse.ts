@@ -72,19 +72,11 @@ export async function startClickHouse (options: ClickHouseOptions): Promise<Serv
   const { NODE_COMPILE_CACHE } = await findCompileCache(process.env, dataDir)
   // Of its own: the engine writes there, and other tiers run what they find in theirs.
   const compileCache = path.join(NODE_COMPILE_CACHE!, 'clickhouse')
-  const program = { command: process.execPath, args: [SERVER, '--logins-on-stdin'] }
-  const confined = confineCommand(program, { read: readable(), write: makeFolders(dataDir, compileCache) })
+  const folders = { read: readable(), write: makeFolders(dataDir, compileCache) }
   return await startOnPort(options.port, async (port) => {
-    const env = {
-      ...pickSystemVariables(process.env),
-      NODE_COMPILE_CACHE: compileCache,
-      MILLRACE_CLICKHOUSE_PORT: String(port),
-      MILLRACE_CLICKHOUSE_HOST: options.host ?? LOCAL,
-      MILLRACE_DATA_DIR: dataDir,
-      MILLRACE_LOG_LEVEL: options.logLevel ?? 'info',
-      MILLRACE_CLICKHOUSE_MEMORY_BYTES: String(options.memoryBytes ?? 0),
-      MILLRACE_CLICKHOUSE_SEND_TIMEOUT_SECONDS: String(options.sendTimeoutSeconds ?? '')
-    }
+    const program = { command: process.execPath, args: [SERVER, ...argumentsOf({ ...options, dataDir, port })] }
+    const confined = confineCommand(program, folders)
+    const env = { ...pickSystemVariables(process.env), NODE_COMPILE_CACHE: compileCache }
     const start = async (command: Command): Promise<ManagedProcess> =>
       await startServer(command, { ...options, dataDir, port }, env)
     const child = confined === undefined
@@ -93,6 +85,20 @@ export async function startClickHouse (options: ClickHouseOptions): Promise<Serv
     const login = `millrace:${encodeURIComponent(options.password)}`
     return { ...child, port, url: `http://${login}@${toClientHost(options.host)}:${port}/${DATABASE}` }
   })
+}
+
+function argumentsOf ({ dataDir, port, host, logLevel, memoryBytes, sendTimeoutSeconds }: ClickHouseOptions): string[] {
+  const given = {
+    'data-dir': dataDir,
+    port,
+    host,
+    database: DATABASE,
+    'log-level': logLevel,
+    'memory-bytes': memoryBytes,
+    'send-timeout-seconds': sendTimeoutSeconds
+  }
+  const named = Object.entries(given).flatMap(([name, value]) => value === undefined ? [] : [`--${name}=${value}`])
+  return ['--logins-on-stdin', ...named]
 }
 
 /** Starts it unconfined, which its log says, when it cannot start confined: it may need files that we do not know. */
@@ -158,7 +164,7 @@ function pickSystemVariables (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
  * in its folder.
  */
 function readable (): string[] {
-  return ['package.json', 'platform', 'engines', 'schema', 'embedded'].map((name) => path.join(ROOT, name))
+  return ['package.json', 'embedded/clickhouse'].map((name) => path.join(ROOT, name))
     .concat(findPackageFolders(ROOT), path.dirname(realpathSync(process.execPath)))
 }
 

@@ -113,7 +113,7 @@ t.test('an insert names the requests of its events to the query log of ClickHous
 
   await client.command({ query: 'SYSTEM FLUSH LOGS' })
   const result = await client.query({
-    query: 'SELECT log_comment FROM millrace_server.query_log WHERE log_comment LIKE {request: String}',
+    query: 'SELECT log_comment FROM chdb_server.query_log WHERE log_comment LIKE {request: String}',
     query_params: { request: `%${request}` },
     format: 'JSONEachRow'
   })

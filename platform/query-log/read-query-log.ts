@@ -23,7 +23,7 @@ const MAX_QUERY_CHARACTERS = 16_384
 
 /**
  * Reads the SELECTs of analysts of the last days, one entry for each text and day, from the log of the ClickHouse that
- * is there: `millrace_server.query_log` of the embedded ClickHouse server, or `system.query_log` of a server.
+ * is there: `chdb_server.query_log` of the embedded ClickHouse server, or `system.query_log` of a server.
  *
  * Whose queries count: of the embedded ClickHouse server's, those of its login for analysts. Of a server's, those of
  * every login but ours (this one, and all that begin with `millrace`) which name a table of our database and are not
@@ -89,7 +89,7 @@ async function findLog (clickhouse: ClickHouse, cluster: string): Promise<QueryL
   const result = await clickhouse.query({
     query: `
       SELECT database FROM system.tables
-      WHERE (database, name) IN (('millrace_server', 'query_log'), ('system', 'query_log'))
+      WHERE (database, name) IN (('chdb_server', 'query_log'), ('system', 'query_log'))
       ORDER BY database LIMIT 1`,
     format: 'JSONEachRow'
   })
@@ -99,7 +99,7 @@ async function findLog (clickhouse: ClickHouse, cluster: string): Promise<QueryL
 }
 
 const EMBEDDED_LOG: QueryLog = {
-  table: 'millrace_server.query_log',
+  table: 'chdb_server.query_log',
   // The embedded ClickHouse server knows a statement by its first word.
   condition: `user = 'analyst' AND query_kind IN ('Select', 'With', 'From', '(')
     AND (current_database = currentDatabase() OR position(query, currentDatabase()) > 0)`

@@ -9,7 +9,7 @@ import { waitFor } from '../support/wait-for.ts'
 import { type PartWatch, watchParts } from '../../pipeline/health/watch-clickhouse.ts'
 
 t.test('a part that ClickHouse found broken when it started is an error in the log, in health and in the metrics', async (t) => {
-  const server = await startTestServer(t)
+  const server = await startTestServer(t, { owner: 'millrace', database: 'millrace' })
   await server.ask('CREATE TABLE millrace.k (a UInt64) ENGINE MergeTree ORDER BY a')
   for (const body of ['1', '2']) await server.ask('INSERT INTO millrace.k FORMAT CSV', { body })
   const { text } = await server.ask("SELECT path FROM system.parts WHERE database = 'millrace' AND name = 'all_2_2_0'")
@@ -34,7 +34,7 @@ t.test('a part that ClickHouse found broken when it started is an error in the l
   t.match(said.filter(({ level }) => level === 50), [{ table: 'k', msg: /detached a broken part/ }])
 
   function watch (port: number): { watch: PartWatch, gauge: () => Promise<number | undefined> } {
-    const clickhouse = connectClickHouse({ url: `http://millrace:${encodeURIComponent(TEST_PASSWORDS.millrace)}@127.0.0.1:${port}/millrace` })
+    const clickhouse = connectClickHouse({ url: `http://millrace:${encodeURIComponent(TEST_PASSWORDS.owner)}@127.0.0.1:${port}/millrace` })
     const metrics = createMetrics('test')
     const watch = watchParts({ clickhouse, cluster: '', metrics, logger })
     t.teardown(async () => {

@@ -21,8 +21,8 @@ t.test('a disk on which no more files can be made is not healthy, however many b
     rmSync(disk, { recursive: true })
   })
   process.env.TMPDIR = disk
-  const server = await startTestServer(t)
-  const clickhouse = connectClickHouse({ url: `http://millrace:${encodeURIComponent(TEST_PASSWORDS.millrace)}@127.0.0.1:${server.port}/millrace` })
+  const server = await startTestServer(t, { owner: 'millrace', database: 'millrace' })
+  const clickhouse = connectClickHouse({ url: `http://millrace:${encodeURIComponent(TEST_PASSWORDS.owner)}@127.0.0.1:${server.port}/millrace` })
   const metrics = createMetrics('pipeline')
   const watch = watchDisks({ clickhouse, cluster: '', metrics })
   t.teardown(async () => {

@@ -123,7 +123,7 @@ t.test('as names in requests of the management API they are taken or refused', a
 })
 
 t.test('as parameters, settings, columns and headers of SQL they are what they are called', async (t) => {
-  const server = await startTestServer(t)
+  const server = await startTestServer(t, { owner: 'millrace', database: 'millrace' })
   for (const name of NAMES) {
     for (const user of ['analyst', 'millrace']) {
       const given = await server.ask(`SELECT {${name}:String} AS \`${name}\` FORMAT TSVWithNames`, {

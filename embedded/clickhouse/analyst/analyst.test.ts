@@ -6,17 +6,17 @@ import { type HttpAnswer, startTestServer } from '../testing/start-test-server.t
 const server = await startTestServer(t)
 const secretPath = path.join(server.dataDir, 'secret.txt')
 writeFileSync(secretPath, 'the secret\n')
-await server.ask(`CREATE TABLE millrace.events (a UInt32, outfile String, url String)
+await server.ask(`CREATE TABLE shop.events (a UInt32, outfile String, url String)
   ENGINE ReplacingMergeTree ORDER BY a SETTINGS non_replicated_deduplication_window = 10`)
-await server.ask("INSERT INTO millrace.events VALUES (1, 'INTO OUTFILE', 'u')")
-await server.ask("INSERT INTO millrace.events VALUES (1, 'INTO OUTFILE', 'u'), (2, '', '')")
+await server.ask("INSERT INTO shop.events VALUES (1, 'INTO OUTFILE', 'u')")
+await server.ask("INSERT INTO shop.events VALUES (1, 'INTO OUTFILE', 'u'), (2, '', '')")
 
 const ask = async (query: string, params: Record<string, string> = {}): Promise<HttpAnswer> =>
-  await server.ask(query, { user: 'analyst', params: { database: 'millrace', ...params } })
+  await server.ask(query, { user: 'analyst', params: { database: 'shop', ...params } })
 
 t.test('counts an event once although a retry stored it twice', async (t) => {
   t.equal((await ask('SELECT count() FROM events')).text, '2\n')
-  t.equal((await server.ask('SELECT count() FROM millrace.events')).text, '3\n')
+  t.equal((await server.ask('SELECT count() FROM shop.events')).text, '3\n')
 })
 
 t.test('answers ordinary queries', async (t) => {
@@ -28,10 +28,10 @@ t.test('answers ordinary queries', async (t) => {
     ["SELECT format('{}-{}', 'a', 'b')", 'a-b\n'],
     ['SELECT * FROM numbers(2)', '0\n1\n'],
     ['SELECT count() > 10 FROM system.columns', '1\n'],
-    ["SELECT name, data_paths, metadata_path FROM system.tables WHERE database = 'millrace'", 'events\t[]\t\n'],
-    ["SELECT system.tables.name FROM system.tables WHERE system.tables.database = 'millrace'", 'events\n'],
+    ["SELECT name, data_paths, metadata_path FROM system.tables WHERE database = 'shop'", 'events\t[]\t\n'],
+    ["SELECT system.tables.name FROM system.tables WHERE system.tables.database = 'shop'", 'events\n'],
     ["SELECT count() > 0, max(path) FROM system.parts WHERE table = 'events'", '1\t\n'],
-    ["SELECT name, data_path FROM `system` . `databases` WHERE name = 'millrace'", 'millrace\t\n'],
+    ["SELECT name, data_path FROM `system` . `databases` WHERE name = 'shop'", 'shop\t\n'],
     ['EXISTS TABLE events', '1\n'],
     ["SELECT count() FROM system.columns WHERE table = 'events' AND type = 'AggregateFunction(uniq, UInt8)'", '0\n'],
     ["SELECT formatRow('CSV', 1), groupFormatIf('TSV')(number, 1), arrayReduce('sumIf', [1], [1]), count(cast) FROM (SELECT number, 1 AS cast FROM numbers(1))", '1\\n\t0\\n\t1\t1\n'],
@@ -84,7 +84,7 @@ const REFUSED: Record<string, string[]> = {
   'changes of the session': [
     'SET readonly = 0', 'SET max_execution_time = 1000', 'SET final = 0', 'SELECT 1 SETTINGS readonly = 0',
     'SELECT 1 SETTINGS max_memory_usage = 0', 'USE system', 'USE `system`',
-    'USE millrace_server'
+    'USE chdb_server'
   ],
   'several statements': [
     'SELECT 1; DROP TABLE events', 'SELECT 1;;DROP TABLE events', '/* ; */ SELECT 1; SET readonly = 0',
@@ -105,9 +105,9 @@ const REFUSED: Record<string, string[]> = {
   'names with escapes': [
     `SELECT \`\\x66ile\`(${FILE})`, `SELECT "\\x66ile"(${FILE})`, `SELECT \`\\146ile\`(${FILE})`, `SELECT \`f\\ile\`(${FILE})`,
     `SELECT arrayMap(\`f\\x69le\`, [${FILE}])`, `SELECT * APPLY \`f\\x69le\` FROM (SELECT ${FILE})`,
-    'SELECT * FROM `millrace\\x5ffront`.query_log', 'SELECT * FROM `s\\x79stem`.processes', 'SELECT * FROM system.`pro\\x63esses`',
+    'SELECT * FROM `shop\\x5ffront`.query_log', 'SELECT * FROM `s\\x79stem`.processes', 'SELECT * FROM system.`pro\\x63esses`',
     "DESCRIBE `\\x75rl`('http://127.0.0.1:1/')", "DESCRIBE TABLE `\\x75rl`('http://127.0.0.1:1/')", 'USE `s\\x79stem`',
-    'USE `millrace\\x5ffront`', "SELECT `\\x66ile`('/proc/self/environ')", 'SHOW TABLES FROM `millrace\\x5ffront`',
+    'USE `shop\\x5ffront`', "SELECT `\\x66ile`('/proc/self/environ')", 'SHOW TABLES FROM `shop\\x5ffront`',
     'SELECT 1 AS `\\x61`', 'SELECT * FROM `defau\\x6ct`.`/etc/passwd`'
   ],
   'files that look like tables': [
@@ -147,11 +147,11 @@ const REFUSED: Record<string, string[]> = {
     "SELECT aiGenerate('x')", "BACKUP TABLE events TO S3('http://127.0.0.1:1/bucket/x')"
   ],
   'the machine and other people': [
-    'SELECT * FROM system.query_log', 'SELECT * FROM millrace_server.all_processes', 'SELECT * FROM millrace_server.running_queries', 'SELECT * FROM system.disks', 'SELECT * FROM `system`.`disks`', 'SELECT * FROM "system"."disks"',
+    'SELECT * FROM system.query_log', 'SELECT * FROM chdb_server.all_processes', 'SELECT * FROM chdb_server.running_queries', 'SELECT * FROM system.disks', 'SELECT * FROM `system`.`disks`', 'SELECT * FROM "system"."disks"',
     'SELECT * FROM system.server_settings', 'SELECT * FROM system.stack_trace', 'SELECT * FROM system.detached_parts',
     'SELECT * FROM system.build_options', 'SELECT * FROM system /* x */ . disks', 'SELECT * FROM system.merges',
     'SELECT count() FROM events WHERE 1 IN (SELECT 1 FROM system.query_log)', "SELECT * FROM merge('system', 'disks')",
-    'DESCRIBE system.disks', 'SHOW CREATE TABLE system.disks', 'SELECT * FROM millrace_server.query_log',
+    'DESCRIBE system.disks', 'SHOW CREATE TABLE system.disks', 'SELECT * FROM chdb_server.query_log',
     'SELECT * FROM loop(system.disks)', "SELECT * FROM dictionary('x')", 'SELECT * FROM system.query_log'
   ],
   commands: [
@@ -194,11 +194,11 @@ t.test('refuses what is hidden in parameters, settings and the database', async 
 
 t.test('takes the filters by table that a dashboard adds', async (t) => {
   const filtered = async (filters: string, query = 'SELECT a FROM events ORDER BY a'): Promise<string> => (await ask(`${query} settings additional_table_filters={${filters}}`)).text
-  await server.ask('CREATE VIEW millrace.shown AS SELECT a, url FROM millrace.events')
-  t.teardown(async () => await server.ask('DROP VIEW millrace.shown'))
+  await server.ask('CREATE VIEW shop.shown AS SELECT a, url FROM shop.events')
+  t.teardown(async () => await server.ask('DROP VIEW shop.shown'))
 
   t.equal(await filtered("'events' : ' url = \\'u\\' '"), '1\n')
-  t.equal(await filtered("'millrace.events' : ' a >= 1 AND url ILIKE \\'%u%\\' '"), '1\n')
+  t.equal(await filtered("'shop.events' : ' a >= 1 AND url ILIKE \\'%u%\\' '"), '1\n')
   t.equal(await filtered("'events' : 'outfile = \\'INTO OUTFILE\\' OR url IN (\\'größe\\', \\'it\\\\\\'s\\')', 'shown': 'a = 5'"), '1\n')
   t.equal(await filtered("'shown' : 'a = 2'", 'SELECT a FROM shown'), '2\n')
   t.equal(await filtered(''), '1\n2\n')
@@ -211,7 +211,7 @@ t.test('refuses filters by table that are more than a condition on a table of th
     'sleep(3) = 0', 'a = {x:UInt8}', 'nonsense(a)', '1; SELECT 2', 'editDistance(url, url) = 0', "dictGet('x', 'y', a) = 1", ')('
   ].map((condition) => `{'events': '${condition.replaceAll(/['\\]/g, '\\$&')}'}`)
   const maps = [
-    ...conditions, "{'system.tables': 'data_paths[1] != \\'\\''}", "{'millrace_server.query_log': '1'}", "{'default.x': '1'}", "{'a b': '1'}", "{'events': concat('1', '')}",
+    ...conditions, "{'system.tables': 'data_paths[1] != \\'\\''}", "{'chdb_server.query_log': '1'}", "{'default.x': '1'}", "{'a b': '1'}", "{'events': concat('1', '')}",
     "'{\\'events\\': \\'1\\'}'", "{'events': 1}", "map('events', '1')"
   ]
   for (const map of maps) t.ok([497, 62, 46].includes((await ask(`SELECT a FROM events SETTINGS additional_table_filters = ${map}`)).code), map)
@@ -220,8 +220,8 @@ t.test('refuses filters by table that are more than a condition on a table of th
 })
 
 t.test('leaves nothing behind that a refused statement would have made', async (t) => {
-  const tables = await server.ask("SELECT name FROM system.tables WHERE database = 'millrace' ORDER BY name")
-  const rows = await server.ask('SELECT count() FROM millrace.events')
+  const tables = await server.ask("SELECT name FROM system.tables WHERE database = 'shop' ORDER BY name")
+  const rows = await server.ask('SELECT count() FROM shop.events')
 
   t.equal(tables.text, 'events\n')
   t.equal(rows.text, '3\n')

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { waitFor } from '../../../test/support/wait-for.ts'
+import { waitFor } from '../testing/wait-for.ts'
 import { type HttpAnswer, startTestServer, TEST_PASSWORDS } from '../testing/start-test-server.ts'
 
 t.setTimeout(120_000)

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import { quoteString, scanSqlTokens, type SqlTokenKind } from '../../../schema/clickhouse-sql.ts'
+import { quoteString, scanSqlTokens, type SqlTokenKind } from '../statement/sql-lexer.ts'
 import type { SessionPool } from '../engine/session-pool.ts'
 import type { SessionState } from '../engine/engine.ts'
 import { QueryError } from '../query-errors.ts'

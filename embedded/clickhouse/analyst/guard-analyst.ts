@@ -29,10 +29,8 @@ export interface GuardedStatement {
 
 export type GuardAnalyst = (query: AnalystQuery) => Promise<GuardedStatement>
 
-/** The engine's `default` serves files as tables of their names; an analyst begins where the product's tables are. */
-const ANALYST_DATABASE = 'millrace'
 /** No tables of theirs are named without them: every name would have to be judged. */
-const CLOSED_DATABASES = new Set(['system', 'information_schema', 'millrace_server'])
+const CLOSED_DATABASES = new Set(['system', 'information_schema', 'chdb_server'])
 
 /** What may follow a condition in a query, or begin another one. */
 const BEYOND_CONDITION = new Set(['SELECT', 'FROM', 'GROUP', 'HAVING', 'WINDOW', 'QUALIFY', 'ORDER', 'LIMIT', 'OFFSET', 'FETCH', 'SETTINGS', 'UNION', 'EXCEPT', 'INTERSECT', 'INTO', 'FORMAT'])
@@ -59,8 +57,8 @@ export function createGuardAnalyst (pool: SessionPool, engine: EngineNames, allo
     // First of all, so that a typing error is told as one.
     const canonical = await canonicalize(pool, statement.sql, signal)
     if (statement.kind === 'command' || statement.tokens[0]!.text === 'CHECK') throw readOnly()
-    const ownDatabases = lowerSet(canonical.ownDatabases.filter((name) => name !== 'millrace_server'))
-    const otherDatabases = lowerSet(['millrace_server', ...canonical.otherDatabases])
+    const ownDatabases = lowerSet(canonical.ownDatabases.filter((name) => name !== 'chdb_server'))
+    const otherDatabases = lowerSet(['chdb_server', ...canonical.otherDatabases])
     if (otherDatabases.has(database.toLowerCase())) throw denied(`database ${database} as the current one`)
 
     const { tokens: unfiltered, filters } = takeTableFilters(lexCanonical(canonical.text))
@@ -98,12 +96,14 @@ export function createGuardAnalyst (pool: SessionPool, engine: EngineNames, allo
 }
 
 /**
- * The database in which an analyst's request runs.
+ * The database in which an analyst's request runs. The engine's `default` serves files as tables of their names; an
+ * analyst begins where the owner's tables are.
  *
+ * @param own  The database of the owner's tables.
  * @throws {QueryError} 497 for one whose tables an analyst may only name in full.
  */
-export function analystDatabase (wanted: string): string {
-  if (wanted === 'default') return ANALYST_DATABASE
+export function analystDatabase (wanted: string, own: string): string {
+  if (wanted === 'default') return own
   if (CLOSED_DATABASES.has(wanted.toLowerCase())) throw denied(`database ${wanted} as the current one`)
   return wanted
 }
@@ -157,7 +157,7 @@ function writeStatement (
   tokens.forEach((token, i) => {
     const gap = i > 0 && tokens[i - 1]!.end < token.start ? ' ' : ''
     const start = statement.sql.length + gap.length
-    const text = masked.has(token) ? 'millrace_server' : writeToken(token)
+    const text = masked.has(token) ? 'chdb_server' : writeToken(token)
     statement.sql += gap + text
     const end = statement.sql.length
     statement.tokens.push({ kind: token.kind, start, end, text: token.kind === 'word' ? text.toUpperCase() : text })

@@ -2,12 +2,12 @@ import t from 'tap'
 import { startTestServer } from '../testing/start-test-server.ts'
 
 const server = await startTestServer(t)
-await server.ask(`CREATE TABLE millrace.t (a UInt32, b String, c Array(UInt32), ts DateTime64(3, 'UTC'), j String, m Map(String, UInt32),
+await server.ask(`CREATE TABLE shop.t (a UInt32, b String, c Array(UInt32), ts DateTime64(3, 'UTC'), j String, m Map(String, UInt32),
   n Nullable(Float64), l LowCardinality(String), \`$price\` Float64, \`odd name\` UInt8, date Date) ENGINE ReplacingMergeTree ORDER BY a`)
-await server.ask(`INSERT INTO millrace.t SELECT number, concat('b', toString(number % 3)), range(number % 4), toDateTime64('2026-01-01 00:00:00', 3, 'UTC') + number * 3600,
+await server.ask(`INSERT INTO shop.t SELECT number, concat('b', toString(number % 3)), range(number % 4), toDateTime64('2026-01-01 00:00:00', 3, 'UTC') + number * 3600,
   concat('{"plan":"p', toString(number % 2), '","n":', toString(number), '}'), map('x', number), if(number % 5 = 0, NULL, number), 'l', number / 3, number % 7,
   '2026-01-01' FROM numbers(50)`)
-await server.ask('CREATE VIEW millrace.above AS SELECT a FROM millrace.t WHERE a > 40')
+await server.ask('CREATE VIEW shop.above AS SELECT a FROM shop.t WHERE a > 40')
 await server.ask('CREATE FUNCTION linear AS (x, k, b) -> k * x + b')
 
 /** What people and tools ask. Each must give an analyst what it gives the owner, names of columns included. */
@@ -19,7 +19,7 @@ const QUERIES = [
   "SELECT CASE a WHEN 1 THEN 'one' WHEN 2 THEN 'two' ELSE 'many' END, CASE WHEN a > 1 THEN 1 END, a > 3 ? 'x' : 'y', if(a > 2, 1, 2), multiIf(a = 1, 'a', a = 2, 'b', 'c') FROM t ORDER BY a LIMIT 4",
   'SELECT CAST(a AS String), a::Nullable(UInt64), CAST(a, \'Float64\'), toDecimal64(a, 2), [1, 2]::Array(UInt8) FROM t ORDER BY a LIMIT 2',
   "SELECT untuple((a, b)), untuple((1, 'x') AS p) FROM t ORDER BY a LIMIT 2",
-  'SELECT a AS x, x + 1 AS "my value (€)", `odd name`, `$price`, t.`odd name` FROM millrace.t AS t ORDER BY x LIMIT 2',
+  'SELECT a AS x, x + 1 AS "my value (€)", `odd name`, `$price`, t.`odd name` FROM shop.t AS t ORDER BY x LIMIT 2',
   "SELECT b LIKE 'b%', b NOT ILIKE 'B1', b || '-' || l, match(b, '^b\\\\d+$'), b REGEXP 'b', b IS NULL, n IS NOT NULL, n <=> 1 FROM t ORDER BY a LIMIT 3",
   // Time.
   "SELECT ts + INTERVAL 7 DAY, ts - INTERVAL '1 hour', toStartOfInterval(ts, INTERVAL 15 MINUTE), date_trunc('month', ts), dateDiff('day', ts, ts + 86400 * 3), EXTRACT(YEAR FROM ts), DATE '2026-01-01', TIMESTAMP '2026-01-01 00:00:00', dateadd(week, 1, ts), formatDateTime(ts, '%Y-%m') FROM t ORDER BY a LIMIT 2",
@@ -52,7 +52,7 @@ const QUERIES = [
   'SELECT * EXCEPT (a, b) REPLACE (1 AS n) FROM t ORDER BY ts LIMIT 1', "SELECT COLUMNS('^(a|n)$') APPLY sum FROM t", 'SELECT * EXCEPT ts APPLY toString FROM t ORDER BY a LIMIT 1', "SELECT COLUMNS('^a$') APPLY (x -> x + 1) FROM t ORDER BY 1 LIMIT 1", 'SELECT t.* FROM t ORDER BY a LIMIT 1', "SELECT COLUMNS('^a$') APPLY quantile(0.5) FROM t",
   // Order, limits, samples of the grammar.
   'SELECT DISTINCT b FROM t ORDER BY b DESC NULLS LAST LIMIT 1, 2', 'SELECT DISTINCT ON (b) b, a FROM t ORDER BY a', 'SELECT b, a FROM t ORDER BY a LIMIT 1 BY b LIMIT 5', 'SELECT a FROM t ORDER BY a LIMIT 2 WITH TIES', 'SELECT a FROM t ORDER BY a OFFSET 45 ROWS FETCH NEXT 2 ROWS ONLY',
-  'SELECT a, sum(a) AS s FROM t WHERE a IN (1, 4) GROUP BY a ORDER BY a WITH FILL FROM 0 TO 6 STEP 1 INTERPOLATE (s AS s + 1)', 'SELECT a FROM t PREWHERE a > 3 WHERE b = \'b1\' ORDER BY a', 'SELECT count() FROM millrace.t FINAL', 'SELECT TOP 2 a FROM t ORDER BY a',
+  'SELECT a, sum(a) AS s FROM t WHERE a IN (1, 4) GROUP BY a ORDER BY a WITH FILL FROM 0 TO 6 STEP 1 INTERPOLATE (s AS s + 1)', 'SELECT a FROM t PREWHERE a > 3 WHERE b = \'b1\' ORDER BY a', 'SELECT count() FROM shop.t FINAL', 'SELECT TOP 2 a FROM t ORDER BY a',
   'SELECT 1 -- a comment', '/* a comment */ SELECT 1', 'SELECT 1 # a comment', '\n\n  select\t1\n;', 'SELECT “a” FROM (SELECT ‘x’ AS a)',
   'SELECT first, last, date, left, right, index, key, type, user, values, format, settings, final FROM (SELECT 1 AS first, 2 AS last, 3 AS date, 4 AS left, 5 AS right, 6 AS index, 7 AS key, 8 AS type, 9 AS user, 10 AS values, 11 AS format, 12 AS settings, 13 AS final)',
   // Tables that are none.
@@ -61,15 +61,15 @@ const QUERIES = [
   'SELECT a, b FROM t ORDER BY a LIMIT 2 FORMAT JSON', 'SELECT a FROM t ORDER BY a LIMIT 2 FORMAT Null', 'SELECT a FROM t ORDER BY a LIMIT 2 FORMAT CSVWithNames;', 'SELECT 1 FORMAT TSV -- end', 'SELECT 1 FORMAT Values', 'SELECT 1 FORMAT Pretty',
   'SELECT count() FROM t SETTINGS final = 1 FORMAT JSONEachRow', 'SELECT count() FROM t FORMAT JSONEachRow SETTINGS final = 1',
   // What tools ask before their first query.
-  'DESCRIBE TABLE t', 'DESC millrace.t', 'DESCRIBE (SELECT 1 AS a, \'x\' AS b)', 'EXISTS t', 'EXISTS TABLE millrace.t', 'EXISTS DATABASE millrace', 'SHOW DATABASES LIKE \'mill%\' FORMAT CSV', 'SHOW TABLES FROM millrace', "SHOW TABLES LIKE 't'", 'SHOW COLUMNS FROM t', 'SHOW FULL COLUMNS FROM t FROM millrace', 'SHOW CREATE TABLE t', 'SHOW CREATE VIEW above', "SHOW FUNCTIONS LIKE 'arrayMap'", "SHOW SETTINGS LIKE 'max_parser_depth'", 'SHOW INDEXES FROM t',
+  'DESCRIBE TABLE t', 'DESC shop.t', 'DESCRIBE (SELECT 1 AS a, \'x\' AS b)', 'EXISTS t', 'EXISTS TABLE shop.t', 'EXISTS DATABASE shop', 'SHOW DATABASES LIKE \'mill%\' FORMAT CSV', 'SHOW TABLES FROM shop', "SHOW TABLES LIKE 't'", 'SHOW COLUMNS FROM t', 'SHOW FULL COLUMNS FROM t FROM shop', 'SHOW CREATE TABLE t', 'SHOW CREATE VIEW above', "SHOW FUNCTIONS LIKE 'arrayMap'", "SHOW SETTINGS LIKE 'max_parser_depth'", 'SHOW INDEXES FROM t',
   'EXPLAIN SYNTAX SELECT a FROM t', 'EXPLAIN AST SELECT 1', 'EXPLAIN header = 1, actions = 1 SELECT 1', 'EXPLAIN PIPELINE SELECT 1', 'EXPLAIN QUERY TREE SELECT 1', 'EXPLAIN ESTIMATE SELECT a FROM t',
-  "SELECT name, type, comment FROM system.columns WHERE database = 'millrace' AND table = 't' ORDER BY position", "SELECT name FROM system.functions WHERE name = 'plus'", "SELECT table_name, column_name FROM INFORMATION_SCHEMA.COLUMNS WHERE table_schema = 'millrace' AND table_name = 't' ORDER BY ordinal_position", "SELECT table_name FROM information_schema.tables WHERE table_schema = 'millrace' AND table_name = 't'",
+  "SELECT name, type, comment FROM system.columns WHERE database = 'shop' AND table = 't' ORDER BY position", "SELECT name FROM system.functions WHERE name = 'plus'", "SELECT table_name, column_name FROM INFORMATION_SCHEMA.COLUMNS WHERE table_schema = 'shop' AND table_name = 't' ORDER BY ordinal_position", "SELECT table_name FROM information_schema.tables WHERE table_schema = 'shop' AND table_name = 't'",
   'SELECT currentDatabase(), version(), timezone(), hostName(), uptime() > 0, 1'
 ]
 
 t.test('answers an analyst what it answers the owner, column names included', async (t) => {
   for (const query of QUERIES) {
-    const params = { database: 'millrace', default_format: 'TSVWithNamesAndTypes', output_format_write_statistics: '0' }
+    const params = { database: 'shop', default_format: 'TSVWithNamesAndTypes', output_format_write_statistics: '0' }
     const [owner, analyst] = [await server.ask(query, { params }), await server.ask(query, { params, user: 'analyst' })]
 
     t.equal(owner.status, 200, `${query}: ${owner.code === 0 ? '' : owner.text}`)
@@ -80,7 +80,7 @@ t.test('answers an analyst what it answers the owner, column names included', as
 t.test('answers queries with parameters, of names and of values', async (t) => {
   const query = 'SELECT {c:Identifier} AS v, {s:String}, {l:Array(Tuple(String, Nullable(UInt8)))}, {at:DateTime64(3, \'UTC\')} FROM {d:Identifier}.{t:Identifier} ORDER BY v LIMIT {n:UInt8}'
   const params = {
-    param_c: 'odd name', param_s: "it's \\\\x66 `file` -- {c:Identifier}", param_l: "[('file', NULL)]", param_at: '2026-01-01 00:00:00', param_d: 'millrace', param_t: 't', param_n: '1'
+    param_c: 'odd name', param_s: "it's \\\\x66 `file` -- {c:Identifier}", param_l: "[('file', NULL)]", param_at: '2026-01-01 00:00:00', param_d: 'shop', param_t: 't', param_n: '1'
   }
   const [owner, analyst] = [await server.ask(query, { params }), await server.ask(query, { params, user: 'analyst' })]
 

@@ -1,4 +1,4 @@
-import { unquoteSql, quoteString } from '../../../schema/clickhouse-sql.ts'
+import { unquoteSql, quoteString } from '../statement/sql-lexer.ts'
 import { denied } from '../query-errors.ts'
 import type { CanonicalToken } from './canonical-query.ts'
 import { closesQuery } from './judge-query.ts'

@@ -20,9 +20,9 @@ const undo = async (bytes: Buffer): Promise<Buffer> =>
   await buffer(decompressBlocks(Readable.from([bytes]) as AsyncIterable<Buffer>))
 
 t.test('gives the checksums that the engine itself wrote, and reads what it compressed', async (t) => {
-  await server.ask('CREATE TABLE millrace.parts (a UInt64, s String) ENGINE MergeTree ORDER BY a SETTINGS min_bytes_for_wide_part = 0')
+  await server.ask('CREATE TABLE shop.parts (a UInt64, s String) ENGINE MergeTree ORDER BY a SETTINGS min_bytes_for_wide_part = 0')
   for (const rows of [1, 3, 14, 200, 100_000]) {
-    await server.ask(`INSERT INTO millrace.parts
+    await server.ask(`INSERT INTO shop.parts
       SELECT number, toString(cityHash64(number)) || repeat('ab', number % 50) FROM numbers(${rows})`)
   }
   let blocks = 0
@@ -66,20 +66,20 @@ t.test('answers in blocks when the client says compress=1, errors and other stat
 })
 
 t.test('reads bodies in blocks when the client says decompress=1: statements and rows', async (t) => {
-  const insert = async (body: Buffer, query = 'INSERT INTO millrace.c FORMAT TSV'): Promise<HttpAnswer> =>
+  const insert = async (body: Buffer, query = 'INSERT INTO shop.c FORMAT TSV'): Promise<HttpAnswer> =>
     await server.ask(query, { body, params: { decompress: '1' } })
-  await server.ask('CREATE TABLE millrace.c (a UInt32) ENGINE MergeTree ORDER BY a')
+  await server.ask('CREATE TABLE shop.c (a UInt32) ENGINE MergeTree ORDER BY a')
   const zstd = withHead(0x90, zlib.zstdCompressSync(Buffer.from('5\n')), 2)
   const none = withHead(0x02, Buffer.from('6\n'), 2)
 
   t.equal((await insert(Buffer.concat([compressBlock(Buffer.from('1\n2\n')), compressBlock(Buffer.from('3\n')), zstd, none]))).status, 200)
-  t.equal((await server.ask('', { body: compressBlock(Buffer.from('SELECT sum(a) FROM millrace.c')), params: { decompress: '1' } })).text, '17\n')
+  t.equal((await server.ask('', { body: compressBlock(Buffer.from('SELECT sum(a) FROM shop.c')), params: { decompress: '1' } })).text, '17\n')
   t.match(await insert(Buffer.from('1\n')), { code: 271 })
   t.match(await insert(compressBlock(Buffer.from('9\n')).subarray(0, 20)), { code: 271 })
   t.match(await insert(Buffer.from('x'.repeat(100))), { code: 271 })
   t.match(await insert(corrupt(compressBlock(Buffer.from('9\n')))), { code: 40 })
   t.match(await insert(withHead(0x33, Buffer.from('9\n'), 2)), { code: 432 })
-  t.equal((await server.ask('SELECT count() FROM millrace.c')).text, '5\n')
+  t.equal((await server.ask('SELECT count() FROM shop.c')).text, '5\n')
 })
 
 t.test('writes Native for a client that names its revision: a head for each block, a byte for each column', async (t) => {

@@ -85,7 +85,7 @@ export function removeSpoolFolders (dataDir: string): void {
 /** The folders of a data directory's spool; one and the same where there is no shared memory. */
 export function spoolFolders (dataDir: string): { disk: string, memory: string } {
   const disk = path.join(dataDir, 'clickhouse-spool')
-  const memory = path.join(SHARED_MEMORY, `millrace-${hash(path.resolve(dataDir))}`)
+  const memory = path.join(SHARED_MEMORY, `chdb-server-${hash(path.resolve(dataDir))}`)
   return { disk, memory: hasSharedMemory() ? memory : disk }
 }
 

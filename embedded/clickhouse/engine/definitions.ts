@@ -1,8 +1,8 @@
 /** Keeps what defines tables (`metadata`, mutations) whole over a statement that a full disk cuts short. */
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, statfsSync, statSync } from 'node:fs'
 import path from 'node:path'
-import type { Logger } from 'pino'
-import type { SqlToken } from '../../../schema/clickhouse-sql.ts'
+import type { Logger } from '../json-log.ts'
+import type { SqlToken } from '../statement/sql-lexer.ts'
 import { QueryError } from '../query-errors.ts'
 import { listFolder } from '../list-folder.ts'
 
@@ -22,7 +22,7 @@ const BLOCK_BYTES = 512
 const MUTATION = /^format version: \d+\n(?:[^\n]+\n)*commands: [^\n]*\n$/
 
 /** Database of the server itself, whose views are made again at each start. */
-const OWN_DATABASE = 'millrace_server'
+const OWN_DATABASE = 'chdb_server'
 
 /** A statement that may change definitions of its current database, and of those that it names. */
 export interface DefiningStatement {
@@ -132,7 +132,7 @@ function keepOne (file: string, { before, link }: { before: string | undefined, 
 }
 
 function keptIn (engineDir: string): string {
-  return path.join(engineDir, 'millrace-definitions')
+  return path.join(engineDir, 'server-definitions')
 }
 
 /** Definitions of databases and of what is in them: paths by `database.sql` and `database/table.sql`. */

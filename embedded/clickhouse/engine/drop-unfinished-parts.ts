@@ -1,6 +1,6 @@
 import path from 'node:path'
-import type { Logger } from 'pino'
-import { quoteIdentifier, quoteString } from '../../../schema/clickhouse-sql.ts'
+import type { Logger } from '../json-log.ts'
+import { quoteIdentifier, quoteString } from '../statement/sql-lexer.ts'
 import { listFolder } from '../list-folder.ts'
 import { isWrittenAfter } from '../insert/remove-unanswered-parts.ts'
 import type { EngineSession } from './engine.ts'

@@ -2,8 +2,8 @@
 import { mkdirSync, readFileSync, statfsSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import chdb, { type Session } from 'chdb'
-import { SettingsError } from '../../../engines/errors.ts'
-import { quoteIdentifier, quoteString } from '../../../schema/clickhouse-sql.ts'
+import { StartError } from '../options.ts'
+import { quoteIdentifier, quoteString } from '../statement/sql-lexer.ts'
 import { engineConfig, type Settings } from './profiles.ts'
 
 /**
@@ -45,13 +45,13 @@ type SettingsMap = ReadonlyMap<string, string>
  *
  * @param options.backupsDir   Where backups may be written.
  * @param options.memoryBytes  Maximum memory; 0: see `engineConfig`.
- * @throws {SettingsError} when another process holds the folder.
+ * @throws {StartError} when another process holds the folder.
  */
 export async function openEngine (
   dataDir: string, options: { backupsDir: string, memoryBytes: number }
 ): Promise<Engine> {
   mkdirSync(dataDir, { recursive: true })
-  const configPath = path.join(dataDir, 'millrace-engine.xml')
+  const configPath = path.join(dataDir, 'server-engine.xml')
   const { blocks, bsize } = statfsSync(dataDir)
   writeFileSync(configPath, engineConfig({ ...options, diskBytes: blocks * bsize }))
 
@@ -173,14 +173,14 @@ export class EngineSession {
 
 function openFirst (dataDir: string, configPath: string): Session {
   if (dataDir.includes('\\')) {
-    throw new SettingsError([`MILLRACE_DATA_DIR: ClickHouse cannot open ${dataDir}: choose a folder without a backslash in its path`])
+    throw new StartError(`--data-dir: ClickHouse cannot open ${dataDir}: choose a folder without a backslash in its path`)
   }
   try {
     return new chdb.Session(dataDir, { connectionArgs: [`--config-file=${configPath}`] })
   } catch (cause) {
     const owner = readOwner(dataDir)
     if (owner === undefined) throw cause
-    throw new SettingsError([`MILLRACE_DATA_DIR: the ClickHouse data directory ${dataDir} is in use by process ${owner}`])
+    throw new StartError(`the ClickHouse data directory ${dataDir} is in use by process ${owner}`)
   }
 }
 

@@ -5,7 +5,7 @@ import http from 'node:http'
 import path from 'node:path'
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
-import { waitFor } from '../../../test/support/wait-for.ts'
+import { waitFor } from '../testing/wait-for.ts'
 import { startTestServer, TEST_PASSWORDS, type TestServer } from '../testing/start-test-server.ts'
 
 /** From here on no file of the process may become longer: the write beyond fails, as on a full disk. */
@@ -21,14 +21,14 @@ const FAILED = "SELECT sum(value) FROM system.events WHERE event = 'WriteBufferF
 /** Rows take their own length in the files of the table, and next to nothing on their way there. */
 async function createTables (server: TestServer, settings = ''): Promise<void> {
   const window = `SETTINGS non_replicated_deduplication_window = 1000${settings}`
-  await server.ask(`CREATE TABLE millrace.k (a UInt64, b String CODEC(NONE)) ENGINE MergeTree ORDER BY a ${window}`)
-  await server.ask(`CREATE TABLE millrace.sums (c UInt8, n UInt64) ENGINE SummingMergeTree ORDER BY c ${window}`)
-  await server.ask('CREATE MATERIALIZED VIEW millrace.v TO millrace.sums AS SELECT 1 AS c, count() AS n FROM millrace.k GROUP BY c')
+  await server.ask(`CREATE TABLE shop.k (a UInt64, b String CODEC(NONE)) ENGINE MergeTree ORDER BY a ${window}`)
+  await server.ask(`CREATE TABLE shop.sums (c UInt8, n UInt64) ENGINE SummingMergeTree ORDER BY c ${window}`)
+  await server.ask('CREATE MATERIALIZED VIEW shop.v TO shop.sums AS SELECT 1 AS c, count() AS n FROM shop.k GROUP BY c')
 }
 
 async function insert (server: TestServer, { batch, rows = ROWS }: { batch: number, rows?: number }): Promise<number> {
   const lines = Array.from({ length: rows }, (_, row) => `${batch * 1_000_000 + row},${'x'.repeat(ROW_BYTES)}\n`)
-  const { status } = await server.ask('INSERT INTO millrace.k FORMAT CSV', {
+  const { status } = await server.ask('INSERT INTO shop.k FORMAT CSV', {
     body: gzipSync(lines.join('')),
     headers: { 'content-encoding': 'gzip' },
     params: { insert_deduplication_token: `batch-${batch}` }
@@ -37,7 +37,7 @@ async function insert (server: TestServer, { batch, rows = ROWS }: { batch: numb
 }
 
 async function count (server: TestServer): Promise<string> {
-  const { text } = await server.ask('SELECT count(), uniqExact(a), min(length(b)), (SELECT sum(n) FROM millrace.sums) FROM millrace.k')
+  const { text } = await server.ask('SELECT count(), uniqExact(a), min(length(b)), (SELECT sum(n) FROM shop.sums) FROM shop.k')
   return text.trim()
 }
 
@@ -61,7 +61,7 @@ function hasEnded (pid: number): boolean {
 }
 
 t.test('an insert that could not be written is not answered, and stored once when it is repeated', async (t) => {
-  const server = await startTestServer(t, ENV)
+  const server = await startTestServer(t, { env: ENV })
   await createTables(server)
   t.equal(await insert(server, { batch: 1 }), 200)
   limitFiles(server)
@@ -71,7 +71,7 @@ t.test('an insert that could not be written is not answered, and stored once whe
   await server.restart()
 
   // The view may be ahead of its table until then, as after any kill.
-  t.equal((await server.ask('SELECT count(), uniqExact(a) FROM millrace.k')).text, '1000\t1000\n')
+  t.equal((await server.ask('SELECT count(), uniqExact(a) FROM shop.k')).text, '1000\t1000\n')
   t.equal((await server.ask('SELECT name FROM system.detached_parts')).text, '', 'nobody is told of damage')
   t.equal(await insert(server, { batch: 2, rows: 3 * ROWS }), 200)
   t.equal(await insert(server, { batch: 2, rows: 3 * ROWS }), 200)
@@ -79,11 +79,11 @@ t.test('an insert that could not be written is not answered, and stored once whe
 })
 
 t.test('an insert whose token could not be written is stored once when it is repeated', async (t) => {
-  const server = await startTestServer(t, ENV)
-  await server.ask(`CREATE TABLE millrace.k (a UInt64) ENGINE MergeTree ORDER BY a
+  const server = await startTestServer(t, { env: ENV })
+  await server.ask(`CREATE TABLE shop.k (a UInt64) ENGINE MergeTree ORDER BY a
     SETTINGS non_replicated_deduplication_window = 1000`)
   await server.ask('SYSTEM STOP MERGES')
-  const insertOne = async (value: number): Promise<number> => (await server.ask('INSERT INTO millrace.k FORMAT CSV', {
+  const insertOne = async (value: number): Promise<number> => (await server.ask('INSERT INTO shop.k FORMAT CSV', {
     body: `${value}\n`, params: { insert_deduplication_token: `value-${value}` }
   })).status
   for (let value = 0; value < 100; value++) await insertOne(value)
@@ -97,60 +97,60 @@ t.test('an insert whose token could not be written is stored once when it is rep
 
   t.equal(await insertOne(100), 200)
   t.equal(await insertOne(100), 200)
-  t.equal((await server.ask('SELECT count(), uniqExact(a) FROM millrace.k')).text, '101\t101\n')
+  t.equal((await server.ask('SELECT count(), uniqExact(a) FROM shop.k')).text, '101\t101\n')
 })
 
 t.test('a merge that could not be written loses nothing: its sources are used again', async (t) => {
-  const server = await startTestServer(t, ENV)
+  const server = await startTestServer(t, { env: ENV })
   await createTables(server)
   for (const batch of [1, 2, 3, 4]) t.equal(await insert(server, { batch }), 200)
   limitFiles(server)
 
-  await t.rejects(server.ask('OPTIMIZE TABLE millrace.k FINAL'), { code: 'ECONNRESET' })
+  await t.rejects(server.ask('OPTIMIZE TABLE shop.k FINAL'), { code: 'ECONNRESET' })
   t.equal(await server.stop('SIGTERM'), 'SIGKILL')
   t.ok(findFile(server, 'all_1_4_1'), 'its result had taken their place')
   await server.restart()
 
   t.equal(await count(server), '4000\t4000\t250\t4000')
   t.equal((await server.ask('SELECT name FROM system.detached_parts')).text, '', 'nothing is left of it')
-  await server.ask('OPTIMIZE TABLE millrace.k FINAL')
+  await server.ask('OPTIMIZE TABLE shop.k FINAL')
   t.equal(await count(server), '4000\t4000\t250\t4000')
 })
 
 t.test('a damaged part stays where it is seen when one of its sources is gone', async (t) => {
-  const server = await startTestServer(t, ENV)
+  const server = await startTestServer(t, { env: ENV })
   await createTables(server)
   for (const batch of [1, 2, 3, 4]) t.equal(await insert(server, { batch }), 200)
   limitFiles(server)
-  await t.rejects(server.ask('OPTIMIZE TABLE millrace.k FINAL'), { code: 'ECONNRESET' })
+  await t.rejects(server.ask('OPTIMIZE TABLE shop.k FINAL'), { code: 'ECONNRESET' })
   await server.stop('SIGTERM')
   rmSync(findFile(server, 'all_2_2_0')!, { recursive: true })
   // As after a kill: nobody noted when it was written.
-  rmSync(path.join(server.dataDir, 'clickhouse', 'millrace-failed-write'))
+  rmSync(path.join(server.dataDir, 'clickhouse', 'server-failed-write'))
   await server.restart()
 
   t.equal((await server.ask('SELECT reason, name FROM system.detached_parts')).text, 'broken-on-start\tbroken-on-start_all_1_4_1\n')
 })
 
 t.test('the result of a merge is removed when one of its sources was an insert that was taken back', async (t) => {
-  const server = await startTestServer(t, ENV)
+  const server = await startTestServer(t, { env: ENV })
   await createTables(server)
   for (const batch of [1, 2, 3, 4]) t.equal(await insert(server, { batch }), 200)
   limitFiles(server)
-  await t.rejects(server.ask('OPTIMIZE TABLE millrace.k FINAL'), { code: 'ECONNRESET' })
+  await t.rejects(server.ask('OPTIMIZE TABLE shop.k FINAL'), { code: 'ECONNRESET' })
   await server.stop('SIGTERM')
   rmSync(findFile(server, 'all_2_2_0')!, { recursive: true })
   await server.restart()
 
   t.equal((await server.ask('SELECT name FROM system.detached_parts')).text, '')
-  t.equal((await server.ask('SELECT count() FROM millrace.k')).text, '3000\n')
+  t.equal((await server.ask('SELECT count() FROM shop.k')).text, '3000\n')
 })
 
 t.test('a damaged part stays where it is seen when other rows get the numbers of its blocks', async (t) => {
-  const server = await startTestServer(t, ENV)
+  const server = await startTestServer(t, { env: ENV })
   await createTables(server)
   for (const batch of [1, 2]) t.equal(await insert(server, { batch }), 200)
-  await server.ask('OPTIMIZE TABLE millrace.k FINAL')
+  await server.ask('OPTIMIZE TABLE shop.k FINAL')
   await server.stop('SIGKILL')
   for (const source of ['all_1_1_0', 'all_2_2_0']) rmSync(findFile(server, source)!, { recursive: true })
   truncateSync(path.join(findFile(server, 'all_1_2_1')!, 'data.bin'), 100)
@@ -164,7 +164,7 @@ t.test('a damaged part stays where it is seen when other rows get the numbers of
 })
 
 t.test('a merge is noticed that no statement waits for', async (t) => {
-  const server = await startTestServer(t, ENV)
+  const server = await startTestServer(t, { env: ENV })
   await createTables(server, ', min_age_to_force_merge_seconds = 1')
   await server.ask('SYSTEM STOP MERGES')
   for (const batch of [1, 2, 3, 4]) t.equal(await insert(server, { batch }), 200)
@@ -183,7 +183,7 @@ t.test('a reader that goes away in the middle of its rows is no failed write', a
       host: '127.0.0.1',
       port: server.port,
       path: `/?query=${encodeURIComponent('SELECT number, toString(number) FROM system.numbers')}`,
-      headers: { 'x-clickhouse-user': 'millrace', 'x-clickhouse-key': TEST_PASSWORDS.millrace }
+      headers: { 'x-clickhouse-user': 'owner', 'x-clickhouse-key': TEST_PASSWORDS.owner }
     })
     const [response] = await once(request, 'response') as [http.IncomingMessage]
     await once(response, 'data')

@@ -1,4 +1,4 @@
-import type { Logger } from 'pino'
+import type { Logger } from '../json-log.ts'
 import type { EngineSession } from './engine.ts'
 
 /** Merges write without a statement: how often to ask then. Far below how long the sources of a merge are kept. */

@@ -9,8 +9,8 @@ export type Settings = Readonly<Record<string, string>>
 export const POOL_SIZES = {
   // Two cores insert fastest with two to four inserts at a time; more only makes more and smaller parts.
   insert: { size: 4, maxWaiting: 64 },
-  // The product's own reads and commands are short.
-  product: { size: 8, maxWaiting: 128 },
+  // The owner's reads and commands, which are short.
+  owner: { size: 8, maxWaiting: 128 },
   // Few, because each may be heavy; the queue is short, because analysts and dashboards ask again.
   analyst: { size: 4, maxWaiting: 32, maxOverdue: 4 },
   // Has analysts' queries parsed before they run: a millisecond each.
@@ -27,8 +27,8 @@ const GIB = 1_073_741_824
 /** The rest is for the other processes of the stack and for the cache of the file system. */
 const SHARE_OF_MEMORY = 0.6
 
-/** Inserts and reads of user `millrace`: the engine's defaults, but nothing may run indefinitely. */
-export const PRODUCT_PROFILE: Settings = {
+/** Inserts and reads of the owner: the engine's defaults, but nothing may run indefinitely. */
+export const OWNER_PROFILE: Settings = {
   max_execution_time: '3600',
   // As much as a statement may be here (`read-query-body.ts`): values of parameters count, too, as they come by SET.
   max_query_size: '16777216',

@@ -24,7 +24,7 @@ export const OVERDUE_MS = 500
 const NONE: ReadonlyMap<string, string> = new Map()
 
 /**
- * The sessions of one class of queries. A class of its own for inserts, for the product's reads and for analysts means
+ * The sessions of one class of queries. A class of its own for inserts, for the owner's reads and for analysts means
  * that none of them waits for another's sessions.
  */
 export class SessionPool {

@@ -10,7 +10,7 @@ const WINDOW = 'SETTINGS non_replicated_deduplication_window = 2'
 
 /** Files of a table's log of tokens which the kernel does not write through; all, when there are none. */
 async function findUnflushed (server: TestServer, table: string): Promise<string[]> {
-  const { text } = await server.ask(`SELECT data_paths[1] FROM system.tables WHERE database = 'millrace' AND name = '${table}'`)
+  const { text } = await server.ask(`SELECT data_paths[1] FROM system.tables WHERE database = 'shop' AND name = '${table}'`)
   const folder = path.join(text.trim(), 'deduplication_logs')
   const files = readdirSync(folder)
   if (files.length === 0) return [folder]
@@ -22,14 +22,14 @@ const options = flusher.isWrittenThrough ? {} : { skip: 'this file system does n
 
 t.test('the kernel writes every log of tokens through: of a new table, a later file, a log repaired at the start', options, async (t) => {
   const server = await startTestServer(t)
-  await server.ask(`CREATE TABLE millrace.k (a UInt64) ENGINE MergeTree ORDER BY a ${WINDOW}`)
-  await server.ask('CREATE TABLE millrace.same AS millrace.k')
-  await server.ask('CREATE TABLE millrace.later (a UInt64) ENGINE MergeTree ORDER BY a')
-  await server.ask('ALTER TABLE millrace.later MODIFY SETTING non_replicated_deduplication_window = 2')
+  await server.ask(`CREATE TABLE shop.k (a UInt64) ENGINE MergeTree ORDER BY a ${WINDOW}`)
+  await server.ask('CREATE TABLE shop.same AS shop.k')
+  await server.ask('CREATE TABLE shop.later (a UInt64) ENGINE MergeTree ORDER BY a')
+  await server.ask('ALTER TABLE shop.later MODIFY SETTING non_replicated_deduplication_window = 2')
   for (const table of ['k', 'same', 'later']) t.same(await findUnflushed(server, table), [], table)
 
   // More than the window, so that the engine begins another file.
-  for (let i = 0; i < 9; i++) await server.ask('INSERT INTO millrace.k FORMAT CSV', { body: String(i) })
+  for (let i = 0; i < 9; i++) await server.ask('INSERT INTO shop.k FORMAT CSV', { body: String(i) })
   t.same(await findUnflushed(server, 'k'), [])
 
   await server.stop('SIGKILL')

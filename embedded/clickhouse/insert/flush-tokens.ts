@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import type { Logger } from 'pino'
+import type { Logger } from '../json-log.ts'
 import { listFolder } from '../list-folder.ts'
 
 const run = promisify(execFile)
@@ -44,7 +44,7 @@ export class TokenFlusher {
 
   /** @param engineDir  Data directory of the engine, whose tables are as the recovery left them. */
   static async open (engineDir: string, logger: Logger): Promise<TokenFlusher> {
-    const isWrittenThrough = await canWriteThrough(path.join(engineDir, 'millrace-write-through'))
+    const isWrittenThrough = await canWriteThrough(path.join(engineDir, 'server-write-through'))
     if (!isWrittenThrough) {
       logger.warn({ folder: engineDir },
         'this file system does not support chattr +S: an insert at the moment of a power failure may be counted twice')

@@ -7,9 +7,9 @@ const WINDOW = 'SETTINGS non_replicated_deduplication_window = 1000'
 
 /** A table and a view into a second one, with three months of a batch stored. */
 async function storeBatch (server: TestServer): Promise<void> {
-  await server.ask(`CREATE TABLE millrace.k (a UInt64) ENGINE MergeTree PARTITION BY a % 3 ORDER BY a ${WINDOW}`)
-  await server.ask(`CREATE TABLE millrace.sums (n UInt64) ENGINE SummingMergeTree ORDER BY tuple() ${WINDOW}`)
-  await server.ask('CREATE MATERIALIZED VIEW millrace.v TO millrace.sums AS SELECT count() AS n FROM millrace.k')
+  await server.ask(`CREATE TABLE shop.k (a UInt64) ENGINE MergeTree PARTITION BY a % 3 ORDER BY a ${WINDOW}`)
+  await server.ask(`CREATE TABLE shop.sums (n UInt64) ENGINE SummingMergeTree ORDER BY tuple() ${WINDOW}`)
+  await server.ask('CREATE MATERIALIZED VIEW shop.v TO shop.sums AS SELECT count() AS n FROM shop.k')
   // What it is loaded with from now on; see schema/migrate/migrate-clickhouse.ts.
   await server.stop('SIGTERM')
   await server.restart()
@@ -23,18 +23,18 @@ async function insert (server: TestServer, token: string): Promise<void> {
   const params = {
     insert_deduplication_token: token, async_insert: '0', deduplicate_blocks_in_dependent_materialized_views: '1'
   }
-  const { status, text } = await server.ask('INSERT INTO millrace.k FORMAT CSV', { body, params })
+  const { status, text } = await server.ask('INSERT INTO shop.k FORMAT CSV', { body, params })
   if (status !== 200) throw new Error(text)
 }
 
 async function count (server: TestServer): Promise<string> {
-  const { text } = await server.ask('SELECT count(), uniqExact(a), (SELECT sum(n) FROM millrace.sums) FROM millrace.k')
+  const { text } = await server.ask('SELECT count(), uniqExact(a), (SELECT sum(n) FROM shop.sums) FROM shop.k')
   return text.trim()
 }
 
 /** Folder of a table's files. */
 async function folderOf (server: TestServer, table: string): Promise<string> {
-  const { text } = await server.ask(`SELECT data_paths[1] FROM system.tables WHERE database = 'millrace' AND name = '${table}'`)
+  const { text } = await server.ask(`SELECT data_paths[1] FROM system.tables WHERE database = 'shop' AND name = '${table}'`)
   return text.trim()
 }
 
@@ -71,8 +71,8 @@ t.test('remembers what was merged', async (t) => {
   const server = await startTestServer(t)
   await storeBatch(server)
   await server.ask('SYSTEM START MERGES')
-  await server.ask('OPTIMIZE TABLE millrace.k FINAL')
-  await server.ask('OPTIMIZE TABLE millrace.sums FINAL')
+  await server.ask('OPTIMIZE TABLE shop.k FINAL')
+  await server.ask('OPTIMIZE TABLE shop.sums FINAL')
   const folder = path.join(await folderOf(server, 'k'), 'deduplication_logs')
   const read = (): string => readdirSync(folder).map((name) => readFileSync(path.join(folder, name), 'utf8')).join('')
   const before = read()
@@ -90,10 +90,10 @@ t.test('a log of tokens whose end a power failure tore remembers the next ones, 
   const server = await startTestServer(t)
   const tails = { half: '1\tall_9', endless: '1\tall_9_9_0\tall_1_2', zeros: '\0'.repeat(54) }
   const insertInto = async (table: string, token: string): Promise<void> => {
-    await server.ask(`INSERT INTO millrace.${table} FORMAT CSV`, { body: '1', params: { insert_deduplication_token: token } })
+    await server.ask(`INSERT INTO shop.${table} FORMAT CSV`, { body: '1', params: { insert_deduplication_token: token } })
   }
   for (const table of Object.keys(tails)) {
-    await server.ask(`CREATE TABLE millrace.${table} (a UInt64) ENGINE MergeTree ORDER BY a ${WINDOW}`)
+    await server.ask(`CREATE TABLE shop.${table} (a UInt64) ENGINE MergeTree ORDER BY a ${WINDOW}`)
     await insertInto(table, 'one')
   }
   const folders = await Promise.all(Object.keys(tails).map(async (table) => await folderOf(server, table)))
@@ -110,6 +110,6 @@ t.test('a log of tokens whose end a power failure tore remembers the next ones, 
 
   for (const table of Object.keys(tails)) {
     for (const token of ['one', 'two']) await insertInto(table, token)
-    t.equal((await server.ask(`SELECT count() FROM millrace.${table}`)).text, '2\n', table)
+    t.equal((await server.ask(`SELECT count() FROM shop.${table}`)).text, '2\n', table)
   }
 })

@@ -1,8 +1,8 @@
 import { readdir, readFile, rename, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import type { Logger } from 'pino'
+import type { Logger } from '../json-log.ts'
 import type { EngineSession } from '../engine/engine.ts'
-import { quoteIdentifier, quoteString } from '../../../schema/clickhouse-sql.ts'
+import { quoteIdentifier, quoteString } from '../statement/sql-lexer.ts'
 
 interface Table {
   database: string
@@ -43,7 +43,7 @@ export async function forgetLostParts (
   session: EngineSession, options: { scratchPath: string, logger: Logger }
 ): Promise<void> {
   const tables = await read<Table>(session, `SELECT database, name, data_paths[1] AS folder FROM system.tables
-    WHERE engine LIKE '%MergeTree' AND database NOT IN ('system', 'millrace_server')`)
+    WHERE engine LIKE '%MergeTree' AND database NOT IN ('system', 'chdb_server')`)
   for (const table of tables) {
     const logs = await readLogs(path.join(table.folder, 'deduplication_logs'))
     if (logs.size === 0) continue

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import type { Logger } from 'pino'
+import type { Logger } from '../json-log.ts'
 import { listFolder } from '../list-folder.ts'
 
 /** A part of one insert, which no mutation has changed: `partition_block_block_level`. */
@@ -81,5 +81,5 @@ export function isWrittenAfter (part: string, since: number): boolean {
 }
 
 function markerIn (engineDir: string): string {
-  return path.join(engineDir, 'millrace-failed-write')
+  return path.join(engineDir, 'server-failed-write')
 }

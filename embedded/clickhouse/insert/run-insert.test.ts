@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs'
 import http from 'node:http'
 import zlib from 'node:zlib'
 import t from 'tap'
-import { waitFor } from '../../../test/support/wait-for.ts'
+import { waitFor } from '../testing/wait-for.ts'
 import { spoolFolders } from '../engine/body-spool.ts'
 import { type HttpAnswer, startTestServer, TEST_PASSWORDS } from '../testing/start-test-server.ts'
 
@@ -21,7 +21,7 @@ const PINNED = {
 }
 
 async function createEvents (): Promise<{ table: string, volumes: string }> {
-  const table = `millrace.e_${randomUUID().replaceAll('-', '')}`
+  const table = `shop.e_${randomUUID().replaceAll('-', '')}`
   const volumes = `${table}_volumes`
   const window = 'SETTINGS non_replicated_deduplication_window = 100'
   await server.ask(`CREATE TABLE ${table} (id UUID, event LowCardinality(String), properties String, at DateTime64(3),
@@ -63,77 +63,77 @@ t.test('inserts concatenated frames once, whatever the number of tries, and feed
 })
 
 t.test('stores what it gave, in every format that goes both ways', async (t) => {
-  await server.ask(`CREATE TABLE millrace.source (a UInt32, b String, c Array(Nullable(String)), d DateTime64(3, 'UTC'), e LowCardinality(String))
+  await server.ask(`CREATE TABLE shop.source (a UInt32, b String, c Array(Nullable(String)), d DateTime64(3, 'UTC'), e LowCardinality(String))
     ENGINE MergeTree ORDER BY a`)
-  await server.ask(`INSERT INTO millrace.source SELECT number, concat('x\\n\\n; DROP TABLE millrace.source; -- ''"\\t\\0', toString(number)),
+  await server.ask(`INSERT INTO shop.source SELECT number, concat('x\\n\\n; DROP TABLE shop.source; -- ''"\\t\\0', toString(number)),
     [toString(number), NULL, ''], toDateTime64('2026-01-01 00:00:00', 3, 'UTC') + number, toString(number % 5) FROM numbers(1000)`)
   const formats = (await server.ask('SELECT name FROM system.formats WHERE is_input AND is_output ORDER BY name')).text.trim().split('\n')
   // Formats that need a schema, one column, a template, or that lose types by design.
   const apart = /^(Avro|Geo|Buffers|CapnProto|Custom|LineAsString|MySQLWire|Npy|ODBC|Postgre|Proto|Raw|Regexp|TabSeparatedRaw|Template|TSVRaw|TSKV$|JSONCompactColumns|PNG|Form|Hash|Prometheus|BSON|ORC|MsgPack)/
   for (const format of formats.filter((name) => !apart.test(name))) {
-    const body = (await server.ask(`SELECT * FROM millrace.source FORMAT ${format}`)).bytes
-    await server.ask('CREATE OR REPLACE TABLE millrace.copy AS millrace.source')
-    const answer = await server.ask(`INSERT INTO millrace.copy FORMAT ${format}`, { body })
-    const same = await server.ask('SELECT count() FROM (SELECT * FROM millrace.source INTERSECT SELECT * FROM millrace.copy)')
+    const body = (await server.ask(`SELECT * FROM shop.source FORMAT ${format}`)).bytes
+    await server.ask('CREATE OR REPLACE TABLE shop.copy AS shop.source')
+    const answer = await server.ask(`INSERT INTO shop.copy FORMAT ${format}`, { body })
+    const same = await server.ask('SELECT count() FROM (SELECT * FROM shop.source INTERSECT SELECT * FROM shop.copy)')
     t.match([answer.status, same.text], [200, '1000\n'], `${format} ${answer.text}`)
   }
-  t.equal(await count('millrace.source'), 1000)
+  t.equal(await count('shop.source'), 1000)
 })
 
 t.test('takes statement and rows together in the body, and rows in both places', async (t) => {
-  await server.ask('CREATE TABLE millrace.b (a UInt32, b String) ENGINE MergeTree ORDER BY a')
+  await server.ask('CREATE TABLE shop.b (a UInt32, b String) ENGINE MergeTree ORDER BY a')
   const binary = (await server.ask("SELECT toUInt32(10), 'x;\n\ny' FORMAT RowBinary")).bytes
 
-  await server.ask("INSERT INTO millrace.b VALUES (1, 'a;b'), (2, '''\n\nDROP TABLE millrace.b\n\n')")
-  await server.ask('INSERT INTO millrace.b FORMAT JSONEachRow\n{"a":3}\n\n{"a":4}\n\n\nDROP TABLE millrace.b')
-  await server.ask('', { body: Buffer.concat([Buffer.from('INSERT INTO millrace.b FORMAT RowBinary\n'), binary]) })
-  await server.ask('INSERT INTO millrace.b VALUES (11, \'\'),', { body: "(12, '')" })
-  await server.ask('INSERT INTO millrace.b (a)', { body: ' SETTINGS max_insert_block_size = 10 FORMAT CSV\n13\n' })
-  await server.ask('', { body: zlib.gzipSync('INSERT INTO millrace.b FORMAT TSV\n14\tx\n'), headers: { 'content-encoding': 'gzip' } })
-  await server.ask('INSERT INTO {t:Identifier}.b VALUES (15, \'\')', { params: { param_t: 'millrace' } })
-  await server.ask(`INSERT INTO millrace.b VALUES ${Array.from({ length: 50_000 }, (_, i) => `(${100 + i}, 'value number ${i}')`).join()}`)
+  await server.ask("INSERT INTO shop.b VALUES (1, 'a;b'), (2, '''\n\nDROP TABLE shop.b\n\n')")
+  await server.ask('INSERT INTO shop.b FORMAT JSONEachRow\n{"a":3}\n\n{"a":4}\n\n\nDROP TABLE shop.b')
+  await server.ask('', { body: Buffer.concat([Buffer.from('INSERT INTO shop.b FORMAT RowBinary\n'), binary]) })
+  await server.ask('INSERT INTO shop.b VALUES (11, \'\'),', { body: "(12, '')" })
+  await server.ask('INSERT INTO shop.b (a)', { body: ' SETTINGS max_insert_block_size = 10 FORMAT CSV\n13\n' })
+  await server.ask('', { body: zlib.gzipSync('INSERT INTO shop.b FORMAT TSV\n14\tx\n'), headers: { 'content-encoding': 'gzip' } })
+  await server.ask('INSERT INTO {t:Identifier}.b VALUES (15, \'\')', { params: { param_t: 'shop' } })
+  await server.ask(`INSERT INTO shop.b VALUES ${Array.from({ length: 50_000 }, (_, i) => `(${100 + i}, 'value number ${i}')`).join()}`)
 
-  const rows = (await server.ask('SELECT a FROM millrace.b WHERE a < 100 ORDER BY a')).text.trim().split('\n')
+  const rows = (await server.ask('SELECT a FROM shop.b WHERE a < 100 ORDER BY a')).text.trim().split('\n')
   t.same(rows, ['1', '2', '10', '11', '12', '13', '14', '15'])
-  t.equal(await count('millrace.b'), 50_008)
+  t.equal(await count('shop.b'), 50_008)
 })
 
 t.test('reads rows in the compressions of HTTP', async (t) => {
-  await server.ask('CREATE TABLE millrace.z (a String) ENGINE MergeTree ORDER BY a')
+  await server.ask('CREATE TABLE shop.z (a String) ENGINE MergeTree ORDER BY a')
   const { gzipSync: gzip, deflateSync: deflate, brotliCompressSync: br, zstdCompressSync: zstd } = zlib
   for (const [name, encode] of Object.entries({ gzip, deflate, br, zstd, identity: (body: Buffer) => body })) {
     const body = encode(Buffer.from(`${name}\n`.repeat(1000)))
-    t.match(await server.ask('INSERT INTO millrace.z FORMAT CSV', { body, headers: { 'content-encoding': name } }), { status: 200 }, name)
+    t.match(await server.ask('INSERT INTO shop.z FORMAT CSV', { body, headers: { 'content-encoding': name } }), { status: 200 }, name)
   }
-  t.match(await server.ask('INSERT INTO millrace.z FORMAT CSV', { body: 'x', headers: { 'content-encoding': 'pack200' } }), { code: 344 })
-  t.ok((await server.ask('INSERT INTO millrace.z FORMAT CSV', { body: 'no zstd', headers: { 'content-encoding': 'zstd' } })).code > 0)
-  t.equal(await count('millrace.z'), 5000)
+  t.match(await server.ask('INSERT INTO shop.z FORMAT CSV', { body: 'x', headers: { 'content-encoding': 'pack200' } }), { code: 344 })
+  t.ok((await server.ask('INSERT INTO shop.z FORMAT CSV', { body: 'no zstd', headers: { 'content-encoding': 'zstd' } })).code > 0)
+  t.equal(await count('shop.z'), 5000)
 })
 
 t.test('tells what is wrong with rows, and stores none of them', async (t) => {
-  await server.ask('CREATE TABLE millrace.w (a UInt32) ENGINE MergeTree ORDER BY a')
+  await server.ask('CREATE TABLE shop.w (a UInt32) ENGINE MergeTree ORDER BY a')
   const insert = async (body: string, format = 'JSONEachRow'): Promise<HttpAnswer> =>
-    await server.ask(`INSERT INTO millrace.w FORMAT ${format}`, { body, params: PINNED })
+    await server.ask(`INSERT INTO shop.w FORMAT ${format}`, { body, params: PINNED })
 
   t.match(await insert('{"a":1}\n{"a":"x"}\n'), { status: 400, text: /at row 2/ })
   t.match(await insert('{"a":1}\n{"a":'), { code: /[1-9]/ })
   t.match(await insert('1', 'Nope'), { status: 404, code: 73 })
   t.match(await insert('1\n2,3\n', 'CSV'), { status: 400 })
   t.match(await insert('nonsense', 'Native'), { code: /[1-9]/ })
-  t.match(await server.ask('INSERT INTO millrace.nope FORMAT CSV', { body: '1' }), { status: 404, code: 60 })
-  t.match(await server.ask('INSERT INTO millrace.w (b) FORMAT CSV', { body: '1' }), { code: 16 })
-  t.match(await server.ask("INSERT INTO millrace.w SELECT a FROM input('a UInt32') FORMAT CSV", { body: '1' }), { code: 344 })
+  t.match(await server.ask('INSERT INTO shop.nope FORMAT CSV', { body: '1' }), { status: 404, code: 60 })
+  t.match(await server.ask('INSERT INTO shop.w (b) FORMAT CSV', { body: '1' }), { code: 16 })
+  t.match(await server.ask("INSERT INTO shop.w SELECT a FROM input('a UInt32') FORMAT CSV", { body: '1' }), { code: 344 })
   t.match(await insert(''), { status: 200 })
-  t.equal(await count('millrace.w'), 0)
+  t.equal(await count('shop.w'), 0)
 })
 
 t.test('stores nothing of a body whose sender goes away', async (t) => {
-  await server.ask('CREATE TABLE millrace.gone (a UInt32) ENGINE MergeTree ORDER BY a')
+  await server.ask('CREATE TABLE shop.gone (a UInt32) ENGINE MergeTree ORDER BY a')
   const request = http.request({
     port: server.port,
     method: 'POST',
-    path: '/?query=INSERT+INTO+millrace.gone+FORMAT+CSV',
-    headers: { 'x-clickhouse-user': 'millrace', 'x-clickhouse-key': TEST_PASSWORDS.millrace, 'content-length': 1_000_000 }
+    path: '/?query=INSERT+INTO+shop.gone+FORMAT+CSV',
+    headers: { 'x-clickhouse-user': 'owner', 'x-clickhouse-key': TEST_PASSWORDS.owner, 'content-length': 1_000_000 }
   })
   request.on('error', () => {})
   await waitFor(() => listSpool().length === 0)
@@ -143,7 +143,7 @@ t.test('stores nothing of a body whose sender goes away', async (t) => {
   await new Promise((resolve) => request.once('close', resolve))
   await waitFor(() => listSpool().length === 0)
 
-  t.equal(await count('millrace.gone'), 0)
+  t.equal(await count('shop.gone'), 0)
 })
 
 t.test('leaves no file of any insert behind', async (t) => {
@@ -174,7 +174,7 @@ t.test('inserts without delay while analysts keep every session of theirs busy',
 
 t.test('no insert begins while a client holds them, and all are done afterwards', async (t) => {
   await server.ask('CREATE TABLE held (n UInt32) ENGINE = MergeTree ORDER BY n')
-  const hold = await openHold('millrace')
+  const hold = await openHold('owner')
   t.equal(hold.status, 200)
   const reader = hold.body!.getReader()
   t.equal(new TextDecoder().decode((await reader.read()).value), 'held\n')

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import { tokenizeSql } from '../../../schema/clickhouse-sql.ts'
+import { tokenizeSql } from '../statement/sql-lexer.ts'
 import { buildInsertFrom, checkParams, ENGINE_COMPRESSIONS } from '../statement/read-statement.ts'
 import { QueryError } from '../query-errors.ts'
 import type { Query, ServerParts } from '../server-parts.ts'

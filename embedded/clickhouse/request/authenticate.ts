@@ -2,8 +2,11 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { QueryError } from '../query-errors.ts'
 
-/** The two logins. `millrace` is the product itself and may do everything, `analyst` reads, within limits. */
-export type User = 'millrace' | 'analyst'
+/** The login that only reads, within limits. Every other one is an owner and may do everything. */
+export const ANALYST = 'analyst'
+
+/** The name of a login: `analyst`, or the owner's. */
+export type User = string
 
 /** SHA-256 of the password of each login: the process of the engine need not know more. */
 export type LoginDigests = Readonly<Record<User, string>>
@@ -29,7 +32,7 @@ export function createAuthenticate (logins: LoginDigests): (request: IncomingMes
     if (expected === undefined || !matches) {
       throw new QueryError(516, `${user}: Authentication failed: password is incorrect, or there is no user with such name`)
     }
-    return user as User
+    return user
   }
 }
 

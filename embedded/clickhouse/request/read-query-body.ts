@@ -5,7 +5,7 @@ import { decompressBlocks } from '../blocks/compressed-blocks.ts'
 import type { QueryRequest } from './parse-request.ts'
 import type { InsertParts } from '../statement/read-statement.ts'
 import { QueryError } from '../query-errors.ts'
-import { scanSqlTokens } from '../../../schema/clickhouse-sql.ts'
+import { scanSqlTokens } from '../statement/sql-lexer.ts'
 
 /** A request's query: its statement and, for inserts, its rows. */
 export type QueryBody = { kind: 'statement', text: string } | InsertBody

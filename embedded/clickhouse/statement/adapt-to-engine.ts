@@ -1,5 +1,5 @@
 /** What clients write and servers take, in the form that the engine takes: times with a zone, and UUIDs in ORC. */
-import { quoteIdentifier, quoteString, type SqlToken } from '../../../schema/clickhouse-sql.ts'
+import { quoteIdentifier, quoteString, type SqlToken } from './sql-lexer.ts'
 import type { EngineSession } from '../engine/engine.ts'
 import { readStatement, type Statement } from './read-statement.ts'
 

@@ -13,7 +13,7 @@ t.test('knows what a statement does', async (t) => {
     ['DESCRIBE t', 'show'],
     ['EXPLAIN SELECT 1', 'show'],
     ['SET a = 1', 'session'],
-    ['USE millrace', 'session'],
+    ['USE shop', 'session'],
     ['CREATE TEMPORARY TABLE t (a UInt8)', 'session'],
     ['CREATE TABLE t (a UInt8) ENGINE Memory', 'command'],
     ['INSERT INTO t SELECT 1', 'command'],

@@ -1,5 +1,5 @@
 /** A statement without rows: what kind it is, its format, its parameters, and where its result goes. */
-import { quoteString, type SqlToken, tokenizeSql, unescapeSql } from '../../../schema/clickhouse-sql.ts'
+import { quoteString, type SqlToken, tokenizeSql, unescapeSql } from './sql-lexer.ts'
 import { QueryError } from '../query-errors.ts'
 
 /** What a statement is, as far as the server must know to run it the right way. */

@@ -29,7 +29,7 @@ export async function runStatement (parts: ServerParts, query: Query, text: stri
   if (query.request.readOnlyMethod && statement.kind === 'command') throw readOnlyMethodError()
   statement = fillServerFacts(await replaceCommand(statement, parts), query.user, parts.engineDir)
 
-  const pool = query.user === 'analyst' ? parts.pools.analyst : parts.pools.product
+  const pool = query.user === 'analyst' ? parts.pools.analyst : parts.pools.owner
   const run = async (): Promise<void> => await withSession(parts, query, pool, async (session) => {
     await session.setParams(params)
     query.record.mark = session.mark

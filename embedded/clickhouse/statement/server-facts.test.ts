@@ -1,5 +1,5 @@
 import t from 'tap'
-import { waitFor } from '../../../test/support/wait-for.ts'
+import { waitFor } from '../testing/wait-for.ts'
 import { type AskOptions, startTestServer } from '../testing/start-test-server.ts'
 
 const server = await startTestServer(t)
@@ -9,14 +9,14 @@ const asAnalyst = async (query: string, params: Record<string, string> = {}): Pr
 t.test('names the user who asks, and the column as it was asked for', async (t) => {
   const query = 'SELECT currentUser(), user() AS me, upper(current_user()), authUser() = currentUser() AS same FORMAT TSVWithNames'
 
-  t.equal(await ask(query), 'currentUser()\tme\tupper(current_user())\tsame\nmillrace\tmillrace\tMILLRACE\t1\n')
+  t.equal(await ask(query), 'currentUser()\tme\tupper(current_user())\tsame\nowner\towner\tOWNER\t1\n')
   t.equal(await asAnalyst(query), 'currentUser()\tme\tupper(current_user())\tsame\nanalyst\tanalyst\tANALYST\t1\n')
   t.equal(await ask("SELECT 'currentUser()', toString(1) AS user"), 'currentUser()\t1\n')
 })
 
 t.test('tells what a user may do', async (t) => {
-  t.equal(await ask('SHOW GRANTS'), 'GRANT ALL ON *.* TO millrace\n')
-  t.equal(await asAnalyst('SHOW GRANTS FORMAT JSONEachRow'), '{"GRANTS":"GRANT SHOW, SELECT ON millrace.* TO analyst"}\n')
+  t.equal(await ask('SHOW GRANTS'), 'GRANT ALL ON *.* TO owner\n')
+  t.equal(await asAnalyst('SHOW GRANTS FORMAT JSONEachRow'), '{"GRANTS":"GRANT SHOW, SELECT ON shop.* TO analyst"}\n')
 })
 
 t.test('lists the queries that run by the ids and texts of their clients; to an analyst those of analysts', async (t) => {
@@ -26,7 +26,7 @@ t.test('lists the queries that run by the ids and texts of their clients; to an 
   const expected = 'analysts\tanalyst\tSELECT count(), 7 FROM numbers(1000000000000)\n'
 
   await waitFor(async () => (await ask(list)).split('\n').length === 3, { timeoutMs: 20_000 })
-  t.equal(await ask(list), `${expected}owners\tmillrace\tSELECT sleepEachRow(0.1), \\'owner\\' FROM numbers(30) SETTINGS max_block_size = 1\n`)
+  t.equal(await ask(list), `${expected}owners\towner\tSELECT sleepEachRow(0.1), \\'owner\\' FROM numbers(30) SETTINGS max_block_size = 1\n`)
   t.equal(await asAnalyst(list), expected)
   t.match(await asAnalyst('SHOW PROCESSLIST FORMAT JSONEachRow'), /"query":"SHOW PROCESSLIST FORMAT JSONEachRow"/)
   t.notMatch(await ask('SHOW PROCESSLIST'), /OUTFILE|session-/)
@@ -40,12 +40,12 @@ t.test('keeps a query in system.query_log when its client asks for it', async (t
   await ask('SYSTEM FLUSH LOGS')
 
   const log = "SELECT type, query, initial_query_id, user FROM system.query_log WHERE query_id IN ('kept', 'not-kept')"
-  t.equal(await ask(log), 'QueryFinish\tSELECT 4711\tkept\tmillrace\n')
+  t.equal(await ask(log), 'QueryFinish\tSELECT 4711\tkept\towner\n')
   t.match(await server.ask(log, { user: 'analyst' }), { code: 497 })
 })
 
 t.test('calls a typing error a syntax error, and a change a change', async (t) => {
-  for (const user of ['analyst', 'millrace']) {
+  for (const user of ['analyst', 'owner']) {
     for (const query of ['selct 1', 'SELECT 1 FROMM x y', 'foobar FORMAT JSON', 'JSON']) {
       const answer = await server.ask(query, { user })
       t.match(answer, { code: 62, status: 400, text: /^Code: 62\. DB::Exception: Syntax error[^(]*failed at position/ }, query)
@@ -65,12 +65,12 @@ t.test('takes times with a zone in parameters and comparisons', async (t) => {
   const query = "SELECT {a:DateTime('UTC')}, {b:DateTime64(3, 'UTC')}, {c:Array(DateTime64(3, 'UTC'))}, {d:Nullable(DateTime64(6, 'UTC'))}"
   const given = "2026-01-31 12:00:00\t2026-01-31 12:00:00.120\t['2026-01-31 10:00:00.500','2026-01-31 12:00:00.000']\t2026-01-31 13:30:00.000001\n"
   // The engine itself fails with a column of such a table.
-  await server.ask(`CREATE TABLE millrace.divided (t DateTime64(3, 'UTC'), n UInt8, INDEX n_index n TYPE minmax)
+  await server.ask(`CREATE TABLE shop.divided (t DateTime64(3, 'UTC'), n UInt8, INDEX n_index n TYPE minmax)
     ENGINE MergeTree PARTITION BY toYYYYMM(t) ORDER BY n`)
-  await server.ask("INSERT INTO millrace.divided VALUES ('2026-01-31 12:00:00', 1), ('2026-01-31 11:59:59', 2)")
-  for (const user of ['millrace', 'analyst']) {
+  await server.ask("INSERT INTO shop.divided VALUES ('2026-01-31 12:00:00', 1), ('2026-01-31 11:59:59', 2)")
+  for (const user of ['owner', 'analyst']) {
     const count = async (condition: string, params = {}): Promise<string> =>
-      (await server.ask(`SELECT count() FROM millrace.divided WHERE ${condition}`, { user, params })).text
+      (await server.ask(`SELECT count() FROM shop.divided WHERE ${condition}`, { user, params })).text
     t.equal(await count("t >= '2026-01-31T12:00:00.000Z'"), '1\n', user)
     t.equal(await count("t < '2026-01-31T13:00:00+01:00'"), '1\n')
     t.equal(await count("t BETWEEN '2026-01-31T11:59:59Z' AND '2026-01-31T12:00:00Z'"), '2\n')
@@ -83,15 +83,15 @@ t.test('takes times with a zone in parameters and comparisons', async (t) => {
   }
 
   // A view over a join, of a table whose merged parts have statistics, as events_with_person is.
-  await server.ask(`CREATE TABLE millrace.joined (t DateTime64(3, 'UTC'), received DateTime64(3, 'UTC'), n UInt32, INDEX received_index received TYPE minmax)
+  await server.ask(`CREATE TABLE shop.joined (t DateTime64(3, 'UTC'), received DateTime64(3, 'UTC'), n UInt32, INDEX received_index received TYPE minmax)
     ENGINE ReplacingMergeTree PARTITION BY toYYYYMM(t) ORDER BY n`)
-  await server.ask("INSERT INTO millrace.joined SELECT toDateTime64('2026-01-30 00:00:00', 3, 'UTC') + number * 60 AS t, t, number FROM numbers(5000)")
-  await server.ask('OPTIMIZE TABLE millrace.joined FINAL')
-  await server.ask(`CREATE VIEW millrace.joined_view AS SELECT event.* REPLACE (coalesce(nullIf(other.m, 0), event.n) AS n) FROM millrace.joined AS event
+  await server.ask("INSERT INTO shop.joined SELECT toDateTime64('2026-01-30 00:00:00', 3, 'UTC') + number * 60 AS t, t, number FROM numbers(5000)")
+  await server.ask('OPTIMIZE TABLE shop.joined FINAL')
+  await server.ask(`CREATE VIEW shop.joined_view AS SELECT event.* REPLACE (coalesce(nullIf(other.m, 0), event.n) AS n) FROM shop.joined AS event
     ANY LEFT JOIN (SELECT n, m FROM (SELECT 1 AS n, 9 AS m)) AS other ON event.n = other.n`)
-  for (const user of ['millrace', 'analyst']) {
+  for (const user of ['owner', 'analyst']) {
     for (const column of ['t', 'received']) {
-      const count = `SELECT count() FROM millrace.joined_view WHERE ${column} >= '2026-01-31T12:00:00.000Z'`
+      const count = `SELECT count() FROM shop.joined_view WHERE ${column} >= '2026-01-31T12:00:00.000Z'`
       t.equal(await ask(count, { user }), '2840\n', `${user}: ${column}`)
       t.equal(await ask(`SELECT * FROM (${count})`, { user }), '2840\n')
       t.match(await ask(`EXPLAIN ${count}`, { user }), /^Output|Expression/)
@@ -101,7 +101,7 @@ t.test('takes times with a zone in parameters and comparisons', async (t) => {
 
   const compare = "SELECT toDateTime64('2026-01-31 12:00:00.120', 3, 'UTC') AS t, t = '2026-01-31T12:00:00.120Z', t >= '2026-01-31T12:00:00.120Z', t < '2026-01-31T12:00:00.121Z'"
 
-  for (const user of ['millrace', 'analyst']) {
+  for (const user of ['owner', 'analyst']) {
     t.equal(await ask(query, { user, params }), given, user)
     // DateTime takes no fraction, and every client of JavaScript writes one.
     const whole = { param_s: '2026-01-31T12:00:00.000Z', param_l: "['2026-01-31T12:00:00.999Z']" }
@@ -113,14 +113,14 @@ t.test('takes times with a zone in parameters and comparisons', async (t) => {
 })
 
 t.test('writes UUIDs as text in format ORC', async (t) => {
-  await ask('CREATE TABLE millrace.ids (id UUID, more Array(UUID), n UInt8) ENGINE MergeTree ORDER BY n')
-  await ask("INSERT INTO millrace.ids VALUES ('61f0c404-5cb3-11e7-907b-a6006ad3dba0', ['61f0c404-5cb3-11e7-907b-a6006ad3dba1'], 2)")
-  for (const user of ['millrace', 'analyst']) {
-    const orc = await server.ask('SELECT * FROM millrace.ids ORDER BY n FORMAT ORC SETTINGS max_threads = 1', { user })
+  await ask('CREATE TABLE shop.ids (id UUID, more Array(UUID), n UInt8) ENGINE MergeTree ORDER BY n')
+  await ask("INSERT INTO shop.ids VALUES ('61f0c404-5cb3-11e7-907b-a6006ad3dba0', ['61f0c404-5cb3-11e7-907b-a6006ad3dba1'], 2)")
+  for (const user of ['owner', 'analyst']) {
+    const orc = await server.ask('SELECT * FROM shop.ids ORDER BY n FORMAT ORC SETTINGS max_threads = 1', { user })
     t.equal(orc.status, 200)
-    await ask('INSERT INTO millrace.ids FORMAT ORC', { body: orc.bytes })
+    await ask('INSERT INTO shop.ids FORMAT ORC', { body: orc.bytes })
   }
-  t.equal(await ask('SELECT count(), uniq(id, more, n) FROM millrace.ids'), '4\t1\n')
+  t.equal(await ask('SELECT count(), uniq(id, more, n) FROM shop.ids'), '4\t1\n')
 })
 
 t.test('leaves out what only tunes, and brings in what an analyst may set, in URL and clause', async (t) => {

@@ -3,7 +3,7 @@
  * Statements about these are rewritten, so that the engine's answer is the truth, in any format.
  */
 import { statfsSync } from 'node:fs'
-import { quoteIdentifier, quoteString, type SqlToken } from '../../../schema/clickhouse-sql.ts'
+import { quoteIdentifier, quoteString, type SqlToken } from './sql-lexer.ts'
 import type { User } from '../request/authenticate.ts'
 import type { RunningQueries } from '../running-queries.ts'
 import type { QueryLog } from '../server-database.ts'
@@ -51,9 +51,9 @@ function readCommand ({ tokens, format }: Statement): { words: string[], text: s
 }
 
 /**
- * Puts the user's name in the place of `currentUser()`, and for the product the server's view in the place of
+ * Puts the user's name in the place of `currentUser()`, and for the owner the server's view in the place of
  * `system.processes`; an analyst's has its own already, and shows what runs for analysts. The engine has no
- * `system.asynchronous_metrics`: the product asks it how many files the disk has room for.
+ * `system.asynchronous_metrics`: monitors ask it how many files the disk has room for.
  *
  * @param engineDir  The engine's folder.
  */
@@ -72,7 +72,7 @@ export function fillServerFacts (statement: Statement, user: User, engineDir: st
     }
     if (user === 'analyst') return
     const place = { start: token.start, end: tokens[i + 2]?.end ?? token.end }
-    if (isSystemTable('processes', sql, tokens, i)) edits.push({ ...place, text: 'millrace_server.all_processes' })
+    if (isSystemTable('processes', sql, tokens, i)) edits.push({ ...place, text: 'chdb_server.all_processes' })
     if (isSystemTable('asynchronous_metrics', sql, tokens, i)) edits.push({ ...place, text: selectMetrics(engineDir) })
   })
   return applyEdits(statement, edits)
@@ -84,7 +84,7 @@ interface Edit {
   text: string
 }
 
-/** Those metrics of a server that the product reads, by the names and in the columns that a server gives them. */
+/** Those metrics of a server that tell of files, by the names and in the columns that a server gives them. */
 function selectMetrics (engineDir: string): string {
   const { files, ffree } = statfsSync(engineDir)
   return `(SELECT * FROM values('metric String, value Float64',
@@ -114,9 +114,9 @@ function applyEdits (statement: Statement, edits: readonly Edit[]): Statement {
   return { ...statement, sql, format }
 }
 
-/** As a server writes them: the product may do everything, an analyst reads what the owner made. */
+/** As a server writes them: the owner may do everything, an analyst reads what the owner made. */
 function selectGrants (user: User): string {
   if (user !== 'analyst') return `SELECT 'GRANT ALL ON *.* TO ${user}' AS GRANTS`
   return `SELECT concat('GRANT SHOW, SELECT ON ', name, '.* TO analyst') AS GRANTS FROM system.databases
-    WHERE engine IN ('Atomic', 'Ordinary') AND name != 'millrace_server' ORDER BY name`
+    WHERE engine IN ('Atomic', 'Ordinary') AND name != 'chdb_server' ORDER BY name`
 }

@@ -23,7 +23,7 @@ const startedAt = performance.now()
 console.log(`attacking with ${queries} queries, seed ${seed}`)
 const outcome = await range.attack({ user: 'analyst', queries, seed })
 const seconds = Math.round((performance.now() - startedAt) / 1000)
-const unguarded = await range.attack({ user: 'millrace', queries: 500, seed, isWanted: hasCanary })
+const unguarded = await range.attack({ user: 'owner', queries: 500, seed, isWanted: hasCanary })
 for (const work of cleanUp) await work()
 
 const holes = [...outcome.answered, ...outcome.secretsSeen]

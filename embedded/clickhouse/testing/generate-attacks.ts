@@ -38,8 +38,8 @@ export async function findTargets (ask: Ask, where: { file: string, server: stri
     tableFunctions: tableFunctions.filter((name) => !TABLE_FUNCTIONS.has(name.toLowerCase())),
     tables: [
       ...tables.filter((name) => !SYSTEM_TABLES.has(name) && !MASKED_SYSTEM_TABLES.has(name)).map((name) => `system.${name}`),
-      'millrace_server.query_log', 'millrace_server.tables', 'millrace_server.all_processes', 'millrace_server.processes',
-      'millrace_server.running_queries', `default.${where.file}.csv`
+      'chdb_server.query_log', 'chdb_server.tables', 'chdb_server.all_processes', 'chdb_server.processes',
+      'chdb_server.running_queries', `default.${where.file}.csv`
     ],
     // A limit may be lowered: that one of them is raised is tried in `analyst.test.ts`.
     settings: settings.filter((name) => !allow.settings.has(name) && !allow.ignoredSettings.has(name) &&
@@ -173,7 +173,7 @@ export function createAttacks (targets: Targets, seed: number): () => Attack {
     const at = random()
     const params: Record<string, string> = {}
     const { name, query } = kinds[shares.findIndex((share) => at < share)]!(params)
-    if (chance(0.3)) params.database = pick(['millrace', 'default', 'system'])
+    if (chance(0.3)) params.database = pick(['shop', 'default', 'system'])
     if (chance(0.05)) params.default_format = pick(['JSON', 'Template', 'Protobuf', 'CSV'])
     return { name, query: decorate(query), params }
   }

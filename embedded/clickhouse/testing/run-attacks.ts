@@ -21,7 +21,7 @@ export interface Outcome {
 }
 
 export interface AttackOptions {
-  user: 'analyst' | 'millrace'
+  user: 'analyst' | 'owner'
   queries: number
   seed: number
   /** Leaves the others out. */
@@ -35,7 +35,7 @@ export interface Range {
 
 /** What the canaries watch: without the guard these are reached. */
 export function hasCanary ({ name }: Attack): boolean {
-  return ['file', 'url', 'system.query_log', 'millrace_server.query_log'].includes(name)
+  return ['file', 'url', 'system.query_log', 'chdb_server.query_log'].includes(name)
 }
 
 interface Teardown {
@@ -51,7 +51,7 @@ const AT_ONCE = 8
  */
 export async function openRange (t: Teardown): Promise<Range> {
   const secret = `canary-${randomBytes(12).toString('hex')}`
-  const server = await startTestServer(t, { CANARY: secret })
+  const server = await startTestServer(t, { env: { CANARY: secret } })
   const file = path.join(server.dataDir, 'secret')
   for (const extension of ['csv', 'tsv', 'txt']) writeFileSync(`${file}.${extension}`, `${secret}\n`)
   const filesBefore = readdirSync(server.dataDir).toSorted()

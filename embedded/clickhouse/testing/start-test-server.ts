@@ -39,15 +39,31 @@ export interface HttpAnswer {
   code: number
 }
 
+const OWNER = 'owner'
+const MAIN = path.join(import.meta.dirname, '..', 'main.ts')
+
 interface Teardown {
   after: (work: () => unknown) => void
 }
 
-export const TEST_PASSWORDS = { millrace: 'product secret', analyst: 'reader secret' } as const
+export const TEST_PASSWORDS = { owner: 'owner secret', analyst: 'reader secret' } as const
+
+export interface TestServerOptions {
+  /** Name of the login that may do everything. Default `owner`. */
+  owner?: string
+  /** Made at the start. Default `shop`. */
+  database?: string
+  /** The script that is started. Default: `main.ts`. */
+  main?: string
+  /** Further options of the command line. */
+  args?: readonly string[]
+  env?: NodeJS.ProcessEnv
+}
 
 /** Starts `main.ts`; everything is gone after the test. */
-export async function startTestServer (t: Teardown, env: NodeJS.ProcessEnv = {}): Promise<TestServer> {
-  const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-server-'))
+export async function startTestServer (t: Teardown, options: TestServerOptions = {}): Promise<TestServer> {
+  const { owner = OWNER } = options
+  const dataDir = await mkdtemp(path.join(tmpdir(), 'chdb-server-'))
   let child: ChildProcess
   const stop = async (signal: NodeJS.Signals): Promise<number | string> => {
     if (child.exitCode !== null || child.signalCode !== null) return child.exitCode ?? child.signalCode!
@@ -63,11 +79,11 @@ export async function startTestServer (t: Teardown, env: NodeJS.ProcessEnv = {})
     dataDir,
     stop,
     async restart () {
-      child = spawnServer(dataDir, env)
+      child = spawnServer(dataDir, options)
       server.pid = child.pid!
       server.port = await readPort(child)
     },
-    ask: async (query, options = {}) => await sendQuery(server.port, query, options)
+    ask: async (query, options = {}) => await sendQuery(server.port, query, { user: owner, ...options })
   }
   t.after(async () => {
     await stop('SIGKILL')
@@ -79,16 +95,15 @@ export async function startTestServer (t: Teardown, env: NodeJS.ProcessEnv = {})
 }
 
 /** Starts the process without waiting for it. */
-export function spawnServer (dataDir: string, env: NodeJS.ProcessEnv = {}): ChildProcess {
-  return spawn(process.execPath, [path.join(import.meta.dirname, '..', 'main.ts')], {
+export function spawnServer (dataDir: string, options: TestServerOptions = {}): ChildProcess {
+  const { owner = OWNER, database = 'shop', main = MAIN, args = [], env } = options
+  return spawn(process.execPath, [main, '--data-dir', dataDir, '--port', '0', '--user', owner, '--database', database, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: {
       ...process.env,
       UV_THREADPOOL_SIZE: '',
-      MILLRACE_DATA_DIR: dataDir,
-      MILLRACE_CLICKHOUSE_PORT: '0',
-      MILLRACE_CLICKHOUSE_PASSWORD: TEST_PASSWORDS.millrace,
-      MILLRACE_CLICKHOUSE_ANALYST_PASSWORD: TEST_PASSWORDS.analyst,
+      CHDB_SERVER_PASSWORD: TEST_PASSWORDS.owner,
+      CHDB_SERVER_ANALYST_PASSWORD: TEST_PASSWORDS.analyst,
       ...env
     }
   })
@@ -116,8 +131,8 @@ function detach (child: ChildProcess): void {
 }
 
 async function sendQuery (port: number, query: string, options: AskOptions): Promise<HttpAnswer> {
-  const { user = 'millrace', method = 'POST', body = query } = options
-  const password = options.password ?? TEST_PASSWORDS[user as keyof typeof TEST_PASSWORDS]
+  const { user = OWNER, method = 'POST', body = query } = options
+  const password = options.password ?? (user === 'analyst' ? TEST_PASSWORDS.analyst : TEST_PASSWORDS.owner)
   const inUrl = options.body === undefined && method === 'POST' ? {} : { query }
   const search = new URLSearchParams({ ...inUrl, ...options.params })
   const request = http.request({

@@ -1,0 +1,43 @@
+import { setTimeout as delay } from 'node:timers/promises'
+
+export interface WaitForOptions {
+  /** Gives up after this long, in milliseconds. Default 10,000. */
+  timeoutMs?: number
+  /** Pause between two checks, in milliseconds. Default 20 at first, growing to 50: a check takes CPU from others. */
+  everyMs?: number
+}
+
+const FIRST_PAUSE_MS = 20
+const LONGEST_PAUSE_MS = 50
+
+type Truthy<T> = Exclude<T, false | undefined | null | 0 | ''>
+
+/**
+ * Waits until a condition holds, instead of sleeping for a guessed time.
+ *
+ * @param condition  Checks once; anything truthy ends the wait. A rejection counts as "not yet".
+ * @returns what the condition answered.
+ * @throws when the time is up, with the last error of the condition as cause.
+ */
+export async function waitFor<T> (condition: () => T | Promise<T>, options: WaitForOptions = {}): Promise<Truthy<T>> {
+  const { timeoutMs = 10_000, everyMs } = options
+  let pauseMs = everyMs ?? FIRST_PAUSE_MS
+  const deadline = performance.now() + timeoutMs
+  let lastError: unknown
+  for (;;) {
+    try {
+      const answer = await condition()
+      if (answer) return answer as Truthy<T>
+      lastError = undefined
+    } catch (error) {
+      lastError = error
+    }
+    if (performance.now() >= deadline) {
+      // In the message too: not every reporter shows causes.
+      const last = lastError === undefined ? '' : `; at last: ${String(lastError)}`
+      throw new Error(`waited ${timeoutMs} ms in vain for: ${String(condition)}${last}`, { cause: lastError })
+    }
+    await delay(pauseMs)
+    if (everyMs === undefined) pauseMs = Math.min(pauseMs * 1.25, LONGEST_PAUSE_MS)
+  }
+}
