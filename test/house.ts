@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 83_000,
+  lines: 83_500,
   platformLines: 9_650,
-  trackedFiles: 1_890,
-  circles: 18,
-  repeatedNames: 20,
-  longFunctions: 25,
-  assertions: 417,
-  casts: 493
+  trackedFiles: 1_903,
+  circles: 10,
+  repeatedNames: 8,
+  longFunctions: 21,
+  assertions: 377,
+  casts: 473
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

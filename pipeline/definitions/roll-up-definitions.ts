@@ -3,7 +3,7 @@ import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { Sql, SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
 import { readCompleteThrough } from '../../platform/read-watermark.ts'
-import { startRounds } from '../maintenance/periodic-rounds.ts'
+import { startRounds } from '../periodic-rounds.ts'
 import { beginSweep, catchUp, fallBehind } from './catch-up.ts'
 import { compareClocks, forgetFuture } from './clocks.ts'
 import {

@@ -8,7 +8,8 @@ import type { PartitionState } from '../stream/partition-state.ts'
 import { runSessions } from '../stream/partition-supervisor.ts'
 import type { DuplicateFilter } from './duplicates/duplicate-filter.ts'
 import { openEventsReader, type EventsReader } from './events-reader.ts'
-import { PartitionSession, type SessionDeps } from './partition-session.ts'
+import { PartitionSession } from './partition-session.ts'
+import type { SessionDeps } from './session-deps.ts'
 
 /** Interval of asking the server for the lag, in milliseconds. */
 const PENDING_INTERVAL_MS = 3000

@@ -1,54 +1,27 @@
 import { MillraceError } from '../../engines/errors.ts'
 import { pause, withTimeout } from '../../platform/intervals.ts'
-import type { Logger } from '../../platform/logger.ts'
-import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { ROW_LAYOUT } from '../../schema/wire/event-row.ts'
 import { HEADER } from '../../schema/wire/streams.ts'
 import { countBatch } from '../accounting/count-batch.ts'
 import { pruneLedger } from '../accounting/ledger-entries.ts'
-import { type InsertLedgerRows, LedgerWriter, MAX_ENTRIES } from '../accounting/ledger-writer.ts'
-import type { PipelineMetrics } from '../pipeline-metrics.ts'
-import type { Partition } from '../stream/find-partitions.ts'
+import { LedgerWriter, MAX_ENTRIES } from '../accounting/ledger-writer.ts'
 import type { PartitionLease } from '../stream/partition-lease.ts'
 import { batchRangeToken, type BatchRange } from '../stream/partition-records.ts'
-import type { PartitionControl } from '../stream/partition-supervisor.ts'
-import { type BatchLimits, buildFrames, chooseBatch, listProcesses } from './batch-range.ts'
+import { buildFrames, chooseBatch, listProcesses } from './batch-range.ts'
 import { deadLetterRows } from './dead-letter-refused-rows.ts'
 import type { DuplicateFilter } from './duplicates/duplicate-filter.ts'
-import type { RecordDuplicates } from './duplicates/record-duplicates.ts'
-import { INSERT_SETTINGS_VERSION, InsertError, type InsertFrames } from './insert/insert-frames.ts'
+import { INSERT_SETTINGS_VERSION, InsertError } from './insert/insert-frames.ts'
+import type { SessionDeps } from './session-deps.ts'
 import { storeBatchRange } from './insert/store-batch-range.ts'
 import { countStored, PartitionProgress } from './partition-progress.ts'
 import type { PartitionMessage, EventsReader } from './events-reader.ts'
 import { RefusedRowSearch, type RefusedPiece } from './refused-row-search.ts'
-import type { FateReporter } from './report-fates.ts'
 
 /** Longest wait of an idle partition for messages, in milliseconds. */
 const IDLE_MS = 3000
 
 /** A partition that is handed over waits so long for its last write to the ledger, in milliseconds. */
 const LEDGER_WAIT_MS = 2000
-
-/** What a session writes to in ClickHouse. */
-export interface EventStore {
-  insertFrames: InsertFrames
-  insertLedgerRows: InsertLedgerRows
-  /** Whether the table is as every frame expects it. */
-  probeTable: () => Promise<boolean>
-  recordDuplicates: RecordDuplicates
-}
-
-/** What the sessions of a partition need, besides its reader, its lease and its filter. */
-export interface SessionDeps extends PartitionControl {
-  partition: Partition
-  connection: NatsConnection
-  store: EventStore
-  limits: BatchLimits
-  metrics: PipelineMetrics
-  logger: Logger
-  /** Tells the live feed what became of rows. */
-  fates: FateReporter
-}
 
 /** Takes messages, chooses batch ranges, inserts and acknowledges them, one batch range at a time. */
 export class PartitionSession {

@@ -19,7 +19,7 @@ import { createDuplicateFilters } from '../events/duplicates/duplicate-filter.ts
 import { createRecordDuplicates } from '../events/duplicates/record-duplicates.ts'
 import { createInsertFrames } from '../events/insert/insert-frames.ts'
 import { createProbeTable } from '../events/insert/store-batch-range.ts'
-import type { EventStore } from '../events/partition-session.ts'
+import type { EventStore } from '../events/session-deps.ts'
 import { createFateReporter } from '../events/report-fates.ts'
 import { type PartitionDeps, runEventsPartition } from '../events/events-partition.ts'
 

@@ -1,8 +1,8 @@
 /** Work that is repeated at intervals and counted, such as retention. */
-import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
-import type { Logger } from '../../platform/logger.ts'
-import type { Counter, Metrics } from '../../platform/metrics.ts'
-import { applyRetention, type RetentionDeps } from '../../platform/retention-rules.ts'
+import { type IntervalLoop, runAtIntervals } from '../platform/intervals.ts'
+import type { Logger } from '../platform/logger.ts'
+import type { Counter, Metrics } from '../platform/metrics.ts'
+import { applyRetention, type RetentionDeps } from '../platform/retention-rules.ts'
 
 export interface RoundsOptions {
   everyMs: number
