@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 83_600,
-  platformLines: 9_650,
+  lines: 83_488,
+  platformLines: 9_554,
   trackedFiles: 1_903,
-  circles: 10,
+  circles: 7,
   repeatedNames: 8,
   longFunctions: 21,
   assertions: 377,
-  casts: 473
+  casts: 470
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

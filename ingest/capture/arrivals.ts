@@ -1,10 +1,8 @@
 import type { SchemaFailure } from '../../engines/json-schema/evaluation.ts'
 import type { FingerprintKey } from '../../schema/wire/frame-message.ts'
 import type { ArrivedEvent, Watch } from '../../schema/wire/live-feed.ts'
-import type { EventRow } from '../normalise/event-row.ts'
+import type { DropReason, EventRow, RequestContext } from '../event.ts'
 import { type Arrival, describeArrival, namesAsSent } from './describe-arrival.ts'
-import type { RequestContext } from './envelope.ts'
-import type { DropReason } from './ingest-counts.ts'
 import type { EventSink } from './take-event.ts'
 
 /** What watches saw between two reports of a process, or in one large body; crosses threads. */

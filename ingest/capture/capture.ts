@@ -11,7 +11,7 @@ import { type CaptureLargeDeps, createCaptureLarge } from '../large/capture-larg
 import type { EventPartitions } from '../publish/event-partitions.ts'
 import type { PublishedThrough } from '../publish/published-through.ts'
 import { addressOf, type Sender, storedAddress } from './envelope.ts'
-import type { DropReason } from './ingest-counts.ts'
+import type { DropReason } from '../event.ts'
 import type { Quotas } from './quotas.ts'
 import type { RateLimit } from './rate-limit.ts'
 import { type CapturedEvent, RequestSink } from './request-sink.ts'

@@ -4,10 +4,8 @@ import { cutText, toStorableText } from '../../engines/body/storable-text.ts'
 import { FINGERPRINT_BYTES, type FingerprintKey, FingerprintWriter } from '../../schema/wire/frame-message.ts'
 import type { ArrivedEvent } from '../../schema/wire/live-feed.ts'
 import { isCookieless } from '../normalise/cookieless.ts'
-import { type EventRow, PROMOTED_PROPERTIES } from '../normalise/event-row.ts'
+import { type DropReason, type EventRow, PROMOTED_PROPERTIES, type RequestContext } from '../event.ts'
 import { formatUuid } from '../normalise/uuid.ts'
-import type { RequestContext } from './envelope.ts'
-import type { DropReason } from './ingest-counts.ts'
 
 /** An event that went through ingest. */
 export interface Arrival {

@@ -1,13 +1,9 @@
 import { isIP } from 'node:net'
 import { HttpError } from '../../engines/errors.ts'
-import type { ActiveSchema } from '../../platform/directory/active-schemas.ts'
-import type { SchemaFailure } from '../../engines/json-schema/evaluation.ts'
-import type { ActiveRule } from '../../engines/rules/apply-rules.ts'
 import type { Project } from '../../platform/directory/read-keys.ts'
 import type { DialectRequest } from '../dialects/dialect.ts'
 import { parseTimestamp } from '../normalise/timestamps.ts'
 import type { Fields, SentBody } from './find-events.ts'
-import type { RequestWarnings } from './request-warnings.ts'
 
 /** What a body and its query say about all of its events. */
 export interface Envelope {
@@ -25,50 +21,6 @@ export interface Envelope {
   isAttemptTime: boolean
   /** How many attempts went before this one, as posthog-js says. */
   retryCount: number
-}
-
-/** What the events of one request have in common. */
-export interface RequestContext {
-  project: Project
-  /** Id of the request, for tracing. */
-  requestId: string
-  /** Epoch milliseconds. */
-  receivedAt: number
-  /** When the SDK says it sent the request, epoch milliseconds. */
-  sentAt: number | null
-  /** Address of the client; empty when it is not to be stored. */
-  ip: string
-  /** An import, as the request says: its events take the historical partitions. */
-  historical: boolean
-  visitor: Visitor
-  /** Bytes that are not UTF-8 became U+FFFD somewhere in the body. */
-  isTextReplaced?: boolean
-  /** What is not stored as it was sent; null while there is nothing to say. */
-  warnings: RequestWarnings | null
-  /** `sentAt` is that of this attempt and not of the first one. */
-  isAttemptTime: boolean
-  /** How many attempts went before this one, as posthog-js says; absent: none that is known of. */
-  retryCount?: number
-  /** Events that were dead-lettered because they do not meet their schema. */
-  quarantined?: number
-  /** Of the last event that was rejected. */
-  schemaFailure?: SchemaFailure | null
-  /** The schema that it does not meet. */
-  failedSchema?: ActiveSchema | null
-  /** Of the last event that was dropped by a rule. */
-  rule?: ActiveRule | null
-  /** A rule has dropped or changed the event that is being taken. */
-  ruled?: boolean
-  /** Share of all distinct ids whose events are stored, beyond a quota; absent or 1: all. */
-  sampleRate?: number
-}
-
-/** Whom the request comes from. Never stored: it only tells visitors without cookies apart. */
-export interface Visitor {
-  /** Empty when it is unknown. */
-  address: string
-  /** Empty when there is none. */
-  userAgent: string
 }
 
 /** Who sent a request. Its address is computed only when it is read. */

@@ -1,29 +1,5 @@
 import type { Metrics } from '../../platform/metrics.ts'
-import type { WarningReason } from '../../schema/wire/ingestion-warnings.ts'
-
-/**
- * Why an event of an accepted request is not stored. The answer is 200 all the same (the contract says so), its
- * neighbours are stored, and each reason is a label of `millrace_ingest_events_dropped_total` and an ingestion warning.
- */
-export const DROP_REASONS = [
-  'not_an_object',
-  'missing_event_name',
-  'invalid_event_name',
-  'missing_distinct_id',
-  'invalid_distinct_id',
-  'invalid_properties',
-  'invalid_timestamp',
-  'invalid_options',
-  'unknown_message_type',
-  'event_too_large',
-  'not_storable',
-  'schema_rejected',
-  'rule_dropped',
-  'rule_sampled',
-  'quota_sampled'
-] as const satisfies readonly WarningReason[]
-
-export type DropReason = (typeof DROP_REASONS)[number]
+import { DROP_REASONS, type DropReason } from '../event.ts'
 
 /** Plain counters of capture; the metrics read them when they are scraped. */
 export interface IngestCounts {

@@ -1,10 +1,8 @@
 import type { SchemaFailure } from '../../engines/json-schema/evaluation.ts'
-import type { EventRow } from '../normalise/event-row.ts'
-import type { Publish } from '../publish/durable-publisher.ts'
+import type { EventRow, RequestContext } from '../event.ts'
 import type { EventPartitions } from '../publish/event-partitions.ts'
 import type { EncodedUpdate, PersonsPartitions } from '../publish/persons-partitions.ts'
-import type { BuildLetter } from '../publish/quarantine.ts'
-import type { RequestContext } from './envelope.ts'
+import type { Quarantine } from '../publish/quarantine.ts'
 import type { EventResult } from './take-parsed-body.ts'
 import type { EventSink } from './take-event.ts'
 
@@ -12,12 +10,6 @@ import type { EventSink } from './take-event.ts'
 export interface CapturedEvent extends EventResult {
   /** Its message could not be kept, unlike those of others of the same body. */
   isLost: boolean
-}
-
-/** Where events that do not meet their schema go. */
-export interface Quarantine {
-  buildLetter: BuildLetter
-  publish: Publish
 }
 
 /** Puts the events of a small body into the open messages, and remembers which messages those are. */

@@ -8,39 +8,14 @@ import type { ActiveRule } from '../../engines/rules/apply-rules.ts'
 import { cutText, toStorableText } from '../../engines/body/storable-text.ts'
 import { hashDistinctId } from '../../schema/wire/event-traces.ts'
 import {
-  type DroppedEvent, MAX_DROPS_PER_MINUTE, MAX_SAMPLE_TEXT, MAX_SAMPLES, NO_PROJECT, type WarningReason,
-  type WarningSample, type WarningTotal
+  MAX_DROPS_PER_MINUTE, MAX_SAMPLE_TEXT, MAX_SAMPLES, NO_PROJECT, type WarningReason,
+  type WarningSample
 } from '../../schema/wire/ingestion-warnings.ts'
 import { formatUuid, parseUuid } from '../normalise/uuid.ts'
 import type { WarningTotals } from '../publish/warning-totals.ts'
-import type { CaptureRequest } from './capture.ts'
-import type { RequestContext } from './envelope.ts'
-import type { DropReason } from './ingest-counts.ts'
-
-/** What is to be said about the events of one request; crosses threads. */
-export interface RequestWarnings {
-  counts: Partial<Record<WarningReason, number>>
-  /** The first few cases of each reason. */
-  samples: { reason: WarningReason, sample: WarningSample }[]
-  /** What rules did with the events, and which schemas they do not meet. */
-  definitions?: DefinitionCount[]
-  /** The first dropped events that have an uuid. */
-  drops?: Omit<DroppedEvent, 'projectId'>[]
-}
-
-/** Which rule, or which schema. */
-type DefinitionId = Pick<WarningTotal, 'rule' | 'schema'>
-
-type RuleReason = 'rule_dropped' | 'rule_sampled' | 'rule_changed'
-type SchemaReason = 'schema_not_met' | 'schema_quarantined' | 'schema_rejected'
-
-/** How many events of a request a rule dropped or changed, or do not meet a schema. */
-export interface DefinitionCount {
-  of: DefinitionId
-  reason: RuleReason | SchemaReason
-  count: number
-  samples: WarningSample[]
-}
+import type {
+  DefinitionCount, DefinitionId, DropReason, RequestContext, RequestWarnings, RuleReason, SchemaReason
+} from '../event.ts'
 
 /**
  * Counts an event that a rule dropped or changed. Samples do not say whom they are about: a rule may be there to keep
@@ -151,7 +126,7 @@ const KEYS = /ph[cx]_\w+/g
 const KEY_ERRORS = new Set(['invalid_api_key', 'invalid_personal_api_key', 'permission_denied', 'invalid_project'])
 
 /** Counts a refused request when the client is the reason: its key, its rate, or what it sent. */
-export type NoteRefusal = (error: unknown, request: Pick<CaptureRequest, 'credentials'>) => void
+export type NoteRefusal = (error: unknown, request: { credentials?: { apiKey: string } }) => void
 
 /** The client of a refused request is told, so nothing waits for the count; the project is told as well. */
 export function createNoteRefusal (warnings: Pick<WarningTotals, 'addRefused'>, now: () => number): NoteRefusal {

@@ -10,8 +10,7 @@ import { applyRules } from '../../engines/rules/apply-rules.ts'
 import { randomRule, RULED_EVENTS } from '../../engines/rules/testing/random-rules.ts'
 import type { NormalisedEvent } from '../normalise/normalise-event.ts'
 import { checkSchema } from './check-schema.ts'
-import type { RequestContext } from './envelope.ts'
-import type { SentEvent } from './take-event.ts'
+import type { RequestContext, SentEvent } from '../event.ts'
 import { createPlainNormaliser } from '../../test/support/plain-normaliser.ts'
 
 /** A script runs a million: `MILLRACE_TEST_EVENTS=1000000 npx node ingest/capture/rule-prediction.test.ts`. */

@@ -5,8 +5,7 @@ import { compileSchema } from '../../engines/json-schema/compile-schema.ts'
 import { randomProperties, randomSchema } from '../../engines/json-schema/testing/random-schemas.ts'
 import { parseJson } from '../../engines/body/parse-json.ts'
 import { checkSchema } from './check-schema.ts'
-import type { RequestContext } from './envelope.ts'
-import type { SentEvent } from './take-event.ts'
+import type { RequestContext, SentEvent } from '../event.ts'
 import { createPlainNormaliser } from '../../test/support/plain-normaliser.ts'
 
 /** A script runs a million: `MILLRACE_TEST_EVENTS=1000000 npx node ingest/capture/schema-prediction.test.ts`. */

@@ -1,8 +1,7 @@
 import t from 'tap'
 import { createPlainNormaliser } from '../../test/support/plain-normaliser.ts'
-import type { EventRow } from '../normalise/event-row.ts'
+import type { EventRow, RequestContext } from '../event.ts'
 import type { EncodedUpdate } from '../publish/persons-partitions.ts'
-import type { RequestContext } from './envelope.ts'
 import { createTakeEvent, type EventSink } from './take-event.ts'
 
 const context: RequestContext = {

@@ -2,14 +2,12 @@ import type { ErrorObject } from 'ajv'
 import validate from '../../schema/validate-event.generated.js'
 import type { ActiveSchema } from '../../platform/directory/active-schemas.ts'
 import type { SchemaFailure } from '../../engines/json-schema/evaluation.ts'
-import type { EventRow } from '../normalise/event-row.ts'
+import type { DropReason, EventRow, RequestContext, SentEvent } from '../event.ts'
 import { derivePersonsUpdates, type IsAnnounced } from '../normalise/persons-updates.ts'
 import type { NormaliseEvent } from '../normalise/normalise-event.ts'
 import { type PersonsUpdate, withoutProperties } from '../../schema/wire/persons-update.ts'
 import { type EncodedUpdate, encodeUpdate } from '../publish/persons-partitions.ts'
 import { checkSchema } from './check-schema.ts'
-import type { DropReason } from './ingest-counts.ts'
-import type { RequestContext } from './envelope.ts'
 import { noteSchema, noteWarning } from './request-warnings.ts'
 
 /** Where rows and persons updates go: the open messages of their partitions. */
@@ -24,23 +22,6 @@ export interface EventSink {
 }
 
 export type TakeEvent = (value: unknown, context: RequestContext, sink: EventSink) => DropReason | null
-
-/** An event that fits `schema/event.schema.json`; everything but the name and the properties may be of any type. */
-export interface SentEvent {
-  event: string
-  /** An array is an empty one. */
-  properties?: Record<string, unknown> | readonly [] | null
-  distinct_id?: unknown
-  $distinct_id?: unknown
-  uuid?: unknown
-  timestamp?: unknown
-  offset?: unknown
-  /** When it was sent, if the request does not say that for all of its events. */
-  sent_at?: unknown
-  $set?: unknown
-  $set_once?: unknown
-  $unset?: unknown
-}
 
 export interface TakeEventOptions {
   /** Bytes of the largest message that the server takes. */

@@ -1,10 +1,13 @@
-import { type Dialect, type DialectRequest, openDialect } from '../dialects/dialect.ts'
+import { createCaptureV1 } from '../dialects/capture-v1.ts'
+import type { Dialect, DialectRequest } from '../dialects/dialect.ts'
+import { createMultipart } from '../dialects/multipart.ts'
+import { createSegment } from '../dialects/segment.ts'
 import type { Project } from '../../platform/directory/read-keys.ts'
 import type { ArrivalCollector } from './arrivals.ts'
-import { nameIdentify, readDialectEnvelope, readEnvelope, type RequestContext, requireKey, type Visitor } from './envelope.ts'
-import type { DropReason } from './ingest-counts.ts'
+import { nameIdentify, readDialectEnvelope, readEnvelope, requireKey } from './envelope.ts'
+import type { DropReason, RequestContext, RequestWarnings, Visitor } from '../event.ts'
 import type { SentBody } from './find-events.ts'
-import { noteDropped, noteWarning, type RequestWarnings } from './request-warnings.ts'
+import { noteDropped, noteWarning } from './request-warnings.ts'
 import type { EventSink, TakeEvent } from './take-event.ts'
 
 /** What a body says about who sends it. */
@@ -130,5 +133,14 @@ export function takeBody (
       }
       return reason
     }
+  }
+}
+
+/** A dialect for one body: it remembers what it saw of it. */
+function openDialect (request: DialectRequest): Dialect {
+  switch (request.name) {
+    case 'capture-v1': return createCaptureV1(request)
+    case 'segment': return createSegment(request)
+    case 'multipart': return createMultipart()
   }
 }

@@ -1,7 +1,7 @@
 import { HttpError } from '../../engines/errors.ts'
 import { MAX_DISTINCT_ID_LENGTH, MAX_NAME_LENGTH } from '../../platform/identity.ts'
 import { isLonger } from '../../engines/body/storable-text.ts'
-import type { DropReason } from '../capture/ingest-counts.ts'
+import type { DropReason } from '../event.ts'
 import { parseTimestamp } from '../normalise/timestamps.ts'
 import { parseUuid } from '../normalise/uuid.ts'
 import { type Dialect, type DialectRequest, fieldsOf, type Translated } from './dialect.ts'

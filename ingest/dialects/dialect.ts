@@ -1,8 +1,5 @@
-import type { DropReason } from '../capture/ingest-counts.ts'
+import type { DropReason } from '../event.ts'
 import type { WarningReason } from '../../schema/wire/ingestion-warnings.ts'
-import { createCaptureV1 } from './capture-v1.ts'
-import { createMultipart } from './multipart.ts'
-import { createSegment } from './segment.ts'
 
 /**
  * What a request in another form than that of PostHog's SDKs says beside its body. Plain data, as it goes to the
@@ -37,15 +34,6 @@ export interface Dialect {
   /** @throws {HttpError} 400 for events that make the whole body invalid. Nothing of it has been taken then. */
   checkEvents (events: readonly unknown[]): void
   translate (event: unknown): Translated
-}
-
-/** A dialect for one body: it remembers what it saw of it. */
-export function openDialect (request: DialectRequest): Dialect {
-  switch (request.name) {
-    case 'capture-v1': return createCaptureV1(request)
-    case 'segment': return createSegment(request)
-    case 'multipart': return createMultipart()
-  }
 }
 
 /** The fields of a value that is an object; none of any other. */

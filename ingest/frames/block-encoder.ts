@@ -1,5 +1,5 @@
 import { EVENT_COLUMNS, type EventColumn } from '../../schema/wire/event-row.ts'
-import type { EventRow } from '../normalise/event-row.ts'
+import type { EventRow } from '../event.ts'
 import { ColumnBuffer, LowCardinalityColumn } from './columns.ts'
 
 const COLUMNS: readonly EventColumn[] = EVENT_COLUMNS

@@ -5,7 +5,7 @@ import { createFingerprintKey, FINGERPRINT_BYTES, FingerprintWriter, frameOf } f
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { decodeNativeBlock } from '../../platform/clickhouse/frame-codec.ts'
-import { type EventRow, PROMOTED_PROPERTIES } from '../normalise/event-row.ts'
+import { type EventRow, PROMOTED_PROPERTIES } from '../event.ts'
 import { createUuidV7 } from '../normalise/uuid.ts'
 import { FrameEncoder, isFull, needsNewMessage } from './frame-encoder.ts'
 

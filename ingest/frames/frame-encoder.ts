@@ -1,7 +1,7 @@
 import zlib from 'node:zlib'
 import { FINGERPRINT_BYTES, type FingerprintKey, FingerprintWriter } from '../../schema/wire/frame-message.ts'
 import { AcceptedCounter } from '../../schema/wire/ledger.ts'
-import type { EventRow } from '../normalise/event-row.ts'
+import type { EventRow } from '../event.ts'
 import { BlockEncoder } from './block-encoder.ts'
 
 /** A message of EVENTS without its address: see `schema/wire/frame-message.ts`. */

@@ -15,7 +15,7 @@ import { definitionsOf, type ProjectSchemas, type SchemaDefinition } from '../..
 import { definitionsOfRules, type KeyedRules, type RuleDefinitions } from '../../platform/directory/active-rules.ts'
 import type { KnownNames, NameLimits } from '../normalise/described-names.ts'
 import type { ReadKnownNames } from '../normalise/known-names.ts'
-import type { OutgoingMessage } from '../publish/durable-publisher.ts'
+import type { OutgoingMessage } from '../publish/acknowledged-publisher.ts'
 import type { JoinedUpdates } from '../publish/persons-partitions.ts'
 
 export interface LargeBodyPoolOptions {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import type { RequestContext } from '../capture/envelope.ts'
+import type { RequestContext } from '../event.ts'
 import { COOKIELESS_ID, createTakeCookieless, isCookieless } from './cookieless.ts'
 
 const NOON = Date.UTC(2026, 10, 21, 12)

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { parse } from 'tldts-icann'
 import type { CookielessSalts } from './cookieless-salts.ts'
-import type { RequestContext } from '../capture/envelope.ts'
+import type { RequestContext } from '../event.ts'
 
 type Properties = Record<string, unknown>
 

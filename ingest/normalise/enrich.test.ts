@@ -1,9 +1,8 @@
 import t from 'tap'
 import { openGeoip } from '../../platform/geoip.ts'
 import { buildMmdb } from '../../platform/testing/build-mmdb.ts'
-import type { RequestContext } from '../capture/envelope.ts'
-import { createIsBot } from './bots.ts'
-import { createEnrich } from './enrich.ts'
+import type { RequestContext } from '../event.ts'
+import { createEnrich, createIsBot } from './enrich.ts'
 
 const CHROME = 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0.0.0 Safari/537.36'
 const GOOGLEBOT = 'Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)'

@@ -1,7 +1,5 @@
 import t from 'tap'
-import { PROMOTED_PROPERTIES, type EventRow } from './event-row.ts'
-import type { RequestContext } from '../capture/envelope.ts'
-import type { SentEvent } from '../capture/take-event.ts'
+import { type EventRow, PROMOTED_PROPERTIES, type RequestContext, type SentEvent } from '../event.ts'
 import { createTakeCookieless } from './cookieless.ts'
 import { createEnrich } from './enrich.ts'
 import { NO_LIMITS } from '../../test/support/plain-normaliser.ts'

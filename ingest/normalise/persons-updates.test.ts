@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { EventRow } from './event-row.ts'
+import type { EventRow } from '../event.ts'
 import { derivePersonsUpdates } from './persons-updates.ts'
 
 const row: EventRow = {

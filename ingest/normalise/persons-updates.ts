@@ -1,8 +1,7 @@
 import { toDistinctId, toGroupKey, toGroupType } from '../../platform/identity.ts'
 import { COPIED_PROPERTIES, initialName } from '../../platform/persons/copied-properties.ts'
 import type { PersonsUpdate } from '../../schema/wire/persons-update.ts'
-import type { SentEvent } from '../capture/take-event.ts'
-import type { EventRow } from './event-row.ts'
+import type { EventRow, SentEvent } from '../event.ts'
 import { formatUuid } from './uuid.ts'
 
 type Properties = Record<string, unknown>

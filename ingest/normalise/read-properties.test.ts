@@ -1,6 +1,6 @@
 import t from 'tap'
 import { collectGarbage } from '../../test/support/collect-garbage.ts'
-import { PROMOTED_PROPERTIES } from './event-row.ts'
+import { PROMOTED_PROPERTIES } from '../event.ts'
 import { NO_LIMITS } from '../../test/support/plain-normaliser.ts'
 import { DescribedNames } from './described-names.ts'
 import { createPropertyReader, type ReadProperties } from './read-properties.ts'

@@ -5,7 +5,7 @@ import { toGroupType } from '../../platform/identity.ts'
 import type { ListedProperties } from '../../engines/json-schema/listed-properties.ts'
 import { cutText, REPLACEMENT, toStorableText } from '../../engines/body/storable-text.ts'
 import type { DescribedEvent, DescribedNames } from './described-names.ts'
-import { PROMOTED_PROPERTIES } from './event-row.ts'
+import { PROMOTED_PROPERTIES } from '../event.ts'
 import { isDeeperThan, MAX_PROPERTY_DEPTH } from '../../engines/body/property-depth.ts'
 import { inferType, nameRuleOf, type NameRule, type PropertyType } from '../../platform/infer-property-type.ts'
 

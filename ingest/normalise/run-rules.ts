@@ -1,6 +1,6 @@
 /** The step that runs the rules of a project over its events. */
 import { applyRules, type RuleOutcome } from '../../engines/rules/apply-rules.ts'
-import type { RequestContext } from '../capture/envelope.ts'
+import type { RequestContext } from '../event.ts'
 import { noteRule } from '../capture/request-warnings.ts'
 
 /** What the rules are asked about: everything as it is to be stored, and the address that was sent. */

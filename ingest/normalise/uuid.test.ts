@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import type { UuidWords } from './event-row.ts'
+import type { UuidWords } from '../event.ts'
 import { createUuidV5, createUuidV7, formatUuid, parseUuid, timeOfUuid } from './uuid.ts'
 
 t.test('reads what it writes, in every usual notation', async (t) => {

@@ -1,5 +1,5 @@
 import { createHash, randomFillSync } from 'node:crypto'
-import type { UuidWords } from './event-row.ts'
+import type { UuidWords } from '../event.ts'
 
 /** Values of hex digits by character code; -1 for everything else. */
 const HEX = new Int8Array(256).fill(-1)

@@ -1,7 +1,18 @@
 import { createInbox, type Msg, type MsgHdrs } from '@nats-io/transport-node'
 import { MillraceError } from '../../engines/errors.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
-import type { OutgoingMessage } from './durable-publisher.ts'
+
+/** A message for a stream: the same bytes and the same id however often it is tried. */
+export interface OutgoingMessage {
+  subject: string
+  /** `Nats-Msg-Id`: makes a second publish of the message harmless within the stream's duplicate window. */
+  id: string
+  headers: Readonly<Record<string, string>>
+  payload: Uint8Array
+}
+
+/** Publishes a message and resolves when it is durable. */
+export type Publish = (message: OutgoingMessage) => Promise<void>
 
 /** Publishes on one connection and waits for the stream's acknowledgements. */
 export interface AcknowledgedPublisher {

@@ -3,19 +3,8 @@ import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import { drainSpool } from '../spool/drain-spool.ts'
 import type { Spool } from '../spool/spool.ts'
+import type { OutgoingMessage, Publish } from './acknowledged-publisher.ts'
 import type { StreamLink } from './stream-link.ts'
-
-/** A message for a stream: the same bytes and the same id however often it is tried. */
-export interface OutgoingMessage {
-  subject: string
-  /** `Nats-Msg-Id`: makes a second publish of the message harmless within the stream's duplicate window. */
-  id: string
-  headers: Readonly<Record<string, string>>
-  payload: Uint8Array
-}
-
-/** Publishes a message and resolves when it is durable. */
-export type Publish = (message: OutgoingMessage) => Promise<void>
 
 export interface DurablePublisherOptions {
   link: StreamLink

@@ -2,10 +2,9 @@ import { createSemaphore } from '../../platform/semaphore.ts'
 import type { FingerprintKey } from '../../schema/wire/frame-message.ts'
 import { EVENT_CLASSES, type EventClass, eventsSubject, HEADER } from '../../schema/wire/streams.ts'
 import { ROW_LAYOUT } from '../../schema/wire/event-row.ts'
-import type { EventRow } from '../normalise/event-row.ts'
-import type { RequestContext } from '../capture/envelope.ts'
+import type { EventRow, RequestContext } from '../event.ts'
 import { type EncodedFrame, FrameEncoder, isFull, needsNewMessage } from '../frames/frame-encoder.ts'
-import type { Publish } from './durable-publisher.ts'
+import type { Publish } from './acknowledged-publisher.ts'
 import { alsoReceived, type InFlight, type PublishedThrough } from './published-through.ts'
 
 /**

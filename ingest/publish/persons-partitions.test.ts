@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { PersonsUpdate } from '../../schema/wire/persons-update.ts'
-import type { OutgoingMessage } from './durable-publisher.ts'
+import type { OutgoingMessage } from './acknowledged-publisher.ts'
 import { createPersonsPartitions, encodeUpdate, type PersonsPartitions, UpdateJoiner } from './persons-partitions.ts'
 
 const origin = { projectId: 1, uuid: '0193a5b2-7c1d-7e8f-9abc-def012345678', timestamp: 1_790_000_000_000 }

@@ -1,7 +1,7 @@
 import { personsPartition, type PersonsUpdate } from '../../schema/wire/persons-update.ts'
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
 import { PERSONS_PARTITIONS, personsSubject } from '../../schema/wire/streams.ts'
-import type { Publish } from './durable-publisher.ts'
+import type { Publish } from './acknowledged-publisher.ts'
 
 /** Bytes at which a message of updates is closed: the pipeline reads it as a whole, and every server takes it. */
 const MAX_UPDATES_BYTES = 524_288

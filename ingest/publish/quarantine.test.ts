@@ -1,6 +1,6 @@
 import t from 'tap'
 import { MillraceError } from '../../engines/errors.ts'
-import type { OutgoingMessage } from './durable-publisher.ts'
+import type { OutgoingMessage } from './acknowledged-publisher.ts'
 import { createPublishLetters } from './quarantine.ts'
 
 const letter: OutgoingMessage = {

@@ -9,11 +9,10 @@ import { cutText } from '../../engines/body/storable-text.ts'
 import type { FingerprintKey } from '../../schema/wire/frame-message.ts'
 import { MAX_SAMPLE_TEXT } from '../../schema/wire/ingestion-warnings.ts'
 import { deadLetterSubject, eventsSubject, HEADER } from '../../schema/wire/streams.ts'
-import type { RequestContext } from '../capture/envelope.ts'
+import type { EventRow, RequestContext } from '../event.ts'
 import { FrameEncoder } from '../frames/frame-encoder.ts'
-import type { EventRow } from '../normalise/event-row.ts'
 import { formatUuid } from '../normalise/uuid.ts'
-import type { OutgoingMessage, Publish } from './durable-publisher.ts'
+import type { OutgoingMessage, Publish } from './acknowledged-publisher.ts'
 import { frameHeaders, routeRow } from './event-partitions.ts'
 import type { WarningTotals } from './warning-totals.ts'
 
@@ -22,6 +21,12 @@ export const NOT_MET = 'not_met'
 
 /** Makes dead letters of events that do not meet their schema. */
 export type BuildLetter = (row: EventRow, failure: SchemaFailure, context: RequestContext) => OutgoingMessage
+
+/** Where events that do not meet their schema go. */
+export interface Quarantine {
+  buildLetter: BuildLetter
+  publish: Publish
+}
 
 /**
  * A letter is a message of the event alone, as the stream would have had it without the schema. So a replay stores just

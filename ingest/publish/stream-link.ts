@@ -9,8 +9,7 @@ import type { HealthPart } from '../../platform/health-and-readiness.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import type { Logger } from '../../platform/logger.ts'
 import { EVENTS_STREAM, MAX_MESSAGE_BYTES, PERSONS_STREAM, type StreamLimits } from '../../schema/wire/streams.ts'
-import { type AcknowledgedPublisher, createAcknowledgedPublisher } from './acknowledged-publisher.ts'
-import type { OutgoingMessage, Publish } from './durable-publisher.ts'
+import { type AcknowledgedPublisher, createAcknowledgedPublisher, type OutgoingMessage, type Publish } from './acknowledged-publisher.ts'
 import { createPublishLetters, type LetterPublishing } from './quarantine.ts'
 
 export interface StreamLinkOptions {

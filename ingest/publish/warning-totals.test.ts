@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
 import { createLogger } from '../../platform/logger.ts'
 import { toWarningRow, type WarningsMessage } from '../../schema/wire/ingestion-warnings.ts'
-import type { RequestWarnings } from '../capture/request-warnings.ts'
+import type { RequestWarnings } from '../event.ts'
 import { WarningTotals } from './warning-totals.ts'
 
 const MINUTE = 1_800_000_000_000 - 1_800_000_000_000 % 60_000

@@ -4,8 +4,8 @@ import {
   type WarningsMessage, type WarningTotal
 } from '../../schema/wire/ingestion-warnings.ts'
 import { WARNINGS_SUBJECT } from '../../schema/wire/streams.ts'
-import type { RequestWarnings } from '../capture/request-warnings.ts'
-import type { Publish } from './durable-publisher.ts'
+import type { RequestWarnings } from '../event.ts'
+import type { Publish } from './acknowledged-publisher.ts'
 
 export interface WarningTotalsOptions {
   /** Id of this process, different after each start: its totals begin at 0. */

@@ -2,7 +2,7 @@ import { fastify, type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import { HttpError } from '../../engines/errors.ts'
 import { createLogger } from '../../platform/logger.ts'
-import { createAnswerError } from './app.ts'
+import { createAnswerError } from './answer-error.ts'
 
 /** An app whose one route throws. */
 function createApp (t: Test, error: unknown): FastifyInstance {

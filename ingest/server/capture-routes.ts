@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
-import type { AnswerError } from './app.ts'
+import type { AnswerError } from './answer-error.ts'
 import { allowedOrigin, allowOrigin, allowPreflight } from '../../platform/cross-origin.ts'
 import { HttpError } from '../../engines/errors.ts'
 import type { Capture, CaptureRequest } from '../capture/capture.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { OutgoingMessage } from '../publish/durable-publisher.ts'
+import type { OutgoingMessage } from '../publish/acknowledged-publisher.ts'
 import { publishPortion } from './drain-spool.ts'
 import type { SpooledMessage } from './segment-reader.ts'
 

@@ -1,7 +1,7 @@
 /** Publishes what a spool holds, as soon as the stream takes messages again. */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from '../../platform/logger.ts'
-import type { OutgoingMessage, Publish } from '../publish/durable-publisher.ts'
+import type { OutgoingMessage, Publish } from '../publish/acknowledged-publisher.ts'
 import type { SpooledMessage } from './segment-reader.ts'
 
 export interface DrainOptions {

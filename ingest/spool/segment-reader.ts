@@ -1,7 +1,7 @@
 import { open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Logger } from '../../platform/logger.ts'
-import type { OutgoingMessage } from '../publish/durable-publisher.ts'
+import type { OutgoingMessage } from '../publish/acknowledged-publisher.ts'
 import { listSegments, segmentPath, type SpoolPosition } from './segment-writer.ts'
 import { decodeSpoolRecord, MAGIC } from './spool-record.ts'
 

@@ -1,7 +1,7 @@
 import { type FileHandle, open, readdir } from 'node:fs/promises'
 import path from 'node:path'
 import { flushFolder } from '../../platform/durable-folder.ts'
-import type { OutgoingMessage } from '../publish/durable-publisher.ts'
+import type { OutgoingMessage } from '../publish/acknowledged-publisher.ts'
 import { encodeSpoolRecord } from './spool-record.ts'
 
 /** A new segment is begun beyond this size, so that drained ones can be removed piece by piece. */

@@ -1,5 +1,5 @@
 import zlib from 'node:zlib'
-import type { OutgoingMessage } from '../publish/durable-publisher.ts'
+import type { OutgoingMessage } from '../publish/acknowledged-publisher.ts'
 
 /**
  * A message in a spool segment:

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import http from 'node:http'
 import t, { type Test } from 'tap'
-import { DROP_REASONS, type DropReason } from '../../ingest/capture/ingest-counts.ts'
+import { DROP_REASONS, type DropReason } from '../../ingest/event.ts'
 import { storePublishedFrames } from '../../ingest/testing/read-published-events.ts'
 import { PROJECT_KEY, startTestIngest, TEAM_KEY, type TestIngest } from '../../ingest/testing/start-test-ingest.ts'
 import { countDeadLetters } from '../../platform/dead-letters/read-dead-letters.ts'

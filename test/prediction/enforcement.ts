@@ -1,5 +1,5 @@
 /** What ingest does with random events by schemas and rules, and whether each verdict is what their rows predict. */
-import { PROMOTED_IP, PROMOTED_PROPERTIES } from '../../ingest/normalise/event-row.ts'
+import { PROMOTED_IP, PROMOTED_PROPERTIES } from '../../ingest/event.ts'
 import type { NormalisedEvent } from '../../ingest/normalise/normalise-event.ts'
 import { hasLongNumber, parseJson } from '../../engines/body/parse-json.ts'
 import { stringifyJson } from '../../engines/body/stringify-json.ts'

@@ -1,6 +1,6 @@
 /** Finds the events because of which a look back says something else than enforcement. */
 import { BlockEncoder } from '../../ingest/frames/block-encoder.ts'
-import type { EventRow } from '../../ingest/normalise/event-row.ts'
+import type { EventRow } from '../../ingest/event.ts'
 import { formatUuid } from '../../ingest/normalise/uuid.ts'
 import { activateSchema } from '../../platform/directory/active-schemas.ts'
 import { checkStoredEvents } from '../../api/enforcement/schemas/check-stored-events.ts'

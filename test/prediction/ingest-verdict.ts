@@ -1,7 +1,6 @@
 /** What ingest does with an event: the steps of a running ingest process, without its connections. */
 import type { NormalisedEvent } from '../../ingest/normalise/normalise-event.ts'
-import type { DropReason } from '../../ingest/capture/ingest-counts.ts'
-import type { RequestContext } from '../../ingest/capture/envelope.ts'
+import type { DropReason, RequestContext } from '../../ingest/event.ts'
 import { createTakeEvent } from '../../ingest/capture/take-event.ts'
 import { hasLongNumber, parseJson, roundFields } from '../../engines/body/parse-json.ts'
 import type { Project } from '../../platform/directory/read-keys.ts'

@@ -12,8 +12,7 @@ import { storedValuesOf } from '../../api/enforcement/schemas/stored-values.ts'
 import { needsOf } from '../../api/enforcement/schemas/value-needs.ts'
 import type { NormalisedEvent } from '../../ingest/normalise/normalise-event.ts'
 import { checkSchema } from '../../ingest/capture/check-schema.ts'
-import type { RequestContext } from '../../ingest/capture/envelope.ts'
-import type { SentEvent } from '../../ingest/capture/take-event.ts'
+import type { RequestContext, SentEvent } from '../../ingest/event.ts'
 import { createPlainNormaliser } from '../support/plain-normaliser.ts'
 
 /** As a script, more: `MILLRACE_TEST_SCHEMAS=500 npx node test/prediction/schema-hindsight.test.ts`. */

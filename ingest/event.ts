@@ -1,0 +1,157 @@
+/** What the whole tier says of an event: as it was sent, in which request, as a row, and what became of it. */
+import type { Project } from '../platform/directory/read-keys.ts'
+import type { ActiveSchema } from '../platform/directory/active-schemas.ts'
+import type { SchemaFailure } from '../engines/json-schema/evaluation.ts'
+import type { ActiveRule } from '../engines/rules/apply-rules.ts'
+import { EVENT_COLUMNS } from '../schema/wire/event-row.ts'
+import type { DroppedEvent, WarningReason, WarningSample, WarningTotal } from '../schema/wire/ingestion-warnings.ts'
+
+/** An event that fits `schema/event.schema.json`; everything but the name and the properties may be of any type. */
+export interface SentEvent {
+  event: string
+  /** An array is an empty one. */
+  properties?: Record<string, unknown> | readonly [] | null
+  distinct_id?: unknown
+  $distinct_id?: unknown
+  uuid?: unknown
+  timestamp?: unknown
+  offset?: unknown
+  /** When it was sent, if the request does not say that for all of its events. */
+  sent_at?: unknown
+  $set?: unknown
+  $set_once?: unknown
+  $unset?: unknown
+}
+
+/** What the events of one request have in common. */
+export interface RequestContext {
+  project: Project
+  /** Id of the request, for tracing. */
+  requestId: string
+  /** Epoch milliseconds. */
+  receivedAt: number
+  /** When the SDK says it sent the request, epoch milliseconds. */
+  sentAt: number | null
+  /** Address of the client; empty when it is not to be stored. */
+  ip: string
+  /** An import, as the request says: its events take the historical partitions. */
+  historical: boolean
+  visitor: Visitor
+  /** Bytes that are not UTF-8 became U+FFFD somewhere in the body. */
+  isTextReplaced?: boolean
+  /** What is not stored as it was sent; null while there is nothing to say. */
+  warnings: RequestWarnings | null
+  /** `sentAt` is that of this attempt and not of the first one. */
+  isAttemptTime: boolean
+  /** How many attempts went before this one, as posthog-js says; absent: none that is known of. */
+  retryCount?: number
+  /** Events that were dead-lettered because they do not meet their schema. */
+  quarantined?: number
+  /** Of the last event that was rejected. */
+  schemaFailure?: SchemaFailure | null
+  /** The schema that it does not meet. */
+  failedSchema?: ActiveSchema | null
+  /** Of the last event that was dropped by a rule. */
+  rule?: ActiveRule | null
+  /** A rule has dropped or changed the event that is being taken. */
+  ruled?: boolean
+  /** Share of all distinct ids whose events are stored, beyond a quota; absent or 1: all. */
+  sampleRate?: number
+}
+
+/** Whom the request comes from. Never stored: it only tells visitors without cookies apart. */
+export interface Visitor {
+  /** Empty when it is unknown. */
+  address: string
+  /** Empty when there is none. */
+  userAgent: string
+}
+
+/** An uuid as four 32-bit words, first characters first: what the encoder needs, without a string in between. */
+export interface UuidWords {
+  a: number
+  b: number
+  c: number
+  d: number
+}
+
+/** An event ready to be encoded: one row of `events`. */
+export interface EventRow {
+  projectId: number
+  uuid: UuidWords
+  event: string
+  distinctId: string
+  /** Epoch milliseconds. */
+  timestamp: number
+  /** Epoch milliseconds. */
+  receivedAt: number
+  /** Group types and keys, flat: type, key, type, key. */
+  groups: readonly string[]
+  /** The JSON text of the properties. */
+  properties: string
+  propertyTypes: string
+  /** Values of the promoted columns, in the order of `PROMOTED_PROPERTIES`. */
+  promoted: readonly string[]
+  /** Version of the schema that the event was checked by, negative when it does not meet it; 0: none. */
+  schemaVersion: number
+  /** The user agent of the user says that it is a program. */
+  isBot: boolean
+  /** How many events the row stands for; 1 unless a rule stores a share of them. */
+  sampleWeight: number
+}
+
+/** The properties that have a column of their own, in the order of their columns. */
+export const PROMOTED_PROPERTIES: readonly string[] = EVENT_COLUMNS.flatMap((column) =>
+  'promotes' in column ? [column.promotes] : [])
+
+/** Position of `$ip` in `promoted`: the one value that may come from the connection instead of the event. */
+export const PROMOTED_IP = PROMOTED_PROPERTIES.indexOf('$ip')
+
+/**
+ * Why an event of an accepted request is not stored. The answer is 200 all the same (the contract says so), its
+ * neighbours are stored, and each reason is a label of `millrace_ingest_events_dropped_total` and an ingestion warning.
+ */
+export const DROP_REASONS = [
+  'not_an_object',
+  'missing_event_name',
+  'invalid_event_name',
+  'missing_distinct_id',
+  'invalid_distinct_id',
+  'invalid_properties',
+  'invalid_timestamp',
+  'invalid_options',
+  'unknown_message_type',
+  'event_too_large',
+  'not_storable',
+  'schema_rejected',
+  'rule_dropped',
+  'rule_sampled',
+  'quota_sampled'
+] as const satisfies readonly WarningReason[]
+
+export type DropReason = (typeof DROP_REASONS)[number]
+
+/** What is to be said about the events of one request; crosses threads. */
+export interface RequestWarnings {
+  counts: Partial<Record<WarningReason, number>>
+  /** The first few cases of each reason. */
+  samples: { reason: WarningReason, sample: WarningSample }[]
+  /** What rules did with the events, and which schemas they do not meet. */
+  definitions?: DefinitionCount[]
+  /** The first dropped events that have an uuid. */
+  drops?: Omit<DroppedEvent, 'projectId'>[]
+}
+
+/** Which rule, or which schema. */
+export type DefinitionId = Pick<WarningTotal, 'rule' | 'schema'>
+
+export type RuleReason = 'rule_dropped' | 'rule_sampled' | 'rule_changed'
+export type SchemaReason = 'schema_not_met' | 'schema_quarantined' | 'schema_rejected'
+
+/** How many events of a request a rule dropped or changed, or do not meet a schema. */
+export interface DefinitionCount {
+  of: DefinitionId
+  reason: RuleReason | SchemaReason
+  count: number
+  samples: WarningSample[]
+}
