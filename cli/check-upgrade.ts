@@ -6,7 +6,7 @@ import { findOldServers, type OldServer } from '../platform/nats/server-versions
 import type { Sql } from '../platform/postgres/connect-postgres.ts'
 import { readTier, type TierName, type TierUrls } from '../platform/status/read-status.ts'
 import {
-  type AppliedMigration, readAppliedOfPostgres, readMigrations, refuseToGoBack, selectPending
+  type AppliedMigration, type Migration, readAppliedOfPostgres, readMigrations, refuseToGoBack, selectPending
 } from '../schema/migrate/read-migrations.ts'
 import { changedFilesByHand, type Query, readSchemaVersion } from '../schema/migrate/schema-versions.ts'
 import type { StreamLimits } from '../schema/wire/streams.ts'
@@ -99,15 +99,20 @@ async function findPendingOfClickHouse (clickhouse: ClickHouse): Promise<Pending
 }
 
 async function describePending (
-  database: 'postgres' | 'clickhouse', applied: readonly AppliedMigration[], tables: readonly { table: string, rows: number }[]
+  database: 'postgres' | 'clickhouse', applied: readonly AppliedMigration[], tables: PendingMigration['tables']
 ): Promise<PendingMigration[]> {
   const migrations = await readMigrations(path.join(import.meta.dirname, '..', 'schema', database))
-  return selectPending(database, migrations, applied).map(({ name, sql }) => {
-    const statement = sql.replaceAll(/--.*$|'(?:[^']|'')*'/gm, '')
-    return {
-      name: `${database}/${name}`,
-      work: ROW_WORK.test(statement) ? 'rows' : 'declaration',
-      tables: tables.filter(({ table }) => new RegExp(`\\b${table}\\b`).test(statement))
-    }
-  })
+  return selectPending(database, migrations, applied).map((migration) => describeMigration(database, migration, tables))
+}
+
+/** What a migration would do to the tables that there are. */
+export function describeMigration (
+  database: 'postgres' | 'clickhouse', { name, sql }: Migration, tables: PendingMigration['tables']
+): PendingMigration {
+  const statements = sql.replaceAll(/--.*$|'(?:[^']|'')*'/gm, '')
+  return {
+    name: `${database}/${name}`,
+    work: ROW_WORK.test(statements) ? 'rows' : 'declaration',
+    tables: tables.filter(({ table }) => new RegExp(`\\b${table}\\b`).test(statements))
+  }
 }

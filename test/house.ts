@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 83_488,
+  lines: 83_371,
   platformLines: 9_554,
-  trackedFiles: 1_903,
+  trackedFiles: 1_560,
   circles: 7,
   repeatedNames: 8,
   longFunctions: 21,

@@ -1,6 +1,3 @@
-import { readFileSync } from 'node:fs'
-import path from 'node:path'
-import { Client } from 'pg'
 import t from 'tap'
 import { createTestApi, type TestApi } from '../testing/create-test-api.ts'
 
@@ -90,47 +87,4 @@ t.test('of an experiment whose flag is changed without end, the launch and the n
   const versions = await versionsOf(api, id)
   t.equal(versions.length, 501)
   t.match([versions[0], versions[1], versions.at(-1)], [{ version: 1, key: 'long' }, { version: 202 }, { version: 701, key: 'long', active: false }])
-})
-
-t.test('experiments of before have what the history of their flag says of their launch and their time', async (t) => {
-  const api = await createTestApi(t)
-  const flagOf = (key: string, rollout: number, variants: object[] = HALVES): object =>
-    ({ key, active: true, name: '', filters: { groups: [{ rollout_percentage: rollout }], multivariate: { variants } } })
-  async function plant (
-    period: [string | null, string | null], changes: [at: string, before: object | null, after: object][]
-  ): Promise<number> {
-    const key = `flag ${period.join()} ${changes.length}`
-    const { filters } = flagOf(key, 100, OTHERS) as { filters: object }
-    const [flag] = await api.sql`INSERT INTO feature_flags (project_id, key, filters, active) VALUES (${api.projectId}, ${key}, ${api.sql.json(filters as never)}, true) RETURNING id`
-    for (const [index, [at, before, after]] of changes.entries()) {
-      await api.sql`INSERT INTO feature_flag_changes (flag_id, version, before, after, created_at)
-        VALUES (${flag!['id']}, ${index + 1}, ${before === null ? null : api.sql.json(before as never)}, ${api.sql.json(after as never)}, ${at})`
-    }
-    const [experiment] = await api.sql<{ id: number }[]>`
-      INSERT INTO experiments (project_id, name, feature_flag_id, start_date, end_date, created_at)
-      VALUES (${api.projectId}, 'Before', ${flag!['id']}, ${period[0]}, ${period[1]}, '2026-01-01') RETURNING id`
-    return experiment!.id
-  }
-  const [created, narrowed, changed] = [flagOf('old', 100), flagOf('old', 20), flagOf('new', 20, OTHERS)]
-  const ended = await plant(['2026-01-10', '2026-02-10'], [['2026-01-05', null, created], ['2026-01-20', created, narrowed], ['2026-03-01', narrowed, changed]])
-  const begunBefore = await plant(['2026-01-10', '2026-02-10'], [['2026-01-20', created, narrowed], ['2026-03-01', narrowed, changed]])
-  const untouched = await plant(['2026-01-10', '2026-02-10'], [['2026-03-01', created, changed]])
-  const unknown = await plant(['2026-01-10', '2026-02-10'], [])
-  const running = await plant(['2026-01-10', null], [['2026-01-05', null, created], ['2026-03-01', created, narrowed]])
-  const draft = await plant([null, null], [['2026-01-05', null, created]])
-
-  const client = new Client({ connectionString: api.databaseUrl })
-  await client.connect()
-  await client.query('DROP TABLE experiment_versions')
-  await client.query(readFileSync(path.join(import.meta.dirname, '../../schema/postgres/0350_create_experiment_versions.sql'), 'utf8'))
-  await client.end()
-
-  const variants = ['control', 'test']
-  const both = [{ version: 1, key: 'old', active: true, rollout: 100, variants }, { version: 2, key: 'old', rollout: 20, variants }]
-  t.match(await versionsOf(api, ended), both)
-  t.match(await versionsOf(api, begunBefore), both)
-  t.match(await versionsOf(api, untouched), [{ version: 1, key: 'old', rollout: 100, variants }])
-  t.match(await versionsOf(api, unknown), [{ version: 1, variants: ['control', 'new'] }])
-  t.match(await versionsOf(api, running), both)
-  t.same(await versionsOf(api, draft), [])
 })

@@ -8,6 +8,7 @@ import { MillraceError } from '../../engines/errors.ts'
 import { type BackupFile, type OnBytes, writeBackupFile } from './backup-files.ts'
 import type { BackedUpSchema, BackupManifest, ClickHouseColumn, ClickHouseTable } from './backup-folder.ts'
 import { type BaseBackup, CHECKSUMS, hasPart, linkFromBase } from './base-backup.ts'
+import type { RestoreFrom } from './postgres-backup.ts'
 
 /** A snapshot of the parts of all tables: hard links, which cost no space and never change. */
 export interface FrozenTables {
@@ -142,13 +143,14 @@ export async function removeFrozenTables (dataDir: string): Promise<void> {
  * @throws {MillraceError} `MILLRACE_RESTORE_FAILED` when a table is missing or has another number of rows afterwards.
  */
 export async function restoreTables (
-  clickhouse: ClickHouse, folder: string, about: BackupManifest['clickhouse'], onPart: (part: string) => Promise<void>
+  clickhouse: ClickHouse, about: BackupManifest['clickhouse'],
+  { folder, mayLack, onPart }: RestoreFrom & { onPart: (part: string) => void }
 ): Promise<void> {
   const targets = new Map((await listTables(clickhouse)).map(({ table, dataPath }) => [table, dataPath]))
   for (const [table, { parts, rows, columns }] of Object.entries(about.tables)) {
     const dataPath = targets.get(table)
     if (dataPath === undefined) throw new MillraceError('MILLRACE_RESTORE_FAILED', `there is no table ${table}`)
-    await refuseOtherColumns(clickhouse, table, columns)
+    await refuseOtherColumns(clickhouse, table, { columns, mayLack })
     await addMissingColumns(clickhouse, table, columns)
     // Merges would change the row counts before they are compared.
     await clickhouse.command({ query: `SYSTEM STOP MERGES "${table}"` })
@@ -156,7 +158,7 @@ export async function restoreTables (
       const source = path.join('clickhouse', table, part)
       await cp(path.join(folder, source), path.join(dataPath, 'detached', part), { recursive: true })
       await clickhouse.command({ query: `ALTER TABLE "${table}" ATTACH PART ${quoteString(part)}` })
-      await onPart(source)
+      onPart(source)
     }
     const found = await countRows(clickhouse, table)
     if (found !== rows) throw new MillraceError('MILLRACE_RESTORE_FAILED', `table ${table} has ${found} rows instead of ${rows}`)
@@ -197,10 +199,12 @@ async function listColumns (clickhouse: ClickHouse, table: string): Promise<Clic
 }
 
 /** The files of a part fit only the columns that they were written from. */
-async function refuseOtherColumns (clickhouse: ClickHouse, table: string, columns: ClickHouseColumn[]): Promise<void> {
+async function refuseOtherColumns (
+  clickhouse: ClickHouse, table: string, { columns, mayLack }: { columns: ClickHouseColumn[], mayLack: boolean }
+): Promise<void> {
   const types = new Map(columns.map(({ name, type }) => [name, type]))
   for (const { name, type } of await listColumns(clickhouse, table)) {
-    if (types.get(name) === type) continue
+    if (types.get(name) === type || (mayLack && !types.has(name))) continue
     throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `column ${name} of ${table} is ${types.get(name) ?? 'missing'} in the ` +
       `backup and ${type} in this version: restore it with the programs that wrote it`)
   }

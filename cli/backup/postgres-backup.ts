@@ -42,16 +42,24 @@ async function listPostgresMigrations (
   }
 }
 
+/** Where a database is restored from. */
+export interface RestoreFrom {
+  /** Of the backup. */
+  folder: string
+  /** Whether the backup may lack tables and columns of this version: they stay empty, or have their defaults. */
+  mayLack: boolean
+}
+
 /** Replaces the contents of a migrated database by those of the backup, in one transaction. */
 export async function restorePostgres (
-  sql: Sql, folder: string, about: BackupManifest['postgres'], onBytes: OnBytes
+  sql: Sql, about: BackupManifest['postgres'], { folder, mayLack, onBytes }: RestoreFrom & { onBytes: OnBytes }
 ): Promise<void> {
   await sql.begin(async (transaction) => {
     // Disables triggers and foreign keys, as rows arrive table by table; together they are consistent.
     await transaction`SET LOCAL session_replication_role = replica`
-    const names = Object.keys(about.tables)
-    refuseOtherColumns(await listTables(transaction), about.tables)
-    await transaction.unsafe(`TRUNCATE ${quoteAll(names)}`)
+    const found = await listTables(transaction)
+    refuseOtherColumns(found, about.tables, mayLack)
+    await transaction.unsafe(`TRUNCATE ${quoteAll(found.map(({ name }) => name))}`)
     for (const [name, { columns, rows }] of Object.entries(about.tables)) {
       const target = await transaction.copyFrom(`COPY "${name}" (${quoteAll(columns)}) FROM STDIN`)
       await pipeline(createReadStream(path.join(folder, fileOf(name))), async function * (chunks) {
@@ -71,14 +79,16 @@ export async function restorePostgres (
 
 /** Rows fit only the columns that they were written from. */
 function refuseOtherColumns (
-  found: readonly { name: string, columns: string[] }[], tables: BackupManifest['postgres']['tables']
+  found: readonly { name: string, columns: string[] }[], tables: BackupManifest['postgres']['tables'], mayLack: boolean
 ): void {
-  const wanted = new Map(Object.entries(tables).map(([name, { columns }]) => [name, columns.toSorted().join(', ')]))
-  for (const { name, columns } of found) {
-    const text = columns.toSorted().join(', ')
-    if (wanted.get(name) === text) continue
-    throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `table ${name} of Postgres has columns ${wanted.get(name) ?? '-'} in ` +
-      `the backup and ${text} in this version: restore it with the programs that wrote it`)
+  const here = new Map(found.map(({ name, columns }) => [name, columns]))
+  for (const name of new Set([...here.keys(), ...Object.keys(tables)])) {
+    const [columns, backedUp] = [here.get(name) ?? [], tables[name]?.columns ?? []]
+    const isComplete = mayLack || columns.every((column) => backedUp.includes(column))
+    if (isComplete && backedUp.every((column) => columns.includes(column))) continue
+    const list = (names: readonly string[]): string => names.toSorted().join(', ') || '-'
+    throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `table ${name} of Postgres has columns ${list(backedUp)} in ` +
+      `the backup and ${list(columns)} in this version: restore it with the programs that wrote it`)
   }
 }
 

@@ -1,5 +1,5 @@
 import { quoteString } from '../clickhouse-sql.ts'
-import type { Migration } from './read-migrations.ts'
+import { type Migration, splitStatements } from './read-migrations.ts'
 
 /** Where the tables live: on one node, or replicated on the nodes of a cluster. */
 export interface ClickHouseTopology {
@@ -19,15 +19,13 @@ const WINDOW_SECONDS = 604_800
  * Fills in the placeholders of `schema/clickhouse/*.sql`, which are the same for one node and for a cluster:
  * `{{on_cluster}}`, `{{replicated}}` (prefix of the engine's name), `{{deduplication_window}}` (table settings),
  * `{{every_node}}` (engine arguments: a small table that every node holds whole, so that any shard can join it), and
- * `{{create_in_memory}}` with `{{in_memory}}`: on one node a table in memory of a few rows takes the place of one that
- * is on the disk; on a cluster that one stays.
+ * `{{in_memory}}`: the engine of a table of a few rows, in memory on one node, replicated on a cluster.
  */
 export function renderClickHouseSql (sql: string, { cluster }: ClickHouseTopology): string {
   const values: Record<string, string> = {
     on_cluster: cluster === undefined ? '' : `ON CLUSTER ${quoteString(cluster)}`,
     replicated: cluster === undefined ? '' : 'Replicated',
     every_node: cluster === undefined ? '' : "'/clickhouse/tables/{uuid}/all', '{shard}-{replica}', ",
-    create_in_memory: cluster === undefined ? 'CREATE OR REPLACE TABLE' : 'CREATE TABLE IF NOT EXISTS',
     in_memory: cluster === undefined
       ? 'Memory SETTINGS min_rows_to_keep = 16, max_rows_to_keep = 64'
       : 'ReplicatedAggregatingMergeTree ORDER BY id',
@@ -91,7 +89,7 @@ ENGINE = Distributed(${quoteString(cluster)}, ${local}, ${quoteString(table)}, $
     ...WHOLE.map((table) =>
       `CREATE OR REPLACE TABLE "${all}".${table} {{on_cluster}} AS "${database}".${table}
 ENGINE = Merge(${local}, ${quoteString(`^${table}$`)})`),
-    ...migrations.filter(({ sql }) => CREATE_VIEW.test(sql)).map(({ sql }) =>
+    ...migrations.flatMap(splitStatements).filter((sql) => CREATE_VIEW.test(sql)).map((sql) =>
       sql.replace(CREATE_VIEW, (_, name: string) => `CREATE OR REPLACE VIEW "${all}".${name}`))
   ].map(render)
 }

@@ -2,7 +2,7 @@ import type { ClickHouseClient } from '@clickhouse/client'
 import t from 'tap'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { findMaterializedView, FLUSH_SETTINGS, flushInserts, migrateClickHouse } from './migrate-clickhouse.ts'
-import type { Migration } from './read-migrations.ts'
+import { type Migration, splitStatements } from './read-migrations.ts'
 
 /** What the engine really uses, by table: its own words for the table's settings. */
 async function readEngines (client: ClickHouseClient): Promise<{ name: string, engine_full: string }[]> {
@@ -47,7 +47,14 @@ t.test('leaves alone what somebody chose, and tables that are not ours', async (
   t.notMatch(strange?.engine_full, 'fsync')
 })
 
-t.test('knows the migrations that create or alter a materialized view', (t) => {
+t.test('a migration has several statements, whose texts may hold a semicolon', (t) => {
+  const sql = "-- Why; because.\nCREATE TABLE a (b UInt8 COMMENT 'c; d');\n\n-- Next.\nCREATE TABLE e (f UInt8);\n"
+  t.same(splitStatements({ sql }), ["-- Why; because.\nCREATE TABLE a (b UInt8 COMMENT 'c; d')", '\n-- Next.\nCREATE TABLE e (f UInt8)'])
+  t.same(splitStatements({ sql: 'SELECT 1' }), ['SELECT 1'])
+  t.end()
+})
+
+t.test('knows the statements that create or alter a materialized view', (t) => {
   t.equal(findMaterializedView('-- Why.\nCREATE MATERIALIZED VIEW IF NOT EXISTS volumes_view {{on_cluster}} TO volumes AS'), 'volumes_view')
   t.equal(findMaterializedView("ALTER TABLE volumes_view {{on_cluster}}\n  MODIFY COMMENT ''"), 'volumes_view')
   t.equal(findMaterializedView('CREATE TABLE IF NOT EXISTS volumes (a UInt8)'), null)

@@ -3,7 +3,7 @@ import { type ClickHouseClient, createClient } from '@clickhouse/client'
 import {
   databaseOfAllShards, distributedTables, renderClickHouseSql, type ClickHouseTopology
 } from './clickhouse-topology.ts'
-import { type AppliedMigration, type Migration, readMigrations, selectPending } from './read-migrations.ts'
+import { type AppliedMigration, type Migration, readMigrations, selectPending, splitStatements } from './read-migrations.ts'
 import { refreshEventsWithPerson } from './refresh-events-with-person.ts'
 
 const FOLDER = path.join(import.meta.dirname, '..', 'clickhouse')
@@ -35,13 +35,13 @@ ORDER BY name
 COMMENT 'Migrations that this database has'`
 
 const VIEW = /^(?:CREATE MATERIALIZED VIEW IF NOT EXISTS|ALTER TABLE) (\w+_view)\b/m
-const CREATE_TABLE = /^CREATE TABLE IF NOT EXISTS (\w+)/m
+const CREATE_TABLE = /^CREATE TABLE IF NOT EXISTS (\w+)/gm
 
 /**
  * Creates the database when it is missing and applies the pending ClickHouse migrations.
  *
- * ClickHouse has no transactional DDL: each file is one idempotent statement, and its row is written after it, so a
- * process that dies in between repeats a statement that changes nothing.
+ * ClickHouse has no transactional DDL: each statement of a file is idempotent, and the row of the file is written after
+ * the last one, so a process that dies in between repeats statements that change nothing.
  *
  * @param url     `http://user:password@host:port/database`.
  * @param topology  One node or a cluster.
@@ -68,11 +68,14 @@ export async function migrateClickHouse (
     const applied = await state.json<AppliedMigration>()
     const migrations = await readMigrations(FOLDER)
     const pending = selectPending('clickhouse', migrations, applied).filter(({ name }) => only?.includes(name) ?? true)
-    for (const { name, sql, checksum } of pending) {
-      const view = findMaterializedView(sql)
-      if (view !== null) await attachLeftOver(client, view, render('{{on_cluster}}'))
-      await client.command({ query: render(sql) })
-      if (view !== null) await reattachViews(client, view, render('{{on_cluster}}'))
+    for (const migration of pending) {
+      for (const sql of splitStatements(migration)) {
+        const view = findMaterializedView(sql)
+        if (view !== null) await attachLeftOver(client, view, render('{{on_cluster}}'))
+        await client.command({ query: render(sql) })
+        if (view !== null) await reattachViews(client, view, render('{{on_cluster}}'))
+      }
+      const { name, checksum } = migration
       await client.insert({ table: 'schema_migrations', values: [{ name, checksum }], format: 'JSONEachRow' })
     }
     // Also when nothing was pending: a restore brings columns that no migration made (promoted properties).
@@ -105,7 +108,7 @@ function splitDatabase (text: string): { serverUrl: string, database: string } {
   return { serverUrl: url.href, database }
 }
 
-/** Name of the materialized view that a migration creates or alters; null when it does neither. */
+/** Name of the materialized view that a statement creates or alters; null when it does neither. */
 export function findMaterializedView (sql: string): string | null {
   return VIEW.exec(sql)?.[1] ?? null
 }
@@ -149,7 +152,7 @@ async function attachLeftOver (client: ClickHouseClient, view: string, onCluster
 export async function flushInserts (
   client: ClickHouseClient, { migrations, topology }: { migrations: readonly Migration[], topology: ClickHouseTopology }
 ): Promise<string[]> {
-  const names = ['schema_migrations', ...migrations.flatMap(({ sql }) => CREATE_TABLE.exec(sql)?.[1] ?? [])]
+  const names = ['schema_migrations', ...migrations.flatMap(({ sql }) => [...sql.matchAll(CREATE_TABLE)].map(([, name = '']) => name))]
   const result = await client.query({
     query: `SELECT name FROM system.tables
       WHERE database = currentDatabase() AND name IN {names: Array(String)} AND engine LIKE '%MergeTree'

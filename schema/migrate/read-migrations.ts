@@ -23,6 +23,14 @@ export async function readMigrations (folder: string): Promise<Migration[]> {
   }))
 }
 
+/**
+ * The statements of a ClickHouse migration: ClickHouse runs one at a time. Each ends with a semicolon at the end of a
+ * line, which therefore no line of a comment ends with.
+ */
+export function splitStatements ({ sql }: Pick<Migration, 'sql'>): string[] {
+  return sql.split(/;\n/).filter((statement) => statement.trim() !== '')
+}
+
 /** What a database remembers of a migration that it has. */
 export interface AppliedMigration {
   name: string
@@ -30,9 +38,10 @@ export interface AppliedMigration {
   checksum: string | null
 }
 
-/** The database was migrated by a newer Millrace, or a released migration was edited. */
+/** The database was migrated by a newer Millrace or before the first release, or a released migration was edited. */
 export class MigrationError extends Error {
-  readonly code: 'MILLRACE_DATABASE_NEWER' | 'MILLRACE_MIGRATION_UNKNOWN' | 'MILLRACE_MIGRATION_CHANGED'
+  readonly code: 'MILLRACE_DATABASE_NEWER' | 'MILLRACE_DATABASE_UNRELEASED' | 'MILLRACE_MIGRATION_UNKNOWN' |
+    'MILLRACE_MIGRATION_CHANGED'
 
   constructor (code: MigrationError['code'], message: string) {
     super(message)
@@ -68,29 +77,37 @@ export async function readAppliedOfPostgres (query: Query): Promise<AppliedMigra
   return [...recorded, ...run.filter((name) => !names.has(name)).map((name) => ({ name, checksum: null }))]
 }
 
-/** What the same error means after a change of names before the first release. */
-const EARLIER_STATE = 'or, when the data is of a development state before the first release, start with an empty data directory'
+/** The first migration of every development state before 0.1.0, by database. */
+const BEFORE_FIRST_RELEASE = ['0001_create_projects', '0001_create_events']
+
+/** Whether a database with these migrations was made by a development state before 0.1.0. */
+export function isUnreleased (names: readonly string[]): boolean {
+  return BEFORE_FIRST_RELEASE.some((name) => names.includes(name))
+}
 
 /**
- * Tells which migrations are still to be applied.
+ * Returns the migrations that are still to be applied.
  *
  * @throws {MigrationError} when the database holds one that this version does not know, or knows with another content.
  */
 export function selectPending (
   database: string, migrations: readonly Migration[], applied: readonly AppliedMigration[]
 ): Migration[] {
+  if (isUnreleased(applied.map(({ name }) => name))) {
+    throw new MigrationError('MILLRACE_DATABASE_UNRELEASED', `the ${database} database was made by a development state before ` +
+      'Millrace 0.1.0: back it up with "millrace backup" of that state and restore it with "millrace restore" of this one, or ' +
+      'start with an empty data directory or database')
+  }
   const known = new Map(migrations.map((migration) => [migration.name, migration]))
   for (const { name, checksum } of applied) {
     const migration = known.get(name)
     if (migration === undefined) {
       throw new MigrationError('MILLRACE_MIGRATION_UNKNOWN',
-        `${database} has migration ${name}, which this version of Millrace does not know: run a newer version, ` +
-        EARLIER_STATE)
+        `${database} has migration ${name}, which this version of Millrace does not know: run a newer version`)
     }
     if (checksum !== null && migration.checksum !== checksum) {
       throw new MigrationError('MILLRACE_MIGRATION_CHANGED',
-        `migration ${name} of ${database} is not the one that was applied: restore its file and add a new one, ` +
-        EARLIER_STATE)
+        `migration ${name} of ${database} is not the one that was applied: restore its file and add a new one`)
     }
   }
   const done = new Set(applied.filter(({ checksum }) => checksum !== null).map(({ name }) => name))

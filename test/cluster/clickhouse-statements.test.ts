@@ -2,7 +2,7 @@ import path from 'node:path'
 import t from 'tap'
 import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { distributedTables, renderClickHouseSql } from '../../schema/migrate/clickhouse-topology.ts'
-import { readMigrations } from '../../schema/migrate/read-migrations.ts'
+import { readMigrations, splitStatements } from '../../schema/migrate/read-migrations.ts'
 import { createTestClickHouse } from '../support/test-stores.ts'
 
 const FOLDER = path.join(import.meta.dirname, '..', '..', 'schema', 'clickhouse')
@@ -13,7 +13,8 @@ t.test('the engine parses every statement of a cluster', async (t) => {
   const { client } = await createTestClickHouse(t)
   const migrations = await readMigrations(FOLDER)
   const statements = [
-    ...migrations.map(({ name, sql }) => ({ name, sql: renderClickHouseSql(sql, { cluster: CLUSTER }) })),
+    ...migrations.flatMap((migration) => splitStatements(migration).map((sql, index) =>
+      ({ name: `${migration.name}, statement ${index}`, sql: renderClickHouseSql(sql, { cluster: CLUSTER }) }))),
     ...distributedTables({ cluster: CLUSTER, database: 'millrace', migrations })
       .map((sql, index) => ({ name: `of all shards ${index}`, sql }))
   ]

@@ -4,10 +4,10 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import t from 'tap'
-import type { UpgradePlan } from '../../cli/check-upgrade.ts'
-import { readManifest } from '../../cli/backup/backup-folder.ts'
+import { describeMigration, type UpgradePlan } from '../../cli/check-upgrade.ts'
 import { runCaptured, type Captured } from '../../cli/testing/run-captured.ts'
 import { migrateAll } from '../../schema/migrate/migrate-all.ts'
+import { readMigrations } from '../../schema/migrate/read-migrations.ts'
 import { readVersion } from '../../schema/version.ts'
 import { startNatsOfVersion } from '../support/nats-of-version.ts'
 import { startTestNats } from '../support/test-processes.ts'
@@ -18,9 +18,11 @@ const ROOT = path.join(import.meta.dirname, '..', '..')
 t.test('an upgrade says what it will do, does it, and refuses to go back', async (t) => {
   const { sql, clickhouse, env } = await createEmptyDatabases(t)
   const nats = await startTestNats(t)
-  const { postgres, clickhouse: { migrations } } = await readManifest(path.join(import.meta.dirname, 'backups', 'c2a0500'))
+  // As if the operations of Postgres and the watermark of ClickHouse were of this version.
+  const [postgres, inClickHouse] = await Promise.all((['postgres', 'clickhouse'] as const).map(async (database) =>
+    (await readMigrations(path.join(ROOT, 'schema', database))).map(({ name }) => name)))
   const urls = { databaseUrl: env.DATABASE_URL, clickhouseUrl: env.CLICKHOUSE_URL }
-  await migrateAll({ ...urls, only: { postgres: postgres.migrations, clickhouse: migrations } })
+  await migrateAll({ ...urls, only: { postgres: postgres!.slice(0, -1), clickhouse: inClickHouse!.slice(0, -1) } })
   await clickhouse.insert({ table: 'events', values: [{ project_id: 1, event: 'seen' }], format: 'JSONEachRow' })
   const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-test-check-'))
   t.teardown(async () => { await rm(dataDir, { recursive: true, force: true }) })
@@ -31,10 +33,12 @@ t.test('an upgrade says what it will do, does it, and refuses to go back', async
   t.equal(waits.code, 4, waits.err)
   const plan = JSON.parse(waits.out) as UpgradePlan
   t.match(plan, { version: readVersion(), databaseVersion: null, processes: [] })
-  t.match(plan.migrations.find(({ name }) => name === 'clickhouse/0154_fill_uuid_index_of_events'),
-    { work: 'rows', tables: [{ table: 'events', rows: 1 }] })
+  t.match(plan.migrations, [
+    { name: 'postgres/0006_create_operations' },
+    { name: 'clickhouse/0006_create_watermark', work: 'declaration', tables: [{ table: 'event_volumes_by_day', rows: 1 }] }
+  ])
   t.match(plan.streams[0], { stream: 'EVENTS' })
-  t.match((await check()).out, /0154_fill_uuid_index_of_events: reads or rewrites rows of events \(1 rows\)/)
+  t.match((await check()).out, /0006_create_watermark: declarations only, of event_volumes_by_day \(1 rows\)/)
   t.same(await sql`SELECT to_regclass('schema_versions') AS there`, [{ there: null }], 'nothing was changed')
 
   await t.test('what it said is what is applied', async (t) => {
@@ -75,6 +79,15 @@ t.test('an upgrade says what it will do, does it, and refuses to go back', async
     t.match(refused.err, `the database was migrated by Millrace 9.1.0, which works with 9.0.0 and newer, and this is ${readVersion()}`)
     await t.rejects(migrateAll(urls), { code: 'MILLRACE_DATABASE_NEWER', message: /9\.1\.0.*run 9\.1\.0/ })
   })
+})
+
+t.test('tells work on rows from changes of declarations', (t) => {
+  const tables = [{ table: 'events', rows: 8 }, { table: 'persons', rows: 3 }]
+  const describe = (sql: string): object => describeMigration('clickhouse', { name: '0007_change', sql, checksum: '' }, tables)
+  t.same(describe('-- Of persons.\nALTER TABLE events ADD INDEX a b TYPE minmax;\nALTER TABLE events MATERIALIZE INDEX a;\n'),
+    { name: 'clickhouse/0007_change', work: 'rows', tables: [tables[0]] })
+  t.match(describe("ALTER TABLE persons ADD COLUMN a UInt8 COMMENT 'INSERT into events'"), { work: 'declaration', tables: [tables[1]] })
+  t.end()
 })
 
 async function runTier (

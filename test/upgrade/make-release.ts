@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { freePort } from '../support/local-ports.ts'
@@ -16,8 +16,6 @@ type Database = 'postgres' | 'clickhouse'
 
 /** How another release differs from this one. */
 export interface ReleaseChanges {
-  /** Last migration that it has, by its number. */
-  lastMigration?: Record<Database, string>
   /** Further migrations: file name and SQL. */
   migrations?: Record<Database, Record<string, string>>
   /** A column that its frames carry and this release does not know. */
@@ -61,9 +59,6 @@ export async function makeRelease (t: TestContext, changes: ReleaseChanges): Pro
   await symlink(path.join(REPOSITORY, 'node_modules'), path.join(root, 'node_modules'))
   for (const database of ['postgres', 'clickhouse'] as const) {
     const folder = path.join(root, 'schema', database)
-    for (const file of await readdir(folder)) {
-      if (file.slice(0, 4) > (changes.lastMigration?.[database] ?? '9999')) await rm(path.join(folder, file))
-    }
     const further = Object.entries(changes.migrations?.[database] ?? {})
     for (const [file, sql] of further) await writeFile(path.join(folder, file), sql)
   }

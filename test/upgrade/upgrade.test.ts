@@ -6,26 +6,33 @@ import type { TestContext } from '../support/test-context.ts'
 import { createEmptyDatabases } from './empty-databases.ts'
 import { makeRelease, thisRelease } from './make-release.ts'
 
-/** The first release, before retention and before the comments of views. */
-const PREVIOUS = { postgres: '0059', clickhouse: '0069' }
+/** The next release: a column and an index more. */
+const MIGRATIONS = {
+  postgres: { '9000_add_plan.sql': "ALTER TABLE projects ADD COLUMN plan text NOT NULL DEFAULT 'free';\n" },
+  clickhouse: {
+    '9000_index_host.sql': `ALTER TABLE events {{on_cluster}} ADD INDEX IF NOT EXISTS host_index host TYPE set(100) GRANULARITY 1;
+ALTER TABLE events {{on_cluster}} MATERIALIZE INDEX host_index;
+`
+  }
+}
 
 const freshSchema = await readFreshSchema(t)
 
-t.test('a database of the previous schema keeps its data, and is upgraded once by several processes', async (t) => {
+t.test('a database with data keeps it when several processes of the next release upgrade it at once', async (t) => {
   const { sql, clickhouse, env } = await createEmptyDatabases(t)
-  const previous = await makeRelease(t, { lastMigration: PREVIOUS })
-  t.equal((await previous.migrate(env)).code, 0)
+  t.equal((await thisRelease(t).migrate(env)).code, 0)
+  const next = await makeRelease(t, { migrations: MIGRATIONS })
   await fill(sql, clickhouse)
   const before = await readData(sql, clickhouse)
 
-  const runs = await Promise.all(Array.from({ length: 4 }, async () => await thisRelease(t).migrate(env)))
+  const runs = await Promise.all(Array.from({ length: 4 }, async () => await next.migrate(env)))
 
   t.same(runs.map(({ code }) => code), [0, 0, 0, 0], runs.map(({ output }) => output).join(''))
-  t.equal(runs.filter(({ output }) => output.startsWith('applied postgres/0060_create_retention')).length, 1)
+  t.equal(runs.filter(({ output }) => output === 'applied postgres/9000_add_plan, clickhouse/9000_index_host\n').length, 1)
   t.equal(runs.filter(({ output }) => output === 'nothing to migrate\n').length, 3)
   t.same(await readData(sql, clickhouse), before)
-  t.same(await readSchema(sql, clickhouse), freshSchema, 'as if it had been made by this version')
-  const back = await previous.migrate(env)
+  t.same([...await sql`SELECT plan FROM projects`], [{ plan: 'free' }])
+  const back = await thisRelease(t).migrate(env)
   t.not(back.code, 0)
   t.match(back.output, /run a newer version/, 'there is no way back')
 })

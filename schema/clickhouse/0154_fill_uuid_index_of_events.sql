@@ -1,2 +1,0 @@
--- Builds the filter for parts from before, in the background. Until a part has it, look-ups read its column of uuids.
-ALTER TABLE events {{on_cluster}} MATERIALIZE INDEX uuid_index
