@@ -1,4 +1,6 @@
 /** What looks back over stored events have in common: they read very many, in a process that has other work to do. */
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { createEventReader, type EventSelection, type StoredEvent, type StoredEventsQuery } from './read-stored-events.ts'
 
 /** Groups that are told apart: names of events, properties and SDKs are anybody's choice. */
 const MAX_GROUPS = 200
@@ -29,6 +31,35 @@ export function takeGroup<T> (groups: Map<string, T>, key: string, create: () =>
 /** The key of an SDK among groups; no two have the same. */
 export function sdkKey (lib: string, libVersion: string): string {
   return `${lib.length} ${lib}${libVersion}`
+}
+
+/**
+ * Visits stored events, newest day first, as many as the limit of the query allows.
+ *
+ * @returns false when there are more events than the limit: the older ones are not visited.
+ */
+export async function visitStoredEvents (
+  clickhouse: ClickHouse, { onProgress, signal, ...query }: StoredEventsQuery & LookBackOptions,
+  selection: EventSelection, visit: (event: StoredEvent) => void
+): Promise<boolean> {
+  const reader = createEventReader(clickhouse, query, { ...selection, signal })
+  const stored = await reader.countEvents()
+  const total = Math.min(stored.events, query.limit)
+  let visited = 0
+  let isComplete = true
+  const showProgress = (): void => onProgress?.(visited, Math.max(total, visited))
+  showProgress()
+  for (let day = 0; day < stored.days && isComplete; day++) {
+    // One more than are visited tells whether there are more.
+    await visitRows(reader.readDay(day, query.limit - visited + 1), (event) => {
+      isComplete = visited < query.limit
+      if (!isComplete) return
+      visited++
+      visit(event)
+    }, showProgress)
+  }
+  showProgress()
+  return isComplete
 }
 
 /**

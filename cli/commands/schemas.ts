@@ -95,7 +95,7 @@ export function addSchemasCommands (program: Command, context: CliContext): void
   addCommon(addEvent(group.command('check').description('say what a schema would have done with stored events; by default its newest version')))
     .option('--file <file>', 'a draft that is not stored: file with the JSON Schema')
     .option('--days <number>', 'days before now, by the timestamp of the events', readDays, 7)
-    .option('--limit <number>', 'maximum number of events, newest hours first', readCount, 10_000_000)
+    .option('--limit <number>', 'maximum number of events, newest day first', readCount, 10_000_000)
     .action(async (event: string, { project, file, days, limit, ...output }: CheckOptions) => {
       const key = { projectId: project, name: event }
       const draft = file === undefined ? (await find(await context.postgres(), key)).schema : await readJson(file)

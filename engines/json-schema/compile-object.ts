@@ -128,7 +128,6 @@ function compileUnnamed (schema: Readonly<Record<string, unknown>>, place: Place
   if (patterns.length === 0 && others === null) return []
   const names = new Set(Object.keys(properties ?? {}))
   const steps = [...patterns, others ?? { steps: 0 }].reduce((sum, each) => sum + each.steps, STEPS_PER_NAME)
-  place.spends(STEPS_PER_NAME)
   return [(value) => {
     if (!isObject(value)) return true
     for (const name in value) {

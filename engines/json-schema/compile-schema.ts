@@ -2,7 +2,7 @@ import { type Checks, compileObject, OBJECT_KEYWORDS } from './compile-object.ts
 import { createCompilePattern } from './compile-text.ts'
 import { ListedCheck } from './listed-properties.ts'
 import { VALUE_KEYWORDS } from './compile-value.ts'
-import { type Check, evaluate, fail, isObject, MAX_STEPS, type Origin, type SchemaFailure } from './evaluation.ts'
+import { type Check, evaluate, fail, isObject, type Origin, type SchemaFailure } from './evaluation.ts'
 import { ANNOTATIONS, type CompileKeyword, type Place, SCHEMA_LIMITS, SchemaError } from './schema-place.ts'
 import { findUnstorableNumber, UNSTORABLE_NUMBER } from '../body/storable-numbers.ts'
 
@@ -22,10 +22,6 @@ export interface CompiledSchema {
   listedCheck: ListedCheck
   /** The first failure of each property, and of the keywords of the whole. */
   failuresOf: (properties: Properties, origin: Origin) => SchemaFailure[]
-  /** What it was compiled from. */
-  schema: Readonly<Record<string, unknown>>
-  /** Properties with no more bytes of JSON never use up the steps of an event. */
-  maxBytes: number
 }
 
 /**
@@ -44,11 +40,9 @@ export function compileSchema (sent: unknown): CompiledSchema {
   if (unstorable !== null) throw new SchemaError(unstorable, UNSTORABLE_NUMBER)
   // Numbers of the body keep their digits; here they are doubles, as in the table.
   const schema = JSON.parse(text) as Record<string, unknown>
-  const { all, each, named, others, stepsPerByte } = compileRoot(schema)
+  const { all, each, named, others } = compileRoot(schema)
   const whole = join(all)
   return {
-    schema,
-    maxBytes: Math.floor(MAX_STEPS / Math.max(1, stepsPerByte)),
     check: (properties, origin) => evaluate(whole, properties, origin),
     listedCheck: new ListedCheck(named, others.length === 0 ? null : join(others)),
     failuresOf: (properties, origin) => each.flatMap((check) => evaluate(check, properties, origin) ?? [])
@@ -85,12 +79,10 @@ function leastLength (value: unknown, limit: number): number {
   return length
 }
 
-function compileRoot (root: Record<string, unknown>): Checks & { stepsPerByte: number } {
+function compileRoot (root: Record<string, unknown>): Checks {
   const { $defs, ...schema } = root
   let subschemas = 0
-  let stepsPerByte = 0
-  const spends = (steps: number): void => { stepsPerByte += steps }
-  const pattern = createCompilePattern(spends)
+  const pattern = createCompilePattern()
   /** Names of the definitions that are being compiled: one of them inside itself would never end. */
   const open = new Set<string>()
   if ($defs !== undefined && !isObject($defs)) throw new SchemaError(['$defs'], 'An object of schemas is expected.')
@@ -98,7 +90,7 @@ function compileRoot (root: Record<string, unknown>): Checks & { stepsPerByte: n
   const start = createPlace([])
   for (const [name, definition] of definitions) start.at('$defs', name).compile(definition)
   if (schema.type !== undefined && schema.type !== 'object') throw start.at('type').error('The properties of an event are an object.')
-  return { ...compileKeywords(schema, start), stepsPerByte }
+  return compileKeywords(schema, start)
 
   function createPlace (path: readonly string[]): Place {
     return {
@@ -107,8 +99,7 @@ function compileRoot (root: Record<string, unknown>): Checks & { stepsPerByte: n
       error: (message) => new SchemaError(path, message),
       compile: (subschema) => compile(subschema, createPlace(path)),
       count: () => subschemas,
-      pattern,
-      spends
+      pattern
     }
   }
 

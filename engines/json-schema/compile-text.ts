@@ -24,8 +24,8 @@ const DAY = [
 /** A time of day. A leap second ends an hour of UTC, so elsewhere a quarter of an hour. */
 const TIME = /(?:[01]\d|2[0-3]):(?:[0-5]\d:[0-5]\d|(?:14|29|44|59):60)(?:\.\d+)?/.source
 
-/** The formats; each expression takes time linear in the text, and RE2 understands it. */
-export const FORMATS = {
+/** The formats; each expression takes time linear in the text. */
+const FORMATS = {
   'date-time': new RegExp(`^(?:${DAY})[Tt]${TIME}(?:[Zz]|[+-](?:[01]\\d|2[0-3]):[0-5]\\d)$`),
   date: new RegExp(`^(?:${DAY})$`),
   email: /^[^\s@]{1,64}@[^\s@]{1,255}$/,
@@ -36,7 +36,7 @@ export const FORMATS = {
 export const FORMAT_NAMES: readonly string[] = Object.keys(FORMATS)
 
 /** Characters of a text with a format at most; longer ones have none. */
-export const MAX_FORMAT_TEXT = 8192
+const MAX_FORMAT_TEXT = 8192
 
 /** Matches a text; false also when the steps of the event are used up. */
 export type TextTest = (text: string) => boolean
@@ -60,12 +60,8 @@ export function compilePatternCheck (test: TextTest): Check {
 /** Compiles a pattern; returns the test, or what is wrong with it. */
 export type CompilePattern = (pattern: string) => TextTest | string
 
-/**
- * Compiles the patterns of one schema or rule, for the engine that flags use, whose time is linear in the text.
- *
- * @param onPattern  Gets the steps that the test takes for each character of a text.
- */
-export function createCompilePattern (onPattern: (stepsPerCharacter: number) => void = () => {}): CompilePattern {
+/** Compiles the patterns of one schema or rule, for the engine that flags use, whose time is linear in the text. */
+export function createCompilePattern (): CompilePattern {
   let left = MAX_PATTERNS_COST
 
   return function compileWithin (pattern) {
@@ -74,11 +70,11 @@ export function createCompilePattern (onPattern: (stepsPerCharacter: number) => 
     const size = patternSize(pattern)
     if (size > MAX_PATTERN_SIZE) return `The pattern repeats too much: it would have more than ${MAX_PATTERN_SIZE} instructions.`
     left -= patternCost(pattern)
-    return left < 0 ? `All patterns together cost more than ${MAX_PATTERNS_COST} instructions.` : compilePattern(pattern, onPattern)
+    return left < 0 ? `All patterns together cost more than ${MAX_PATTERNS_COST} instructions.` : compilePattern(pattern)
   }
 }
 
-function compilePattern (pattern: string, onPattern: (stepsPerCharacter: number) => void): TextTest | string {
+function compilePattern (pattern: string): TextTest | string {
   const prefix = /^\^((?:\\[$.^_-]|[\w $-])+)$/.exec(pattern)?.[1]
   // A pattern for the beginning of a name, such as ^\$ for the properties of SDKs, needs no engine.
   if (prefix !== undefined && !/(?<!\\)\$/.test(prefix) && !/\\\w/.test(prefix)) {
@@ -89,27 +85,12 @@ function compilePattern (pattern: string, onPattern: (stepsPerCharacter: number)
     const compiled = RE2JS.compile(pattern)
     const size = compiled.programSize()
     if (size > MAX_PATTERN_SIZE) return `The pattern has ${size} instructions, more than ${MAX_PATTERN_SIZE}.`
-    onPattern(size)
     const test = compileOnePass(pattern) ?? ((value: string) => compiled.test(value))
     return (value) => spend(value.length * size) && test(value)
   } catch {
     return 'The pattern is not a regular expression of RE2, which has no look-around and no back-references.'
   }
 }
-
-/**
- * Whether RE2 of ClickHouse says of a text of printable ASCII what our engine says. Only what is in every dialect:
- * characters, classes of them, groups, repetitions, alternatives, both ends.
- */
-export function isPortable (pattern: string): boolean {
-  return PORTABLE.test(pattern) && !/\(\?(?!:)|&&/.test(pattern) && !REPEATED_TWICE.test(pattern)
-}
-
-/** No text can be read in two ways: the time would double with each `(?:` and `[^`. */
-const PORTABLE = /^(?:[ !"#%&',\-/0-9:;<=>@A-Z_`a-z~]|[.^$|()]|\\[dDwWsSbB!-/:-@[-`{-~]|\[(?!\^?\])(?:[ -Z^-~]|\\[dDwWsS!-/:-@[-`{-~])+\]|[*+?]|\{\d{1,3}(?:,\d{0,3})?\})*$/
-
-/** Refused, possessive or lazy: not the same everywhere. */
-const REPEATED_TWICE = /(?:[*+?]|\{\d+(?:,\d*)?\})[*+?{]/
 
 function countCharacters (text: string): number {
   let count = text.length

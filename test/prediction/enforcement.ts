@@ -129,7 +129,6 @@ export function createEnforcement (
     const isMet = check(parseStored(row.properties), 'stored') === null
     if (isMet === (check({}, 'stored') === null)) return false
     row.properties = '{}'
-    row.propertyTypes = ''
     return true
   }
 }

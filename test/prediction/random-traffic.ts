@@ -34,7 +34,7 @@ const CHUNK = 5000
 
 const ADDRESSES = ['', '10.1.2.3', '192.0.2.9', '2001:db8::7'] as const
 
-/** Names about which the shape of a stored event says more or less. */
+/** Few, so that schemas and events often name the same; some of them have columns of their own. */
 const name = fc.constantFrom('a', 'b', '$lib', 'created_at', 'utm_medium')
 
 /** What schemas of real events ask, beside what `random-schemas.ts` makes. */

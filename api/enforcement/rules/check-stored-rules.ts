@@ -1,20 +1,9 @@
 import { hasLongNumber, parseJson } from '../../../engines/body/parse-json.ts'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { type LookBackOptions, sdkKey, takeGroup, visitRows } from '../look-back.ts'
+import { type LookBackOptions, sdkKey, takeGroup, visitStoredEvents } from '../look-back.ts'
+import type { StoredEvent, StoredEventsQuery } from '../read-stored-events.ts'
 import { applyRules, ProjectRules, type RuleOutcome } from '../../../engines/rules/apply-rules.ts'
 import type { CompiledRule } from '../../../engines/rules/compile-rule.ts'
-import { createEventReader, type RuledRow } from './read-rule-events.ts'
-
-/** Which stored events a rule is tried on: those of the last days by their timestamp, newest day first. */
-export interface RuleCheckQuery {
-  projectId: number
-  /** Days before now, 1 to 365. */
-  days: number
-  /** Events at most that are looked into. */
-  limit: number
-  /** Epoch milliseconds. */
-  now: number
-}
 
 /** What a rule would have done with stored events; exact for the events that were looked into. */
 export interface RulePrediction {
@@ -40,40 +29,44 @@ export interface RulePrediction {
 
 const MAX_SAMPLES = 10
 
+/** Columns of an event that rules see, beside its properties, and its SDK. */
+const COLUMNS = ['event', 'distinct_id', 'ip', 'toString(toUnixTimestamp64Milli(received_at))', 'lib', 'lib_version']
+
+type Columns = [event: string, distinctId: string, ip: string, receivedAt: string, lib: string, libVersion: string]
+
 /**
  * Runs a rule over stored events, with the code that ingest runs: what it predicts is what enforcement does with events
  * that say the same.
  */
 export async function checkStoredEventsByRule (
-  clickhouse: ClickHouse, compiled: CompiledRule, { onProgress, signal, ...query }: RuleCheckQuery & LookBackOptions
+  clickhouse: ClickHouse, compiled: CompiledRule, query: StoredEventsQuery & LookBackOptions
 ): Promise<RulePrediction> {
   const rules = new ProjectRules([{ id: 0, name: '', version: 0, text: '', compiled }])
-  const reader = createEventReader(clickhouse, query, { mayPass: (event) => rules.of(event).length > 0, signal })
-  const stored = await reader.countEvents()
-  const total = Math.min(stored.events, query.limit)
   const tally = new Tally()
-  const showProgress = (): void => onProgress?.(tally.events, Math.max(total, tally.events))
-  let isComplete = true
-  showProgress()
-  for (let day = 0; day < stored.days && isComplete; day++) {
-    const left = query.limit - tally.events
-    // One more than are looked into tells whether there are more.
-    await visitRows(reader.readDay(day, left + 1), (row) => {
-      if (tally.events < query.limit) tally.add(row, compiled, outcomeOf(row, rules))
-      else isComplete = false
-    }, showProgress)
-  }
-  showProgress()
+  const selection = { names: (event: string) => rules.of(event).length > 0, columns: COLUMNS }
+  const isComplete = await visitStoredEvents(clickhouse, query, selection, (stored) => {
+    const [event, distinctId, ip, receivedAt, lib, libVersion] = JSON.parse(stored.columns) as Columns
+    const ruled = { event, distinctId, ip, receivedAt: Number(receivedAt), properties: propertiesOf(stored) }
+    const outcome = applyRules(rules, ruled, 'stored')
+    tally.add({ uuid: stored.uuid, event, lib, libVersion }, {
+      outcome,
+      matched: outcome !== null || compiled.matches(ruled),
+      withoutAddress: compiled.usesAddress && ip === ''
+    })
+  })
   return tally.describe(isComplete)
 }
 
-/** Whether the condition holds, and what becomes of the event; null: nothing. */
-function outcomeOf (row: RuledRow, rules: ProjectRules): { matched: boolean, outcome: RuleOutcome | null } {
-  const { event, distinctId, ip, receivedAt, properties: text } = row
-  const properties = parseJson(text, hasLongNumber(Buffer.from(text))) as Record<string, unknown>
-  const ruled = { event, distinctId, properties, ip, receivedAt }
-  const outcome = applyRules(rules, ruled, 'stored')
-  return { matched: outcome !== null || rules.rules[0]!.compiled.matches(ruled), outcome }
+function propertiesOf ({ properties: text }: StoredEvent): Record<string, unknown> {
+  return parseJson(text, hasLongNumber(Buffer.from(text))) as Record<string, unknown>
+}
+
+interface Verdict {
+  /** Whether the condition holds. */
+  matched: boolean
+  /** What becomes of the event; null: nothing. */
+  outcome: RuleOutcome | null
+  withoutAddress: boolean
 }
 
 /** Adds up what a rule would have done, in bounded memory. */
@@ -85,12 +78,12 @@ class Tally {
   readonly #samples: RulePrediction['samples'] = []
 
   add (
-    row: RuledRow, compiled: CompiledRule, { matched, outcome }: { matched: boolean, outcome: RuleOutcome | null }
+    { uuid, event, lib, libVersion }: { uuid: string, event: string, lib: string, libVersion: string },
+    { matched, outcome, withoutAddress }: Verdict
   ): void {
-    const { uuid, event, ip, lib, libVersion } = row
     const counts = this.#counts
     this.events++
-    if (compiled.usesAddress && ip === '') counts.withoutAddress++
+    if (withoutAddress) counts.withoutAddress++
     if (outcome?.kind === 'dropped') counts.dropped++
     if (outcome?.kind === 'sampled') counts.sampled++
     if (outcome?.kind === 'stored' && outcome.changedBy.length > 0) counts.changed++

@@ -92,20 +92,20 @@ t.test('shows how far it is, line by line, when the client asks for lines', asyn
   t.match(await check({ days: 0 }), { status: 400, text: /days/ })
 })
 
-t.test('reads each event where nearly each is of a class of its own', async (t) => {
-  const values = Array.from({ length: 20_100 }, (_, index) => row({ id: `order-${index}`, size: index }, { event: 'varied', daysAgo: 1 }))
+t.test('counts each kind of failure of many events, and shows some of each', async (t) => {
+  const values = Array.from({ length: 2000 }, (_, index) => row({ id: `order-${index}`, size: index }, { event: 'varied', daysAgo: 1 }))
   await clickhouse.client.insert({ table: 'events', format: 'JSONEachRow', values })
   const { body: { id } } = await api.call('POST', '~/event_schemas/', { event: 'varied', schema: {} })
-  const check = async (schema: object): Promise<any> => (await api.call('POST', `~/event_schemas/${id}/check`, { schema })).body
+  const schema = { properties: { id: { maxLength: 9 }, size: { minimum: 5, maximum: 1899 } } }
 
-  t.match(await check({ properties: { id: { pattern: '[05]$' } } }), { events: 20_100, failed: 16_080, failures: [{ path: '/id', keyword: 'pattern' }] })
-  const { failures, ...counts } = await check({ properties: { id: { type: 'string', maxLength: 10 }, size: { type: 'integer', minimum: 5, maximum: 19_999 } } })
-  t.match(counts, { events: 20_100, met: 9995, failed: 10_105, complete: true })
+  const { body: { failures, ...counts } } = await api.call('POST', `~/event_schemas/${id}/check`, { schema })
+
+  t.match(counts, { events: 2000, met: 995, failed: 1005, complete: true })
   t.match(failures, [
-    { path: '/id', keyword: 'maxLength', events: 10_100 }, { keyword: 'maximum', events: 100 }, { keyword: 'minimum', events: 5 }
+    { path: '/id', keyword: 'maxLength', events: 1000 }, { keyword: 'maximum', events: 100 }, { keyword: 'minimum', events: 5 }
   ])
   for (const { samples } of failures) {
-    t.ok(samples.length > 0)
+    t.equal(samples.length, 3)
     for (const { uuid, value } of samples) t.match([uuid, value], [/^[0-9a-f-]{36}$/, /\d/])
   }
 })

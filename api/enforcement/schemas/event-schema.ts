@@ -121,7 +121,7 @@ export const checkBodySchema = {
   properties: {
     schema: { ...schema, description: 'A draft; default: the newest version.' },
     days: { type: 'integer', minimum: 1, maximum: 365, description: 'Days before now, by the timestamp of the events; default 7.' },
-    limit: { type: 'integer', minimum: 1, maximum: 100_000_000, description: 'Events at most, newest hours first; default 1,000,000.' }
+    limit: { type: 'integer', minimum: 1, maximum: 100_000_000, description: 'Events at most, newest day first; default 1,000,000.' }
   }
 } as const
 

@@ -10,10 +10,10 @@ t.test('failures are told apart by the beginning of their path, however long the
   const sent = [{ [long]: 1 }, { [`${long}y`]: 1 }, { plan: 1 }, { plan: 2 }]
     .map((properties) => failuresOf(properties, 'stored'))
   for (const [index, failures] of sent.entries()) {
-    tally.add({ lib: 'web', libVersion: '1', events: 1, uuids: [`uuid ${index}`] }, failures)
+    tally.add({ uuid: `uuid ${index}`, sdk: { lib: 'web', libVersion: '1' } }, failures)
   }
 
-  const { failures } = tally.describe(true, new Map(sent.map((failures, index) => [`uuid ${index}`, failures])))
+  const { failures } = tally.describe(true)
 
   t.same(failures.map(({ samples, ...kind }) => ({ ...kind, uuids: samples.map(({ uuid }) => uuid) })), [
     { path: `/${'x'.repeat(499)}`, keyword: 'additionalProperties', events: 2, uuids: ['uuid 0', 'uuid 1'] },

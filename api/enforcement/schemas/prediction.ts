@@ -27,81 +27,57 @@ export interface PredictedFailure {
   samples: { uuid: string, value: string }[]
 }
 
-/** Events about which the schema says the same. */
-export interface JudgedEvents {
+export interface Sdk {
   lib: string
   libVersion: string
-  events: number
-  /** Of some of them. */
-  uuids: readonly string[]
 }
 
 /** Samples of each failure. */
-export const MAX_SAMPLES = 3
+const MAX_SAMPLES = 3
 
-/** A kind of failure, with the events that samples are taken from. */
-interface FailureGroup extends Omit<PredictedFailure, 'samples'> {
-  uuids: string[]
-}
-
-/** Adds up what is wrong, then asks for some events to show. */
+/** Adds up what is wrong. */
 export class PredictionTally {
-  events = 0
+  #events = 0
   #failed = 0
-  readonly #failures = new Map<string, FailureGroup>()
+  readonly #failures = new Map<string, PredictedFailure>()
   readonly #libs = new Map<string, SchemaPrediction['libs'][number]>()
 
-  add ({ lib, libVersion, events, uuids }: JudgedEvents, failures: readonly SchemaFailure[]): void {
-    this.events += events
-    const failed = failures.length > 0 ? events : 0
-    this.#failed += failed
+  add ({ uuid, sdk: { lib, libVersion } }: { uuid: string, sdk: Sdk }, failures: readonly SchemaFailure[]): void {
+    this.#events++
     const sdk = takeGroup(this.#libs, sdkKey(lib, libVersion), () => ({ lib, libVersion, events: 0, failed: 0 }))
-    if (sdk !== undefined) {
-      sdk.events += events
-      sdk.failed += failed
-    }
+    if (sdk !== undefined) sdk.events++
     // Nearly all meet it.
     if (failures.length === 0) return
-    for (const key of kindsOf(failures)) {
-      const group = takeGroup(this.#failures, key, () => createFailureGroup(key))
+    this.#failed++
+    if (sdk !== undefined) sdk.failed++
+    for (const [key, { value }] of firstOfKinds(failures)) {
+      const group = takeGroup(this.#failures, key, () => createFailure(key))
       if (group === undefined) continue
-      group.events += events
-      if (group.uuids.length < MAX_SAMPLES) group.uuids.push(...uuids.slice(0, MAX_SAMPLES - group.uuids.length))
+      group.events++
+      if (group.samples.length < MAX_SAMPLES) group.samples.push({ uuid, value: describeValue(value) })
     }
   }
 
-  /** Of the events that are shown as samples. */
-  sampledUuids (): string[] {
-    return [...new Set([...this.#failures.values()].flatMap(({ uuids }) => uuids))]
-  }
-
-  /** @param failuresOf  The failures of a sampled event, by its uuid; without any that are wrong no more. */
-  describe (complete: boolean, failuresOf: ReadonlyMap<string, readonly SchemaFailure[]>): SchemaPrediction {
-    const failures = [...this.#failures].map(([key, { uuids, ...group }]) => ({
-      ...group,
-      samples: uuids.flatMap((uuid) => {
-        const failure = failuresOf.get(uuid)?.find((each) => kindOf(each) === key)
-        return failure === undefined ? [] : [{ uuid, value: describeValue(failure.value) }]
-      })
-    }))
+  describe (complete: boolean): SchemaPrediction {
     return {
-      events: this.events,
-      met: this.events - this.#failed,
+      events: this.#events,
+      met: this.#events - this.#failed,
       failed: this.#failed,
       complete,
-      failures: failures.sort((one, other) => other.events - one.events),
+      failures: [...this.#failures.values()].sort((one, other) => other.events - one.events),
       libs: [...this.#libs.values()].sort((one, other) => other.failed - one.failed || other.events - one.events)
     }
   }
 }
 
-function createFailureGroup (key: string): FailureGroup {
+function createFailure (key: string): PredictedFailure {
   const [path, keyword] = JSON.parse(key) as [string, string]
-  return { path, keyword, events: 0, uuids: [] }
+  return { path, keyword, events: 0, samples: [] }
 }
 
-function kindsOf (failures: readonly SchemaFailure[]): Set<string> {
-  return new Set(failures.map(kindOf))
+/** An event counts once under each kind. */
+function firstOfKinds (failures: readonly SchemaFailure[]): Map<string, SchemaFailure> {
+  return new Map(failures.toReversed().map((failure) => [kindOf(failure), failure]))
 }
 
 /** Characters of a path that tell kinds apart: names that a schema does not list may be as long as an event. */
