@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 83_371,
-  platformLines: 9_554,
-  trackedFiles: 1_560,
-  circles: 7,
+  lines: 82_558,
+  platformLines: 9_489,
+  trackedFiles: 1_550,
+  circles: 5,
   repeatedNames: 8,
-  longFunctions: 21,
-  assertions: 377,
-  casts: 470
+  longFunctions: 19,
+  assertions: 376,
+  casts: 461
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

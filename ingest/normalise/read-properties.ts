@@ -7,7 +7,7 @@ import { cutText, REPLACEMENT, toStorableText } from '../../engines/body/storabl
 import type { DescribedEvent, DescribedNames } from './described-names.ts'
 import { PROMOTED_PROPERTIES } from '../event.ts'
 import { isDeeperThan, MAX_PROPERTY_DEPTH } from '../../engines/body/property-depth.ts'
-import { inferType, nameRuleOf, type NameRule, type PropertyType } from '../../platform/infer-property-type.ts'
+import { inferType, nameRuleOf, type NameRule, type PropertyType } from './infer-property-type.ts'
 
 /** Above this many properties an event is not described (docs/contract/sdks.md 3.1). */
 const MAX_ENTRIES = 10_000

@@ -1,5 +1,5 @@
-import { isExactNumber } from '../engines/body/parse-json.ts'
-import type { PROPERTY_TYPE_CODES } from '../schema/wire/event-row.ts'
+import { isExactNumber } from '../../engines/body/parse-json.ts'
+import type { PROPERTY_TYPE_CODES } from '../../schema/wire/event-row.ts'
 
 export type PropertyType = keyof typeof PROPERTY_TYPE_CODES
 
