@@ -201,6 +201,8 @@ t.test('takes the filters by table that a dashboard adds', async (t) => {
   t.equal(await filtered("'shop.events' : ' a >= 1 AND url ILIKE \\'%u%\\' '"), '1\n')
   t.equal(await filtered("'events' : 'outfile = \\'INTO OUTFILE\\' OR url IN (\\'größe\\', \\'it\\\\\\'s\\')', 'shown': 'a = 5'"), '1\n')
   t.equal(await filtered("'shown' : 'a = 2'", 'SELECT a FROM shown'), '2\n')
+  t.equal(await filtered("'events' : '(a IS DISTINCT FROM 2) AND (url = \\'u\\')'"), '1\n')
+  t.equal(await filtered("'events' : 'a IS NOT DISTINCT FROM 2 -- the second'"), '2\n')
   t.equal(await filtered(''), '1\n2\n')
   t.equal((await ask("SELECT a FROM events SETTINGS max_threads = 1, additional_table_filters = {'events': 'a = 2'}, final = 1 FORMAT TSV")).text, '2\n')
 })
@@ -208,7 +210,8 @@ t.test('takes the filters by table that a dashboard adds', async (t) => {
 t.test('refuses filters by table that are more than a condition on a table of the owner', async (t) => {
   const conditions = [
     `file(${FILE}) != ''`, 'a IN (SELECT 1 FROM system.query_log)', '1) FORMAT Protobuf --', 'a = 1 SETTINGS final = 0', 'a = 1) UNION ALL SELECT (1', "formatRow('Protobuf', a) = ''",
-    'sleep(3) = 0', 'a = {x:UInt8}', 'nonsense(a)', '1; SELECT 2', 'editDistance(url, url) = 0', "dictGet('x', 'y', a) = 1", ')('
+    'sleep(3) = 0', 'a = {x:UInt8}', 'nonsense(a)', '1; SELECT 2', 'editDistance(url, url) = 0', "dictGet('x', 'y', a) = 1", ')(',
+    'a = 1) OR (1 = 1', 'a = 1] OR [1 = 1', 'a = 1) OR [1 = 1', 'a IN (SELECT DISTINCT a FROM system.query_log)'
   ].map((condition) => `{'events': '${condition.replaceAll(/['\\]/g, '\\$&')}'}`)
   const maps = [
     ...conditions, "{'system.tables': 'data_paths[1] != \\'\\''}", "{'chdb_server.query_log': '1'}", "{'default.x': '1'}", "{'a b': '1'}", "{'events': concat('1', '')}",

@@ -84,10 +84,12 @@ export function createGuardAnalyst (pool: SessionPool, engine: EngineNames, allo
     for (const { table, condition } of filters) {
       judgeFilteredTable(table, rules.ownDatabases)
       const tokens = lexCanonical((await canonicalize(pool, `SELECT 1 WHERE (${condition}\n)`, signal)).text)
+      // A text that closes a bracket of ours and opens another, `0) OR (1`, is no condition: it fits only one of these.
+      await canonicalize(pool, `SELECT 1 WHERE [${condition}\n]`, signal)
       const { masked, settings, unknownCalls } = judgeQuery(tokens, rules)
       const bounded = boundCosts(tokens, allow.bounds)
       const isPlain = masked.size + settings.size + unknownCalls.size + bounded.settings.length === 0 &&
-        tokens.slice(3).every(({ kind, text }) => !(kind === 'word' && BEYOND_CONDITION.has(text)) && text !== '{')
+        tokens.every((token, i) => i < 3 || isOfCondition(token, tokens[i - 1]))
       if (!isPlain) throw denied(`more than a plain condition in a filter of table ${table}`)
       judged.push({ table, condition: writeStatement(tokens.slice(3), 'select', masked).sql })
     }
@@ -106,6 +108,12 @@ export function analystDatabase (wanted: string, own: string): string {
   if (wanted === 'default') return own
   if (CLOSED_DATABASES.has(wanted.toLowerCase())) throw denied(`database ${wanted} as the current one`)
   return wanted
+}
+
+/** `a IS DISTINCT FROM b` compares; every other clause makes a query of the condition. */
+function isOfCondition ({ kind, text }: CanonicalToken, before: CanonicalToken | undefined): boolean {
+  const isClause = kind === 'word' && BEYOND_CONDITION.has(text) && !(text === 'FROM' && before?.text === 'DISTINCT')
+  return !isClause && text !== '{'
 }
 
 /** Types of values; of names there is `Identifier`, written so. A state names a function. */
