@@ -1,11 +1,12 @@
 import { useState } from 'preact/hooks'
 import { ApiError } from './api-client.ts'
-import { login } from './session.ts'
+import { linkRefusal, login } from './session.ts'
 
 /** Asks for a personal API key, once: a session follows. */
 export function Login () {
   const [error, setError] = useState<string>()
   const [isBusy, setBusy] = useState(false)
+  const refusal = error ?? linkRefusal.value
 
   async function submit (event: SubmitEvent): Promise<void> {
     event.preventDefault()
@@ -28,7 +29,7 @@ export function Login () {
         <p id='key-help' class='hint'>
           Printed by <code>npm start</code>, or made with <code>npx millrace keys create</code>. You see and change what the key may.
         </p>
-        {error !== undefined && <p role='alert' class='error'>{error}</p>}
+        {refusal !== undefined && <p role='alert' class='error'>{refusal}</p>}
         <button type='submit' class='primary' disabled={isBusy}>Log in</button>
       </form>
     </main>

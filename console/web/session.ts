@@ -18,6 +18,9 @@ export const session = signal<Session | null | undefined>(undefined)
 /** Why it is not known who is logged in; undefined while nothing failed. */
 export const sessionFailure = signal<ApiError | undefined>(undefined)
 
+/** Why the link in the address did not log in; undefined while none was refused. */
+export const linkRefusal = signal<string | undefined>(undefined)
+
 /** A link that logs in, from the address, until the server has said something about it. */
 let loginLink: string | undefined
 
@@ -53,6 +56,7 @@ async function loginByLink (link: string): Promise<boolean> {
   } catch (error) {
     if (!(error instanceof ApiError) || !isRefusal(error)) throw error
     loginLink = undefined
+    linkRefusal.value = error.message
     return false
   }
   loginLink = undefined
@@ -67,6 +71,7 @@ function isRefusal ({ status }: ApiError): boolean {
 /** @throws {ApiError} when the key or the link is refused. */
 export async function login (credential: { personal_api_key: string } | { login_link: string }): Promise<void> {
   session.value = await request<Session>('/console/session', { method: 'POST', body: credential })
+  linkRefusal.value = undefined
 }
 
 export async function logout (): Promise<void> {

@@ -39,6 +39,19 @@ t.test('the entrance of the console', async (t) => {
     await context.close()
   })
 
+  await t.test('a link that has expired says so, until somebody logs in', async (t) => {
+    const context = await browser.newContext()
+    const { page } = await openPage(context, stack.url, '#login=expired')
+    await page.getByRole('alert').getByText('This link was used already, or is too old. Log in with a personal API key.').waitFor()
+    t.notMatch(page.url(), /expired/)
+    await logIn(page, stack.personalApiKey)
+    await page.getByText('Everything works').waitFor()
+    await page.getByRole('button', { name: 'Log out' }).click()
+    await page.getByLabel('Personal API key').waitFor()
+    t.equal(await page.getByRole('alert').count(), 0)
+    await context.close()
+  })
+
   await t.test('health tells that everything works, and what passes', async (t) => {
     const { page, problems } = await open('')
     await page.getByText('Everything works').waitFor()
