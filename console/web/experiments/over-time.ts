@@ -91,9 +91,10 @@ export function describeStop (series: Results['series'], key: string, baseline: 
   const last = days.at(-1)?.found
   const stop = days.find(({ found }) => isConclusive(found))
   if (stop === undefined) {
-    return last?.sequential_absolute_interval == null
-      ? `nothing could be concluded yet: ${explainMissing(last?.missing_interval ?? null, baseline)}.`
-      : 'nothing could be concluded yet: on no day did the interval leave zero out.'
+    const why = last?.sequential_absolute_interval == null
+      ? explainMissing(last?.missing_interval ?? null, baseline)
+      : 'on no day did the interval exclude zero'
+    return `too early to stop if you look every day: ${why}. A verdict of significant is for one look, at the planned end.`
   }
   const lift = stop.found?.relative_lift ?? null
   const change = lift === null ? '' : ` (${formatPercent(lift, true)} up to then)`
