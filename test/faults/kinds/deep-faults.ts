@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto'
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
 import { jetstream } from '@nats-io/jetstream'
 import { readDeadLetterFill } from '../../../platform/dead-letters/read-dead-letters.ts'
 import { personsPartition, type PersonUpdate } from '../../../schema/wire/persons-update.ts'
 import { PERSONS_PARTITIONS, personsSubject } from '../../../schema/wire/streams.ts'
 import { waitFor } from '../../support/wait-for.ts'
-import { describeDelays, quantile, VISIBLE_P99_MS, watchVisibility } from '../audit/watch-visibility.ts'
+import { describeDelays, quantile, type Visibility, VISIBLE_P99_MS, watchVisibility } from '../audit/watch-visibility.ts'
 import type { FaultSystem } from '../system/fault-system.ts'
 import { countStored } from './event-faults.ts'
 import type { Fault } from './fault.ts'
@@ -18,12 +20,22 @@ const REQUESTS = 16
 /** Beside the deep value, in each of them. */
 const TEXT_BYTES = 200_000
 
+/** 96 MB for the pipeline, some 450 KB on the wire. */
+const LARGE_UPDATES = 240
+const LARGE_UPDATES_PER_REQUEST = 80
+const LARGE_TEXT_BYTES = 400_000
+
 /** Levels that the pipeline refuses in a person, and the engine in an event. */
 const REFUSED_LEVELS = 205
 const UNREADABLE_LEVELS = 1024
 
 /** Updates that an earlier version of ingest would have published: more than the dead-letter stream holds. */
 const OLD_UPDATES = 100
+
+/** So long another project is watched before the flood, in milliseconds. */
+const CALM_MS = 4000
+
+const compress = promisify(gzip)
 
 /** What anybody with a project key can do to persons. */
 export const DEEP_FAULTS: readonly Fault[] = [
@@ -34,40 +46,74 @@ export const DEEP_FAULTS: readonly Fault[] = [
     async inject ({ system, note }) {
       const key = await createProject(system)
       const distinctId = `${SDK_DISTINCT_ID}deep ${Date.now()}`
-      const stop = new AbortController()
-      const watched = watchVisibility(system, {
-        event: 'beside deep updates', distinctId: `${SDK_DISTINCT_ID}beside deep updates ${Date.now()}`, stop: stop.signal
-      })
-      // Awaited when the fault is healed; until then a failure must not end the run.
-      watched.catch(() => {})
-      try {
+      const endWatch = await watchAnotherProject(system, 'beside deep updates', async () => {
         await publishOld(system)
         for (let request = 0; request < REQUESTS; request++) await sendDeep(system, { key, distinctId, request })
-      } catch (error) {
-        stop.abort()
-        throw error
-      }
+      })
       return async () => {
         const isThere = async (): Promise<boolean> =>
           await countStored(system, distinctId) === REQUESTS && await countPersons(system, distinctId) === REQUESTS
-        await waitFor(isThere, { timeoutMs: 60_000, everyMs: 200 }).finally(() => stop.abort())
-        const { events, persons } = await watched
+        const failure = await endWatch(isThere, note)
+        if (failure !== null) throw failure
         const { ratio } = await readDeadLetterFill(system.connection)
-        note([
-          describeDelays('events', events), describeDelays('changes of a person', persons),
-          `dead letters fill ${Math.round(ratio * 100)} %`
-        ].join('; '))
-        for (const [what, delays] of Object.entries({ events, persons })) {
-          const p99 = quantile(delays, 0.99)
-          if (p99 > VISIBLE_P99_MS) throw new Error(`${what} of another project became visible after ${Math.round(p99)} ms at p99`)
-        }
+        note(`dead letters fill ${Math.round(ratio * 100)} %`)
         const unreadable = await countUnreadable(system, distinctId)
         if (unreadable > 0) throw new Error(`ClickHouse reads no property of ${unreadable} events`)
         if (ratio > 0.9) throw new Error(`one project filled ${Math.round(ratio * 100)} % of the dead-letter stream`)
       }
     }
+  },
+  {
+    name: 'large-updates',
+    what: `one project sets ${LARGE_UPDATES} times ${LARGE_TEXT_BYTES / 1000} KB, small when compressed; what another one sends is visible within ${VISIBLE_P99_MS} ms`,
+    lastsMs: [15_000, 5000],
+    async inject ({ system, note }) {
+      const key = await createProject(system)
+      const distinctId = `${SDK_DISTINCT_ID}large ${Date.now()}`
+      const endWatch = await watchAnotherProject(system, 'beside large updates', async () => await sendLarge(system, { key, distinctId }))
+      return async () => {
+        const failure = await endWatch(async () => await countStored(system, distinctId) === LARGE_UPDATES, note)
+        if (failure !== null) throw failure
+      }
+    }
   }
 ]
+
+/**
+ * Watches how soon events and changes of a person of another project are visible: for a while before the flood, and
+ * until all of it is there.
+ *
+ * @returns ends the watch: waits until `isThere`, notes the delays, and gives the error when they were too long. Where
+ *   they are long already before the flood, twice as long is allowed.
+ */
+async function watchAnotherProject (
+  system: FaultSystem, event: string, flood: () => Promise<void>
+): Promise<(isThere: () => Promise<boolean>, note: (text: string) => void) => Promise<Error | null>> {
+  const stop = new AbortController()
+  const watch = async (signal: AbortSignal): Promise<Visibility> =>
+    await watchVisibility(system, { event, distinctId: `${SDK_DISTINCT_ID}${event} ${Date.now()}`, stop: signal })
+  const calm = await watch(AbortSignal.timeout(CALM_MS))
+  const watched = watch(stop.signal)
+  // Awaited when the fault is healed; until then a failure must not end the run.
+  watched.catch(() => {})
+  try {
+    await flood()
+  } catch (error) {
+    stop.abort()
+    throw error
+  }
+  return async (isThere, note) => {
+    await waitFor(isThere, { timeoutMs: 60_000, everyMs: 200 }).finally(() => stop.abort())
+    const seen = await watched
+    const kinds = [['events', 'events'], ['persons', 'changes of a person']] as const
+    note(kinds.map(([kind, name]) => `${describeDelays(name, seen[kind])} (before: p99 ${Math.round(quantile(calm[kind], 0.99))} ms)`).join('; '))
+    for (const [kind, name] of kinds) {
+      const p99 = quantile(seen[kind], 0.99)
+      if (p99 > Math.max(VISIBLE_P99_MS, 2 * quantile(calm[kind], 0.99))) return new Error(`${name} of another project became visible after ${Math.round(p99)} ms at p99`)
+    }
+    return null
+  }
+}
 
 function nest (levels: number): unknown {
   return JSON.parse(`${'['.repeat(levels)}1${']'.repeat(levels)}`)
@@ -109,6 +155,24 @@ async function sendDeep (
   })
   await response.arrayBuffer()
   if (response.status !== 200) throw new Error(`a deep update was answered with ${response.status}`)
+}
+
+async function sendLarge (
+  { ingest }: FaultSystem, { key, distinctId }: { key: string, distinctId: string }
+): Promise<void> {
+  const text = 'x'.repeat(LARGE_TEXT_BYTES)
+  for (let sent = 0; sent < LARGE_UPDATES; sent += LARGE_UPDATES_PER_REQUEST) {
+    const batch = Array.from({ length: LARGE_UPDATES_PER_REQUEST }, (_, index) => ({
+      event: 'large update', distinct_id: distinctId, timestamp: new Date().toISOString(), properties: { index: sent + index, $set: { text, [`request ${sent + index}`]: true } }
+    }))
+    const response = await fetch(`http://127.0.0.1:${ingest[0]!.port}/batch/`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },
+      body: await compress(JSON.stringify({ api_key: key, batch }))
+    })
+    await response.arrayBuffer()
+    if (response.status !== 200) throw new Error(`large updates were answered with ${response.status}`)
+  }
 }
 
 /** How many of the requests the person shows. */
