@@ -145,11 +145,6 @@ function compilePattern (negated: boolean): CompileTest {
 /** What compiling a pattern may cost, in instructions: about a tenth of a second. */
 const MAX_REGEX_COST = 100_000
 
-/** Whether the engine takes a pattern. */
-export function isRegex (pattern: string): boolean {
-  return compileOrNull(pattern) !== null
-}
-
 function compileCached (pattern: string): TextTest | null {
   const known = compiled.get(pattern)
   if (known !== undefined) return known

@@ -10,16 +10,6 @@ export type RuleAction =
   | { type: 'set_property', property: string, value: unknown }
   | { type: 'truncate_ip' }
 
-/** An event that shows what the rule is meant to do; tried when the rule is saved. */
-export interface RuleTest {
-  name?: string
-  event: { event: string, distinct_id?: string, properties?: Record<string, unknown>, ip?: string }
-  /** Whether the rule does something with it. */
-  matches: boolean
-  /** Some of its properties afterwards; null: not there; `"$hashed"`: hashed. */
-  properties?: Record<string, unknown>
-}
-
 /** One version of a rule. */
 export interface RuleDefinition {
   /** A condition, or `{ type: 'AND' | 'OR', values }` of several; left out: every event. */

@@ -45,11 +45,6 @@ export function chooseColumns (columns: readonly Column[], choice: ChartChoice):
   return y.length === 0 ? null : { kind: choice.kind, x, y }
 }
 
-/** What fits a result: a line over time, bars otherwise. */
-export function fitKind (columns: readonly Column[]): 'line' | 'bar' {
-  return columns.some(({ type }) => isTime(type)) ? 'line' : 'bar'
-}
-
 export function buildChart (
   columns: readonly Column[], rows: readonly Value[][], { kind, x, y }: ChartColumns
 ): ChartModel {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { buildChart, chooseColumns, fitKind, formatMark } from './chart-model.ts'
+import { buildChart, chooseColumns, formatMark } from './chart-model.ts'
 import { type Column, describePosition, formatValue, isNumeric, isTime, positionOf, type Value } from './query-result.ts'
 
 t.test('values keep every digit', async (t) => {
@@ -36,7 +36,6 @@ t.test('a chart draws numbers along a time, else along words', async (t) => {
   t.same(chooseColumns(COLUMNS, { kind: 'bar', x: 'plan', y: ['share'] }), { kind: 'bar', x: 2, y: [3] })
   t.same(chooseColumns(COLUMNS, { kind: 'bar', x: 'gone', y: ['gone'] }), { kind: 'bar', x: 0, y: [1, 3] }, 'a saved choice may be of another query')
   t.equal(chooseColumns([{ name: 'a', type: 'String' }], { kind: 'bar' }), null)
-  t.same([fitKind(COLUMNS), fitKind(COLUMNS.slice(2))], ['line', 'bar'])
 })
 
 t.test('points stand in proportion to their times, and the axis takes in all values and zero', async (t) => {
