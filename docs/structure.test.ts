@@ -10,8 +10,6 @@ const SMALL_FOLDERS: Record<string, string> = {
   deploy: 'the generators of the settings and of the package stand beside what they write; the rest is for servers',
   'pipeline/events/insert': 'the INSERT and what may be repeated of it, apart from the session that decides when',
   api: 'the process and its routes; a subject is a folder',
-  'api/persons': 'two routes of a subject of its own',
-  'api/queries': 'saved queries, a subject of its own',
   'embedded/nats': 'find the server, start it',
   engines: 'the errors that every engine throws',
   'platform/nats': 'the one place that knows the NATS client, for every tier'

@@ -1,11 +1,11 @@
 import type { FastifyInstance } from 'fastify'
 import { HttpError } from '../../engines/errors.ts'
 import { type Assets, loadAssets } from './bundle-assets.ts'
-import { eventRoutes, type EventRoutesOptions } from './event-routes.ts'
-import { lookupRoutes } from './lookup-routes.ts'
-import { personRoutes, type PersonRoutesOptions } from './person-routes.ts'
+import { eventRoutes, type EventRoutesOptions } from '../../api/events/live/live-routes.ts'
+import { lookupRoutes } from '../../api/events/lookup-routes.ts'
+import { personRoutes, type PersonRoutesOptions } from '../../api/persons/person-history-routes.ts'
 import { refuseForeignRequests, requireProject, sessionRoutes, type SessionOptions } from './session-routes.ts'
-import { sqlRoutes, type SqlRoutesOptions } from './sql/sql-routes.ts'
+import { sqlRoutes, type SqlRoutesOptions } from '../../api/queries/sql-routes.ts'
 
 /** Everything comes from our own origin, and nothing is inline. */
 const CONTENT_SECURITY_POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { FeedBatch } from '../../server/live-feed.ts'
+import type { FeedBatch } from '../../../api/events/live/live-feeds.ts'
 import { ApiError, openStream } from '../api-client.ts'
 
 /** How the feed is: `hidden` while nobody can see the page, `ended` between two tries. */

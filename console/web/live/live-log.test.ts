@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { FeedBatch } from '../../server/live-feed.ts'
+import type { FeedBatch } from '../../../api/events/live/live-feeds.ts'
 import {
   acceptsEvent, describeCounts, describeFate, isShown, KEPT_EVENTS, type LiveEvent, type LiveFilter, LiveLog, toCurl
 } from './live-log.ts'

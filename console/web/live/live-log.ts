@@ -1,5 +1,5 @@
 import type { ArrivedEvent, Fate } from '../../../schema/wire/live-feed.ts'
-import type { FeedBatch } from '../../server/live-feed.ts'
+import type { FeedBatch } from '../../../api/events/live/live-feeds.ts'
 import { formatMs } from '../format.ts'
 
 /** What became of an event, as far as the feed told: `unknown` when the feed ended before it did. */

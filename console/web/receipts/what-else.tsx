@@ -1,4 +1,4 @@
-import type { FoundEvent, FoundWarning, Lookup } from '../../server/lookup-routes.ts'
+import type { FoundEvent, FoundWarning, Lookup } from '../../../api/events/lookup-routes.ts'
 import { request } from '../api-client.ts'
 import { fetchGroups } from '../dead-letters/dead-letters.ts'
 import { formatAgo, formatCounted, formatTime, showText } from '../format.ts'

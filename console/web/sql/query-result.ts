@@ -15,7 +15,7 @@ export interface ResultEnd {
   ms: number
 }
 
-/** Why a query has no result; `console/server/sql/query-failure.ts`. */
+/** Why a query has no result; `api/queries/query-failure.ts`. */
 export interface QueryFailure {
   code: number
   name: string

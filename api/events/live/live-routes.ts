@@ -1,11 +1,11 @@
 import { PassThrough } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
-import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { describeClickHouseError } from '../../platform/clickhouse/describe-clickhouse-error.ts'
-import { HttpError } from '../../engines/errors.ts'
-import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { LiveFeeds } from './live-feed.ts'
-import { requireProject, type SessionOptions } from './session-routes.ts'
+import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { describeClickHouseError } from '../../../platform/clickhouse/describe-clickhouse-error.ts'
+import { HttpError } from '../../../engines/errors.ts'
+import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
+import { LiveFeeds } from './live-feeds.ts'
+import { requireProject, type SessionOptions } from '../../../console/server/session-routes.ts'
 
 export interface EventRoutesOptions extends Pick<SessionOptions, 'keys' | 'sessions' | 'sql'> {
   clickhouse: ClickHouse

@@ -1,5 +1,5 @@
-import { HttpError } from '../../../engines/errors.ts'
-import { createSemaphore, type Semaphore } from '../../../platform/semaphore.ts'
+import { HttpError } from '../../engines/errors.ts'
+import { createSemaphore, type Semaphore } from '../../platform/semaphore.ts'
 
 /** Queries that may run at once through one API process: fewer than ClickHouse lets analysts run. */
 const MAX_QUERIES = 6

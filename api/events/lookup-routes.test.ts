@@ -1,12 +1,12 @@
 /** What "Find an event" reads beside receipts: events by name, warnings, and other projects that the key may see. */
 import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
-import { connectClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
-import { toWarningRow, WARNINGS_TABLE } from '../schema/wire/ingestion-warnings.ts'
-import { freePort } from '../test/support/local-ports.ts'
-import { createTestClickHouse } from '../test/support/test-stores.ts'
-import { createPersonalKey } from './projects/personal-keys.ts'
-import { createTestApi, type TestApi } from './testing/create-test-api.ts'
+import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { toWarningRow, WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
+import { freePort } from '../../test/support/local-ports.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import { createPersonalKey } from '../projects/personal-keys.ts'
+import { createTestApi, type TestApi } from '../testing/create-test-api.ts'
 
 const MINE = { 'millrace-console': '1', 'sec-fetch-site': 'same-origin' }
 

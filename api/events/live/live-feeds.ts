@@ -1,7 +1,7 @@
 import { nuid, type Subscription } from '@nats-io/transport-node'
-import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { MAX_LEASE_MS } from '../../platform/nats/watch-leases.ts'
-import { type ArrivedEvent, decodeFates, FATES_SUBJECT, type Watch } from '../../schema/wire/live-feed.ts'
+import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
+import { MAX_LEASE_MS } from '../../../platform/nats/watch-leases.ts'
+import { type ArrivedEvent, decodeFates, FATES_SUBJECT, type Watch } from '../../../schema/wire/live-feed.ts'
 import { keysOf, type ToldFate } from './fate-join.ts'
 import { SharedWatch } from './shared-watch.ts'
 

@@ -1,10 +1,10 @@
 /** What the screen of persons reads: who is found and why, the history of one, and the record of a deletion. */
 import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
-import { personUuid } from '../platform/persons/person-ids.ts'
-import { createTestClickHouse } from '../test/support/test-stores.ts'
-import { createPersonalKey } from './projects/personal-keys.ts'
-import { createTestApi, type TestApi } from './testing/create-test-api.ts'
+import { personUuid } from '../../platform/persons/person-ids.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import { createPersonalKey } from '../projects/personal-keys.ts'
+import { createTestApi, type TestApi } from '../testing/create-test-api.ts'
 
 const MINE = { 'millrace-console': '1', 'sec-fetch-site': 'same-origin' }
 const AT = Date.UTC(2026, 2, 1)

@@ -1,8 +1,8 @@
 import type { Subscription } from '@nats-io/transport-node'
-import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { type ArrivedEvents, arrivedSubject, type Watch, WATCH_SUBJECT, type WatchNotice } from '../../schema/wire/live-feed.ts'
+import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
+import { type ArrivedEvents, arrivedSubject, type Watch, WATCH_SUBJECT, type WatchNotice } from '../../../schema/wire/live-feed.ts'
 import { FateJoin, type ToldFate } from './fate-join.ts'
-import type { FeedBatch } from './live-feed.ts'
+import type { FeedBatch } from './live-feeds.ts'
 
 /** Fates that are kept between two batches: far more than events are shown. */
 const MAX_FATES = 5000

@@ -4,7 +4,7 @@ import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-cl
 import { HttpError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { type WarningEffect, type WarningReason, WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
-import { requireProject, requireSession, type SessionOptions } from './session-routes.ts'
+import { requireProject, requireSession, type SessionOptions } from '../../console/server/session-routes.ts'
 
 export interface LookupRoutesOptions extends Pick<SessionOptions, 'keys' | 'sessions'> {
   sql: Sql

@@ -1,4 +1,4 @@
-import type { ClickHouseAddress } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import type { ClickHouseAddress } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { askClickHouse } from './ask-clickhouse.ts'
 
 /** A table that analysts may read, as the data dictionary describes it. */

@@ -1,4 +1,4 @@
-import { CLICKHOUSE_ERRORS } from '../../../platform/clickhouse/clickhouse-errors.ts'
+import { CLICKHOUSE_ERRORS } from '../../platform/clickhouse/clickhouse-errors.ts'
 
 /** Why a query gave no result, for the person who wrote it. */
 export interface QueryFailure {

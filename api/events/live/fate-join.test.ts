@@ -1,5 +1,5 @@
 import t from 'tap'
-import { decodeFates, encodeFates, type Fate } from '../../schema/wire/live-feed.ts'
+import { decodeFates, encodeFates, type Fate } from '../../../schema/wire/live-feed.ts'
 import { FateJoin, keysOf, type ToldFate } from './fate-join.ts'
 
 const print = (name: string): string => Buffer.from(name.padEnd(12)).toString('hex')

@@ -1,12 +1,12 @@
 import t from 'tap'
-import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { createLogger } from '../../platform/logger.ts'
-import { WatchLeases } from '../../platform/nats/watch-leases.ts'
-import { type ArrivedEvent, arrivedSubject, encodeFates, FATES_SUBJECT, type Watch } from '../../schema/wire/live-feed.ts'
-import type { TestContext } from '../../test/support/test-context.ts'
-import { startTestNats, type TestNats } from '../../test/support/test-processes.ts'
-import { waitFor } from '../../test/support/wait-for.ts'
-import { type FeedBatch, LiveFeeds } from './live-feed.ts'
+import { connectNats, type NatsConnection } from '../../../platform/nats/connect-nats.ts'
+import { createLogger } from '../../../platform/logger.ts'
+import { WatchLeases } from '../../../platform/nats/watch-leases.ts'
+import { type ArrivedEvent, arrivedSubject, encodeFates, FATES_SUBJECT, type Watch } from '../../../schema/wire/live-feed.ts'
+import type { TestContext } from '../../../test/support/test-context.ts'
+import { startTestNats, type TestNats } from '../../../test/support/test-processes.ts'
+import { waitFor } from '../../../test/support/wait-for.ts'
+import { type FeedBatch, LiveFeeds } from './live-feeds.ts'
 
 const logger = createLogger({ component: 'test', level: 'silent' })
 

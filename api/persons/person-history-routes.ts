@@ -7,7 +7,7 @@ import { COPIED_PROPERTIES } from '../../platform/persons/copied-properties.ts'
 import { findPersonByDistinctId, findPersonByUuid, personUuid } from '../../platform/persons/person-ids.ts'
 import { listPersons } from '../../platform/persons/read-persons.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { requireProject, type SessionOptions } from './session-routes.ts'
+import { requireProject, type SessionOptions } from '../../console/server/session-routes.ts'
 
 export interface PersonRoutesOptions extends Pick<SessionOptions, 'keys' | 'sessions'> {
   sql: Sql

@@ -1,6 +1,6 @@
 import http, { type IncomingMessage } from 'node:http'
 import https from 'node:https'
-import type { ClickHouseAddress } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import type { ClickHouseAddress } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { describeFailure, noAnswer, type QueryFailure, QueryFailedError } from './query-failure.ts'
 
 /** A query of an analyst, as it goes to ClickHouse. */

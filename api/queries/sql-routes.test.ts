@@ -3,11 +3,11 @@ import http from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
-import type { ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
-import { waitFor } from '../test/support/wait-for.ts'
-import { createTestClickHouse } from '../test/support/test-stores.ts'
-import { createTestApi, type TestApi } from './testing/create-test-api.ts'
-import { createPersonalKey } from './projects/personal-keys.ts'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import { createTestApi, type TestApi } from '../testing/create-test-api.ts'
+import { createPersonalKey } from '../projects/personal-keys.ts'
 
 const MINE = { 'millrace-console': '1', 'sec-fetch-site': 'same-origin', 'content-type': 'application/json' }
 

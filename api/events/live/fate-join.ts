@@ -1,5 +1,5 @@
-import { FINGERPRINT_BYTES } from '../../schema/wire/frame-message.ts'
-import type { Fate, Fates } from '../../schema/wire/live-feed.ts'
+import { FINGERPRINT_BYTES } from '../../../schema/wire/frame-message.ts'
+import type { Fate, Fates } from '../../../schema/wire/live-feed.ts'
 
 /** Events whose fate is awaited or was told lately; the oldest are forgotten. */
 const MAX_KNOWN = 20_000
