@@ -18,12 +18,16 @@ import { deadLetterRoutes } from './events/dead-letters/dead-letter-routes.ts'
 import type { NatsOnDemand } from './events/dead-letters/nats-on-demand.ts'
 import { eventDefinitionRoutes } from './definitions/event-definition-routes.ts'
 import { eventRuleRoutes } from './enforcement/rules/event-rule-routes.ts'
+import { eventRoutes } from './events/event-routes.ts'
+import { liveRoutes } from './events/live/live-routes.ts'
+import { lookupRoutes } from './events/lookup-routes.ts'
 import { eventSchemaRoutes } from './enforcement/schemas/event-schema-routes.ts'
 import { experimentRoutes } from './experiments/experiment-routes.ts'
 import { resultsRoutes } from './experiments/results/results-routes.ts'
 import { decideRoutes } from './flags/endpoints/decide-routes.ts'
 import type { DefinitionCache } from './flags/endpoints/definition-cache.ts'
 import { createPersonReader } from './flags/endpoints/person-reader.ts'
+import { cohortRoutes } from './flags/management/cohort-routes.ts'
 import { featureFlagRoutes } from './flags/management/feature-flag-routes.ts'
 import { flagUsageRoutes } from './flags/management/flag-usage-routes.ts'
 import { testFlagRoutes } from './flags/management/test-flag-routes.ts'
@@ -35,9 +39,12 @@ import { ingestionWarningRoutes } from './events/ingestion-warning-routes.ts'
 import { personalKeyRoutes } from './projects/personal-key-routes.ts'
 import { quotaRoutes } from './projects/quota-routes.ts'
 import { ledgerRoutes } from './events/ledger-routes.ts'
+import { personHistoryRoutes } from './persons/person-history-routes.ts'
 import { personRoutes } from './persons/person-routes.ts'
 import { propertyDefinitionRoutes } from './definitions/property-definition-routes.ts'
 import { receiptRoutes } from './events/receipt-routes.ts'
+import { sqlRoutes } from './queries/sql-routes.ts'
+import { statusRoutes } from './status/status-routes.ts'
 import { savedQueryRoutes } from './queries/saved-query-routes.ts'
 import { typedEventRoutes } from './definitions/typed-events/typed-event-routes.ts'
 
@@ -48,7 +55,7 @@ export interface ApiDeps {
   clickhouse: ClickHouse
   /** Name of the ClickHouse cluster, for statements that change tables; absent or empty for a single node. */
   cluster?: string
-  /** URL of ClickHouse with the login of analysts, for SQL in the console; empty: there is none. */
+  /** URL of ClickHouse with the login of analysts, for SQL; empty: there is none. */
   analystUrl: string
   /** Tells the place of an address, for flags; absent: places are unknown. */
   locate?: LocateAddress
@@ -61,9 +68,9 @@ export interface ApiDeps {
   definitions: DefinitionCache
   /** Where corrected events are sent to. */
   ingestUrl: string
-  /** The status of the whole installation, for the console. */
+  /** The status of the whole installation. */
   status: () => Promise<Status>
-  /** What every setting is for this process, for the console. */
+  /** What every setting is for this process. */
   settings: () => ShownSetting[]
   /** Base of absolute links; when empty, the address of the request. */
   publicUrl: string
@@ -172,8 +179,12 @@ async function managementRoutes (
 
   await app.register(accountRoutes, { prefix: '/api', ...deps })
   await app.register(personalKeyRoutes, { prefix: '/api', ...deps })
+  await app.register(sqlRoutes, { prefix: '/api/sql', ...deps })
+  await app.register(statusRoutes, { prefix: '/api', ...deps })
   await app.register(async (project) => {
+    await project.register(cohortRoutes, { prefix: '/cohorts', ...deps })
     await project.register(deadLetterRoutes, { prefix: '/dead_letters', ...deps })
+    await project.register(eventRoutes, deps)
     await project.register(eventDefinitionRoutes, { prefix: '/event_definitions', ...deps })
     await project.register(typedEventRoutes, { prefix: '/event_definitions', ...deps })
     await project.register(eventSchemaRoutes, { prefix: '/event_schemas', ...deps })
@@ -184,6 +195,9 @@ async function managementRoutes (
     await project.register(testFlagRoutes, { prefix: '/feature_flags', ...deps })
     await project.register(ledgerRoutes, { prefix: '/ledger', ...deps })
     await project.register(ingestionWarningRoutes, { prefix: '/ingestion_warnings', ...deps })
+    await project.register(liveRoutes, deps)
+    await project.register(lookupRoutes, deps)
+    await project.register(personHistoryRoutes, { prefix: '/persons', ...deps })
     await project.register(personRoutes, { prefix: '/persons', ...deps })
     await project.register(quotaRoutes, { ...deps })
     await project.register(receiptRoutes, { ...deps })

@@ -78,7 +78,7 @@ t.test('refuses wrong keys and bodies with a reason', async (t) => {
   t.match(await post({ login_link: 'never' }), { status: 401, body: { code: 'authentication_failed' } })
   t.match(await send(api, 'GET', '/console/session'), { status: 204 })
   t.match(await send(api, 'GET', '/console/session', { cookie: 'millrace_session=guessed' }), { status: 204 })
-  t.match(await send(api, 'GET', '/console/status'), { status: 401 })
+  t.match(await send(api, 'GET', '/api/status'), { status: 401 })
 })
 
 t.test('a page of another origin can use no session', async (t) => {
@@ -165,7 +165,7 @@ t.test('a key of some projects sees those only, and nothing of the installation'
   const cookie = await logIn(api, limited.key)
 
   t.match((await send(api, 'GET', '/console/session', { cookie })).body, { all_projects: false, projects: [{ id: other.projectId }] })
-  t.match(await send(api, 'GET', '/console/status', { cookie }), { status: 403 })
+  t.match(await send(api, 'GET', '/api/status', { cookie }), { status: 403 })
   t.match(await send(api, 'GET', '/api/projects/1/dead_letters', { cookie }), { status: 404 })
   t.match(await send(api, 'GET', `/api/projects/${other.projectId}/feature_flags`, { cookie }), { status: 403 })
 })
@@ -191,7 +191,7 @@ t.test('serves the page at every address of the console, and its files for good'
   t.match(await send(api, 'GET', '/console/assets/nothing.js'), { status: 404, body: { code: 'not_found' } })
 })
 
-t.test('live events and their content are for sessions that may read events of the project', async (t) => {
+t.test('live events and SQL are for sessions of the console itself, with the scope, of the project', async (t) => {
   const { api } = await createApi(t)
   const uuid = '0193a5b2-7c1d-4e8f-9abc-000000000001'
   const logInWith = async (scopes: string[], projectIds: number[] | null): Promise<string> => {
@@ -203,20 +203,23 @@ t.test('live events and their content are for sessions that may read events of t
   const cookie = await logIn(api)
   const [unscoped, elsewhere] = [await logInWith(['feature_flag:read'], null), await logInWith(['event:read'], [other.projectId])]
 
-  for (const path of ['live', `events/${uuid}`]) {
-    const url = `/console/data/projects/1/${path}`
+  for (const path of ['live', uuid]) {
+    const url = `/api/projects/1/events/${path}`
     t.match(await send(api, 'GET', url), { status: 401 }, `${path} without a session`)
     t.match(await send(api, 'GET', url, { cookie, headers: {} }), { status: 401 }, `${path} without the header`)
     t.match(await send(api, 'GET', url, { cookie, headers: { ...MINE, 'sec-fetch-site': 'cross-site' } }), { status: 403 }, path)
     t.match(await send(api, 'GET', url, { cookie: unscoped }), { status: 403, body: { code: 'permission_denied' } }, `${path} without the scope`)
     t.match(await send(api, 'GET', url, { cookie: elsewhere }), { status: 404 }, `${path} with a key for another project`)
-    t.match(await send(api, 'GET', `/console/data/projects/99/${path}`, { cookie }), { status: 404 }, `${path} of no project`)
+    t.match(await send(api, 'GET', `/api/projects/99/events/${path}`, { cookie }), { status: 404 }, `${path} of no project`)
   }
-  t.match(await send(api, 'GET', '/console/data/projects/x/live', { cookie }), { status: 400, body: { attr: 'project_id' } })
-  t.match(await send(api, 'GET', `/console/data/projects/1/live?event=${'x'.repeat(401)}`, { cookie }), { status: 400, body: { attr: 'event' } })
-  t.match(await send(api, 'GET', '/console/data/projects/1/events/x', { cookie }), { status: 400, body: { attr: 'uuid' } })
-  t.match(await send(api, 'GET', '/console/data/projects/1/live', { cookie }), { status: 503, body: { code: 'stream_unavailable' } })
-  t.match(await send(api, 'GET', `/console/data/projects/1/events/${uuid}`, { cookie }), { status: 503, body: { code: 'clickhouse_unavailable' } })
+  t.match(await send(api, 'GET', `/api/projects/1/events/live?event=${'x'.repeat(401)}`, { cookie }), { status: 400, body: { attr: 'event' } })
+  t.match(await send(api, 'GET', '/api/projects/1/events/x', { cookie }), { status: 400, body: { attr: 'uuid' } })
+  t.match(await send(api, 'GET', '/api/projects/1/events/live', { cookie }), { status: 503, body: { code: 'stream_unavailable' } })
+  t.match(await send(api, 'GET', `/api/projects/1/events/${uuid}`, { cookie }), { status: 503, body: { code: 'clickhouse_unavailable' } })
+  const query = { cookie, body: { query: 'SELECT 1' } }
+  t.match(await send(api, 'POST', '/api/sql', query), { status: 503, body: { code: 'sql_not_set_up' } })
+  t.match(await send(api, 'POST', '/api/sql', { ...query, headers: { ...MINE, 'sec-fetch-site': 'cross-site' } }), { status: 403 })
+  t.match((await send(api, 'GET', '/api/projects/1/feature_flags', { cookie })).headers, { 'cache-control': 'no-store' })
 })
 
 t.test('the pages are bundled when the API listens, before anybody asks for one', async (t) => {

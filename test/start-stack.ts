@@ -126,3 +126,10 @@ export async function startStackOnSharedStores (t: TestContext, env: Record<stri
   t.teardown(async () => { await stack.stop() })
   return stack
 }
+
+/** Settings of a stack: a ClickHouse of its own, in which SQL runs with the login of an analyst. */
+export async function withAnalyst (t: TestContext): Promise<Record<string, string>> {
+  const { url } = await createTestClickHouse(t)
+  const analyst = Object.assign(new URL(url), { username: 'analyst', password: 'analyst' })
+  return { CLICKHOUSE_URL: url, MILLRACE_CLICKHOUSE_ANALYST_URL: analyst.href }
+}

@@ -1,4 +1,4 @@
-/** What "Find an event" reads beside receipts: events by name, warnings, and other projects that the key may see. */
+/** What is known of a text besides receipts: events by name, warnings, and other projects that the key may see. */
 import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
@@ -6,21 +6,17 @@ import { toWarningRow, WARNINGS_TABLE } from '../../schema/wire/ingestion-warnin
 import { freePort } from '../../test/support/local-ports.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { createPersonalKey } from '../projects/personal-keys.ts'
-import { createTestApi, type TestApi } from '../testing/create-test-api.ts'
+import { createTestApi, send, type TestAnswer, type TestApi } from '../testing/create-test-api.ts'
 
-const MINE = { 'millrace-console': '1', 'sec-fetch-site': 'same-origin' }
-
-async function logIn (api: TestApi, scopes: string[], projectIds: number[] | null): Promise<string> {
+async function createKey (api: TestApi, scopes: string[], projectIds: number[] | null): Promise<string> {
   const { key } = await createPersonalKey(api.sql, { email: 'ann@example.com', label: 'f', scopes, projectIds, expiresAt: null })
   await api.keys.refresh()
-  const answer = await api.app.inject({ method: 'POST', url: '/console/session', headers: MINE, payload: { personal_api_key: key } })
-  return String(answer.headers['set-cookie']).split(';')[0]!
+  return key
 }
 
-async function lookUp (api: TestApi, text: string, cookie: string): Promise<{ status: number, body: any }> {
-  const url = `/console/data/projects/${api.projectId}/lookup?text=${encodeURIComponent(text)}`
-  const answer = await api.app.inject({ method: 'GET', url, headers: { ...MINE, cookie } })
-  return { status: answer.statusCode, body: answer.json() }
+async function lookUp (api: TestApi, text: string, key = api.key): Promise<TestAnswer> {
+  const url = `/api/projects/${api.projectId}/lookup?text=${encodeURIComponent(text)}`
+  return await send(api.app, { url, headers: { authorization: `Bearer ${key}` } })
 }
 
 /** Three projects: `mine`, and two that have the same event, distinct id and uuid. */
@@ -50,21 +46,19 @@ async function startProjects (t: Test) {
 
 t.test('the newest events of a name, at most ten; of the last seven days', async (t) => {
   const { mine } = await startProjects(t)
-  const cookie = await logIn(mine, ['*'], null)
-
-  const { events } = (await lookUp(mine, 'paid', cookie)).body
+  const { events } = (await lookUp(mine, 'paid')).body
   t.equal(events.length, 10)
   t.ok(events.every((event: any, index: number) => index === 0 || event.received_at <= events[index - 1].received_at))
-  t.match((await lookUp(mine, 'rare', cookie)).body.events, [{ distinct_id: 'jo', is_bot: true }])
-  t.same((await lookUp(mine, 'old', cookie)).body, { events: [], warnings: [], elsewhere: [] })
-  t.same((await lookUp(mine, "' OR 1 = 1 --", cookie)).body, { events: [], warnings: [], elsewhere: [] })
-  t.match(await lookUp(mine, '', cookie), { status: 400, body: { attr: 'text' } })
+  t.match((await lookUp(mine, 'rare')).body.events, [{ distinct_id: 'jo', is_bot: true }])
+  t.same((await lookUp(mine, 'old')).body, { events: [], warnings: [], elsewhere: [] })
+  t.same((await lookUp(mine, "' OR 1 = 1 --")).body, { events: [], warnings: [], elsewhere: [] })
+  t.match(await lookUp(mine, ''), { status: 400, body: { attr: 'text' } })
 })
 
 t.test('other projects are named as far as the key may see them, and no other', async (t) => {
   const { mine, second, third, uuid } = await startProjects(t)
   const places = async (text: string, projects: number[] | null): Promise<string[]> => {
-    const { body } = await lookUp(mine, text, await logIn(mine, ['event:read'], projects))
+    const { body } = await lookUp(mine, text, await createKey(mine, ['event:read'], projects))
     return body.elsewhere.map((each: { project_id: number, what: string }) => `${each.project_id} ${each.what}`).sort()
   }
   const both = (what: string): string[] => [second, third].map(({ projectId }) => `${projectId} ${what}`)
@@ -79,14 +73,13 @@ t.test('other projects are named as far as the key may see them, and no other', 
 t.test('a key without the scope, or of another project, reads nothing; nor does nobody', async (t) => {
   const { mine, second } = await startProjects(t)
 
-  t.match(await lookUp(mine, 'paid', await logIn(mine, ['person:read'], null)), { status: 403, body: { code: 'permission_denied' } })
-  t.match(await lookUp(mine, 'paid', await logIn(mine, ['*'], [second.projectId])), { status: 404 })
-  t.match(await lookUp(mine, 'paid', ''), { status: 401 })
+  t.match(await lookUp(mine, 'paid', await createKey(mine, ['person:read'], null)), { status: 403, body: { code: 'permission_denied' } })
+  t.match(await lookUp(mine, 'paid', await createKey(mine, ['*'], [second.projectId])), { status: 404 })
+  t.match(await lookUp(mine, 'paid', 'phx_guessed'), { status: 401 })
 })
 
 t.test('warnings are found by name, distinct id and uuid, each case once, and none of another project', async (t) => {
   const { mine, second, client } = await startProjects(t)
-  const cookie = await logIn(mine, ['*'], null)
   const now = Date.now()
   const minute = now - now % 60_000
   const sample = { receivedAt: now, event: 'lost', distinctId: 'kim', uuid: '0193A5B2-7C1D-7E8F-9ABC-DEF012345678', lib: '', libVersion: '', value: '7' }
@@ -99,8 +92,8 @@ t.test('warnings are found by name, distinct id and uuid, each case once, and no
   for (const row of values) await client.insert({ table: WARNINGS_TABLE, values: [row], format: 'JSONEachRow' })
 
   for (const text of ['lost', 'kim', sample.uuid.toLowerCase()]) {
-    t.match((await lookUp(mine, text, cookie)).body.warnings, [{ reason: 'invalid_properties', effect: 'dropped', event: 'lost', value: '7' }], text)
-    t.equal((await lookUp(mine, text, cookie)).body.warnings.length, 1)
+    t.match((await lookUp(mine, text)).body.warnings, [{ reason: 'invalid_properties', effect: 'dropped', event: 'lost', value: '7' }], text)
+    t.equal((await lookUp(mine, text)).body.warnings.length, 1)
   }
 })
 
@@ -109,16 +102,15 @@ t.test('says that ClickHouse is unavailable', async (t) => {
   t.teardown(async () => await clickhouse.close())
   const api = await createTestApi(t, { clickhouse })
 
-  t.match(await lookUp(api, 'paid', await logIn(api, ['*'], null)), { status: 503, body: { code: 'clickhouse_unavailable' } })
+  t.match(await lookUp(api, 'paid'), { status: 503, body: { code: 'clickhouse_unavailable' } })
 })
 
 t.test('the first event is the one that was received first, whatever older ones were imported later', async (t) => {
   const { client } = await createTestClickHouse(t)
   const api = await createTestApi(t, { clickhouse: client })
-  const cookie = await logIn(api, ['*'], null)
   const { projectId } = api
   const arrivals = async (): Promise<object> =>
-    (await api.app.inject({ method: 'GET', url: `/console/data/projects/${projectId}/arrivals`, headers: { ...MINE, cookie } })).json()
+    (await api.call('GET', '~/events/arrivals')).body
   const store = async (timestamp: string, received: string): Promise<void> => {
     await client.insert({
       table: 'events', format: 'JSONEachRow',

@@ -3,13 +3,8 @@ import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-er
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { HttpError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { type WarningEffect, type WarningReason, WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
-import { requireProject, requireSession, type SessionOptions } from '../../console/server/session-routes.ts'
-
-export interface LookupRoutesOptions extends Pick<SessionOptions, 'keys' | 'sessions'> {
-  sql: Sql
-  clickhouse: ClickHouse
-}
+import { INGESTION_WARNINGS, type WarningEffect, type WarningReason, WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
+import { accessOf } from '../http/personal-key-access.ts'
 
 /** What is known of a text beside receipts. The text is the name of an event, a distinct id, or an uuid. */
 export interface Lookup {
@@ -53,24 +48,72 @@ const SPANS_HOURS = [1, 24, DAYS * 24]
 /** What takes longer is answered in part. */
 const LIMITS = "final = 0, max_execution_time = 5, timeout_overflow_mode = 'break', max_memory_usage = 1000000000"
 
+const string = { type: 'string' } as const
+const time = { type: 'string', format: 'date-time' } as const
+
+const lookupSchema = {
+  $id: 'Lookup',
+  type: 'object',
+  required: ['events', 'warnings', 'elsewhere'],
+  properties: {
+    events: {
+      type: 'array',
+      description: `The newest stored events of this name, at most ${SHOWN_EVENTS}.`,
+      items: {
+        type: 'object',
+        required: ['uuid', 'distinct_id', 'received_at', 'timestamp', 'is_bot'],
+        properties: {
+          uuid: string, distinct_id: string, received_at: time, timestamp: time,
+          is_bot: { type: 'boolean', description: 'Sent by an automated browser, according to its user agent.' }
+        }
+      }
+    },
+    warnings: {
+      type: 'array',
+      description: `Cases of ingestion warnings, newest first, at most ${SHOWN_WARNINGS}.`,
+      items: {
+        type: 'object',
+        required: ['reason', 'effect', 'received_at', 'event', 'distinct_id', 'uuid', 'value'],
+        properties: {
+          reason: { ...string, enum: Object.keys(INGESTION_WARNINGS) }, effect: string, received_at: time,
+          event: string, distinct_id: string, uuid: string, value: string
+        }
+      }
+    },
+    elsewhere: {
+      type: 'array',
+      description: 'Other projects that the key has access to.',
+      items: {
+        type: 'object',
+        required: ['project_id', 'what'],
+        properties: { project_id: { type: 'integer' }, what: { type: 'string', enum: ['name', 'distinct id', 'uuid'] } }
+      }
+    }
+  }
+} as const
+
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 const iso = (column: string): string => `concat(replaceOne(toString(${column}), ' ', 'T'), 'Z')`
 
-/** What "Find an event" reads beside receipts: events by name, why some were not stored, and other projects. */
-export async function lookupRoutes (app: FastifyInstance, options: LookupRoutesOptions): Promise<void> {
-  app.get<{ Params: { project_id: number }, Querystring: { text: string } }>('/console/data/projects/:project_id/lookup', {
+/** What is known of a text besides receipts: stored events of this name, warnings, and other projects. */
+export async function lookupRoutes (
+  app: FastifyInstance, { sql, clickhouse }: { sql: Sql, clickhouse: ClickHouse }
+): Promise<void> {
+  app.addSchema(lookupSchema)
+  app.get<{ Querystring: { text: string } }>('/lookup', {
+    config: { scope: 'event:read' },
     schema: {
-      hide: true,
-      params: { type: 'object', properties: { project_id: { type: 'integer', minimum: 1, maximum: 2_147_483_647 } } },
-      querystring: { type: 'object', required: ['text'], properties: { text: { type: 'string', minLength: 1, maxLength: 400 } } }
+      tags: ['events'],
+      summary: 'Look up an event name, distinct id or uuid',
+      description: `Stored events of this name, warnings that have it, and other projects of the key that received it, within ${DAYS} days. ` +
+        'Receipts know the events of a uuid or a distinct id.',
+      querystring: { type: 'object', required: ['text'], properties: { text: { type: 'string', minLength: 1, maxLength: 400 } } },
+      response: { 200: { $ref: 'Lookup#' } }
     }
   }, async (request): Promise<Lookup> => {
-    const { project_id: project } = request.params
-    await requireProject(request, { projectId: project, scope: 'event:read' }, options)
-    const { projectIds } = await requireSession(request, options)
+    const { projectId: project, projectIds } = accessOf(request)
     const { text } = request.query
-    const { clickhouse, sql } = options
     const [events, warnings, elsewhere, named] = await Promise.all([
       readEvents(clickhouse, project, text), readWarnings(clickhouse, project, text),
       findElsewhere(clickhouse, { project, projectIds, text }), findNameElsewhere(sql, { project, projectIds, text })

@@ -21,6 +21,8 @@ export interface Access {
   /** The projects the key has access to; null for all. */
   projectIds: readonly number[] | null
   scopes: readonly string[]
+  /** Checks again that the key, or the session, may do this, for an answer that goes on. @throws like a new request. */
+  recheck: () => Promise<void>
 }
 
 declare module 'fastify' {
@@ -68,10 +70,12 @@ export const authenticatePersonalKey = fastifyPlugin(async (app: FastifyInstance
   })
 
   // A key in the body is known only after reading the body; all other requests are refused before.
-  app.addHook('onRequest', async (request) => {
+  app.addHook('onRequest', async (request, reply) => {
     const session = request.headers.authorization === undefined ? await options.findSessionKey(request) : null
     if (session !== null) {
-      request.access = await grant(request, session, options)
+      reply.header('cache-control', 'no-store')
+      const findAgain = async (): Promise<PersonalKey | null> => await options.findSessionKey(request)
+      request.access = await grant(request, { key: session, findAgain }, options)
       return
     }
     const key = readPersonalKey(request, 'head')
@@ -98,17 +102,34 @@ export function requireAllProjects ({ projectIds }: Access): void {
 }
 
 async function authenticate (request: FastifyRequest, text: string, options: AuthenticateOptions): Promise<Access> {
-  return await grant(request, await options.keys.findPersonalKey(text), options)
+  const find = async (): Promise<PersonalKey> => await options.keys.findPersonalKey(text)
+  return await grant(request, { key: await find(), findAgain: find }, options)
 }
 
-async function grant (request: FastifyRequest, key: PersonalKey, options: AuthenticateOptions): Promise<Access> {
+/** A key, and how to find it later: null when its session has ended. */
+interface FoundKey { key: PersonalKey, findAgain: () => Promise<PersonalKey | null> }
+
+async function grant (
+  request: FastifyRequest, { key, findAgain }: FoundKey, options: AuthenticateOptions
+): Promise<Access> {
   const { hash, owner, projectIds } = key
   if (owner === null) throw new Error('the keys were read without their owners')
   const scope = request.routeOptions.config.scope
   if (scope !== undefined) requireScope(key.scopes, scope)
   const projectId = await resolveProject(request, key, options.keys)
   recordKeyUse(options.sql, { hash, owner, now: options.now() })
-  return { keyHash: hash, userId: owner.userId, projectId, projectIds, scopes: key.scopes }
+  return {
+    keyHash: hash, userId: owner.userId, projectId, projectIds, scopes: key.scopes,
+    async recheck () {
+      const found = await findAgain()
+      if (found === null) throw notAuthenticated()
+      await grant(request, { key: found, findAgain }, options)
+    }
+  }
+}
+
+function notAuthenticated (): HttpError {
+  return new HttpError(401, 'authentication_error', 'not_authenticated', 'Authentication credentials were not provided.')
 }
 
 async function resolveProject (request: FastifyRequest, key: PersonalKey, keys: KeyDirectory): Promise<number> {
@@ -150,7 +171,7 @@ export function readPersonalKey (request: FastifyRequest, stage: 'head' | 'body'
 
   const key = takeFromBody(request.body) ?? (request.query as Record<string, unknown>)['personal_api_key']
   if (typeof key === 'string' && key !== '') return key
-  throw new HttpError(401, 'authentication_error', 'not_authenticated', 'Authentication credentials were not provided.')
+  throw notAuthenticated()
 }
 
 function takeFromBody (body: unknown): unknown {

@@ -1,17 +1,16 @@
-/** What the screen of persons reads: who is found and why, the history of one, and the record of a deletion. */
+/** Who is found and why, the history of a person, and the record of a deletion. */
 import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { personUuid } from '../../platform/persons/person-ids.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { createPersonalKey } from '../projects/personal-keys.ts'
-import { createTestApi, type TestApi } from '../testing/create-test-api.ts'
+import { createTestApi, send, type TestAnswer, type TestApi } from '../testing/create-test-api.ts'
 
-const MINE = { 'millrace-console': '1', 'sec-fetch-site': 'same-origin' }
 const AT = Date.UTC(2026, 2, 1)
 
 interface PersonsApi extends TestApi {
-  get: (path: string, cookie?: string) => Promise<{ status: number, body: any }>
-  logIn: (scopes: string[], projectIds: number[] | null) => Promise<string>
+  get: (path: string, key?: string) => Promise<TestAnswer>
+  createKey: (scopes: string[], projectIds: number[] | null) => Promise<string>
   client: Awaited<ReturnType<typeof createTestClickHouse>>['client']
   insert: (distinctIds: string[], properties?: Record<string, unknown>) => Promise<string>
 }
@@ -20,19 +19,16 @@ interface PersonsApi extends TestApi {
 async function startApi (t: Test, withClickHouse = true): Promise<PersonsApi> {
   const { client } = await createTestClickHouse(t)
   const api = await createTestApi(t, withClickHouse ? { clickhouse: client, now: () => AT } : { now: () => AT })
-  const logIn = async (scopes: string[], projectIds: number[] | null): Promise<string> => {
-    const { key } = await createPersonalKey(api.sql, { email: 'ann@example.com', label: 'p', scopes, projectIds, expiresAt: null })
-    await api.keys.refresh()
-    const response = await api.app.inject({ method: 'POST', url: '/console/session', headers: MINE, payload: { personal_api_key: key } })
-    return String(response.headers['set-cookie']).split(';')[0]!
-  }
-  const session = await logIn(['*'], null)
   return {
-    ...api, logIn, client,
-    async get (path, cookie = session) {
-      const response = await api.app.inject({ method: 'GET', url: `/console/data/projects/${api.projectId}/persons${path}`, headers: { ...MINE, cookie } })
-      return { status: response.statusCode, body: response.json() }
+    ...api, client,
+    async createKey (scopes, projectIds) {
+      const { key } = await createPersonalKey(api.sql, { email: 'ann@example.com', label: 'p', scopes, projectIds, expiresAt: null })
+      await api.keys.refresh()
+      return key
     },
+    get: async (path, key = api.key) => await send(api.app, {
+      url: `/api/projects/${api.projectId}/persons${path}`, headers: { authorization: `Bearer ${key}` }
+    }),
     async insert (distinctIds, properties = {}) {
       const uuid = personUuid(api.projectId, distinctIds[0]!)
       const version = AT * 1000
@@ -64,7 +60,7 @@ t.test('an exact match comes first and says what matched; each person comes once
   const ann = await insert(['ann', 'device-1'], { email: 'Ann@example.com', name: 'jo' })
   const jo = await insert(['jo'])
   const joanna = await insert(['joanna'], { username: 'jo' })
-  const found = async (text: string): Promise<string[][]> => (await get(`?search=${encodeURIComponent(text)}`)).body.matches.map(({ by, uuid }: { by: string, uuid: string }) => [by, uuid])
+  const found = async (text: string): Promise<string[][]> => (await get(`/search?search=${encodeURIComponent(text)}`)).body.matches.map(({ by, uuid }: { by: string, uuid: string }) => [by, uuid])
 
   const byName = await found('jo')
   t.same(byName[0], ['distinct id', jo])
@@ -75,8 +71,8 @@ t.test('an exact match comes first and says what matched; each person comes once
   t.same(await found(personUuid(projectId, 'device-1')), [['old uuid', ann]])
   t.same(await found("' OR 1 = 1 --"), [])
   t.same(await found('%'), [])
-  t.match((await get('?search=jo')).body, { searched_properties: true, matches: [{ name: '', distinct_ids: ['jo'] }, {}, {}] })
-  t.match(await get('?search='), { status: 400, body: { attr: 'search' } })
+  t.match((await get('/search?search=jo')).body, { searched_properties: true, matches: [{ name: '', distinct_ids: ['jo'] }, {}, {}] })
+  t.match(await get('/search?search='), { status: 400, body: { attr: 'search' } })
 })
 
 t.test('the history has the ids with their times, the last events, and what set each property', async (t) => {
@@ -110,7 +106,7 @@ t.test('the history has the ids with their times, the last events, and what set 
     ['source', '$set_once', 'first', '2026-01-01T00:00:00.000Z', '"ad"'], ['source', '$set_once', 'second', '2026-01-01T00:01:00.000Z', '"mail"']
   ], 'the last $set first, the first $set_once first')
   t.equal((await get(`/${randomUUID()}/history`)).status, 404)
-  t.match(await get('/7/history'), { status: 400, body: { attr: 'uuid' } })
+  t.match(await get('/7/history'), { status: 400, body: { attr: 'id' } })
 })
 
 t.test('what an event sets by the way is told, too, as it is applied', async (t) => {
@@ -143,21 +139,21 @@ t.test('without ClickHouse persons are found by their ids, and the rest is told'
   const { get, insert } = await startApi(t, false)
   const uuid = await insert(['ann'], { email: 'ann' })
 
-  t.match((await get('?search=ann')).body, { searched_properties: false, matches: [{ by: 'distinct id', uuid }] })
+  t.match((await get('/search?search=ann')).body, { searched_properties: false, matches: [{ by: 'distinct id', uuid }] })
   t.match(await get(`/${uuid}/history`), { status: 503, body: { code: 'clickhouse_unavailable' } })
 })
 
 t.test('scopes and projects hold', async (t) => {
-  const { get, insert, logIn, projectId, inNewProject } = await startApi(t)
+  const { get, insert, createKey, projectId, inNewProject } = await startApi(t)
   const uuid = await insert(['ann'])
   const other = await inNewProject()
-  const statuses = async (cookie: string): Promise<number[]> => [(await get('?search=ann', cookie)).status, (await get(`/${uuid}/history`, cookie)).status]
+  const statuses = async (key: string): Promise<number[]> => [(await get('/search?search=ann', key)).status, (await get(`/${uuid}/history`, key)).status]
 
-  t.same(await statuses(await logIn(['person:read'], [projectId])), [200, 403], 'events need their own scope')
-  t.same(await statuses(await logIn(['person:read', 'event:read'], [projectId])), [200, 200])
-  t.same(await statuses(await logIn(['event:read'], null)), [403, 403])
-  t.same(await statuses(await logIn(['*'], [other.projectId])), [404, 404])
-  t.same(await statuses('millrace_session=guessed'), [401, 401])
+  t.same(await statuses(await createKey(['person:read'], [projectId])), [200, 403], 'events need their own scope')
+  t.same(await statuses(await createKey(['person:read', 'event:read'], [projectId])), [200, 200])
+  t.same(await statuses(await createKey(['event:read'], null)), [403, 403])
+  t.same(await statuses(await createKey(['*'], [other.projectId])), [404, 404])
+  t.same(await statuses('phx_guessed'), [401, 401])
 })
 
 t.test('a deletion leaves a record, which says how far it has come', async (t) => {

@@ -2,21 +2,25 @@ import type { FastifyInstance } from 'fastify'
 import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { describeClickHouseError } from '../../platform/clickhouse/describe-clickhouse-error.ts'
-import { HttpError } from '../../engines/errors.ts'
 import { COPIED_PROPERTIES } from '../../platform/persons/copied-properties.ts'
 import { findPersonByDistinctId, findPersonByUuid, personUuid } from '../../platform/persons/person-ids.ts'
 import { listPersons } from '../../platform/persons/read-persons.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { requireProject, type SessionOptions } from '../../console/server/session-routes.ts'
+import { requireScope } from '../../platform/scopes.ts'
+import { notFound } from '../http/errors.ts'
+import { accessOf } from '../http/personal-key-access.ts'
+import { uuidParams, type UuidParams } from '../http/request-values.ts'
 
-export interface PersonRoutesOptions extends Pick<SessionOptions, 'keys' | 'sessions'> {
+interface PersonStores {
   sql: Sql
   clickhouse: ClickHouse
   now: () => number
 }
 
 /** Why a person was found; an exact match comes before those that only begin with what was searched. */
-export type MatchedBy = 'uuid' | 'old uuid' | 'distinct id' | 'email' | 'name' | 'username' | 'beginning of a distinct id'
+const MATCHED_BY = ['uuid', 'old uuid', 'distinct id', 'email', 'name', 'username', 'beginning of a distinct id'] as const
+
+export type MatchedBy = (typeof MATCHED_BY)[number]
 
 export interface PersonMatch {
   by: MatchedBy
@@ -60,28 +64,101 @@ const LIMITS = 'max_execution_time = 10, max_memory_usage = 1000000000'
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
-const project = { project_id: { type: 'integer', minimum: 1, maximum: 2_147_483_647 } } as const
+const string = { type: 'string' } as const
+const time = { type: 'string', format: 'date-time' } as const
+const timeOrNull = { type: ['string', 'null'], format: 'date-time' } as const
 
-/** What the screen of persons reads beside the management API: a search that says why, and the history of one. */
-export async function personRoutes (app: FastifyInstance, options: PersonRoutesOptions): Promise<void> {
-  app.get<{ Params: { project_id: number }, Querystring: { search: string } }>('/console/data/projects/:project_id/persons', {
+const searchSchema = {
+  type: 'object',
+  required: ['matches', 'searched_properties'],
+  properties: {
+    matches: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['by', 'uuid', 'name', 'distinct_ids', 'is_identified', 'created_at'],
+        properties: {
+          by: { type: 'string', enum: MATCHED_BY, description: 'What matched.' },
+          uuid: string,
+          name: { ...string, description: 'The first of its email, name and username; empty when it has none.' },
+          distinct_ids: { type: 'array', items: string, description: 'The first three.' },
+          is_identified: { type: 'boolean' },
+          created_at: time
+        }
+      }
+    },
+    searched_properties: { type: 'boolean', description: 'False: ClickHouse is unavailable, and only ids were searched.' }
+  }
+} as const
+
+const historySchema = {
+  $id: 'PersonHistory',
+  type: 'object',
+  required: ['changed_at', 'distinct_id_count', 'distinct_ids', 'events', 'properties'],
+  properties: {
+    changed_at: { ...timeOrNull, description: 'When anything of the person changed last.' },
+    distinct_id_count: { type: 'integer' },
+    distinct_ids: {
+      type: 'array',
+      description: `The newest first, at most ${SHOWN_IDS}.`,
+      items: {
+        type: 'object',
+        required: ['distinct_id', 'since', 'is_first'],
+        properties: { distinct_id: string, since: { ...timeOrNull, description: 'When it came to this person.' }, is_first: { type: 'boolean' } }
+      }
+    },
+    events: {
+      type: 'array',
+      description: `The newest stored events, at most ${SHOWN_EVENTS}.`,
+      items: {
+        type: 'object',
+        required: ['uuid', 'event', 'distinct_id', 'timestamp'],
+        properties: { uuid: string, event: string, distinct_id: string, timestamp: time }
+      }
+    },
+    properties: {
+      type: 'array',
+      description: 'Stored events that set a property: of each name the last with $set first, the first with $set_once first.',
+      items: {
+        type: 'object',
+        required: ['name', 'how', 'uuid', 'event', 'at', 'received_at', 'value'],
+        properties: {
+          name: string, how: { type: 'string', enum: ['$set', '$set_once'] }, uuid: string, event: string, at: time, received_at: time,
+          value: { ...string, description: `JSON, cut after ${SHOWN_CHARACTERS} characters.` }
+        }
+      }
+    }
+  }
+} as const
+
+/** Searches persons by anything that names them, and tells how one came to be what it is. */
+export async function personHistoryRoutes (app: FastifyInstance, stores: PersonStores): Promise<void> {
+  app.addSchema(historySchema)
+
+  app.get<{ Querystring: { search: string } }>('/search', {
+    config: { scope: 'person:read' },
     schema: {
-      hide: true, params: { type: 'object', properties: project },
-      querystring: { type: 'object', required: ['search'], properties: { search: { type: 'string', minLength: 1, maxLength: 400 } } }
+      tags: ['persons'],
+      summary: 'Search persons',
+      description: `By id, distinct id, email, name or username, at most ${MATCHES}: exact matches first, then distinct ids that begin with the text.`,
+      querystring: { type: 'object', required: ['search'], properties: { search: { type: 'string', minLength: 1, maxLength: 400 } } },
+      response: { 200: searchSchema }
+    }
+  }, async (request) => await search(stores, accessOf(request).projectId, request.query.search))
+
+  app.get<UuidParams>('/:id/history', {
+    config: { scope: 'person:read' },
+    schema: {
+      tags: ['persons'],
+      summary: 'Show the history of a person',
+      description: 'Its distinct ids, its newest events, and the stored events that set its properties. Requires the scope event:read, too.',
+      params: uuidParams,
+      response: { 200: { $ref: 'PersonHistory#' } }
     }
   }, async (request) => {
-    const { project_id: projectId } = request.params
-    await requireProject(request, { projectId, scope: 'person:read' }, options)
-    return await search(options, projectId, request.query.search)
-  })
-
-  app.get<{ Params: { project_id: number, uuid: string } }>('/console/data/projects/:project_id/persons/:uuid/history', {
-    schema: { hide: true, params: { type: 'object', properties: { ...project, uuid: { type: 'string', format: 'uuid' } } } }
-  }, async (request) => {
-    const { project_id: projectId, uuid } = request.params
-    await requireProject(request, { projectId, scope: 'person:read' }, options)
-    await requireProject(request, { projectId, scope: 'event:read' }, options)
-    return await readHistory(options, projectId, uuid.toLowerCase())
+    const { projectId, scopes } = accessOf(request)
+    requireScope(scopes, 'event:read')
+    return await readHistory(stores, projectId, request.params.id.toLowerCase())
       .catch((error: unknown) => { throw describeClickHouseError(error, 'which has the events of the person') })
   })
 }
@@ -90,7 +167,7 @@ interface Found { by: MatchedBy, uuid: string }
 
 /** Exact matches first. While ClickHouse is away, properties are not searched, which is said. */
 async function search (
-  { sql, clickhouse }: PersonRoutesOptions, projectId: number, text: string
+  { sql, clickhouse }: PersonStores, projectId: number, text: string
 ): Promise<{ matches: PersonMatch[], searched_properties: boolean }> {
   const byProperty = findByName(clickhouse, projectId, text).catch((error: unknown) => {
     if (classifyClickHouseError(error).action !== 'retry') throw error
@@ -135,11 +212,11 @@ async function describe (sql: Sql, projectId: number, found: readonly Found[]): 
 
 /** @throws {HttpError} 404; errors of ClickHouse. */
 async function readHistory (
-  { sql, clickhouse, now }: PersonRoutesOptions, projectId: number, uuid: string
+  { sql, clickhouse, now }: PersonStores, projectId: number, uuid: string
 ): Promise<PersonHistory> {
   const [person] = await sql<{ id: string, version: string }[]>`
     SELECT id::text AS id, version::text AS version FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid}`
-  if (person === undefined) throw new HttpError(404, 'invalid_request', 'not_found', 'Not found.')
+  if (person === undefined) throw notFound()
   const [ids, [counted]] = await Promise.all([
     sql<{ distinct_id: string, version: string }[]>`
       SELECT distinct_id, version::text AS version FROM person_distinct_ids WHERE person_id = ${person.id}::bigint

@@ -1,7 +1,6 @@
 /** Which keys a key has made: they last no longer than it, and are revoked with it. */
 import { HttpError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import type { Access } from '../http/personal-key-access.ts'
 
 /** The key that makes another one. */
 export interface Maker {
@@ -27,7 +26,7 @@ export async function changeKeys<T> (sql: Sql, change: (tx: Sql) => Promise<T>):
  *
  * @throws {HttpError} 401 when it ended meanwhile.
  */
-export async function readMaker (tx: Sql, { keyHash }: Access): Promise<Maker> {
+export async function readMaker (tx: Sql, { keyHash }: { keyHash: string }): Promise<Maker> {
   const [maker] = await tx<Maker[]>`
     SELECT id, expires_at AS "expiresAt" FROM personal_api_keys
     WHERE secure_value = ${keyHash} AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())`

@@ -1,4 +1,4 @@
-/** SQL of the console: what reaches ClickHouse, what comes back, what is refused, and how Cancel ends a query. */
+/** SQL: what reaches ClickHouse, what comes back, what is refused, and how Cancel ends a query. */
 import http from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
@@ -9,39 +9,36 @@ import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { createTestApi, type TestApi } from '../testing/create-test-api.ts'
 import { createPersonalKey } from '../projects/personal-keys.ts'
 
-const MINE = { 'millrace-console': '1', 'sec-fetch-site': 'same-origin', 'content-type': 'application/json' }
-
 /** So long a query takes if nobody ends it, a minute at least. */
 const LONG = 'SELECT count() FROM numbers(1000000000000) WHERE NOT ignore(sipHash64(number))'
 
 interface SqlApi {
   api: TestApi
   client: ClickHouse
-  logIn: (key: { scopes: string[], projectIds: number[] | null }) => Promise<string>
-  post: (path: string, body: unknown, options?: { signal?: AbortSignal, cookie?: string }) => Promise<Response>
-  get: (path: string, cookie?: string) => Promise<Response>
+  createKey: (rights: { scopes: string[], projectIds: number[] | null }) => Promise<string>
+  post: (path: string, body: unknown, options?: { signal?: AbortSignal, key?: string }) => Promise<Response>
+  get: (path: string, key?: string) => Promise<Response>
   run: (query: string, more?: object) => Promise<Lines>
 }
 
-/** An API that listens, with the ClickHouse of the run, and the session of a key that may do everything. */
+/** An API that listens, with the ClickHouse of the run. */
 async function startApi (t: Test, analystUrl?: string): Promise<SqlApi> {
   const { url, client } = await createTestClickHouse(t)
   const analyst = Object.assign(new URL(url), { username: 'analyst', password: 'analyst' })
   const api = await createTestApi(t, { clickhouse: client, analystUrl: analystUrl ?? analyst.href })
   const base = await api.app.listen({ port: 0, host: '127.0.0.1' })
-  const logIn: SqlApi['logIn'] = async ({ scopes, projectIds }) => {
+  const createKey: SqlApi['createKey'] = async ({ scopes, projectIds }) => {
     const { key } = await createPersonalKey(api.sql, { email: 'ann@example.com', label: 'sql', scopes, projectIds, expiresAt: null })
     await api.keys.refresh()
-    const response = await api.app.inject({ method: 'POST', url: '/console/session', headers: MINE, payload: { personal_api_key: key } })
-    return String(response.headers['set-cookie']).split(';')[0]!
+    return key
   }
-  const session = await logIn({ scopes: ['*'], projectIds: null })
-  const post: SqlApi['post'] = async (path, body, { signal, cookie = session } = {}) => await fetch(`${base}/console/data/sql${path}`, {
-    method: 'POST', headers: { ...MINE, cookie }, body: JSON.stringify(body), ...(signal === undefined ? {} : { signal })
+  const post: SqlApi['post'] = async (path, body, { signal, key = api.key } = {}) => await fetch(`${base}/api/sql${path}`, {
+    method: 'POST', headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' }, body: JSON.stringify(body),
+    ...(signal === undefined ? {} : { signal })
   })
   return {
-    api, client, logIn, post,
-    get: async (path, cookie = session) => await fetch(`${base}/console/data/sql${path}`, { headers: { ...MINE, cookie } }),
+    api, client, createKey, post,
+    get: async (path, key = api.key) => await fetch(`${base}/api/sql${path}`, { headers: { authorization: `Bearer ${key}` } }),
     run: async (query, more = {}) => await readLines(await post('', { query, ...more }))
   }
 }
@@ -151,7 +148,7 @@ t.test('progress comes while a query runs, and cancelling ends the query in Clic
     query_params: { id }, format: 'JSONEachRow'
   })).json()
   await client.command({ query: 'SYSTEM FLUSH LOGS' })
-  t.match(await log(), [{ exception_code: 394, log_comment: `console, user ${api.user.id}` }], 'the log knows who asked')
+  t.match(await log(), [{ exception_code: 394, log_comment: `management API, user ${api.user.id}` }], 'the log knows who asked')
 })
 
 t.test('one key runs two queries at once, and gives their places back', async (t) => {
@@ -172,22 +169,18 @@ t.test('one key runs two queries at once, and gives their places back', async (t
   t.same(rows, [[1]])
 })
 
-t.test('only a key for all projects runs SQL, with the scope, and from the console itself', async (t) => {
-  const { logIn, post, get, api } = await startApi(t)
-  const status = async (cookie: string): Promise<number[]> => [
-    (await post('', { query: 'SELECT 1' }, { cookie })).status,
-    (await post('/download', { query: 'SELECT 1', format: 'csv' }, { cookie })).status,
-    (await get('/tables', cookie)).status
+t.test('only a key for all projects runs SQL, with the scope', async (t) => {
+  const { createKey, post, get, api } = await startApi(t)
+  const status = async (key: string): Promise<number[]> => [
+    (await post('', { query: 'SELECT 1' }, { key })).status,
+    (await post('/download', { query: 'SELECT 1', format: 'csv' }, { key })).status,
+    (await get('/tables', key)).status
   ]
 
-  t.same(await status(await logIn({ scopes: ['query:read'], projectIds: null })), [200, 200, 200])
-  t.same(await status(await logIn({ scopes: ['event:read', 'person:read'], projectIds: null })), [403, 403, 403])
-  t.same(await status(await logIn({ scopes: ['*'], projectIds: [api.projectId] })), [403, 403, 403], 'not for one project')
-  t.same(await status('millrace_session=guessed'), [401, 401, 401])
-  const cookie = await logIn({ scopes: ['*'], projectIds: null })
-  const foreign = await api.app.inject({ method: 'POST', url: '/console/data/sql', headers: { cookie, 'sec-fetch-site': 'cross-site' }, payload: { query: 'SELECT 1' } })
-  t.equal(foreign.statusCode, 403)
-  t.equal((await api.call('POST', '/console/data/sql', { query: 'SELECT 1' })).status, 403, 'a key in a header is no session')
+  t.same(await status(await createKey({ scopes: ['query:read'], projectIds: null })), [200, 200, 200])
+  t.same(await status(await createKey({ scopes: ['event:read', 'person:read'], projectIds: null })), [403, 403, 403])
+  t.same(await status(await createKey({ scopes: ['*'], projectIds: [api.projectId] })), [403, 403, 403], 'not for one project')
+  t.same(await status('phx_guessed'), [401, 401, 401])
 })
 
 t.test('what is not a query is refused with the name of its field', async (t) => {
@@ -231,7 +224,7 @@ t.test('a result is downloaded whole as CSV and as Parquet, or not at all', asyn
 t.test('the tables of analysts come with their columns, types and comments', async (t) => {
   const { get } = await startApi(t)
 
-  const { tables } = await (await get('/tables')).json() as { tables: { name: string, comment: string, columns: { name: string, type: string, comment: string }[] }[] }
+  const { results: tables } = await (await get('/tables')).json() as { results: { name: string, comment: string, columns: { name: string, type: string, comment: string }[] }[] }
 
   const events = tables.find(({ name }) => name === 'events')!
   t.ok(events.comment.length > 10)

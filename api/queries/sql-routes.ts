@@ -1,29 +1,21 @@
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
 import { PassThrough, pipeline, Transform } from 'node:stream'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type ClickHouseAddress, parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { HttpError } from '../../engines/errors.ts'
-import type { PersonalKey } from '../../platform/directory/read-keys.ts'
-import { requireScope } from '../../platform/scopes.ts'
-import { requireSession, type SessionOptions } from '../../console/server/session-routes.ts'
-import { type AnalystQuery, askClickHouse, type Progress } from './ask-clickhouse.ts'
+import { type Access, accessOf, requireAllProjects } from '../http/personal-key-access.ts'
+import { answerQuery } from './answer-query.ts'
+import { type AnalystQuery, askClickHouse } from './ask-clickhouse.ts'
 import { guardFormulas } from './guard-formulas.ts'
-import { failedUnexpectedly, type QueryFailure, QueryFailedError, tookTooLong } from './query-failure.ts'
-import { QuerySlots } from './query-slots.ts'
+import { QueryFailedError } from './query-failure.ts'
+import { RunningQueries, type RunningQuery } from './running-queries.ts'
 import { blankFormat } from './query-text.ts'
 import { readTables } from './read-tables.ts'
-import { EXACT_VALUES, ROW_FORMAT, type SendLine, streamResult } from './stream-result.ts'
+import { ROW_FORMAT } from './stream-result.ts'
 
-export interface SqlRoutesOptions extends Pick<SessionOptions, 'keys' | 'sessions'> {
-  /** ClickHouse with the login of analysts; empty: there is no SQL here. */
-  analystUrl: string
-}
-
-/** A result in the browser: enough to read, and little enough for a page. */
+/** Rows of a result: enough to read, and little enough for a page. */
 const MAX_ROWS = 10_000
 const DEFAULT_ROWS = 1000
-const MAX_RESULT_BYTES = 8_388_608
 /** The browser holds a download until it is whole. */
 const MAX_DOWNLOAD_BYTES = 200_000_000
 /** A query may take 60 s; the rest is for reading its result. */
@@ -40,57 +32,119 @@ interface QueryBody { query: string, parameters?: Record<string, string>, max_ro
 interface DownloadBody extends Omit<QueryBody, 'max_rows'> { format: keyof typeof DOWNLOADS }
 
 const shared = {
-  query: { type: 'string', minLength: 1, maxLength: 100_000 },
+  query: { type: 'string', minLength: 1, maxLength: 100_000, description: "ClickHouse's SQL; a FORMAT at its end is ignored." },
   parameters: {
     type: 'object', maxProperties: 50, propertyNames: { pattern: '^[A-Za-z_][A-Za-z0-9_]{0,63}$' },
-    additionalProperties: { type: 'string', maxLength: 10_000 }
+    additionalProperties: { type: 'string', maxLength: 10_000 },
+    description: 'Values of the parameters {name:Type} of the query, by name.'
   }
 } as const
 const queryBody = {
   type: 'object', required: ['query'], additionalProperties: false,
-  properties: { ...shared, max_rows: { type: 'integer', minimum: 1, maximum: MAX_ROWS } }
+  properties: { ...shared, max_rows: { type: 'integer', minimum: 1, maximum: MAX_ROWS, default: DEFAULT_ROWS } }
 } as const
 const downloadBody = {
   type: 'object', required: ['query', 'format'], additionalProperties: false,
   properties: { ...shared, format: { type: 'string', enum: Object.keys(DOWNLOADS) } }
 } as const
 
-/** SQL for analysts: queries run here, under ClickHouse's login for analysts, which the browser never sees. */
-export async function sqlRoutes (app: FastifyInstance, options: SqlRoutesOptions): Promise<void> {
-  const slots = new QuerySlots()
-  const address = options.analystUrl === '' ? null : parseClickHouseUrl(options.analystUrl)
-  const running = new Set<AbortController>()
-  // Nobody waits for an answer of a process that ends.
-  app.addHook('preClose', async () => { for (const query of running) query.abort() })
+const integer = { type: 'integer' } as const
+const string = { type: 'string' } as const
 
-  /** Takes a place for a query that ends with its time, its client, or the process. */
-  function begin (key: PersonalKey, seconds: number): { signal: AbortSignal, cancel: () => void, end: () => void } {
-    const release = slots.take(key.hash)
-    const stop = new AbortController()
-    const timer = setTimeout(() => stop.abort(new QueryFailedError(tookTooLong(seconds))), seconds * 1000)
-    running.add(stop)
-    return {
-      signal: stop.signal,
-      cancel: () => stop.abort(),
-      end () {
-        clearTimeout(timer)
-        running.delete(stop)
-        release()
+/** A line of the answer to a query; each has one of these. */
+const queryLineSchema = {
+  $id: 'QueryLine',
+  type: 'object',
+  properties: {
+    query_id: { ...string, description: 'First line: the id in the query log of ClickHouse.' },
+    progress: {
+      type: 'object',
+      required: ['read_rows', 'read_bytes', 'total_rows'],
+      properties: { read_rows: integer, read_bytes: integer, total_rows: { ...integer, description: '0: not estimated.' } }
+    },
+    columns: { type: 'array', items: { type: 'array', items: string }, description: 'Names, then types, of the columns.' },
+    rows: {
+      type: 'array', items: { type: 'array', items: {} },
+      description: 'Values as JSON; integers of 64 bits, decimals and NaN are strings.'
+    },
+    end: {
+      type: 'object',
+      description: 'Last line of a result.',
+      required: ['rows', 'bytes', 'cut', 'read_rows', 'read_bytes', 'ms'],
+      properties: {
+        rows: integer, bytes: integer, read_rows: integer, read_bytes: integer, ms: { type: 'number' },
+        cut: { type: ['string', 'null'], enum: ['rows', 'bytes', null], description: 'Which limit cut the result; null when it is whole.' }
+      }
+    },
+    error: {
+      type: 'object',
+      description: 'Last line of a query that failed.',
+      required: ['code', 'name', 'detail', 'advice', 'position'],
+      properties: {
+        code: { ...integer, description: 'The number of ClickHouse; 0 when it did not answer.' },
+        name: string, detail: string,
+        advice: { ...string, description: 'What to do; empty when the detail says it.' },
+        position: { type: ['integer', 'null'], description: 'Where in the query, in bytes from 1; null when not known.' }
       }
     }
   }
+} as const
 
-  app.post<{ Body: QueryBody }>('/console/data/sql', {
-    schema: { hide: true, body: queryBody }, config: { isEndless: true }
+const tablesSchema = {
+  type: 'object',
+  required: ['results'],
+  properties: {
+    results: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['name', 'comment', 'columns'],
+        properties: {
+          name: string, comment: string,
+          columns: {
+            type: 'array',
+            items: { type: 'object', required: ['name', 'type', 'comment'], properties: { name: string, type: string, comment: string } }
+          }
+        }
+      }
+    }
+  }
+} as const
+
+const file = { schema: { type: 'string', format: 'binary' } } as const
+const tags = ['sql']
+const config = { scope: 'query:read', isEndless: true } as const
+
+/**
+ * SQL for analysts: queries run with the ClickHouse login of analysts, which clients never see. For keys of all
+ * projects, whose events a query may read.
+ */
+export async function sqlRoutes (app: FastifyInstance, { analystUrl }: { analystUrl: string }): Promise<void> {
+  const queries = new RunningQueries()
+  const address = analystUrl === '' ? null : parseClickHouseUrl(analystUrl)
+  // Nobody waits for an answer of a process that ends.
+  app.addHook('preClose', async () => { queries.cancelAll() })
+  app.addSchema(queryLineSchema)
+
+  app.post<{ Body: QueryBody }>('/', {
+    config,
+    schema: {
+      tags,
+      summary: 'Run a query',
+      description: 'Answers lines of JSON as they come: progress, columns, rows, and an end or an error. Closing the connection cancels the query. For keys of all projects.',
+      body: queryBody,
+      response: { 200: { description: 'Lines of JSON, each a QueryLine.', content: { 'application/x-ndjson': { schema: { $ref: 'QueryLine#' } } } } }
+    }
   }, async (request, reply) => {
-    const { key, clickhouse } = await authorize(request)
-    const query = begin(key, MAX_SECONDS)
-    const { max_rows: maxRows = DEFAULT_ROWS } = request.body
+    const { access, clickhouse } = authorize(request, address)
+    const query = queries.begin(access.keyHash, MAX_SECONDS)
     const stream = new PassThrough()
     // Anyone who leaves, or presses Cancel, closes the connection.
     stream.once('close', query.cancel)
-    void answerQuery({ clickhouse, asked: toAnalystQuery(request.body, key), maxRows, stream, signal: query.signal })
-      .catch((err: unknown) => { if (!stream.destroyed) request.log.error({ err }, 'a query of the console failed unexpectedly') })
+    const asked = toAnalystQuery(request.body, access)
+    const maxRows = request.body.max_rows ?? DEFAULT_ROWS
+    void answerQuery({ clickhouse, asked, maxRows, stream, signal: query.signal })
+      .catch((err: unknown) => { if (!stream.destroyed) request.log.error({ err }, 'an SQL query failed unexpectedly') })
       .finally(() => {
         query.end()
         stream.end()
@@ -98,111 +152,85 @@ export async function sqlRoutes (app: FastifyInstance, options: SqlRoutesOptions
     return await reply.type('application/x-ndjson').header('x-accel-buffering', 'no').send(stream)
   })
 
-  app.post<{ Body: DownloadBody }>('/console/data/sql/download', {
-    schema: { hide: true, body: downloadBody }, config: { isEndless: true }
+  app.post<{ Body: DownloadBody }>('/download', {
+    config,
+    schema: {
+      tags, summary: 'Download the result of a query',
+      description: `Whole, or an error: at most ${MAX_DOWNLOAD_BYTES} bytes. In CSV, texts that a spreadsheet would run as a formula begin with an apostrophe. For keys of all projects.`,
+      body: downloadBody,
+      response: { 200: { description: 'The file.', content: { 'text/csv': file, 'application/vnd.apache.parquet': file } } }
+    }
   }, async (request, reply) => {
-    const { key, clickhouse } = await authorize(request)
-    const { format, contentType } = DOWNLOADS[request.body.format]
-    const query = begin(key, MAX_DOWNLOAD_SECONDS)
+    const { access, clickhouse } = authorize(request, address)
+    const query = queries.begin(access.keyHash, MAX_DOWNLOAD_SECONDS)
     reply.raw.once('close', query.cancel)
     try {
-      const answer = await askClickHouse(clickhouse, {
-        ...toAnalystQuery(request.body, key), format,
-        // A file is whole or is none: what fails late must be told before it begins.
-        settings: { wait_end_of_query: '1' }
-      }, { signal: query.signal, onProgress: () => {} })
-      const limited = refuseBeyond(MAX_DOWNLOAD_BYTES)
-      const file = request.body.format === 'csv'
-        ? pipeline(answer, guardFormulas(), limited, () => query.end())
-        : pipeline(answer, limited, () => query.end())
-      return await reply.type(contentType).header('content-disposition', `attachment; filename="result.${request.body.format}"`).send(file)
+      const asked = toAnalystQuery(request.body, access)
+      return await sendFile(reply, request.body.format, { clickhouse, asked, query })
     } catch (error) {
       query.end()
       throw toHttpError(query.signal.aborted ? query.signal.reason : error)
     }
   })
 
-  app.get('/console/data/sql/tables', { schema: { hide: true } }, async (request) => {
-    const { key, clickhouse } = await authorize(request)
-    const query = begin(key, 10)
+  app.get('/tables', {
+    config: { scope: 'query:read' },
+    schema: {
+      tags, summary: 'List the tables that a query may read', description: 'With their columns. For keys of all projects.',
+      response: { 200: tablesSchema }
+    }
+  }, async (request) => {
+    const { access, clickhouse } = authorize(request, address)
+    const query = queries.begin(access.keyHash, 10)
     try {
-      return { tables: await readTables(clickhouse, { logComment: logCommentOf(key), signal: query.signal }) }
+      return { results: await readTables(clickhouse, { logComment: logCommentOf(access), signal: query.signal }) }
     } catch (error) {
       throw toHttpError(query.signal.aborted ? query.signal.reason : error)
     } finally {
       query.end()
     }
   })
-
-  /** @throws {HttpError} 401, 403; 503 without a login for analysts. */
-  async function authorize (request: FastifyRequest): Promise<{ key: PersonalKey, clickhouse: ClickHouseAddress }> {
-    const key = await requireSession(request, options)
-    requireScope(key.scopes, 'query:read')
-    if (key.projectIds !== null) {
-      throw new HttpError(403, 'authentication_error', 'permission_denied',
-        'SQL reads the events of all projects, and this key is limited to some.')
-    }
-    if (address === null) {
-      throw new HttpError(503, 'server_error', 'sql_not_set_up',
-        'The API has no login for analysts. Set MILLRACE_CLICKHOUSE_ANALYST_URL for it, and start it again.')
-    }
-    return { key, clickhouse: address }
-  }
 }
 
-function toAnalystQuery ({ query, parameters = {} }: Omit<QueryBody, 'max_rows'>, key: PersonalKey): AnalystQuery {
+/** @throws {HttpError} 403 for a key of some projects; 503 without a login for analysts. */
+function authorize (
+  request: FastifyRequest, address: ClickHouseAddress | null
+): { access: Access, clickhouse: ClickHouseAddress } {
+  const access = accessOf(request)
+  requireAllProjects(access)
+  if (address !== null) return { access, clickhouse: address }
+  throw new HttpError(503, 'server_error', 'sql_not_set_up',
+    'The API has no login for analysts. Set MILLRACE_CLICKHOUSE_ANALYST_URL for it, and start it again.')
+}
+
+interface Download { clickhouse: ClickHouseAddress, asked: AnalystQuery, query: RunningQuery }
+
+async function sendFile (
+  reply: FastifyReply, kind: keyof typeof DOWNLOADS, { clickhouse, asked, query }: Download
+): Promise<unknown> {
+  const { format, contentType } = DOWNLOADS[kind]
+  const answer = await askClickHouse(clickhouse, {
+    ...asked, format,
+    // A file is whole or is none: what fails late must be told before it begins.
+    settings: { wait_end_of_query: '1' }
+  }, { signal: query.signal, onProgress: () => {} })
+  const limited = refuseBeyond(MAX_DOWNLOAD_BYTES)
+  const sent = kind === 'csv'
+    ? pipeline(answer, guardFormulas(), limited, query.end)
+    : pipeline(answer, limited, query.end)
+  return await reply.type(contentType).header('content-disposition', `attachment; filename="result.${kind}"`).send(sent)
+}
+
+function toAnalystQuery ({ query, parameters = {} }: Omit<QueryBody, 'max_rows'>, access: Access): AnalystQuery {
   return {
-    query: blankFormat(query), parameters, queryId: `console-${randomUUID()}`, format: ROW_FORMAT, settings: {},
-    logComment: logCommentOf(key)
+    query: blankFormat(query), parameters, queryId: `sql-${randomUUID()}`, format: ROW_FORMAT, settings: {},
+    logComment: logCommentOf(access)
   }
 }
 
 /** Says in ClickHouse's query log who of the analysts asked. */
-function logCommentOf ({ owner }: PersonalKey): string {
-  return `console, user ${owner?.userId ?? 0}`
-}
-
-interface Answering {
-  clickhouse: ClickHouseAddress
-  asked: AnalystQuery
-  maxRows: number
-  stream: PassThrough
-  signal: AbortSignal
-}
-
-/** Writes progress, rows and end of a query as lines of JSON; every failure is one, too. */
-async function answerQuery ({ clickhouse, asked, maxRows, stream, signal }: Answering): Promise<void> {
-  const startedAt = performance.now()
-  const last = { read_rows: 0, read_bytes: 0 }
-  const onProgress = (progress: Progress): void => {
-    Object.assign(last, progress)
-    if (!stream.writableNeedDrain) stream.write(`${JSON.stringify({ progress })}\n`)
-  }
-  const send: SendLine = async (line) => {
-    if (!stream.write(line)) await once(stream, 'drain', { signal })
-  }
-  stream.write(`${JSON.stringify({ query_id: asked.queryId })}\n`)
-  try {
-    // One row more tells whether there are more.
-    const settings = { ...EXACT_VALUES, limit: String(maxRows + 1) }
-    const answer = await askClickHouse(clickhouse, { ...asked, settings }, { signal, onProgress })
-    const end = await streamResult(answer, { rows: maxRows, bytes: MAX_RESULT_BYTES }, send)
-    // An answer that was broken off here looks like one that broke.
-    signal.throwIfAborted()
-    if ('detail' in end) return writeFailure(stream, end)
-    // Whichever of the two was told later.
-    const read = end.read_rows > last.read_rows ? {} : last
-    await send(`${JSON.stringify({ end: { ...end, ...read, ms: performance.now() - startedAt } })}\n`)
-  } catch (error) {
-    if (stream.destroyed) return
-    const cause: unknown = signal.aborted ? signal.reason : error
-    writeFailure(stream, cause instanceof QueryFailedError ? cause.failure : failedUnexpectedly())
-    if (!signal.aborted && !(cause instanceof QueryFailedError)) throw error
-  }
-}
-
-function writeFailure (stream: PassThrough, failure: QueryFailure): void {
-  stream.write(`${JSON.stringify({ error: failure })}\n`)
+function logCommentOf ({ userId }: Access): string {
+  return `management API, user ${userId}`
 }
 
 function toHttpError (error: unknown): unknown {

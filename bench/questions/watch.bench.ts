@@ -70,15 +70,10 @@ async function measure ({ stack, port, quick }: BenchContext, seed: number): Pro
   return Object.fromEntries(Object.entries(cpu).map(([tier, us]) => [tier, us / events])) as Costs
 }
 
-/** Watches as the console does, and reads as fast as it comes. */
+/** Watches live events, and reads as fast as it comes. */
 async function openFeed ({ url, personalApiKey }: Stack): Promise<{ bytes: () => number, close: () => Promise<void> }> {
-  const mark = { 'millrace-console': '1', 'content-type': 'application/json' }
-  const login = await fetch(`${url}/console/session`, {
-    method: 'POST', headers: mark, body: JSON.stringify({ personal_api_key: personalApiKey })
-  })
-  const cookie = login.headers.get('set-cookie')!.split(';')[0]!
   const ended = new AbortController()
-  const feed = await fetch(`${url}/console/data/projects/1/live`, { headers: { ...mark, cookie }, signal: ended.signal })
+  const feed = await fetch(`${url}/api/projects/1/events/live`, { headers: { authorization: `Bearer ${personalApiKey}` }, signal: ended.signal })
   if (!feed.ok) throw new Error(`the feed answered ${feed.status}`)
   let bytes = 0
   const reading = (async () => {

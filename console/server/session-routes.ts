@@ -1,22 +1,15 @@
 import cookie from '@fastify/cookie'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { ShownSetting } from '../../platform/describe-settings.ts'
 import { HttpError } from '../../engines/errors.ts'
 import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
 import type { PersonalKey } from '../../platform/directory/read-keys.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { requireScope, type Scope } from '../../platform/scopes.ts'
-import type { Status } from '../../platform/status/build-status.ts'
 import { SESSION_MAX_MS, type Sessions } from './sessions.ts'
 
 export interface SessionOptions {
   sql: Sql
   keys: KeyDirectory
   sessions: Sessions
-  /** The status of the whole installation. */
-  status: () => Promise<Status>
-  /** What every setting is for the API process. */
-  settings: () => ShownSetting[]
 }
 
 export const SESSION_COOKIE = 'millrace_session'
@@ -45,10 +38,9 @@ export interface SessionAnswer {
   projects: { id: number, name: string }[]
 }
 
-/** Login, logout, who is logged in, and the status of the installation. */
+/** Login, logout, and who is logged in. */
 export async function sessionRoutes (app: FastifyInstance, options: SessionOptions): Promise<void> {
-  const { sql, keys, sessions, status, settings } = options
-  const hidden = { schema: { hide: true } }
+  const { sql, keys, sessions } = options
   app.post<{ Body: LoginBody }>('/console/session', { schema: { hide: true, body: loginBodySchema } }, async (request, reply) => {
     const { personal_api_key: text, login_link: link } = request.body
     if (text === undefined && link === undefined) {
@@ -69,7 +61,7 @@ export async function sessionRoutes (app: FastifyInstance, options: SessionOptio
   })
 
   // That nobody is logged in is an answer: a browser writes each 401 to its console as an error.
-  app.get('/console/session', hidden, async (request, reply) => {
+  app.get('/console/session', { schema: { hide: true } }, async (request, reply) => {
     const key = await findSessionKey(request, options).catch((error: unknown) => {
       if (error instanceof HttpError && error.status === 401) return null
       throw error
@@ -77,29 +69,11 @@ export async function sessionRoutes (app: FastifyInstance, options: SessionOptio
     return key === null ? await reply.code(204).send() : await describeSession(key, sql)
   })
 
-  app.delete('/console/session', hidden, async (request, reply) => {
+  app.delete('/console/session', { schema: { hide: true } }, async (request, reply) => {
     await endSession(request, sessions)
     reply.clearCookie(SESSION_COOKIE, { path: '/' })
     return await reply.code(204).send()
   })
-
-  app.get('/console/status', hidden, async (request) => {
-    requireInstallation(await requireSession(request, options), 'Health')
-    return await status()
-  })
-
-  app.get('/console/settings', hidden, async (request) => {
-    requireInstallation(await requireSession(request, options), 'Settings')
-    return { results: settings() }
-  })
-}
-
-/** @throws {HttpError} 403 unless the key may read every project. */
-function requireInstallation (key: PersonalKey, what: string): void {
-  requireScope(key.scopes, 'project:read')
-  if (key.projectIds === null) return
-  throw new HttpError(403, 'authentication_error', 'permission_denied',
-    `${what} is about the whole installation, and this key is limited to some projects.`)
 }
 
 /** Refuses what does not come from the console itself, on every route of the scope; nothing of it is kept. */
@@ -128,30 +102,6 @@ export async function findSessionKey (
   if (token === undefined || request.headers[CONSOLE_HEADER] === undefined) return null
   refuseForeign(request)
   return await sessionKeyOf(token, { sessions, keys })
-}
-
-/** @throws {HttpError} 401 without a session. */
-export async function requireSession (request: FastifyRequest, options: Pick<SessionOptions, 'sessions' | 'keys'>): Promise<PersonalKey> {
-  const key = await findSessionKey(request, options)
-  if (key === null) throw sessionEnded()
-  return key
-}
-
-/**
- * Requires a session whose key may do something in a project.
- *
- * @throws {HttpError} 401, 403; 404 for a project that is not there, or not for this key.
- */
-export async function requireProject (
-  request: FastifyRequest, { projectId, scope }: { projectId: number, scope: Scope },
-  options: Pick<SessionOptions, 'sessions' | 'keys'>
-): Promise<void> {
-  const key = await requireSession(request, options)
-  requireScope(key.scopes, scope)
-  const isOpen = key.projectIds === null || key.projectIds.includes(projectId)
-  if (!isOpen || !await options.keys.hasProject(projectId)) {
-    throw new HttpError(404, 'invalid_request', 'not_found', 'Not found.')
-  }
 }
 
 async function sessionKeyOf (token: string, { sessions, keys }: Pick<SessionOptions, 'sessions' | 'keys'>): Promise<PersonalKey> {

@@ -135,7 +135,7 @@ for (const [type, body] of [['text/event-stream', ''], ['application/x-ndjson', 
       })
     })
     const client = connect(await startOrigin(t, apiPort), '127.0.0.1')
-    client.write(`${body === '' ? 'GET' : 'POST'} /console/data HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`)
+    client.write(`${body === '' ? 'GET' : 'POST'} /api/data HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`)
     const [head] = await once(client, 'data') as [Buffer]
     t.match(head.toString(), /^HTTP\/1\.1 200 /)
     const socket = await atApi.promise

@@ -130,7 +130,7 @@ t.test('administration in the console', async (t) => {
     await page.getByRole('heading', { name: 'Users', exact: true }).waitFor()
     t.same(await page.getByRole('navigation').getByRole('link').allInnerTexts(), ['Connect', 'Usage', 'Keys'])
     t.equal(await page.getByRole('button', { name: /^(New|Rotate|Revoke)/ }).count(), 0)
-    t.equal((await page.request.get(`${stack.url}/console/settings`, { headers: { 'millrace-console': '1' } })).status(), 403)
+    t.equal((await page.request.get(`${stack.url}/api/settings`, { headers: { 'millrace-console': '1' } })).status(), 403)
     await context.close()
   })
 

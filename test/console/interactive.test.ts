@@ -1,6 +1,7 @@
 /** Every screen of the menu is there within half a second of asking for it, with nothing in the browser's cache. */
 import t from 'tap'
-import { openConsole, openPage, send, withAnalyst } from './open-console.ts'
+import { withAnalyst } from '../start-stack.ts'
+import { openConsole, openPage, send } from './open-console.ts'
 
 const BUDGET_MS = 500
 

@@ -4,7 +4,7 @@ import http from 'node:http'
 import net from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
-import type { FeedBatch } from '../../api/events/live/live-feeds.ts'
+import type { FeedBatch } from '../../api/events/live/shared-watch.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { startStackOnSharedStores, type Stack } from '../start-stack.ts'
@@ -26,7 +26,7 @@ async function logIn ({ url, personalApiKey }: Stack): Promise<Record<string, st
 
 /** Not by `fetch`: what aborts one may be collected as garbage before it is used. */
 async function watch (t: TestContext, filter = ''): Promise<Watcher> {
-  const request = http.get(`${stack.url}/console/data/projects/1/live${filter}`, { headers, agent: false })
+  const request = http.get(`${stack.url}/api/projects/1/events/live${filter}`, { headers, agent: false })
   t.teardown(() => request.destroy())
   request.on('error', () => {})
   const [answer] = await once(request, 'response') as [http.IncomingMessage]
@@ -50,7 +50,7 @@ async function watchWithoutReading (t: TestContext): Promise<net.Socket> {
   const socket = net.connect(Number(port), hostname)
   t.teardown(() => socket.destroy())
   const lines = Object.entries({ host, ...headers }).map(([name, value]) => `${name}: ${value}\r\n`)
-  socket.write(`GET /console/data/projects/1/live HTTP/1.1\r\n${lines.join('')}\r\n`)
+  socket.write(`GET /api/projects/1/events/live HTTP/1.1\r\n${lines.join('')}\r\n`)
   await once(socket, 'data')
   socket.pause()
   return socket
@@ -95,7 +95,7 @@ t.test('twenty watchers are told exactly how many events came, and how many of t
   t.ok(shown > 50 && shown < 4000, `sampled: ${shown} of 4,000`)
   t.same(countsOf(rare), { matched: 5, shown: 5 }, 'a rare one is shown to whoever asks for it')
   await waitFor(() => rare.batches.flatMap(({ fates }) => fates).filter(({ fate }) => fate === 'stored').length === 5)
-  t.equal((await fetch(`${stack.url}/console/data/projects/1/live?event=other`, { headers: { ...headers, cookie: '' } })).status, 401)
+  t.equal((await fetch(`${stack.url}/api/projects/1/events/live?event=other`, { headers: { ...headers, cookie: '' } })).status, 401)
 })
 
 t.test('a watcher that does not read, and one that is cut off, hold up nobody', async (t) => {

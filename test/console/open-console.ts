@@ -9,7 +9,6 @@ import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { startStackOnSharedStores, type Stack } from '../start-stack.ts'
 import { openBrowser } from '../sdk/open-page.ts'
 import type { TestContext } from '../support/test-context.ts'
-import { createTestClickHouse } from '../support/test-stores.ts'
 
 /** Names that would do something if they were not shown as text. */
 export const HOSTILE = [
@@ -36,13 +35,6 @@ export interface ConsoleUnderTest {
  */
 export async function openConsole (t: TestContext, env: Record<string, string> = {}): Promise<ConsoleUnderTest> {
   return await openConsoleOf(t, startStackOnSharedStores(t, env))
-}
-
-/** Settings for `openConsole`: a ClickHouse of its own, in which the console's SQL is that of an analyst. */
-export async function withAnalyst (t: TestContext): Promise<Record<string, string>> {
-  const { url } = await createTestClickHouse(t)
-  const analyst = Object.assign(new URL(url), { username: 'analyst', password: 'analyst' })
-  return { CLICKHOUSE_URL: url, MILLRACE_CLICKHOUSE_ANALYST_URL: analyst.href }
 }
 
 /** The same for a stack that is started otherwise, and ends with the test. */

@@ -4,10 +4,9 @@ import { AxeBuilder } from '@axe-core/playwright'
 import type { BrowserContext, Page } from 'playwright-core'
 import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
-import { startStackOnSharedStores } from '../start-stack.ts'
+import { startStackOnSharedStores, withAnalyst } from '../start-stack.ts'
 import { openBrowser } from '../sdk/open-page.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { withAnalyst } from './open-console.ts'
 
 const HOSTILE = '<img src=x onerror="globalThis.hacked=1">'
 

@@ -116,7 +116,7 @@ t.test('from the first page to the cause', async (t) => {
 
   await t.test('health says that it waits for a process, before it knows which', async (t) => {
     const page = await screens.context.newPage()
-    await page.route('**/console/status', async (route) => {
+    await page.route('**/api/status', async (route) => {
       await delay(4000)
       await route.continue().catch(() => {})
     })

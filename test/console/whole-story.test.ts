@@ -6,10 +6,10 @@
 import { randomUUID } from 'node:crypto'
 import type { Locator, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
-import type { Stack } from '../start-stack.ts'
+import { type Stack, withAnalyst } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { type Hand, takeKeyboard, takeMouse } from './hands.ts'
-import { openConsole, openPage, send, withAnalyst } from './open-console.ts'
+import { openConsole, openPage, send } from './open-console.ts'
 
 const SLOW = { timeoutMs: 60_000 }
 

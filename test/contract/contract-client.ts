@@ -18,6 +18,8 @@ interface Assertions {
 export interface ContractClient {
   /** A request as the first user; the answer is compared with the OpenAPI document on the way. */
   call: (t: Assertions, method: string, path: string, body?: unknown, options?: CallOptions) => Promise<ContractAnswer>
+  /** A request whose answer goes on, or is a file: only its head is compared with the document. */
+  open: (t: Assertions, method: string, path: string, body?: unknown) => Promise<void>
   /**
    * A request without any key.
    *
@@ -62,6 +64,17 @@ export async function createContractClient (stack: Stack): Promise<ContractClien
       t.equal(openapi.findFault(method, url, answer), undefined, `${method} ${path} ${answer.status} as the document says`)
       return answer
     },
+    async open (t, method, path, body) {
+      const url = path.replace(/^~/, '/api/projects/1')
+      const response = await fetch(stack.url + url, {
+        method,
+        headers: { authorization: `Bearer ${stack.personalApiKey}`, 'content-type': 'application/json' },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) })
+      })
+      await response.body?.cancel()
+      const answer = { status: response.status, contentType: response.headers.get('content-type') ?? '' }
+      t.equal(openapi.findFaultOfHead(method, url, answer), undefined, `${method} ${path} ${answer.status} as the document says`)
+    },
     async post (path, body) {
       const answer = await send('POST', path, body, {})
       const fault = openapi.findFault('POST', path, answer)
@@ -94,6 +107,8 @@ interface OpenApiChecker {
    * @returns what is wrong, or undefined.
    */
   findFault: (method: string, path: string, answer: { status: number, body: unknown }) => string | undefined
+  /** The same for an answer that is not read. */
+  findFaultOfHead: (method: string, path: string, answer: { status: number, contentType: string }) => string | undefined
   operation: (method: string, path: string) => Operation | undefined
   /** Operations of which no successful answer was compared so far, such as `GET /api/...`. */
   untried: () => string[]
@@ -130,6 +145,13 @@ function createOpenApiChecker (document: OpenApiDocument): OpenApiChecker {
       const pointer = parts.map((part) => encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/')
       const validate = ajv.compile({ $ref: `openapi#/${pointer}` })
       return validate(body) ? undefined : ajv.errorsText(validate.errors)
+    },
+    findFaultOfHead (method, path, { status, contentType }) {
+      const template = findTemplate(path) ?? ''
+      const documented = document.paths[template]?.[method.toLowerCase()]?.responses[String(status)]
+      const types = Object.keys(documented?.content ?? {})
+      tried.add(`${method} ${template}`)
+      return types.some((type) => contentType.startsWith(type)) ? undefined : `${status} ${contentType} is none of ${types.join(', ')}`
     },
     untried () {
       const operations = Object.entries(document.paths).flatMap(([template, methods]) =>

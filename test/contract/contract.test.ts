@@ -1,5 +1,5 @@
 import t from 'tap'
-import { startStackOnSharedStores } from '../start-stack.ts'
+import { startStackOnSharedStores, withAnalyst } from '../start-stack.ts'
 import { createContractClient } from './contract-client.ts'
 import { checkGeneratedClient } from './generated-client.ts'
 import { walkAccount, walkBeyondContract, walkExperiments, walkManagement } from './walk-management.ts'
@@ -13,7 +13,7 @@ import { walkEventDefinitions, walkPropertyDefinitions } from './walk-definition
  * One system for all, because starting it takes longer than the rest. Flags first, which are to be the only ones of
  * the project; captured events last, whose definitions would come between those that are planted.
  */
-const stack = await startStackOnSharedStores(t)
+const stack = await startStackOnSharedStores(t, await withAnalyst(t))
 const system = { stack, client: await createContractClient(stack) }
 
 await walkDecide(t, system)

@@ -227,6 +227,11 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     t.match(await client.call(t, 'DELETE', `~/dead_letters/${other}/`), { status: 204 })
 
     t.match(await client.call(t, 'GET', `~/events/${randomUUID()}/receipt/`), { status: 200, body: { fate: 'unknown', may_be_in: [] } })
+    t.match(await client.call(t, 'GET', `~/events/${randomUUID()}/`), { status: 200, body: { stored: null } })
+    t.match(await client.call(t, 'GET', '~/events/arrivals/'), { status: 200, body: { first_received_at: null } })
+    await client.open(t, 'GET', '~/events/live/')
+    t.match(await client.call(t, 'GET', '~/lookup/?text=nothing'), { status: 200, body: { events: [], elsewhere: [] } })
+    t.match(await client.call(t, 'GET', '~/cohorts/'), { status: 200, body: { results: [] } })
     t.match(await client.call(t, 'GET', '~/receipts/?distinct_id=nobody'), { status: 200, body: { results: [] } })
     t.match(await client.call(t, 'GET', '~/ledger/'), { status: 200, body: { next: null } })
     t.match(await client.call(t, 'GET', '~/ingestion_warnings/'), { status: 200, body: { next: null } })
@@ -247,6 +252,8 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     await stack.sql`INSERT INTO persons (project_id, uuid) VALUES (1, ${person})`
     t.match(await client.call(t, 'GET', '~/persons/?limit=1'), { status: 200, body: { results: [{ id: person }] } })
     t.match(await client.call(t, 'GET', `~/persons/${person}/`), { status: 200, body: { id: person, distinct_ids: [] } })
+    t.match(await client.call(t, 'GET', `~/persons/search/?search=${person}`), { status: 200, body: { matches: [{ by: 'uuid', uuid: person }] } })
+    t.match(await client.call(t, 'GET', `~/persons/${person}/history/`), { status: 200, body: { distinct_id_count: 0, events: [] } })
     t.match(await client.call(t, 'DELETE', `~/persons/${person}/`), { status: /^20[24]$/ })
     t.match(await client.call(t, 'GET', `~/persons/deletions/?person=${person}`), { status: 200, body: { count: 1, results: [{ person }] } })
   })
@@ -254,6 +261,14 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
 
 /** What a script asks first. */
 export async function walkAccount (t: Test, { stack, client }: ContractSystem): Promise<void> {
+  await t.test('Beyond the contract: the installation, SQL', async (t) => {
+    t.match(await client.call(t, 'GET', '/api/status/'), { status: 200, body: { clients: { captures: 'answered' } } })
+    t.match(await client.call(t, 'GET', '/api/settings/'), { status: 200, body: { results: [{ source: String }] } })
+    t.match(await client.call(t, 'GET', '/api/sql/tables/'), { status: 200, body: { results: [{ columns: [] }] } })
+    await client.open(t, 'POST', '/api/sql/', { query: 'SELECT 1' })
+    await client.open(t, 'POST', '/api/sql/download/', { query: 'SELECT 1', format: 'csv' })
+  })
+
   await t.test('Beyond the contract: own user, projects', async (t) => {
     t.match(await client.call(t, 'GET', '/api/users/@me/'), { status: 200, body: { team: { id: 1 }, personal_api_key: { scopes: ['*'] } } })
     t.match(await client.call(t, 'GET', '/api/projects/'), { status: 200, body: { results: [{ id: 1, api_token: stack.projectApiKey }] } })

@@ -12,6 +12,7 @@ const SCOPES = ['*', ...OBJECTS.flatMap((object) => [`${object}:read`, `${object
 
 /** The object that each folder of the management API is about. */
 const FOLDERS: Record<string, string> = {
+  cohorts: 'feature_flag',
   dead_letters: 'dead_letter',
   event_definitions: 'event_definition',
   event_schemas: 'event_definition',
@@ -21,6 +22,7 @@ const FOLDERS: Record<string, string> = {
   feature_flags: 'feature_flag',
   ingestion_warnings: 'event',
   ledger: 'event',
+  lookup: 'event',
   persons: 'person',
   property_definitions: 'property_definition',
   receipts: 'event',
@@ -33,20 +35,31 @@ const ACCOUNT: Record<string, string> = {
   '/api/projects/{project_id}/event_schemas/{id}/check': 'event',
   '/api/projects/{project_id}/event_schemas/infer': 'event',
   '/api/projects/{project_id}/rules/{id}/check': 'event',
+  // It needs event:read as well, so that no key with one scope opens it.
+  '/api/projects/{project_id}/persons/{id}/history': 'person and event',
   '/api/projects': 'project', '/api/projects/{project_id}': 'project', '/api/projects/{project_id}/keys': 'project',
   '/api/projects/{project_id}/quota': 'project', '/api/projects/{project_id}/usage': 'project',
   '/api/projects/{project_id}/rotate_key': 'project', '/api/users': 'user', '/api/users/@me': 'user',
   '/api/personal_api_keys': 'user', '/api/personal_api_keys/{id}': 'user', '/api/personal_api_keys/{id}/rotate': 'user'
 }
 
+/** About the whole installation, for keys of all projects. */
+const INSTALLATION: Record<string, string> = {
+  '/api/settings': 'project', '/api/sql': 'query', '/api/sql/download': 'query', '/api/sql/tables': 'query', '/api/status': 'project'
+}
+
+/** Nobody needs a personal key there. */
+const OPEN = /^\/(capture|batch|decide|flags|ofrep|_|api\/feature_flag)/
+
 /** They ask with a body, and change nothing. */
-const ASKING = ['/api/projects/{project_id}/feature_flags/test', '/api/projects/{project_id}/event_schemas/{id}/check', '/api/projects/{project_id}/event_schemas/infer', '/api/projects/{project_id}/rules/{id}/check']
+const ASKING = ['/api/sql', '/api/sql/download', '/api/projects/{project_id}/feature_flags/test', '/api/projects/{project_id}/event_schemas/{id}/check', '/api/projects/{project_id}/event_schemas/infer', '/api/projects/{project_id}/rules/{id}/check']
 
 interface Endpoint {
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   path: string
   /** The scope that opens it, beside `*`. */
   wanted: string
+  isOfInstallation?: boolean
 }
 
 const api = await createTestApi(t)
@@ -59,14 +72,16 @@ let captured = 0
 
 t.test('a personal key does at each endpoint what its scopes say, and nothing else', async (t) => {
   const endpoints = [...publicEndpoints(), ...await managementEndpoints(t, api.app)]
-  const keys = new Map<string, string>()
-  for (const scope of SCOPES) keys.set(scope, await createKey([scope]))
-  await waitFor(async () => (await ask(endpoints[0] as Endpoint, keys.get('*') as string)).status === 200)
+  const keys = new Map<string, { ofProject: string, ofAll: string }>()
+  for (const scope of SCOPES) {
+    keys.set(scope, { ofProject: await createKey([scope]), ofAll: await createKey([scope], null) })
+  }
+  await waitFor(async () => (await ask(endpoints[0] as Endpoint, keys.get('*')!.ofAll)).status === 200)
 
   const wrong: string[] = []
-  for (const [scope, key] of keys) {
+  for (const [scope, { ofProject, ofAll }] of keys) {
     for (const endpoint of endpoints) {
-      const { status, code } = await ask(endpoint, key)
+      const { status, code } = await ask(endpoint, endpoint.isOfInstallation === true ? ofAll : ofProject)
       const mayDo = allows(scope, endpoint.wanted)
       const isRefused = status === 403 && code === 'permission_denied'
       if (isRefused === mayDo || status === 401) wrong.push(`${scope} at ${endpoint.method} ${endpoint.path}: ${status} ${code}`)
@@ -94,9 +109,9 @@ t.test('scopes that change count at once in both tiers, as a revoked key does', 
   t.pass()
 })
 
-async function createKey (scopes: string[]): Promise<string> {
+async function createKey (scopes: string[], projectIds: number[] | null = [api.projectId]): Promise<string> {
   const { key } = await createPersonalKey(api.sql, {
-    email: api.user.email, label: '', scopes, projectIds: [api.projectId], expiresAt: null
+    email: api.user.email, label: '', scopes, projectIds, expiresAt: null
   })
   return key
 }
@@ -121,14 +136,15 @@ async function managementEndpoints (t: Test, app: FastifyInstance): Promise<Endp
   const endpoints: Endpoint[] = []
   for (const [path, operations] of Object.entries(paths)) {
     const [, folder] = /^\/api\/projects\/\{project_id\}\/(\w+)/.exec(path) ?? []
-    const object = ACCOUNT[path] ?? FOLDERS[folder ?? '']
-    if (folder === undefined && object === undefined) continue
+    const object = INSTALLATION[path] ?? ACCOUNT[path] ?? FOLDERS[folder ?? '']
+    if (object === undefined && OPEN.test(path)) continue
     if (object === undefined) t.fail(`what ${path} is about must be written down here`)
     for (const method of Object.keys(operations)) {
       endpoints.push({
         method: method.toUpperCase() as Endpoint['method'],
         path: path.replace('{project_id}', String(api.projectId)).replace(/\{\w+\}/g, '999'),
-        wanted: `${object}:${method === 'get' || ASKING.includes(path) ? 'read' : 'write'}`
+        wanted: `${object}:${method === 'get' || ASKING.includes(path) ? 'read' : 'write'}`,
+        isOfInstallation: path in INSTALLATION
       })
     }
   }

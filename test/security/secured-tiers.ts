@@ -112,18 +112,13 @@ export async function walkAnEvent ({ url, projectKey, personalKey, clickhouse, s
 }
 
 /**
- * Watches live events as the console does. Resolves when an event was seen to arrive and to be stored.
+ * Watches live events. Resolves when an event was seen to arrive and to be stored.
  *
  * @throws when none is.
  */
 export async function watchAnEvent ({ url, projectKey, personalKey }: Pick<WalkOptions, 'url' | 'projectKey' | 'personalKey'>): Promise<void> {
-  const mark = { 'millrace-console': '1', 'content-type': 'application/json' }
-  const login = await fetch(`${url}/console/session`, {
-    method: 'POST', headers: mark, body: JSON.stringify({ personal_api_key: personalKey })
-  })
-  const cookie = login.headers.get('set-cookie')!.split(';')[0]!
   const ended = new AbortController()
-  const feed = await fetch(`${url}/console/data/projects/1/live`, { headers: { ...mark, cookie }, signal: ended.signal })
+  const feed = await fetch(`${url}/api/projects/1/events/live`, { headers: { authorization: `Bearer ${personalKey}` }, signal: ended.signal })
   let seen = ''
   const read = (async () => {
     for await (const text of feed.body!.pipeThrough(new TextDecoderStream())) seen += text

@@ -6,7 +6,8 @@ import { type ArrivedEvent, arrivedSubject, encodeFates, FATES_SUBJECT, type Wat
 import type { TestContext } from '../../../test/support/test-context.ts'
 import { startTestNats, type TestNats } from '../../../test/support/test-processes.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { type FeedBatch, LiveFeeds } from './live-feeds.ts'
+import { LiveFeeds } from './live-feeds.ts'
+import type { FeedBatch } from './shared-watch.ts'
 
 const logger = createLogger({ component: 'test', level: 'silent' })
 

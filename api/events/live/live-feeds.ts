@@ -1,7 +1,7 @@
 import { nuid, type Subscription } from '@nats-io/transport-node'
 import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import { MAX_LEASE_MS } from '../../../platform/nats/watch-leases.ts'
-import { type ArrivedEvent, decodeFates, FATES_SUBJECT, type Watch } from '../../../schema/wire/live-feed.ts'
+import { decodeFates, FATES_SUBJECT, type Watch } from '../../../schema/wire/live-feed.ts'
 import { keysOf, type ToldFate } from './fate-join.ts'
 import { SharedWatch } from './shared-watch.ts'
 
@@ -24,20 +24,8 @@ const BATCH_EVERY_MS = 100
 /** Fates that wait for a watcher that does not read. */
 const MAX_TOLD = 5000
 
-/** What a watcher gets at a time. */
-export interface FeedBatch {
-  /** False while NATS is away: nothing can be seen then. */
-  connected: boolean
-  /** Events that arrived and were asked for, since the feed began. */
-  matched: number
-  /** Those of them that were sent to the watcher. */
-  shown: number
-  events: (Omit<ArrivedEvent, 'fingerprint'> & { number: number })[]
-  fates: ToldFate[]
-}
-
 export interface FeedOptions extends Omit<Watch, 'id'> {
-  /** Takes a {@link FeedBatch} as JSON, which those who watch the same share. */
+  /** Takes a `FeedBatch` as JSON, which those who watch the same share. */
   send: (batch: string) => void
   /** False while the watcher does not take what it was sent: events are then counted and not kept. */
   isReading: () => boolean

@@ -1,8 +1,19 @@
 import type { Subscription } from '@nats-io/transport-node'
 import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
-import { type ArrivedEvents, arrivedSubject, type Watch, WATCH_SUBJECT, type WatchNotice } from '../../../schema/wire/live-feed.ts'
+import { type ArrivedEvent, type ArrivedEvents, arrivedSubject, type Watch, WATCH_SUBJECT, type WatchNotice } from '../../../schema/wire/live-feed.ts'
 import { FateJoin, type ToldFate } from './fate-join.ts'
-import type { FeedBatch } from './live-feeds.ts'
+
+/** What a watcher gets at a time. */
+export interface FeedBatch {
+  /** False while NATS is away: nothing can be seen then. */
+  connected: boolean
+  /** Events that arrived and were asked for, since the feed began. */
+  matched: number
+  /** Those of them that were sent to the watcher. */
+  shown: number
+  events: (Omit<ArrivedEvent, 'fingerprint'> & { number: number })[]
+  fates: ToldFate[]
+}
 
 /** Fates that are kept between two batches: far more than events are shown. */
 const MAX_FATES = 5000

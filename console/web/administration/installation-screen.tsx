@@ -38,7 +38,7 @@ export function InstallationScreen () {
 function Settings () {
   const [search, setSearch] = useState('')
   const [isChangedOnly, setChangedOnly] = useState(false)
-  const settings = useLoaded('settings', async (signal) => await request<{ results: ShownSetting[] }>('/console/settings', { signal }))
+  const settings = useLoaded('settings', async (signal) => await request<{ results: ShownSetting[] }>('/api/settings', { signal }))
   const words = search.toLowerCase().split(/\s+/)
   const isShown = ({ name, description, source }: ShownSetting): boolean =>
     (!isChangedOnly || source === 'environment') && words.every((word) => `${name} ${description}`.toLowerCase().includes(word))

@@ -28,7 +28,7 @@ export function ArrivalLight () {
   const [seen, setSeen] = useState<Seen>()
   const [isKnown, setKnown] = useState(false)
   const arrivals = useLoaded(`arrivals ${project}`, async (signal) => {
-    const answer = await request<Arrivals>(`/console/data/projects/${project}/arrivals`, { signal })
+    const answer = await request<Arrivals>(`/api/projects/${project}/events/arrivals`, { signal })
     setKnown(answer.last_event_at !== null)
     return answer
   }, { everyMs: isKnown ? ARRIVED_MS : WAITING_MS })
@@ -72,7 +72,7 @@ function Refused () {
 
 /** Follows the live feed until an event comes; a dropped one is told and does not end it. */
 function Watch ({ onSeen }: { onSeen: (seen: Seen) => void }) {
-  useFeed(`/console/data/projects/${projectId.value}/live`, {
+  useFeed(`/api/projects/${projectId.value}/events/live`, {
     begin: () => {},
     batch: ({ events }) => {
       const event = events.find(({ drop }) => drop === null) ?? events[0]

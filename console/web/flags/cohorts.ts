@@ -9,7 +9,7 @@ export function useCohortNames (): void {
   useEffect(() => {
     const ended = new AbortController()
     cohortNames.value = new Map()
-    request<{ results: { id: number, name: string }[] }>(`/console/data/projects/${project}/cohorts`, { signal: ended.signal })
+    request<{ results: { id: number, name: string }[] }>(`/api/projects/${project}/cohorts`, { signal: ended.signal })
       .then(({ results }) => { cohortNames.value = new Map(results.map(({ id, name }) => [String(id), name])) })
       // The screen says itself what does not answer; sentences have ids meanwhile.
       .catch(() => {})

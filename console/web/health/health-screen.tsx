@@ -18,7 +18,7 @@ const EVERY_MS = 2000
 
 /** The life of an event, drawn with what passes and waits at each stage, now. */
 export function HealthScreen () {
-  const status = useLoaded('status', async (signal) => await request<Status>('/console/status', { signal }), { everyMs: EVERY_MS })
+  const status = useLoaded('status', async (signal) => await request<Status>('/api/status', { signal }), { everyMs: EVERY_MS })
   return (
     <section>
       <h1>Health</h1>

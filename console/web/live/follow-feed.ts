@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { FeedBatch } from '../../../api/events/live/live-feeds.ts'
 import { ApiError, openStream } from '../api-client.ts'
+import type { FeedBatch } from './live-log.ts'
 
 /** How the feed is: `hidden` while nobody can see the page, `ended` between two tries. */
 export type FeedState = 'connecting' | 'open' | 'hidden' | 'ended'

@@ -1,7 +1,7 @@
 import t from 'tap'
-import type { FeedBatch } from '../../../api/events/live/live-feeds.ts'
 import {
-  acceptsEvent, describeCounts, describeFate, isShown, KEPT_EVENTS, type LiveEvent, type LiveFilter, LiveLog, toCurl
+  acceptsEvent, describeCounts, describeFate, type FeedBatch, isShown, KEPT_EVENTS, type LiveEvent, type LiveFilter,
+  LiveLog, toCurl
 } from './live-log.ts'
 
 const all: LiveFilter = { key: '', lib: '', fate: '', property: '', operator: '=', value: '' }

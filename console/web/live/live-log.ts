@@ -1,6 +1,8 @@
 import type { ArrivedEvent, Fate } from '../../../schema/wire/live-feed.ts'
-import type { FeedBatch } from '../../../api/events/live/live-feeds.ts'
+import type { Schema } from '../api-types.ts'
 import { formatMs } from '../format.ts'
+
+export type FeedBatch = Schema<'FeedBatch'>
 
 /** What became of an event, as far as the feed told: `unknown` when the feed ended before it did. */
 export type ShownFate = Fate | 'waiting' | 'dropped' | 'unknown'

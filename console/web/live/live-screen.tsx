@@ -19,7 +19,7 @@ export function LiveScreen () {
     key: parameter('key'), lib: parameter('lib'), fate: parameter('fate'), property: parameter('property'),
     operator: parameter('operator') || '=', value: parameter('value')
   }
-  const path = `/console/data/projects/${projectId.value}/live${toQuery({ event, distinct_id: distinctId })}`
+  const path = `/api/projects/${projectId.value}/events/live${toQuery({ event, distinct_id: distinctId })}`
   const log = useMemo(() => new LiveLog(), [path])
   const [counts, setCounts] = useState({ connected: true, matched: 0, shown: 0 })
   const [held, setHeld] = useState<{ events: readonly LiveEvent[], added: number }>()

@@ -38,7 +38,7 @@ function Detail ({ person, asked }: { person: Person, asked: string }) {
   const [isDeleting, setDeleting] = useState(false)
   const mayReadEvents = may('event:read')
   const history = useLoaded(`history ${projectId.value} ${uuid} ${mayReadEvents}`, async (signal) => mayReadEvents
-    ? await request<PersonHistory>(`/console/data/projects/${projectId.value}/persons/${uuid}/history`, { signal })
+    ? await request<PersonHistory>(`/api/projects/${projectId.value}/persons/${uuid}/history`, { signal })
     : undefined)
   return (
     <>

@@ -17,7 +17,7 @@ export interface PersonMatch extends Omit<Person, 'properties'> {
   by: string
 }
 
-/** The answer of `/console/data/projects/<id>/persons/<uuid>/history`; see `api/persons/person-history-routes.ts`. */
+/** The answer of `/api/projects/<id>/persons/<uuid>/history`; see `api/persons/person-history-routes.ts`. */
 export interface PersonHistory {
   changed_at: string | null
   distinct_id_count: number

@@ -52,7 +52,7 @@ function Newest () {
 
 function Matches ({ search }: { search: string }) {
   const found = useLoaded(`persons found ${projectId.value} ${search}`, async (signal) =>
-    await request<{ matches: PersonMatch[], searched_properties: boolean }>(`/console/data/projects/${projectId.value}/persons`, { query: { search }, signal }))
+    await request<{ matches: PersonMatch[], searched_properties: boolean }>(`/api/projects/${projectId.value}/persons/search`, { query: { search }, signal }))
   return (
     <Show of={found} what='Persons'>
       {({ matches, searched_properties: isWhole }) => (

@@ -40,7 +40,7 @@ interface StoredContent { event: string, distinct_id: string, timestamp: string,
 /** The content of an event as analysts find it. */
 export function StoredOf ({ uuid }: { uuid: string }) {
   const found = useLoaded(`stored ${projectId.value} ${uuid}`, async (signal) =>
-    await request<{ stored: StoredContent | null }>(`/console/data/projects/${projectId.value}/events/${uuid}`, { signal }))
+    await request<{ stored: StoredContent | null }>(`/api/projects/${projectId.value}/events/${uuid}`, { signal }))
   return (
     <>
       <Show of={found} what='The stored event'>

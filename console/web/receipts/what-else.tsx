@@ -1,5 +1,5 @@
-import type { FoundEvent, FoundWarning, Lookup } from '../../../api/events/lookup-routes.ts'
 import { request } from '../api-client.ts'
+import type { Schema } from '../api-types.ts'
 import { fetchGroups } from '../dead-letters/dead-letters.ts'
 import { formatAgo, formatCounted, formatTime, showText } from '../format.ts'
 import { type Loaded, useLoaded } from '../load.ts'
@@ -9,6 +9,8 @@ import { Show } from '../states.tsx'
 import { fetchRefused, UUID } from './receipts.ts'
 import { describeRefused, explainWarning } from './warning-words.ts'
 
+type Lookup = Schema<'Lookup'>
+
 /**
  * Everything beside receipts that may say where an event is: stored ones of this name, dead letters, what was not stored
  * as it was sent, other projects, and requests that were refused as a whole.
@@ -17,7 +19,7 @@ import { describeRefused, explainWarning } from './warning-words.ts'
  */
 export function WhatElse ({ text, isFound }: { text: string, isFound: boolean }) {
   const found = useLoaded(`lookup ${projectId.value} ${text}`, async (signal) =>
-    await request<Lookup>(`/console/data/projects/${projectId.value}/lookup`, { query: { text }, signal }))
+    await request<Lookup>(`/api/projects/${projectId.value}/lookup`, { query: { text }, signal }))
   // The receipt of an uuid knows its dead letter.
   const letters = useLoaded(`dead letters of ${projectId.value} ${text}`, async (signal) =>
     !UUID.test(text) && may('dead_letter:read') ? (await fetchGroups({ event: text }, signal)).count : 0)
@@ -36,7 +38,7 @@ export function WhatElse ({ text, isFound }: { text: string, isFound: boolean })
   )
 }
 
-function Named ({ text, events }: { text: string, events: readonly FoundEvent[] }) {
+function Named ({ text, events }: { text: string, events: Lookup['events'] }) {
   const home = `/projects/${projectId.value}`
   return (
     <>
@@ -78,7 +80,7 @@ function DeadLetters ({ event, of }: { event: string, of: Loaded<number> }) {
   )
 }
 
-function Warnings ({ warnings }: { warnings: readonly FoundWarning[] }) {
+function Warnings ({ warnings }: { warnings: Lookup['warnings'] }) {
   return (
     <>
       <h2>Not stored as sent, in the last 7 days</h2>

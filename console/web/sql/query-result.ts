@@ -60,7 +60,7 @@ export interface Asked { query: string, parameters: Record<string, string>, max_
 export async function runQuery (
   asked: Asked, run: QueryRun, { onChange, signal }: { onChange: (run: QueryRun) => void, signal: AbortSignal }
 ): Promise<void> {
-  const stream = await openStream('/console/data/sql', signal, { method: 'POST', body: asked })
+  const stream = await openStream('/api/sql', signal, { method: 'POST', body: asked })
   let current = run
   for await (const lines of readLines(stream)) {
     for (const line of lines) current = apply(current, JSON.parse(line) as Line)

@@ -19,7 +19,7 @@ export function SqlScreen () {
     await request<Page<SavedQuery>>(savedQueriesPath(), { query: { search, limit: LISTED }, signal }))
   const saved = useLoaded(`saved query ${project} ${savedId}`, async (signal) =>
     savedId === undefined ? undefined : await request<SavedQuery>(savedQueriesPath(savedId), { signal }))
-  const tables = useLoaded('tables', async (signal) => (await request<{ tables: Table[] }>('/console/data/sql/tables', { signal })).tables)
+  const tables = useLoaded('tables', async (signal) => (await request<{ results: Table[] }>('/api/sql/tables', { signal })).results)
   const catalog = useMemo((): Catalog => ({ tables: tables.value ?? [] }), [tables.value])
   const isOpen = savedId === undefined || saved.value !== undefined
   const sample = SAMPLES.find(({ name }) => name === query.value.get('sample'))

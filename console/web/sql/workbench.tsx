@@ -118,7 +118,7 @@ export function Workbench ({ saved, draft: first, catalog, onChanged, onSaved }:
   async function download (format: 'csv' | 'parquet'): Promise<void> {
     setNotice(`Fetching the whole result as ${format === 'csv' ? 'CSV' : 'Parquet'} …`)
     try {
-      const file = await fetchFile('/console/data/sql/download', { method: 'POST', body: { query: draft.query, parameters: values, format } })
+      const file = await fetchFile('/api/sql/download', { method: 'POST', body: { query: draft.query, parameters: values, format } })
       offerFile(file, `${saved?.name.replaceAll(/[^\w-]+/g, '-') ?? 'result'}.${format}`)
       setNotice('')
     } catch (error) {

@@ -1,0 +1,83 @@
+/** The schema of `Status` (`platform/status/build-status.ts`), for the answer and for the document at `/api/schema`. */
+
+const text = { type: 'string' } as const
+const texts = { type: 'array', items: text } as const
+const number = { type: 'number' } as const
+const health = { type: 'string', enum: ['ok', 'behind', 'degraded', 'down'] } as const
+
+/** Null while it is unknown. */
+const figure = (description?: string): object => ({ type: ['number', 'null'], ...description === undefined ? {} : { description } })
+const counts = (description: string): object => ({ type: 'object', additionalProperties: number, description })
+
+function object (properties: Record<string, object>, more: object = {}): object {
+  return { type: 'object', ...more, required: Object.keys(properties), properties }
+}
+
+function nullable (properties: Record<string, object>, description: string): object {
+  return object(properties, { type: ['object', 'null'], description })
+}
+
+const tier = object({
+  tier: { type: 'string', enum: ['ingest', 'pipeline', 'api'] },
+  url: { ...text, description: 'Empty when the stack does not run.' },
+  status: health, stuck: texts, eventLoopP99Ms: figure(), memoryBytes: figure()
+})
+
+const ingest = object({
+  acceptedPerSecond: figure(), droppedPerSecond: figure(), bytesPerSecond: figure(), accepted: figure('Events since start.'),
+  dropped: counts('Events since start by reason.'), publishMs: figure('Mean time to publish a message.'),
+  refusedRequests: counts('Capture requests since start that were refused with 4xx, by status.'),
+  spoolBytes: figure(), refusedMessages: figure()
+})
+
+const pipeline = object({
+  storedPerSecond: figure(), stored: figure(), deduplicated: figure(), insertMs: figure(), rowsPerInsert: figure(),
+  partitions: {
+    type: 'object',
+    additionalProperties: object({ pendingMessages: number, pendingBytes: number, lagSeconds: number, healthy: { type: 'boolean' } })
+  },
+  deadLetters: figure(), deadLetterFill: figure('Of the space for dead letters, from 0 to 1.'), definitionsAgeSeconds: figure()
+})
+
+const store = (properties: Record<string, object>): object => nullable({ version: text, ...properties }, 'Null: it does not answer.')
+const stores = object({
+  nats: store({}),
+  clickhouse: store({ events: number, bytes: number, freeBytes: number }),
+  postgres: store({ bytes: number }),
+  watermark: nullable({
+    completeThrough: { ...text, format: 'date-time' },
+    heldBy: { ...text, description: 'What it waits for; empty while nothing is late.' }
+  }, 'Up to which time of receipt everything acknowledged is stored; null when unknown.')
+})
+
+export const statusSchema = {
+  $id: 'Status',
+  ...object({
+    status: {
+      ...health,
+      description: 'down: captures are refused or get no answer. degraded: clients are served, but something is stuck or unavailable, or the ledger ' +
+        'does not balance. behind: everything works, but something has a backlog.'
+    },
+    clients: object({
+      captures: { type: 'string', enum: ['answered', 'spooled', 'refused', 'no answer'] },
+      flags: { type: 'string', enum: ['answered', 'no answer'] }
+    }),
+    stuck: { ...texts, description: 'As "<tier>: <part>", in the order in which events flow.' },
+    behind: { type: 'array', items: object({ part: text, lagSeconds: number }), description: 'What has a backlog, the oldest first.' },
+    time: { ...text, format: 'date-time' },
+    version: { ...text, description: 'Versions of all processes; several during an upgrade.' },
+    tiers: { type: 'array', items: tier },
+    ingest,
+    streams: { type: 'object', additionalProperties: object({ messages: number, bytes: number, maxBytes: number, oldestSeconds: number }) },
+    pipeline,
+    books: nullable({ missing: number, extra: number, ageSeconds: number },
+      'By how many events of the last three hours the table of events differs from the ledger; null when no process compares them.'),
+    backup: object({
+      ageSeconds: figure('Of the last complete one.'), durationSeconds: figure(), intervalSeconds: figure('0: none are scheduled.'),
+      failed: { type: 'boolean' }, lastError: { type: ['string', 'null'] }, lastWarning: { type: ['string', 'null'] }
+    }),
+    api: object({ requestsPerSecond: figure(), flagEvaluationsPerSecond: figure(), requestMs: figure() }),
+    stores,
+    powerCuts: { type: ['string', 'null'], description: 'Why data may be lost in a power cut; null while no process reports a reason.' }
+  }, { description: 'Rates are per second. A figure is null when it is unknown, a mean without a sample.' })
+}

@@ -1,0 +1,9 @@
+/** Names for what the management API answers; `npm run generate` writes the types from its OpenAPI document. */
+import type { components, paths } from './api.generated.d.ts'
+
+/** A schema that the OpenAPI document has a name for, such as `FeatureFlag`. */
+export type Schema<Name extends keyof components['schemas']> = components['schemas'][Name]
+
+/** The answer of an operation that succeeds, such as `Answer<'/api/projects/{project_id}/quota'>`. */
+export type Answer<Path extends keyof paths, Method extends 'get' | 'post' | 'patch' = 'get'> =
+  paths[Path][Method] extends { responses: { 200: { content: { 'application/json': infer Body } } } } ? Body : never
