@@ -108,7 +108,9 @@ function splitLines (bytes: Buffer): { lines: Buffer[], left: Buffer } {
   return { lines, left: bytes.subarray(start) }
 }
 
-const [OPEN, COMMA, CLOSE] = ['{"rows":[', ',', ']}\n'].map((text) => Buffer.from(text)) as [Buffer, Buffer, Buffer]
+const OPEN = Buffer.from('{"rows":[')
+const COMMA = Buffer.from(',')
+const CLOSE = Buffer.from(']}\n')
 
 function joinRows (rows: readonly Buffer[]): Buffer {
   return Buffer.concat([OPEN, ...rows.flatMap((row, index) => index === 0 ? [row] : [COMMA, row]), CLOSE])

@@ -1,7 +1,7 @@
 import type { FastifyInstance, InjectOptions } from 'fastify'
 import { connectClickHouse, type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
-import { openKeys } from '../../platform/directory/read-keys.ts'
+import { openKeys } from '../../platform/directory/open-keys.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { createMetrics } from '../../platform/metrics.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'

@@ -1,6 +1,6 @@
 import type { AddressInfo } from 'node:net'
 import fastify, { type FastifyInstance } from 'fastify'
-import { openKeys } from '../../platform/directory/read-keys.ts'
+import { openKeys } from '../../platform/directory/open-keys.ts'
 import type { LocateAddress } from '../../platform/geoip.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { createMetrics, type Metrics } from '../../platform/metrics.ts'

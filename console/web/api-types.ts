@@ -6,4 +6,8 @@ export type Schema<Name extends keyof components['schemas']> = components['schem
 
 /** The answer of an operation that succeeds, such as `Answer<'/api/projects/{project_id}/quota'>`. */
 export type Answer<Path extends keyof paths, Method extends 'get' | 'post' | 'patch' = 'get'> =
-  paths[Path][Method] extends { responses: { 200: { content: { 'application/json': infer Body } } } } ? Body : never
+  paths[Path][Method] extends { responses: infer Responses } ? Body<Responses> : never
+
+type Body<Responses> = Responses extends { 200: { content: { 'application/json': infer Ok } } }
+  ? Ok
+  : Responses extends { 201: { content: { 'application/json': infer Created } } } ? Created : never

@@ -4,7 +4,7 @@ import { waitFor } from '../../test/support/wait-for.ts'
 import { createLogger } from '../logger.ts'
 import { createMetrics } from '../metrics.ts'
 import { parseMetrics } from '../status/read-status.ts'
-import { openKeys } from './read-keys.ts'
+import { openKeys } from './open-keys.ts'
 
 const { sql, url: databaseUrl } = await createTestPostgres(t)
 await sql`INSERT INTO projects (id, name) VALUES (1, 'one'), (2, 'two')`

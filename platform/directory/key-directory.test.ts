@@ -7,7 +7,8 @@ import { CAPTURE_SCOPE } from '../scopes.ts'
 import { createTestPostgres } from '../../test/support/test-stores.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { createKeyDirectory, type KeyDirectory } from './key-directory.ts'
-import { createReadKeys, openKeys, type Project, type ReadKeys } from './read-keys.ts'
+import { openKeys } from './open-keys.ts'
+import { createReadKeys, type Project, type ReadKeys } from './read-keys.ts'
 
 const logger = createLogger({ component: 'test', level: 'silent' })
 

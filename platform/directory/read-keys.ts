@@ -1,12 +1,8 @@
 import type { Logger } from '../logger.ts'
-import type { Metrics } from '../metrics.ts'
 import { createReadActiveSchemas, type ProjectSchemas } from './active-schemas.ts'
 import { createReadActiveRules, type KeyedRules } from './active-rules.ts'
 import { type ActiveQuota, readQuotas } from '../quotas/quota-store.ts'
 import type { Sql } from '../postgres/connect-postgres.ts'
-import { listenPostgres } from '../postgres/listen-postgres.ts'
-import { reportEnforced } from './enforced-versions.ts'
-import { createKeyDirectory, type KeyDirectory } from './key-directory.ts'
 
 /** A project, as far as its keys lead to it. */
 export interface Project {
@@ -50,43 +46,6 @@ export interface KeyTable {
 }
 
 export type ReadKeys = () => Promise<KeyTable>
-
-/** Milliseconds between readings without a notification: bounds the effect of a missed one. */
-const REFRESH_MS = 15_000
-
-export interface OpenKeysOptions {
-  sql: Sql
-  /** For a separate connection, which listens for notifications of changes. */
-  databaseUrl: string
-  /** Also read the owners of personal keys, for management. The login of ingest has no right to. */
-  withOwners: boolean
-  /** Also read the active event schemas, rules and quotas, for ingest. Default: false. */
-  withSchemas?: boolean
-  maxWaitMs: number
-  now: () => number
-  logger: Logger
-  metrics: Metrics
-}
-
-/** Opens the directory of keys and keeps it current. Postgres may be unavailable. */
-export function openKeys (options: OpenKeysOptions): { keys: KeyDirectory, close: () => Promise<void> } {
-  const { sql, databaseUrl: url, withOwners, withSchemas = false, logger, metrics } = options
-  const readKeys = createReadKeys(sql, { withOwners, ...withSchemas && { logger } })
-  const keys = createKeyDirectory({ ...options, readKeys })
-  const refresh = (): void => { void keys.refresh() }
-  const listener = listenPostgres({ url, channel: 'millrace_keys', onChange: refresh, logger })
-  const timer = setInterval(refresh, REFRESH_MS).unref()
-  metrics.countersFrom('key_lookups_total', 'Lookups of API keys: hits in memory, and misses, which read Postgres again.', ['outcome'],
-    () => [[{ outcome: 'hit' }, keys.state.hits], [{ outcome: 'miss' }, keys.state.misses]])
-  if (withSchemas) reportEnforced(metrics, keys, options.now)
-  return {
-    keys,
-    async close () {
-      clearInterval(timer)
-      await listener.stop()
-    }
-  }
-}
 
 /**
  * Reads the tables of keys from Postgres.

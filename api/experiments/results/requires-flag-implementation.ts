@@ -5,8 +5,13 @@ import { accessOf } from '../../http/personal-key-access.ts'
 import { readNameList } from '../../http/request-values.ts'
 import { type Experiment, experimentProperties, findExperiment } from '../experiment.ts'
 import { readMetric } from './read-metric.ts'
-import type { ResultsDeps } from './results-routes.ts'
+import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { loadQuery } from './query-metric.ts'
+
+interface RequiresFlagDeps {
+  sql: Sql
+  clickhouse: ClickHouse
+}
 
 interface Query {
   id?: number
@@ -44,7 +49,7 @@ const answer = {
 }
 
 /** Tells whether events lack the values of flags, so that the SDK should be told to send them. */
-export async function requiresFlagRoute (app: FastifyInstance, deps: ResultsDeps): Promise<void> {
+export async function requiresFlagRoute (app: FastifyInstance, deps: RequiresFlagDeps): Promise<void> {
   app.get<{ Querystring: Query }>('/requires_flag_implementation', {
     config: { scope: 'experiment:read' },
     schema: {
@@ -62,7 +67,7 @@ export async function requiresFlagRoute (app: FastifyInstance, deps: ResultsDeps
 }
 
 async function chooseExperiment (
-  deps: ResultsDeps, projectId: number, id: number | undefined
+  deps: RequiresFlagDeps, projectId: number, id: number | undefined
 ): Promise<Experiment | undefined> {
   if (id !== undefined) return await findExperiment(deps.sql, projectId, id)
   const [newest] = await deps.sql<{ id: number }[]>`

@@ -32,7 +32,7 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
   const cache = createResultsCache<Measured>({ ttlMs: TTL_MS, maxEntries: 1000, now: deps.now })
   app.addSchema(metricResultsSchema)
   // Named one by one: the options of this scope also hold its prefix.
-  await app.register(requiresFlagRoute, { sql: deps.sql, clickhouse: deps.clickhouse, now: deps.now })
+  await app.register(requiresFlagRoute, { sql: deps.sql, clickhouse: deps.clickhouse })
 
   async function findLaunched (projectId: number, id: number): Promise<LaunchedExperiment> {
     return requireLaunched(await findExperiment(deps.sql, projectId, id), new Date(deps.now()))

@@ -1,31 +1,17 @@
 import { useState } from 'preact/hooks'
 import { request, type Page } from '../api-client.ts'
+import type { Answer } from '../api-types.ts'
 import { Confirm, Copyable } from '../confirm.tsx'
 import { formatAgo, formatTime, showText } from '../format.ts'
 import { type Loaded, useLoaded } from '../load.ts'
 import { PAGE, Pager } from '../paging.tsx'
 import { may } from '../session.ts'
 import { Dialog, Show } from '../states.tsx'
-import { NewKeyDialog } from './new-key.tsx'
+import { type NewKey, NewKeyDialog } from './new-key.tsx'
 import { Users } from './users.tsx'
 
 /** A personal key as the API shows it. */
-export interface PersonalKey {
-  id: string
-  label: string
-  mask_value: string
-  user: { id: number, email: string }
-  scopes: string[]
-  scoped_teams: number[] | null
-  created_at: string
-  last_used_at: string | null
-  expires_at: string | null
-  revoked_at: string | null
-  made_by: string[]
-  is_current: boolean
-}
-
-export type NewKey = PersonalKey & { value: string }
+type PersonalKey = Answer<'/api/personal_api_keys'>['results'][number]
 
 /** An old key is accepted for so long after a rotation, in seconds: a day. */
 const GRACE_SECONDS = 86_400

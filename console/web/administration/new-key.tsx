@@ -1,11 +1,14 @@
 import { useState } from 'preact/hooks'
 import { isScope, SCOPE_OBJECTS, type Scope } from '../../../platform/scopes.ts'
 import { request } from '../api-client.ts'
+import type { Answer } from '../api-types.ts'
 import { useAttempt } from '../confirm.tsx'
 import { showText } from '../format.ts'
 import { may, session } from '../session.ts'
 import { Dialog, Failed } from '../states.tsx'
-import type { NewKey } from './keys-screen.tsx'
+
+/** A key just made, with its value, which is shown once. */
+export type NewKey = Answer<'/api/personal_api_keys', 'post'>
 
 /** Days until a key ends; empty for never. */
 const LIVES = { never: '', 'in 30 days': '30', 'in 90 days': '90', 'in a year': '365' }
