@@ -4,7 +4,7 @@ import type { NatsConnection } from '../platform/nats/connect-nats.ts'
 import { findStreamChanges, type StreamChange } from '../platform/nats/prepare-jetstream.ts'
 import { findOldServers, type OldServer } from '../platform/nats/server-versions.ts'
 import type { Sql } from '../platform/postgres/connect-postgres.ts'
-import { readTier, type TierName, type TierUrls } from '../platform/status/read-status.ts'
+import { readTier, type TierName, type TierUrls } from '../api/status/read-status.ts'
 import {
   type AppliedMigration, type Migration, readAppliedOfPostgres, readMigrations, refuseToGoBack, selectPending
 } from '../schema/migrate/read-migrations.ts'

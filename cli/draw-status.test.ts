@@ -1,8 +1,8 @@
 import t from 'tap'
 import { reportHealth } from '../platform/health-and-readiness.ts'
-import { buildStatus, type Reading } from '../platform/status/build-status.ts'
+import { buildStatus, type Reading } from '../api/status/build-status.ts'
 import { drawStatus } from './draw-status.ts'
-import { parseMetrics, type StoresReading, type TierReading } from '../platform/status/read-status.ts'
+import { parseMetrics, type StoresReading, type TierReading } from '../api/status/read-status.ts'
 
 const STORES = {
   nats: { version: '2.15.1' },

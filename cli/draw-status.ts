@@ -1,4 +1,4 @@
-import type { Status } from '../platform/status/build-status.ts'
+import type { Status } from '../api/status/build-status.ts'
 import { type Cell, fitScreen, type Line, NO_SCREEN, type Row, type Screen } from './fit-screen.ts'
 
 const CLIENTS = {

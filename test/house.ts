@@ -35,11 +35,11 @@ export interface House {
 
 const LIMITS = {
   lines: 82_553,
-  platformLines: 9_489,
+  platformLines: 8_969,
   trackedFiles: 1_550,
-  circles: 5,
-  repeatedNames: 8,
-  longFunctions: 19,
+  circles: 0,
+  repeatedNames: 7,
+  longFunctions: 18,
   assertions: 376,
   casts: 461
 } satisfies Record<keyof House, number>

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { ShownSetting } from '../../platform/describe-settings.ts'
-import type { Status } from '../../platform/status/build-status.ts'
+import type { Status } from './build-status.ts'
 import { accessOf, requireAllProjects } from '../http/personal-key-access.ts'
 import { statusSchema } from './status-schema.ts'
 

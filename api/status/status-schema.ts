@@ -1,4 +1,4 @@
-/** The schema of `Status` (`platform/status/build-status.ts`), for the answer and for the document at `/api/schema`. */
+/** The schema of `Status` (`build-status.ts`), for the answer and for the document at `/api/schema`. */
 
 const text = { type: 'string' } as const
 const texts = { type: 'array', items: text } as const

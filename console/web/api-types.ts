@@ -11,3 +11,6 @@ export type Answer<Path extends keyof paths, Method extends 'get' | 'post' | 'pa
 type Body<Responses> = Responses extends { 200: { content: { 'application/json': infer Ok } } }
   ? Ok
   : Responses extends { 201: { content: { 'application/json': infer Created } } } ? Created : never
+
+/** The status of the installation. */
+export type Status = Schema<'Status'>

@@ -3,7 +3,6 @@ import { createTestPostgres } from '../../test/support/test-stores.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { createLogger } from '../logger.ts'
 import { createMetrics } from '../metrics.ts'
-import { parseMetrics } from '../status/read-status.ts'
 import { openKeys } from './open-keys.ts'
 
 const { sql, url: databaseUrl } = await createTestPostgres(t)
@@ -22,10 +21,9 @@ async function startProcess (t: Test, now: () => number = Date.now): Promise<() 
   })
   t.teardown(close)
   await keys.ready
-  return async () => {
-    const samples = parseMetrics(await metrics.registry.metrics())
-    return Object.fromEntries(NAMES.map((name) => [name, samples.sum(`millrace_ingest_${name}`)])) as Figures
-  }
+  const read = async (name: string): Promise<number> =>
+    (await metrics.registry.getSingleMetric(`millrace_ingest_${name}`)!.get()).values.reduce((sum, { value }) => sum + value, 0)
+  return async () => Object.fromEntries(await Promise.all(NAMES.map(async (name) => [name, await read(name)]))) as Figures
 }
 
 async function addSchema (projectId: number, event: string, mode = 'observe'): Promise<number> {

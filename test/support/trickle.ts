@@ -1,5 +1,5 @@
 import { readAddresses } from '../../embedded/data-dir/stack-access.ts'
-import { parseMetrics } from '../../platform/status/read-status.ts'
+import { parseMetrics } from '../../api/status/read-status.ts'
 import type { Stack } from '../start-stack.ts'
 import { waitFor } from './wait-for.ts'
 

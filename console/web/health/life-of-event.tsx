@@ -1,4 +1,4 @@
-import type { Status } from '../../../platform/status/build-status.ts'
+import type { Status } from '../api-types.ts'
 import { describeStages, type Stage, type StageState } from './stages.ts'
 
 const STATE_WORDS: Record<StageState, string> = {

@@ -1,4 +1,4 @@
-import type { Status } from '../../../platform/status/build-status.ts'
+import type { Status } from '../api-types.ts'
 import { explainDrop } from '../receipts/warning-remedies.ts'
 
 /** Something that ingest did not take, for one reason. */

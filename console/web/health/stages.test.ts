@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { Status } from '../../../platform/status/build-status.ts'
+import type { Status } from '../api-types.ts'
 import { describeAssurances, describeStages, describeWhole, type StageState } from './stages.ts'
 
 function build (changes: Partial<Status> = {}): Status {
@@ -31,7 +31,8 @@ function build (changes: Partial<Status> = {}): Status {
     stores: {
       nats: { version: '2.14' },
       clickhouse: { version: '26.7', events: 1000, bytes: 1e6, freeBytes: 1e9 },
-      postgres: { version: '18', bytes: 1e6 }
+      postgres: { version: '18', bytes: 1e6 },
+      watermark: null
     },
     powerCuts: null,
     ...changes
@@ -54,7 +55,7 @@ t.test('old work is waiting, and what does not answer has stopped', async (t) =>
   const status = build({
     streams: { EVENTS: { messages: 900, bytes: 1e6, maxBytes: 1e9, oldestSeconds: 80 } },
     tiers: build().tiers.map((each) => each.tier === 'pipeline' ? { ...each, status: 'down' } : each),
-    stores: { nats: null, clickhouse: null, postgres: null },
+    stores: { nats: null, clickhouse: null, postgres: null, watermark: null },
     ingest: { ...build().ingest, spoolBytes: 4096 },
     pipeline: { ...build().pipeline, deadLetterFill: 0.85 }
   })

@@ -1,4 +1,4 @@
-import { createReadStores } from '../../../platform/status/read-status.ts'
+import { createReadStores } from '../../../api/status/read-status.ts'
 import { FAULT_PERSONAL_KEY, type FaultSystem } from '../system/fault-system.ts'
 
 /** Who repeats the watermark. */

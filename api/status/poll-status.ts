@@ -1,6 +1,6 @@
 import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
-import { coalesce } from '../intervals.ts'
+import { coalesce } from '../../platform/intervals.ts'
 import { buildStatus, type Reading, type Status } from './build-status.ts'
 import { createReadStores, NOT_RUNNING, readTier, type StoreConnections, type TierName, type TierUrls } from './read-status.ts'
 

@@ -1,7 +1,7 @@
-import type { ClickHouse } from '../clickhouse/connect-clickhouse.ts'
-import type { HealthReport } from '../health-and-readiness.ts'
-import type { NatsConnection } from '../nats/connect-nats.ts'
-import type { Sql } from '../postgres/connect-postgres.ts'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { HealthReport } from '../../platform/health-and-readiness.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 
 export type TierName = 'ingest' | 'pipeline' | 'api'
 
