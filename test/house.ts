@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_553,
+  lines: 83069,
   platformLines: 8_969,
-  trackedFiles: 1_550,
+  trackedFiles: 1560,
   circles: 0,
   repeatedNames: 7,
   longFunctions: 18,

@@ -4288,7 +4288,7 @@ export interface operations {
                 "application/json": {
                     /** @description Days before now, by the timestamp of the events; default 7. */
                     days?: number;
-                    /** @description Events at most, newest hours first; default 1,000,000. */
+                    /** @description Events at most, newest day first; default 1,000,000. */
                     limit?: number;
                     /** @description A draft; default: the newest version. */
                     schema?: {

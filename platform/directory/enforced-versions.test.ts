@@ -21,9 +21,12 @@ async function startProcess (t: Test, now: () => number = Date.now): Promise<() 
   })
   t.teardown(close)
   await keys.ready
-  const read = async (name: string): Promise<number> =>
-    (await metrics.registry.getSingleMetric(`millrace_ingest_${name}`)!.get()).values.reduce((sum, { value }) => sum + value, 0)
-  return async () => Object.fromEntries(await Promise.all(NAMES.map(async (name) => [name, await read(name)]))) as Figures
+  const read = async (name: string): Promise<number> => {
+    const { values } = await metrics.registry.getSingleMetric(`millrace_ingest_${name}`)!.get()
+    return values.reduce((sum, { value }) => sum + value, 0)
+  }
+  return async () =>
+    Object.fromEntries(await Promise.all(NAMES.map(async (name) => [name, await read(name)]))) as Figures
 }
 
 async function addSchema (projectId: number, event: string, mode = 'observe'): Promise<number> {
