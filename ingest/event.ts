@@ -5,6 +5,7 @@ import type { SchemaFailure } from '../engines/json-schema/evaluation.ts'
 import type { ActiveRule } from '../engines/rules/apply-rules.ts'
 import { EVENT_COLUMNS } from '../schema/wire/event-row.ts'
 import type { DroppedEvent, WarningReason, WarningSample, WarningTotal } from '../schema/wire/ingestion-warnings.ts'
+import type { EncodedUpdate } from './publish/persons-partitions.ts'
 
 /** An event that fits `schema/event.schema.json`; everything but the name and the properties may be of any type. */
 export interface SentEvent {
@@ -23,40 +24,28 @@ export interface SentEvent {
   $unset?: unknown
 }
 
-/** What the events of one request have in common. */
+/** What the events of one request have in common; nothing that becomes of them is written here. */
 export interface RequestContext {
-  project: Project
+  readonly project: Project
   /** Id of the request, for tracing. */
-  requestId: string
+  readonly requestId: string
   /** Epoch milliseconds. */
-  receivedAt: number
+  readonly receivedAt: number
   /** When the SDK says it sent the request, epoch milliseconds. */
-  sentAt: number | null
+  readonly sentAt: number | null
   /** Address of the client; empty when it is not to be stored. */
-  ip: string
+  readonly ip: string
   /** An import, as the request says: its events take the historical partitions. */
-  historical: boolean
-  visitor: Visitor
+  readonly historical: boolean
+  readonly visitor: Visitor
   /** Bytes that are not UTF-8 became U+FFFD somewhere in the body. */
-  isTextReplaced?: boolean
-  /** What is not stored as it was sent; null while there is nothing to say. */
-  warnings: RequestWarnings | null
+  readonly isTextReplaced?: boolean
   /** `sentAt` is that of this attempt and not of the first one. */
-  isAttemptTime: boolean
+  readonly isAttemptTime: boolean
   /** How many attempts went before this one, as posthog-js says; absent: none that is known of. */
-  retryCount?: number
-  /** Events that were dead-lettered because they do not meet their schema. */
-  quarantined?: number
-  /** Of the last event that was rejected. */
-  schemaFailure?: SchemaFailure | null
-  /** The schema that it does not meet. */
-  failedSchema?: ActiveSchema | null
-  /** Of the last event that was dropped by a rule. */
-  rule?: ActiveRule | null
-  /** A rule has dropped or changed the event that is being taken. */
-  ruled?: boolean
+  readonly retryCount?: number
   /** Share of all distinct ids whose events are stored, beyond a quota; absent or 1: all. */
-  sampleRate?: number
+  readonly sampleRate?: number
 }
 
 /** Whom the request comes from. Never stored: it only tells visitors without cookies apart. */
@@ -131,6 +120,65 @@ export const DROP_REASONS = [
 
 export type DropReason = (typeof DROP_REASONS)[number]
 
+/** A warning about one event: what is not stored of it as it was sent. */
+export interface EventWarning {
+  reason: WarningReason
+  /** What is wrong; called for the few cases that are shown. */
+  value: () => unknown
+}
+
+export const NO_WARNINGS: readonly EventWarning[] = []
+export const NO_RULES: readonly ActiveRule[] = []
+
+/** The schema that an event does not meet, and why. */
+export interface UnmetSchema {
+  schema: ActiveSchema
+  failure: SchemaFailure
+}
+
+/** What every outcome says beside what became of the event. */
+interface Remarks {
+  warnings: readonly EventWarning[]
+  /** The rules that changed it. */
+  changedBy: readonly ActiveRule[]
+}
+
+/** An event to be stored. */
+export interface Stored extends Remarks {
+  kind: 'stored'
+  row: EventRow
+  /** What it changes about persons and groups. */
+  updates: readonly EncodedUpdate[]
+  /** A schema that only observes. */
+  unmet: UnmetSchema | null
+}
+
+/** An event to be dead-lettered because it does not meet its schema; what it changes about persons counts. */
+export interface Quarantined extends Omit<Stored, 'kind'> {
+  kind: 'quarantined'
+  unmet: UnmetSchema
+}
+
+/** An event that was taken. */
+export type Taken = Stored | Quarantined
+
+export interface Dropped extends Remarks {
+  kind: 'dropped'
+  reason: DropReason
+  /** The rule that dropped it. */
+  rule: ActiveRule | null
+  /** The schema that rejected it. */
+  unmet: UnmetSchema | null
+}
+
+/** What becomes of an event. */
+export type Outcome = Taken | Dropped
+
+/** @param cause  What is known of it beside the reason. */
+export function drop (reason: DropReason, cause: Partial<Omit<Dropped, 'kind' | 'reason'>> = {}): Dropped {
+  return { kind: 'dropped', reason, rule: null, unmet: null, warnings: NO_WARNINGS, changedBy: NO_RULES, ...cause }
+}
+
 /** What is to be said about the events of one request; crosses threads. */
 export interface RequestWarnings {
   counts: Partial<Record<WarningReason, number>>
@@ -145,13 +193,10 @@ export interface RequestWarnings {
 /** Which rule, or which schema. */
 export type DefinitionId = Pick<WarningTotal, 'rule' | 'schema'>
 
-export type RuleReason = 'rule_dropped' | 'rule_sampled' | 'rule_changed'
-export type SchemaReason = 'schema_not_met' | 'schema_quarantined' | 'schema_rejected'
-
 /** How many events of a request a rule dropped or changed, or do not meet a schema. */
 export interface DefinitionCount {
   of: DefinitionId
-  reason: RuleReason | SchemaReason
+  reason: WarningReason
   count: number
   samples: WarningSample[]
 }

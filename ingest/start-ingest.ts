@@ -113,13 +113,13 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
     }
   })
   const readProperties = createPropertyReader(Date.now, names)
-  const takeCookieless = createTakeCookieless({
-    salts: () => cookielessSalts.current, onUnknownVisitor: () => { counts.unknownVisitors++ }
-  })
+  const takeCookieless = createTakeCookieless(() => cookielessSalts.current)
   const geoip = await openGeoipFile(config.geoipPath, logger)
   const enrich = createEnrich({ isBot: createIsBot(), locate: geoip.locate })
   const normaliseEvent = createNormaliseEvent({ readProperties, takeCookieless, enrich, maxEventBytes })
-  const takeEvent = createTakeEvent(normaliseEvent, { maxPayloadBytes: link.maxPayloadBytes, onUnexpected })
+  const takeEvent = createTakeEvent({
+    normaliseEvent, isAnnounced: persons.isAnnounced, maxPayloadBytes: link.maxPayloadBytes, onUnexpected
+  })
   const pool = createLargeBodyPool({
     threads: largeBodyThreads(), names: config.names, readKnownNames, logger, onUnexpected
   })

@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 83069,
+  lines: 83_066,
   platformLines: 8_969,
   trackedFiles: 1560,
   circles: 0,
   repeatedNames: 7,
   longFunctions: 18,
   assertions: 376,
-  casts: 461
+  casts: 452
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

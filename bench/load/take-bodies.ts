@@ -5,8 +5,8 @@
  */
 import { randomBytes } from 'node:crypto'
 import { ArrivalCollector } from '../../ingest/capture/arrivals.ts'
-import { takeBody, type TakeBodySteps } from '../../ingest/capture/take-parsed-body.ts'
-import { createTakeEvent, type EventSink } from '../../ingest/capture/take-event.ts'
+import { type EventSink, takeBody, type TakeBodySteps } from '../../ingest/capture/take-parsed-body.ts'
+import { createTakeEvent } from '../../ingest/capture/take-event.ts'
 import { FrameEncoder } from '../../ingest/frames/frame-encoder.ts'
 import type { Project } from '../../platform/directory/read-keys.ts'
 import { createFingerprintKey } from '../../schema/wire/frame-message.ts'
@@ -37,11 +37,9 @@ const WATCHES = {
 
 export type Watching = keyof typeof WATCHES
 
-const STEPS: Pick<TakeBodySteps<EventSink>, 'admit'> = {
+const STEPS: Pick<TakeBodySteps, 'admit'> = {
   admit: () => ({ project: { id: 1, anonymizeIps: false } as Project, ip: '', visitor: { address: '', userAgent: '' } })
 }
-
-const NOWHERE: Omit<EventSink, 'appendRow'> = { quarantine: () => {}, appendUpdate: () => {}, isAnnounced: () => true }
 
 /** @returns CPU in microseconds an event of each turn, by who watches. */
 export function takeBodiesInTurns (turns: number): Record<Watching, number[]> {
@@ -49,8 +47,9 @@ export function takeBodiesInTurns (turns: number): Record<Watching, number[]> {
   const next = createEventSource(1)
   const bodies = Array.from({ length: BODIES }, () =>
     JSON.stringify({ api_key: 'phc_bench', batch: Array.from({ length: EVENTS_PER_BODY }, next) }))
-  const takeEvent = createTakeEvent(createPlainNormaliser(), {
-    maxPayloadBytes: () => 1e6, onUnexpected: (error) => { throw error }
+  const takeEvent = createTakeEvent({
+    normaliseEvent: createPlainNormaliser(), isAnnounced: () => true, maxPayloadBytes: () => 1e6,
+    onUnexpected: (error) => { throw error }
   })
   const cases = Object.entries(WATCHES).map(([name, watches]) => {
     const collector = new ArrivalCollector(() => key)
@@ -70,7 +69,7 @@ export function takeBodiesInTurns (turns: number): Record<Watching, number[]> {
   function takeBodies (collector: ArrivalCollector | null): number {
     let encoder = new FrameEncoder(() => key)
     let sinceReport = 0
-    const sink: EventSink = { ...NOWHERE, appendRow: (row) => { encoder.append(row) } }
+    const sink: EventSink = { add: ({ row }) => { encoder.append(row) } }
     const before = process.cpuUsage()
     for (const text of bodies) {
       const { api_key: apiKey, batch } = JSON.parse(text) as { api_key: string, batch: unknown[] }

@@ -1,8 +1,8 @@
 import { gzipSync } from 'node:zlib'
 import { decodeBody } from '../../engines/body/decode-body.ts'
-import { createTakeEvent, type EventSink } from '../../ingest/capture/take-event.ts'
+import { createTakeEvent } from '../../ingest/capture/take-event.ts'
 import { findEvents } from '../../ingest/capture/find-events.ts'
-import { type Admission, takeBody } from '../../ingest/capture/take-parsed-body.ts'
+import { type Admission, type EventSink, takeBody } from '../../ingest/capture/take-parsed-body.ts'
 import { FrameEncoder, isFull } from '../../ingest/frames/frame-encoder.ts'
 import { compileDefinitions } from '../../platform/directory/active-schemas.ts'
 import type { Project } from '../../platform/directory/read-keys.ts'
@@ -92,16 +92,15 @@ function prepareBodies (seed: number): Buffer[] {
 function createTakeRound (): (project: Project, bodies: readonly Buffer[]) => number {
   const encoder = new FrameEncoder(() => null)
   const sink: EventSink = {
-    appendRow: (row) => {
+    add ({ kind, row }) {
+      if (kind === 'quarantined') throw new Error('no schema of this question quarantines')
       encoder.append(row)
       if (isFull(encoder)) encoder.take()
-    },
-    appendUpdate: () => {},
-    quarantine: () => { throw new Error('no schema of this question quarantines') },
-    isAnnounced: () => true
+    }
   }
-  const takeEvent = createTakeEvent(createPlainNormaliser(), {
-    maxPayloadBytes: () => 1e6, onUnexpected: (error) => { throw error }
+  const takeEvent = createTakeEvent({
+    normaliseEvent: createPlainNormaliser(), isAnnounced: () => true, maxPayloadBytes: () => 1e6,
+    onUnexpected: (error) => { throw error }
   })
   const visitor = { address: '127.0.0.1', userAgent: '', host: '' }
 

@@ -4,14 +4,15 @@ import { createFingerprintKey, FINGERPRINT_BYTES } from '../../schema/wire/frame
 import type { ArrivedEvent, Watch } from '../../schema/wire/live-feed.ts'
 import { FrameEncoder } from '../frames/frame-encoder.ts'
 import { type Arrivals, ArrivalCollector } from './arrivals.ts'
-import { takeBody } from './take-parsed-body.ts'
-import { createTakeEvent, type EventSink } from './take-event.ts'
+import { type EventSink, takeBody } from './take-parsed-body.ts'
+import { createTakeEvent } from './take-event.ts'
 import { createPlainNormaliser } from '../../test/support/plain-normaliser.ts'
 
 const KEY = createFingerprintKey(randomBytes(16))
 
-const takeEvent = createTakeEvent(createPlainNormaliser(), {
-  maxPayloadBytes: () => 1e6, onUnexpected: (error) => { throw error }
+const takeEvent = createTakeEvent({
+  normaliseEvent: createPlainNormaliser(), isAnnounced: () => true, maxPayloadBytes: () => 1e6,
+  onUnexpected: (error) => { throw error }
 })
 
 const everything: Watch = { id: 'w', project: 1, event: '', distinctId: '' }
@@ -29,9 +30,7 @@ async function watch (
 async function take (
   arrivals: ArrivalCollector, events: unknown[], { anonymizeIps = false, encoder = new FrameEncoder(() => KEY) } = {}
 ): Promise<void> {
-  const sink: EventSink = {
-    appendRow: (row) => { encoder.append(row) }, quarantine: () => {}, appendUpdate: () => {}, isAnnounced: () => true
-  }
+  const sink: EventSink = { add: ({ row }) => { encoder.append(row) } }
   await takeBody({ fields: { api_key: 'phc_secret_key' }, pieces: [events] }, { requestId: 'r', query: {}, isEngage: false, receivedAt: 5000 }, {
     admit: () => ({ project: { id: 1, anonymizeIps }, ip: '', visitor: { address: '', userAgent: '' } }), takeEvent, sink, arrivals
   })

@@ -1,9 +1,7 @@
-import type { SchemaFailure } from '../../engines/json-schema/evaluation.ts'
 import type { FingerprintKey } from '../../schema/wire/frame-message.ts'
 import type { ArrivedEvent, Watch } from '../../schema/wire/live-feed.ts'
-import type { DropReason, EventRow, RequestContext } from '../event.ts'
-import { type Arrival, describeArrival, namesAsSent } from './describe-arrival.ts'
-import type { EventSink } from './take-event.ts'
+import type { Outcome, RequestContext } from '../event.ts'
+import { describeArrival, namesAsSent } from './describe-arrival.ts'
 
 /** What watches saw between two reports of a process, or in one large body; crosses threads. */
 export type Arrivals = { watchId: string, matched: number, events: ArrivedEvent[] }[]
@@ -76,22 +74,17 @@ export class ArrivalCollector {
     this.#beginInterval()
   }
 
-  /**
-   * What the events of one request go through when its project is watched.
-   *
-   * @returns null when nobody watches the project.
-   */
-  watch (sink: EventSink, context: RequestContext, apiKey: string): WatchedSink | null {
+  /** @returns null when nobody watches the project of the request. */
+  watch (context: RequestContext, apiKey: string): RequestWatch | null {
     const watches = this.#byProject.get(context.project.id)
     if (watches === undefined) return null
-    const describe = (arrival: Pick<Arrival, 'sent' | 'row' | 'isQuarantined' | 'drop'>): ArrivedEvent => {
+    return new RequestWatch(watches, (sent, outcome) => {
       const hidesSent = this.#characters >= MAX_SENT_TOGETHER
       const fingerprintKey = this.#fingerprintKey()
-      const described = describeArrival({ ...arrival, apiKey, context }, { fingerprintKey, hidesSent })
+      const described = describeArrival({ sent, outcome, apiKey, context }, { fingerprintKey, hidesSent })
       this.#characters += described.sent.length
       return described
-    }
-    return new WatchedSink(sink, { ...watches, describe })
+    })
   }
 
   /** Adds what a thread collected. */
@@ -134,72 +127,28 @@ function begin (watch: Watch): Seen {
   return { watch, matched: 0, events: [], expected: 0, room: 0, stride: 1, next: 0 }
 }
 
-interface WatchedBy extends ProjectWatches {
-  describe: (arrival: Pick<Arrival, 'sent' | 'row' | 'isQuarantined' | 'drop'>) => ArrivedEvent
-}
+/** Shows the events of one request to those who watch its project. */
+export class RequestWatch {
+  readonly #watches: ProjectWatches
+  readonly #describe: (sent: unknown, outcome: Outcome) => ArrivedEvent
 
-/** Hands the events of one request on, and remembers the row of the last one for those who watch. */
-export class WatchedSink implements EventSink {
-  readonly isAnnounced: EventSink['isAnnounced']
-  readonly #sink: EventSink
-  readonly #by: WatchedBy
-  #row: EventRow | null = null
-  #isQuarantined = false
-
-  constructor (sink: EventSink, by: WatchedBy) {
-    this.#sink = sink
-    this.#by = by
-    this.isAnnounced = sink.isAnnounced
+  constructor (watches: ProjectWatches, describe: (sent: unknown, outcome: Outcome) => ArrivedEvent) {
+    this.#watches = watches
+    this.#describe = describe
   }
 
-  /**
-   * Counts the next event when it is to be counted only: it then goes to the sink itself, and is not noted.
-   *
-   * @returns false when it is to go through here, and to be noted.
-   */
-  skips (): boolean {
-    const { seen, hasFilter } = this.#by
-    if (hasFilter) return false
-    for (const { matched, next } of seen) if (matched === next) return false
-    for (const one of seen) one.matched++
-    return true
-  }
-
-  /** Takes the event that came last: without a row it was dropped. */
-  note (sent: unknown, drop: DropReason | null): void {
-    const row = this.#row
-    const isQuarantined = this.#isQuarantined
-    this.#row = null
-    this.#isQuarantined = false
-    const { seen, hasFilter, describe } = this.#by
-    const names = hasFilter ? row ?? namesAsSent(sent) : null
+  /** Takes the event that came last. */
+  note (sent: unknown, outcome: Outcome): void {
+    const { seen, hasFilter } = this.#watches
+    const names = !hasFilter ? null : outcome.kind === 'dropped' ? namesAsSent(sent) : outcome.row
     let described: ArrivedEvent | undefined
     for (const one of seen) {
       const { event, distinctId } = one.watch
       if (names !== null && event !== '' && event !== names.event) continue
       if (names !== null && distinctId !== '' && distinctId !== names.distinctId) continue
       if (one.matched++ !== one.next) continue
-      one.events.push(described ??= describe({ sent, row, isQuarantined, drop }))
+      one.events.push(described ??= this.#describe(sent, outcome))
       one.next = one.events.length < one.room ? one.next + one.stride : Infinity
     }
-  }
-
-  appendRow (row: EventRow, context: RequestContext): void {
-    this.#sink.appendRow(row, context)
-    this.#row = row
-  }
-
-  appendUpdate (update: Parameters<EventSink['appendUpdate']>[0]): void {
-    this.#sink.appendUpdate(update)
-  }
-
-  quarantine (row: EventRow, failure: SchemaFailure, context: RequestContext): void {
-    this.#sink.quarantine(row, failure, context)
-    this.#row = row
-    this.#isQuarantined = true
-  }
-
-  get messages (): number {
-    return this.#sink.messages ?? 0
   }
 }

@@ -154,10 +154,11 @@ export function createCapture (deps: CaptureDeps): Capture {
     }
   }
 
-  function count ({ projectId, received, dropped, quarantined }: TakenBody): void {
+  function count ({ projectId, received, dropped, quarantined, warnings }: TakenBody): void {
     deps.rateLimit.spend(projectId, received)
     counts.received += received
     counts.quarantined += quarantined
+    counts.unknownVisitors += warnings?.counts.visitor_unknown ?? 0
     let taken = received
     for (const reason in dropped) {
       const events = dropped[reason as DropReason] as number

@@ -4,17 +4,14 @@ import { cutText, toStorableText } from '../../engines/body/storable-text.ts'
 import { FINGERPRINT_BYTES, type FingerprintKey, FingerprintWriter } from '../../schema/wire/frame-message.ts'
 import type { ArrivedEvent } from '../../schema/wire/live-feed.ts'
 import { isCookieless } from '../normalise/cookieless.ts'
-import { type DropReason, type EventRow, PROMOTED_PROPERTIES, type RequestContext } from '../event.ts'
+import { type EventRow, type Outcome, PROMOTED_PROPERTIES, type RequestContext } from '../event.ts'
 import { formatUuid } from '../normalise/uuid.ts'
 
 /** An event that went through ingest. */
-export interface Arrival {
+interface Arrival {
   /** As it was sent, whatever it is. */
   sent: unknown
-  /** Null when it was dropped. */
-  row: EventRow | null
-  isQuarantined: boolean
-  drop: DropReason | null
+  outcome: Outcome
   apiKey: string
   context: RequestContext
 }
@@ -37,15 +34,19 @@ const LIB_VERSION = PROMOTED_PROPERTIES.indexOf('$lib_version')
  * @param options.hidesSent  Leaves its JSON out, and says that it has some.
  */
 export function describeArrival (
-  { sent, row, isQuarantined, drop, apiKey, context }: Arrival,
+  { sent, outcome, apiKey, context }: Arrival,
   { fingerprintKey, hidesSent }: { fingerprintKey: FingerprintKey | null, hidesSent: boolean }
 ): ArrivedEvent {
   const fields = fieldsOf(sent)
   const properties = fieldsOf(fields.properties)
   const common = {
-    at: context.receivedAt, key: cutKey(apiKey), drop, isQuarantined, ...showSent({ sent, row, context }, hidesSent)
+    at: context.receivedAt,
+    key: cutKey(apiKey),
+    drop: outcome.kind === 'dropped' ? outcome.reason : null,
+    isQuarantined: outcome.kind === 'quarantined',
+    ...showSent(sent, outcome, hidesSent ? null : context)
   }
-  if (row === null) {
+  if (outcome.kind === 'dropped') {
     return {
       ...common,
       ...namesAsSent(sent),
@@ -55,6 +56,7 @@ export function describeArrival (
       fingerprint: ''
     }
   }
+  const { row } = outcome
   return {
     ...common,
     event: row.event,
@@ -76,14 +78,20 @@ export function namesAsSent (sent: unknown): Pick<ArrivedEvent, 'event' | 'disti
   }
 }
 
-/** The event as sent, unless that is too much: then how much it is. */
+/**
+ * The event as sent, unless that is too much: then how much it is.
+ *
+ * @param context  Null: it is not shown.
+ */
 function showSent (
-  { sent, row, context }: Pick<Arrival, 'sent' | 'row' | 'context'>, isHidden: boolean
+  sent: unknown, outcome: Outcome, context: RequestContext | null
 ): { sent: string, sentCharacters: number } {
-  const known = row?.properties.length ?? 0
-  if (known > MAX_SENT * 4 || isHidden) return { sent: '', sentCharacters: Math.max(known, 1) }
+  const stored = outcome.kind === 'dropped' ? null : outcome.row.properties
+  const known = stored?.length ?? 0
+  if (known > MAX_SENT * 4 || context === null) return { sent: '', sentCharacters: Math.max(known, 1) }
   // What a rule keeps out is shown to nobody.
-  const text = context.ruled === true ? row?.properties ?? '{}' : stringifyJson(withoutAddress(sent, context))
+  const isRuled = outcome.changedBy.length > 0 || (outcome.kind === 'dropped' && outcome.rule !== null)
+  const text = isRuled ? stored ?? '{}' : stringifyJson(withoutAddress(sent, context))
   const shown = text.slice(0, MAX_SENT)
   return { sent: toStorableText(shown), sentCharacters: shown.length < text.length ? text.length : 0 }
 }

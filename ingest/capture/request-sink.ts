@@ -1,10 +1,8 @@
-import type { SchemaFailure } from '../../engines/json-schema/evaluation.ts'
-import type { EventRow, RequestContext } from '../event.ts'
+import type { RequestContext, Taken } from '../event.ts'
 import type { EventPartitions } from '../publish/event-partitions.ts'
-import type { EncodedUpdate, PersonsPartitions } from '../publish/persons-partitions.ts'
+import type { PersonsPartitions } from '../publish/persons-partitions.ts'
 import type { Quarantine } from '../publish/quarantine.ts'
-import type { EventResult } from './take-parsed-body.ts'
-import type { EventSink } from './take-event.ts'
+import type { EventResult, EventSink } from './take-parsed-body.ts'
 
 /** What became of one event of a body in a dialect. */
 export interface CapturedEvent extends EventResult {
@@ -17,26 +15,18 @@ export class RequestSink implements EventSink {
   readonly #partitions: EventPartitions
   readonly #persons: PersonsPartitions
   readonly #quarantine: Quarantine
-  readonly isAnnounced: PersonsPartitions['isAnnounced']
   readonly #messages: Promise<void>[] = []
 
   constructor (partitions: EventPartitions, persons: PersonsPartitions, quarantine: Quarantine) {
     this.#partitions = partitions
     this.#persons = persons
     this.#quarantine = quarantine
-    this.isAnnounced = persons.isAnnounced
   }
 
-  appendRow (row: EventRow, context: RequestContext): void {
-    this.#await(this.#partitions.append(row, context))
-  }
-
-  appendUpdate (update: EncodedUpdate): void {
-    this.#await(this.#persons.append(update))
-  }
-
-  quarantine (row: EventRow, failure: SchemaFailure, context: RequestContext): void {
-    this.#await(this.#quarantine.publish(this.#quarantine.buildLetter(row, failure, context)))
+  add (event: Taken, context: RequestContext): void {
+    if (event.kind === 'stored') this.#await(this.#partitions.append(event.row, context))
+    else this.#await(this.#quarantine.publish(this.#quarantine.buildLetter(event, context)))
+    for (const update of event.updates) this.#await(this.#persons.append(update))
   }
 
   /** Resolves when every message that carries something of the request is durable. */

@@ -1,119 +1,119 @@
-import { HttpError } from '../../engines/errors.ts'
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
+import { cutText, toStorableText } from '../../engines/body/storable-text.ts'
+import { HttpError } from '../../engines/errors.ts'
 import { describeSchemaFailure } from '../../engines/json-schema/describe-failure.ts'
 import { toDistinctId } from '../../platform/identity.ts'
-import type { ActiveSchema } from '../../platform/directory/active-schemas.ts'
-import type { SchemaFailure } from '../../engines/json-schema/evaluation.ts'
-import type { ActiveRule } from '../../engines/rules/apply-rules.ts'
-import { cutText, toStorableText } from '../../engines/body/storable-text.ts'
 import { hashDistinctId } from '../../schema/wire/event-traces.ts'
 import {
-  MAX_DROPS_PER_MINUTE, MAX_SAMPLE_TEXT, MAX_SAMPLES, NO_PROJECT, type WarningReason,
-  type WarningSample
+  MAX_DROPS_PER_MINUTE, MAX_SAMPLE_TEXT, MAX_SAMPLES, NO_PROJECT, type WarningReason, type WarningSample
 } from '../../schema/wire/ingestion-warnings.ts'
+import type {
+  DefinitionCount, DefinitionId, Dropped, DropReason, EventWarning, Outcome, RequestWarnings
+} from '../event.ts'
 import { formatUuid, parseUuid } from '../normalise/uuid.ts'
 import type { WarningTotals } from '../publish/warning-totals.ts'
-import type {
-  DefinitionCount, DefinitionId, DropReason, RequestContext, RequestWarnings, RuleReason, SchemaReason
-} from '../event.ts'
 
-/**
- * Counts an event that a rule dropped or changed. Samples do not say whom they are about: a rule may be there to keep
- * just that out.
- *
- * @param sent  A dropped event as it was sent.
- */
-export function noteRule (
-  context: RequestContext, reason: RuleReason, { id, name }: Pick<ActiveRule, 'id' | 'name'>, sent?: unknown
-): void {
-  const entry = countOne(context, reason, { rule: id })
-  if (sent === undefined || entry.samples.length === MAX_SAMPLES) return
-  entry.samples.push({ ...describeEvent(sent, name, context.receivedAt), distinctId: '' })
-}
+/** Reasons by what became of an event that does not meet its schema. */
+const UNMET_REASONS = { stored: 'schema_not_met', quarantined: 'schema_quarantined', dropped: 'schema_rejected' } as const
 
-/** Counts an event that does not meet its schema. */
-export function noteSchema (
-  context: RequestContext, reason: SchemaReason, { id }: Pick<ActiveSchema, 'id'>,
-  { sent, failure }: { sent: unknown, failure: SchemaFailure }
-): void {
-  const entry = countOne(context, reason, { schema: id })
-  if (entry.samples.length === MAX_SAMPLES) return
-  entry.samples.push(describeEvent(sent, describeSchemaFailure(failure), context.receivedAt))
-}
+/** Collects what is to be said about the events of one request. */
+export class WarningCollector {
+  readonly #receivedAt: number
+  #collected: RequestWarnings | null = null
 
-/** One more of a reason and a rule or schema. A reason is one of either, so the ids are told apart. */
-function countOne (
-  context: RequestContext, reason: DefinitionCount['reason'], of: DefinitionId
-): DefinitionCount {
-  const counts = (context.warnings ??= { counts: {}, samples: [] }).definitions ??= []
-  let entry = counts.find((each) => each.reason === reason && idOf(each.of) === idOf(of))
-  if (entry === undefined) counts.push(entry = { of, reason, count: 0, samples: [] })
-  entry.count++
-  return entry
+  /** @param receivedAt  Of the request, epoch milliseconds. */
+  constructor (receivedAt: number) {
+    this.#receivedAt = receivedAt
+  }
+
+  /** Null: there is nothing to say. */
+  get collected (): RequestWarnings | null {
+    return this.#collected
+  }
+
+  /** @param sent  The event as it was sent, whatever it is. */
+  addOutcome (outcome: Outcome, sent: unknown): void {
+    const { kind, warnings, changedBy, unmet } = outcome
+    // Nearly every event ends here.
+    if (kind === 'stored' && unmet === null && warnings.length === 0 && changedBy.length === 0) return
+    for (const warning of warnings) this.add(warning, sent)
+    for (const { id } of changedBy) this.#count('rule_changed', { rule: id })
+    if (unmet !== null) {
+      const entry = this.#count(UNMET_REASONS[kind], { schema: unmet.schema.id })
+      if (entry.samples.length < MAX_SAMPLES) {
+        entry.samples.push(describeEvent(sent, describeSchemaFailure(unmet.failure), this.#receivedAt))
+      }
+    }
+    if (kind === 'dropped') this.#addDropped(outcome, sent)
+  }
+
+  /** Counts a warning about an event, once for each reason. */
+  add ({ reason, value }: EventWarning, sent: unknown): void {
+    const { counts, samples } = this.#warnings()
+    const count = (counts[reason] ?? 0) + 1
+    counts[reason] = count
+    if (count <= MAX_SAMPLES) samples.push({ reason, sample: describeEvent(sent, value(), this.#receivedAt) })
+  }
+
+  /** Counts a dropped event, and names it if it has an uuid. */
+  #addDropped ({ reason, rule, unmet }: Dropped, sent: unknown): void {
+    if (rule !== null) {
+      const entry = this.#count(reason, { rule: rule.id })
+      // It does not say whom it is about: the rule may be there to keep just that out.
+      const sample = (): WarningSample => ({ ...describeEvent(sent, rule.name, this.#receivedAt), distinctId: '' })
+      if (entry.samples.length < MAX_SAMPLES) entry.samples.push(sample())
+    } else if (unmet === null) this.add({ reason, value: () => faultOf(reason, sent) }, sent)
+    const { uuid } = fieldsOf(sent)
+    const words = typeof uuid === 'string' ? parseUuid(uuid) : null
+    if (words === null) return
+    const drops = this.#warnings().drops ??= []
+    if (drops.length >= MAX_DROPS_PER_MINUTE) return
+    const distinctId = distinctIdOf(sent)
+    drops.push({
+      reason, uuid: formatUuid(words), at: this.#receivedAt, ...rule !== null && { rule: rule.name },
+      distinctIdHash: distinctId === '' ? '' : hashDistinctId(distinctId)
+    })
+  }
+
+  /** One more of a reason and a rule or schema. A reason is one of either, so the ids are told apart. */
+  #count (reason: WarningReason, of: DefinitionId): DefinitionCount {
+    const counts = this.#warnings().definitions ??= []
+    let entry = counts.find((each) => each.reason === reason && idOf(each.of) === idOf(of))
+    if (entry === undefined) counts.push(entry = { of, reason, count: 0, samples: [] })
+    entry.count++
+    return entry
+  }
+
+  #warnings (): RequestWarnings {
+    this.#collected ??= { counts: {}, samples: [] }
+    return this.#collected
+  }
 }
 
 function idOf ({ rule, schema }: DefinitionId): number | undefined {
   return rule ?? schema
 }
 
-/**
- * Counts a warning about an event, once for each reason.
- *
- * @param sent   The event as it was sent, whatever it is.
- * @param value  What is wrong with it; called for the few cases that are shown.
- */
-export function noteWarning (
-  context: RequestContext, reason: WarningReason, sent: unknown, value: () => unknown
-): void {
-  const warnings = context.warnings ??= { counts: {}, samples: [] }
-  const count = (warnings.counts[reason] ?? 0) + 1
-  warnings.counts[reason] = count
-  if (count <= MAX_SAMPLES) {
-    warnings.samples.push({ reason, sample: describeEvent(sent, value(), context.receivedAt) })
+/** The value because of which an event was dropped. */
+function faultOf (reason: DropReason, sent: unknown): unknown {
+  const fields = fieldsOf(sent)
+  switch (reason) {
+    case 'not_an_object': return sent
+    case 'missing_event_name': return fields.event
+    case 'invalid_event_name': return fields.event
+    case 'missing_distinct_id': return fields.distinct_id
+    case 'invalid_distinct_id': return fields.distinct_id
+    case 'invalid_timestamp': return fields.timestamp
+    case 'invalid_options': return fields.options
+    case 'unknown_message_type': return fields.type
+    case 'invalid_properties': return fields.properties
+    case 'event_too_large': return `${stringifyJson(fields.properties).length} characters of properties`
+    case 'not_storable':
+    case 'rule_dropped':
+    case 'rule_sampled':
+    case 'schema_rejected':
+    case 'quota_sampled': return undefined
   }
-}
-
-/** Counts a dropped event, and names it if it has an uuid. */
-export function noteDropped (context: RequestContext, reason: DropReason, sent: unknown): void {
-  const rule = reason === 'rule_dropped' || reason === 'rule_sampled' ? context.rule : null
-  const { failedSchema, schemaFailure: failure } = context
-  if (rule != null) noteRule(context, reason as RuleReason, rule, sent)
-  else if (reason === 'schema_rejected' && failedSchema != null && failure != null) {
-    noteSchema(context, reason, failedSchema, { sent, failure })
-  } else noteReason(context, reason, sent)
-  const { uuid } = fieldsOf(sent)
-  const words = typeof uuid === 'string' ? parseUuid(uuid) : null
-  if (words === null) return
-  const drops = (context.warnings as RequestWarnings).drops ??= []
-  if (drops.length >= MAX_DROPS_PER_MINUTE) return
-  const distinctId = distinctIdOf(sent)
-  drops.push({
-    reason, uuid: formatUuid(words), at: context.receivedAt, ...rule != null && { rule: rule.name },
-    distinctIdHash: distinctId === '' ? '' : hashDistinctId(distinctId)
-  })
-}
-
-function noteReason (context: RequestContext, reason: DropReason, sent: unknown): void {
-  noteWarning(context, reason, sent, () => {
-    const { event, properties, distinct_id: distinctId } = fieldsOf(sent)
-    switch (reason) {
-      case 'not_an_object': return sent
-      case 'missing_event_name': return event
-      case 'invalid_event_name': return event
-      case 'missing_distinct_id': return distinctId
-      case 'invalid_distinct_id': return distinctId
-      case 'invalid_timestamp': return fieldsOf(sent).timestamp
-      case 'invalid_options': return fieldsOf(sent).options
-      case 'unknown_message_type': return fieldsOf(sent).type
-      case 'invalid_properties': return properties
-      case 'event_too_large': return `${stringifyJson(properties).length} characters of properties`
-      case 'not_storable':
-      case 'rule_dropped':
-      case 'rule_sampled':
-      case 'schema_rejected':
-      case 'quota_sampled': return undefined
-    }
-  })
 }
 
 /** Characters of a wrong key that are kept: enough to recognise it, too few to use it. */

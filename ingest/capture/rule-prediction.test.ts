@@ -10,7 +10,7 @@ import { applyRules } from '../../engines/rules/apply-rules.ts'
 import { randomRule, RULED_EVENTS } from '../../engines/rules/testing/random-rules.ts'
 import type { NormalisedEvent } from '../normalise/normalise-event.ts'
 import { checkSchema } from './check-schema.ts'
-import type { RequestContext, SentEvent } from '../event.ts'
+import type { Dropped, RequestContext, SentEvent } from '../event.ts'
 import { createPlainNormaliser } from '../../test/support/plain-normaliser.ts'
 
 /** A script runs a million: `MILLRACE_TEST_EVENTS=1000000 npx node ingest/capture/rule-prediction.test.ts`. */
@@ -29,7 +29,7 @@ const normalise = createPlainNormaliser()
 function contextOf (ip: string, rules?: KeyedRules): RequestContext {
   return {
     project: { id: 1, anonymizeIps: false, ...rules !== undefined && { rules } }, requestId: 'r', receivedAt: Date.UTC(2026, 10, 21),
-    sentAt: null, ip, historical: false, visitor: { address: ip, userAgent: '' }, warnings: null, isAttemptTime: false
+    sentAt: null, ip, historical: false, visitor: { address: ip, userAgent: '' }, isAttemptTime: false
   }
 }
 
@@ -71,7 +71,7 @@ t.test('what a check of the table predicts is what rules and schemas do, on ever
         counts.events++
         const difference = compare(enforced, { predicted, text })
         if (difference !== null) throw new Error(`${body} from ${ip}: ${difference}`)
-        if (typeof enforced === 'string') {
+        if ('kind' in enforced) {
           counts[predicted?.kind === 'dropped' ? 'dropped' : 'sampled']++
           continue
         }
@@ -95,9 +95,9 @@ t.test('what a check of the table predicts is what rules and schemas do, on ever
 
 /** What differs between what ingest did and what was predicted; null: nothing. */
 function compare (
-  enforced: NormalisedEvent | string, { predicted, text }: { predicted: ReturnType<typeof applyRules>, text: string }
+  enforced: NormalisedEvent | Dropped, { predicted, text }: { predicted: ReturnType<typeof applyRules>, text: string }
 ): string | null {
-  if (typeof enforced === 'string') return enforced === `rule_${predicted?.kind}` ? null : `${enforced}, predicted ${predicted?.kind ?? 'stored'}`
+  if ('kind' in enforced) return enforced.reason === `rule_${predicted?.kind}` ? null : `${enforced.reason}, predicted ${predicted?.kind ?? 'stored'}`
   if (predicted !== null && predicted.kind !== 'stored') return `stored, predicted ${predicted.kind}`
   const expected = predicted === null ? text : stringifyJson(predicted.properties)
   if (enforced.row.properties !== expected) return `${enforced.row.properties} is stored, predicted ${expected}`

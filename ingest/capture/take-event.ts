@@ -1,29 +1,17 @@
 import type { ErrorObject } from 'ajv'
 import validate from '../../schema/validate-event.generated.js'
-import type { ActiveSchema } from '../../platform/directory/active-schemas.ts'
-import type { SchemaFailure } from '../../engines/json-schema/evaluation.ts'
-import type { DropReason, EventRow, RequestContext, SentEvent } from '../event.ts'
-import { derivePersonsUpdates, type IsAnnounced } from '../normalise/persons-updates.ts'
-import type { NormaliseEvent } from '../normalise/normalise-event.ts'
 import { type PersonsUpdate, withoutProperties } from '../../schema/wire/persons-update.ts'
+import { drop, type DropReason, type EventWarning, type Outcome, type RequestContext, type SentEvent } from '../event.ts'
+import type { NormaliseEvent } from '../normalise/normalise-event.ts'
+import { derivePersonsUpdates, type IsAnnounced } from '../normalise/persons-updates.ts'
 import { type EncodedUpdate, encodeUpdate } from '../publish/persons-partitions.ts'
 import { checkSchema } from './check-schema.ts'
-import { noteSchema, noteWarning } from './request-warnings.ts'
 
-/** Where rows and persons updates go: the open messages of their partitions. */
-export interface EventSink {
-  appendRow (row: EventRow, context: RequestContext): void
-  appendUpdate (update: EncodedUpdate): void
-  /** Takes an event that does not meet its schema to the dead letters. */
-  quarantine (row: EventRow, failure: SchemaFailure, context: RequestContext): void
-  isAnnounced: IsAnnounced
-  /** Messages that the events so far went to, in order; absent when nobody asks which. */
-  readonly messages?: number
-}
-
-export type TakeEvent = (value: unknown, context: RequestContext, sink: EventSink) => DropReason | null
+export type TakeEvent = (value: unknown, context: RequestContext) => Outcome
 
 export interface TakeEventOptions {
+  normaliseEvent: NormaliseEvent
+  isAnnounced: IsAnnounced
   /** Bytes of the largest message that the server takes. */
   maxPayloadBytes: () => number
   /** Called with an unexpected error; its event counts as `not_storable`, its neighbours go on. */
@@ -33,48 +21,44 @@ export interface TakeEventOptions {
 /** Room for the brackets around an update, and for the headers of the dead letter that it may become. */
 const UPDATE_ENVELOPE_BYTES = 4096
 
+const NO_UPDATES: readonly EncodedUpdate[] = []
+
 /**
- * The life of one event through ingest: validate, normalise, hold it against the schema of its name, encode, derive
- * what it changes about persons and groups. A bad event is dropped with its reason and leaves its neighbours alone.
+ * The life of one event through ingest: validate, normalise, hold it against the schema of its name, derive what it
+ * changes about persons and groups. A bad event is dropped with its reason and leaves its neighbours alone.
  *
- * @returns null when the event was taken.
+ * @returns what becomes of the event: nothing is handed over before all that can fail is done.
  */
 export function createTakeEvent (
-  normaliseEvent: NormaliseEvent, { maxPayloadBytes, onUnexpected }: TakeEventOptions
+  { normaliseEvent, isAnnounced, maxPayloadBytes, onUnexpected }: TakeEventOptions
 ): TakeEvent {
-  return function takeEvent (value, context, sink) {
-    context.ruled = false
-    const reason = validateEvent(value)
-    if (reason !== null) return reason
+  return function takeEvent (value, context) {
+    const fault = findFault(value)
+    if (fault !== null) return drop(fault)
     try {
-      const normalised = normaliseEvent(value as SentEvent, context)
-      if (typeof normalised === 'string') return normalised
-      const { row, properties } = normalised
-      const schema = context.project.schemas?.get(row.event)
-      const failure = schema === undefined ? null : checkSchema(schema, normalised)
-      const mode = failure === null ? null : (schema as ActiveSchema).mode
-      if (mode === 'reject') {
-        context.schemaFailure = failure
-        context.failedSchema = schema as ActiveSchema
-        return 'schema_rejected'
-      }
-      // All that can fail comes before the first of it is handed over.
-      const updates = derivePersonsUpdates(row, properties, sink.isAnnounced)
-        .map((update) => encode(update, value, context))
-      if (mode === 'quarantine') {
-        sink.quarantine(row, failure as SchemaFailure, context)
-        context.quarantined = (context.quarantined ?? 0) + 1
-        noteSchema(context, 'schema_quarantined', schema as ActiveSchema, { sent: value, failure: failure as SchemaFailure })
-      } else {
-        if (mode === 'observe') noteSchema(context, 'schema_not_met', schema as ActiveSchema, { sent: value, failure: failure as SchemaFailure })
-        sink.appendRow(row, context)
-      }
-      for (const update of updates) sink.appendUpdate(update)
-      return null
+      // Just validated.
+      return take(value as SentEvent, context)
     } catch (error) {
       onUnexpected(error)
-      return 'not_storable'
+      return drop('not_storable')
     }
+  }
+
+  function take (sent: SentEvent, context: RequestContext): Outcome {
+    const normalised = normaliseEvent(sent, context)
+    if ('kind' in normalised) return normalised
+    const { row, properties, changedBy } = normalised
+    let { warnings } = normalised
+    const schema = context.project.schemas?.get(row.event)
+    const failure = schema === undefined ? null : checkSchema(schema, normalised)
+    const unmet = schema === undefined || failure === null ? null : { schema, failure }
+    if (unmet?.schema.mode === 'reject') return drop('schema_rejected', { unmet, warnings, changedBy })
+    const derived = derivePersonsUpdates(row, properties, isAnnounced)
+    let updates = NO_UPDATES
+    if (derived.length > 0) ({ updates, warnings } = encodeAll(derived, warnings))
+    return unmet?.schema.mode === 'quarantine'
+      ? { kind: 'quarantined', row, updates, unmet, warnings, changedBy }
+      : { kind: 'stored', row, updates, unmet, warnings, changedBy }
   }
 
   /**
@@ -82,16 +66,22 @@ export function createTakeEvent (
    * is left out then, as the pipeline leaves a change out that is too large (docs/persons.md); who is merged with whom,
    * and identified, counts.
    */
-  function encode (update: PersonsUpdate, sent: unknown, context: RequestContext): EncodedUpdate {
-    const encoded = encodeUpdate(update)
-    if (encoded.bytes + UPDATE_ENVELOPE_BYTES <= maxPayloadBytes()) return encoded
-    noteWarning(context, 'properties_too_large', sent, () => `a change of ${encoded.bytes} bytes does not fit a message`)
-    return encodeUpdate(withoutProperties(update))
+  function encodeAll (
+    derived: readonly PersonsUpdate[], warnings: readonly EventWarning[]
+  ): { updates: EncodedUpdate[], warnings: readonly EventWarning[] } {
+    const updates = derived.map((update) => {
+      const encoded = encodeUpdate(update)
+      if (encoded.bytes + UPDATE_ENVELOPE_BYTES <= maxPayloadBytes()) return encoded
+      const value = (): string => `a change of ${encoded.bytes} bytes does not fit a message`
+      warnings = [...warnings, { reason: 'properties_too_large', value }]
+      return encodeUpdate(withoutProperties(update))
+    })
+    return { updates, warnings }
   }
 }
 
 /** Tells whether a value of a batch is an event that can be stored: null when it is, else why not. */
-function validateEvent (value: unknown): DropReason | null {
+function findFault (value: unknown): DropReason | null {
   return validate(value) ? null : toReason(validate.errors?.[0], value)
 }
 

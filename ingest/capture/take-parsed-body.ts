@@ -5,10 +5,12 @@ import { createSegment } from '../dialects/segment.ts'
 import type { Project } from '../../platform/directory/read-keys.ts'
 import type { ArrivalCollector } from './arrivals.ts'
 import { nameIdentify, readDialectEnvelope, readEnvelope, requireKey } from './envelope.ts'
-import type { DropReason, RequestContext, RequestWarnings, Visitor } from '../event.ts'
+import {
+  drop, type DropReason, type Outcome, type RequestContext, type RequestWarnings, type Taken, type Visitor
+} from '../event.ts'
 import type { SentBody } from './find-events.ts'
-import { noteDropped, noteWarning } from './request-warnings.ts'
-import type { EventSink, TakeEvent } from './take-event.ts'
+import { WarningCollector } from './request-warnings.ts'
+import type { TakeEvent } from './take-event.ts'
 
 /** What a body says about who sends it. */
 export interface Credentials {
@@ -66,10 +68,17 @@ export interface TakenBody {
   results?: EventResult[]
 }
 
-export interface TakeBodySteps<Sink> {
+/** Where the events that were taken go: the open messages of their partitions. */
+export interface EventSink {
+  add (event: Taken, context: RequestContext): void
+  /** Messages that the events so far went to, in order; absent when nobody asks which. */
+  readonly messages?: number
+}
+
+export interface TakeBodySteps {
   admit: Admit
   takeEvent: TakeEvent
-  sink: Sink
+  sink: EventSink
   /** Collects events for those who watch; null while nobody does. */
   arrivals?: ArrivalCollector | null
 }
@@ -87,7 +96,7 @@ export interface TakeBodySteps<Sink> {
  * @returns a promise only when the admission needs one.
  */
 export function takeBody (
-  body: SentBody, request: BodyRequest, { admit, takeEvent, sink: rows, arrivals = null }: TakeBodySteps<EventSink>
+  body: SentBody, request: BodyRequest, { admit, takeEvent, sink, arrivals = null }: TakeBodySteps
 ): TakenBody | Promise<TakenBody> {
   const { dialect: sentIn } = request
   const dialect = sentIn === undefined ? null : openDialect(sentIn)
@@ -99,39 +108,46 @@ export function takeBody (
     const { requestId, receivedAt, isEngage } = request
     const { sentAt, historical, isAttemptTime, retryCount } = envelope
     const context: RequestContext = {
-      project, requestId, receivedAt, sentAt, ip, historical, visitor, warnings: null, isAttemptTime, retryCount,
-      quarantined: 0, schemaFailure: null, failedSchema: null, sampleRate, isTextReplaced: body.isTextReplaced === true
+      project, requestId, receivedAt, sentAt, ip, historical, visitor, isAttemptTime, retryCount, sampleRate,
+      isTextReplaced: body.isTextReplaced === true
     }
     const taken: TakenBody = { projectId: project.id, received: 0, dropped: {}, quarantined: 0, warnings: null }
-    const watched = arrivals?.watch(rows, context, envelope.apiKey) ?? null
+    const warnings = new WarningCollector(receivedAt)
+    const watch = arrivals?.watch(context, envelope.apiKey) ?? null
     for (const events of body.pieces) {
       // The first piece was compared when the envelope was read.
       if (taken.received > 0 && envelope.keyIsOfEvents) requireKey(events, envelope.apiKey)
       dialect?.checkEvents(events)
       taken.received += events.length
       for (const sent of events) {
-        const event = isEngage ? nameIdentify(sent) : sent
-        const shown = watched === null || watched.skips() ? null : watched
-        const sink = shown ?? rows
-        const reason = dialect === null ? takeEvent(event, context, sink) : takeTranslated(dialect, sent, sink)
-        shown?.note(sent, reason)
-        if (reason === null) continue
-        taken.dropped[reason] = (taken.dropped[reason] ?? 0) + 1
-        noteDropped(context, reason, event)
+        if (dialect !== null) takeTranslated(dialect, sent)
+        else {
+          const event = isEngage ? nameIdentify(sent) : sent
+          finish(takeEvent(event, context), event, sent)
+        }
       }
     }
-    taken.warnings = context.warnings
-    taken.quarantined = context.quarantined ?? 0
+    taken.warnings = warnings.collected
     return taken
 
-    function takeTranslated (dialect: Dialect, sent: unknown, sink: EventSink): DropReason | null {
-      const { event, drop, uuid, detail, warnings = [] } = dialect.translate(sent)
-      const reason = drop ?? takeEvent(event, context, sink)
-      if (reason === null) for (const { reason, value } of warnings) noteWarning(context, reason, sent, () => value)
-      if (dialect.answersEachEvent) {
-        (taken.results ??= []).push({ uuid, drop: reason, detail, messages: sink.messages ?? 0 })
+    function takeTranslated (dialect: Dialect, sent: unknown): void {
+      const { event, drop: fault, uuid, detail, warnings: ofDialect = [] } = dialect.translate(sent)
+      const outcome = fault === null ? takeEvent(event, context) : drop(fault)
+      finish(outcome, fault === null ? event : sent, sent)
+      const dropped = outcome.kind === 'dropped' ? outcome.reason : null
+      if (dropped === null) {
+        for (const { reason, value } of ofDialect) warnings.add({ reason, value: () => value }, sent)
       }
-      return reason
+      if (!dialect.answersEachEvent) return
+      (taken.results ??= []).push({ uuid, drop: dropped, detail, messages: sink.messages ?? 0 })
+    }
+
+    function finish (outcome: Outcome, event: unknown, sent: unknown): void {
+      if (outcome.kind === 'dropped') taken.dropped[outcome.reason] = (taken.dropped[outcome.reason] ?? 0) + 1
+      else sink.add(outcome, context)
+      if (outcome.kind === 'quarantined') taken.quarantined++
+      watch?.note(sent, outcome)
+      warnings.addOutcome(outcome, event)
     }
   }
 }

@@ -68,7 +68,7 @@ const MAX_LETTERS_IN_FLIGHT = 64
  * largest, gives back what it turns out not to need, and keeps the rest until all is published.
  */
 export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
-  const { counts, persons, quarantine, warnings, pool, inflated, limits } = deps
+  const { persons, quarantine, warnings, pool, inflated, limits } = deps
 
   return async function captureLarge (chunks, request, { admit, count }) {
     const owned = chunks.map(ownMemory)
@@ -87,7 +87,6 @@ export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
       }, { admit, onInflated: (bytes) => lease.resize(bytes) })
       lease.resize(bytesOf(result))
       count(result.taken)
-      counts.unknownVisitors += result.unknownVisitors
       deps.arrivals.collector?.add(result.arrivals)
       await publish(result, request.requestId)
       return result.taken

@@ -73,8 +73,6 @@ export interface LargeBodyResult {
   updates: JoinedUpdates[]
   /** Events that do not meet their schema, as dead letters. */
   letters: OutgoingMessage[]
-  /** Events of visitors without cookies that could not be told apart. */
-  unknownVisitors: number
   /** Its events for those who watch. */
   arrivals: Arrivals
 }

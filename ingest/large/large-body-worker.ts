@@ -2,17 +2,16 @@ import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { HttpError } from '../../engines/errors.ts'
 import { compileDefinitions, type ProjectSchemas } from '../../platform/directory/active-schemas.ts'
 import { compileRules, type KeyedRules } from '../../platform/directory/active-rules.ts'
-import type { SchemaFailure } from '../../engines/json-schema/evaluation.ts'
 import { type LocateAddress, openGeoip } from '../../platform/geoip.ts'
 import type { GeoipData } from '../../platform/geoip-file.ts'
 import { unwrapBody } from '../../engines/body/decode-body.ts'
 import type { FingerprintKey } from '../../schema/wire/frame-message.ts'
 import type { EventClass } from '../../schema/wire/streams.ts'
 import { ArrivalCollector } from '../capture/arrivals.ts'
-import type { EventRow, RequestContext } from '../event.ts'
+import type { EventRow, RequestContext, Taken } from '../event.ts'
 import { findEventsUnparsed } from '../capture/find-events.ts'
-import { type Admission, type Credentials, takeBody } from '../capture/take-parsed-body.ts'
-import { createTakeEvent, type EventSink, type TakeEvent } from '../capture/take-event.ts'
+import { type Admission, type Credentials, type EventSink, takeBody } from '../capture/take-parsed-body.ts'
+import { createTakeEvent, type TakeEvent } from '../capture/take-event.ts'
 import { FrameEncoder, isFull, needsNewMessage } from '../frames/frame-encoder.ts'
 import { createTakeCookieless } from '../normalise/cookieless.ts'
 import { createEnrich, createIsBot } from '../normalise/enrich.ts'
@@ -21,7 +20,7 @@ import { createNormaliseEvent } from '../normalise/normalise-event.ts'
 import { createPropertyReader } from '../normalise/read-properties.ts'
 import { routeRow } from '../publish/event-partitions.ts'
 import type { OutgoingMessage } from '../publish/acknowledged-publisher.ts'
-import { type EncodedUpdate, UpdateJoiner } from '../publish/persons-partitions.ts'
+import { UpdateJoiner } from '../publish/persons-partitions.ts'
 import { type BuildLetter, createBuildLetter } from '../publish/quarantine.ts'
 import type {
   FromWorker, LargeBodyJob, RefusedBody, RoutedFrame, ToWorker
@@ -70,14 +69,13 @@ async function run (job: LargeBodyJob): Promise<void> {
     const json = unwrapBody(Buffer.concat(job.chunks.splice(0)), job.hints, job.maxDecompressedBytes)
     send({ kind: 'inflated', bytes: json.length })
     const sink = new FrameSink(job)
-    let unknownVisitors = 0
-    const takeEvent = createTakeEventOf(job, () => { unknownVisitors++ })
+    const takeEvent = createTakeEventOf(job, sink)
     const arrivals = new ArrivalCollector(() => job.fingerprintKey)
     arrivals.setWatches(job.watches)
     const taken = await takeBody(findEventsUnparsed(json), job, { admit, takeEvent, sink, arrivals })
     const frames = sink.finish()
     const updates = sink.updates.finish()
-    const result = { taken, frames, updates, letters: sink.letters, unknownVisitors, arrivals: arrivals.take() }
+    const result = { taken, frames, updates, letters: sink.letters, arrivals: arrivals.take() }
     send({ kind: 'done', result }, transferable([...frames, ...updates]))
   } catch (error) {
     if (error instanceof RejectedError) send({ kind: 'ended' })
@@ -108,15 +106,15 @@ function locateBy (data: GeoipData | null): LocateAddress {
 const isBot = createIsBot()
 
 function createTakeEventOf (
-  { maxEventBytes, cookielessSalts, geoip }: LargeBodyJob, onUnknownVisitor: () => void
+  { maxEventBytes, cookielessSalts, geoip }: LargeBodyJob, { isAnnounced }: FrameSink
 ): TakeEvent {
-  const takeCookieless = createTakeCookieless({ salts: () => cookielessSalts, onUnknownVisitor })
+  const takeCookieless = createTakeCookieless(() => cookielessSalts)
   const enrich = createEnrich({ isBot, locate: locateBy(geoip) })
   const normaliseEvent = createNormaliseEvent({
     readProperties, takeCookieless, enrich, maxEventBytes: () => maxEventBytes
   })
-  return createTakeEvent(normaliseEvent, {
-    maxPayloadBytes: () => maxEventBytes, onUnexpected: (error) => send({ kind: 'unexpected', error })
+  return createTakeEvent({
+    normaliseEvent, isAnnounced, maxPayloadBytes: () => maxEventBytes, onUnexpected: (error) => send({ kind: 'unexpected', error })
   })
 }
 
@@ -140,7 +138,13 @@ class FrameSink implements EventSink {
     this.#buildLetter = createBuildLetter(partitions, () => fingerprintKey)
   }
 
-  appendRow (row: EventRow, context: RequestContext): void {
+  add (event: Taken, context: RequestContext): void {
+    if (event.kind === 'stored') this.#append(event.row, context)
+    else this.letters.push(this.#buildLetter(event, context))
+    for (const update of event.updates) this.updates.append(update)
+  }
+
+  #append (row: EventRow, context: RequestContext): void {
     const { eventClass, partition } = routeRow(row, context, this.#partitions)
     const key = `${eventClass}.${partition}`
     let open = this.#open.get(key)
@@ -151,14 +155,6 @@ class FrameSink implements EventSink {
     if (needsNewMessage(row) && open.encoder.rows > 0) this.#take(open)
     open.encoder.append(row)
     if (isFull(open.encoder)) this.#take(open)
-  }
-
-  quarantine (row: EventRow, failure: SchemaFailure, context: RequestContext): void {
-    this.letters.push(this.#buildLetter(row, failure, context))
-  }
-
-  appendUpdate (update: EncodedUpdate): void {
-    this.updates.append(update)
   }
 
   /** Once per body is enough: the main thread knows what was announced before, but asking it for each event is slow. */

@@ -8,12 +8,6 @@ type Properties = Record<string, unknown>
 /** What posthog-js in `cookieless_mode` sends as the distinct id of everybody; the server tells visitors apart. */
 export const COOKIELESS_ID = '$posthog_cookieless'
 
-export interface CookielessDeps {
-  salts: () => CookielessSalts
-  /** Called for each event whose visitor cannot be told from others. */
-  onUnknownVisitor: () => void
-}
-
 export interface CookielessEvent {
   distinctId: string
   properties: Properties
@@ -53,7 +47,7 @@ const LATEST_OFFSET = 12 * 60
  * Without the salt (the event is too old, or Postgres was never there), the address or the user agent, the event is
  * stored under `$posthog_cookieless`, as it was sent: such visitors cannot be told apart. It is an ingestion warning.
  */
-export function createTakeCookieless ({ salts, onUnknownVisitor }: CookielessDeps): TakeCookieless {
+export function createTakeCookieless (salts: () => CookielessSalts): TakeCookieless {
   return function takeCookieless ({ distinctId, properties }, time, context) {
     const {
       $ip: sentAddress, $raw_user_agent: sentUserAgent, $cookieless_extra: sentExtra, ...stored
@@ -66,7 +60,6 @@ export function createTakeCookieless ({ salts, onUnknownVisitor }: CookielessDep
     const address = textOr(sentAddress, context.visitor.address)
     const userAgent = textOr(sentUserAgent, context.visitor.userAgent)
     if (salt === undefined || address === '' || userAgent === '') {
-      onUnknownVisitor()
       // Nobody may be merged with all visitors of a project.
       const { $anon_distinct_id: anonymousId, ...others } = stored
       const missing = address === '' ? 'address' : userAgent === '' ? 'user agent' : 'salt of the day'

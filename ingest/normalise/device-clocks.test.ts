@@ -4,8 +4,8 @@ import t from 'tap'
 import { createPlainNormaliser } from '../../test/support/plain-normaliser.ts'
 import { createRandom, pickOne, type Random } from '../../test/support/random.ts'
 import { findEvents } from '../capture/find-events.ts'
-import { createTakeEvent, type EventSink } from '../capture/take-event.ts'
-import { takeBody } from '../capture/take-parsed-body.ts'
+import { createTakeEvent } from '../capture/take-event.ts'
+import { type EventSink, takeBody } from '../capture/take-parsed-body.ts'
 import { createUuidV7, formatUuid } from './uuid.ts'
 
 /**
@@ -144,16 +144,15 @@ function iso (time: number): string {
   return new Date(time).toISOString()
 }
 
-const takeEvent = createTakeEvent(createPlainNormaliser(), {
-  maxPayloadBytes: () => 1e6, onUnexpected: (error) => { throw error }
+const takeEvent = createTakeEvent({
+  normaliseEvent: createPlainNormaliser(), isAnnounced: () => true, maxPayloadBytes: () => 1e6,
+  onUnexpected: (error) => { throw error }
 })
 
 /** The time that is stored of the only event of a request. */
 async function storedTime ({ query, body, receivedAt }: Sending): Promise<number> {
   let time = NaN
-  const sink: EventSink = {
-    appendRow: (row) => { time = row.timestamp }, appendUpdate: () => {}, quarantine: () => {}, isAnnounced: () => true
-  }
+  const sink: EventSink = { add: ({ row }) => { time = row.timestamp } }
   await takeBody(findEvents(body), { requestId: 'r', query, isEngage: false, receivedAt }, {
     admit: () => ({ project: { id: 1, anonymizeIps: false }, ip: '', visitor: { address: '', userAgent: '' } }), takeEvent, sink
   })

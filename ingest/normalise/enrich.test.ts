@@ -18,7 +18,7 @@ const enrich = createEnrich({ isBot: createIsBot(), locate })
 function contextOf (userAgent: string, change: Partial<RequestContext> = {}): RequestContext {
   return {
     project: { id: 1, anonymizeIps: false }, requestId: 'r', receivedAt: 0, sentAt: null, ip: '', historical: false,
-    visitor: { address: USER, userAgent }, warnings: null, isAttemptTime: false, ...change
+    visitor: { address: USER, userAgent }, isAttemptTime: false, ...change
   }
 }
 const country = (properties: object, context: RequestContext): unknown =>

@@ -17,17 +17,16 @@ const context: RequestContext = {
   ip: '10.0.0.1',
   historical: false,
   visitor: { address: '', userAgent: '' },
-  warnings: null,
   isAttemptTime: false
 }
 const readProperties = createPropertyReader(() => NOW, new DescribedNames(NO_LIMITS, { now: () => NOW }))
-const takeCookieless = createTakeCookieless({ salts: () => new Map(), onUnknownVisitor: () => {} })
+const takeCookieless = createTakeCookieless(() => new Map())
 const enrich = createEnrich({ isBot: () => false, locate: () => null })
 const normalise = createNormaliseEvent({ readProperties, takeCookieless, enrich, maxEventBytes: () => 5_000_000 })
 
 function rowOf (sent: Partial<SentEvent>, change: Partial<RequestContext> = {}): EventRow {
   const result = normalise({ event: 'e', distinct_id: 'u', ...sent }, { ...context, ...change })
-  if (typeof result === 'string') throw new Error(result)
+  if ('kind' in result) throw new Error(result.reason)
   return result.row
 }
 const promoted = (row: EventRow, name: string): string | undefined => row.promoted[PROMOTED_PROPERTIES.indexOf(name)]
@@ -43,7 +42,7 @@ t.test('distinct ids of any kind become strings', async (t) => {
 
 t.test('without an id the event is dropped', async (t) => {
   for (const id of [undefined, null, '', '  ', '\t\n', Infinity]) {
-    t.equal(normalise({ event: 'e', distinct_id: id }, context), 'missing_distinct_id')
+    t.match(normalise({ event: 'e', distinct_id: id }, context), { kind: 'dropped', reason: 'missing_distinct_id' })
   }
 })
 
@@ -145,6 +144,6 @@ t.test('an event may say by itself when it was sent, if its request does not', a
 
 t.test('a row larger than a message is dropped', async (t) => {
   const properties = { text: 'é'.repeat(2_300_000) }
-  t.equal(normalise({ event: 'e', distinct_id: 'u', properties }, context), 'event_too_large')
+  t.match(normalise({ event: 'e', distinct_id: 'u', properties }, context), { kind: 'dropped', reason: 'event_too_large' })
   t.ok(rowOf({ properties: { text: 'x'.repeat(4_000_000) } }))
 })

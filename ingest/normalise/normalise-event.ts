@@ -3,13 +3,16 @@ import type { ListedProperties } from '../../engines/json-schema/listed-properti
 import { toDistinctId, toEventName, toGroupKey, toGroupType } from '../../platform/identity.ts'
 import { type CookielessEvent, isCookieless, type TakeCookieless } from './cookieless.ts'
 import type { Enrich } from './enrich.ts'
-import { type DropReason, type EventRow, PROMOTED_IP, type RequestContext, type SentEvent, type UuidWords } from '../event.ts'
+import {
+  drop, type Dropped, type EventRow, type EventWarning, NO_RULES, NO_WARNINGS, PROMOTED_IP, type RequestContext,
+  type SentEvent, type UuidWords
+} from '../event.ts'
 import { mergePersonProperties, toObject } from './persons-updates.ts'
 import type { PropertyReader } from './read-properties.ts'
 import { withoutDeepProperties } from '../../engines/body/property-depth.ts'
-import { noteChanges } from './note-changes.ts'
+import { changeWarnings } from './change-warnings.ts'
 import { parseTimestamp, resolveTimestamp } from './timestamps.ts'
-import { shareOf } from '../../engines/rules/apply-rules.ts'
+import { type ActiveRule, shareOf } from '../../engines/rules/apply-rules.ts'
 import { IDENTITY_EVENTS } from '../../engines/rules/compile-rule.ts'
 import { runRules } from './run-rules.ts'
 import { createUuidV5, createUuidV7, parseUuid, timeOfUuid } from './uuid.ts'
@@ -28,6 +31,9 @@ export interface NormalisedEvent {
   properties: Record<string, unknown>
   /** The same for the schemas of the project; until the next event is normalised. */
   listed: ListedProperties | null
+  warnings: readonly EventWarning[]
+  /** The rules that changed it. */
+  changedBy: readonly ActiveRule[]
 }
 
 export interface NormaliseDeps {
@@ -38,7 +44,7 @@ export interface NormaliseDeps {
   maxEventBytes: () => number
 }
 
-export type NormaliseEvent = (sent: SentEvent, context: RequestContext) => NormalisedEvent | DropReason
+export type NormaliseEvent = (sent: SentEvent, context: RequestContext) => NormalisedEvent | Dropped
 
 /**
  * Turns an event as SDKs send it into a row (docs/contract/sdks.md 1.7 and 1.8): ids as text, an uuid, the time it
@@ -54,10 +60,10 @@ export function createNormaliseEvent (
   { readProperties, takeCookieless, enrich, maxEventBytes }: NormaliseDeps
 ): NormaliseEvent {
   return function normaliseEvent (sent, context) {
-    if (isBlank(sent.event)) return 'missing_event_name'
+    if (isBlank(sent.event)) return drop('missing_event_name')
     let properties = toObject(sent.properties)
     let distinctId = toDistinctId(sent.distinct_id ?? sent.$distinct_id ?? properties.distinct_id)
-    if (isBlank(distinctId)) return 'missing_distinct_id'
+    if (isBlank(distinctId)) return drop('missing_distinct_id')
 
     const sentUuid = readUuid(sent.uuid, context.project.id)
     const uuid = sentUuid ?? createUuidV7(context.receivedAt)
@@ -87,12 +93,15 @@ export function createNormaliseEvent (
     if (context.project.rules !== undefined) ({ properties, dropped: deep } = withoutDeepProperties(properties))
     // From here on nothing decides any more which event it is, so that rules cannot make two of one that comes again.
     const ruled = runRules({ event, distinctId, properties, sentIp }, context)
+    let changedBy = NO_RULES
     if (ruled !== null) {
-      if (ruled.kind !== 'stored') return ruled.kind === 'dropped' ? 'rule_dropped' : 'rule_sampled'
-      properties = ruled.properties
+      if (ruled.kind !== 'stored') {
+        return drop(ruled.kind === 'dropped' ? 'rule_dropped' : 'rule_sampled', { rule: ruled.rule })
+      }
+      ({ properties, changedBy } = ruled)
     }
     const sampled = sampleByQuota(event, distinctId, context)
-    if (sampled === 0) return 'quota_sampled'
+    if (sampled === 0) return drop('quota_sampled', { changedBy })
     const isListed = context.project.schemas !== undefined
     let read = readProperties(context.project.id, event, properties, isListed)
     if (read.isDeep) {
@@ -118,9 +127,9 @@ export function createNormaliseEvent (
       isBot,
       sampleWeight: Math.max(ruled?.weight ?? 1, sampled)
     }
-    if (isTooLarge(row, maxEventBytes())) return 'event_too_large'
-    noteChanges({ sent, properties, row, read, replaced, missing, deep }, context)
-    return { row, properties, listed }
+    if (isTooLarge(row, maxEventBytes())) return drop('event_too_large', { changedBy })
+    const parts = { sent, properties, row, read, replaced, missing, deep, warnings: NO_WARNINGS }
+    return { row, properties, listed, warnings: changeWarnings(parts, context.isTextReplaced === true), changedBy }
   }
 }
 

@@ -1,7 +1,6 @@
 /** The step that runs the rules of a project over its events. */
 import { applyRules, type RuleOutcome } from '../../engines/rules/apply-rules.ts'
 import type { RequestContext } from '../event.ts'
-import { noteRule } from '../capture/request-warnings.ts'
 
 /** What the rules are asked about: everything as it is to be stored, and the address that was sent. */
 interface Ruled {
@@ -13,7 +12,7 @@ interface Ruled {
 }
 
 /**
- * Runs the rules, and counts what they changed. Rules see the address of the client also when it is not stored.
+ * Runs the rules. They see the address of the client also when it is not stored.
  *
  * @returns null when there are none, or none has something to do with the event.
  */
@@ -22,14 +21,9 @@ export function runRules (
 ): RuleOutcome | null {
   const { project: { rules }, receivedAt } = context
   if (rules === undefined) return null
-  const outcome = applyRules(rules.rules, {
+  return applyRules(rules.rules, {
     event, distinctId, properties, receivedAt, ip: addressOf(sentIp, context)
   }, 'sent')
-  if (outcome === null) return null
-  context.ruled = true
-  if (outcome.kind === 'stored') for (const rule of outcome.changedBy) noteRule(context, 'rule_changed', rule)
-  else context.rule = outcome.rule
-  return outcome
 }
 
 /** What is an address decides the condition: any other text is in no range. */

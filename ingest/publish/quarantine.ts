@@ -3,13 +3,12 @@ import type { HasLetterRoom } from '../../platform/dead-letters/letter-room.ts'
 import { DEAD_LETTER_HEADER, deadLetterHeaders, STREAM_FULL } from '../../platform/dead-letters/publish-dead-letter.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import { codeOfSchemaFailure, describeSchemaFailure } from '../../engines/json-schema/describe-failure.ts'
-import type { SchemaFailure } from '../../engines/json-schema/evaluation.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import { cutText } from '../../engines/body/storable-text.ts'
 import type { FingerprintKey } from '../../schema/wire/frame-message.ts'
 import { MAX_SAMPLE_TEXT } from '../../schema/wire/ingestion-warnings.ts'
 import { deadLetterSubject, eventsSubject, HEADER } from '../../schema/wire/streams.ts'
-import type { EventRow, RequestContext } from '../event.ts'
+import type { Quarantined, RequestContext } from '../event.ts'
 import { FrameEncoder } from '../frames/frame-encoder.ts'
 import { formatUuid } from '../normalise/uuid.ts'
 import type { OutgoingMessage, Publish } from './acknowledged-publisher.ts'
@@ -20,7 +19,7 @@ import type { WarningTotals } from './warning-totals.ts'
 export const NOT_MET = 'not_met'
 
 /** Makes dead letters of events that do not meet their schema. */
-export type BuildLetter = (row: EventRow, failure: SchemaFailure, context: RequestContext) => OutgoingMessage
+export type BuildLetter = (event: Quarantined, context: RequestContext) => OutgoingMessage
 
 /** Where events that do not meet their schema go. */
 export interface Quarantine {
@@ -40,7 +39,7 @@ export interface Quarantine {
 export function createBuildLetter (partitions: number, fingerprintKey: () => FingerprintKey | null): BuildLetter {
   const encoder = new FrameEncoder(fingerprintKey)
 
-  return function buildLetter (row, failure, context) {
+  return function buildLetter ({ row, unmet: { failure } }, context) {
     const version = Math.abs(row.schemaVersion)
     encoder.append({ ...row, schemaVersion: 0 })
     const frame = encoder.take()

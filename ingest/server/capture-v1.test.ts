@@ -222,7 +222,7 @@ t.test('of events whose message could not be kept the client is told to send the
   const partitions = { append: (row: { at: number }) => messages[row.at] } as unknown as EventPartitions
   const result = { uuid: '', drop: null }
   const takeAll = (sink: RequestSink, ...at: number[]): EventResult[] => at.map((at) => {
-    sink.appendRow({ at } as unknown as EventRow, {} as unknown as RequestContext)
+    sink.add({ kind: 'stored', row: { at } as unknown as EventRow, updates: [], unmet: null, warnings: [], changedBy: [] }, {} as unknown as RequestContext)
     return { ...result, messages: sink.messages }
   })
 

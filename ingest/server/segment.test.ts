@@ -5,7 +5,7 @@ import RudderAnalytics from '@rudderstack/rudder-sdk-node'
 import t from 'tap'
 import type { Project } from '../../platform/directory/read-keys.ts'
 import { findEvents } from '../capture/find-events.ts'
-import type { EventSink } from '../capture/take-event.ts'
+import type { EventRow } from '../event.ts'
 import { takeBody } from '../capture/take-parsed-body.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
@@ -165,8 +165,8 @@ t.test('an event that cannot be kept fails its request: these clients are not to
     requestId: 'r', query: {}, isEngage: false, receivedAt: Date.now(), dialect: { name: 'segment', apiKey: 'k', attemptSentAt: null, sdk: '', eventType: '' }
   }, {
     admit: () => ({ project: { id: 1 } as Project, ip: '', visitor: { address: '', userAgent: '' } }),
-    takeEvent: () => null,
-    sink: {} as unknown as EventSink
+    takeEvent: () => ({ kind: 'stored', row: {} as unknown as EventRow, updates: [], unmet: null, warnings: [], changedBy: [] }),
+    sink: { add () {} }
   })
 
   // With results, the capture step would wait for one message of them only (`RequestSink.keptEvents`).

@@ -34,37 +34,33 @@ const MAX_EVENT_BYTES = 64_000_000
 export function createIngest (): Ingest {
   let normalised: NormalisedEvent | null = null
   const normalise = createPlainNormaliser({ now: () => NOW, maxEventBytes: MAX_EVENT_BYTES })
-  const takeEvent = createTakeEvent((sent, context) => {
-    const result = normalise(sent, context)
-    if (typeof result !== 'string') normalised = result
-    return result
-  }, { maxPayloadBytes: () => MAX_EVENT_BYTES, onUnexpected: (error) => { throw error } })
+  const takeEvent = createTakeEvent({
+    normaliseEvent (sent, context) {
+      const result = normalise(sent, context)
+      if (!('kind' in result)) normalised = result
+      return result
+    },
+    isAnnounced: () => true,
+    maxPayloadBytes: () => MAX_EVENT_BYTES,
+    onUnexpected: (error) => { throw error }
+  })
 
   return function ingest ({ body, ip }, project) {
     normalised = null
-    let quarantined: SchemaFailure | null = null
-    let handedOver = false
     const context: RequestContext = {
       project, requestId: 'r', receivedAt: NOW, sentAt: null, ip, historical: false, visitor: { address: ip, userAgent: '' },
-      warnings: null, isAttemptTime: false
+      isAttemptTime: false
     }
     const sent = parseJson(body, hasLongNumber(Buffer.from(body)))
     roundFields(sent)
-    const reason = takeEvent(sent, context, {
-      appendRow: () => { handedOver = true },
-      quarantine: (_row, failure) => { quarantined = failure },
-      appendUpdate: () => {},
-      isAnnounced: () => true
-    })
-    if ([reason !== null, quarantined !== null, handedOver].filter(Boolean).length !== 1) {
-      throw new Error(`an event has not one fate: ${JSON.stringify({ reason, quarantined, handedOver })} ${body}`)
-    }
+    const outcome = takeEvent(sent, context)
+    const failure = outcome.unmet?.failure ?? null
     return {
-      reason,
-      quarantined,
-      rejected: reason === 'schema_rejected' ? context.schemaFailure ?? null : null,
-      droppedBy: reason === 'rule_dropped' || reason === 'rule_sampled' ? context.rule?.id ?? null : null,
-      changedBy: context.warnings?.definitions?.flatMap(({ of: { rule } }) => rule ?? []) ?? [],
+      reason: outcome.kind === 'dropped' ? outcome.reason : null,
+      quarantined: outcome.kind === 'quarantined' ? failure : null,
+      rejected: outcome.kind === 'dropped' ? failure : null,
+      droppedBy: outcome.kind === 'dropped' ? outcome.rule?.id ?? null : null,
+      changedBy: outcome.changedBy.map(({ id }) => id),
       event: normalised
     }
   }

@@ -24,6 +24,6 @@ export function createPlainNormaliser (
     readProperties: createPropertyReader(now, new DescribedNames(NO_LIMITS, { now })),
     maxEventBytes: () => maxEventBytes,
     enrich: createEnrich({ isBot: () => false, locate: () => null }),
-    takeCookieless: createTakeCookieless({ salts: () => new Map(), onUnknownVisitor: () => {} })
+    takeCookieless: createTakeCookieless(() => new Map())
   })
 }

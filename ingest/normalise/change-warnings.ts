@@ -3,15 +3,15 @@ import { stringifyJson } from '../../engines/body/stringify-json.ts'
 import { MAX_DISTINCT_ID_LENGTH, MAX_GROUP_KEY_LENGTH, MAX_NAME_LENGTH } from '../../platform/identity.ts'
 import { isLonger, isStorableText, REPLACEMENT } from '../../engines/body/storable-text.ts'
 import { GROUP_TYPE_SEPARATOR } from '../../schema/wire/event-row.ts'
-import type { EventRow, RequestContext, SentEvent, UuidWords } from '../event.ts'
-import { noteWarning } from '../capture/request-warnings.ts'
+import type { WarningReason } from '../../schema/wire/ingestion-warnings.ts'
+import type { EventRow, EventWarning, SentEvent, UuidWords } from '../event.ts'
 import type { CookielessEvent } from './cookieless.ts'
 import type { ReadProperties } from './read-properties.ts'
 import { whyReplaced } from './timestamps.ts'
 import { parseUuid } from './uuid.ts'
 
 /** An event as it came, and what was made of it. */
-export interface NormalisedParts {
+interface NormalisedParts {
   sent: SentEvent
   /** As stored. */
   properties: Readonly<Record<string, unknown>>
@@ -22,51 +22,60 @@ export interface NormalisedParts {
   missing: CookielessEvent['missing']
   /** Names of the properties that are left out because they are nested too deep. */
   deep: readonly string[]
+  /** Found so far; most events have none, and make no list. */
+  warnings: readonly EventWarning[]
 }
 
-/** Notes everything that was replaced or cut. Costs some comparisons for an event that is stored as it came. */
-export function noteChanges (parts: NormalisedParts, context: RequestContext): void {
-  const { sent, row, read, replaced, missing, deep } = parts
-  if (replaced) {
-    noteWarning(context, whyReplaced(sent.timestamp, row.timestamp), sent, () => sent.timestamp ?? sent.offset)
-  }
-  if (missing !== undefined) noteWarning(context, 'visitor_unknown', sent, () => `no ${missing}`)
-  if (mayBeDerived(row.uuid) && isDerived(sent.uuid)) noteWarning(context, 'uuid_invalid', sent, () => sent.uuid)
-  noteReplacedTexts(parts, context)
-  if (row.event.length < sent.event.length) noteWarning(context, 'event_name_cut', sent, () => sent.event)
+/**
+ * Warns of everything that was replaced or cut. Costs some comparisons for an event that is stored as it came.
+ *
+ * @param isTextReplaced  The body was not UTF-8: see `RequestContext`.
+ */
+export function changeWarnings (found: NormalisedParts, isTextReplaced: boolean): readonly EventWarning[] {
+  const { sent, row, read, replaced, missing, deep } = found
+  if (replaced) warn(found, whyReplaced(sent.timestamp, row.timestamp), () => sent.timestamp ?? sent.offset)
+  if (missing !== undefined) warn(found, 'visitor_unknown', () => `no ${missing}`)
+  if (mayBeDerived(row.uuid) && isDerived(sent.uuid)) warn(found, 'uuid_invalid', () => sent.uuid)
+  warnOfTexts(found, isTextReplaced)
+  if (row.event.length < sent.event.length) warn(found, 'event_name_cut', () => sent.event)
   if (row.distinctId.length >= MAX_DISTINCT_ID_LENGTH) {
-    const distinctId = sentId(parts)
-    if (textOf(distinctId).length > row.distinctId.length) noteWarning(context, 'distinct_id_cut', sent, () => distinctId)
+    const distinctId = sentId(found)
+    if (textOf(distinctId).length > row.distinctId.length) warn(found, 'distinct_id_cut', () => distinctId)
   }
-  if (row.event.charCodeAt(0) === DOLLAR) noteOtherIds(parts, context)
-  if (row.groups.length > 0) noteGroups(parts, context)
-  if (read.cut !== null) noteWarning(context, 'column_cut', sent, () => read.cut)
-  if (deep.length > 0) noteWarning(context, 'property_too_deep', sent, () => deep.join(', '))
-  if (read.undescribed !== null) noteWarning(context, 'property_not_described', sent, () => read.undescribed)
-  if (read.beyond !== null) noteWarning(context, 'too_many_names', sent, () => read.beyond)
+  if (row.event.charCodeAt(0) === DOLLAR) warnOfOtherIds(found)
+  if (row.groups.length > 0) warnOfGroups(found)
+  if (read.cut !== null) warn(found, 'column_cut', () => read.cut)
+  if (deep.length > 0) warn(found, 'property_too_deep', () => deep.join(', '))
+  if (read.undescribed !== null) warn(found, 'property_not_described', () => read.undescribed)
+  if (read.beyond !== null) warn(found, 'too_many_names', () => read.beyond)
+  return found.warnings
+}
+
+function warn (found: NormalisedParts, reason: WarningReason, value: () => unknown): void {
+  found.warnings = [...found.warnings, { reason, value }]
 }
 
 /** What is stored is the text that was sent, or another one: nearly always this is decided by one comparison. */
-function noteReplacedTexts (parts: NormalisedParts, context: RequestContext): void {
-  const { sent, row, read } = parts
-  if (context.isTextReplaced === true && noteNotUtf8(parts, context)) return
-  if (row.event !== sent.event) noteIfReplaced(parts, context, sent.event)
-  const distinctId = sentId(parts)
-  if (row.distinctId !== distinctId) noteIfReplaced(parts, context, distinctId)
-  if (read.replaced !== null) noteWarning(context, 'text_replaced', sent, () => read.replaced)
+function warnOfTexts (found: NormalisedParts, isTextReplaced: boolean): void {
+  const { sent, row, read } = found
+  if (isTextReplaced && warnOfBytes(found)) return
+  if (row.event !== sent.event) warnIfReplaced(found, sent.event)
+  const distinctId = sentId(found)
+  if (row.distinctId !== distinctId) warnIfReplaced(found, distinctId)
+  if (read.replaced !== null) warn(found, 'text_replaced', () => read.replaced)
   // Their JSON keeps a NUL as an escape, and no half of a surrogate pair.
   if (row.properties.includes(REPLACEMENT)) {
-    const name = findReplaced(parts.properties, isHalfPair)
-    if (name !== undefined) noteWarning(context, 'text_replaced', sent, () => `in the property ${name}`)
+    const name = findReplaced(found.properties, isHalfPair)
+    if (name !== undefined) warn(found, 'text_replaced', () => `in the property ${name}`)
   }
 }
 
 /** An event of a body that is not UTF-8: U+FFFD in it was most likely something else. */
-function noteNotUtf8 (parts: NormalisedParts, context: RequestContext): boolean {
-  const { sent, row, properties } = parts
-  const text = [sent.event, sentId(parts)].find((each) => typeof each === 'string' && each.includes(REPLACEMENT))
+function warnOfBytes (found: NormalisedParts): boolean {
+  const { sent, row, properties } = found
+  const text = [sent.event, sentId(found)].find((each) => typeof each === 'string' && each.includes(REPLACEMENT))
   if (text === undefined && !row.properties.includes(REPLACEMENT)) return false
-  noteWarning(context, 'text_replaced', sent, () =>
+  warn(found, 'text_replaced', () =>
     text ?? `in the property ${findReplaced(properties, (each) => each.includes(REPLACEMENT))}, which is not UTF-8`)
   return true
 }
@@ -78,21 +87,21 @@ const OTHER_IDS: Readonly<Record<string, readonly string[] | undefined>> = {
 
 const DOLLAR = 36
 
-function noteOtherIds (parts: NormalisedParts, context: RequestContext): void {
-  const { sent, properties, row } = parts
+function warnOfOtherIds (found: NormalisedParts): void {
+  const { properties, row } = found
   if (!Object.hasOwn(OTHER_IDS, row.event)) return
   for (const name of OTHER_IDS[row.event] ?? []) {
     const text = textOf(properties[name])
-    noteIfReplaced(parts, context, text)
+    warnIfReplaced(found, text)
     const isOfGroup = row.event === '$groupidentify'
     if (isLonger(text, name === '$group_key' ? MAX_GROUP_KEY_LENGTH : MAX_DISTINCT_ID_LENGTH)) {
-      noteWarning(context, isOfGroup ? 'group_cut' : 'distinct_id_cut', sent, () => text)
+      warn(found, isOfGroup ? 'group_cut' : 'distinct_id_cut', () => text)
     }
   }
 }
 
-function noteIfReplaced ({ sent }: NormalisedParts, context: RequestContext, text: unknown): void {
-  if (typeof text === 'string' && !isStorableText(text)) noteWarning(context, 'text_replaced', sent, () => text)
+function warnIfReplaced (found: NormalisedParts, text: unknown): void {
+  if (typeof text === 'string' && !isStorableText(text)) warn(found, 'text_replaced', () => text)
 }
 
 /** The first property whose name or value has a text that is replaced. */
@@ -122,7 +131,8 @@ function sentId ({ sent, properties }: NormalisedParts): unknown {
   return sent.distinct_id ?? sent.$distinct_id ?? properties.distinct_id
 }
 
-function noteGroups ({ sent, properties, row }: NormalisedParts, context: RequestContext): void {
+function warnOfGroups (found: NormalisedParts): void {
+  const { properties, row } = found
   const groups = properties.$groups as Readonly<Record<string, unknown>>
   let given = 0
   let cut: string | null = null
@@ -135,9 +145,9 @@ function noteGroups ({ sent, properties, row }: NormalisedParts, context: Reques
     if (isLonger(type, MAX_NAME_LENGTH) || isLonger(text, MAX_GROUP_KEY_LENGTH)) cut ??= `${type}: ${text}`
     if (!isStorableText(type) || !isStorableText(text) || type.includes(GROUP_TYPE_SEPARATOR)) replaced ??= `${type}: ${text}`
   }
-  if (replaced !== null) noteWarning(context, 'text_replaced', sent, () => replaced)
-  if (cut !== null) noteWarning(context, 'group_cut', sent, () => cut)
-  if (given > row.groups.length / 2) noteWarning(context, 'too_many_groups', sent, () => `${given} groups`)
+  if (replaced !== null) warn(found, 'text_replaced', () => replaced)
+  if (cut !== null) warn(found, 'group_cut', () => cut)
+  if (given > row.groups.length / 2) warn(found, 'too_many_groups', () => `${given} groups`)
 }
 
 /** Uuids made of a text are of version 5; nearly no SDK sends such. */
