@@ -99,7 +99,7 @@ CREATE TABLE roll_up_state (
 );
 
 -- New definitions of a project on a day, which the limits compare
--- (docs/decisions/0039-names-are-bounded-by-project-and-day.md). Three rows a project and day; a week is kept.
+-- (docs/decisions/0039-new-names-are-limited-per-project-and-day.md). Three rows a project and day; a week is kept.
 CREATE TABLE definition_days (
   project_id integer NOT NULL REFERENCES projects ON DELETE CASCADE,
   -- Names of events, properties, or pairs of an event and a property.
