@@ -39,9 +39,9 @@ export async function runStores (machine: Machine, dataDir: string): Promise<voi
   const settings = [`listen_addresses=localhost,${machine.address}`, 'unix_socket_directories='].flatMap((each) => ['-c', each])
   const postgres = [path.join(bin, 'postgres'), '-D', path.join(dataDir, 'postgres', 'cluster'), ...settings]
   machine.start('postgres', [...asPostgres, ...postgres], { LC_ALL: 'C' })
-  machine.start('clickhouse', [process.execPath, SERVER], {
-    MILLRACE_DATA_DIR: dataDir, MILLRACE_CLICKHOUSE_HOST: machine.address,
-    MILLRACE_CLICKHOUSE_PASSWORD: passwordOf('millrace'), MILLRACE_CLICKHOUSE_ANALYST_PASSWORD: passwordOf('analyst')
+  const options = { 'data-dir': dataDir, host: machine.address, port: 8123, user: 'millrace', database: 'millrace' }
+  machine.start('clickhouse', [process.execPath, SERVER, ...Object.entries(options).map(([name, value]) => `--${name}=${value}`)], {
+    CHDB_SERVER_PASSWORD: passwordOf('millrace'), CHDB_SERVER_ANALYST_PASSWORD: passwordOf('analyst')
   })
   await waitFor(async () => (await fetch(`http://${machine.address}:8123/ping`)).ok, { timeoutMs: READY_MS })
   await waitFor(async () => await asSuperuser(machine, async (sql) => await sql`SELECT 1`), { timeoutMs: READY_MS })
