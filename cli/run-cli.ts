@@ -21,7 +21,6 @@ import { addPropertiesCommands } from './commands/properties.ts'
 import { addRetentionCommands } from './commands/retention.ts'
 import { addRulesCommands } from './commands/rules.ts'
 import { addSchemasCommands } from './commands/schemas.ts'
-import { addServiceCommands } from './commands/service.ts'
 import { addStatusCommands } from './commands/status.ts'
 import { addUpgradeCommands, UPGRADE_WAITS } from './commands/upgrade.ts'
 import { addWatermarkCommands } from './commands/watermark.ts'
@@ -32,7 +31,7 @@ import { readDuration } from './read-arguments.ts'
 export type CommandGroup = (program: Command, context: CliContext) => void
 
 const GROUPS: readonly CommandGroup[] = [
-  addProcessCommands, addServiceCommands, addStatusCommands, addLogsCommands,
+  addProcessCommands, addStatusCommands, addLogsCommands,
   addProjectsCommands, addUsersCommands, addKeysCommands, addPersonsCommands,
   addDeadLettersCommands, addEventCommands, addEventsCommands, addAuditCommands, addWatermarkCommands,
   addBackupCommands, addBackupsCommands, addUpgradeCommands, addRetentionCommands, addPropertiesCommands,

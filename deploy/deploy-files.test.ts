@@ -186,20 +186,38 @@ t.test('a secret takes every password that the example allows, also one that loo
   }
 })
 
-t.test('systemd accepts the unit of nats-server, where there is systemd', async (t) => {
+t.test('units run what the package has, with settings that there are', async (t) => {
+  const { files } = JSON.parse(await readText('package.json')) as { files: string[] }
+  t.ok(files.includes('dist') && files.includes('deploy/systemd'))
+  for (const [unit, commands] of [['millrace.service', ['start']], ['millrace@.service', TIERS]] as const) {
+    const text = await readText(`deploy/systemd/${unit}`)
+    const [, command = ''] = /^ExecStart=\/opt\/millrace\/node_modules\/\.bin\/node \/opt\/millrace\/node_modules\/millrace\/dist\/cli\/main\.js (.*)$/m.exec(text) ?? []
+    for (const given of commands) {
+      const { stdout } = await run(process.execPath, [path.join(ROOT, 'cli', 'main.ts'), command.replace('%i', given), '--help'])
+      t.match(stdout, `millrace ${given}`)
+    }
+    const names = [...text.matchAll(/\b(MILLRACE_\w+)=/g)].map(([, name = '']) => name)
+    t.same(names.filter((name) => !Object.hasOwn(settings, name)), [], `settings of ${unit}`)
+    t.ok(names.includes('MILLRACE_DATA_DIR'))
+  }
+})
+
+t.test('systemd accepts the units, where there is systemd', async (t) => {
   const hasSystemd = await run('systemd-analyze', ['--version']).then(() => true, () => false)
   if (!hasSystemd) return t.comment('NOT RUN: there is no systemd here')
   const folder = await mkdtemp(path.join(tmpdir(), 'millrace-unit-'))
   t.teardown(async () => { await rm(folder, { recursive: true, force: true }) })
-  const unit = path.join(folder, 'nats-server.service')
-  // The program is not installed here.
-  await writeFile(unit, (await readText('deploy/nats/nats-server.service')).replace('/usr/sbin/nats-server', process.execPath))
+  for (const name of await readdir(path.join(ROOT, 'deploy', 'systemd'))) {
+    const unit = path.join(folder, name)
+    // The programs are not installed here.
+    await writeFile(unit, (await readText(`deploy/systemd/${name}`)).replace(/^ExecStart=\S+/m, `ExecStart=${process.execPath}`))
 
-  const { stderr } = await run('systemd-analyze', ['verify', '--man=no', unit])
-  t.same(stderr.split('\n').filter((line) => line.includes('nats-server')), [])
-  const { stdout } = await run('systemd-analyze', ['security', '--offline=true', '--no-pager', unit])
-  const [, exposure] = /Overall exposure level.*?: ([\d.]+)/.exec(stdout) ?? []
-  t.ok(Number(exposure) < 3, `exposure ${exposure} of 10`)
+    const { stderr } = await run('systemd-analyze', ['verify', '--man=no', unit])
+    t.same(stderr.split('\n').filter((line) => /millrace|nats-server/.test(line)), [])
+    const { stdout } = await run('systemd-analyze', ['security', '--offline=true', '--no-pager', unit])
+    const [, exposure] = /Overall exposure level.*?: ([\d.]+)/.exec(stdout) ?? []
+    t.ok(Number(exposure) < 3, `${name}: exposure ${exposure} of 10`)
+  }
 })
 
 t.test('docs/install.md says of every file of deploy/ how it was checked, by tests and commands that there are', async (t) => {

@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 83_066,
+  lines: 82_610,
   platformLines: 8_969,
-  trackedFiles: 1560,
+  trackedFiles: 1_557,
   circles: 0,
-  repeatedNames: 7,
+  repeatedNames: 6,
   longFunctions: 18,
-  assertions: 376,
-  casts: 452
+  assertions: 373,
+  casts: 451
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

@@ -189,8 +189,8 @@ async function findStack (dataDir: string): Promise<StackAddresses> {
 async function makeEmptyFolder (folder: string): Promise<boolean> {
   const isNew = await makeFolder(path.resolve(folder), { mode: 0o700 }).catch((cause: NodeJS.ErrnoException) => {
     throw new MillraceError('MILLRACE_FOLDER_UNUSABLE', `the folder ${folder} cannot be made (${cause.code}): choose one that the user ` +
-      `${process.getuid?.() ?? ''} may write to. A service may write to few folders: after a change of MILLRACE_BACKUP_FOLDER run ` +
-      '"millrace service install" again, and restart it', { cause })
+      `${process.getuid?.() ?? ''} may write to. A service of systemd may write only to the folders that its unit ` +
+      'names: add this one as ReadWritePaths (docs/install.md)', { cause })
   })
   if ((await readdir(folder)).length > 0) {
     throw new MillraceError('MILLRACE_FOLDER_NOT_EMPTY', `${folder} is not empty: choose another folder`)

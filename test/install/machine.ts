@@ -6,8 +6,7 @@ import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { readEnvironmentFile } from '../../cli/commands/read-environment-file.ts'
-import { readUnit } from './run-unit.ts'
+import { serviceScript } from './service-script.ts'
 
 export interface Machine {
   address: string
@@ -15,7 +14,7 @@ export interface Machine {
   run: (line: string) => Promise<{ code: number | null, printed: string }>
   /** Starts a program that goes on; its output goes to a file. */
   start: (name: string, command: readonly string[], env: NodeJS.ProcessEnv) => ChildProcess
-  /** Starts the service of a unit, with the user, environment and settings that the unit names. */
+  /** Starts the service of a unit, such as `millrace@api`, with the user, folders and settings that the unit names. */
   startUnit: (name: string) => ChildProcess
   /** Reads and writes files as the machine sees them. */
   file: (name: string) => string
@@ -36,6 +35,9 @@ export interface MachineOptions {
 
 const OVERLAYS = ['/etc', '/var', '/usr/sbin']
 const BRIDGE = 'millrace'
+/** Where the units have the package. */
+const INSTALLED = '/opt/millrace/node_modules'
+const ENTRY = path.join(import.meta.dirname, '..', '..', 'cli', 'main.ts')
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 /** Makes the bridge, on which this process has an address, too. */
@@ -85,14 +87,10 @@ export async function startMachine ({ address, folder, shims, cwd }: MachineOpti
       return { code, printed }
     },
     startUnit (what) {
-      const unit = readUnit(file(`/etc/systemd/system/${what}.service`))
-      const one = (key: string): string => unit.get(key)?.[0] ?? ''
-      const state = `/var/lib/${one('StateDirectory')}`
-      sh(`nsenter --target ${holder.pid} --mount install --directory --owner=${one('User')} --group=${one('Group')} --mode=700 ${state}`)
-      const settings = readEnvironmentFile(readFileSync(file(one('EnvironmentFile').replace(/^-/, '')), 'utf8'))
-      const environment = one('Environment').split(' ').filter(Boolean).map((each) => each.split('=') as [string, string])
-      const asUser = ['setpriv', `--reuid=${one('User')}`, `--regid=${one('Group')}`, '--init-groups', '--no-new-privs', '--bounding-set=-all']
-      return start(what, [...asUser, ...one('ExecStart').split(' ')], { ...Object.fromEntries(environment), ...settings.values })
+      const [name, instance] = what.split('@')
+      const unit = readFileSync(file(`/etc/systemd/system/${name}${instance === undefined ? '' : '@'}.service`), 'utf8')
+      const ofClone = unit.replaceAll(`${INSTALLED}/.bin/node`, process.execPath).replaceAll(`${INSTALLED}/millrace/dist/cli/main.js`, ENTRY)
+      return start(what, ['bash', '-c', serviceScript(ofClone, instance)], {})
     },
     write (what, text) { writeFileSync(file(what), text) },
     async pullPlug () {

@@ -127,7 +127,7 @@ async function runLine (machine: Machine, line: string, services: Map<Machine, s
     const names = started.split(' ')
     services.set(machine, [...services.get(machine) ?? [], ...names])
     for (const name of names) machine.startUnit(name)
-    if (names.includes('millrace-ingest')) for (const port of [8002, 8001, 8000]) await waitUntilReady(machine, port)
+    if (names.includes('millrace@ingest')) for (const port of [8002, 8001, 8000]) await waitUntilReady(machine, port)
     return ''
   }
   if (line === 'npx millrace logins create') {
