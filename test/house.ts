@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_610,
-  platformLines: 8_969,
-  trackedFiles: 1_557,
+  lines: 82_171,
+  platformLines: 8_963,
+  trackedFiles: 1_552,
   circles: 0,
   repeatedNames: 6,
   longFunctions: 18,
-  assertions: 373,
-  casts: 451
+  assertions: 372,
+  casts: 433
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

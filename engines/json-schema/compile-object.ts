@@ -1,9 +1,6 @@
 /** The keywords of objects: which properties there must be, and what each of them must be. */
 import { type Check, fail, failBelow, isObject, spend, storedValue } from './evaluation.ts'
-import { compileFastPath, type FastPath, surelyMeets } from './fast-path.ts'
-import {
-  ANNOTATIONS, compileRepeated, type Place, readCount, readEntries, readName, readPattern, SCHEMA_LIMITS
-} from './schema-place.ts'
+import { compileRepeated, type Place, readCount, readEntries, readName, readPattern, SCHEMA_LIMITS } from './schema-place.ts'
 
 /** The keywords that are read here. */
 export const OBJECT_KEYWORDS: ReadonlySet<string> = new Set([
@@ -16,9 +13,6 @@ export interface Checks {
   all: Check[]
   /** The same, each property by itself, to find out which do not hold. */
   each: Check[]
-  /** What `all` asks of properties by name, and the checks of `all` that do not. */
-  named: readonly NamedProperty[]
-  others: Check[]
 }
 
 /** Compiles the keywords of objects of a schema. */
@@ -33,22 +27,18 @@ export function compileObject (schema: Readonly<Record<string, unknown>>, place:
   ]
   return {
     all: [...properties.length === 0 ? [] : [compileNamed(properties)], ...others],
-    each: [...properties.map((property) => compileNamed([property])), ...others],
-    named: properties,
-    others
+    each: [...properties.map((property) => compileNamed([property])), ...others]
   }
 }
 
 /** What looking at a name takes of the steps of an event. */
 const STEPS_PER_NAME = 10
 
-/** What a schema says about a property by its name. Never changed: several schemas may have the same. */
-export interface NamedProperty {
+/** What a schema says about a property by its name. */
+interface NamedProperty {
   name: string
   isRequired: boolean
   check: Check
-  /** Decides most values. */
-  fastPath: FastPath
   /** Every object inherits some names: only a look at its own properties tells. */
   isInherited: boolean
 }
@@ -57,61 +47,47 @@ function readProperties (schema: Readonly<Record<string, unknown>>, place: Place
   const { properties = {}, required = [] } = schema
   const named = new Map(readEntries(properties, place.at('properties')).map(([sent, subschema]) => {
     const here = place.at('properties', sent)
-    return [readName(sent, here), { subschema, check: here.compile(subschema) }]
+    return [readName(sent, here), share(here.compile(subschema), subschema)]
   }))
   const names = new Set(readNames(required, place.at('required')))
-  for (const name of names) if (!named.has(name)) named.set(name, { subschema: true, check: () => true })
-  return Array.from(named, ([name, { subschema, check }]) =>
-    share({
-      name,
-      isRequired: names.has(name),
-      check,
-      fastPath: compileFastPath(subschema, check),
-      isInherited: name in Object.prototype
-    }, subschema))
+  for (const name of names) if (!named.has(name)) named.set(name, () => true)
+  return Array.from(named, ([name, check]) =>
+    ({ name, isRequired: names.has(name), check, isInherited: name in Object.prototype }))
 }
 
-/** Properties remembered before the memory starts over: some megabytes, as longer schemas of one are not remembered. */
+/** Checks remembered before the memory starts over: some megabytes, as longer subschemas are not remembered. */
 const MAX_SHARED = 5000
 const MAX_SHARED_LENGTH = 300
 
-/** By name and by all that the schema asks of it. */
-let shared = new Map<string, NamedProperty>()
+let shared = new Map<string, Check>()
 
 /**
- * The same object for equal properties of all schemas. Ingest checks events of many names, each by its own schema, with
- * other work between: what it has to fetch from memory takes longer than the checks, and properties of one name are
- * mostly the same in all schemas of a project (docs/benchmarks.md).
+ * The same check for equal subschemas of all schemas. With 500 schemas in turns, fetching closures from memory takes
+ * longer than what they do, and the properties of a project are mostly alike in all of its schemas: sharing saves half
+ * of the time.
  */
-function share (property: NamedProperty, subschema: unknown): NamedProperty {
-  const text = JSON.stringify(isObject(subschema) ? withoutAnnotations(subschema) : subschema)
+function share (check: Check, subschema: unknown): Check {
+  const text = JSON.stringify(subschema)
   // A reference means what its own schema defines.
-  if (text.length > MAX_SHARED_LENGTH || text.includes('$ref')) return property
-  const key = JSON.stringify([property.name, property.isRequired, text])
-  const known = shared.get(key)
+  if (text.length > MAX_SHARED_LENGTH || text.includes('$ref')) return check
+  const known = shared.get(text)
   if (known !== undefined) return known
   if (shared.size === MAX_SHARED) shared = new Map()
-  shared.set(key, property)
-  return property
-}
-
-function withoutAnnotations (subschema: Record<string, unknown>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(subschema).filter(([keyword]) => !ANNOTATIONS.has(keyword)))
+  shared.set(text, check)
+  return check
 }
 
 function compileNamed (properties: readonly NamedProperty[]): Check {
   return (value) => {
     if (!isObject(value)) return true
-    for (const { name, isRequired, check, fastPath, isInherited } of properties) {
+    for (const { name, isRequired, check, isInherited } of properties) {
       const property = isInherited && !Object.hasOwn(value, name) ? undefined : value[name]
       // A property without a value is none: JSON leaves it out.
       if (property === undefined) {
         if (isRequired) return fail('required', undefined) || failBelow(name)
         continue
       }
-      const stored = typeof property === 'string' ? property : storedValue(property)
-      if (surelyMeets(fastPath, stored)) continue
-      if (!check(stored)) return failBelow(name)
+      if (!check(typeof property === 'string' ? property : storedValue(property))) return failBelow(name)
     }
     return true
   }

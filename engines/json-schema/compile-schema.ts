@@ -1,6 +1,5 @@
 import { type Checks, compileObject, OBJECT_KEYWORDS } from './compile-object.ts'
 import { createCompilePattern } from './compile-text.ts'
-import { ListedCheck } from './listed-properties.ts'
 import { VALUE_KEYWORDS } from './compile-value.ts'
 import { type Check, evaluate, fail, isObject, type Origin, type SchemaFailure } from './evaluation.ts'
 import { ANNOTATIONS, type CompileKeyword, type Place, SCHEMA_LIMITS, SchemaError } from './schema-place.ts'
@@ -18,8 +17,6 @@ export interface CompiledSchema {
    * @returns the first failure; null when the properties meet the schema.
    */
   check: (properties: Properties, origin: Origin) => SchemaFailure | null
-  /** The same for `sent` ones that are listed, faster; what it does not pass, `check` decides. */
-  listedCheck: ListedCheck
   /** The first failure of each property, and of the keywords of the whole. */
   failuresOf: (properties: Properties, origin: Origin) => SchemaFailure[]
 }
@@ -40,11 +37,10 @@ export function compileSchema (sent: unknown): CompiledSchema {
   if (unstorable !== null) throw new SchemaError(unstorable, UNSTORABLE_NUMBER)
   // Numbers of the body keep their digits; here they are doubles, as in the table.
   const schema = JSON.parse(text) as Record<string, unknown>
-  const { all, each, named, others } = compileRoot(schema)
+  const { all, each } = compileRoot(schema)
   const whole = join(all)
   return {
     check: (properties, origin) => evaluate(whole, properties, origin),
-    listedCheck: new ListedCheck(named, others.length === 0 ? null : join(others)),
     failuresOf: (properties, origin) => each.flatMap((check) => evaluate(check, properties, origin) ?? [])
   }
 }
@@ -122,8 +118,8 @@ function compileRoot (root: Record<string, unknown>): Checks {
       else if (!ANNOTATIONS.has(keyword) && !OBJECT_KEYWORDS.has(keyword) && !WITH_IF.has(keyword)) throw here.error('This keyword is not supported.')
     }
     checks.push(...compileIf(subschema, place))
-    const { all, each, named, others } = compileObject(subschema, place)
-    return { all: [...checks, ...all], each: [...checks, ...each], named, others: [...checks, ...others] }
+    const { all, each } = compileObject(subschema, place)
+    return { all: [...checks, ...all], each: [...checks, ...each] }
   }
 
   function compileReference (value: unknown, place: Place): Check {

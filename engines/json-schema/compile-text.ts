@@ -1,6 +1,5 @@
 /** The keywords of texts: `minLength`, `maxLength`, `pattern`, `format`. */
 import { RE2JS } from 're2js'
-import { compileOnePass } from '../operators/one-pass-pattern.ts'
 import { patternCost, patternSize } from '../operators/pattern-cost.ts'
 import { type Check, fail, spend } from './evaluation.ts'
 
@@ -85,8 +84,7 @@ function compilePattern (pattern: string): TextTest | string {
     const compiled = RE2JS.compile(pattern)
     const size = compiled.programSize()
     if (size > MAX_PATTERN_SIZE) return `The pattern has ${size} instructions, more than ${MAX_PATTERN_SIZE}.`
-    const test = compileOnePass(pattern) ?? ((value: string) => compiled.test(value))
-    return (value) => spend(value.length * size) && test(value)
+    return (value) => spend(value.length * size) && compiled.test(value)
   } catch {
     return 'The pattern is not a regular expression of RE2, which has no look-around and no back-references.'
   }

@@ -21,7 +21,7 @@ export interface SchemaFailure {
  * a name that the schema does not list), or a character of a text against an instruction of a pattern. Two million are
  * 10 to 40 ms; an event of some kilobytes takes some hundreds.
  */
-export const MAX_STEPS = 2_000_000
+const MAX_STEPS = 2_000_000
 
 /** Where the properties come from: the table, or a client. */
 export type Origin = 'stored' | 'sent'
@@ -45,11 +45,6 @@ export function evaluate (check: Check, properties: unknown, origin: Origin): Sc
   // Whatever the checks said that were given up: it holds for no more than a part of the value.
   if (steps < 0) return { path: '', keyword: 'limit', value: undefined }
   return isMet ? null : { path, keyword, value: failedValue }
-}
-
-/** Whether the checks of this event took no more steps than it had. */
-export function hasStepsLeft (): boolean {
-  return steps >= 0
 }
 
 /** Takes steps of the event; false when none are left. */

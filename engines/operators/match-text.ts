@@ -1,7 +1,6 @@
 import { RE2JS } from 're2js'
 import { isExactNumber } from '../body/parse-json.ts'
 import { readNumber } from './match-number.ts'
-import { compileOnePass } from './one-pass-pattern.ts'
 import { patternCost } from './pattern-cost.ts'
 import { type CompileTest, lowerAscii, NEVER, type PropertyTest, propertyText, type ValueTest } from './property-test.ts'
 
@@ -158,7 +157,7 @@ function compileOrNull (pattern: string): TextTest | null {
   if (patternCost(pattern) > MAX_REGEX_COST) return null
   try {
     const engine = RE2JS.compile(pattern)
-    return compileOnePass(pattern) ?? ((text) => engine.test(text))
+    return (text) => engine.test(text)
   } catch {
     // The engine refuses the pattern; the caller reports it.
     return null

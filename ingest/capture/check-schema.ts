@@ -10,17 +10,12 @@ import type { NormalisedEvent } from '../normalise/normalise-event.ts'
  * @returns null when its properties meet the schema.
  */
 export function checkSchema (
-  { listedCheck, check, version }: ActiveSchema, { row, properties, listed }: NormalisedEvent
+  { check, version }: ActiveSchema, { row, properties }: NormalisedEvent
 ): SchemaFailure | null {
   // Lone surrogates are stored as this character: then what is stored is checked, as a later check of the table does.
-  const isAsStored = !row.properties.includes(REPLACEMENT)
-  if (isAsStored && listed !== null && listedCheck.surelyMeets(listed, properties)) {
-    row.schemaVersion = version
-    return null
-  }
-  const failure = isAsStored
-    ? check(properties, 'sent')
-    : check(JSON.parse(row.properties) as Record<string, unknown>, 'stored')
+  const failure = row.properties.includes(REPLACEMENT)
+    ? check(JSON.parse(row.properties) as Record<string, unknown>, 'stored')
+    : check(properties, 'sent')
   row.schemaVersion = failure === null ? version : -version
   return failure
 }

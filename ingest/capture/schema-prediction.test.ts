@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { activateSchema } from '../../platform/directory/active-schemas.ts'
 import { compileSchema } from '../../engines/json-schema/compile-schema.ts'
 import { randomProperties, randomSchema } from '../../engines/json-schema/testing/random-schemas.ts'
 import { parseJson } from '../../engines/body/parse-json.ts'
+import type { ActiveSchema } from '../../platform/directory/active-schemas.ts'
 import { checkSchema } from './check-schema.ts'
 import type { RequestContext, SentEvent } from '../event.ts'
 import { createPlainNormaliser } from '../../test/support/plain-normaliser.ts'
@@ -32,15 +32,12 @@ t.test('what a check of the table predicts is what ingest does, on every event',
   const several = fc.array(sent, { minLength: EVENTS_PER_SCHEMA, maxLength: EVENTS_PER_SCHEMA })
   fc.assert(fc.property(randomSchema, several, (schema, bodies) => {
     const compiled = compileSchema(schema)
-    const active = activateSchema({ id: 1, event: 'e', version: 3, mode: 'observe', text: '' }, compiled)
+    const active: ActiveSchema = { id: 1, event: 'e', version: 3, mode: 'observe', text: '', check: compiled.check }
     for (const body of bodies) {
       const event = parseJson(`{"event":"e","distinct_id":"d","timestamp":"soon","properties":${body}}`, true) as SentEvent
       const normalised = normalise(event, context)
       if ('kind' in normalised) throw new Error(normalised.reason)
-      const first = checkSchema(active, normalised)
-      // A schema remembers where its properties stand when their names come once more.
       const enforced = checkSchema(active, normalised)
-      if (JSON.stringify(first) !== JSON.stringify(enforced)) throw new Error(`${JSON.stringify(schema)} ${body}: ${JSON.stringify([first, enforced])}`)
       const predicted = compiled.check(JSON.parse(normalised.row.properties) as Record<string, unknown>, 'stored')
       events++
       if (normalised.row.schemaVersion === 3) met++

@@ -1,5 +1,4 @@
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
-import type { ListedProperties } from '../../engines/json-schema/listed-properties.ts'
 import { toDistinctId, toEventName, toGroupKey, toGroupType } from '../../platform/identity.ts'
 import { type CookielessEvent, isCookieless, type TakeCookieless } from './cookieless.ts'
 import type { Enrich } from './enrich.ts'
@@ -29,8 +28,6 @@ export interface NormalisedEvent {
   row: EventRow
   /** The properties as stored, for the steps that follow. */
   properties: Record<string, unknown>
-  /** The same for the schemas of the project; until the next event is normalised. */
-  listed: ListedProperties | null
   warnings: readonly EventWarning[]
   /** The rules that changed it. */
   changedBy: readonly ActiveRule[]
@@ -102,13 +99,12 @@ export function createNormaliseEvent (
     }
     const sampled = sampleByQuota(event, distinctId, context)
     if (sampled === 0) return drop('quota_sampled', { changedBy })
-    const isListed = context.project.schemas !== undefined
-    let read = readProperties(context.project.id, event, properties, isListed)
+    let read = readProperties(context.project.id, event, properties)
     if (read.isDeep) {
       ({ properties, dropped: deep } = withoutDeepProperties(properties))
-      read = readProperties(context.project.id, event, properties, isListed)
+      read = readProperties(context.project.id, event, properties)
     }
-    const { types, promoted, listed } = read
+    const { types, promoted } = read
     if (promoted[PROMOTED_IP] === '' && !cookieless) {
       promoted[PROMOTED_IP] = ruled?.editAddress == null ? context.ip : ruled.editAddress(context.ip)
     }
@@ -129,7 +125,7 @@ export function createNormaliseEvent (
     }
     if (isTooLarge(row, maxEventBytes())) return drop('event_too_large', { changedBy })
     const parts = { sent, properties, row, read, replaced, missing, deep, warnings: NO_WARNINGS }
-    return { row, properties, listed, warnings: changeWarnings(parts, context.isTextReplaced === true), changedBy }
+    return { row, properties, warnings: changeWarnings(parts, context.isTextReplaced === true), changedBy }
   }
 }
 

@@ -6,11 +6,11 @@ import { DescribedNames } from './described-names.ts'
 import { createPropertyReader, type ReadProperties } from './read-properties.ts'
 
 const NOW = Date.UTC(2026, 10, 21)
-type ReadOne = (event: string, properties: Record<string, unknown>, isListed?: boolean) => ReadProperties
+type ReadOne = (event: string, properties: Record<string, unknown>) => ReadProperties
 
 function createReader (limits = NO_LIMITS): ReadOne {
   const readProperties = createPropertyReader(() => NOW, new DescribedNames(limits, { now: () => NOW }))
-  return (event, properties, isListed = false) => readProperties(1, event, properties, isListed)
+  return (event, properties) => readProperties(1, event, properties)
 }
 
 const read = createReader()
@@ -97,23 +97,6 @@ t.test('memory of events with thousands of names is bounded, too', async (t) => 
   collectGarbage()
 
   t.ok(process.memoryUsage().heapUsed - before < 150e6, `${Math.round((process.memoryUsage().heapUsed - before) / 1e6)} MB`)
-})
-
-t.test('properties are listed with their names, the same list for the same names', async (t) => {
-  const list = (properties: object): unknown => {
-    const { listed } = read('e', properties as Record<string, unknown>, true)
-    return listed === null ? null : { names: listed.names, values: [...listed.values] }
-  }
-  const first = read('e', { a: 1, $set: { b: 2 }, c: null }, true).listed?.names
-
-  t.same(list({ a: 1, $set: { b: 2 }, c: null }), { names: ['a', '$set', 'c'], values: [1, { b: 2 }, null] })
-  t.same(list({}), { names: [], values: [] }, 'nothing is left of the event before')
-  t.same(list({ 'a\0': 1, 'a\ufffd': 2, __proto: 3, constructor: 4 }), { names: ['a\0', 'a\ufffd', '__proto', 'constructor'], values: [1, 2, 3, 4] })
-  t.equal(read('other', { a: 'x', $set: 5, c: true }, true).listed?.names, first, 'whatever the types are')
-  t.not(read('e', { c: 1, $set: {}, a: 1 }, true).listed?.names, first)
-  t.equal(list({ ['x'.repeat(201)]: 1, a: 1 }), null, 'names that are too long to be remembered')
-  t.equal(list(Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`k${i}`, i]))), null, 'too many')
-  t.equal(read('e', { a: 1 }).listed, null, 'nobody asked')
 })
 
 t.test('promoted properties are read whatever else there is, and only from the event itself', async (t) => {

@@ -2,7 +2,6 @@ import { GROUP_TYPE_SEPARATOR, PROPERTY_ENTRY_SEPARATOR, PROPERTY_TYPE_CODES } f
 import { isExactNumber } from '../../engines/body/parse-json.ts'
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
 import { toGroupType } from '../../platform/identity.ts'
-import type { ListedProperties } from '../../engines/json-schema/listed-properties.ts'
 import { cutText, REPLACEMENT, toStorableText } from '../../engines/body/storable-text.ts'
 import type { DescribedEvent, DescribedNames } from './described-names.ts'
 import { PROMOTED_PROPERTIES } from '../event.ts'
@@ -26,9 +25,6 @@ const MAX_NODES = 30_000
 
 /** Characters of a remembered text that count as a node: events with thousands of names have one of a megabyte. */
 const CHARACTERS_PER_NODE = 200
-
-/** Events with more properties are not listed: lists of their names would take too much memory. */
-const MAX_LISTED = 100
 
 /** A promoted column holds at most this many characters; `properties` keeps the whole. */
 const MAX_PROMOTED_LENGTH = 8192
@@ -58,13 +54,9 @@ interface Edge {
 /** The properties read so far, as a place in the tree of all shapes seen. */
 interface Shape {
   parent: Shape | null
-  /** Name of the last one, as it was sent. */
-  name: string
   /** What the text says of it; empty: nothing. */
   entry: string
   entries: number
-  /** All names, made when a list first ends here. */
-  names: readonly string[] | null
   /** The finished text, made when a row first ends here. */
   text: string | null
   /** The event of this shape that was described last: mostly it is the only one. */
@@ -89,14 +81,9 @@ export interface ReadProperties {
   isDeep: boolean
   /** The first that is not described because the project has too many names: the event, or a property; null: none. */
   beyond: string | null
-  /** The properties of the event itself; null when nobody asked, or they are too many. */
-  listed: ListedProperties | null
 }
 
-/** @param isListed  Whether a list is wanted, too. */
-export type PropertyReader = (
-  projectId: number, event: string, properties: Record<string, unknown>, isListed?: boolean
-) => ReadProperties
+export type PropertyReader = (projectId: number, event: string, properties: Record<string, unknown>) => ReadProperties
 
 /** A name too long to be described; not remembered, or long names would fill the memory. */
 const OVERLONG: Edge = { rule: 'any', name: null, isReplaced: false, promotedIndex: -1, next: {} }
@@ -115,26 +102,18 @@ export function createPropertyReader (now: () => number, names: DescribedNames):
   let undescribed: string | null = null
   let isDeep = false
   let beyond: string | null = null
-  /** Properties of the event that was listed last: the next one mostly has as many. */
-  let listedBefore = 0
-  let root = createShape(null, '', '')
-  /** Lists of names by their JSON: events with the same names, of other types, are of other shapes. */
-  let lists = new Map<string, readonly string[]>()
+  let root = createShape(null, '')
 
-  return function readProperties (projectId, event, properties, isListed = false) {
+  return function readProperties (projectId, event, properties) {
     if (nodes > MAX_NODES || names.isFull) {
       if (names.isFull) names.forget()
-      root = createShape(null, '', '')
-      lists = new Map()
+      root = createShape(null, '')
       nodes = 0
     }
     cut = replaced = undescribed = beyond = null
     isDeep = false
     const promoted = NOTHING_PROMOTED.slice()
-    // A new one for each event: to write into an old one, which V8 keeps elsewhere, takes twice as long.
-    const values = isListed ? new Array<unknown>(listedBefore) : null
-    let shape = walk(root, 'e', properties, { prefix: '', promoted, listTo: values })
-    const listed = values === null ? null : listOf(shape, values)
+    let shape = walk(root, 'e', properties, { prefix: '', promoted })
     if (event === '$groupidentify') {
       const prefix = toGroupType(properties.$group_type) + GROUP_TYPE_SEPARATOR
       const names = countNames(properties.$group_set)
@@ -147,16 +126,14 @@ export function createPropertyReader (now: () => number, names: DescribedNames):
     }
     if (shape.entries > MAX_ENTRIES) undescribed = `${shape.entries} properties`
     const types = event === '$$plugin_metrics' ? '' : describe(shape, projectId, event)
-    return { types, promoted, cut, replaced, undescribed, beyond, isDeep, listed }
+    return { types, promoted, cut, replaced, undescribed, beyond, isDeep }
   }
 
   function walk (
-    shape: Shape, kind: Kind, properties: unknown,
-    { prefix, promoted, listTo = null }: { prefix: string, promoted?: string[], listTo?: unknown[] | null }
+    shape: Shape, kind: Kind, properties: unknown, { prefix, promoted }: { prefix: string, promoted?: string[] }
   ): Shape {
     if (typeof properties !== 'object' || properties === null || Array.isArray(properties)) return shape
     const sent = properties as Record<string, unknown>
-    let listedValues = 0
     for (const name in sent) {
       const value = sent[name]
       // What is within `$set` and the like is within the properties of the event, too.
@@ -166,38 +143,13 @@ export function createPropertyReader (now: () => number, names: DescribedNames):
         undescribed = name
         continue
       }
-      if (listTo !== null && listedValues < MAX_LISTED) listTo[listedValues++] = value
-      if (edge.name === null) {
-        shape = edge.next.none ??= createShape(shape, '', name)
-        continue
-      }
+      if (edge.name === null) continue
       if (edge.isReplaced) replaced = name
       const type = inferType(edge.rule, value, now)
       if (edge.promotedIndex !== -1 && promoted !== undefined) promoted[edge.promotedIndex] = toPromoted(name, value)
-      shape = edge.next[type] ??= createShape(shape, kind + PROPERTY_TYPE_CODES[type] + edge.name, name)
+      shape = edge.next[type] ??= createShape(shape, kind + PROPERTY_TYPE_CODES[type] + edge.name)
     }
-    if (listTo !== null) listedBefore = listTo.length = listedValues
     return shape
-  }
-
-  /** Call it before the properties of persons are read. */
-  function listOf (shape: Shape, values: readonly unknown[]): ListedProperties | null {
-    // A name too long to be described is in no shape.
-    if (values.length === MAX_LISTED || undescribed !== null) return null
-    if (shape.names === null) shape.names = namesOf(shape)
-    return { names: shape.names, values }
-  }
-
-  function namesOf (shape: Shape): readonly string[] {
-    const names: string[] = []
-    for (let at = shape; at.parent !== null; at = at.parent) names.push(at.name)
-    names.reverse()
-    const key = JSON.stringify(names)
-    const known = lists.get(key)
-    if (known !== undefined) return known
-    lists.set(key, names)
-    nodes += key.length / CHARACTERS_PER_NODE
-    return names
   }
 
   /** The text of what the limits of the project leave; of an event and a shape that are known, all of it. */
@@ -265,10 +217,10 @@ export function createPropertyReader (now: () => number, names: DescribedNames):
     return edge
   }
 
-  function createShape (parent: Shape | null, entry: string, name: string): Shape {
+  function createShape (parent: Shape | null, entry: string): Shape {
     nodes++
     const entries = (parent?.entries ?? 0) + (entry === '' ? 0 : 1)
-    return { parent, name, entry, entries, names: null, text: null, of: null, allOf: null, edges: {} }
+    return { parent, entry, entries, text: null, of: null, allOf: null, edges: {} }
   }
 }
 

@@ -4,7 +4,7 @@ import type { NormalisedEvent } from '../../ingest/normalise/normalise-event.ts'
 import { hasLongNumber, parseJson } from '../../engines/body/parse-json.ts'
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
 import { parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { activateSchema, type ProjectSchemas, type SchemaMode } from '../../platform/directory/active-schemas.ts'
+import type { ProjectSchemas, SchemaMode } from '../../platform/directory/active-schemas.ts'
 import type { CompiledSchema } from '../../engines/json-schema/compile-schema.ts'
 import type { Project } from '../../platform/directory/read-keys.ts'
 import { compileRules, type KeyedRules } from '../../platform/directory/active-rules.ts'
@@ -135,7 +135,7 @@ export function createEnforcement (
 
 function activate (schemas: readonly SchemaUnderTest[], mode: SchemaMode | null): ProjectSchemas {
   return new Map(schemas.map(({ event, text, compiled, mode: own }, index) =>
-    [event, activateSchema({ id: index + 1, event, text, version: index + 1, mode: mode ?? own }, compiled)]))
+    [event, { id: index + 1, event, text, version: index + 1, mode: mode ?? own, check: compiled.check }]))
 }
 
 /** Compiles rules as ingest does, in this order. */

@@ -1,7 +1,6 @@
 /** Finds the events because of which a look back says something else than enforcement. */
 import type { EventRow } from '../../ingest/event.ts'
 import { formatUuid } from '../../ingest/normalise/uuid.ts'
-import { activateSchema } from '../../platform/directory/active-schemas.ts'
 import type { TestClickHouse } from '../support/test-stores.ts'
 import { kindsOfVerdict, predictedKinds, RAW_PROJECT, type SchemaUnderTest } from './enforcement.ts'
 import { createIngest } from './ingest-verdict.ts'
@@ -33,7 +32,7 @@ function judge (
   { event: name, text, mode, compiled }: SchemaUnderTest, traffic: Parameters<typeof makeEvents>[0]
 ): Judged[] {
   const ingest = createIngest()
-  const schemas = new Map([[name, activateSchema({ id: 1, event: name, text, mode, version: 1 }, compiled)]])
+  const schemas = new Map([[name, { id: 1, event: name, text, mode, version: 1, check: compiled.check }]])
   const judged: Judged[] = []
   for (const events of makeEvents(traffic)) {
     for (const event of events.filter((each) => each.name === name)) {
