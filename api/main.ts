@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connectClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
-import { describeSettings } from '../platform/describe-settings.ts'
+import { describeSettings } from './status/describe-settings.ts'
 import { openGeoipFile } from '../platform/geoip-file.ts'
 import { openKeys } from '../platform/directory/open-keys.ts'
 import { loadSettings } from '../platform/load-settings.ts'

@@ -12,6 +12,7 @@ const SMALL_FOLDERS: Record<string, string> = {
   api: 'the process and its routes; a subject is a folder',
   'embedded/nats': 'find the server, start it',
   engines: 'the errors that every engine throws',
+  'platform/clickhouse': 'the connection and its errors, for every tier',
   'platform/nats': 'the one place that knows the NATS client, for every tier'
 }
 

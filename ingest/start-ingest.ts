@@ -34,6 +34,7 @@ import { openGeoipFile } from '../platform/geoip-file.ts'
 import { openKeys } from '../platform/directory/open-keys.ts'
 import { createArrivalFeed } from './publish/arrival-feed.ts'
 import { openPublishing } from './publish/open-publishing.ts'
+import { reportEnforced } from './capture/enforced-versions.ts'
 import { createQuotas } from './capture/quotas.ts'
 import { createRateLimit } from './capture/rate-limit.ts'
 import { createNoteRefusal, createNoteUnknownPath } from './capture/request-warnings.ts'
@@ -87,6 +88,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
     sql, databaseUrl: config.databaseUrl, withOwners: false, withSchemas: true, maxWaitMs: KEY_WAIT_MS,
     now: Date.now, logger, metrics
   })
+  reportEnforced(metrics, keys, Date.now)
   const fingerprintKey = openFingerprintKey(sql, logger)
   const cookielessSalts = openCookielessSalts(sql, logger, Date.now)
   await Promise.race([Promise.all([fingerprintKey.read(), cookielessSalts.tried]), delay(FINGERPRINT_KEY_WAIT_MS)])

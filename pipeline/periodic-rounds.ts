@@ -2,7 +2,7 @@
 import { type IntervalLoop, runAtIntervals } from '../platform/intervals.ts'
 import type { Logger } from '../platform/logger.ts'
 import type { Counter, Metrics } from '../platform/metrics.ts'
-import { applyRetention, type RetentionDeps } from '../platform/retention-rules.ts'
+import { applyRetention, type RetentionDeps } from './apply-retention.ts'
 
 export interface RoundsOptions {
   everyMs: number

@@ -1,6 +1,6 @@
 import { open, stat } from 'node:fs/promises'
 import { MillraceError } from '../engines/errors.ts'
-import { type LocateAddress, openGeoip } from './geoip.ts'
+import { type LocateAddress, openGeoip } from '../engines/enrichment/geoip.ts'
 import type { Logger } from './logger.ts'
 
 /** How often a file is looked at for whether it was replaced. */

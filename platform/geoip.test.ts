@@ -5,7 +5,7 @@ import { pino } from 'pino'
 import t from 'tap'
 import { collectGarbage } from '../test/support/collect-garbage.ts'
 import { waitFor } from '../test/support/wait-for.ts'
-import { openGeoip } from './geoip.ts'
+import { openGeoip } from '../engines/enrichment/geoip.ts'
 import { openGeoipFile } from './geoip-file.ts'
 import { buildMmdb } from './testing/build-mmdb.ts'
 

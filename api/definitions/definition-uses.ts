@@ -1,7 +1,7 @@
 /** What depends on a definition: saved queries, flags and experiments that name it. */
 import { propertyColumns, nameDefinitions, type PropertyColumns, type UsageKind, type Vocabulary } from '../../platform/query-log/named-definitions.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import type { Promotion } from '../../platform/promoted-columns/promoted-column.ts'
+import type { Promotion } from '../../platform/query-log/promoted-column.ts'
 import { allowsScope } from '../../platform/scopes.ts'
 import { type Metric, readMetric, readSecondaryMetrics } from '../experiments/results/read-metric.ts'
 

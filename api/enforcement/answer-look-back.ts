@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { describeClickHouseError } from '../../platform/clickhouse/describe-clickhouse-error.ts'
+import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
 import { HttpError, toHttpErrorBody } from '../../engines/errors.ts'
 import type { LookBackOptions } from './look-back.ts'
 

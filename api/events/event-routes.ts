@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { describeClickHouseError } from '../../platform/clickhouse/describe-clickhouse-error.ts'
+import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { HttpError } from '../../engines/errors.ts'
-import { describeClickHouseError } from '../../platform/clickhouse/describe-clickhouse-error.ts'
+import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
 import { INGESTION_WARNINGS, NO_PROJECT, type WarningEffect, type WarningReason } from '../../schema/wire/ingestion-warnings.ts'
 import { cursorQueryProperties, cutPage, decodeCursor, encodeCursor } from '../http/list-queries.ts'
 import { buildPage, type PageContent, pageQueryProperties, pageSchema, type PageQuery } from '../http/pagination.ts'

@@ -1,5 +1,5 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, FastifySchemaValidationError } from 'fastify'
-import { describeClickHouseError, tookTooLong } from '../../platform/clickhouse/describe-clickhouse-error.ts'
+import { describeClickHouseError, tookTooLong } from './describe-clickhouse-error.ts'
 import { allowUnserved } from '../../platform/cross-origin.ts'
 import { HttpError, toHttpErrorBody } from '../../engines/errors.ts'
 import { classifyPostgresError } from '../../platform/postgres/postgres-errors.ts'

@@ -1,5 +1,5 @@
 import { parseStoredJson } from '../../engines/body/parse-json.ts'
-import { toDistinctId } from '../../platform/identity.ts'
+import { toDistinctId } from '../../schema/wire/identity.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { cursorQueryProperties, cutPage, decodeCursor, encodeCursor } from '../http/list-queries.ts'
 import { type PageContent, pageQueryProperties, type PageQuery } from '../http/pagination.ts'

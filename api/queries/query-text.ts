@@ -1,4 +1,4 @@
-import { type SqlToken, tokenizeSql } from '../../schema/clickhouse-sql.ts'
+import { type SqlToken, tokenizeSql } from '../../engines/sql/clickhouse-sql.ts'
 
 /**
  * A query as ClickHouse gets it: a closing `FORMAT name` and semicolons become blanks, because the asker chooses the

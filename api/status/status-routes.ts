@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import type { ShownSetting } from '../../platform/describe-settings.ts'
+import type { ShownSetting } from './describe-settings.ts'
 import type { Status } from './build-status.ts'
 import { accessOf, requireAllProjects } from '../http/personal-key-access.ts'
 import { statusSchema } from './status-schema.ts'

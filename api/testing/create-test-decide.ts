@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net'
 import fastify, { type FastifyInstance } from 'fastify'
 import { openKeys } from '../../platform/directory/open-keys.ts'
-import type { LocateAddress } from '../../platform/geoip.ts'
+import type { LocateAddress } from '../../engines/enrichment/geoip.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { createMetrics, type Metrics } from '../../platform/metrics.ts'
 import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'

@@ -1,7 +1,7 @@
 import { createInsertFrames, INSERT_SETTINGS, INSERT_SETTINGS_VERSION, type InsertFrames } from '../../pipeline/events/insert/insert-frames.ts'
 import { makeEvents } from '../../pipeline/testing/publish-events.ts'
 import { createClickHouseAgent } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { encodeFrame } from '../../platform/clickhouse/frame-codec.ts'
+import { encodeFrame } from '../../schema/wire/frame-codec.ts'
 import { buildEventBlock } from '../../test/support/event-block.ts'
 import { FLUSH_SETTINGS } from '../../schema/migrate/migrate-clickhouse.ts'
 import { median, type BenchContext, type Figure, type Question } from '../question.ts'

@@ -1,7 +1,7 @@
 import type { ClickHouseSettings } from '@clickhouse/client'
 import { connectClickHouse, type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { describeExpression, readPromotion } from '../../platform/promoted-columns/promoted-column.ts'
-import { promoteProperty } from '../../platform/promoted-columns/promote-property.ts'
+import { describeExpression, readPromotion } from '../../platform/query-log/promoted-column.ts'
+import { promoteProperty } from '../../api/definitions/promote-property.ts'
 import type { BenchContext, Figure, Question } from '../question.ts'
 
 const ROWS = 5_000_000

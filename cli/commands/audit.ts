@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander'
-import { auditLedger, auditWithoutNats, driftError, type LedgerAudit } from '../../platform/ledger/audit-ledger.ts'
+import { auditLedger, auditWithoutNats, driftError, type LedgerAudit } from '../../pipeline/accounting/audit-ledger.ts'
 import { minuteOfReceipt } from '../../schema/wire/ledger.ts'
 import type { CliContext } from '../cli-context.ts'
 import { askNats, requireProject } from '../optional-services.ts'

@@ -1,5 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander'
-import { applyRetention, clearRetention, listRetention, setRetention } from '../../platform/retention-rules.ts'
+import { applyRetention } from '../../pipeline/apply-retention.ts'
+import { clearRetention, listRetention, setRetention } from '../../platform/retention-rules.ts'
 import type { CliContext } from '../cli-context.ts'
 import { JSON_OPTION, printFields, printRows, type Output } from '../terminal-output.ts'
 import { readCount, readId } from '../read-arguments.ts'

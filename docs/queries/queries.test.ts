@@ -4,8 +4,8 @@ import path from 'node:path'
 import { createClient } from '@clickhouse/client'
 import t from 'tap'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { readPromotion } from '../../platform/promoted-columns/promoted-column.ts'
-import { promoteProperty } from '../../platform/promoted-columns/promote-property.ts'
+import { readPromotion } from '../../platform/query-log/promoted-column.ts'
+import { promoteProperty } from '../../api/definitions/promote-property.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 
 const FOLDER = import.meta.dirname

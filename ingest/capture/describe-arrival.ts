@@ -1,5 +1,5 @@
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
-import { toDistinctId } from '../../platform/identity.ts'
+import { toDistinctId } from '../../schema/wire/identity.ts'
 import { cutText, toStorableText } from '../../engines/body/storable-text.ts'
 import { FINGERPRINT_BYTES, type FingerprintKey, FingerprintWriter } from '../../schema/wire/frame-message.ts'
 import type { ArrivedEvent } from '../../schema/wire/live-feed.ts'

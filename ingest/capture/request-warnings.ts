@@ -2,7 +2,7 @@ import { stringifyJson } from '../../engines/body/stringify-json.ts'
 import { cutText, toStorableText } from '../../engines/body/storable-text.ts'
 import { HttpError } from '../../engines/errors.ts'
 import { describeSchemaFailure } from '../../engines/json-schema/describe-failure.ts'
-import { toDistinctId } from '../../platform/identity.ts'
+import { toDistinctId } from '../../schema/wire/identity.ts'
 import { hashDistinctId } from '../../schema/wire/event-traces.ts'
 import {
   MAX_DROPS_PER_MINUTE, MAX_SAMPLE_TEXT, MAX_SAMPLES, NO_PROJECT, type WarningReason, type WarningSample

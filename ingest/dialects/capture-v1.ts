@@ -1,5 +1,5 @@
 import { HttpError } from '../../engines/errors.ts'
-import { MAX_DISTINCT_ID_LENGTH, MAX_NAME_LENGTH } from '../../platform/identity.ts'
+import { MAX_DISTINCT_ID_LENGTH, MAX_NAME_LENGTH } from '../../schema/wire/identity.ts'
 import { isLonger } from '../../engines/body/storable-text.ts'
 import type { DropReason } from '../event.ts'
 import { parseTimestamp } from '../normalise/timestamps.ts'

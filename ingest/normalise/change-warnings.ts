@@ -1,6 +1,6 @@
 /** Warnings about events that are stored, but not in all as they were sent. */
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
-import { MAX_DISTINCT_ID_LENGTH, MAX_GROUP_KEY_LENGTH, MAX_NAME_LENGTH } from '../../platform/identity.ts'
+import { MAX_DISTINCT_ID_LENGTH, MAX_GROUP_KEY_LENGTH, MAX_NAME_LENGTH } from '../../schema/wire/identity.ts'
 import { isLonger, isStorableText, REPLACEMENT } from '../../engines/body/storable-text.ts'
 import { GROUP_TYPE_SEPARATOR } from '../../schema/wire/event-row.ts'
 import type { WarningReason } from '../../schema/wire/ingestion-warnings.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { openGeoip } from '../../platform/geoip.ts'
+import { openGeoip } from '../../engines/enrichment/geoip.ts'
 import { buildMmdb } from '../../platform/testing/build-mmdb.ts'
 import type { RequestContext } from '../event.ts'
 import { createEnrich, createIsBot } from './enrich.ts'

@@ -1,7 +1,7 @@
 import { isbot } from 'isbot'
-import { type LocateAddress, onlyCountry, type Place } from '../../platform/geoip.ts'
-import { rememberRecent } from '../../platform/recent-answers.ts'
-import { senderDevice } from '../../platform/sender-device.ts'
+import { type LocateAddress, onlyCountry, type Place } from '../../engines/enrichment/geoip.ts'
+import { rememberRecent } from '../../engines/enrichment/recent-answers.ts'
+import { senderDevice } from '../../engines/enrichment/sender-device.ts'
 import type { RequestContext } from '../event.ts'
 
 type Properties = Readonly<Record<string, unknown>>

@@ -1,5 +1,5 @@
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
-import { toDistinctId, toEventName, toGroupKey, toGroupType } from '../../platform/identity.ts'
+import { toDistinctId, toEventName, toGroupKey, toGroupType } from '../../schema/wire/identity.ts'
 import { type CookielessEvent, isCookieless, type TakeCookieless } from './cookieless.ts'
 import type { Enrich } from './enrich.ts'
 import {

@@ -1,5 +1,5 @@
-import { toDistinctId, toGroupKey, toGroupType } from '../../platform/identity.ts'
-import { COPIED_PROPERTIES, initialName } from '../../platform/persons/copied-properties.ts'
+import { toDistinctId, toGroupKey, toGroupType } from '../../schema/wire/identity.ts'
+import { COPIED_PROPERTIES, initialName } from '../../schema/wire/copied-properties.ts'
 import type { PersonsUpdate } from '../../schema/wire/persons-update.ts'
 import type { EventRow, SentEvent } from '../event.ts'
 import { formatUuid } from './uuid.ts'

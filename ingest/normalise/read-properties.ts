@@ -1,7 +1,7 @@
 import { GROUP_TYPE_SEPARATOR, PROPERTY_ENTRY_SEPARATOR, PROPERTY_TYPE_CODES } from '../../schema/wire/event-row.ts'
 import { isExactNumber } from '../../engines/body/parse-json.ts'
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
-import { toGroupType } from '../../platform/identity.ts'
+import { toGroupType } from '../../schema/wire/identity.ts'
 import { cutText, REPLACEMENT, toStorableText } from '../../engines/body/storable-text.ts'
 import type { DescribedEvent, DescribedNames } from './described-names.ts'
 import { PROMOTED_PROPERTIES } from '../event.ts'

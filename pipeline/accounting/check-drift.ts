@@ -1,8 +1,8 @@
 /** Compares the books of the last hours with the events table. */
 import { Gauge } from 'prom-client'
 import { MillraceError } from '../../engines/errors.ts'
-import { checkBooks, type Drift } from '../../platform/ledger/check-books.ts'
-import type { Books, LedgerDeps } from '../../platform/ledger/read-books.ts'
+import { checkBooks, type Drift } from './check-books.ts'
+import type { Books, LedgerDeps } from './read-books.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import { minuteOfReceipt } from '../../schema/wire/ledger.ts'

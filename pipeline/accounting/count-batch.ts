@@ -1,6 +1,6 @@
 /** What became of the events of a batch range, by project and minute of receipt. */
-import { decodeFrame } from '../../platform/clickhouse/frame-codec.ts'
-import { cellsOf } from '../../platform/clickhouse/native-block.ts'
+import { decodeFrame } from '../../schema/wire/frame-codec.ts'
+import { cellsOf } from '../../schema/wire/native-block.ts'
 import { type AcceptedCount, type LedgerEntry, ledgerKey, minuteOfReceipt, readAccepted } from '../../schema/wire/ledger.ts'
 import { HEADER } from '../../schema/wire/streams.ts'
 import type { BatchRange } from '../stream/partition-records.ts'

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { countStored } from '../../platform/ledger/check-books.ts'
+import { countStored } from './check-books.ts'
 import { minuteOfReceipt } from '../../schema/wire/ledger.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { PartCounts } from './part-counts.ts'

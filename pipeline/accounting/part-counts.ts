@@ -1,7 +1,7 @@
 /** Counts the rows of the last hours again and again, reading each part of the table once. */
 import { queryRows, type ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { countStored, type StoredCounts } from '../../platform/ledger/check-books.ts'
-import type { LedgerSpan } from '../../platform/ledger/read-books.ts'
+import { countStored, type StoredCounts } from './check-books.ts'
+import type { LedgerSpan } from './read-books.ts'
 import { ledgerKey } from '../../schema/wire/ledger.ts'
 
 /** Parts of one query: their names are sent in the URL. */

@@ -1,6 +1,6 @@
 /** Which messages make one insert, and the frames that it consists of. */
-import { decodeFrame, encodeFrame } from '../../platform/clickhouse/frame-codec.ts'
-import { pickRows } from '../../platform/clickhouse/native-block.ts'
+import { decodeFrame, encodeFrame } from '../../schema/wire/frame-codec.ts'
+import { pickRows } from '../../schema/wire/native-block.ts'
 import { HEADER, processOfRequest } from '../../schema/wire/streams.ts'
 import type { BatchRange } from '../stream/partition-records.ts'
 import { gapsWithin } from './duplicates/row-ranges.ts'

@@ -1,6 +1,6 @@
 /** Makes dead letters of what ClickHouse refuses, and of messages that are no events. */
-import { decodeFrame, encodeFrame } from '../../platform/clickhouse/frame-codec.ts'
-import { describeRows, type NativeBlock, pickRows } from '../../platform/clickhouse/native-block.ts'
+import { decodeFrame, encodeFrame } from '../../schema/wire/frame-codec.ts'
+import { describeRows, type NativeBlock, pickRows } from '../../schema/wire/native-block.ts'
 import { DeadLettersFullError, type NewDeadLetter, publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
 import { pause, retryDelayMs } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'

@@ -1,7 +1,7 @@
 import { isExactNumber, parseStoredJson } from '../../engines/body/parse-json.ts'
 import { isDeeperThan, MAX_PROPERTY_DEPTH } from '../../engines/body/property-depth.ts'
 import { splitJsonArray } from '../../engines/body/split-json-array.ts'
-import { MAX_GROUP_KEY_LENGTH } from '../../platform/identity.ts'
+import { MAX_GROUP_KEY_LENGTH } from '../../schema/wire/identity.ts'
 import { mayHoldUnstorableText, toStorableJson } from '../../engines/body/storable-text.ts'
 import type { PersonsUpdate } from '../../schema/wire/persons-update.ts'
 import type { RefusedUpdate } from './persons-outcome.ts'

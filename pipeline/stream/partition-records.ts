@@ -97,7 +97,7 @@ export function acknowledgedCount (record: PartitionRecord): AcknowledgedCount {
 
 /**
  * The deduplication token of a batch range: same token, same rows. Rows keep it in `insert_token`, from which receipts
- * read it (`parseInsertToken` in platform/receipts/stored-events.ts).
+ * read it (`parseInsertToken` in api/events/receipts/stored-events.ts).
  */
 export function batchRangeToken (partition: Partition, stream: string, range: BatchRange): string {
   const rows = range.rows === undefined ? '' : `:${range.rows[0]}-${range.rows[1]}`

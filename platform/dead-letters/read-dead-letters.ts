@@ -4,8 +4,8 @@ import { DEAD_LETTER_STREAM, type DeadLetterStage, HEADER } from '../../schema/w
 import { frameOf } from '../../schema/wire/frame-message.ts'
 import type { NatsConnection } from '../nats/connect-nats.ts'
 import { readStreamInfo } from '../nats/stream-info.ts'
-import { decodeFrame } from '../clickhouse/frame-codec.ts'
-import { describeRows } from '../clickhouse/native-block.ts'
+import { decodeFrame } from '../../schema/wire/frame-codec.ts'
+import { describeRows } from '../../schema/wire/native-block.ts'
 import { DEAD_LETTER_HEADER, type DeadLetter, type DeadLetterFilter } from './publish-dead-letter.ts'
 
 export interface ScanOptions extends DeadLetterFilter {

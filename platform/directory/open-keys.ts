@@ -2,7 +2,6 @@ import type { Logger } from '../logger.ts'
 import type { Metrics } from '../metrics.ts'
 import type { Sql } from '../postgres/connect-postgres.ts'
 import { listenPostgres } from '../postgres/listen-postgres.ts'
-import { reportEnforced } from './enforced-versions.ts'
 import { createKeyDirectory, type KeyDirectory } from './key-directory.ts'
 import { createReadKeys } from './read-keys.ts'
 
@@ -33,7 +32,6 @@ export function openKeys (options: OpenKeysOptions): { keys: KeyDirectory, close
   const timer = setInterval(refresh, REFRESH_MS).unref()
   metrics.countersFrom('key_lookups_total', 'Lookups of API keys: hits in memory, and misses, which read Postgres again.', ['outcome'],
     () => [[{ outcome: 'hit' }, keys.state.hits], [{ outcome: 'miss' }, keys.state.misses]])
-  if (withSchemas) reportEnforced(metrics, keys, options.now)
   return {
     keys,
     async close () {

@@ -5,7 +5,7 @@ import { TRACES_TABLE } from '../../schema/wire/event-traces.ts'
 import { WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
 import {
   announceRemoval, beginRemoval, completeRemoval, isRemovalOpen, startRemoval
-} from '../ledger/event-removals.ts'
+} from './event-removals.ts'
 import { drainPersonsOutbox } from './persons-outbox.ts'
 import { uncountEvents } from './uncount-events.ts'
 

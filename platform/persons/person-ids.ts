@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { ClickHouse } from '../clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../../engines/errors.ts'
-import { toDistinctId } from '../identity.ts'
+import { toDistinctId } from '../../schema/wire/identity.ts'
 import type { Sql } from '../postgres/connect-postgres.ts'
 
 /** Namespace of PostHog's person ids; ClickHouse computes `events.person_id` with the same. */

@@ -1,6 +1,6 @@
 /** Takes events that are about to be deleted out of the counts by name, which views keep of inserts alone. */
 import { onEachShard, queryRows } from '../clickhouse/connect-clickhouse.ts'
-import { conditionsOf, type EventRemoval, type RemovalDeps, sourceOf } from '../ledger/event-removals.ts'
+import { conditionsOf, type EventRemoval, type RemovalDeps, sourceOf } from './event-removals.ts'
 
 /** A count of its own below 0, as the sums of the tables wrap; times that change no earliest and no latest one. */
 const MINUS = (count: string): string => `toString(toUInt64(-toInt64(${count})))`

@@ -1,5 +1,5 @@
-import type { Promotion } from '../promoted-columns/promoted-column.ts'
-import { findNames, type NamesInQuery } from './find-names.ts'
+import type { Promotion } from './promoted-column.ts'
+import { findNames, type NamesInQuery } from '../../engines/sql/find-names.ts'
 import { EVENT_COLUMNS } from '../../schema/wire/event-row.ts'
 
 export type UsageKind = 'event' | 'event_property' | 'person_property' | 'group_property'

@@ -1,4 +1,4 @@
-import { quoteString } from '../../schema/clickhouse-sql.ts'
+import { quoteString } from '../../engines/sql/clickhouse-sql.ts'
 import { type ClickHouse, OUR_LOG_COMMENT, systemTable } from '../clickhouse/connect-clickhouse.ts'
 
 /** SELECTs with one text, of one day. */

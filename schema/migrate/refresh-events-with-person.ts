@@ -1,5 +1,5 @@
 import type { createClient } from '@clickhouse/client'
-import { quoteString } from '../clickhouse-sql.ts'
+import { quoteString } from '../../engines/sql/clickhouse-sql.ts'
 import { renderClickHouseSql, type ClickHouseTopology } from './clickhouse-topology.ts'
 
 const VIEW = 'events_with_person'

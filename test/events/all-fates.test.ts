@@ -5,9 +5,9 @@ import { storeWarnings } from '../../pipeline/accounting/store-warnings.ts'
 import {
   silentLogger as logger, startTestPartition, type TestPartition, type TestStores, waitUntilStored
 } from '../../pipeline/testing/start-test-partition.ts'
-import { deletePerson } from '../../platform/persons/delete-person.ts'
+import { deletePerson } from '../../api/persons/delete-person.ts'
 import { personUuid } from '../../platform/persons/person-ids.ts'
-import { findReceipt, type Receipt } from '../../platform/receipts/find-receipt.ts'
+import { findReceipt, type Receipt } from '../../api/events/receipts/find-receipt.ts'
 import { setRetention } from '../../platform/retention-rules.ts'
 import { createTestClickHouse } from '../support/test-stores.ts'
 

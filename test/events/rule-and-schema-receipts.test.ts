@@ -7,7 +7,7 @@ import { storePublishedFrames } from '../../ingest/testing/read-published-events
 import { storeWarnings } from '../../pipeline/accounting/store-warnings.ts'
 import { shareOf } from '../../engines/rules/apply-rules.ts'
 import { createLogger } from '../../platform/logger.ts'
-import { findReceipt } from '../../platform/receipts/find-receipt.ts'
+import { findReceipt } from '../../api/events/receipts/find-receipt.ts'
 import { TRACES_TABLE } from '../../schema/wire/event-traces.ts'
 import { createTestClickHouse } from '../support/test-stores.ts'
 import { waitFor } from '../support/wait-for.ts'

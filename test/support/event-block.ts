@@ -1,5 +1,5 @@
 import { type ColumnType, EVENT_COLUMNS, type EventColumn } from '../../schema/wire/event-row.ts'
-import { type NativeBlock, type NativeColumn, uuidToNative } from '../../platform/clickhouse/native-block.ts'
+import { type NativeBlock, type NativeColumn, uuidToNative } from '../../schema/wire/native-block.ts'
 
 /** One event by column, in plain values. What is absent is empty. */
 export interface PlainEvent {

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { describeClickHouseError } from '../../../platform/clickhouse/describe-clickhouse-error.ts'
+import { describeClickHouseError } from '../../http/describe-clickhouse-error.ts'
 import { checkStoredEvents } from './check-stored-events.ts'
 import { inferSchema } from './infer-schema.ts'
 import { readSchemaCounts } from './read-schema-counts.ts'

@@ -1,6 +1,6 @@
 import { type CompiledSchema, compileSchema } from '../../../engines/json-schema/compile-schema.ts'
 import { SchemaError } from '../../../engines/json-schema/schema-place.ts'
-import { toEventName } from '../../../platform/identity.ts'
+import { toEventName } from '../../../schema/wire/identity.ts'
 import type { Sql, TransactionSql } from '../../../platform/postgres/connect-postgres.ts'
 import {
   activateVersion, insertVersion, invalidField, lockDefinition, lockProject, refuseOutdated, refuseRenamed,

@@ -1,5 +1,5 @@
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { describeClickHouseError } from '../../../platform/clickhouse/describe-clickhouse-error.ts'
+import { describeClickHouseError } from '../../http/describe-clickhouse-error.ts'
 import { formatInstant, loadQuery, type MetricScope } from './query-metric.ts'
 import type { Metric } from './read-metric.ts'
 

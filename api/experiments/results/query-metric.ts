@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { describeClickHouseError } from '../../../platform/clickhouse/describe-clickhouse-error.ts'
+import { describeClickHouseError } from '../../http/describe-clickhouse-error.ts'
 import type { Metric } from './read-metric.ts'
 
 /** Where and when to look for exposures and events. */

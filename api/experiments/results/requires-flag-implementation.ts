@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { describeClickHouseError } from '../../../platform/clickhouse/describe-clickhouse-error.ts'
+import { describeClickHouseError } from '../../http/describe-clickhouse-error.ts'
 import { accessOf } from '../../http/personal-key-access.ts'
 import { readNameList } from '../../http/request-values.ts'
 import { type Experiment, experimentProperties, findExperiment } from '../experiment.ts'

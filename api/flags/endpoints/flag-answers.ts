@@ -1,4 +1,4 @@
-import { buildRemoteConfig, SUPPORTED_COMPRESSION } from '../../../platform/remote-config.ts'
+import { buildRemoteConfig, SUPPORTED_COMPRESSION } from '../../../engines/flags/remote-config.ts'
 import type { Evaluation } from '../../../engines/flags/evaluate-flags.ts'
 import { parseInteger } from '../../http/request-values.ts'
 

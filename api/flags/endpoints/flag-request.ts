@@ -1,8 +1,8 @@
 import { HttpError } from '../../../engines/errors.ts'
 import { isExactNumber } from '../../../engines/body/parse-json.ts'
-import type { LocateAddress } from '../../../platform/geoip.ts'
-import { toDistinctId, toGroupKey, toGroupType } from '../../../platform/identity.ts'
-import { senderDevice } from '../../../platform/sender-device.ts'
+import type { LocateAddress } from '../../../engines/enrichment/geoip.ts'
+import { toDistinctId, toGroupKey, toGroupType } from '../../../schema/wire/identity.ts'
+import { senderDevice } from '../../../engines/enrichment/sender-device.ts'
 import { cutText } from '../../../engines/body/storable-text.ts'
 import type { Properties } from '../../../engines/flags/subject.ts'
 import type { Runtime } from './detect-runtime.ts'
@@ -43,9 +43,9 @@ export function readToken (body: Body, query: Body): string | null {
 }
 
 /**
- * Reads the fields of a request. Ids, group types and group keys are normalised as in capture (`platform/identity.ts`),
- * so that flags are computed for the same person and group as their events. The strings of the body are storable
- * already (`decodeBody`).
+ * Reads the fields of a request. Ids, group types and group keys are normalised as in capture
+ * (`schema/wire/identity.ts`), so that flags are computed for the same person and group as their events. The strings
+ * of the body are storable already (`decodeBody`).
  *
  * @param runtime  Where the request comes from (`detect-runtime.ts`).
  * @throws {HttpError} 400 with the field in `attr`.

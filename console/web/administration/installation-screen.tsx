@@ -1,12 +1,14 @@
 import { useState } from 'preact/hooks'
-import type { ShownSetting } from '../../../platform/describe-settings.ts'
 import { request } from '../api-client.ts'
+import type { Answer } from '../api-types.ts'
 import { useAttempt } from '../confirm.tsx'
 import { showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate } from '../router.ts'
 import { may, resumeSession, session } from '../session.ts'
 import { Dialog, Failed, Show } from '../states.tsx'
+
+type ShownSettings = Answer<'/api/settings'>
 
 /** The projects of the installation, and the settings in effect. */
 export function InstallationScreen () {
@@ -38,9 +40,9 @@ export function InstallationScreen () {
 function Settings () {
   const [search, setSearch] = useState('')
   const [isChangedOnly, setChangedOnly] = useState(false)
-  const settings = useLoaded('settings', async (signal) => await request<{ results: ShownSetting[] }>('/api/settings', { signal }))
+  const settings = useLoaded('settings', async (signal) => await request<ShownSettings>('/api/settings', { signal }))
   const words = search.toLowerCase().split(/\s+/)
-  const isShown = ({ name, description, source }: ShownSetting): boolean =>
+  const isShown = ({ name, description, source }: ShownSettings['results'][number]): boolean =>
     (!isChangedOnly || source === 'environment') && words.every((word) => `${name} ${description}`.toLowerCase().includes(word))
   return (
     <>

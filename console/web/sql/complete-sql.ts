@@ -1,4 +1,4 @@
-import { type SqlToken, tokenizeSql } from '../../../schema/clickhouse-sql.ts'
+import { type SqlToken, tokenizeSql } from '../../../engines/sql/clickhouse-sql.ts'
 import { FUNCTIONS, KEYWORDS } from './sql-words.ts'
 
 /** What can be named in a query. */

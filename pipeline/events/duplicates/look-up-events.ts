@@ -1,8 +1,8 @@
 /** Looks events up in ClickHouse by all that makes two rows the same event. */
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { decodeFrame } from '../../../platform/clickhouse/frame-codec.ts'
-import { cellsOf } from '../../../platform/clickhouse/native-block.ts'
-import { uuidFromNative } from '../../../platform/clickhouse/native-block.ts'
+import { decodeFrame } from '../../../schema/wire/frame-codec.ts'
+import { cellsOf } from '../../../schema/wire/native-block.ts'
+import { uuidFromNative } from '../../../schema/wire/native-block.ts'
 import type { PartitionMessage } from '../events-reader.ts'
 
 /**

@@ -1,8 +1,8 @@
 /** Remembers by uuid which events came again, for receipts. */
 import { classifyClickHouseError } from '../../../platform/clickhouse/clickhouse-errors.ts'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { decodeFrame } from '../../../platform/clickhouse/frame-codec.ts'
-import { describeRows } from '../../../platform/clickhouse/native-block.ts'
+import { decodeFrame } from '../../../schema/wire/frame-codec.ts'
+import { describeRows } from '../../../schema/wire/native-block.ts'
 import type { Logger } from '../../../platform/logger.ts'
 import { type EventTrace, toTraceRow, TRACES_TABLE } from '../../../schema/wire/event-traces.ts'
 import { minuteOf } from '../../../schema/wire/ingestion-warnings.ts'

@@ -1,8 +1,8 @@
 /** Which uuids are stored, as a table in memory: it answers for old uuids what would be a look-up in ClickHouse. */
 import { randomInt } from 'node:crypto'
 import type { Readable } from 'node:stream'
-import { decodeFrame } from '../../../platform/clickhouse/frame-codec.ts'
-import { cellsOf } from '../../../platform/clickhouse/native-block.ts'
+import { decodeFrame } from '../../../schema/wire/frame-codec.ts'
+import { cellsOf } from '../../../schema/wire/native-block.ts'
 import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import type { Logger } from '../../../platform/logger.ts'
 import { readSql } from '../../read-sql.ts'

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { checkBooks, countStored, type Drift } from '../../../platform/ledger/check-books.ts'
+import { checkBooks, countStored, type Drift } from '../../../pipeline/accounting/check-books.ts'
 import { isUnavailable } from '../../../platform/store-errors.ts'
 import { minuteOfReceipt } from '../../../schema/wire/ledger.ts'
 import type { FaultSystem } from '../system/fault-system.ts'

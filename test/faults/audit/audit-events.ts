@@ -1,6 +1,6 @@
 import { scanDeadLetters } from '../../../platform/dead-letters/read-dead-letters.ts'
-import { describeRows } from '../../../platform/clickhouse/native-block.ts'
-import { decodeFrame } from '../../../platform/clickhouse/frame-codec.ts'
+import { describeRows } from '../../../schema/wire/native-block.ts'
+import { decodeFrame } from '../../../schema/wire/frame-codec.ts'
 import { frameOf } from '../../../schema/wire/frame-message.ts'
 import type { LoadLedger, LoadPhase } from '../load-ledger.ts'
 import { SDK_DISTINCT_ID } from '../kinds/outage-faults.ts'

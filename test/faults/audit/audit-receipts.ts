@@ -1,6 +1,6 @@
 /** Whether receipts say what became of the events of a run. */
 import { randomUUID } from 'node:crypto'
-import { findReceipt, type FindReceiptDeps, type Receipt } from '../../../platform/receipts/find-receipt.ts'
+import { findReceipt, type FindReceiptDeps, type Receipt } from '../../../api/events/receipts/find-receipt.ts'
 import { shuffle, type Random } from '../../support/random.ts'
 import type { LoadLedger, LoadPhase } from '../load-ledger.ts'
 import { FAULT_PROJECT_KEY, type FaultSystem } from '../system/fault-system.ts'

@@ -1,0 +1,117 @@
+/** What became of an event, as far as the stores can tell: docs/receipts.md has the bounds of each answer. */
+import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import type { DeadLetter } from '../../../platform/dead-letters/publish-dead-letter.ts'
+import { scanDeadLetters } from '../../../platform/dead-letters/read-dead-letters.ts'
+import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
+import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
+import { groupByCutoff, listRetention } from '../../../platform/retention-rules.ts'
+import { type DroppedEvent, type Duplicates, type EventTraces, readDroppedSample, readTraces } from './read-traces.ts'
+import { listIngestPlaces, type PossiblePlace } from './possible-places.ts'
+import { searchStream, type StreamSearch, type WaitingEvent } from './search-stream.ts'
+import { type EventQuery, readStoredEvent, type StoredEvent, timeOfUuid } from './stored-events.ts'
+
+/** Why an event is not there any more. */
+export interface DeletedEvent {
+  /** `person`: with its person. `retention`: it is older than what is kept. `unknown`: it was stored and is gone. */
+  why: 'person' | 'retention' | 'unknown'
+  /** When the deletion of the person was asked for, ISO 8601; else null. */
+  askedAt: string | null
+  /** First day that is kept, `YYYY-MM-DD`, with `retention`; else null. */
+  keptSince: string | null
+  /** Whether the event is known to have been stored. If not: it would have been deleted by now, if it ever was. */
+  wasStored: boolean
+}
+
+/** How much of the stream was looked at. */
+export type SearchedMessages = Pick<StreamSearch, 'searchedMessages' | 'of'>
+
+/**
+ * The fate of an event:
+ *
+ * - `stored`: it is in `events`; `duplicates` says how often it came again.
+ * - `dead_letter`: it does not meet its schema, or ClickHouse refused it; a replay stores it.
+ * - `waiting`: it is in a message of the stream.
+ * - `dropped`: it was answered with 200 and not stored.
+ * - `deleted`: it was deleted, or would be by now if it was ever stored.
+ * - `unknown`: no process acknowledged it; or it was dropped longer ago than drops are remembered, or beyond
+ *   their number; or it is in one of the places of `mayBeIn`.
+ */
+export type Receipt =
+  | { fate: 'stored', stored: StoredEvent, duplicates: Duplicates }
+  | { fate: 'dead_letter', letter: DeadLetter }
+  | { fate: 'waiting', waiting: WaitingEvent, searched: SearchedMessages }
+  | { fate: 'dropped', dropped: DroppedEvent }
+  | { fate: 'deleted', deleted: DeletedEvent }
+  | { fate: 'unknown', mayBeIn: PossiblePlace[], searched: SearchedMessages }
+
+export interface FindReceiptDeps {
+  clickhouse: ClickHouse
+  /** Asked only when the event is not stored. */
+  nats: <T>(ask: (connection: NatsConnection) => Promise<T>) => Promise<T>
+  /** Asked for the rules of retention when the event is found nowhere. */
+  sql: () => Sql | Promise<Sql>
+  /** Epoch milliseconds. */
+  now: () => number
+}
+
+/**
+ * Looks an event up where it can be.
+ *
+ * Events move one way: spool, stream, table or dead letter. The places are asked in this order, and the table once more
+ * at the end, so that an event that moves meanwhile is found.
+ *
+ * @throws while a store that has to be asked is unavailable: an answer without it could be wrong.
+ */
+export async function findReceipt (query: EventQuery, deps: FindReceiptDeps): Promise<Receipt> {
+  const { clickhouse, nats } = deps
+  const [stored, [traces]] = await Promise.all([
+    readStoredEvent(query, clickhouse),
+    readTraces({ projectId: query.projectId, uuids: [query.uuid] }, clickhouse) as Promise<[EventTraces]>
+  ])
+  const { duplicates } = traces
+  if (stored !== null) return { fate: 'stored', stored, duplicates }
+  const { mayBeIn, search, letter } = await nats(async (connection) => ({
+    mayBeIn: await listIngestPlaces(connection, deps.now()),
+    search: await searchStream(query, connection),
+    letter: await findLetter(query, connection)
+  }))
+  const storedSince = await readStoredEvent(query, clickhouse)
+  if (storedSince !== null) return { fate: 'stored', stored: storedSince, duplicates }
+  if (letter !== null) return { fate: 'dead_letter', letter }
+  const searched = { searchedMessages: search.searchedMessages, of: search.of }
+  const [waiting] = search.found
+  if (waiting !== undefined) return { fate: 'waiting', waiting, searched }
+  const dropped = traces.dropped ?? await readDroppedSample(query, clickhouse)
+  if (dropped !== null) return { fate: 'dropped', dropped }
+  const deleted = await findDeletion(query, deps, { askedAt: traces.deletedAt, wasStored: duplicates.count > 0 })
+  if (deleted !== null) return { fate: 'deleted', deleted }
+  const unsearched = search.searchedMessages < search.of
+  return {
+    fate: 'unknown', searched,
+    mayBeIn: unsearched ? [...mayBeIn, { where: 'stream', process: null, since: null }] : mayBeIn
+  }
+}
+
+/** Letters of persons are about what an event changes; the event itself is stored or on its way. */
+async function findLetter ({ projectId, uuid }: EventQuery, connection: NatsConnection): Promise<DeadLetter | null> {
+  for (const stage of ['schema', 'writer'] as const) {
+    for await (const { letter } of scanDeadLetters(connection, { stage, project: projectId })) {
+      if (letter.uuid === uuid) return letter
+    }
+  }
+  return null
+}
+
+async function findDeletion (
+  query: EventQuery, { sql, now }: FindReceiptDeps,
+  { askedAt, wasStored }: Pick<DeletedEvent, 'askedAt' | 'wasStored'>
+): Promise<DeletedEvent | null> {
+  if (askedAt !== null) return { why: 'person', askedAt, keptSince: null, wasStored: true }
+  const happenedAt = query.timestamp ?? timeOfUuid(query.uuid)
+  const [group] = groupByCutoff(await listRetention(await sql()), [query.projectId], now())
+  const keptSince = group?.before ?? null
+  if (happenedAt !== null && keptSince !== null && new Date(happenedAt).toISOString() < keptSince) {
+    return { why: 'retention', askedAt: null, keptSince, wasStored }
+  }
+  return wasStored ? { why: 'unknown', askedAt: null, keptSince: null, wasStored } : null
+}

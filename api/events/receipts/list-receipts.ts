@@ -1,0 +1,105 @@
+/** The newest events of a distinct id, wherever they are. */
+import { describeRows } from '../../../schema/wire/native-block.ts'
+import { decodeFrame } from '../../../schema/wire/frame-codec.ts'
+import { scanDeadLetters } from '../../../platform/dead-letters/read-dead-letters.ts'
+import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
+import { frameOf } from '../../../schema/wire/frame-message.ts'
+import { listDroppedEvents, readTraces } from './read-traces.ts'
+import type { FindReceiptDeps, Receipt } from './find-receipt.ts'
+import { searchStream } from './search-stream.ts'
+import { listStoredEvents, type StoredEvent } from './stored-events.ts'
+
+export interface ListedReceipt {
+  uuid: string
+  /** When ingest received the event, ISO 8601. */
+  receivedAt: string
+  receipt: Receipt
+}
+
+export interface ReceiptList {
+  /** Newest first. */
+  receipts: ListedReceipt[]
+  /** How many messages of the stream were searched, of how many. */
+  searched: { searchedMessages: number, of: number }
+}
+
+export interface ReceiptListQuery {
+  projectId: number
+  distinctId: string
+  /** Receipts at most. */
+  limit: number
+}
+
+/** Longest search among dead letters, in milliseconds. */
+const LETTERS_MS = 1000
+
+/**
+ * Lists the newest events of a distinct id: stored ones, dead letters, what waits in the stream, and drops that are
+ * remembered. Of several fates of an uuid the one that came last counts, as in a receipt.
+ *
+ * @throws while ClickHouse or NATS is unavailable.
+ */
+export async function listReceipts (
+  query: ReceiptListQuery, { clickhouse, nats }: Pick<FindReceiptDeps, 'clickhouse' | 'nats'>
+): Promise<ReceiptList> {
+  const { search, letters } = await nats(async (connection) => ({
+    search: await searchStream(query, connection, { enough: query.limit }),
+    letters: await listLetters(query, connection)
+  }))
+  const [stored, dropped] = await Promise.all([
+    listStoredEvents(query, clickhouse), listDroppedEvents(query, clickhouse)
+  ])
+  const searched = { searchedMessages: search.searchedMessages, of: search.of }
+  const receipts = new Map<string, ListedReceipt>()
+  const add = (found: readonly ListedReceipt[]): void => {
+    for (const each of found) if (!receipts.has(each.uuid)) receipts.set(each.uuid, each)
+  }
+  add(await withDuplicates(query.projectId, stored, clickhouse))
+  add(letters)
+  add(search.found.map((waiting) => ({ ...waiting, receipt: { fate: 'waiting', waiting, searched } })))
+  add(dropped.map((event) => ({ ...event, receipt: { fate: 'dropped', dropped: event } })))
+  const newest = [...receipts.values()].sort((a, b) => a.receivedAt < b.receivedAt ? 1 : -1)
+  return {
+    searched,
+    receipts: newest.slice(0, query.limit).map(({ uuid, receivedAt, receipt }) => ({ uuid, receivedAt, receipt }))
+  }
+}
+
+async function withDuplicates (
+  projectId: number, events: readonly StoredEvent[], clickhouse: FindReceiptDeps['clickhouse']
+): Promise<ListedReceipt[]> {
+  const traces = await readTraces({ projectId, uuids: events.map(({ uuid }) => uuid) }, clickhouse)
+  return events.map((stored, index) => ({
+    uuid: stored.uuid, receivedAt: stored.receivedAt, receipt: { fate: 'stored', stored, duplicates: traces[index]!.duplicates }
+  }))
+}
+
+/** The dead letters that are about one event. */
+const LETTERS_OF_EVENTS = [{ stage: 'schema', reason: 'not_met' }, { stage: 'writer', reason: 'refused' }] as const
+
+/** A letter says only in its body whose event it is. */
+async function listLetters (
+  { projectId, distinctId }: ReceiptListQuery, connection: NatsConnection
+): Promise<ListedReceipt[]> {
+  const found: ListedReceipt[] = []
+  const deadline = performance.now() + LETTERS_MS
+  for (const kind of LETTERS_OF_EVENTS) {
+    const filter = { ...kind, project: projectId, withBodies: true }
+    for await (const { letter, body } of scanDeadLetters(connection, filter)) {
+      if (performance.now() > deadline) break
+      const [row] = await describe(body, letter.rows)
+      if (row?.distinct_id !== distinctId || letter.uuid === null) continue
+      const named = { ...letter, event: letter.event ?? String(row.event) }
+      found.push({ uuid: letter.uuid, receivedAt: String(row.received_at), receipt: { fate: 'dead_letter', letter: named } })
+    }
+  }
+  return found
+}
+
+async function describe (body: Uint8Array, rows: number | null): Promise<Record<string, unknown>[]> {
+  try {
+    return rows === null ? [] : describeRows(await decodeFrame(frameOf(body, rows), { columns: 6 }))
+  } catch {
+    return []
+  }
+}

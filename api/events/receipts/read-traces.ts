@@ -1,0 +1,113 @@
+/** What is remembered of events that were sent again, dropped, or deleted. */
+import { WARNINGS_TABLE } from '../../../schema/wire/ingestion-warnings.ts'
+import { hashDistinctId, TRACES_TABLE, type TraceKind } from '../../../schema/wire/event-traces.ts'
+import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import type { EventQuery } from './stored-events.ts'
+
+/** One time that a stored event came again. */
+export interface Duplicate {
+  receivedAt: string
+  /** Ingest process; null: unknown. */
+  receivedBy: string | null
+  partition: string
+  /** Stream sequence of its message. */
+  sequence: number
+}
+
+/** How often a stored event came again within the last 30 days, as far as it was recorded. */
+export interface Duplicates {
+  count: number
+  /** The last few, newest first. */
+  last: Duplicate[]
+}
+
+export interface DroppedEvent {
+  uuid: string
+  reason: string
+  /** When ingest received it; of what only a sample of ingestion warnings tells, the same. */
+  receivedAt: string
+  receivedBy: string | null
+}
+
+/** What the traces say about an uuid. */
+export interface EventTraces {
+  duplicates: Duplicates
+  dropped: DroppedEvent | null
+  /** When the deletion of its person was asked for, ISO 8601. */
+  deletedAt: string | null
+}
+
+/** Duplicates that a receipt shows. */
+const SHOWN_DUPLICATES = 5
+
+const iso = (column: string): string => `concat(replaceOne(toString(${column}), ' ', 'T'), 'Z')`
+
+interface Row {
+  uuid: string
+  kind: TraceKind
+  count: number
+  last: [at: string, process: string, reason: string, partition: string, sequence: string][]
+}
+
+/** Reads the traces of events, in the order of their uuids. */
+export async function readTraces (
+  { projectId, uuids }: { projectId: number, uuids: readonly string[] }, clickhouse: ClickHouse
+): Promise<EventTraces[]> {
+  if (uuids.length === 0) return []
+  const rows = await queryRows<Row>(clickhouse, `
+    SELECT uuid, kind, toUInt32(count()) AS count,
+      arraySlice(arrayReverseSort(groupArray(tuple(time, process, reason, partition, toString(sequence)))),
+        1, ${SHOWN_DUPLICATES}) AS last
+    FROM (
+      SELECT uuid, kind, ${iso('event_traces.at')} AS time, process, any(reason) AS reason, partition, sequence, row
+      FROM ${TRACES_TABLE}
+      WHERE project_id = {project: UInt32} AND uuid IN {uuids: Array(UUID)}
+      GROUP BY uuid, kind, event_traces.at, process, partition, sequence, row
+    ) GROUP BY uuid, kind SETTINGS final = 0`, { uuids, project: projectId })
+  const found = new Map(rows.map((row) => [`${row.uuid} ${row.kind}`, row]))
+  return uuids.map((uuid) => {
+    const of = (kind: TraceKind): Row | undefined => found.get(`${uuid} ${kind}`)
+    return toTraces(uuid, of)
+  })
+}
+
+function toTraces (uuid: string, of: (kind: TraceKind) => Row | undefined): EventTraces {
+  const duplicates = of('duplicate')
+  const dropped = of('dropped')?.last[0]
+  return {
+    duplicates: {
+      count: duplicates?.count ?? 0,
+      last: (duplicates?.last ?? []).map(([receivedAt, process, , partition, sequence]) =>
+        ({ receivedAt, receivedBy: process || null, partition, sequence: Number(sequence) }))
+    },
+    dropped: dropped === undefined
+      ? null
+      : { uuid, receivedAt: dropped[0], receivedBy: dropped[1] || null, reason: dropped[2] },
+    deletedAt: of('deleted')?.last[0]?.[0] ?? null
+  }
+}
+
+/** A dropped event among the samples of ingestion warnings, which are kept for longer than traces. */
+export async function readDroppedSample (
+  { projectId, uuid }: EventQuery, clickhouse: ClickHouse
+): Promise<DroppedEvent | null> {
+  const [row] = await queryRows<Omit<DroppedEvent, 'uuid'>>(clickhouse, `
+    SELECT if(reason IN ('rule_dropped', 'rule_sampled'), concat(reason, ': ', sample.value), reason) AS reason,
+      splitByChar('/', source)[1] AS receivedBy, ${iso('sample.received_at')} AS receivedAt
+    FROM ${WARNINGS_TABLE} ARRAY JOIN samples AS sample
+    WHERE project_id = {project: UInt32} AND effect = 'dropped' AND lower(sample.uuid) = {uuid: String}
+    ORDER BY receivedAt DESC LIMIT 1 SETTINGS final = 0`, { uuid, project: projectId })
+  return row === undefined ? null : { uuid, ...row }
+}
+
+/** The newest dropped events of a distinct id. */
+export async function listDroppedEvents (
+  { projectId, distinctId, limit }: { projectId: number, distinctId: string, limit: number }, clickhouse: ClickHouse
+): Promise<DroppedEvent[]> {
+  return await queryRows<DroppedEvent>(clickhouse, `
+    SELECT uuid, any(reason) AS reason, ${iso('event_traces.at')} AS receivedAt, process AS receivedBy
+    FROM ${TRACES_TABLE}
+    WHERE project_id = {project: UInt32} AND kind = 'dropped' AND distinct_id_hash = {hash: String}
+    GROUP BY uuid, event_traces.at, process ORDER BY event_traces.at DESC LIMIT {limit: UInt32} SETTINGS final = 0`,
+  { project: projectId, hash: hashDistinctId(distinctId), limit })
+}

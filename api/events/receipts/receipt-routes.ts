@@ -1,0 +1,100 @@
+import type { FastifyInstance } from 'fastify'
+import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { HttpError } from '../../../engines/errors.ts'
+import { toDistinctId } from '../../../schema/wire/identity.ts'
+import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
+import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
+import { createSemaphore } from '../../../platform/semaphore.ts'
+import { describeReceipt } from './describe-receipt.ts'
+import { findReceipt, type FindReceiptDeps } from './find-receipt.ts'
+import { listReceipts } from './list-receipts.ts'
+import { readSentUuid } from './stored-events.ts'
+import type { NatsOnDemand } from '../dead-letters/nats-on-demand.ts'
+import { answerInTime, PATIENCE_MS } from '../../http/errors.ts'
+import { accessOf } from '../../http/personal-key-access.ts'
+import { parseIsoDateTime } from '../../http/request-values.ts'
+import { receiptListSchema, receiptSchema } from './receipt-schema.ts'
+
+export interface ReceiptRoutesDeps {
+  clickhouse: ClickHouse
+  nats: NatsOnDemand
+  sql: Sql
+  now: () => number
+}
+
+/** Searches that run at once: each may search the stream for a second, in the process that also answers flags. */
+const MAX_SEARCHES = 4
+
+/** Where an event of the project is, and where the events of a distinct id are. */
+export async function receiptRoutes (
+  app: FastifyInstance, { clickhouse, nats, sql, now }: ReceiptRoutesDeps
+): Promise<void> {
+  const deps: FindReceiptDeps = { clickhouse, nats: async (ask) => await askNats(nats, ask), sql: () => sql, now }
+  const semaphore = createSemaphore({ limit: MAX_SEARCHES, maxWaitMs: PATIENCE_MS })
+  app.addSchema(receiptSchema)
+  app.addSchema(receiptListSchema)
+  app.get<{ Params: { uuid: string }, Querystring: { timestamp?: string } }>('/events/:uuid/receipt', {
+    config: { scope: 'event:read' },
+    schema: {
+      tags: ['events'],
+      summary: 'Find out what became of an event',
+      params: {
+        type: 'object', properties: { uuid: { type: 'string', description: 'As the SDK sent it: with hyphens or without, in braces, or as an urn.' } }
+      },
+      querystring: {
+        type: 'object',
+        properties: {
+          timestamp: { type: 'string', format: 'date-time', description: 'When the event happened, for an uuid that is not version 7: the answer is faster, and knows about retention.' }
+        }
+      },
+      response: { 200: { $ref: 'Receipt#' } }
+    }
+  }, async (request) => {
+    const uuid = readSentUuid(request.params.uuid)
+    if (uuid === null) {
+      throw new HttpError(400, 'validation_error', 'invalid_input', 'uuid must be a UUID', { attr: 'uuid' })
+    }
+    const { timestamp } = request.query
+    const query = {
+      projectId: accessOf(request).projectId, uuid,
+      timestamp: timestamp === undefined ? undefined : parseIsoDateTime(timestamp)?.getTime()
+    }
+    const receipt = await answerInTime(semaphore.run(async () => await findReceipt(query, deps)))
+    return describeReceipt(uuid, receipt)
+  })
+
+  app.get<{ Querystring: { distinct_id: string, limit: number } }>('/receipts', {
+    config: { scope: 'event:read' },
+    schema: {
+      tags: ['events'],
+      summary: 'Find out what became of the newest events of a distinct id',
+      description: 'Stored events, dead letters, what waits in the stream, and drops that are remembered; newest first.',
+      querystring: {
+        type: 'object',
+        required: ['distinct_id'],
+        properties: {
+          distinct_id: { type: 'string', minLength: 1, description: 'As the SDK sent it; truncated and made storable as ingest does.' },
+          limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 }
+        }
+      },
+      response: { 200: { $ref: 'ReceiptList#' } }
+    }
+  }, async (request) => {
+    const { distinct_id: distinctId, limit } = request.query
+    const query = { projectId: accessOf(request).projectId, distinctId: toDistinctId(distinctId), limit }
+    const { receipts, searched } = await answerInTime(semaphore.run(async () => await listReceipts(query, deps)))
+    return {
+      results: receipts.map(({ uuid, receipt }) => describeReceipt(uuid, receipt)),
+      searched: { messages: searched.searchedMessages, of: searched.of }
+    }
+  })
+}
+
+async function askNats<T> (nats: NatsOnDemand, ask: (connection: NatsConnection) => Promise<T>): Promise<T> {
+  try {
+    return await ask(await nats.get())
+  } catch (cause) {
+    throw new HttpError(503, 'server_error', 'stream_unavailable',
+      'NATS, where events may wait, is unavailable; try again later.', { cause, action: 'retry' })
+  }
+}

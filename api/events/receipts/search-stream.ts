@@ -1,0 +1,124 @@
+/** Looks for events that wait in the stream. */
+import { jetstreamManager, type StoredMsg } from '@nats-io/jetstream'
+import { FINGERPRINT_BYTES, frameOf, hashUuid } from '../../../schema/wire/frame-message.ts'
+import { EVENTS_STREAM, HEADER, processOfRequest } from '../../../schema/wire/streams.ts'
+import { decodeFrame } from '../../../schema/wire/frame-codec.ts'
+import { describeRows, uuidToNative } from '../../../schema/wire/native-block.ts'
+import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
+import { readStreamInfo } from '../../../platform/nats/stream-info.ts'
+
+/** An event in a message of EVENTS that no partition has acknowledged yet. Times are ISO 8601. */
+export interface WaitingEvent {
+  uuid: string
+  event: string
+  distinctId: string
+  timestamp: string
+  receivedAt: string
+  /** Ingest process; null: unknown. */
+  receivedBy: string | null
+  /** Class and number, such as `live.0`. */
+  partition: string
+  sequence: number
+  /** When the stream stored the message. */
+  publishedAt: string
+  /** Messages of its partition that come first. */
+  messagesAhead: number
+}
+
+/** How much of the stream was looked at. */
+export interface StreamSearch {
+  found: WaitingEvent[]
+  searchedMessages: number
+  /** Messages in the stream when the search began. */
+  of: number
+}
+
+/** Which events: one uuid, or those of a distinct id. */
+export type StreamQuery = { projectId: number } & ({ uuid: string } | { distinctId: string })
+
+/** Longest search, in milliseconds: some hundred megabytes of messages. */
+const SEARCH_MS = 1000
+
+/** Messages and bytes of one request to the stream. */
+const BATCH_MESSAGES = 100
+const BATCH_BYTES = 33_554_432
+
+/** `project_id`, `uuid`, `event`, `distinct_id`, `timestamp` and `received_at` of every layout. */
+const READ_COLUMNS = 6
+
+/**
+ * Reads the stream from its oldest message on, past its consumers and changing nothing, until it has seen all or the
+ * time is over. By uuid it compares fingerprints and decodes only what matches; by distinct id it decodes each message.
+ *
+ * @param options.enough  Ends the search with so many events.
+ */
+export async function searchStream (
+  query: StreamQuery, connection: NatsConnection,
+  { enough = 1, searchMs = SEARCH_MS }: { enough?: number, searchMs?: number } = {}
+): Promise<StreamSearch> {
+  const manager = await jetstreamManager(connection)
+  const { messages: of, last_seq: last, first_seq: first } = (await readStreamInfo(manager, EVENTS_STREAM)).state
+  const search: StreamSearch = { found: [], searchedMessages: 0, of }
+  const deadline = performance.now() + searchMs
+  const seen = new Map<string, number>()
+  let next = first
+  const isOver = (): boolean => search.found.length >= enough || performance.now() > deadline
+  if (of === 0) return search
+  while (next <= last && !isOver()) {
+    let got = 0
+    const batch = await manager.direct.getBatch(EVENTS_STREAM, {
+      seq: next, batch: BATCH_MESSAGES, max_bytes: BATCH_BYTES
+    })
+    for await (const message of batch) {
+      got++
+      next = message.seq + 1
+      // What came since is younger than the question.
+      if (message.seq > last || isOver()) continue
+      const messagesAhead = seen.get(message.subject) ?? 0
+      seen.set(message.subject, messagesAhead + 1)
+      search.searchedMessages++
+      search.found.push(...await readMatches(message, query, messagesAhead))
+    }
+    if (got === 0) break
+  }
+  // What left meanwhile needs no search: it is stored, or a dead letter.
+  if (next > last || search.searchedMessages > of) search.of = search.searchedMessages
+  return search
+}
+
+async function readMatches (message: StoredMsg, query: StreamQuery, messagesAhead: number): Promise<WaitingEvent[]> {
+  const rows = Number(message.header.get(HEADER.rows))
+  if (!(rows > 0 && message.data.length > rows * FINGERPRINT_BYTES)) return []
+  if ('uuid' in query && !hasFingerprint(message.data, rows, query)) return []
+  try {
+    const block = await decodeFrame(frameOf(message.data, rows), { columns: READ_COLUMNS })
+    return describeRows(block)
+      .filter((row) => row.project_id === query.projectId &&
+        ('uuid' in query ? row.uuid === query.uuid : row.distinct_id === query.distinctId))
+      .map((row) => ({
+        uuid: row.uuid as string,
+        event: row.event as string,
+        distinctId: row.distinct_id as string,
+        timestamp: row.timestamp as string,
+        receivedAt: row.received_at as string,
+        receivedBy: processOfRequest(message.header.get(HEADER.request)),
+        partition: message.subject.slice(message.subject.indexOf('.') + 1),
+        sequence: message.seq,
+        publishedAt: message.time.toISOString(),
+        messagesAhead
+      }))
+  } catch {
+    // No frame of events: its partition dead-letters it in its turn.
+    return []
+  }
+}
+
+function hasFingerprint (
+  payload: Uint8Array, rows: number, { projectId, uuid }: { projectId: number, uuid: string }
+): boolean {
+  const native = uuidToNative(uuid)
+  const hash = hashUuid({ projectId, uuid: new DataView(native.buffer, native.byteOffset, 16), uuidOffset: 0 })
+  const view = new DataView(payload.buffer, payload.byteOffset, rows * FINGERPRINT_BYTES)
+  for (let row = 0; row < rows; row++) if (view.getInt32(row * FINGERPRINT_BYTES, true) === hash) return true
+  return false
+}

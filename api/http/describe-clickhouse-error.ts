@@ -1,0 +1,39 @@
+import { HttpError } from '../../engines/errors.ts'
+import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
+
+/** What ClickHouse answers when a limit of time ended a query. */
+const TIMEOUTS: ReadonlySet<number> = new Set([159, 160])
+
+/** How the client says that it waited long enough. */
+const CLIENT_TIMEOUT = 'Timeout error.'
+
+/**
+ * The answer to an error of a ClickHouse query: 503 when the same request may succeed later, which tells a query that
+ * took too long from a ClickHouse that does not answer. Any other comes back as it is, and becomes a 500: a bug or a
+ * fault of the installation.
+ *
+ * @param what  What is wanted of it, when that is worth telling: `which has the events of the person`.
+ */
+export function describeClickHouseError (error: unknown, what = ''): unknown {
+  const { action, code } = classifyClickHouseError(error)
+  if (error instanceof HttpError || action !== 'retry') return error
+  const clause = what === '' ? '' : `, ${what},`
+  const { message } = error as Error
+  if (TIMEOUTS.has(code) || message === CLIENT_TIMEOUT) {
+    const limit = limitIn(message)
+    return tookTooLong(`ClickHouse${clause} took longer than ${limit === null ? 'this may take' : `the ${limit} that this may take`}; try again later.`, error)
+  }
+  return new HttpError(503, 'server_error', 'clickhouse_unavailable',
+    `ClickHouse${clause} is unavailable; try again later.`, { cause: error, action })
+}
+
+/** A query that nobody waits for any longer, while ClickHouse may be well. */
+export function tookTooLong (detail: string, cause?: unknown): HttpError {
+  return new HttpError(503, 'server_error', 'clickhouse_timeout', detail, { cause, action: 'retry' })
+}
+
+/** `Timeout exceeded: elapsed 5000.9 ms, maximum: 5000 ms`; servers before 25 write seconds. */
+function limitIn (message: string): string | null {
+  const [, maximum, ms] = /maximum: ([\d.]+)( ms)?/.exec(message) ?? []
+  return maximum === undefined ? null : `${Number(maximum) / (ms === undefined ? 1 : 1000)} s`
+}

@@ -1,0 +1,106 @@
+/** Where each partition of events stands: its books, and the insert that may be under way. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { JetStreamApiError, jetstreamManager, type StreamInfo } from '@nats-io/jetstream'
+import type { PartitionLedger } from '../../schema/wire/ledger.ts'
+import { EVENT_CLASSES, PARTITIONS_BUCKET } from '../../schema/wire/streams.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { readStreamInfo } from '../../platform/nats/stream-info.ts'
+
+/** A partition's record, as far as the books need it. */
+export interface PartitionPosition {
+  entries: PartitionLedger['entries']
+  /** Every event received in this minute or later is in the books; Infinity: it has none. Minutes since 1970. */
+  openedAt: number
+  /**
+   * The inserts that may have stored rows which are not in the books yet, each as a text that is the same as long as it
+   * is the same insert.
+   */
+  underWay: readonly string[]
+}
+
+/** By partition. */
+export type PartitionPositions = ReadonlyMap<string, PartitionPosition>
+
+/** What is needed of a partition's record (`pipeline/stream/partition-records.ts`). */
+interface RecordOfPartition {
+  stream: string
+  done: number
+  doneRows?: number
+  range: unknown
+  doubtful?: readonly { last: number }[]
+  ledger?: PartitionLedger
+}
+
+const STREAM = `KV_${PARTITIONS_BUCKET}`
+const SUBJECTS = `$KV.${PARTITIONS_BUCKET}.`
+
+/** JetStream API errors: no such stream, no such message. */
+const STREAM_NOT_FOUND = 10059
+const MESSAGE_NOT_FOUND = 10037
+
+/**
+ * Reads the records of all partitions that were ever written.
+ *
+ * @throws when NATS does not answer.
+ */
+export async function readPositions (connection: NatsConnection): Promise<PartitionPositions> {
+  const manager = await jetstreamManager(connection)
+  const info = await orElse<StreamInfo>(STREAM_NOT_FOUND, () => readStreamInfo(manager, STREAM, { subjects_filter: `${SUBJECTS}>` }))
+  const positions = new Map<string, PartitionPosition>()
+  for (const subject of Object.keys(info?.state.subjects ?? {}).filter(isOfPartition)) {
+    const message = await orElse(MESSAGE_NOT_FOUND, () => manager.streams.getMessage(STREAM, { last_by_subj: subject }))
+    // A key that was removed is an empty message.
+    if (message === null || message.data.length === 0) continue
+    positions.set(subject.slice(SUBJECTS.length), toPosition(message.json<RecordOfPartition>()))
+  }
+  return positions
+}
+
+/** The bucket also keeps what is known of all partitions together. */
+function isOfPartition (subject: string): boolean {
+  return EVENT_CLASSES.some((eventClass) => subject.startsWith(`${SUBJECTS}${eventClass}.`))
+}
+
+async function orElse<T> (code: number, ask: () => Promise<T | null>): Promise<T | null> {
+  try {
+    return await ask()
+  } catch (error) {
+    if (error instanceof JetStreamApiError && error.code === code) return null
+    throw error
+  }
+}
+
+function toPosition (record: RecordOfPartition): PartitionPosition {
+  const { stream, done, doneRows = 0, range, doubtful = [], ledger } = record
+  const inserts = [...doubtful.filter(({ last }) => last > done), ...(range === null ? [] : [range])]
+  const isComplete = ledger !== undefined && ledger.done === done && ledger.doneRows === doneRows
+  return {
+    entries: ledger?.entries ?? {},
+    openedAt: isComplete ? ledger.openedAt : Infinity,
+    underWay: inserts.map((insert) => `${stream} ${JSON.stringify(insert)}`)
+  }
+}
+
+/** Interval of reading the records while inserts are waited for, in milliseconds. */
+const POLL_MS = 200
+
+/**
+ * Waits until no insert of these is under way any more: what they stored is in the books then. An insert whose process
+ * died or is paused ends when another process has repeated it.
+ *
+ * @returns false when the time is over.
+ */
+export async function waitUntilSettled (
+  connection: NatsConnection, positions: PartitionPositions, { timeoutMs }: { timeoutMs: number }
+): Promise<boolean> {
+  const deadline = performance.now() + timeoutMs
+  let open = [...positions].flatMap(([partition, { underWay }]) => underWay.map((insert) => ({ partition, insert })))
+  while (open.length > 0) {
+    const now = await readPositions(connection)
+    open = open.filter(({ partition, insert }) => now.get(partition)?.underWay.includes(insert))
+    if (open.length === 0) return true
+    if (performance.now() > deadline) return false
+    await delay(POLL_MS)
+  }
+  return true
+}
