@@ -171,35 +171,6 @@ t.test('the age of the last backup, and why there is no newer one', async (t) =>
   t.notMatch(draw('bytes=0 age_seconds=9 interval_seconds=0 failed=0', null), /^backup/m)
 })
 
-t.test('fits into a terminal of 80x24 with every row, and keeps what is wrong', async (t) => {
-  const partitions = Object.fromEntries(Array.from({ length: 8 }, (_, index) =>
-    [`${index}`, { pendingMessages: 123, pendingBytes: 12_345_678, lagSeconds: 0.3, healthy: index !== 6 }]))
-  const fill = { messages: 123_456, bytes: 123_456_789, maxBytes: 10_737_418_240, oldestSeconds: 12.3 }
-  const now: Reading = { time: new Date(0), stores: STORES, tiers: [ingestAt(0, 0)] }
-  const empty = buildStatus(now, now)
-  const status = {
-    ...empty,
-    streams: { EVENTS: fill, PERSONS: fill, DEAD_LETTER: fill, WARNINGS: fill },
-    ingest: {
-      ...empty.ingest, acceptedPerSecond: 12_345, droppedPerSecond: 12, bytesPerSecond: 1_234_567, publishMs: 12.3
-    },
-    pipeline: {
-      ...empty.pipeline, partitions, storedPerSecond: 12_345, insertMs: 12.3, rowsPerInsert: 1234, deduplicated: 12
-    },
-    books: { missing: 0, extra: 0, ageSeconds: 4 },
-    stuck: ['ingest: spool', 'pipeline: a part with a name that is long', 'clickhouse: no answer']
-  }
-  const all = drawStatus(status).trimEnd().split('\n')
-  const lines = drawStatus(status, { screen: { columns: 80, rows: 24 } }).trimEnd().split('\n')
-
-  t.ok(all.length > 24 && Math.max(...all.map((line) => line.length)) > 110)
-  t.equal(lines.length, 23)
-  t.ok(lines.every((line) => line.length <= 80))
-  for (const kept of [/^ingest .* publish 12 ms$/m, /^pipeline .* 12 duplicates$/m, /^ {2}6 +waiting/m, /^STUCK /m, /no answer$/m, /more lines in a larger window$/m]) {
-    t.match(lines.join('\n'), kept)
-  }
-})
-
 t.test('a nats-server that is too old is said, although everything works', async (t) => {
   const withdrawn = 'nats-server 2.10.27 at n:4222 is older than 2.15.1 and may lose acknowledged events when the power is cut'
   const works = (tier: 'ingest' | 'api', part: string | null): TierReading =>

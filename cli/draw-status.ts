@@ -1,5 +1,4 @@
 import type { Status } from '../api/status/build-status.ts'
-import { type Cell, fitScreen, type Line, NO_SCREEN, type Row, type Screen } from './fit-screen.ts'
 
 const CLIENTS = {
   answered: 'captures are answered',
@@ -17,26 +16,16 @@ const UNKNOWN = 'unknown'
 /** The whole text is in `status --json`. */
 const MAX_ERROR_LENGTH = 200
 
-/** Without room for all, the partitions go first, then these. What is wrong stays. */
-const LEFT_OUT_FIRST = [
-  'definitions', 'nats', 'postgres', 'backup', 'warnings', 'persons', 'dead_letter', 'clickhouse', 'api', 'dead letters', 'books', 'spool', 'complete'
-]
-
-interface DrawOptions {
-  /** Default: no limits. */
-  screen?: Screen
-  /** Why nothing answers, when that is known. */
-  why?: string
+/**
+ * Draws the status as text, one row per stage, and what is wrong.
+ *
+ * @param why  Why nothing answers; empty when that is not known.
+ */
+export function drawStatus (status: Status, why = ''): string {
+  return [...listLines(status), ...why === '' ? [] : [why]].map((line) => `${line}\n`).join('')
 }
 
-/** Draws the status as text, one line per stage, and what is wrong. */
-export function drawStatus (status: Status, { screen = NO_SCREEN, why = '' }: DrawOptions = {}): string {
-  const partitions = Object.keys(status.pipeline.partitions).toReversed().map(nameOfPartition)
-  const lines = [...listLines(status), ...why === '' ? [] : [why]]
-  return fitScreen(lines, screen, [...partitions, ...LEFT_OUT_FIRST])
-}
-
-function listLines (status: Status): Line[] {
+function listLines (status: Status): string[] {
   const { ingest, pipeline, api, stores, streams } = status
   const state = (tier: string): string => {
     const processes = status.tiers.filter((each) => each.tier === tier)
@@ -49,7 +38,7 @@ function listLines (status: Status): Line[] {
       `${status.clients.flags === 'answered' ? 'are answered' : 'get no answer'}`,
     '',
     row('ingest', state('ingest'), [
-      [`${number(ingest.acceptedPerSecond)} events/s accepted`, `${number(ingest.acceptedPerSecond)} events/s`], `${number(ingest.droppedPerSecond)}/s dropped`,
+      `${number(ingest.acceptedPerSecond)} events/s accepted`, `${number(ingest.droppedPerSecond)}/s dropped`,
       `${bytes(ingest.bytesPerSecond)}/s`, `publish ${ms(ingest.publishMs)}`
     ]),
     row('spool', ingest.spoolBytes === null ? UNKNOWN : ingest.spoolBytes > 0 ? 'waiting' : 'ok', [bytes(ingest.spoolBytes), `${number(ingest.refusedMessages)} messages refused`]),
@@ -58,8 +47,8 @@ function listLines (status: Status): Line[] {
       `${number(fill.messages)} messages`, `${bytes(fill.bytes)} of ${bytes(fill.maxBytes)}`, `oldest ${seconds(fill.oldestSeconds)}`
     ])),
     row('pipeline', state('pipeline'), [
-      [`${number(pipeline.storedPerSecond)} rows/s stored`, `${number(pipeline.storedPerSecond)} rows/s`], `insert ${ms(pipeline.insertMs)}`,
-      [`${rowsPerInsert} rows/insert`, `${rowsPerInsert}/insert`], [`${number(pipeline.deduplicated)} deduplicated`, `${number(pipeline.deduplicated)} duplicates`]
+      `${number(pipeline.storedPerSecond)} rows/s stored`, `insert ${ms(pipeline.insertMs)}`,
+      `${rowsPerInsert} rows/insert`, `${number(pipeline.deduplicated)} deduplicated`
     ]),
     ...Object.entries(pipeline.partitions).map(([partition, { pendingMessages, pendingBytes, lagSeconds, healthy }]) =>
       row(nameOfPartition(partition), healthy ? 'ok' : 'waiting', [`${number(pendingMessages)} messages`, bytes(pendingBytes), `lag ${seconds(lagSeconds)}`])),
@@ -122,7 +111,7 @@ function isBalanced ({ missing, extra }: NonNullable<Status['books']>): boolean 
 }
 
 /** Nothing where no backups are made. */
-function backupRow ({ ageSeconds, durationSeconds, intervalSeconds, failed, lastError, lastWarning }: Status['backup']): Row[] {
+function backupRow ({ ageSeconds, durationSeconds, intervalSeconds, failed, lastError, lastWarning }: Status['backup']): string[] {
   if (ageSeconds === null && !failed && (intervalSeconds ?? 0) === 0) return []
   const isLate = ageSeconds !== null && (intervalSeconds ?? 0) > 0 && ageSeconds > 2 * intervalSeconds!
   return [row('backup', failed ? 'failed' : isLate ? 'late' : ageSeconds === null ? 'none yet' : 'ok', [
@@ -138,8 +127,8 @@ function oneLine (text: string): string {
   return shown.length > MAX_ERROR_LENGTH ? `${shown.slice(0, MAX_ERROR_LENGTH)}...` : shown
 }
 
-function row (name: string, state: string, cells: readonly Cell[]): Row {
-  return { name, state, cells }
+function row (name: string, state: string, cells: readonly string[]): string {
+  return `${name.padEnd(15)} ${state.padEnd(10)}${cells.map((cell) => `${cell.padEnd(25)} `).join('')}`.trimEnd()
 }
 
 function number (value: number | null): string {

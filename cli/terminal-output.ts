@@ -1,8 +1,7 @@
 import type { CliContext } from './cli-context.ts'
-import { readScreen } from './fit-screen.ts'
 
-/** A column of a table: its title, the value it shows of a row, and whether it is cut where a terminal has no room. */
-export type Column<T> = readonly [title: string, show: (row: T) => unknown, mayBeCut?: 'cut']
+/** A column of a table: its title, and the value it shows of a row. */
+export type Column<T> = readonly [title: string, show: (row: T) => unknown]
 
 /** How a command prints its result. */
 export interface Output {
@@ -21,11 +20,8 @@ export const JSON_OPTION = ['--json', 'write JSON instead of a table'] as const
 const WIDTH = 30
 const REDRAW_MS = 100
 
-/** Of what is cut so much stays, its mark included. */
-const LEAST_WIDTH = 6
-
 /**
- * Writes rows as a table, or as a JSON array with `--json`. A file or a pipe gets all of it; a terminal what fits.
+ * Writes rows as a table, or as a JSON array with `--json`.
  */
 export function printRows<T> (
   context: CliContext, rows: readonly T[], columns: readonly Column<T>[], options: Output
@@ -35,29 +31,10 @@ export function printRows<T> (
     return
   }
   const table = [columns.map(([title]) => title), ...rows.map((row) => columns.map(([, show]) => toText(show(row))))]
-  const whole = columns.map((_, index) => Math.max(...table.map((cells) => cells[index]?.length ?? 0)))
-  const widths = fitWidths(whole, columns.map(([, , cut]) => cut === 'cut'), readScreen(context.stdout).columns)
+  const widths = columns.map((_, index) => Math.max(...table.map((cells) => cells[index]?.length ?? 0)))
   for (const cells of table) {
-    const line = cells.map((cell, index) => cutTo(cell, widths[index] ?? 0).padEnd(widths[index] ?? 0)).join('  ')
-    context.stdout.write(`${line.trimEnd()}\n`)
+    context.stdout.write(`${cells.map((cell, index) => cell.padEnd(widths[index] ?? 0)).join('  ').trimEnd()}\n`)
   }
-}
-
-/** Takes the room that is missing from the widest of the columns that may be cut. */
-function fitWidths (whole: readonly number[], mayBeCut: readonly boolean[], columns: number): number[] {
-  const widths = [...whole]
-  let missing = widths.reduce((sum, width) => sum + width, 0) + 2 * (widths.length - 1) - columns
-  for (; missing > 0; missing--) {
-    const widest = widths.reduce((best, width, index) =>
-      mayBeCut[index] === true && width > (widths[best] ?? 0) ? index : best, -1)
-    if (widest === -1 || widths[widest]! <= LEAST_WIDTH) break
-    widths[widest]!--
-  }
-  return widths
-}
-
-function cutTo (cell: string, width: number): string {
-  return cell.length > width ? `${cell.slice(0, width - 1)}…` : cell
 }
 
 /** Writes the fields of one thing, one per line, or as a JSON object with `--json`. */

@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_171,
-  platformLines: 8_963,
+  lines: 82_024,
+  platformLines: 5_962,
   trackedFiles: 1_552,
   circles: 0,
-  repeatedNames: 6,
+  repeatedNames: 4,
   longFunctions: 18,
-  assertions: 372,
-  casts: 433
+  assertions: 370,
+  casts: 432
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

@@ -38,10 +38,10 @@ export function addDeadLettersCommands (program: Command, context: CliContext): 
         ['id', ({ id }) => id],
         ['time', ({ time }) => time],
         ['stage', ({ stage }) => stage],
-        ['reason', ({ reason }) => reason, 'cut'],
+        ['reason', ({ reason }) => reason],
         ['project', ({ project }) => project],
-        ['event', ({ event }) => event, 'cut'],
-        ['error', ({ error }) => error.slice(0, 100), 'cut']
+        ['event', ({ event }) => event],
+        ['error', ({ error }) => error.slice(0, 100)]
       ], options)
     })
 

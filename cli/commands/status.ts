@@ -7,7 +7,6 @@ import { buildStatus } from '../../api/status/build-status.ts'
 import { createPoll } from '../../api/status/poll-status.ts'
 import { NOT_RUNNING, type TierUrls } from '../../api/status/read-status.ts'
 import { drawStatus } from '../draw-status.ts'
-import { readScreen } from '../fit-screen.ts'
 import { collectStrings } from '../read-arguments.ts'
 
 interface StatusOptions {
@@ -56,9 +55,7 @@ export function addStatusCommands (program: Command, context: CliContext): void 
           if (why !== '') context.stderr.write(`millrace: ${why}\n`)
           context.stdout.write(`${JSON.stringify(status, null, 2)}\n`)
         } else {
-          const { columns, rows } = readScreen(context.stdout)
-          const text = drawStatus(status, { screen: { columns, rows: isLive ? rows : Infinity }, why })
-          context.stdout.write(`${isLive ? CLEAR : ''}${text}`)
+          context.stdout.write(`${isLive ? CLEAR : ''}${drawStatus(status, why)}`)
         }
         if (!isLive) return
         before = now

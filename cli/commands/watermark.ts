@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { findIngest, forgetIngest, type KnownIngest, listIngest, readWatermark } from '../../api/status/watermark.ts'
+import { findIngest, forgetIngest, type KnownIngest, listIngest, readWatermark } from '../../api/status/ingest-processes.ts'
 import type { CliContext } from '../cli-context.ts'
 import { askNats } from '../optional-services.ts'
 import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'

@@ -11,13 +11,13 @@ export interface Captured {
 /** Runs a command line in an environment of its own and keeps what it writes. For tests. */
 export async function runCaptured (
   args: readonly string[], env: NodeJS.ProcessEnv,
-  { now = Date.now, isTTY = false, columns }: { now?: () => number, isTTY?: boolean, columns?: number } = {}
+  { now = Date.now, isTTY = false }: { now?: () => number, isTTY?: boolean } = {}
 ): Promise<Captured> {
   let out = ''
   let err = ''
   const code = await runCli(args, {
     env,
-    stdout: { ...columns !== undefined && { isTTY: true, columns }, write: (text: string) => { out += text } } as CliWorld['stdout'],
+    stdout: { write: (text: string) => { out += text } },
     stderr: { isTTY, write: (text: string) => { err += text } } as CliWorld['stderr'],
     now
   })
