@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_024,
+  lines: 81_946,
   platformLines: 5_962,
   trackedFiles: 1_552,
   circles: 0,
   repeatedNames: 4,
-  longFunctions: 18,
-  assertions: 370,
-  casts: 432
+  longFunctions: 16,
+  assertions: 366,
+  casts: 430
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

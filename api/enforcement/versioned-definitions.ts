@@ -1,56 +1,11 @@
-/**
- * Definitions with versions (event schemas and rules): a version never changes; another content makes the next one,
- * which is enforced when it is made active. A deleted definition keeps its versions, because stored events name them;
- * one that is created with its name has a history of its own, whose numbers go on from there.
- */
+/** Reads definitions with versions. */
 import type { CountedDefinition } from './definition-counts.ts'
 import type { Sql, SqlTemplates, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { notFound } from '../http/errors.ts'
-import { type CursorKind, cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
+import { cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
 import type { PageContent, PageQuery } from '../http/pagination.ts'
 import { selectCreatedBy } from '../projects/users.ts'
-
-/** How definitions of a kind are stored, and what answers show of them. */
-export interface VersionedKind<Definition, Version> {
-  /** What an error calls one: `schema`. */
-  noun: string
-  table: string
-  versionsTable: string
-  /** The column of a version that holds the id of its definition. */
-  parentColumn: string
-  /** The JSON column of a version. */
-  contentColumn: string
-  /** The column whose value is unique in a project. */
-  nameColumn: string
-  /** The order of a list: columns that are unique together, all ascending. */
-  order: readonly OrderColumn[]
-  /** Columns of a definition besides the common ones. */
-  definitionColumns: string
-  /** Columns made of the content of a version. */
-  contentColumns: string
-  /** What of a definition a change may give. */
-  writable: readonly string[]
-  /** Types of a row of each; never set. */
-  rows?: { definition: Definition, version: Version }
-}
-
-/** A column that a list is ordered by. */
-export interface OrderColumn {
-  column: string
-  /** What answers call it. */
-  field: string
-  /** The type of its values in a cursor. */
-  kind: Extract<CursorKind, 'text' | 'integer'>
-}
-
-/** Any kind, where what answers show does not matter. */
-export type Kind = VersionedKind<unknown, unknown>
-
-/** Of a change in a request. */
-export const baseVersionSchema = {
-  type: 'integer',
-  description: 'The newest version when the change was begun. When there is another one by now, 409 `conflict`: nothing is changed.'
-} as const
+import type { AnyKind, DefinitionKind } from './definition-kind.ts'
 
 /** What a list of versions can be limited to. */
 export const versionQueryProperties = {
@@ -94,7 +49,8 @@ const NEWEST = 'newest version'
 
 /** Lists the definitions of a project with their newest version. */
 export async function listDefinitions<Definition extends object> (
-  sql: Sql, kind: VersionedKind<Definition, unknown>, { projectId, ...query }: DefinitionQuery & { projectId: number }
+  sql: Sql, kind: DefinitionKind<Definition, unknown, any>,
+  { projectId, ...query }: DefinitionQuery & { projectId: number }
 ): Promise<PageContent<Definition>> {
   const kinds = kind.order.map((each) => each.kind)
   const after = decodeCursor(query.after, kind.table, kinds)
@@ -113,12 +69,12 @@ export async function listDefinitions<Definition extends object> (
   })
 }
 
-function orderBy (sql: Sql, { order }: Kind): Statement {
+function orderBy (sql: Sql, { order }: AnyKind): Statement {
   return sql.unsafe(order.map(({ column }) => column).join(', '))
 }
 
 /** Matches what follows a cursor in the order of the list. */
-function matchAfter (sql: Sql, kind: Kind, after: readonly string[] | undefined): Statement {
+function matchAfter (sql: Sql, kind: AnyKind, after: readonly string[] | undefined): Statement {
   if (after === undefined) return sql`true`
   const values = kind.order.map((each, index) =>
     each.kind === 'integer' ? sql`${after[index]!}::bigint` : sql`${after[index]!}::text`)
@@ -128,10 +84,10 @@ function matchAfter (sql: Sql, kind: Kind, after: readonly string[] | undefined)
 
 /** What counting the events of definitions needs: of all of a project, without their content. */
 export async function listCounted<Definition extends CountedDefinition> (
-  sql: Sql, kind: VersionedKind<Definition, unknown>, projectId: number
+  sql: Sql, kind: DefinitionKind<Definition, unknown, any>, projectId: number
 ): Promise<(CountedDefinition & Pick<Definition, Extract<keyof Definition, 'event'>>)[]> {
   return await sql`
-    SELECT d.id, d.first_version, d.created_at, ${sql.unsafe(kind.definitionColumns)} FROM ${sql.unsafe(kind.table)} AS d
+    SELECT d.id, d.first_version, d.created_at, ${sql.unsafe(ownColumns(kind))} FROM ${sql.unsafe(kind.table)} AS d
     WHERE d.project_id = ${projectId} AND NOT d.deleted ORDER BY ${orderBy(sql, kind)}`
 }
 
@@ -141,7 +97,7 @@ export async function listCounted<Definition extends CountedDefinition> (
  * @throws {HttpError} 404 when the project has no such definition.
  */
 export async function findDefinition<Definition extends object> (
-  sql: Sql, kind: VersionedKind<Definition, unknown>, key: DefinitionKey
+  sql: Sql, kind: DefinitionKind<Definition, unknown, any>, key: DefinitionKey
 ): Promise<Definition> {
   const [found] = await sql<Definition[]>`${selectDefinitions(sql, kind)} WHERE ${matchKey(sql, kind, key)}`
   if (found === undefined) throw notFound()
@@ -154,7 +110,7 @@ export async function findDefinition<Definition extends object> (
  * @throws {HttpError} 404 when the project has no such definition, or it has no such version.
  */
 export async function listVersions<Version extends { version: number }> (
-  sql: Sql, kind: VersionedKind<unknown, Version>, { limit, offset, ...query }: DefinitionKey & VersionQuery
+  sql: Sql, kind: DefinitionKind<unknown, Version, any>, { limit, offset, ...query }: DefinitionKey & VersionQuery
 ): Promise<PageContent<Version>> {
   const { deleted = false, version = null } = query
   const after = decodeCursor(query.after, NEWEST, ['integer'])
@@ -179,21 +135,26 @@ export async function listVersions<Version extends { version: number }> (
 }
 
 /** Definitions with their newest version, as `d` and `v`. */
-export function selectDefinitions (sql: SqlTemplates, kind: Kind): Statement {
+export function selectDefinitions (sql: SqlTemplates, kind: AnyKind): Statement {
   return sql`
-    SELECT d.id, d.project_id AS team_id, ${sql.unsafe(kind.definitionColumns)}, ${sql.unsafe(kind.contentColumns)},
+    SELECT d.id, d.project_id AS team_id, ${sql.unsafe(ownColumns(kind))}, ${sql.unsafe(kind.contentColumns)},
       d.version, d.first_version, d.active_version, ${selectCreatedBy(sql, sql`d.created_by`)}, d.created_at, d.updated_at
     FROM ${sql.unsafe(kind.table)} AS d
     JOIN ${sql.unsafe(kind.versionsTable)} AS v ON v.${sql.unsafe(kind.parentColumn)} = d.id AND v.version = d.version`
 }
 
+/** Name and columns of its own, of `d`. */
+function ownColumns ({ nameColumn, columns }: AnyKind): string {
+  return [nameColumn, ...columns].map((column) => `d.${column}`).join(', ')
+}
+
 /** Matches one that is not deleted. */
-export function matchKey (sql: SqlTemplates, kind: Kind, key: DefinitionKey): Statement {
+export function matchKey (sql: SqlTemplates, kind: AnyKind, key: DefinitionKey): Statement {
   return sql`${matchName(sql, kind, key)} AND NOT d.deleted`
 }
 
 /** Also matches a deleted one. */
-function matchName (sql: SqlTemplates, kind: Kind, key: DefinitionKey): Statement {
+function matchName (sql: SqlTemplates, kind: AnyKind, key: DefinitionKey): Statement {
   const which = 'id' in key ? sql`d.id = ${key.id}` : sql`d.${sql.unsafe(kind.nameColumn)} = ${key.name}`
   return sql`d.project_id = ${key.projectId} AND ${which}`
 }

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander'
-import { EVENT_RULES, type EventRule } from '../../api/enforcement/rules/event-rule.ts'
-import { compileDraftRule, createEventRule, updateEventRule } from '../../api/enforcement/rules/write-event-rule.ts'
+import { compileDraftRule, EVENT_RULES, type EventRule } from '../../api/enforcement/rules/event-rule.ts'
+import { createDefinition, updateDefinition } from '../../api/enforcement/change-definitions.ts'
 import { findDefinition, listDefinitions, listVersions, type NamedKey } from '../../api/enforcement/versioned-definitions.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
@@ -74,8 +74,10 @@ export function addRulesCommands (program: Command, context: CliContext): void {
       const key = { projectId: project, name }
       const known = await findDefinition(sql, EVENT_RULES, key).catch(isNotFound)
       const stored = await namingPlace(REFUSED, async () => known === null
-        ? await createEventRule(sql, { projectId: project, userId: null }, { name, ...fields })
-        : await updateEventRule(sql, key, { fields: { ...fields, ...version && { version } }, userId: null }))
+        ? await createDefinition(sql, EVENT_RULES, { projectId: project, userId: null }, { name, ...fields })
+        : await updateDefinition(sql, EVENT_RULES, key, {
+          fields: { ...fields, ...version && { version } }, userId: null
+        }))
       printFields(context, describe(stored), output)
     })
 
@@ -101,7 +103,8 @@ export function addRulesCommands (program: Command, context: CliContext): void {
       const sql = await context.postgres()
       const key = { projectId: project, name }
       const fields = { active_version: version ?? (await find(sql, key)).version }
-      const update = async (): Promise<EventRule> => await updateEventRule(sql, key, { fields, userId: null })
+      const update = async (): Promise<EventRule> =>
+        await updateDefinition(sql, EVENT_RULES, key, { fields, userId: null })
       printFields(context, describe(await namingPlace(REFUSED, update)), output)
     })
 
@@ -111,7 +114,7 @@ export function addRulesCommands (program: Command, context: CliContext): void {
       const key = { projectId: project, name }
       await find(sql, key)
       const fields = { active_version: null }
-      printFields(context, describe(await updateEventRule(sql, key, { fields, userId: null })), output)
+      printFields(context, describe(await updateDefinition(sql, EVENT_RULES, key, { fields, userId: null })), output)
     })
 }
 

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { EVENT_SCHEMAS, type EventSchema } from '../../api/enforcement/schemas/event-schema.ts'
-import { compileDraft, createEventSchema, updateEventSchema } from '../../api/enforcement/schemas/write-event-schema.ts'
+import { compileDraft, EVENT_SCHEMAS, type EventSchema } from '../../api/enforcement/schemas/event-schema.ts'
+import { createDefinition, updateDefinition } from '../../api/enforcement/change-definitions.ts'
 import { findDefinition, listDefinitions, listVersions, type NamedKey } from '../../api/enforcement/versioned-definitions.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import { SCHEMA_MODES, type SchemaMode } from '../../platform/directory/active-schemas.ts'
@@ -87,8 +87,10 @@ export function addSchemasCommands (program: Command, context: CliContext): void
       const key = { projectId: project, name: event }
       const known = await findDefinition(sql, EVENT_SCHEMAS, key).catch(isNotFound)
       const stored = await namingPlace(REFUSED, async () => known === null
-        ? await createEventSchema(sql, { projectId: project, userId: null }, { event, ...fields })
-        : await updateEventSchema(sql, key, { fields: { ...fields, ...version && { version } }, userId: null }))
+        ? await createDefinition(sql, EVENT_SCHEMAS, { projectId: project, userId: null }, { event, ...fields })
+        : await updateDefinition(sql, EVENT_SCHEMAS, key, {
+          fields: { ...fields, ...version && { version } }, userId: null
+        }))
       printFields(context, describe(stored), output)
     })
 
@@ -116,7 +118,8 @@ export function addSchemasCommands (program: Command, context: CliContext): void
       const key = { projectId: project, name: event }
       const active = version ?? (await find(sql, key)).version
       const fields = { active_version: active, ...mode && { mode } }
-      const update = async (): Promise<EventSchema> => await updateEventSchema(sql, key, { fields, userId: null })
+      const update = async (): Promise<EventSchema> =>
+        await updateDefinition(sql, EVENT_SCHEMAS, key, { fields, userId: null })
       printFields(context, describe(await namingPlace(REFUSED, update)), output)
     })
 
@@ -126,7 +129,7 @@ export function addSchemasCommands (program: Command, context: CliContext): void
       const key = { projectId: project, name: event }
       await find(sql, key)
       const fields = { active_version: null }
-      printFields(context, describe(await updateEventSchema(sql, key, { fields, userId: null })), output)
+      printFields(context, describe(await updateDefinition(sql, EVENT_SCHEMAS, key, { fields, userId: null })), output)
     })
 }
 

@@ -539,7 +539,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Check stored events by a schema
+         * Check stored events by an event schema
          * @description Says what the schema would have done with events that are stored: how many would not have met it, why, and from which SDK. Stores nothing. With `Accept: application/x-ndjson` the answer is lines of JSON while it goes on: `{"checked": events, "total": events}`, at last the prediction, or an error.
          *
          *     Requires the scope event:read.

@@ -1,6 +1,9 @@
-import { RULE_LIMITS, type RuleDefinition } from '../../../engines/rules/rule-definition.ts'
-import { type UserSummary, userSummarySchema } from '../../projects/users.ts'
-import { baseVersionSchema, type VersionedKind } from '../versioned-definitions.ts'
+import type { CompiledRule } from '../../../engines/rules/compile-rule.ts'
+import { RULE_LIMITS, type RuleDefinition, RuleError } from '../../../engines/rules/rule-definition.ts'
+import { checkRule } from '../../../engines/rules/run-rule-tests.ts'
+import type { UserSummary } from '../../projects/users.ts'
+import { invalidField } from '../change-definitions.ts'
+import { type DefinitionKind, describeCheck, describeFields, listOf } from '../definition-kind.ts'
 
 /** A rule as answers show it, with its newest version. */
 export interface EventRule extends RuleDefinition {
@@ -39,101 +42,87 @@ const definition = {
   }
 } as const
 
-const writable = {
-  description: { type: 'string', maxLength: 3000, description: 'What the rule is for.' },
-  position: {
-    type: 'integer', minimum: 0, maximum: 1_000_000, description: 'Rules run by this number. Default: after the others.'
-  },
-  ...definition,
-  active_version: {
-    type: ['integer', 'null'], minimum: 1, maximum: 2_147_483_647, description: 'Version that is enforced; null: none.'
-  }
-} as const
-
-/** At most 200 a project, listed in the order in which they run. */
-export const EVENT_RULES: VersionedKind<EventRule, EventRuleVersion> = {
+export const RULE_FIELDS = describeFields({
+  $id: 'EventRule',
   noun: 'rule',
+  makesVersion: 'every change of condition, actions or tests makes one',
+  name: { name: { type: 'string', minLength: 1, maxLength: 100, description: 'Shown in receipts of events that it drops. Cannot be changed.' } },
+  own: {
+    description: { type: 'string', maxLength: 3000, description: 'What the rule is for.' },
+    position: {
+      type: 'integer', minimum: 0, maximum: 1_000_000, description: 'Rules run by this number. Default: after the others.'
+    }
+  },
+  content: definition,
+  required: ['name', 'actions']
+})
+
+/** Between the positions of two rules, so that another one can be put between them. */
+const POSITION_STEP = 10
+const LAST_POSITION = 1_000_000
+
+/** Listed in the order in which they run. */
+export const EVENT_RULES: DefinitionKind<EventRule, EventRuleVersion, RuleDefinition> = {
+  noun: 'rule',
+  tag: 'rules',
+  one: 'a rule',
   table: 'event_rules',
   versionsTable: 'event_rule_versions',
   parentColumn: 'rule_id',
   contentColumn: 'definition',
   nameColumn: 'name',
+  ofName: 'of this name',
   order: [{ column: 'd.position', field: 'position', kind: 'integer' }, { column: 'd.id', field: 'id', kind: 'integer' }],
-  definitionColumns: 'd.name, d.description, d.position',
+  columns: ['description', 'position'],
+  defaults: async (tx, projectId) => {
+    const [found] = await tx<{ last: number }[]>`
+      SELECT COALESCE(max(position), 0) AS last FROM event_rules WHERE project_id = ${projectId} AND NOT deleted`
+    return { description: '', position: Math.min((found?.last ?? 0) + POSITION_STEP, LAST_POSITION) }
+  },
   contentColumns: `v.definition->'condition' AS condition, v.definition->'actions' AS actions,
     COALESCE(v.definition->'tests', '[]'::json) AS tests`,
-  writable: Object.keys(writable)
-}
-
-const name = {
-  type: 'string', minLength: 1, maxLength: 100, description: 'Shown in receipts of events that it drops. Cannot be changed.'
-} as const
-
-const dateTime = { type: 'string', format: 'date-time' } as const
-
-const readOnly = {
-  id: { type: 'integer' },
-  team_id: { type: 'integer', description: 'Id of the project.' },
-  version: { type: 'integer', description: 'Newest version; every change of condition, actions or tests makes one.' },
-  first_version: {
-    type: 'integer', description: 'First version of this rule. Those before are of deleted rules of the same name.'
+  writable: RULE_FIELDS.writable,
+  limit: 200,
+  checkName: () => {},
+  readContent: (fields, newest) => {
+    // The schema of the request guarantees their outer shape, `compile` the rest.
+    const { condition, actions, tests } = fields as Partial<RuleDefinition>
+    if (newest === undefined) return { condition: condition ?? null, actions: actions ?? [], tests: tests ?? [] }
+    if (condition === undefined && actions === undefined && tests === undefined) return undefined
+    return {
+      condition: condition === undefined ? newest.condition ?? null : condition,
+      actions: actions ?? newest.actions,
+      tests: tests ?? newest.tests ?? []
+    }
   },
-  created_by: userSummarySchema,
-  created_at: dateTime,
-  updated_at: dateTime
-} as const
-
-export type EventRuleFields = Partial<Pick<EventRule, keyof typeof writable>>
-
-/** Fields to change, the newest version when the change was begun, and the name, which stays. */
-export type EventRuleChange = EventRuleFields & { version?: number, name?: unknown }
-
-export type NewEventRule = EventRuleFields & Pick<EventRule, 'name' | 'actions'>
-
-const order = [
-  'id', 'team_id', 'name', 'description', 'position', 'condition', 'actions', 'tests', 'version', 'first_version', 'active_version',
-  'created_by', 'created_at', 'updated_at'
-] as const
-
-const properties: Record<string, object> = { name, ...writable, ...readOnly }
-
-export const eventRuleSchema = {
-  $id: 'EventRule',
-  type: 'object',
-  required: order,
-  properties: Object.fromEntries(order.map((each) => [each, properties[each]]))
+  compile: compileDraftRule
 }
 
-export const ruleVersionSchema = {
-  type: 'object',
-  required: ['version', 'condition', 'actions', 'tests', 'created_by', 'created_at'],
-  properties: { version: { type: 'integer' }, ...definition, created_by: userSummarySchema, created_at: dateTime }
-} as const
-
-/** What a check of stored events takes. */
-export interface RuleCheckFields extends Partial<RuleDefinition> {
-  days?: number
-  limit?: number
-}
-
-export const ruleCheckBodySchema = {
-  type: 'object',
-  additionalProperties: false,
-  properties: {
-    condition: definition.condition,
-    actions: { ...definition.actions, description: 'A draft, with condition and tests; default: the newest version.' },
-    tests: definition.tests,
-    days: { type: 'integer', minimum: 1, maximum: 365, description: 'Days before now, by the timestamp of the events; default 7.' },
-    limit: { type: 'integer', minimum: 1, maximum: 100_000_000, description: 'Events at most, newest day first; default 100,000.' }
+/**
+ * Compiles a rule of a request, and tries its tests.
+ *
+ * @throws {HttpError} 400 naming the place in `attr`, such as `actions__0__rate`.
+ */
+export function compileDraftRule ({ condition, actions, tests }: Partial<RuleDefinition>): CompiledRule {
+  try {
+    return checkRule({ condition: condition ?? null, actions, tests: tests ?? [] })
+  } catch (error) {
+    if (!(error instanceof RuleError)) throw error
+    throw invalidField(error.path.join('__') || 'actions', error.message, 'invalid_rule')
   }
-} as const
+}
+
+/** Events that a check looks into unless the request says more. */
+export const RULE_CHECK_LIMIT = 100_000
+
+export const ruleCheckBodySchema = describeCheck({
+  condition: definition.condition,
+  actions: { ...definition.actions, description: 'A draft, with condition and tests; default: the newest version.' },
+  tests: definition.tests
+}, RULE_CHECK_LIMIT)
 
 const count = { type: 'integer' } as const
 const text = { type: 'string' } as const
-
-function listOf (fields: Record<string, object>): object {
-  return { type: 'array', items: { type: 'object', required: Object.keys(fields), properties: fields } }
-}
 
 const predicted = {
   events: { ...count, description: 'Events of names with which the rule may do something; others are not looked into.' },
@@ -159,16 +148,3 @@ export const ruleCountsSchema = {
     }
   }
 } as const
-
-/** Clients may send back a whole rule: read-only fields are accepted and ignored. */
-const body = {
-  type: 'object',
-  additionalProperties: false,
-  properties: { ...writable, ...Object.fromEntries(Object.keys(readOnly).map((each) => [each, { readOnly: true }])) }
-}
-
-export const newEventRuleSchema = { ...body, properties: { ...body.properties, name }, required: ['name', 'actions'] }
-
-export const eventRuleChangesSchema = {
-  ...body, properties: { ...body.properties, name: { readOnly: true }, version: baseVersionSchema }
-}

@@ -1,6 +1,10 @@
 import { SCHEMA_MODES, type SchemaMode } from '../../../platform/directory/active-schemas.ts'
-import { type UserSummary, userSummarySchema } from '../../projects/users.ts'
-import { baseVersionSchema, type VersionedKind } from '../versioned-definitions.ts'
+import { type CompiledSchema, compileSchema } from '../../../engines/json-schema/compile-schema.ts'
+import { SchemaError } from '../../../engines/json-schema/schema-place.ts'
+import { toEventName } from '../../../schema/wire/identity.ts'
+import type { UserSummary } from '../../projects/users.ts'
+import { invalidField } from '../change-definitions.ts'
+import { type DefinitionKind, describeCheck, describeFields, listOf } from '../definition-kind.ts'
 
 /** An event schema as answers show it. */
 export interface EventSchema {
@@ -33,97 +37,71 @@ const schema = {
   description: 'JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/schemas.md.'
 } as const
 
-const writable = {
-  description: { type: 'string', maxLength: 3000, description: 'What the event is for.' },
-  owner: { type: 'string', maxLength: 400, description: 'Who is asked about it: a person or a team.' },
-  mode: {
-    type: 'string',
-    enum: SCHEMA_MODES,
-    description: 'What becomes of events that do not meet the active version: observe stores and counts them, quarantine ' +
-      'dead-letters them, reject drops and counts them.'
-  },
-  schema,
-  active_version: {
-    type: ['integer', 'null'], minimum: 1, maximum: 2_147_483_647, description: 'Version that is enforced; null: none.'
-  }
-} as const
-
-/** At most 500 a project, listed by event. */
-export const EVENT_SCHEMAS: VersionedKind<EventSchema, EventSchemaVersion> = {
+export const SCHEMA_FIELDS = describeFields({
+  $id: 'EventSchema',
   noun: 'schema',
+  makesVersion: 'every change of the schema makes one',
+  name: {
+    event: {
+      type: 'string', minLength: 1, maxLength: 200, description: 'Name of the event; each has one schema. Cannot be changed.'
+    }
+  },
+  own: {
+    description: { type: 'string', maxLength: 3000, description: 'What the event is for.' },
+    owner: { type: 'string', maxLength: 400, description: 'Who is asked about it: a person or a team.' },
+    mode: {
+      type: 'string',
+      enum: SCHEMA_MODES,
+      description: 'What becomes of events that do not meet the active version: observe stores and counts them, quarantine ' +
+        'dead-letters them, reject drops and counts them.'
+    }
+  },
+  content: { schema },
+  required: ['event', 'schema']
+})
+
+/** Listed by event. */
+export const EVENT_SCHEMAS: DefinitionKind<EventSchema, EventSchemaVersion, unknown> = {
+  noun: 'schema',
+  tag: 'event schemas',
+  one: 'an event schema',
   table: 'event_schemas',
   versionsTable: 'event_schema_versions',
   parentColumn: 'schema_id',
   contentColumn: 'schema',
   nameColumn: 'event',
+  ofName: 'of this event',
   order: [{ column: 'd.event COLLATE "C"', field: 'event', kind: 'text' }],
-  definitionColumns: 'd.event, d.description, d.owner, d.mode',
+  columns: ['description', 'owner', 'mode'],
+  defaults: async () => await Promise.resolve({ description: '', owner: '', mode: 'observe' satisfies SchemaMode }),
   contentColumns: 'v.schema',
-  writable: Object.keys(writable)
-}
-
-const event = {
-  type: 'string', minLength: 1, maxLength: 200, description: 'Name of the event; each has one schema. Cannot be changed.'
-} as const
-
-const createdBy = userSummarySchema
-const dateTime = { type: 'string', format: 'date-time' } as const
-
-const readOnly = {
-  id: { type: 'integer' },
-  team_id: { type: 'integer', description: 'Id of the project.' },
-  version: { type: 'integer', description: 'Newest version; every change of the schema makes one.' },
-  first_version: {
-    type: 'integer', description: 'First version of this schema. Those before are of deleted schemas of the same event.'
+  writable: SCHEMA_FIELDS.writable,
+  limit: 500,
+  checkName: (event) => {
+    if (toEventName(event) !== event) throw invalidField('event', 'No event has this name: names are cut to 200 characters.')
   },
-  created_by: createdBy,
-  created_at: dateTime,
-  updated_at: dateTime
-} as const
-
-export type EventSchemaFields = Partial<Pick<EventSchema, keyof typeof writable>>
-
-/** Fields to change, the newest version when the change was begun, and the event, which stays. */
-export type EventSchemaChange = EventSchemaFields & { version?: number, event?: unknown }
-
-export type NewEventSchema = EventSchemaFields & Pick<EventSchema, 'event' | 'schema'>
-
-const order = [
-  'id', 'team_id', 'event', 'description', 'owner', 'mode', 'schema', 'version', 'first_version', 'active_version', 'created_by',
-  'created_at', 'updated_at'
-] as const
-
-const properties: Record<string, object> = { event, ...writable, ...readOnly }
-
-export const eventSchemaSchema = {
-  $id: 'EventSchema',
-  type: 'object',
-  required: order,
-  properties: Object.fromEntries(order.map((name) => [name, properties[name]]))
+  readContent: (fields) => fields.schema,
+  compile: compileDraft
 }
 
-export const versionSchema = {
-  type: 'object',
-  required: ['version', 'schema', 'created_by', 'created_at'],
-  properties: { version: { type: 'integer' }, schema, created_by: createdBy, created_at: dateTime }
-} as const
-
-/** What a check of stored events takes. */
-export interface CheckFields {
-  schema?: unknown
-  days?: number
-  limit?: number
-}
-
-export const checkBodySchema = {
-  type: 'object',
-  additionalProperties: false,
-  properties: {
-    schema: { ...schema, description: 'A draft; default: the newest version.' },
-    days: { type: 'integer', minimum: 1, maximum: 365, description: 'Days before now, by the timestamp of the events; default 7.' },
-    limit: { type: 'integer', minimum: 1, maximum: 100_000_000, description: 'Events at most, newest day first; default 1,000,000.' }
+/**
+ * Compiles a schema of a request.
+ *
+ * @throws {HttpError} 400 naming the place in `attr`, such as `schema__properties__plan__pattern`.
+ */
+export function compileDraft (draft: unknown): CompiledSchema {
+  try {
+    return compileSchema(draft)
+  } catch (error) {
+    if (!(error instanceof SchemaError)) throw error
+    throw invalidField(['schema', ...error.path].join('__'), error.message, 'invalid_schema')
   }
-} as const
+}
+
+/** Events that are checked unless the request says more. */
+export const SCHEMA_CHECK_LIMIT = 1_000_000
+
+export const checkBodySchema = describeCheck({ schema: { ...schema, description: 'A draft; default: the newest version.' } }, SCHEMA_CHECK_LIMIT)
 
 /** What making a draft takes. */
 export interface InferFields {
@@ -147,10 +125,6 @@ export const inferBodySchema = {
 
 const count = { type: 'integer' } as const
 const text = { type: 'string' } as const
-
-function listOf (properties: Record<string, object>): object {
-  return { type: 'array', items: { type: 'object', required: Object.keys(properties), properties } }
-}
 
 export const predictionSchema = {
   type: 'object',
@@ -193,17 +167,4 @@ export const inferredSchema = {
       ...listOf({ name: text, events: count, types: { type: 'array', items: text } }), description: 'Most events first.'
     }
   }
-}
-
-/** Clients may send back a whole schema: read-only fields are accepted and ignored. */
-const body = {
-  type: 'object',
-  additionalProperties: false,
-  properties: { ...writable, ...Object.fromEntries(Object.keys(readOnly).map((name) => [name, { readOnly: true }])) }
-}
-
-export const newEventSchemaSchema = { ...body, properties: { ...body.properties, event }, required: ['event', 'schema'] }
-
-export const eventSchemaChangesSchema = {
-  ...body, properties: { ...body.properties, event: { readOnly: true }, version: baseVersionSchema }
 }

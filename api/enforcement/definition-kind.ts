@@ -1,0 +1,162 @@
+/**
+ * What rules and event schemas have in common: definitions with versions. A version never changes; another content
+ * makes the next one, which is enforced when it is made active. A deleted definition keeps its versions, because stored
+ * events name them; one that is created with its name has a history of its own, whose numbers go on from there.
+ */
+import type { CursorKind } from '../http/list-queries.ts'
+import { userSummarySchema } from '../projects/users.ts'
+import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+
+/** Rules, or event schemas: how they are stored, what answers show of them, and what they are checked by. */
+export interface DefinitionKind<Definition, Version, Content> {
+  /** What an error calls one: `schema`. */
+  noun: string
+  /** In the OpenAPI document: of the routes, and in their titles. */
+  tag: string
+  one: string
+  table: string
+  versionsTable: string
+  /** The column of a version that holds the id of its definition. */
+  parentColumn: string
+  /** The JSON column of a version. */
+  contentColumn: string
+  /** The column whose value is unique in a project. */
+  nameColumn: string
+  /** What a name stands for, in the error that it is taken: `of this event`. */
+  ofName: string
+  /** The order of a list: columns that are unique together, all ascending. */
+  order: readonly OrderColumn[]
+  /** Columns of its own that a request sets. */
+  columns: readonly string[]
+  /** Their values where a request that creates one does not give them. */
+  defaults: (tx: TransactionSql, projectId: number) => Promise<Record<string, unknown>>
+  /** Columns made of the content of a version. */
+  contentColumns: string
+  /** What of a definition a change may give. */
+  writable: readonly string[]
+  /** Of a project at most: an ingest process holds those of all projects in memory. */
+  limit: number
+  /** @throws {HttpError} 400 for a name that nothing can have. */
+  checkName: (name: string) => void
+  /**
+   * The content that a request makes.
+   *
+   * @param newest  Of the newest version, which says what the request leaves out; undefined: there is none.
+   * @returns undefined when the request says nothing of it.
+   */
+  readContent: (fields: DefinitionFields, newest?: Content) => Content | undefined
+  /** @throws {HttpError} 400 naming the place of what cannot be enforced, levels joined by `__`. */
+  compile: (content: Content) => unknown
+  /** Types of a row of each; never set. */
+  rows?: { definition: Definition, version: Version }
+}
+
+/** A column that a list is ordered by. */
+export interface OrderColumn {
+  column: string
+  /** What answers call it. */
+  field: string
+  /** The type of its values in a cursor. */
+  kind: Extract<CursorKind, 'text' | 'integer'>
+}
+
+/** Any kind, where neither content nor answers matter. */
+export type AnyKind = DefinitionKind<unknown, unknown, any>
+
+/** Fields of a request; named are those that are the same for every kind. */
+export type DefinitionFields = Readonly<Record<string, unknown>> & {
+  active_version?: number | null
+  /** The newest version when the change was begun. */
+  version?: number
+}
+
+const dateTime = { type: 'string', format: 'date-time' } as const
+
+/** What describes the fields of a kind in the OpenAPI document. */
+export interface FieldSchemas {
+  /** Name of the schema in the document. */
+  $id: string
+  noun: string
+  /** How often it gets a version: `every change of the schema makes one`. */
+  makesVersion: string
+  name: Record<string, object>
+  /** What belongs to the definition, and what to a version. */
+  own: Record<string, object>
+  content: Record<string, object>
+  /** What a request that creates one must give. */
+  required: readonly string[]
+}
+
+/**
+ * The schemas of a kind's requests and answers. Clients may send back a whole definition: read-only fields are accepted
+ * and ignored.
+ */
+export function describeFields ({ $id, noun, makesVersion, name, own, content, required }: FieldSchemas) {
+  const writable = {
+    ...own,
+    ...content,
+    active_version: {
+      type: ['integer', 'null'], minimum: 1, maximum: 2_147_483_647, description: 'Version that is enforced; null: none.'
+    }
+  }
+  const [nameColumn = ''] = Object.keys(name)
+  const readOnly = {
+    id: { type: 'integer' },
+    team_id: { type: 'integer', description: 'Id of the project.' },
+    version: { type: 'integer', description: `Newest version; ${makesVersion}.` },
+    first_version: {
+      type: 'integer', description: `First version of this ${noun}. Those before are of deleted ${noun}s of the same ${nameColumn}.`
+    },
+    created_by: userSummarySchema,
+    created_at: dateTime,
+    updated_at: dateTime
+  }
+  const { id, team_id: teamId, version, first_version: first, ...changed } = readOnly
+  const { active_version: active, ...others } = writable
+  const ofVersions = { version, first_version: first, active_version: active }
+  const shown = { id, team_id: teamId, ...name, ...others, ...ofVersions, ...changed }
+  const ofVersion = { version: { type: 'integer' }, ...content, created_by: userSummarySchema, created_at: dateTime }
+  const body = {
+    type: 'object',
+    additionalProperties: false,
+    properties: { ...writable, ...Object.fromEntries(Object.keys(readOnly).map((each) => [each, { readOnly: true }])) }
+  }
+  return {
+    writable: Object.keys(writable),
+    definition: { $id, type: 'object', required: Object.keys(shown), properties: shown },
+    version: { type: 'object', required: Object.keys(ofVersion), properties: ofVersion },
+    create: { ...body, properties: { ...body.properties, ...name }, required },
+    change: {
+      ...body,
+      properties: {
+        ...body.properties,
+        [nameColumn]: { readOnly: true },
+        version: {
+          type: 'integer',
+          description: 'The newest version when the change was begun. When there is another one by now, 409 `conflict`: nothing is changed.'
+        }
+      }
+    }
+  }
+}
+
+/** The body of a check of stored events: a draft, and which events. */
+export function describeCheck (draft: Record<string, object>, defaultLimit: number): object {
+  return {
+    type: 'object',
+    additionalProperties: false,
+    properties: {
+      ...draft,
+      days: { type: 'integer', minimum: 1, maximum: 365, description: 'Days before now, by the timestamp of the events; default 7.' },
+      limit: {
+        type: 'integer', minimum: 1, maximum: 100_000_000,
+        description: `Events at most, newest day first; default ${defaultLimit.toLocaleString('en')}.`
+      }
+    }
+  }
+}
+
+/** @param fields  All required. */
+export function listOf (fields: Record<string, object>): { type: 'array', items: object } {
+  return { type: 'array', items: { type: 'object', required: Object.keys(fields), properties: fields } }
+}
