@@ -20,13 +20,15 @@ export const SYSTEMS: readonly string[] = [
   'embedded/supervisor/testing/run-main.ts', 'test/package/installed-package.ts'
 ]
 
-/** Runs every unit test in one process. */
-export const UNIT_TESTS = 'test/unit.ts'
-
 /** Modules that start a service are here, load the engine, or name the entry of a process that they start. */
 export const SERVICES: readonly string[] = ['embedded/postgres/', 'embedded/nats/', 'embedded/supervisor/']
 const ENGINE = /^import [^']* from 'chdb'/m
 const ENTRY = /['/][\w-]*main\.ts'/
+
+/** Tests that measure or change their process, and so have it to themselves. */
+export const ALONE: readonly string[] = [
+  'engines/body/storable-text.test.ts', 'ingest/server/many-connections.test.ts', 'test/security/hostile-clients.test.ts'
+]
 
 /** Imports of our own files that remain at run time. */
 const IMPORT = /^(?:import|export)\s(?!type\b)([^'"]*?)(?:\bfrom )?'(\.[^']+\.ts)'|\bimport\('(\.[^']+\.ts)'\)/gm
@@ -54,7 +56,6 @@ export function createTestKinds (root: string = ROOT): { kindOf: (file: string) 
 
   return {
     kindOf (file) {
-      if (file === UNIT_TESTS) return 'unit'
       const reached = new Set([file])
       for (const each of reached) for (const imported of load(each).imports) reached.add(imported)
       if (SYSTEMS.some((system) => reached.has(system))) return 'whole path'

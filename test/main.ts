@@ -2,72 +2,82 @@
  * Runs the tests, and says at the end how long each kind took and which files took longest.
  *
  *     npm test               every test, and beside them lint, types and generated files
- *     npm test -- FILE...    these tests alone; arguments are those of `tap run`
- *     npm run test:unit      the tests that need no service (`kinds.ts` tells them from their imports), in one process
+ *     npm test -- PATH...    the tests of these files and folders alone
+ *     npm run test:unit      the tests that need no service (`kinds.ts` tells them from their imports)
  *
- * Exits with 1 when a test or a check failed. In CI a few files that failed run a second time, alone; what passes then
- * is named as unsteady and does not fail the run (docs/decisions/0022-unsteady-tests-run-twice-in-ci.md).
+ * Files share processes (`test-worker.ts`) and services (`support/shared-services.ts`). Exits with 1 when a test or a
+ * check failed. The output of each file is in `.tap/test-results/`.
  */
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { readFile } from 'node:fs/promises'
+import { spawn } from 'node:child_process'
+import { rm } from 'node:fs/promises'
 import path from 'node:path'
-import { createInterface } from 'node:readline'
-import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { createTestKinds, listTests, UNIT_TESTS } from './kinds.ts'
-import { tapEnvironment } from './support/environments.ts'
-import { type CheckTime, inSeconds, readTestTimes, renderTimes } from './times.ts'
+import { ALONE, createTestKinds, listTests, TEST_KINDS } from './kinds.ts'
+import { testEnvironment } from './support/environments.ts'
+import { startSharedServices, stopSharedServices } from './support/shared-services.ts'
+import { ended, runTestFiles, type TestResult } from './test-pool.ts'
+import { type CheckTime, inSeconds, renderTimes } from './times.ts'
 
 const ROOT = path.join(import.meta.dirname, '..')
+const RESULTS = path.join(ROOT, '.tap', 'test-results')
+/** Files at a time: most wait more than they compute, so there are twice as many as the cores of a small machine. */
+const JOBS = Number(process.env.MILLRACE_TEST_JOBS ?? 4)
 /** Scripts of package.json. On a machine of one's own lint looks at what changed since its last run; a CI has none. */
 const CHECKS = {
   lint: process.env.CI === undefined ? ['--cache', '--cache-strategy=content', '--cache-location=.tap/eslint-cache'] : [],
   typecheck: [],
   'generate:check': []
 }
-
-/** More failed files than this, of some 400, are no accident of a busy machine. */
-const MOST_UNSTEADY = 8
-/** Lines of a failure that are printed where it happened; the whole is told at the end. */
+/** Lines of a failure that are printed where it happened; the whole is in the results. */
 const MOST_LINES = 60
 
-const startedAt = Date.now()
 const { kindOf } = createTestKinds()
-const [first, ...others] = process.argv.slice(2)
-const isUnit = first === '--unit'
-const isWholeSuite = first === undefined
-const files = isUnit
-  ? [UNIT_TESTS, ...others]
-  : isWholeSuite ? [UNIT_TESTS, ...(await listTests()).filter((file) => kindOf(file) !== 'unit')] : process.argv.slice(2)
-// The runner's reporters for people take a third of the time of the unit tests: for many files one line each will do.
-const isBrief = (isWholeSuite || isUnit) && !files.some((arg) => arg.startsWith('--reporter'))
+const paths = process.argv.slice(2)
+const isUnit = paths[0] === '--unit'
+const isWholeSuite = paths.length === 0
+const files = await chooseFiles()
+const results: TestResult[] = []
 
-await buildRunner()
-const tap = spawn('tap', ['run', ...files, ...isBrief ? ['--reporter=tap'] : []], {
-  cwd: ROOT,
-  stdio: ['inherit', isBrief ? 'pipe' : 'inherit', 'inherit'],
-  env: { ...tapEnvironment(), ...isUnit ? { MILLRACE_TEST_NO_SERVICES: '1' } : {} }
-})
-const failed: string[] = []
-if (tap.stdout !== null) printFiles(tap.stdout, (file) => failed.push(file))
+await rm(RESULTS, { recursive: true, force: true })
+const needsServices = files.some((file) => kindOf(file) !== 'unit')
+if (needsServices) await startSharedServices(process.pid)
 // Many tests wait, so the checks run beside them; one after the other, so that they take one core at most.
-const [firstCode, checks] = await Promise.all([ended(tap), isWholeSuite ? runChecks() : []])
+const [, checks] = await Promise.all([
+  runTestFiles(files.map(describeFile), { jobs: JOBS, results: RESULTS, onResult: printResult }),
+  isWholeSuite ? runChecks() : []
+])
+if (needsServices) await stopSharedServices(process.pid)
 
-if (isBrief && firstCode !== 0) await ended(spawn('tap', ['replay', '--reporter=terse'], { cwd: ROOT, stdio: 'inherit' }))
-const mayRepeat = isWholeSuite && process.env.CI !== undefined && failed.length > 0 && failed.length <= MOST_UNSTEADY
-const code = firstCode !== 0 && mayRepeat ? await repeatAlone(failed) : firstCode
-process.stdout.write(`\n${renderTimes(await readTestTimes(path.join(ROOT, '.tap', 'test-results'), startedAt), kindOf, checks)}`)
+process.stdout.write(`\n${renderTimes(results, kindOf, checks)}`)
+const failed = results.filter(({ isPassed }) => !isPassed)
+if (failed.length > 0) process.stdout.write(`\n${failed.length} of ${results.length} files failed:\n`)
+for (const { file } of failed) process.stdout.write(`  ${file}\n`)
 for (const { name, output, code } of checks) if (code !== 0) process.stdout.write(`\nnpm run ${name} failed:\n${output}`)
-process.exitCode = code === 0 && checks.every((check) => check.code === 0) ? 0 : code || 1
+process.exitCode = failed.length === 0 && results.length > 0 && checks.every(({ code }) => code === 0) ? 0 : 1
 
-/** Once for an installation, the runner is built with the plugins that package.json names. */
-async function buildRunner (): Promise<void> {
-  const built = await readFile(new URL(import.meta.resolve('@tapjs/test/test-built')), 'utf8')
-  const plugins = /^export const signature = `([^`]*)`/m.exec(built)?.[1]
-  if (plugins?.includes('@tapjs/typescript') === false) return
-  const code = await ended(spawn('tap', ['build'], { cwd: ROOT, stdio: 'inherit' }))
-  if (code !== 0) process.exit(code)
+/** What takes longest begins first; within a kind the order is random, so that no file counts on another. */
+async function chooseFiles (): Promise<string[]> {
+  const all = (await listTests())
+    .map((file) => ({ file, place: Math.random() }))
+    .sort((a, b) => a.place - b.place)
+    .map(({ file }) => file)
+  const chosen = isWholeSuite
+    ? all
+    : isUnit ? all.filter((file) => kindOf(file) === 'unit') : all.filter((file) => paths.some((each) => isBelow(file, path.relative(ROOT, each))))
+  return chosen.sort((a, b) => TEST_KINDS.indexOf(kindOf(b)) - TEST_KINDS.indexOf(kindOf(a)))
+}
+
+function isBelow (file: string, folder: string): boolean {
+  return file === folder || file.startsWith(`${folder}/`) || folder === ''
+}
+
+function describeFile (file: string) {
+  const isService = kindOf(file) !== 'unit'
+  return {
+    file,
+    group: ALONE.includes(file) ? null : isService ? 'services' : 'unit',
+    env: isService ? testEnvironment() : { ...testEnvironment(), MILLRACE_TEST_NO_SERVICES: '1' }
+  }
 }
 
 async function runChecks (): Promise<(CheckTime & { output: string, code: number })[]> {
@@ -81,56 +91,12 @@ async function runChecks (): Promise<(CheckTime & { output: string, code: number
   return results
 }
 
-/** One line for each file, with the first failure of a file that failed, and the sums of the run. */
-function printFiles (results: Readable, onFailed: (file: string) => void): void {
-  let failure: string[] = []
-  let isInFailure = false
-  // Of a file that failed as a whole (a crash, a time-out): its details come behind its line.
-  let isAfterFailedFile = false
-  createInterface({ input: results }).on('line', (line) => {
-    if (line.startsWith(' ')) {
-      if (isAfterFailedFile) process.stdout.write(`${line}\n`)
-      isAfterFailedFile &&= line !== '  ...'
-      // The subtests of a file come before its own line. A failed assertion is followed by its details, a failed
-      // subtest by the number of those that failed.
-      if (/^ +(?:not )?ok /.test(line)) isInFailure = line.trimStart().startsWith('not ok') && failure.length === 0
-      if (isInFailure && failure.length < MOST_LINES) failure.push(line)
-      return
-    }
-    const [, outcome, file, ms] = /^((?:not )?ok) \d+ - (\S+).* # time=([\d.]+)ms/.exec(line) ?? []
-    if (file === undefined) {
-      if (/^(# \{|not ok|Bail out)/.test(line)) process.stdout.write(`${line}\n`)
-      return
-    }
-    process.stdout.write(`${outcome!.padEnd(6)} ${inSeconds(Number(ms))}  ${file}\n`)
-    if (outcome === 'not ok') {
-      if (failure.length > 0) process.stdout.write(`${failure.join('\n')}\n`)
-      onFailed(file)
-    }
-    isAfterFailedFile = outcome === 'not ok'
-    failure = []
-    isInFailure = false
-  })
-}
-
-/** Runs each file by itself; what fails now, with the machine to itself, fails the run. */
-async function repeatAlone (files: readonly string[]): Promise<number> {
-  let code = 0
-  for (const file of files) {
-    const again = await ended(spawn('tap', ['run', file, '--jobs=1'], { cwd: ROOT, stdio: 'inherit', env: tapEnvironment() }))
-    process.stdout.write(again === 0
-      ? `\nUNSTEADY: ${file} failed beside others (above) and passed alone. Find out what it waits for.\n`
-      : `\nnot ok: ${file} failed twice\n`)
-    code ||= again
-  }
-  return code
-}
-
-/** Ends with the signals that end this process. */
-async function ended (child: ChildProcess): Promise<number> {
-  const passOn = (signal: NodeJS.Signals): void => { child.kill(signal) }
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, passOn)
-  const [code] = await once(child, 'exit') as [number | null]
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.off(signal, passOn)
-  return code ?? 1
+/** One line for each file, and the first failure of a file that failed. */
+function printResult (result: TestResult): void {
+  results.push(result)
+  process.stdout.write(`${(result.isPassed ? 'ok' : 'not ok').padEnd(6)} ${inSeconds(result.ms)}  ${result.file}\n`)
+  if (result.isPassed) return
+  const lines = result.output.split('\n')
+  const first = Math.max(0, lines.findIndex((line) => /^ +not ok /.test(line)))
+  process.stdout.write(`${lines.slice(first, first + MOST_LINES).join('\n')}\n`)
 }

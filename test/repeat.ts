@@ -1,9 +1,9 @@
 /**
- * Runs the whole suite, or the files that are named, several times, each time in another random order of its files
- * (the runner shuffles them), and looks after each run for what it left behind: processes, temporary files, files in
+ * Runs the whole suite, or the files that are named, several times, each time in another random order (`main.ts`
+ * shuffles the files of a kind), and looks after each run for what it left behind: processes, temporary files, files in
  * the tree. Ends at the first run that fails or leaves something, with exit code 1.
  *
- * `npm run test:repeat -- --times 10`. The output of run n, in the order of its files, is in `.tap/repeat/n.tap`, what
+ * `npm run test:repeat -- --times 10`. The output of run n, in the order of its files, is in `.tap/repeat/n.out`, what
  * it wrote to standard error in `.tap/repeat/n.err`.
  */
 import { spawn } from 'node:child_process'
@@ -14,7 +14,6 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Command } from 'commander'
 import { readCount } from '../cli/read-arguments.ts'
-import { tapEnvironment } from './support/environments.ts'
 import { findLeftovers, listTree } from './find-leftovers.ts'
 
 const ROOT = path.join(import.meta.dirname, '..')
@@ -33,9 +32,9 @@ await mkdir(LOGS, { recursive: true })
 
 process.stdout.write('run  seconds  result\n')
 for (let run = 1; run <= times; run++) {
-  const { seconds, code, assertions, leftovers } = await runSuite(run)
+  const { seconds, code, leftovers } = await runSuite(run)
   const isGood = code === 0 && leftovers.length === 0
-  const result = `${isGood ? 'passed' : 'FAILED'}, ${assertions}`
+  const result = isGood ? 'passed' : 'FAILED'
   process.stdout.write(`${String(run).padStart(3)}  ${String(seconds).padStart(7)}  ${result}\n`)
   for (const leftover of leftovers) process.stdout.write(`     left behind: ${leftover}\n`)
   if (!isGood) {
@@ -51,25 +50,22 @@ async function runSuite (run: number) {
   const temporary = await mkdtemp(path.join(tmpdir(), 'repeat-'))
   // Like the folder that it stands for: some tests start processes as another user.
   await chmod(temporary, 0o1777)
-  const tap = spawn('tap', ['run', '--reporter=tap', ...program.args], {
+  const tests = spawn(process.execPath, [path.join(import.meta.dirname, 'main.ts'), ...program.args], {
     cwd: ROOT,
-    env: { ...tapEnvironment(), TMPDIR: temporary },
+    env: { ...process.env, TMPDIR: temporary },
     stdio: ['ignore', 'pipe', 'pipe']
   })
-  const passOn = (signal: NodeJS.Signals): void => { tap.kill(signal) }
+  const passOn = (signal: NodeJS.Signals): void => { tests.kill(signal) }
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, passOn)
-  let tail = ''
-  tap.stdout.on('data', (chunk: Buffer) => { tail = (tail + chunk.toString()).slice(-2000) })
-  tap.stdout.pipe(createWriteStream(path.join(LOGS, `${run}.tap`)))
-  tap.stderr.pipe(createWriteStream(path.join(LOGS, `${run}.err`)))
-  const [code] = await once(tap, 'close') as [number | null]
+  tests.stdout.pipe(createWriteStream(path.join(LOGS, `${run}.out`)))
+  tests.stderr.pipe(createWriteStream(path.join(LOGS, `${run}.err`)))
+  const [code] = await once(tests, 'close') as [number | null]
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.off(signal, passOn)
   const leftovers = await findLeftovers({ temporary, root: ROOT, treeBefore })
   await rm(temporary, { recursive: true, force: true })
   return {
     seconds: Math.round((performance.now() - startedAt) / 1000),
     code,
-    assertions: /# \{ (.*) \}\n# time=/.exec(tail)?.[1] ?? 'no summary',
     leftovers
   }
 }

@@ -1,8 +1,6 @@
-import { glob, readFile, stat } from 'node:fs/promises'
-import path from 'node:path'
 import { TEST_KINDS, type TestKind } from './kinds.ts'
 
-/** How long a file of tests took, from the start of its process to its end. */
+/** How long a file of tests took. */
 export interface TestTime {
   file: string
   ms: number
@@ -15,23 +13,6 @@ export interface CheckTime {
 }
 
 const SLOWEST = 10
-
-/**
- * Reads the times of a run from the results that the runner leaves.
- *
- * @param since  When the run began, in epoch milliseconds: results of earlier runs stay in the folder.
- */
-export async function readTestTimes (folder: string, since: number): Promise<TestTime[]> {
-  const times: TestTime[] = []
-  for await (const name of glob('**/*.tap', { cwd: folder })) {
-    const file = path.join(folder, name)
-    if ((await stat(file)).mtimeMs < since) continue
-    // Its own subtests have such a line each, before that of the file.
-    const ms = (await readFile(file, 'utf8')).match(/^# time=[\d.]+(?=ms$)/gm)?.at(-1)?.slice('# time='.length)
-    if (ms !== undefined) times.push({ file: name.slice(0, -'.tap'.length), ms: Number(ms) })
-  }
-  return times
-}
 
 /** The files and their time by kind, the slowest of them, and the checks beside them. Several ran at a time. */
 export function renderTimes (

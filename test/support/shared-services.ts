@@ -3,9 +3,11 @@ import { mkdirSync, openSync, readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import http from 'node:http'
+import { readProcessIdentity } from '../../embedded/supervisor/processes/recorded-processes.ts'
 
 const FOLDER = path.resolve(import.meta.dirname, '..', '..', '.tap')
 const START_TIMEOUT_MS = 20_000
+const STOP_TIMEOUT_MS = 20_000
 
 /** Where the process that holds the services listens. */
 interface ServicesAddress {
@@ -58,33 +60,65 @@ export async function startSharedServices (watchedPid: number): Promise<Services
   throw new Error(`the services of the tests did not start; see ${logFile}`)
 }
 
+/** Ends the services of a process and waits until they are gone. */
+export async function stopSharedServices (watchedPid: number): Promise<void> {
+  const address = readServicesAddress(watchedPid)
+  if (address === undefined) return
+  process.kill(address.pid, 'SIGTERM')
+  const deadline = Date.now() + STOP_TIMEOUT_MS
+  while (await readProcessIdentity(address.pid) !== undefined) {
+    if (Date.now() > deadline) throw new Error('the services of the tests did not end')
+    await delay(20)
+  }
+}
+
+/** What reaches the whole system that the tests of a run share. */
+export interface SharedStack {
+  url: string
+  personalApiKey: string
+  clickhouseUrl: string
+  databaseUrl: string
+  natsUrl: string
+  dataDir: string
+}
+
 let address: Promise<ServicesAddress> | undefined
 
 /**
- * The URL of a service that the tests of this run share; it is started now if no test asked before.
+ * The URL of a store that the tests of this run share; it is started now if no test asked before.
  *
- * Under the test runner the services belong to the run. A test file that is started alone (`node x.test.ts`) starts
- * them for itself, once.
- *
- * @throws when the service cannot run here, with the reason. Tests never skip silently.
+ * @throws when it cannot run here, with the reason. Tests never skip silently.
  */
 export async function askForService (name: 'postgres' | 'clickhouse'): Promise<string> {
+  return (await ask<{ url: string }>(name)).url
+}
+
+/** The same of the whole system; what reaches it. */
+export async function askForStack (): Promise<SharedStack> {
+  return await ask('stack')
+}
+
+/**
+ * Under the runner the services belong to the run. A test file that is started alone (`node x.test.ts`) starts them for
+ * itself, once.
+ */
+async function ask<T> (name: string): Promise<T> {
   if (process.env.MILLRACE_TEST_NO_SERVICES === '1') throw new Error(`a unit test asks for ${name}; see test/kinds.ts`)
   address ??= Promise.resolve(readServicesAddress(process.ppid) ?? startSharedServices(process.pid))
   const { port } = await address
-  const { url, error } = await getJson(`http://127.0.0.1:${port}/${name}`)
-  if (url === undefined) throw new Error(`${name} is needed by this test and did not start: ${error}`)
-  return url
+  const answer = await getJson<T | { error: string }>(`http://127.0.0.1:${port}/${name}`)
+  if (typeof answer === 'object' && answer !== null && 'error' in answer) throw new Error(`${name} is needed by this test and did not start: ${answer.error}`)
+  return answer as T
 }
 
-async function getJson (url: string): Promise<{ url?: string, error?: string }> {
+async function getJson<T> (url: string): Promise<T> {
   return await new Promise((resolve, reject) => {
     // No pool: an idle connection would keep the test process alive.
     http.get(url, { agent: false }, (response) => {
       let text = ''
       response.setEncoding('utf8')
       response.on('data', (chunk: string) => { text += chunk })
-      response.on('end', () => resolve(JSON.parse(text) as { url?: string, error?: string }))
+      response.on('end', () => resolve(JSON.parse(text) as T))
     }).once('error', reject)
   })
 }

@@ -1,0 +1,54 @@
+/**
+ * Runs files of tests one after the other in this process, as its parent sends their names: loading the runner, the
+ * sources and their packages again for each of some 400 files took longer than most of their assertions.
+ *
+ * Each file gets a test of its own as the `t` that it imports, so that what it opens is closed at its end, and a
+ * failure names it. What a file changes for its process (settings, signals, a global) it puts back.
+ *
+ * Prints TAP, in which every file is a subtest. Ends when the parent disconnects.
+ */
+import { once } from 'node:events'
+import module from 'node:module'
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
+import t, { type Test } from 'tap'
+import { shareProcess } from './support/process-end.ts'
+
+const ROOT = path.join(import.meta.dirname, '..')
+const FILE_TIMEOUT_MS = Number(process.env.TAP_TIMEOUT ?? 480) * 1000
+
+/** Of the file that is running. */
+let current: Test = t
+Object.assign(globalThis, { currentTestOfWorker: () => current })
+
+// The `t` of a test file is the test of that file. Whatever else asks for the runner gets the one of the process.
+module.registerHooks({
+  resolve (specifier, context, next) {
+    if (specifier !== 'tap' || context.parentURL?.endsWith('.test.ts') !== true) return next(specifier, context)
+    const source = `export default globalThis.currentTestOfWorker() // ${context.parentURL}`
+    return { url: `data:text/javascript,${encodeURIComponent(source)}`, shortCircuit: true }
+  }
+})
+
+const closeShared = shareProcess()
+t.setTimeout(0)
+// The runner lets go of the channel to the parent, and would end when it has nothing to do.
+const alive = setInterval(() => {}, 2 ** 30)
+process.on('message', (file: string) => { void runFile(file) })
+process.once('disconnect', () => { void end() })
+
+async function runFile (file: string): Promise<void> {
+  await t.test(file, { timeout: FILE_TIMEOUT_MS }, async (t) => {
+    current = t
+    await import(pathToFileURL(path.join(ROOT, file)).href)
+    // A failure is in the output.
+  }).catch(() => {})
+}
+
+async function end (): Promise<void> {
+  clearInterval(alive)
+  await closeShared()
+  t.end()
+  await once(t, 'end')
+  process.exit()
+}
