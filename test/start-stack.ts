@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -7,6 +8,8 @@ import { createClient } from '@clickhouse/client'
 import { readAddresses, type StackAddresses } from '../embedded/data-dir/stack-access.ts'
 import { connectPostgres, type Sql } from '../platform/postgres/connect-postgres.ts'
 import { withoutSettings } from './support/environments.ts'
+import { createShared } from './support/process-end.ts'
+import { askForStack } from './support/shared-services.ts'
 import { createTestClickHouse, createTestPostgres } from './support/test-stores.ts'
 import type { TestContext } from './support/test-context.ts'
 
@@ -80,10 +83,7 @@ export async function startStack (options: { env?: Record<string, string> } = {}
     supervisor,
     clickhouse,
     sql,
-    async select<T> (query: string, params: Record<string, unknown> = {}) {
-      const result = await clickhouse.query({ query, query_params: params, format: 'JSONEachRow' })
-      return await result.json<T>()
-    },
+    select: createSelect(clickhouse),
     async stop () {
       await clickhouse.close()
       await sql.end({ timeout: 1 })
@@ -132,4 +132,48 @@ export async function withAnalyst (t: TestContext): Promise<Record<string, strin
   const { url } = await createTestClickHouse(t)
   const analyst = Object.assign(new URL(url), { username: 'analyst', password: 'analyst' })
   return { CLICKHOUSE_URL: url, MILLRACE_CLICKHOUSE_ANALYST_URL: analyst.href }
+}
+
+/** A running stack as its users see it: not how it is started and ended. */
+export type RunningStack = Omit<Stack, 'supervisor' | 'stop'>
+
+/** A project of its own on the stack that the tests of a run share. */
+export interface StackProject extends RunningStack {
+  project: number
+}
+
+/**
+ * Makes a project on the stack of the run, for tests that look at one project and break nothing. The SQL of its console
+ * is that of an analyst. Ingest knows the key of the project a second later at most.
+ */
+export async function createStackProject (t: TestContext): Promise<StackProject> {
+  const stack = await connectToShared(t)
+  const response = await fetch(`${stack.url}/api/projects/`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${stack.personalApiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ name: `Project ${randomBytes(3).toString('hex')}` })
+  })
+  const { id: project, api_token: projectApiKey } = await response.json() as { id: number, api_token: string }
+  return { ...stack, project, projectApiKey }
+}
+
+/** The connections of this process. */
+const connectToShared = createShared(async () => {
+  const stack = await askForStack()
+  const clickhouse = createClient({ url: stack.clickhouseUrl })
+  const sql = connectPostgres({ url: stack.databaseUrl, max: 2, connectTimeoutMs: READY_TIMEOUT_MS })
+  return {
+    value: { ...stack, clickhouse, sql, select: createSelect(clickhouse) },
+    close: async () => {
+      await clickhouse.close()
+      await sql.end({ timeout: 1 })
+    }
+  }
+})
+
+function createSelect (clickhouse: ReturnType<typeof createClient>): Stack['select'] {
+  return async <T>(query: string, params: Record<string, unknown> = {}) => {
+    const result = await clickhouse.query({ query, query_params: params, format: 'JSONEachRow' })
+    return await result.json<T>()
+  }
 }

@@ -4,11 +4,11 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { checkScreens, findBarriers, HOSTILE, logIn, openConsole, openPage, send, wasHacked } from './open-console.ts'
+import { checkScreens, findBarriers, HOSTILE, logIn, openProject, openPage, send, wasHacked } from './open-console.ts'
 
 t.test('administration in the console', async (t) => {
-  const screens = await openConsole(t)
-  const { stack, browser, open } = screens
+  const screens = await openProject(t)
+  const { stack, browser, open, home } = screens
 
   await t.test('a project is created, its snippet is run, and the light turns', async (t) => {
     const { page, problems } = await open('/installation')
@@ -21,7 +21,7 @@ t.test('administration in the console', async (t) => {
     await page.getByLabel('Time zone').fill('Europe/Berlin')
     await page.keyboard.press('Enter')
     await page.getByRole('heading', { name: `Connect ${HOSTILE[0]}` }).waitFor()
-    t.match(page.url(), /\/projects\/2\/connect$/)
+    const created = Number(/\/projects\/(\d+)\/connect$/.exec(page.url())![1])
     await page.getByText('Waiting for the first event').waitFor()
 
     const command = await page.getByLabel('Code for curl').textContent()
@@ -31,7 +31,7 @@ t.test('administration in the console', async (t) => {
       return /"status": ?(1|"Ok")/.test(stdout)
     })
     await page.getByText(/First event received at [\d-]+ [\d:]+ UTC/).waitFor()
-    t.match(await stack.sql`SELECT name, timezone FROM projects WHERE id = 2`, [{ name: HOSTILE[0], timezone: 'Europe/Berlin' }])
+    t.match(await stack.sql`SELECT name, timezone FROM projects WHERE id = ${created}`, [{ name: HOSTILE[0], timezone: 'Europe/Berlin' }])
     await page.getByRole('button', { name: 'Node', exact: true }).click()
     await page.getByLabel('Code for Node').getByText('posthog-node').waitFor()
     t.match(page.url(), /sdk=node$/, 'an SDK has an address')
@@ -43,7 +43,7 @@ t.test('administration in the console', async (t) => {
     await page.keyboard.press('Enter')
     await dialog.waitFor({ state: 'detached' })
     await page.getByRole('cell', { name: /^until / }).waitFor()
-    t.equal((await stack.sql`SELECT 1 FROM project_api_keys WHERE project_id = 2`).length, 2)
+    t.equal((await stack.sql`SELECT 1 FROM project_api_keys WHERE project_id = ${created}`).length, 2)
     await page.getByRole('link', { name: 'See it live' }).click()
     await page.getByRole('heading', { name: 'Live events' }).waitFor()
     t.notOk(await wasHacked(page))
@@ -68,7 +68,7 @@ t.test('administration in the console', async (t) => {
     const value = await page.getByLabel('The new key').textContent()
     await page.getByRole('button', { name: 'I have copied it' }).click()
     t.match(await stack.sql`SELECT scopes, expires_at FROM personal_api_keys WHERE label = 'nightly job'`, [{ scopes: ['event:read'], expires_at: Date }])
-    await waitFor(async () => (await fetch(`${stack.url}/api/projects/1/ingestion_warnings`, { headers: { authorization: `Bearer ${value}` } })).status === 200)
+    await waitFor(async () => (await fetch(`${stack.url}/api${home}/ingestion_warnings`, { headers: { authorization: `Bearer ${value}` } })).status === 200)
 
     await page.getByRole('button', { name: 'Rotate nightly job' }).click()
     await page.getByLabel('Type rotate').fill('rotate')
@@ -80,7 +80,7 @@ t.test('administration in the console', async (t) => {
     await page.getByLabel('Type revoke').fill('revoke')
     await page.keyboard.press('Enter')
     await page.getByRole('cell', { name: /^revoked / }).waitFor()
-    await waitFor(async () => (await fetch(`${stack.url}/api/projects/1/ingestion_warnings`, { headers: { authorization: `Bearer ${value}` } })).status === 401)
+    await waitFor(async () => (await fetch(`${stack.url}/api${home}/ingestion_warnings`, { headers: { authorization: `Bearer ${value}` } })).status === 401)
 
     await page.getByRole('button', { name: 'New user …' }).click()
     await page.getByLabel('E-mail').fill('bo@example.com')
@@ -92,7 +92,7 @@ t.test('administration in the console', async (t) => {
 
   await t.test('warnings tell what was not stored as it was sent, with hostile cases as text', async (t) => {
     await send(stack, HOSTILE.map((name) => ({ event: 'late', distinct_id: name, uuid: name, properties: {} })))
-    const { page, problems } = await open('/projects/1/warnings')
+    const { page, problems } = await open(`${home}/warnings`)
     await waitFor(async () => {
       await page.reload()
       await page.locator('.reason, .empty').first().waitFor()
@@ -122,7 +122,7 @@ t.test('administration in the console', async (t) => {
 
   await t.test('a key for one project sees neither the settings nor a way to make projects or keys', async (t) => {
     const { key } = await createPersonalKey(stack.sql, {
-      email: 'admin@millrace.localhost', label: 'reader', scopes: ['project:read', 'user:read'], projectIds: [1], expiresAt: null
+      email: 'admin@millrace.localhost', label: 'reader', scopes: ['project:read', 'user:read'], projectIds: [stack.project], expiresAt: null
     })
     const context = await browser.newContext()
     const { page } = await openPage(context, stack.url, '/keys')
@@ -135,6 +135,6 @@ t.test('administration in the console', async (t) => {
   })
 
   await t.test('the screens are accessible and fit, light and dark, from 360 to 2,560 pixels', async (t) => {
-    await checkScreens(t, screens, ['/projects/1/connect', '/projects/1/warnings', '/keys', '/installation'])
+    await checkScreens(t, screens, [`${home}/connect`, `${home}/warnings`, '/keys', '/installation'])
   })
 })

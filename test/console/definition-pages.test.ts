@@ -1,17 +1,17 @@
 /** Definitions in the console: many changed at once, and the page of one. */
 import t from 'tap'
 import { waitFor } from '../support/wait-for.ts'
-import { checkScreens, findBarriers, HOSTILE, openConsole, send, wasHacked } from './open-console.ts'
+import { checkScreens, findBarriers, HOSTILE, openProject, send, wasHacked } from './open-console.ts'
 
 t.test('changes of definitions, and what is known of one', async (t) => {
-  const screens = await openConsole(t)
-  const { stack, open } = screens
+  const screens = await openProject(t)
+  const { stack, open, home } = screens
   await send(stack, [...HOSTILE, 'paid'].map((event) => ({ event, properties: { [event.slice(0, 60)]: 1 } })))
-  await waitFor(async () => (await stack.sql`SELECT 1 FROM event_definitions`).length >= HOSTILE.length + 1)
-  await waitFor(async () => (await stack.sql`SELECT 1 FROM property_definitions`).length >= HOSTILE.length + 1)
+  await waitFor(async () => (await stack.sql`SELECT 1 FROM event_definitions WHERE project_id = ${stack.project}`).length >= HOSTILE.length + 1)
+  await waitFor(async () => (await stack.sql`SELECT 1 FROM property_definitions WHERE project_id = ${stack.project}`).length >= HOSTILE.length + 1)
 
   await t.test('many are changed at once, and hidden ones are left out until they are asked for', async (t) => {
-    const { page, problems } = await open('/projects/1/events')
+    const { page, problems } = await open(`${home}/events`)
     await page.getByText('1 to 8 of 8').waitFor()
     for (const name of ['paid', 'zero\\u{200b}width']) await page.getByRole('checkbox', { name: `Choose ${name}` }).check()
     await page.getByRole('button', { name: 'Change 2 chosen …' }).click()
@@ -22,7 +22,7 @@ t.test('changes of definitions, and what is known of one', async (t) => {
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByRole('dialog').waitFor({ state: 'detached' })
     await page.getByText('1 to 6 of 6').waitFor()
-    t.match(await stack.sql`SELECT hidden, verified, owner_id FROM event_definitions WHERE hidden ORDER BY name`,
+    t.match(await stack.sql`SELECT hidden, verified, owner_id FROM event_definitions WHERE project_id = ${stack.project} AND hidden ORDER BY name`,
       [{ hidden: true, verified: true, owner_id: Number }, { hidden: true, verified: true, owner_id: Number }])
     await page.getByLabel('Show hidden').check()
     await page.getByText('1 to 8 of 8').waitFor()
@@ -32,16 +32,16 @@ t.test('changes of definitions, and what is known of one', async (t) => {
   })
 
   await t.test('one that is gone meanwhile is named, and the others are changed', async (t) => {
-    const { page, problems } = await open('/projects/1/properties')
+    const { page, problems } = await open(`${home}/properties`)
     await page.getByRole('checkbox', { name: 'Choose all on this page' }).check()
-    const [gone] = await stack.sql<{ id: string }[]>`SELECT id FROM property_definitions WHERE name = 'paid'`
-    const deleted = await fetch(`${stack.url}/api/projects/1/property_definitions/${gone!.id}/`, { method: 'DELETE', headers: { authorization: `Bearer ${stack.personalApiKey}` } })
+    const [gone] = await stack.sql<{ id: string }[]>`SELECT id FROM property_definitions WHERE project_id = ${stack.project} AND name = 'paid'`
+    const deleted = await fetch(`${stack.url}/api${home}/property_definitions/${gone!.id}/`, { method: 'DELETE', headers: { authorization: `Bearer ${stack.personalApiKey}` } })
     t.equal(deleted.status, 204)
     await page.getByRole('button', { name: `Change ${HOSTILE.length + 1} chosen` }).click()
     await page.getByLabel('Add tags, separated by commas').fill('bulk')
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByText('paid: There is no such definition.').waitFor()
-    t.ok((await stack.sql`SELECT 1 FROM property_definitions WHERE tags = '{bulk}'`).length >= HOSTILE.length)
+    t.ok((await stack.sql`SELECT 1 FROM property_definitions WHERE project_id = ${stack.project} AND tags = '{bulk}'`).length >= HOSTILE.length)
     await page.getByRole('button', { name: 'Close' }).click()
     t.same(problems, [])
     await page.close()
@@ -49,17 +49,17 @@ t.test('changes of definitions, and what is known of one', async (t) => {
 
   await t.test('the pages of an event and of a property say what is known of them, whatever was sent', async (t) => {
     await send(stack, [1, 'one', HOSTILE[0]].map((plan) => ({ event: 'drifted', properties: { plan, $lib: 'web', $lib_version: '1.2.3' } })))
-    await fetch(`${stack.url}/api/projects/1/saved_queries/`, {
+    await fetch(`${stack.url}/api${home}/saved_queries/`, {
       method: 'POST', headers: { authorization: `Bearer ${stack.personalApiKey}`, 'content-type': 'application/json' },
       body: JSON.stringify({ name: HOSTILE[1]!.slice(0, 100), query: "SELECT JSONExtractString(properties, 'plan') FROM events WHERE event = 'drifted'" })
     })
     const idOf = async (table: 'event' | 'property', name: string): Promise<string> => await waitFor(async () => {
       const [row] = table === 'event'
-        ? await stack.sql<{ id: string }[]>`SELECT id FROM event_definitions WHERE name = ${name}`
-        : await stack.sql<{ id: string }[]>`SELECT id FROM property_definitions WHERE name = ${name} AND type = 'event'`
+        ? await stack.sql<{ id: string }[]>`SELECT id FROM event_definitions WHERE project_id = ${stack.project} AND name = ${name}`
+        : await stack.sql<{ id: string }[]>`SELECT id FROM property_definitions WHERE project_id = ${stack.project} AND name = ${name} AND type = 'event'`
       return row?.id
     }) as string
-    const paths = [`/projects/1/events/${await idOf('event', 'drifted')}`, `/projects/1/properties/${await idOf('property', 'plan')}`]
+    const paths = [`${home}/events/${await idOf('event', 'drifted')}`, `${home}/properties/${await idOf('property', 'plan')}`]
 
     const { page, problems } = await open(paths[1]!)
     await page.getByText(/^Drifts: mostly String, but also Numeric \(33 %, since /).waitFor()

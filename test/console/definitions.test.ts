@@ -1,16 +1,16 @@
 /** Definitions in the console: found and tagged by keyboard, whatever names events have. */
 import t from 'tap'
 import { waitFor } from '../support/wait-for.ts'
-import { checkScreens, HOSTILE, openConsole, send, wasHacked } from './open-console.ts'
+import { checkScreens, HOSTILE, openProject, send, wasHacked } from './open-console.ts'
 
 t.test('definitions in the console', async (t) => {
-  const screens = await openConsole(t)
-  const { stack, open } = screens
+  const screens = await openProject(t)
+  const { stack, open, home } = screens
   await send(stack, [...HOSTILE, 'paid'].map((event) => ({ event, properties: { [event.slice(0, 60)]: 1 } })))
 
   await t.test('events are found by a search, and tagged, with the keyboard alone', async (t) => {
-    await waitFor(async () => (await stack.sql`SELECT 1 FROM event_definitions`).length >= HOSTILE.length + 1)
-    const { page, problems } = await open('/projects/1/events')
+    await waitFor(async () => (await stack.sql`SELECT 1 FROM event_definitions WHERE project_id = ${stack.project}`).length >= HOSTILE.length + 1)
+    const { page, problems } = await open(`${home}/events`)
     await page.getByText('1 to 8 of 8').waitFor()
     t.notOk(await wasHacked(page))
     await page.getByRole('img', { name: '1 today, at most 1 on a day' }).nth(7).waitFor()
@@ -32,7 +32,7 @@ t.test('definitions in the console', async (t) => {
     await page.keyboard.press('Enter')
     await page.getByRole('dialog').waitFor({ state: 'detached' })
     t.same(await page.locator('.tag').allInnerTexts(), ['money', 'checkout'])
-    t.match(await stack.sql`SELECT tags FROM event_definitions WHERE name = 'paid'`, [{ tags: ['money', 'checkout'] }])
+    t.match(await stack.sql`SELECT tags FROM event_definitions WHERE project_id = ${stack.project} AND name = 'paid'`, [{ tags: ['money', 'checkout'] }])
     t.equal(await page.evaluate(() => (globalThis as any).document.activeElement?.textContent), 'Change of paid', 'the focus is back')
     await page.reload()
     await page.getByText('1 to 1 of 1').waitFor()
@@ -44,8 +44,8 @@ t.test('definitions in the console', async (t) => {
     for (const table of ['event_definitions', 'property_definitions']) {
       const type = table === 'event_definitions' ? '' : ", 'event'"
       await stack.sql.unsafe(`INSERT INTO ${table} (project_id, name${type === '' ? '' : ', type'})
-        SELECT 1, 'planted ' || md5(n::text) || CASE WHEN n = 7777 THEN ' needle' ELSE '' END${type} FROM generate_series(1, 10000) n`)
-      const { page, problems } = await open(`/projects/1/${table === 'event_definitions' ? 'events' : 'properties'}`)
+        SELECT ${stack.project}, 'planted ' || md5(n::text) || CASE WHEN n = 7777 THEN ' needle' ELSE '' END${type} FROM generate_series(1, 10000) n`)
+      const { page, problems } = await open(`${home}/${table === 'event_definitions' ? 'events' : 'properties'}`)
       await page.getByText(/^1 to 50 of 10,0/).waitFor()
       t.equal(await page.locator('tbody tr').count(), 50, 'never more than a page in the browser')
       await page.getByRole('searchbox').fill('needle planted')
@@ -56,6 +56,6 @@ t.test('definitions in the console', async (t) => {
   })
 
   await t.test('the screens are accessible and fit, light and dark, from 360 to 2,560 pixels', async (t) => {
-    await checkScreens(t, screens, ['/projects/1/events', '/projects/1/properties'])
+    await checkScreens(t, screens, [`${home}/events`, `${home}/properties`])
   })
 })

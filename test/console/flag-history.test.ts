@@ -1,14 +1,14 @@
 /** A flag as it was and as it will be: its history, what a draft changes, and two people who change it at once. */
 import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
-import { findBarriers, HOSTILE, logIn, openConsole, openPage, wasHacked } from './open-console.ts'
+import { findBarriers, HOSTILE, logIn, openProject, openPage, wasHacked } from './open-console.ts'
 
 const inOneLine = (text: string): string => text.replaceAll(/\s+/g, ' ').trim()
 
 t.test('the history of flags in the console', async (t) => {
-  const screens = await openConsole(t)
-  const { stack, open } = screens
-  const ask = async (method: string, path: string, body?: object): Promise<any> => await (await fetch(`${stack.url}/api/projects/1/feature_flags/${path}`, {
+  const screens = await openProject(t)
+  const { stack, open, home } = screens
+  const ask = async (method: string, path: string, body?: object): Promise<any> => await (await fetch(`${stack.url}/api${home}/feature_flags/${path}`, {
     method, headers: { authorization: `Bearer ${stack.personalApiKey}`, 'content-type': 'application/json' }, ...(body === undefined ? {} : { body: JSON.stringify(body) })
   })).json()
   const filtersFor = (plan: string, rollout: number): object => ({
@@ -19,7 +19,7 @@ t.test('the history of flags in the console', async (t) => {
     const { id } = await ask('POST', '', { key: 'checkout', filters: filtersFor('pro', 20) })
     await ask('PATCH', `${id}/`, { filters: filtersFor('pro', 50), evaluation_runtime: 'server' })
     await ask('PATCH', `${id}/`, { active: false })
-    const { page, problems } = await open(`/projects/1/flags/${id}`)
+    const { page, problems } = await open(`${home}/flags/${id}`)
     const changes = page.getByRole('list', { name: 'Changes, newest first' }).getByRole('listitem')
     await changes.nth(2).waitFor()
 
@@ -45,7 +45,7 @@ t.test('the history of flags in the console', async (t) => {
 
   await t.test('what a draft changes is shown before it is saved, and can be discarded', async (t) => {
     const { id } = await ask('POST', '', { key: 'draft', filters: filtersFor('pro', 20) })
-    const { page } = await open(`/projects/1/flags/${id}`)
+    const { page } = await open(`${home}/flags/${id}`)
     await page.getByText('Nothing is changed.').waitFor()
     t.equal(await page.getByLabel('What saving changes').count(), 0)
 
@@ -63,7 +63,7 @@ t.test('the history of flags in the console', async (t) => {
 
   await t.test('a save over what somebody else saved meanwhile is refused, and the draft goes on from there', async (t) => {
     const { id } = await ask('POST', '', { key: 'together', filters: filtersFor('pro', 20) })
-    const { page, problems } = await open(`/projects/1/flags/${id}`)
+    const { page, problems } = await open(`${home}/flags/${id}`)
     await page.getByLabel('Name').fill('Mine')
     await ask('PATCH', `${id}/`, { filters: filtersFor('team', 90) })
 
@@ -87,12 +87,12 @@ t.test('the history of flags in the console', async (t) => {
     const { id } = await ask('POST', '', { key: 'read-only', filters: filtersFor('pro', 20) })
     await ask('PATCH', `${id}/`, { active: false })
     const { key } = await createPersonalKey(stack.sql, {
-      email: 'admin@millrace.localhost', label: '', scopes: ['feature_flag:read'], projectIds: [1], expiresAt: null
+      email: 'admin@millrace.localhost', label: '', scopes: ['feature_flag:read'], projectIds: [stack.project], expiresAt: null
     })
     const context = await screens.browser.newContext()
     const { page } = await openPage(context, stack.url, '')
     await logIn(page, key)
-    await page.goto(`${stack.url}/console/projects/1/flags/${id}`)
+    await page.goto(`${stack.url}/console${home}/flags/${id}`)
     await page.getByRole('heading', { name: 'Version 1, created' }).waitFor()
 
     for (const name of ['Save', 'Discard', /^Put version/]) t.equal(await page.getByRole('button', { name }).count(), 0, String(name))
@@ -104,7 +104,7 @@ t.test('the history of flags in the console', async (t) => {
     const { id } = await ask('POST', '', { key: 'hostile', name: HOSTILE[0] })
     for (const value of HOSTILE) await ask('PATCH', `${id}/`, { name: value, filters: filtersFor(value, 5) })
     for (let rollout = 10; rollout < 20; rollout++) await ask('PATCH', `${id}/`, { filters: filtersFor(HOSTILE[0]!, rollout) })
-    const { page, problems } = await open(`/projects/1/flags/${id}`)
+    const { page, problems } = await open(`${home}/flags/${id}`)
     await page.getByRole('heading', { name: 'Version 18' }).waitFor()
     await page.getByText('10 of 18').waitFor()
     await page.getByRole('button', { name: 'Show older changes' }).click()

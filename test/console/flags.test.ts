@@ -1,14 +1,14 @@
 /** Flags and experiments in the console: written, tested, launched and read off the picture. */
 import t from 'tap'
 import { waitFor } from '../support/wait-for.ts'
-import { checkScreens, findBarriers, openConsole, send } from './open-console.ts'
+import { checkScreens, findBarriers, openProject, send } from './open-console.ts'
 
 t.test('flags and experiments in the console', async (t) => {
-  const screens = await openConsole(t)
-  const { stack, open } = screens
+  const screens = await openProject(t)
+  const { stack, open, home } = screens
 
   await t.test('a flag is written, tested as somebody before it is saved, and deleted', async (t) => {
-    const { page, problems } = await open('/projects/1/flags')
+    const { page, problems } = await open(`${home}/flags`)
     await page.getByText('There are no flags yet.').waitFor()
     await page.getByRole('link', { name: 'New flag' }).click()
     await page.getByLabel('Key, as SDKs ask for it').fill('new-checkout')
@@ -27,12 +27,12 @@ t.test('flags and experiments in the console', async (t) => {
     await page.getByText('saw "free", sent with the request').waitFor()
     await page.getByText('No matching condition set').waitFor()
     await page.getByText(/ann is at [\d.]+ of 100: (within|outside of) the rollout of 50 %/).waitFor()
-    t.same(await stack.sql`SELECT key FROM feature_flags`, [], 'it is not saved yet')
+    t.same(await stack.sql`SELECT key FROM feature_flags WHERE project_id = ${stack.project}`, [], 'it is not saved yet')
 
     await page.getByLabel('Rollout').fill('100')
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByRole('heading', { name: 'new-checkout', level: 1 }).waitFor()
-    t.match(await stack.sql`SELECT filters FROM feature_flags`, [{
+    t.match(await stack.sql`SELECT filters FROM feature_flags WHERE project_id = ${stack.project}`, [{
       filters: {
         groups: [{ properties: [{ key: 'plan', value: ['pro', 'team'], operator: 'exact', type: 'person' }], rollout_percentage: 100 }],
         multivariate: { variants: [{ key: 'short', rollout_percentage: 100 }] },
@@ -55,7 +55,7 @@ t.test('flags and experiments in the console', async (t) => {
   })
 
   await t.test('an experiment with a planted effect is made, launched, read off the picture, and ended', async (t) => {
-    const { page, problems } = await open('/projects/1/experiments')
+    const { page, problems } = await open(`${home}/experiments`)
     await page.getByText('There are no experiments yet.').waitFor()
     await page.getByRole('link', { name: 'New experiment' }).click()
     await page.getByLabel('Name').fill('Short checkout')
@@ -74,7 +74,7 @@ t.test('flags and experiments in the console', async (t) => {
       const shown = { event: '$feature_flag_called', distinct_id: `p${index}`, properties: { $feature_flag: 'checkout', $feature_flag_response: variant } }
       return index % 8 < (variant === 'test' ? 6 : 4) ? [shown, { event: 'bought', distinct_id: `p${index}`, properties: { amount: 10 } }] : [shown]
     }).flat())
-    const changed = await fetch(`${stack.url}/api/projects/1/experiments/${page.url().split('/').at(-1)}/`, {
+    const changed = await fetch(`${stack.url}/api${home}/experiments/${page.url().split('/').at(-1)}/`, {
       method: 'PATCH',
       headers: { authorization: `Bearer ${stack.personalApiKey}`, 'content-type': 'application/json' },
       body: JSON.stringify({ secondary_metrics: [{ name: 'Revenue', kind: 'sum', event: 'bought', property: 'amount' }, { kind: 'count', event: 'boughd' }] })
@@ -109,6 +109,6 @@ t.test('flags and experiments in the console', async (t) => {
   })
 
   await t.test('the screens are accessible and fit, light and dark, from 360 to 2,560 pixels', async (t) => {
-    await checkScreens(t, screens, ['/projects/1/flags', '/projects/1/experiments'])
+    await checkScreens(t, screens, [`${home}/flags`, `${home}/experiments`])
   })
 })

@@ -1,7 +1,6 @@
 /** Every screen of the menu is there within half a second of asking for it, with nothing in the browser's cache. */
 import t from 'tap'
-import { withAnalyst } from '../start-stack.ts'
-import { openConsole, openPage, send } from './open-console.ts'
+import { openPage, openProject, send } from './open-console.ts'
 
 const BUDGET_MS = 500
 
@@ -9,7 +8,7 @@ const BUDGET_MS = 500
 const LOADS = 8
 
 t.test('every screen is interactive within half a second', async (t) => {
-  const { stack, browser, context, open } = await openConsole(t, await withAnalyst(t))
+  const { stack, browser, context, open } = await openProject(t)
   await send(stack, ['paid', 'left'].map((event) => ({ event, properties: { $lib: 'web', plan: 'pro' } })))
   const { page } = await open('')
   const links = page.getByRole('navigation').getByRole('link')

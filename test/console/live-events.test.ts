@@ -3,14 +3,14 @@ import { randomUUID } from 'node:crypto'
 import type { Locator } from 'playwright-core'
 import t from 'tap'
 import { waitFor } from '../support/wait-for.ts'
-import { checkScreens, findBarriers, HOSTILE, openConsole, send, wasHacked } from './open-console.ts'
+import { checkScreens, findBarriers, HOSTILE, openProject, send, wasHacked } from './open-console.ts'
 
 t.test('live events in the console', async (t) => {
-  const screens = await openConsole(t)
-  const { stack, open } = screens
+  const screens = await openProject(t)
+  const { stack, open, home } = screens
 
   await t.test('live events appear with their fate, and one opens as sent and as stored', async (t) => {
-    const { page, problems } = await open('/projects/1/live')
+    const { page, problems } = await open(`${home}/live`)
     await page.getByText('Nothing has arrived since you look.').waitFor()
     await page.getByText('Watching.').waitFor()
     const rows = (text: string | RegExp): Locator => page.locator('.live tbody tr').filter({ hasText: text })
@@ -63,7 +63,7 @@ t.test('live events in the console', async (t) => {
   })
 
   await t.test('a page that nobody can see stops watching, and watches again when it is seen', async (t) => {
-    const { page, problems } = await open('/projects/1/live')
+    const { page, problems } = await open(`${home}/live`)
     await page.getByText('Watching.').waitFor()
     const ended = page.waitForEvent('requestfailed', (request) => request.url().endsWith('/live'))
     // A headless browser has no tab that hides another one.
@@ -92,6 +92,6 @@ t.test('live events in the console', async (t) => {
   })
 
   await t.test('the screens are accessible and fit, light and dark, from 360 to 2,560 pixels', async (t) => {
-    await checkScreens(t, screens, ['/projects/1/live', '/projects/1/find'])
+    await checkScreens(t, screens, [`${home}/live`, `${home}/find`])
   })
 })

@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core'
 import t from 'tap'
 import { prepareLoad } from '../../bench/load/load-generator.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { openConsole } from './open-console.ts'
+import { openProject } from './open-console.ts'
 import { PageObserver, SLOW_FRAME_MS } from './page-work.ts'
 
 /** `npm run bench -- live` takes ten minutes. */
@@ -29,14 +29,14 @@ async function openRow (page: Page): Promise<void> {
 }
 
 t.test('a thousand live events a second', async (t) => {
-  const { stack, open } = await openConsole(t)
+  const { stack, open, home } = await openProject(t)
   const requestsPerSecond = EVENTS_PER_SECOND / EVENTS_PER_REQUEST
   const load = await prepareLoad({
     port: Number(new URL(stack.url).port), path: '/batch/', apiKey: stack.projectApiKey, seed: 21,
     requests: (SECONDS + WARM_UP_SECONDS + 5) * requestsPerSecond, ratePerSecond: requestsPerSecond,
     eventsPerRequest: EVENTS_PER_REQUEST, connections: 4, gzip: true
   })
-  const { page, problems } = await open('/projects/1/live')
+  const { page, problems } = await open(`${home}/live`)
   await page.getByText('Watching.').waitFor()
   const observer = await PageObserver.open(page)
   const isOver = load.run()

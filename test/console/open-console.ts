@@ -1,14 +1,13 @@
-/**
- * The console in a real browser against the real stack, for the tests of its screens: one stack and one browser for a
- * file, logged in once.
- */
+/** The console in a real browser against the real stack, for the tests of its screens. */
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { AxeBuilder } from '@axe-core/playwright'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
-import { startStackOnSharedStores, type Stack } from '../start-stack.ts'
+import { createStackProject, type RunningStack, type Stack, type StackProject, startStackOnSharedStores } from '../start-stack.ts'
 import { openBrowser } from '../sdk/open-page.ts'
+import { createShared } from '../support/process-end.ts'
 import type { TestContext } from '../support/test-context.ts'
+import { waitFor } from '../support/wait-for.ts'
 
 /** Names that would do something if they were not shown as text. */
 export const HOSTILE = [
@@ -19,8 +18,8 @@ export const HOSTILE = [
 /** A page that notes what must not happen: errors in its console and requests to other origins. */
 export interface Watched { page: Page, problems: string[] }
 
-export interface ConsoleUnderTest {
-  stack: Stack
+export interface ConsoleUnderTest<S extends RunningStack = RunningStack> {
+  stack: S
   browser: Browser
   /** Logged in with the key of the administrator. */
   context: BrowserContext
@@ -28,25 +27,45 @@ export interface ConsoleUnderTest {
   open: (path: string) => Promise<Watched>
 }
 
+/** On the stack that the tests of a run share. */
+export interface ProjectUnderTest extends ConsoleUnderTest<StackProject> {
+  /** Path of the screens of its project, below `/console`. */
+  home: string
+}
+
+/** The console on a project of its own, on the stack and in the browser that tests share: for what one project has. */
+export async function openProject (t: TestContext): Promise<ProjectUnderTest> {
+  const screens = await openConsoleOf(t, createStackProject(t))
+  return { ...screens, home: `/projects/${screens.stack.project}` }
+}
+
 /**
- * Starts the stack and a browser that is logged in; both are gone after the test.
+ * The console on a stack of its own, for what shows the whole installation.
  *
  * @param env  Further settings of the stack.
  */
-export async function openConsole (t: TestContext, env: Record<string, string> = {}): Promise<ConsoleUnderTest> {
+export async function openConsole (t: TestContext, env: Record<string, string> = {}): Promise<ConsoleUnderTest<Stack>> {
   return await openConsoleOf(t, startStackOnSharedStores(t, env))
 }
 
-/** The same for a stack that is started otherwise, and ends with the test. */
-export async function openConsoleOf (t: TestContext, starting: Promise<Stack>): Promise<ConsoleUnderTest> {
-  const [stack, { browser, close }] = await Promise.all([starting, openBrowser()])
-  t.teardown(close)
+/** The same for a stack that is started otherwise. */
+export async function openConsoleOf<S extends RunningStack> (
+  t: TestContext, starting: Promise<S>
+): Promise<ConsoleUnderTest<S>> {
+  const [stack, browser] = await Promise.all([starting, shareBrowser(t)])
   const context = await browser.newContext()
+  t.teardown(async () => { await context.close() })
   const { page } = await openPage(context, stack.url, '')
   await logIn(page, stack.personalApiKey)
   await page.close()
   return { stack, browser, context, open: async (path) => await openPage(context, stack.url, path) }
 }
+
+/** One browser for all files of a process. */
+export const shareBrowser = createShared(async () => {
+  const { browser, close } = await openBrowser()
+  return { value: browser, close }
+})
 
 /** Opens an address of the console, with any login. */
 export async function openPage (context: BrowserContext, url: string, path: string): Promise<Watched> {
@@ -70,12 +89,18 @@ export async function logIn (page: Page, key: string): Promise<void> {
 export interface SentEvent { event: string, distinct_id?: string, properties?: object }
 
 /** Sends events as an SDK does; the distinct id is `ann` by default. */
-export async function send (stack: Stack, events: SentEvent[], key: string = stack.projectApiKey): Promise<void> {
-  const response = await fetch(`${stack.url}/batch/`, {
+export async function send (
+  stack: RunningStack, events: SentEvent[], key: string = stack.projectApiKey
+): Promise<void> {
+  const post = async (): Promise<Response> => await fetch(`${stack.url}/batch/`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ api_key: key, batch: events.map((event) => ({ distinct_id: 'ann', ...event })) })
   })
+  // A project that was just made is known to ingest within a second.
+  const response = key === stack.projectApiKey
+    ? await waitFor(async () => await post().then((each) => each.status === 401 ? undefined : each))
+    : await post()
   if (response.ok) return
   // Why it was refused is for operators: only the log says it.
   const log = await readFile(path.join(stack.dataDir, 'logs', 'ingest.log'), 'utf8').catch(String)
@@ -121,7 +146,7 @@ interface Checked extends TestContext {
 }
 
 /** Checks screens with axe in light and dark, and that each fits from 360 to 2,560 pixels. */
-export async function checkScreens (t: Checked, { open }: ConsoleUnderTest, paths: readonly string[]): Promise<void> {
+export async function checkScreens (t: Checked, { open }: Pick<ConsoleUnderTest, 'open'>, paths: readonly string[]): Promise<void> {
   for (const path of paths) {
     const { page, problems } = await open(path)
     await page.getByRole('heading', { level: 1 }).waitFor()

@@ -3,18 +3,17 @@ import { AxeBuilder } from '@axe-core/playwright'
 import type { BrowserContext, Page } from 'playwright-core'
 import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
-import { startStackOnSharedStores } from '../start-stack.ts'
-import { openBrowser } from '../sdk/open-page.ts'
+import { createStackProject } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
+import { send, shareBrowser } from './open-console.ts'
 
 /** Names and values that would do something if they were not shown as text. */
 const HOSTILE = '<img src=x onerror="globalThis.hacked=1">'
 const REVERSED = '\u202egnp.exe'
 const SCREEN_BYTES = 25_000
 
-const stack = await startStackOnSharedStores(t)
-const { browser, close } = await openBrowser()
-t.teardown(close)
+const [stack, browser] = await Promise.all([createStackProject(t), shareBrowser(t)])
+const home = `/projects/${stack.project}`
 
 interface Watched { context: BrowserContext, page: Page, problems: string[] }
 
@@ -35,25 +34,18 @@ async function open (path: string, options: { key?: string, viewport?: { width: 
   return { context, page, problems }
 }
 
-async function send (batch: object[]): Promise<void> {
-  const response = await fetch(`${stack.url}/batch/`, {
-    method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ api_key: stack.projectApiKey, batch })
-  })
-  if (!response.ok) throw new Error(`capture answered ${response.status}`)
-}
-
-await send([
+await send(stack, [
   { event: 'visited', distinct_id: 'device-1', properties: { $set_once: { source: 'ad' } } },
   { event: '$identify', distinct_id: 'ann', properties: { $anon_distinct_id: 'device-1', $set: { email: 'ann@example.com', plan: 'free' } } },
   { event: 'upgraded', distinct_id: 'ann', properties: { $set: { plan: 'pro' } } },
   { event: 'hello', distinct_id: HOSTILE, properties: { $set: { [HOSTILE]: REVERSED, long: 'x'.repeat(100_000) } } }
 ])
-await waitFor(async () => (await stack.sql`SELECT 1 FROM persons`).length === 2, { timeoutMs: 60_000 })
-const count = async (table: string): Promise<number> => Number((await stack.select<{ n: string }>(`SELECT count() AS n FROM ${table} FINAL`))[0]!.n)
+await waitFor(async () => (await stack.sql`SELECT 1 FROM persons WHERE project_id = ${stack.project}`).length === 2, { timeoutMs: 60_000 })
+const count = async (table: string): Promise<number> => Number((await stack.select<{ n: string }>(`SELECT count() AS n FROM ${table} FINAL WHERE project_id = ${stack.project}`))[0]!.n)
 await waitFor(async () => await count('events') === 4 && await count('persons') === 2, { timeoutMs: 60_000 })
 
 t.test('a person is found by an email with the keyboard alone, and shows where everything came from', async (t) => {
-  const { context, page, problems } = await open('/projects/1/persons')
+  const { context, page, problems } = await open(`${home}/persons`)
   await page.getByRole('link', { name: 'ann@example.com' }).waitFor()
   await page.getByLabel('Search persons').focus()
   await page.keyboard.type('ANN@example.com')
@@ -85,12 +77,12 @@ t.test('a person is found by an email with the keyboard alone, and shows where e
 })
 
 t.test('flags are computed as /flags answers them now', async (t) => {
-  const created = await fetch(`${stack.url}/api/projects/1/feature_flags/`, {
+  const created = await fetch(`${stack.url}/api${home}/feature_flags/`, {
     method: 'POST', headers: { authorization: `Bearer ${stack.personalApiKey}`, 'content-type': 'application/json' },
     body: JSON.stringify({ key: 'for-pro', name: '', filters: { groups: [{ properties: [{ key: 'plan', value: 'pro', operator: 'exact', type: 'person' }], rollout_percentage: 100 }] } })
   })
   t.equal(created.status, 201)
-  const { context, page } = await open('/projects/1/persons?search=ann')
+  const { context, page } = await open(`${home}/persons?search=ann`)
   await page.getByRole('link', { name: 'ann@example.com' }).click()
   await page.getByRole('combobox', { name: 'Distinct id' }).selectOption('device-1')
   await page.getByRole('button', { name: 'Compute' }).click()
@@ -100,14 +92,14 @@ t.test('flags are computed as /flags answers them now', async (t) => {
 })
 
 t.test('what others sent is text, and what is not there is told', async (t) => {
-  const { context, page } = await open('/projects/1/persons')
+  const { context, page } = await open(`${home}/persons`)
   await page.getByRole('link', { name: HOSTILE }).click()
   await page.getByRole('row', { name: /^<img.*\\u\{202e\}gnp\.exe/ }).waitFor()
   t.ok((await page.getByRole('region', { name: 'Properties' }).innerText()).length < 2000, 'long values are cut')
   t.equal(await page.evaluate(() => (globalThis as any).hacked), undefined)
-  await page.goto(`${stack.url}/console/projects/1/persons?search=nobody`)
+  await page.goto(`${stack.url}/console${home}/persons?search=nobody`)
   await page.getByText('No person has this distinct id').waitFor()
-  await page.goto(`${stack.url}/console/projects/1/persons/00000000-0000-5000-8000-000000000000`)
+  await page.goto(`${stack.url}/console${home}/persons/00000000-0000-5000-8000-000000000000`)
   await page.getByRole('heading', { name: 'No such person' }).waitFor()
   await page.getByRole('link', { name: 'was deleted' }).click()
   await page.getByText('No deletion of this person is recorded.').waitFor()
@@ -115,8 +107,8 @@ t.test('what others sent is text, and what is not there is told', async (t) => {
 })
 
 t.test('a key sees and offers what it may', async (t) => {
-  const { key } = await createPersonalKey(stack.sql, { email: 'admin@millrace.localhost', label: 'p', scopes: ['person:read'], projectIds: [1], expiresAt: null })
-  const { context, page, problems } = await open('/projects/1/persons?search=ann', { key })
+  const { key } = await createPersonalKey(stack.sql, { email: 'admin@millrace.localhost', label: 'p', scopes: ['person:read'], projectIds: [stack.project], expiresAt: null })
+  const { context, page, problems } = await open(`${home}/persons?search=ann`, { key })
   await page.getByRole('link', { name: 'ann@example.com' }).click()
   await page.getByRole('heading', { name: 'ann@example.com', level: 1 }).waitFor()
   await page.getByRole('heading', { name: /^Distinct ids/ }).waitFor()
@@ -129,7 +121,7 @@ t.test('a key sees and offers what it may', async (t) => {
 
 t.test('the screen is accessible and fits, light and dark, from 360 to 2,560 pixels', async (t) => {
   for (const [colorScheme, width] of [['light', 360], ['dark', 1280], ['light', 2560], ['dark', 360]] as const) {
-    const { context, page, problems } = await open('/projects/1/persons?search=ann', { colorScheme, viewport: { width, height: 900 } })
+    const { context, page, problems } = await open(`${home}/persons?search=ann`, { colorScheme, viewport: { width, height: 900 } })
     const check = async (what: string): Promise<void> => {
       const { violations } = await new AxeBuilder({ page }).analyze()
       t.same(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`), [], `${what} ${colorScheme} ${width}`)
@@ -150,7 +142,7 @@ t.test('the screen is accessible and fits, light and dark, from 360 to 2,560 pix
 })
 
 t.test('a person is deleted after a word was typed, and the receipt says how far it has come', async (t) => {
-  const { context, page, problems } = await open('/projects/1/persons?search=ann')
+  const { context, page, problems } = await open(`${home}/persons?search=ann`)
   await page.getByRole('link', { name: 'ann@example.com' }).click()
   await page.getByRole('button', { name: 'Delete this person …' }).click()
   const dialog = page.getByRole('dialog')
@@ -161,7 +153,7 @@ t.test('a person is deleted after a word was typed, and the receipt says how far
   await page.getByRole('heading', { name: 'Deletion of a person' }).waitFor({ timeout: 40_000 })
   await page.getByText(/^Deleted: the person and its events\./).waitFor({ timeout: 60_000 })
   t.equal(await count('events'), 1, 'those of others stay')
-  t.same((await stack.sql`SELECT 1 FROM persons`).length, 1)
+  t.same((await stack.sql`SELECT 1 FROM persons WHERE project_id = ${stack.project}`).length, 1)
   t.same(problems, [])
   await context.close()
 })

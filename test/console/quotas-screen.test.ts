@@ -2,14 +2,14 @@
 import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { checkScreens, findBarriers, logIn, openConsole, openPage, send } from './open-console.ts'
+import { checkScreens, findBarriers, logIn, openProject, openPage, send } from './open-console.ts'
 
 t.test('usage and quotas in the console', async (t) => {
-  const screens = await openConsole(t)
-  const { stack, browser, open } = screens
+  const screens = await openProject(t)
+  const { stack, browser, open, home } = screens
 
   await t.test('usage is shown by day, and a quota is set, changed and removed with the keyboard', async (t) => {
-    const { page, problems } = await open('/projects/1/usage')
+    const { page, problems } = await open(`${home}/usage`)
     await page.getByText('none: whatever is sent is taken').waitFor()
     await page.getByText(/^0 events stored from/).waitFor()
     t.equal(await page.locator('.usage').count(), 0, 'there is nothing to draw')
@@ -37,7 +37,7 @@ t.test('usage and quotas in the console', async (t) => {
     await page.getByRole('dialog').waitFor({ state: 'detached' })
     await page.getByText('50 events a second and 500 at once, by each ingest process; 1,000 events a calendar month (UTC)').waitFor()
     await page.getByText('events of 25 % of all distinct ids are stored, with the weight 4').waitFor()
-    t.match(await stack.sql`SELECT events_per_second, burst, events_per_month, beyond FROM project_quotas`, [{ events_per_second: 50, burst: 500, beyond: 'sample' }])
+    t.match(await stack.sql`SELECT events_per_second, burst, events_per_month, beyond FROM project_quotas WHERE project_id = ${stack.project}`, [{ events_per_second: 50, burst: 500, beyond: 'sample' }])
     await page.getByText(/12 of 1,000 \(1\.2 %\); counted through /).waitFor({ timeout: 60_000 })
 
     await page.getByRole('button', { name: 'Change the quota …' }).click()
@@ -58,17 +58,17 @@ t.test('usage and quotas in the console', async (t) => {
     await page.getByRole('button', { name: 'Remove the quota …' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click()
     await page.getByText('none: whatever is sent is taken').waitFor()
-    t.same(await stack.sql`SELECT 1 FROM project_quotas`, [])
+    t.same(await stack.sql`SELECT 1 FROM project_quotas WHERE project_id = ${stack.project}`, [])
     t.same(problems.filter((text) => !/status of 400/.test(text)), [])
     await page.close()
   })
 
   await t.test('a key that may only read sees both and is offered no change', async (t) => {
     const { key } = await createPersonalKey(stack.sql, {
-      email: 'admin@millrace.localhost', label: 'reader', scopes: ['project:read'], projectIds: [1], expiresAt: null
+      email: 'admin@millrace.localhost', label: 'reader', scopes: ['project:read'], projectIds: [stack.project], expiresAt: null
     })
     const context = await browser.newContext()
-    const { page } = await openPage(context, stack.url, '/projects/1/usage')
+    const { page } = await openPage(context, stack.url, `${home}/usage`)
     await logIn(page, key)
     await page.getByRole('region', { name: 'Usage by day' }).waitFor()
     t.same(await page.locator('main').getByRole('button').allInnerTexts(), [])
@@ -76,6 +76,6 @@ t.test('usage and quotas in the console', async (t) => {
   })
 
   await t.test('the screen is accessible and fits, light and dark, from 360 to 2,560 pixels', async (t) => {
-    await checkScreens(t, screens, ['/projects/1/usage', '/projects/1/usage?days=365'])
+    await checkScreens(t, screens, [`${home}/usage`, `${home}/usage?days=365`])
   })
 })

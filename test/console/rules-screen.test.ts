@@ -1,9 +1,9 @@
 /** Rules in the console: written with tests, checked by stored events, activated, counted and put in another order. */
 import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
-import type { Stack } from '../start-stack.ts'
+import type { StackProject } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { checkScreens, findBarriers, HOSTILE, logIn, openConsole, openPage, send, wasHacked } from './open-console.ts'
+import { checkScreens, findBarriers, HOSTILE, logIn, openProject, openPage, send, wasHacked } from './open-console.ts'
 
 /** A rule whose second test says otherwise than it does. */
 const WRONG = {
@@ -17,16 +17,16 @@ const WRONG = {
 const RIGHT = { ...WRONG, tests: [WRONG.tests[0], { ...WRONG.tests[1], matches: false }] }
 
 /** Events that rules dropped. */
-async function countDropped ({ url, personalApiKey }: Stack): Promise<number> {
-  const response = await fetch(`${url}/api/projects/1/rules/counts`, { headers: { authorization: `Bearer ${personalApiKey}` } })
+async function countDropped ({ url, personalApiKey, project }: StackProject): Promise<number> {
+  const response = await fetch(`${url}/api/projects/${project}/rules/counts`, { headers: { authorization: `Bearer ${personalApiKey}` } })
   const { results } = await response.json() as { results: { dropped: number }[] }
   return results.reduce((sum, { dropped }) => sum + dropped, 0)
 }
 
 t.test('rules in the console', async (t) => {
-  const screens = await openConsole(t)
-  const { stack, browser, open } = screens
-  const stored = async (): Promise<number> => Number((await stack.select<{ n: string }>('SELECT count() AS n FROM events'))[0]!.n)
+  const screens = await openProject(t)
+  const { stack, browser, open, home } = screens
+  const stored = async (): Promise<number> => Number((await stack.select<{ n: string }>('SELECT count() AS n FROM events WHERE project_id = {project: UInt32}', { project: stack.project }))[0]!.n)
 
   await t.test('a rule is written, its tests are tried, it is checked, activated and counted', async (t) => {
     await send(stack, [
@@ -34,7 +34,7 @@ t.test('rules in the console', async (t) => {
       { event: 'order paid', properties: { email: 'ann@example.org' } }, { event: 'other' }
     ])
     await waitFor(async () => await stored() === 7, { timeoutMs: 30_000 })
-    const { page, problems } = await open('/projects/1/rules')
+    const { page, problems } = await open(`${home}/rules`)
     await page.getByText('There are no rules yet').waitFor()
     t.same(await findBarriers(page), [])
     await page.getByRole('link', { name: 'New rule' }).click()
@@ -47,7 +47,7 @@ t.test('rules in the console', async (t) => {
     await page.getByText('When the event is "order paid" and email ends with "@example.com": drop it.').waitFor()
     await page.getByRole('button', { name: 'Store the rule' }).click()
     await page.getByRole('alert').getByText('The rule does nothing with this event.').waitFor()
-    t.same(await stack.sql`SELECT name FROM event_rules`, [], 'it is not stored')
+    t.same(await stack.sql`SELECT name FROM event_rules WHERE project_id = ${stack.project}`, [], 'it is not stored')
     await page.getByRole('button', { name: /^Go to line/ }).click()
     t.equal(await editor.evaluate((area: any) => area.value.slice(area.selectionStart, area.selectionEnd)), 'true')
     await page.keyboard.type('false')
@@ -84,11 +84,11 @@ t.test('rules in the console', async (t) => {
   })
 
   await t.test('a rule that somebody else changed meanwhile is not overwritten', async (t) => {
-    const { id } = (await stack.sql<{ id: number }[]>`SELECT id FROM event_rules`)[0]!
-    const { page, problems } = await open(`/projects/1/rules/${id}`)
+    const { id } = (await stack.sql<{ id: number }[]>`SELECT id FROM event_rules WHERE project_id = ${stack.project}`)[0]!
+    const { page, problems } = await open(`${home}/rules/${id}`)
     const editor = page.getByLabel('Condition, actions and tests')
     await editor.fill('{ "actions": [{ "type": "drop" }] }')
-    const response = await fetch(`${stack.url}/api/projects/1/rules/${id}/`, {
+    const response = await fetch(`${stack.url}/api${home}/rules/${id}/`, {
       method: 'PATCH', headers: { 'content-type': 'application/json', authorization: `Bearer ${stack.personalApiKey}` },
       body: JSON.stringify({ ...RIGHT, condition: { type: 'event', value: 'theirs' }, tests: [] })
     })
@@ -98,7 +98,7 @@ t.test('rules in the console', async (t) => {
     const alert = page.getByRole('alert')
     await alert.getByText('Not stored: there is a version 2 meanwhile').waitFor()
     t.match(await alert.innerText(), /Version 2 differs in condition.*, tests/)
-    t.match(await stack.sql`SELECT version FROM event_rules`, [{ version: 2 }])
+    t.match(await stack.sql`SELECT version FROM event_rules WHERE project_id = ${stack.project}`, [{ version: 2 }])
     await alert.getByRole('button', { name: 'Discard my draft' }).click()
     await page.getByText('The same as version 2.').waitFor()
     await editor.fill(JSON.stringify(RIGHT, null, 2))
@@ -113,7 +113,7 @@ t.test('rules in the console', async (t) => {
   })
 
   await t.test('a draft is told apart from what is enforced, and its failing test from the others', async (t) => {
-    const { page, problems } = await open('/projects/1/rules')
+    const { page, problems } = await open(`${home}/rules`)
     await page.getByRole('link', { name: 'no test orders' }).click()
     const editor = page.getByLabel('Condition, actions and tests')
     await editor.fill(JSON.stringify({ ...RIGHT, actions: [{ type: 'hash_property', property: 'email' }] }, null, 2))
@@ -153,13 +153,13 @@ t.test('rules in the console', async (t) => {
 
   await t.test('rules change their order by the keyboard, and the order is told', async (t) => {
     for (const name of ['second', 'third']) {
-      const answer = await fetch(`${stack.url}/api/projects/1/rules/`, {
+      const answer = await fetch(`${stack.url}/api${home}/rules/`, {
         method: 'POST', headers: { authorization: `Bearer ${stack.personalApiKey}`, 'content-type': 'application/json' },
         body: JSON.stringify({ name, actions: [{ type: 'sample', rate: 0.5 }] })
       })
       t.equal(answer.status, 201)
     }
-    const { page, problems } = await open('/projects/1/rules')
+    const { page, problems } = await open(`${home}/rules`)
     const names = async (): Promise<string[]> => await page.getByRole('region', { name: 'Rules' }).getByRole('link').allInnerTexts()
     await page.getByRole('link', { name: 'third' }).waitFor()
     t.same(await names(), ['no test orders', 'second', 'third'])
@@ -171,16 +171,16 @@ t.test('rules in the console', async (t) => {
     await waitFor(async () => (await names()).join() === 'third,no test orders,second')
     await page.getByRole('button', { name: 'Run third later' }).click()
     await waitFor(async () => (await names()).join() === 'no test orders,third,second')
-    t.same((await stack.sql<{ name: string }[]>`SELECT name FROM event_rules ORDER BY position, id`).map(({ name }) => name), ['no test orders', 'third', 'second'])
+    t.same((await stack.sql<{ name: string }[]>`SELECT name FROM event_rules WHERE project_id = ${stack.project} ORDER BY position, id`).map(({ name }) => name), ['no test orders', 'third', 'second'])
     t.match(await page.getByRole('row', { name: /no test orders/ }).innerText(), /off\s+[1-9]/, 'what it dropped is still counted')
     t.same(problems, [])
     await page.close()
   })
 
   await t.test('the screens are accessible and fit, light and dark, from 360 to 2,560 pixels', async (t) => {
-    const [rule] = await stack.sql<{ id: number }[]>`SELECT id FROM event_rules ORDER BY id`
-    await checkScreens(t, screens, ['/projects/1/rules', `/projects/1/rules/${rule!.id}`, '/projects/1/rules/new'])
-    const { page } = await open(`/projects/1/rules/${rule!.id}`)
+    const [rule] = await stack.sql<{ id: number }[]>`SELECT id FROM event_rules WHERE project_id = ${stack.project} ORDER BY id`
+    await checkScreens(t, screens, [`${home}/rules`, `${home}/rules/${rule!.id}`, `${home}/rules/new`])
+    const { page } = await open(`${home}/rules/${rule!.id}`)
     await page.setViewportSize({ width: 360, height: 800 })
     await page.getByRole('button', { name: 'Check the draft' }).click()
     await page.getByRole('region', { name: 'By event' }).waitFor()
@@ -190,10 +190,10 @@ t.test('rules in the console', async (t) => {
 
   await t.test('a key that may only read is offered no change, and a rule is deleted after a word is typed', async (t) => {
     const { key } = await createPersonalKey(stack.sql, {
-      email: 'admin@millrace.localhost', label: 'reader', scopes: ['event_definition:read'], projectIds: [1], expiresAt: null
+      email: 'admin@millrace.localhost', label: 'reader', scopes: ['event_definition:read'], projectIds: [stack.project], expiresAt: null
     })
     const context = await browser.newContext()
-    const { page: reader } = await openPage(context, stack.url, '/projects/1/rules')
+    const { page: reader } = await openPage(context, stack.url, `${home}/rules`)
     await logIn(reader, key)
     await reader.getByRole('link', { name: 'second' }).waitFor()
     t.same(await reader.locator('main').getByRole('button').allInnerTexts(), [])
@@ -202,7 +202,7 @@ t.test('rules in the console', async (t) => {
     t.same(await reader.locator('main').getByRole('button').allInnerTexts(), [])
     await context.close()
 
-    const { page } = await open('/projects/1/rules')
+    const { page } = await open(`${home}/rules`)
     await page.getByRole('link', { name: 'second' }).click()
     await page.getByRole('button', { name: 'Delete …' }).click()
     t.ok(await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).isDisabled())
@@ -215,10 +215,10 @@ t.test('rules in the console', async (t) => {
   await t.test('as many rules as a project may have are one list, in which each can be moved', async (t) => {
     await stack.sql`
       WITH made AS (
-        INSERT INTO event_rules (project_id, name, position) SELECT 1, 'planted ' || n, 1000 FROM generate_series(1, 198) n RETURNING id
+        INSERT INTO event_rules (project_id, name, position) SELECT ${stack.project}, 'planted ' || n, 1000 FROM generate_series(1, 198) n RETURNING id
       )
       INSERT INTO event_rule_versions (rule_id, version, definition) SELECT id, 1, '{"condition": null, "actions": [{"type": "drop"}]}' FROM made`
-    const { page, problems } = await open('/projects/1/rules')
+    const { page, problems } = await open(`${home}/rules`)
     const names = page.getByRole('region', { name: 'Rules' }).getByRole('link')
     await waitFor(async () => await names.count() === 200)
     await page.getByRole('button', { name: 'Run planted 198 earlier' }).click()

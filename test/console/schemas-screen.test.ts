@@ -2,18 +2,18 @@
 import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { checkScreens, findBarriers, HOSTILE, logIn, openConsole, openPage, send, wasHacked } from './open-console.ts'
+import { checkScreens, findBarriers, HOSTILE, logIn, openProject, openPage, send, wasHacked } from './open-console.ts'
 
 const NAME = 'order paid'
 
 t.test('event schemas in the console', async (t) => {
-  const screens = await openConsole(t)
-  const { stack, browser, open } = screens
+  const screens = await openProject(t)
+  const { stack, browser, open, home } = screens
   const stored = async (event: string): Promise<number> =>
-    Number((await stack.select<{ n: string }>('SELECT count() AS n FROM events WHERE event = {event: String}', { event }))[0]!.n)
+    Number((await stack.select<{ n: string }>('SELECT count() AS n FROM events WHERE project_id = {project: UInt32} AND event = {event: String}', { event, project: stack.project }))[0]!.n)
 
   await t.test('nothing is there at first, and the screen fits', async (t) => {
-    const { page, problems } = await open('/projects/1/schemas')
+    const { page, problems } = await open(`${home}/schemas`)
     await page.getByText('No event has a schema yet').waitFor()
     t.same(await findBarriers(page), [])
     t.same(problems, [])
@@ -26,7 +26,7 @@ t.test('event schemas in the console', async (t) => {
       { event: NAME, properties: { plan: HOSTILE[0], $lib: 'node', $lib_version: '5.0.0' } }
     ])
     await waitFor(async () => await stored(NAME) === 31, { timeoutMs: 30_000 })
-    const { page, problems } = await open('/projects/1/schemas')
+    const { page, problems } = await open(`${home}/schemas`)
     await page.getByRole('link', { name: 'New schema' }).click()
     await page.getByLabel('Name of the event').fill(NAME)
     await page.getByRole('button', { name: 'Infer a draft' }).click()
@@ -95,7 +95,7 @@ t.test('event schemas in the console', async (t) => {
   })
 
   await t.test('a second version is told apart from the active one, and a schema is disabled and deleted', async (t) => {
-    const { page, problems } = await open('/projects/1/schemas')
+    const { page, problems } = await open(`${home}/schemas`)
     const row = page.getByRole('row', { name: new RegExp(`^${NAME}`) })
     t.match(await row.innerText(), /version 1, quarantine/)
     await waitFor(async () => {
@@ -124,21 +124,21 @@ t.test('event schemas in the console', async (t) => {
     await page.getByRole('button', { name: 'Disable …' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Disable' }).click()
     await page.getByText('not enforced').waitFor()
-    t.match(await stack.sql`SELECT owner, version, active_version FROM event_schemas`, [{ owner: HOSTILE[1], version: 2, active_version: null }])
+    t.match(await stack.sql`SELECT owner, version, active_version FROM event_schemas WHERE project_id = ${stack.project}`, [{ owner: HOSTILE[1], version: 2, active_version: null }])
     t.notOk(await wasHacked(page))
     t.same(problems, [])
     await page.close()
   })
 
   await t.test('a draft over what somebody else stored meanwhile is not stored, and goes on from there', async (t) => {
-    const { id } = (await stack.sql<{ id: number }[]>`SELECT id FROM event_schemas WHERE event = ${NAME}`)[0]!
+    const { id } = (await stack.sql<{ id: number }[]>`SELECT id FROM event_schemas WHERE project_id = ${stack.project} AND event = ${NAME}`)[0]!
     const ask = async (body: object): Promise<{ version: number, schema: object }> => {
-      const response = await fetch(`${stack.url}/api/projects/1/event_schemas/${id}/`, {
+      const response = await fetch(`${stack.url}/api${home}/event_schemas/${id}/`, {
         method: 'PATCH', headers: { 'content-type': 'application/json', authorization: `Bearer ${stack.personalApiKey}` }, body: JSON.stringify(body)
       })
       return await response.json() as { version: number, schema: object }
     }
-    const { page, problems } = await open(`/projects/1/schemas/${id}`)
+    const { page, problems } = await open(`${home}/schemas/${id}`)
     const editor = page.getByLabel('JSON Schema of the properties')
     await editor.fill('{ "required": ["mine"] }')
     await ask({ schema: { required: ['plan'], properties: { plan: { enum: ['theirs'] } } } })
@@ -172,7 +172,7 @@ t.test('event schemas in the console', async (t) => {
   })
 
   await t.test('whoever leaves a draft that is not stored is asked first, and only then', async (t) => {
-    const { page, problems } = await open('/projects/1/schemas')
+    const { page, problems } = await open(`${home}/schemas`)
     await page.getByRole('link', { name: NAME, exact: true }).click()
     const editor = page.getByLabel('JSON Schema of the properties')
     await editor.fill('{ "required": ["kept"] }')
@@ -216,7 +216,7 @@ t.test('event schemas in the console', async (t) => {
     await page.getByRole('button', { name: 'Store the rule' }).click()
     await page.getByRole('heading', { name: 'kept', level: 1 }).waitFor()
     t.equal(await dialog.count(), 0, 'what is stored may be left')
-    await page.goto(`${stack.url}/console/projects/1/flags/new`)
+    await page.goto(`${stack.url}/console${home}/flags/new`)
     await page.getByLabel('Key, as SDKs ask for it').fill('kept')
     await page.getByRole('link', { name: 'Flags', exact: true }).first().click()
     await dialog.getByRole('button', { name: 'Leave' }).click()
@@ -226,9 +226,9 @@ t.test('event schemas in the console', async (t) => {
   })
 
   await t.test('the screens are accessible and fit, light and dark, from 360 to 2,560 pixels', async (t) => {
-    const { id } = (await stack.sql<{ id: number }[]>`SELECT id FROM event_schemas`)[0]!
-    await checkScreens(t, screens, ['/projects/1/schemas', `/projects/1/schemas/${id}`, '/projects/1/schemas/new'])
-    const { page } = await open(`/projects/1/schemas/${id}`)
+    const { id } = (await stack.sql<{ id: number }[]>`SELECT id FROM event_schemas WHERE project_id = ${stack.project}`)[0]!
+    await checkScreens(t, screens, [`${home}/schemas`, `${home}/schemas/${id}`, `${home}/schemas/new`])
+    const { page } = await open(`${home}/schemas/${id}`)
     await page.setViewportSize({ width: 360, height: 800 })
     await page.getByRole('button', { name: 'Check the draft' }).click()
     await page.getByRole('region', { name: 'By property' }).waitFor()
@@ -238,22 +238,22 @@ t.test('event schemas in the console', async (t) => {
 
   await t.test('a key that may only read is offered no change, and no values of events', async (t) => {
     const { key } = await createPersonalKey(stack.sql, {
-      email: 'admin@millrace.localhost', label: 'reader', scopes: ['event_definition:read'], projectIds: [1], expiresAt: null
+      email: 'admin@millrace.localhost', label: 'reader', scopes: ['event_definition:read'], projectIds: [stack.project], expiresAt: null
     })
     const context = await browser.newContext()
-    const { page } = await openPage(context, stack.url, '/projects/1/schemas')
+    const { page } = await openPage(context, stack.url, `${home}/schemas`)
     await logIn(page, key)
     await page.getByRole('link', { name: NAME, exact: true }).click()
     await page.getByRole('heading', { name: 'Versions' }).waitFor()
     t.same(await page.locator('main').getByRole('button').allInnerTexts(), [])
     t.ok(await page.getByLabel('JSON Schema of the properties').getAttribute('readonly') !== null)
-    await page.goto(`${stack.url}/console/projects/1/schemas/99`)
+    await page.goto(`${stack.url}/console${home}/schemas/999999`)
     await page.getByRole('alert').getByText('Not found', { exact: false }).waitFor()
     await context.close()
   })
 
   await t.test('what cannot be asked is told, and what is known stays', async (t) => {
-    const { page } = await open('/projects/1/schemas')
+    const { page } = await open(`${home}/schemas`)
     await page.getByRole('link', { name: NAME, exact: true }).click()
     await page.getByRole('button', { name: 'Check the draft' }).waitFor()
     await page.route('**/check/', async (route) => { await route.abort() })
@@ -288,10 +288,10 @@ t.test('event schemas in the console', async (t) => {
   await t.test('as many schemas as a project may have are shown by the page, and found by a search', async (t) => {
     await stack.sql`
       WITH made AS (
-        INSERT INTO event_schemas (project_id, event) SELECT 1, 'planted ' || n FROM generate_series(1, 500) n RETURNING id
+        INSERT INTO event_schemas (project_id, event) SELECT ${stack.project}, 'planted ' || n FROM generate_series(1, 500) n RETURNING id
       )
       INSERT INTO event_schema_versions (schema_id, version, schema) SELECT id, 1, '{}' FROM made`
-    const { page, problems } = await open('/projects/1/schemas')
+    const { page, problems } = await open(`${home}/schemas`)
     await page.getByText('1 to 50 of 500').waitFor()
     t.equal(await page.locator('tbody tr').count(), 50)
     await page.getByRole('button', { name: 'Next' }).click()

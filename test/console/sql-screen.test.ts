@@ -4,9 +4,9 @@ import { AxeBuilder } from '@axe-core/playwright'
 import type { BrowserContext, Page } from 'playwright-core'
 import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
-import { startStackOnSharedStores, withAnalyst } from '../start-stack.ts'
-import { openBrowser } from '../sdk/open-page.ts'
+import { createStackProject } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
+import { send, shareBrowser } from './open-console.ts'
 
 const HOSTILE = '<img src=x onerror="globalThis.hacked=1">'
 
@@ -16,9 +16,11 @@ const SCREEN_BYTES = 25_000
 /** So long it takes if nobody ends it, a minute at least. */
 const LONG = 'SELECT count() FROM numbers(1000000000000) WHERE NOT ignore(sipHash64(number))'
 
-const stack = await startStackOnSharedStores(t, await withAnalyst(t))
-const { browser, close } = await openBrowser()
-t.teardown(close)
+const [stack, browser] = await Promise.all([createStackProject(t), shareBrowser(t)])
+const home = `/projects/${stack.project}`
+
+/** An analyst sees the events of every project, and only this one sends events of this name. */
+const PAID = 'bill paid'
 
 interface Watched { context: BrowserContext, page: Page, problems: string[] }
 
@@ -52,21 +54,17 @@ const cells = async (page: Page): Promise<string[]> => await page.getByRole('reg
 
 /** A test waits for what it needs: the definitions come seconds after the events. */
 async function sendEvents (): Promise<void> {
-  const batch = [HOSTILE, 'paid', 'paid'].map((event, index) => ({
+  await send(stack, [HOSTILE, PAID, PAID].map((event, index) => ({
     event, distinct_id: `u${index}`, properties: { plan: 'pro', amount: index }, timestamp: new Date(Date.UTC(2026, 0, 5 + index)).toISOString()
-  }))
-  const response = await fetch(`${stack.url}/batch/`, {
-    method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ api_key: stack.projectApiKey, batch })
-  })
-  if (!response.ok) throw new Error(`capture answered ${response.status}`)
-  const count = async (): Promise<number> => Number((await stack.select<{ n: string }>('SELECT count() AS n FROM events'))[0]!.n)
+  })))
+  const count = async (): Promise<number> => Number((await stack.select<{ n: string }>('SELECT count() AS n FROM events WHERE project_id = {project: UInt32}', { project: stack.project }))[0]!.n)
   await waitFor(async () => await count() === 3, { timeoutMs: 60_000 })
-  await waitFor(async () => (await stack.sql`SELECT 1 FROM event_definitions`).length >= 2, { timeoutMs: 30_000 })
+  await waitFor(async () => (await stack.sql`SELECT 1 FROM event_definitions WHERE project_id = ${stack.project}`).length >= 2, { timeoutMs: 30_000 })
 }
 await sendEvents()
 
 t.test('a query is written with completion, run and read, with the keyboard alone', async (t) => {
-  const { context, page, problems } = await open('/projects/1/sql')
+  const { context, page, problems } = await open(`${home}/sql`)
   const sizes: number[] = []
   page.on('response', (response) => { if (response.url().includes('/console/assets/')) sizes.push(Number(response.headers()['content-length'])) })
   await page.reload()
@@ -77,16 +75,16 @@ t.test('a query is written with completion, run and read, with the keyboard alon
   await page.keyboard.type('SELECT event, count() AS n FROM even')
   await page.getByRole('option', { name: /^events table/ }).waitFor()
   await page.keyboard.press('Tab')
-  await page.keyboard.type(" WHERE event = 'pai")
-  await page.getByRole('option', { name: /^paid/ }).waitFor()
+  await page.keyboard.type(" WHERE event = 'bill")
+  await page.getByRole('option', { name: /^bill paid/ }).waitFor()
   await page.keyboard.press('Enter')
   await page.keyboard.type("' GROUP BY event")
-  t.equal(await editor.inputValue(), "SELECT event, count() AS n FROM events WHERE event = 'paid' GROUP BY event")
+  t.equal(await editor.inputValue(), "SELECT event, count() AS n FROM events WHERE event = 'bill paid' GROUP BY event")
   t.equal(await page.locator('.editor pre').textContent(), `${await editor.inputValue()}\n`, 'the colours lie below the same text')
   await page.keyboard.press('Escape')
   await page.keyboard.press('Control+Enter')
   await page.getByText(/^1 row · /).waitFor()
-  t.same(await cells(page), ['paid', '2'])
+  t.same(await cells(page), [PAID, '2'])
   await page.keyboard.press('Tab')
   t.equal(await page.evaluate(() => (globalThis as any).document.activeElement?.textContent), 'Run', 'Tab leaves the editor')
   await editor.focus()
@@ -105,9 +103,9 @@ t.test('a query is written with completion, run and read, with the keyboard alon
 })
 
 t.test('numbers keep their digits, text stays text, long values open, and pages follow', async (t) => {
-  const { context, page, problems } = await open('/projects/1/sql')
+  const { context, page, problems } = await open(`${home}/sql`)
   await run(page, `SELECT toUInt64(18446744073709551615) AS big, toDecimal128('12345678901234567890.55', 2) AS money, NULL AS nothing,
-    (SELECT min(event) FROM events) AS hostile, 'a\u202eb\u200bc' AS marks, repeat('x', 1000000) AS long`)
+    (SELECT min(event) FROM events WHERE project_id = ${stack.project}) AS hostile, 'a\u202eb\u200bc' AS marks, repeat('x', 1000000) AS long`)
   await page.getByText(/^1 row · /).waitFor()
   const shown = await cells(page)
   t.same(shown.slice(0, 5), ['18446744073709551615', '12345678901234567890.55', 'NULL', HOSTILE, 'a\\u{202e}b\\u{200b}c'])
@@ -132,7 +130,7 @@ t.test('numbers keep their digits, text stays text, long values open, and pages 
 })
 
 t.test('an error is told with its place and what to do, and marked in the editor', async (t) => {
-  const { context, page } = await open('/projects/1/sql')
+  const { context, page } = await open(`${home}/sql`)
   await run(page, 'SELECT event\nFROM events\nGROUP event')
   const alert = page.getByRole('alert')
   await alert.getByText('Syntax error', { exact: true }).waitFor()
@@ -150,7 +148,7 @@ t.test('an error is told with its place and what to do, and marked in the editor
 })
 
 t.test('a long query shows its progress, and cancelling ends it in ClickHouse', async (t) => {
-  const { context, page, problems } = await open('/projects/1/sql')
+  const { context, page, problems } = await open(`${home}/sql`)
   const running = async (): Promise<unknown[]> => await stack.select("SELECT 1 FROM system.processes WHERE query LIKE '%sipHash64(number))' AND user = 'analyst'")
   await run(page, LONG)
   await page.getByText(/[1-9][\d,]* of 1,000,000,000,000 rows read/).waitFor({ timeout: 30_000 })
@@ -168,9 +166,9 @@ t.test('a long query shows its progress, and cancelling ends it in ClickHouse', 
 })
 
 t.test('a query is saved, opened by its link with values and chart, changed, and deleted', async (t) => {
-  const { context, page, problems } = await open('/projects/1/sql')
+  const { context, page, problems } = await open(`${home}/sql`)
   await write(page, 'SELECT toDate(timestamp) AS day, count() AS events FROM events WHERE event = {name:String} GROUP BY day ORDER BY day')
-  await page.getByLabel('name').fill('paid')
+  await page.getByLabel('name').fill(PAID)
   await page.getByRole('button', { name: 'Run' }).click()
   await page.getByText(/^2 rows · |^1 row · /).waitFor()
   await page.getByRole('button', { name: 'Line' }).click()
@@ -179,11 +177,11 @@ t.test('a query is saved, opened by its link with values and chart, changed, and
   await page.keyboard.press('Enter')
   await page.getByRole('heading', { name: `Paid by day ${HOSTILE}`, level: 1 }).waitFor()
   t.match(page.url(), /\/sql\?saved=\d+$/)
-  t.match(await stack.sql`SELECT parameters, chart FROM saved_queries`, [{ parameters: { name: 'paid' }, chart: { kind: 'line' } }])
+  t.match(await stack.sql`SELECT parameters, chart FROM saved_queries WHERE project_id = ${stack.project}`, [{ parameters: { name: PAID }, chart: { kind: 'line' } }])
 
   const { context: other, page: link } = await open(new URL(page.url()).pathname.replace('/console', '') + new URL(page.url()).search)
   await link.getByRole('heading', { name: /^Paid by day/, level: 1 }).waitFor()
-  t.equal(await link.getByLabel('name').inputValue(), 'paid')
+  t.equal(await link.getByLabel('name').inputValue(), PAID)
   t.equal(await link.getByRole('region', { name: 'Result' }).count(), 0, 'nothing runs by opening a link')
   await link.getByRole('button', { name: 'Run' }).click()
   await link.getByRole('img', { name: /^events along day/ }).waitFor()
@@ -201,14 +199,14 @@ t.test('a query is saved, opened by its link with values and chart, changed, and
   await link.getByRole('button', { name: 'Delete …' }).click()
   await link.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
   await link.getByRole('heading', { name: 'SQL', level: 1 }).waitFor()
-  t.same(await stack.sql`SELECT 1 FROM saved_queries`, [])
+  t.same(await stack.sql`SELECT 1 FROM saved_queries WHERE project_id = ${stack.project}`, [])
   await other.close()
   t.same(problems, [])
   await context.close()
 })
 
 t.test('a link holds the query itself, a sample is ready, and a result is downloaded', async (t) => {
-  const { context, page, problems } = await open('/projects/1/sql#' + new URLSearchParams({ sql: 'SELECT {n:UInt8} + 1 AS next', n: '4' }).toString())
+  const { context, page, problems } = await open(`${home}/sql#` + new URLSearchParams({ sql: 'SELECT {n:UInt8} + 1 AS next', n: '4' }).toString())
   t.equal(await page.getByLabel('Query', { exact: true }).inputValue(), 'SELECT {n:UInt8} + 1 AS next')
   t.equal(new URL(page.url()).hash, '', 'it is taken out of the address')
   const [csv] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'CSV' }).click()])
@@ -220,7 +218,7 @@ t.test('a link holds the query itself, a sample is ready, and a result is downlo
   await page.getByRole('link', { name: 'Trend' }).click()
   await waitFor(async () => /ORDER BY day WITH FILL/.test(await page.getByLabel('Query', { exact: true }).inputValue()))
   await page.getByLabel('event', { exact: false }).first().waitFor()
-  await page.locator('.parameters').getByLabel('event').fill('paid')
+  await page.locator('.parameters').getByLabel('event').fill(PAID)
   await page.locator('.parameters').getByLabel('from').fill('2026-01-01')
   await page.locator('.parameters').getByLabel('to', { exact: false }).last().fill('2026-01-11')
   await page.getByRole('button', { name: 'Run' }).click()
@@ -230,15 +228,15 @@ t.test('a link holds the query itself, a sample is ready, and a result is downlo
 })
 
 t.test('a key for one project, or without the scope, is offered no SQL', async (t) => {
-  for (const [scopes, projectIds] of [[['*'], [1]], [['event_definition:read'], null]] as const) {
+  for (const [scopes, projectIds] of [[['*'], [stack.project]], [['event_definition:read'], null]] as const) {
     const { key } = await createPersonalKey(stack.sql, { email: 'admin@millrace.localhost', label: 'sql', scopes: [...scopes], projectIds: projectIds === null ? null : [...projectIds], expiresAt: null })
-    const { context, page } = await open('/projects/1/sql', { key })
+    const { context, page } = await open(`${home}/sql`, { key })
     await page.getByText('There is no such page, or your key may not see it.').waitFor()
     t.equal(await page.getByRole('link', { name: 'SQL' }).count(), 0)
     await context.close()
   }
   const { key } = await createPersonalKey(stack.sql, { email: 'admin@millrace.localhost', label: 'sql', scopes: ['query:read'], projectIds: null, expiresAt: null })
-  const { context, page } = await open('/projects/1/sql', { key })
+  const { context, page } = await open(`${home}/sql`, { key })
   await run(page, 'SELECT 41 + 1')
   await page.getByRole('cell', { name: '42' }).waitFor()
   t.equal(await page.getByRole('button', { name: 'Save …' }).count(), 0, 'it may not save')
@@ -246,7 +244,7 @@ t.test('a key for one project, or without the scope, is offered no SQL', async (
 })
 
 t.test('typing does not lag in a long query', async (t) => {
-  const { context, page } = await open('/projects/1/sql')
+  const { context, page } = await open(`${home}/sql`)
   const line = "SELECT event, JSONExtractString(properties, 'plan') AS plan, count() FROM events WHERE project_id = 1 GROUP BY event, plan;\n"
   await write(page, line.repeat(160))
   const editor = page.getByLabel('Query', { exact: true })
@@ -269,7 +267,7 @@ t.test('typing does not lag in a long query', async (t) => {
 
 t.test('the screen is accessible and fits, light and dark, from 360 to 2,560 pixels', async (t) => {
   for (const [colorScheme, width] of [['light', 360], ['dark', 1280], ['light', 2560], ['dark', 360]] as const) {
-    const { context, page, problems } = await open('/projects/1/sql', { colorScheme, viewport: { width, height: 900 } })
+    const { context, page, problems } = await open(`${home}/sql`, { colorScheme, viewport: { width, height: 900 } })
     await run(page, "SELECT toDate('2026-01-01') + number AS day, number AS n, number * 2 AS m, 'a text' AS word FROM numbers(30) -- all kinds")
     await page.getByText(/^30 rows · /).waitFor()
     await page.getByRole('button', { name: 'Line' }).click()

@@ -5,7 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Page } from 'playwright-core'
 import t from 'tap'
-import type { Stack } from '../start-stack.ts'
+import type { RunningStack } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { type ConsoleUnderTest, findBarriers, openConsole, send } from './open-console.ts'
 
@@ -16,7 +16,7 @@ const RITA = 'f5a46f41-8418-40c0-81a5-cb582adf86f1'
 const QUENTIN = '35455483-a1c4-440d-a42d-6acb055f7394'
 
 async function manage (
-  { url, personalApiKey }: Stack, method: string, path: string, body: object
+  { url, personalApiKey }: RunningStack, method: string, path: string, body: object
 ): Promise<{ id: number }> {
   const response = await fetch(`${url}/api/projects/1/${path}`, {
     method, headers: { authorization: `Bearer ${personalApiKey}`, 'content-type': 'application/json' }, body: JSON.stringify(body)

@@ -6,15 +6,15 @@
 import { randomUUID } from 'node:crypto'
 import type { Locator, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
-import { type Stack, withAnalyst } from '../start-stack.ts'
+import type { RunningStack } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { type Hand, takeKeyboard, takeMouse } from './hands.ts'
-import { openConsole, openPage, send } from './open-console.ts'
+import { openPage, openProject, send } from './open-console.ts'
 
 const SLOW = { timeoutMs: 60_000 }
 
 interface Story {
-  stack: Stack
+  stack: RunningStack
   page: Page
   hand: Hand
   /** Of the project that the story is about. */
@@ -198,7 +198,7 @@ const focused = async (page: Page): Promise<string | null> =>
   await page.evaluate(() => (globalThis as any).document.activeElement?.textContent)
 
 t.test('the whole story, by mouse and by keyboard', async (t) => {
-  const { stack, browser } = await openConsole(t, await withAnalyst(t))
+  const { stack, browser } = await openProject(t)
 
   const hands = [['by mouse', takeMouse], ['by keyboard alone, with the focus in sight at every stop', takeKeyboard]] as const
   for (const [way, take] of hands) {
