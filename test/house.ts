@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_946,
+  lines: 81_943,
   platformLines: 5_962,
-  trackedFiles: 1_552,
+  trackedFiles: 1_551,
   circles: 0,
   repeatedNames: 4,
-  longFunctions: 16,
+  longFunctions: 12,
   assertions: 366,
-  casts: 430
+  casts: 424
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

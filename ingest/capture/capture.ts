@@ -1,46 +1,34 @@
-import type { IncomingMessage } from 'node:http'
-import { HttpError } from '../../engines/errors.ts'
 import { type BodyHints, parseBody, unwrapBody } from '../../engines/body/decode-body.ts'
 import { readArrivedBody, readBody } from '../../engines/body/read-body.ts'
-import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
-import type { Project } from '../../platform/directory/read-keys.ts'
-import { CAPTURE_SCOPE } from '../../platform/scopes.ts'
+import { HttpError } from '../../engines/errors.ts'
 import type { DialectRequest } from '../dialects/dialect.ts'
 import type { BodyBudget, BodyLease } from '../large/body-budget.ts'
-import { type CaptureLargeDeps, createCaptureLarge } from '../large/capture-large.ts'
-import type { EventPartitions } from '../publish/event-partitions.ts'
-import type { PublishedThrough } from '../publish/published-through.ts'
-import { addressOf, type Sender, storedAddress } from './envelope.ts'
-import type { DropReason } from '../event.ts'
-import type { Quotas } from './quotas.ts'
-import type { RateLimit } from './rate-limit.ts'
-import { type CapturedEvent, RequestSink } from './request-sink.ts'
+import type { BodyLimits, CaptureLarge } from '../large/capture-large.ts'
+import type { ArrivalFeed } from '../publish/arrival-feed.ts'
+import type { Publishing } from '../publish/open-publishing.ts'
+import type { Admissions, SentRequest } from './admissions.ts'
 import { findEvents, type SentBody } from './find-events.ts'
-import { type Admission, type BodyRequest, type Credentials, takeBody, type TakenBody } from './take-parsed-body.ts'
+import { countTaken, type IngestCounts } from './ingest-counts.ts'
+import { type CapturedEvent, RequestSink } from './request-sink.ts'
 import type { TakeEvent } from './take-event.ts'
+import { type BodyRequest, takeBody, type TakenBody } from './take-parsed-body.ts'
 
-export interface CaptureDeps extends CaptureLargeDeps {
-  keys: KeyDirectory
-  rateLimit: RateLimit
-  quotas: Quotas
+export interface CaptureDeps {
+  admissions: Admissions
+  counts: IngestCounts
   takeEvent: TakeEvent
-  partitions: EventPartitions
+  captureLarge: CaptureLarge
   /** Memory of large bodies as they come. */
   budget: BodyBudget
-  /** Gives each request its time of receipt. */
-  publishedThrough: PublishedThrough
-  /** False: nobody would wait for the events of this process, so it must not acknowledge any. */
-  isRegistered: () => boolean
+  publishing: Pick<Publishing, 'partitions' | 'persons' | 'quarantine' | 'warnings' | 'publishedThrough' | 'presence'>
+  /** Shows events to those who watch. */
+  arrivals: Pick<ArrivalFeed, 'collector'>
+  limits: BodyLimits
 }
 
-export interface CaptureRequest {
-  raw: IncomingMessage
-  sender: Sender
+export interface CaptureRequest extends SentRequest {
   requestId: string
-  query: Readonly<Record<string, unknown>>
   isEngage: boolean
-  /** Who the body says sends it; known once its envelope was read. */
-  credentials?: Credentials
   /** Absent: the form of PostHog's SDKs. */
   dialect?: DialectRequest
   /** What became of each event of a dialect; known when everything is durable. */
@@ -73,11 +61,11 @@ const SMALL_INFLATED_BYTES = 1_048_576
  * 4. publish, and wait until every message with one of its events, or with a warning about one, is durable
  */
 export function createCapture (deps: CaptureDeps): Capture {
-  const { counts, takeEvent, partitions, persons, quarantine, warnings, budget, limits, publishedThrough } = deps
-  const captureLarge = createCaptureLarge(deps)
+  const { admissions, counts, takeEvent, captureLarge, budget, limits, arrivals } = deps
+  const { warnings, publishedThrough, presence } = deps.publishing
 
   return function capture (request) {
-    if (!deps.isRegistered()) throw notRegistered()
+    if (!presence.isRegistered) throw notRegistered()
     const chunks = readAtOnce(request, limits.maxBodyBytes)
     return chunks === null ? captureAsItComes(request) : captureBytes(request, chunks)
   }
@@ -99,10 +87,12 @@ export function createCapture (deps: CaptureDeps): Capture {
   function captureBytes (request: CaptureRequest, chunks: Buffer[]): Promise<unknown> {
     const { requestId, query, isEngage, dialect } = request
     const bodyRequest: BodyRequest = { requestId, query, isEngage, dialect, receivedAt: publishedThrough.receivedAt() }
-    const body = decodeSmallBody(chunks, hintsOf(request))
+    const length = chunks.reduce((sum, chunk) => sum + chunk.length, 0)
+    counts.bytes += length
+    const body = decodeSmallBody(chunks, length, hintsOf(request), limits.maxDecompressedBytes)
     if (body !== null) return captureSmall(request, bodyRequest, body)
     const taken = captureLarge(chunks, { ...bodyRequest, hints: hintsOf(request) }, {
-      admit: (credentials) => admit(credentials, request), count
+      admit: (credentials) => admissions.admit(credentials, request), count
     })
     return holding(bodyRequest.receivedAt, taken.then((taken) => {
       const { results } = taken
@@ -112,9 +102,9 @@ export function createCapture (deps: CaptureDeps): Capture {
   }
 
   function captureSmall (request: CaptureRequest, bodyRequest: BodyRequest, body: SentBody): Promise<unknown> {
-    const sink = new RequestSink(partitions, persons, quarantine)
+    const sink = new RequestSink(deps.publishing)
     const taken = takeBody(body, bodyRequest, {
-      admit: (credentials) => admit(credentials, request), takeEvent, sink, arrivals: deps.arrivals.collector
+      admit: (credentials) => admissions.admit(credentials, request), takeEvent, sink, arrivals: arrivals.collector
     })
     const countAndWait = (taken: TakenBody): Promise<unknown> => {
       count(taken)
@@ -135,54 +125,26 @@ export function createCapture (deps: CaptureDeps): Capture {
     return work.finally(() => publishedThrough.end(inFlight))
   }
 
-  /** Which project is it, and has it sent too much? A known key is answered at once, others by a promise. */
-  function admit (
-    credentials: Credentials, request: CaptureRequest
-  ): Admission | Promise<Admission> {
-    request.credentials = credentials
-    const { apiKey, projectId } = credentials
-    const { sender, query, raw } = request
-    const found = deps.keys.findProject(apiKey, projectId, CAPTURE_SCOPE)
-    return found instanceof Promise ? found.then(admitTo) : admitTo(found)
-
-    function admitTo (project: Project): Admission {
-      deps.rateLimit.check(project.id)
-      const sampleRate = project.quota === undefined ? 1 : deps.quotas.admit(project.id, project.quota)
-      const address = addressOf(sender)
-      const visitor = { address, userAgent: raw.headers['user-agent'] ?? '' }
-      return { project, ip: storedAddress(address, query, project), visitor, sampleRate }
-    }
+  function count (taken: TakenBody): void {
+    const { projectId, received, quarantined } = taken
+    admissions.spend(projectId, { received, stored: countTaken(counts, taken) - quarantined })
   }
+}
 
-  function count ({ projectId, received, dropped, quarantined, warnings }: TakenBody): void {
-    deps.rateLimit.spend(projectId, received)
-    counts.received += received
-    counts.quarantined += quarantined
-    counts.unknownVisitors += warnings?.counts.visitor_unknown ?? 0
-    let taken = received
-    for (const reason in dropped) {
-      const events = dropped[reason as DropReason] as number
-      counts.dropped[reason as DropReason] += events
-      taken -= events
-    }
-    counts.accepted += taken
-    deps.quotas.spend(projectId, taken - quarantined)
-  }
-
-  /** @returns null for a body that turns out to be large. */
-  function decodeSmallBody (chunks: Buffer[], hints: BodyHints): SentBody | null {
-    const length = chunks.reduce((sum, chunk) => sum + chunk.length, 0)
-    counts.bytes += length
-    if (length > SMALL_BODY_BYTES) return null
-    const bytes = chunks.length === 1 ? chunks[0] as Buffer : Buffer.concat(chunks, length)
-    const maxBytes = Math.min(SMALL_INFLATED_BYTES, limits.maxDecompressedBytes)
-    try {
-      const { value, isTextReplaced } = parseBody(unwrapBody(bytes, hints, maxBytes))
-      return findEvents(value, isTextReplaced)
-    } catch (error) {
-      if (error instanceof HttpError && error.status === 413 && maxBytes < limits.maxDecompressedBytes) return null
-      throw error
-    }
+/** @returns null for a body that turns out to be large. */
+function decodeSmallBody (
+  chunks: readonly Buffer[], length: number, hints: BodyHints, maxDecompressedBytes: number
+): SentBody | null {
+  if (length > SMALL_BODY_BYTES) return null
+  const [first] = chunks
+  const bytes = first !== undefined && chunks.length === 1 ? first : Buffer.concat(chunks, length)
+  const maxBytes = Math.min(SMALL_INFLATED_BYTES, maxDecompressedBytes)
+  try {
+    const { value, isTextReplaced } = parseBody(unwrapBody(bytes, hints, maxBytes))
+    return findEvents(value, isTextReplaced)
+  } catch (error) {
+    if (error instanceof HttpError && error.status === 413 && maxBytes < maxDecompressedBytes) return null
+    throw error
   }
 }
 

@@ -3,6 +3,7 @@ import { toDistinctId } from '../../schema/wire/identity.ts'
 import { cutText, toStorableText } from '../../engines/body/storable-text.ts'
 import { FINGERPRINT_BYTES, type FingerprintKey, FingerprintWriter } from '../../schema/wire/frame-message.ts'
 import type { ArrivedEvent } from '../../schema/wire/live-feed.ts'
+import { fieldsOf } from '../dialects/dialect.ts'
 import { isCookieless } from '../normalise/cookieless.ts'
 import { type EventRow, type Outcome, PROMOTED_PROPERTIES, type RequestContext } from '../event.ts'
 import { formatUuid } from '../normalise/uuid.ts'
@@ -132,10 +133,6 @@ function fingerprintOf (row: EventRow, key: FingerprintKey | null): string {
     projectId, event, timestamp, uuid: words, uuidOffset: 0, distinctId: id, from: 0, to: id.length
   })
   return bytes.toString('hex')
-}
-
-function fieldsOf (value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as Record<string, unknown> : {}
 }
 
 /** A text is itself, absent is empty, anything else its JSON. */

@@ -1,5 +1,6 @@
 import type { Metrics } from '../../platform/metrics.ts'
 import { DROP_REASONS, type DropReason } from '../event.ts'
+import type { TakenBody } from './take-parsed-body.ts'
 
 /** Plain counters of capture; the metrics read them when they are scraped. */
 export interface IngestCounts {
@@ -52,4 +53,26 @@ export function countAnswer ({ answers }: IngestCounts, path: string, status: nu
   let statuses = answers.get(path)
   if (statuses === undefined) answers.set(path, statuses = new Map<number, number>())
   statuses.set(status, (statuses.get(status) ?? 0) + 1)
+}
+
+/**
+ * Counts what became of the events of a body.
+ *
+ * @returns how many were taken.
+ */
+export function countTaken (
+  counts: IngestCounts, { received, dropped, quarantined, warnings }: TakenBody
+): number {
+  let taken = received
+  for (const reason of DROP_REASONS) {
+    const events = dropped[reason]
+    if (events === undefined) continue
+    counts.dropped[reason] += events
+    taken -= events
+  }
+  counts.received += received
+  counts.accepted += taken
+  counts.quarantined += quarantined
+  counts.unknownVisitors += warnings?.counts.visitor_unknown ?? 0
+  return taken
 }

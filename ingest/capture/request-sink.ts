@@ -1,7 +1,5 @@
 import type { RequestContext, Taken } from '../event.ts'
-import type { EventPartitions } from '../publish/event-partitions.ts'
-import type { PersonsPartitions } from '../publish/persons-partitions.ts'
-import type { Quarantine } from '../publish/quarantine.ts'
+import type { Publishing } from '../publish/open-publishing.ts'
 import type { EventResult, EventSink } from './take-parsed-body.ts'
 
 /** What became of one event of a body in a dialect. */
@@ -12,21 +10,18 @@ export interface CapturedEvent extends EventResult {
 
 /** Puts the events of a small body into the open messages, and remembers which messages those are. */
 export class RequestSink implements EventSink {
-  readonly #partitions: EventPartitions
-  readonly #persons: PersonsPartitions
-  readonly #quarantine: Quarantine
+  readonly #to: Pick<Publishing, 'partitions' | 'persons' | 'quarantine'>
   readonly #messages: Promise<void>[] = []
 
-  constructor (partitions: EventPartitions, persons: PersonsPartitions, quarantine: Quarantine) {
-    this.#partitions = partitions
-    this.#persons = persons
-    this.#quarantine = quarantine
+  constructor (to: Pick<Publishing, 'partitions' | 'persons' | 'quarantine'>) {
+    this.#to = to
   }
 
   add (event: Taken, context: RequestContext): void {
-    if (event.kind === 'stored') this.#await(this.#partitions.append(event.row, context))
-    else this.#await(this.#quarantine.publish(this.#quarantine.buildLetter(event, context)))
-    for (const update of event.updates) this.#await(this.#persons.append(update))
+    const { partitions, persons, quarantine } = this.#to
+    if (event.kind === 'stored') this.#await(partitions.append(event.row, context))
+    else this.#await(quarantine.publish(quarantine.buildLetter(event, context)))
+    for (const update of event.updates) this.#await(persons.append(update))
   }
 
   /** Resolves when every message that carries something of the request is durable. */

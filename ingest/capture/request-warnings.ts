@@ -10,6 +10,7 @@ import {
 import type {
   DefinitionCount, DefinitionId, Dropped, DropReason, EventWarning, Outcome, RequestWarnings
 } from '../event.ts'
+import { fieldsOf } from '../dialects/dialect.ts'
 import { formatUuid, parseUuid } from '../normalise/uuid.ts'
 import type { WarningTotals } from '../publish/warning-totals.ts'
 
@@ -94,26 +95,20 @@ function idOf ({ rule, schema }: DefinitionId): number | undefined {
   return rule ?? schema
 }
 
+/** The field of an event that is shown when it was dropped because of that. */
+const FAULTY_FIELDS: Partial<Record<DropReason, string>> = {
+  missing_event_name: 'event', invalid_event_name: 'event', missing_distinct_id: 'distinct_id',
+  invalid_distinct_id: 'distinct_id', invalid_timestamp: 'timestamp', invalid_options: 'options',
+  unknown_message_type: 'type', invalid_properties: 'properties'
+}
+
 /** The value because of which an event was dropped. */
 function faultOf (reason: DropReason, sent: unknown): unknown {
   const fields = fieldsOf(sent)
-  switch (reason) {
-    case 'not_an_object': return sent
-    case 'missing_event_name': return fields.event
-    case 'invalid_event_name': return fields.event
-    case 'missing_distinct_id': return fields.distinct_id
-    case 'invalid_distinct_id': return fields.distinct_id
-    case 'invalid_timestamp': return fields.timestamp
-    case 'invalid_options': return fields.options
-    case 'unknown_message_type': return fields.type
-    case 'invalid_properties': return fields.properties
-    case 'event_too_large': return `${stringifyJson(fields.properties).length} characters of properties`
-    case 'not_storable':
-    case 'rule_dropped':
-    case 'rule_sampled':
-    case 'schema_rejected':
-    case 'quota_sampled': return undefined
-  }
+  if (reason === 'not_an_object') return sent
+  if (reason === 'event_too_large') return `${stringifyJson(fields.properties).length} characters of properties`
+  const name = FAULTY_FIELDS[reason]
+  return name === undefined ? undefined : fields[name]
 }
 
 /** Characters of a wrong key that are kept: enough to recognise it, too few to use it. */
@@ -181,10 +176,6 @@ function describeEvent (sent: unknown, value: unknown, receivedAt: number): Warn
 function distinctIdOf (sent: unknown): string {
   const fields = fieldsOf(sent)
   return toDistinctId(fields.distinct_id ?? fields.$distinct_id ?? fieldsOf(fields.properties).distinct_id)
-}
-
-function fieldsOf (value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as Record<string, unknown> : {}
 }
 
 /** A text is itself, absent is empty, anything else its JSON. */

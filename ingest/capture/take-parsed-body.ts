@@ -117,7 +117,7 @@ export function takeBody (
     for (const events of body.pieces) {
       // The first piece was compared when the envelope was read.
       if (taken.received > 0 && envelope.keyIsOfEvents) requireKey(events, envelope.apiKey)
-      dialect?.checkEvents(events)
+      dialect?.checkEvents?.(events)
       taken.received += events.length
       for (const sent of events) {
         if (dialect !== null) takeTranslated(dialect, sent)

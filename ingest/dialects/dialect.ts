@@ -32,7 +32,7 @@ export interface Dialect {
   /** The client is told what became of each event; otherwise an event that cannot be kept fails the request. */
   readonly answersEachEvent: boolean
   /** @throws {HttpError} 400 for events that make the whole body invalid. Nothing of it has been taken then. */
-  checkEvents (events: readonly unknown[]): void
+  checkEvents?: (events: readonly unknown[]) => void
   translate (event: unknown): Translated
 }
 

@@ -7,7 +7,6 @@ import { type Dialect, fieldsOf, type Translated } from './dialect.ts'
 export function createMultipart (): Dialect {
   return {
     answersEachEvent: false,
-    checkEvents () {},
     translate (sent): Translated {
       const { left_out: leftOut, not_utf8: notUtf8, ...event } = fieldsOf(sent)
       const warnings: Translated['warnings'] = []

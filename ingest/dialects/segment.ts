@@ -11,7 +11,6 @@ type Fields = Readonly<Record<string, unknown>>
 export function createSegment ({ eventType }: DialectRequest): Dialect {
   return {
     answersEachEvent: false,
-    checkEvents () {},
     translate (message) {
       const fields = fieldsOf(message)
       return translate(eventType === '' ? String(fields.type) : eventType, fields)

@@ -2,39 +2,35 @@ import type { BodyHints } from '../../engines/body/decode-body.ts'
 import type { CookielessSalts } from '../normalise/cookieless-salts.ts'
 import type { GeoipFile } from '../../platform/geoip-file.ts'
 import type { FingerprintKey } from '../../schema/wire/frame-message.ts'
-import type { IngestCounts } from '../capture/ingest-counts.ts'
-import type { Quarantine } from '../publish/quarantine.ts'
 import type { Admit, BodyRequest, TakenBody } from '../capture/take-parsed-body.ts'
 import type { ArrivalFeed } from '../publish/arrival-feed.ts'
-import type { PublishFrames } from '../publish/event-partitions.ts'
-import type { PersonsPartitions } from '../publish/persons-partitions.ts'
-import type { WarningTotals } from '../publish/warning-totals.ts'
+import type { Publishing } from '../publish/open-publishing.ts'
 import type { BodyBudget } from './body-budget.ts'
 import type { LargeBodyPool, LargeBodyResult } from './large-body-pool.ts'
 
 export interface CaptureLargeDeps {
-  counts: IngestCounts
-  persons: PersonsPartitions
-  /** Publishes events that do not meet their schema as dead letters. */
-  quarantine: Quarantine
-  warnings: WarningTotals
+  publishing: Pick<Publishing, 'persons' | 'quarantine' | 'warnings' | 'publishFrames'>
   /** The threads that take large bodies, off the event loop. */
   pool: LargeBodyPool
   /** Memory of large bodies inflated, and of what comes of them. */
   inflated: BodyBudget
-  publishFrames: PublishFrames
   /** Shows events to those who watch. */
   arrivals: Pick<ArrivalFeed, 'collector'>
-  /** The secret of fingerprints, null until it is known. */
+  secrets: IngestSecrets
+  /** The file of places. */
+  geoip: Pick<GeoipFile, 'data'>
+  limits: BodyLimits
+}
+
+/** Secrets of this installation, which threads are given with each body. */
+export interface IngestSecrets {
+  /** That of fingerprints, null until it is known. */
   fingerprintKey: () => FingerprintKey | null
   /** The salts of visitors without cookies that are known. */
   cookielessSalts: () => CookielessSalts
-  /** The file of places. */
-  geoip: Pick<GeoipFile, 'data'>
-  limits: CaptureLimits
 }
 
-interface CaptureLimits {
+export interface BodyLimits {
   /** Largest body on the wire, and after decompression. */
   maxBodyBytes: number
   maxDecompressedBytes: number
@@ -68,7 +64,8 @@ const MAX_LETTERS_IN_FLIGHT = 64
  * largest, gives back what it turns out not to need, and keeps the rest until all is published.
  */
 export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
-  const { persons, quarantine, warnings, pool, inflated, limits } = deps
+  const { pool, inflated, arrivals, secrets, geoip, limits } = deps
+  const { persons, quarantine, warnings, publishFrames } = deps.publishing
 
   return async function captureLarge (chunks, request, { admit, count }) {
     const owned = chunks.map(ownMemory)
@@ -80,14 +77,14 @@ export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
         maxDecompressedBytes: limits.maxDecompressedBytes,
         maxEventBytes: limits.maxEventBytes(),
         partitions: limits.partitions,
-        fingerprintKey: deps.fingerprintKey(),
-        cookielessSalts: deps.cookielessSalts(),
-        geoip: deps.geoip.data,
-        watches: deps.arrivals.collector?.watches ?? []
+        fingerprintKey: secrets.fingerprintKey(),
+        cookielessSalts: secrets.cookielessSalts(),
+        geoip: geoip.data,
+        watches: arrivals.collector?.watches ?? []
       }, { admit, onInflated: (bytes) => lease.resize(bytes) })
       lease.resize(bytesOf(result))
       count(result.taken)
-      deps.arrivals.collector?.add(result.arrivals)
+      arrivals.collector?.add(result.arrivals)
       await publish(result, request.requestId)
       return result.taken
     } finally {
@@ -97,7 +94,7 @@ export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
 
   async function publish ({ taken, frames, updates, letters }: LargeBodyResult, requestId: string): Promise<void> {
     await Promise.all([
-      deps.publishFrames(frames, requestId),
+      publishFrames(frames, requestId),
       ...updates.map(async (joined) => await persons.appendJoined(joined)),
       publishLetters(letters),
       ...taken.warnings === null ? [] : [warnings.add(taken.projectId, taken.warnings)]
@@ -113,11 +110,7 @@ export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
 
 /** Memory of what came of a body. */
 function bytesOf ({ frames, updates, letters }: LargeBodyResult): number {
-  let bytes = 0
-  for (const messages of [frames, updates, letters]) {
-    for (const { payload } of messages) bytes += payload.length
-  }
-  return bytes
+  return [...frames, ...updates, ...letters].reduce((bytes, { payload }) => bytes + payload.length, 0)
 }
 
 /** Bytes in memory that nothing else uses, as must be to hand them to another thread. */

@@ -1,7 +1,7 @@
 import path from 'node:path'
 import { Worker } from 'node:worker_threads'
 import type { CookielessSalts } from '../normalise/cookieless-salts.ts'
-import { HttpError, type HttpErrorType } from '../../engines/errors.ts'
+import { HttpError } from '../../engines/errors.ts'
 import type { BodyHints } from '../../engines/body/decode-body.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { GeoipData } from '../../platform/geoip-file.ts'
@@ -113,13 +113,7 @@ export type FromWorker =
   | { kind: 'names', projectId: number }
 
 /** An `HttpError` in a form that crosses threads. */
-export interface RefusedBody {
-  status: number
-  type: HttpErrorType
-  code: string
-  detail: string
-  attr: string | null
-}
+export type RefusedBody = Pick<HttpError, 'status' | 'type' | 'code' | 'detail' | 'attr'>
 
 /** A body takes far less, because it is parsed in pieces; one that needs more must not take the process down. */
 const MAX_HEAP_MB = 512
@@ -206,22 +200,23 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
     }
   }
 
-  async function answerAdmission (thread: Thread, credentials: Credentials): Promise<void> {
-    const task = thread.task
-    if (task === null) return
-    try {
-      send(thread, { kind: 'admitted', ...withoutChecks(thread, await task.hooks.admit(credentials)) })
-    } catch (error) {
-      task.reject(error)
-      send(thread, { kind: 'rejected' })
-    }
-  }
-
   function finish (thread: Thread, complete: (task: Task) => void): void {
     const task = thread.task
     thread.task = null
     if (task !== null) complete(task)
     startNext()
+  }
+}
+
+/** Asks the main thread's keys on behalf of a thread. */
+async function answerAdmission (thread: Thread, credentials: Credentials): Promise<void> {
+  const task = thread.task
+  if (task === null) return
+  try {
+    send(thread, { kind: 'admitted', ...withoutChecks(thread, await task.hooks.admit(credentials)) })
+  } catch (error) {
+    task.reject(error)
+    send(thread, { kind: 'rejected' })
   }
 }
 

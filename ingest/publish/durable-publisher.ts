@@ -86,23 +86,17 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
   }
 
   async function publishOrSpool (message: OutgoingMessage, spoolFirst: boolean): Promise<void> {
-    const bytes = message.payload.length
-    if (spoolFirst || !link.isUp() || counts.inFlightBytes + bytes > MAX_IN_FLIGHT_BYTES) return await keep(message)
-    counts.inFlightBytes += bytes
-    const startedAt = performance.now()
+    const isBeyondRoom = counts.inFlightBytes + message.payload.length > MAX_IN_FLIGHT_BYTES
+    if (spoolFirst || !link.isUp() || isBeyondRoom) return await keep(message)
     try {
-      await link.publish(message)
+      await publishCounted(message, link, counts)
       failures.stream = failures.spool = null
-      counts.published++
-      counts.observeAckMs(performance.now() - startedAt)
     } catch (error) {
       if (isTooLarge(error)) return await keep(message)
       if (!isSuspect) logger.warn({ err: error, subject: message.subject }, 'publishing to the stream failed; messages go to the spool')
       isSuspect = true
       failures.stream = codeOf(error)
       await keep(message)
-    } finally {
-      counts.inFlightBytes -= bytes
     }
   }
 
@@ -148,6 +142,19 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
       await link.repair(stopped.signal)
       throw error
     }
+  }
+}
+
+async function publishCounted (message: OutgoingMessage, link: StreamLink, counts: PublishCounts): Promise<void> {
+  const bytes = message.payload.length
+  const startedAt = performance.now()
+  counts.inFlightBytes += bytes
+  try {
+    await link.publish(message)
+    counts.published++
+    counts.observeAckMs(performance.now() - startedAt)
+  } finally {
+    counts.inFlightBytes -= bytes
   }
 }
 

@@ -9,10 +9,8 @@ import type { NoteUnknownPath } from '../capture/request-warnings.ts'
 import { type BrowserSdkOptions, browserSdkRoutes } from '../browser-sdk/browser-sdk-routes.ts'
 import { createAnswerError } from './answer-error.ts'
 import { CAPTURE_PATHS, captureRoutes, type CaptureRoutesOptions, methodNotAllowed } from './capture-routes.ts'
-import { captureV1Routes } from './capture-v1-routes.ts'
+import { dialectRoutes } from './dialect-routes.ts'
 import { forwardToApi } from './forward-to-api.ts'
-import { multipartRoutes } from './multipart-routes.ts'
-import { segmentRoutes } from './segment-routes.ts'
 
 export interface IngestAppOptions extends Omit<CaptureRoutesOptions, 'answerError'> {
   browserSdk: BrowserSdkOptions
@@ -83,9 +81,7 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
   })
   await app.register(healthRoutes, options.health)
   await app.register(captureRoutes, { ...options, answerError })
-  await app.register(captureV1Routes, { ...options, answerError })
-  await app.register(multipartRoutes, { ...options, answerError })
-  await app.register(segmentRoutes, { ...options, answerError })
+  await app.register(dialectRoutes, { ...options, answerError })
   await app.register(browserSdkRoutes, options.browserSdk)
   const { apiUrl, noteUnknownPath, ending } = options
   await app.register(forwardToApi, { apiUrl, noteUnknownPath, ending })

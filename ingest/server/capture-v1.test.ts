@@ -227,9 +227,9 @@ t.test('of events whose message could not be kept the client is told to send the
   })
 
   const quarantine = {} as unknown as Quarantine
-  const some = new RequestSink(partitions, persons, quarantine)
+  const some = new RequestSink({ partitions, persons, quarantine })
   const kept = await some.keptEvents(takeAll(some, 0, 0, 1, 1, 2, 2, 2))
-  const none = new RequestSink(partitions, persons, quarantine)
+  const none = new RequestSink({ partitions, persons, quarantine })
 
   // The first event after the lost message is sent again for nothing, and found to be a duplicate.
   t.same(kept.map(({ isLost }) => isLost), [false, false, true, true, true, false, false])

@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import t, { type Test } from 'tap'
 import type { Logger } from '../../platform/logger.ts'
 import { createMetrics } from '../../platform/metrics.ts'
-import { limitConnections } from './connection-limit.ts'
+import { limitConnections } from './listen.ts'
 
 interface Limited {
   server: Server

@@ -1,0 +1,59 @@
+import type { IncomingMessage } from 'node:http'
+import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
+import type { Project } from '../../platform/directory/read-keys.ts'
+import { CAPTURE_SCOPE } from '../../platform/scopes.ts'
+import { addressOf, type Sender, storedAddress } from './envelope.ts'
+import type { Quotas } from './quotas.ts'
+import type { RateLimit } from './rate-limit.ts'
+import type { Admission, Credentials } from './take-parsed-body.ts'
+
+/** What is known of a request before its body is read. */
+export interface SentRequest {
+  raw: IncomingMessage
+  sender: Sender
+  query: Readonly<Record<string, unknown>>
+  /** Who the body says sends it; known once its envelope was read. */
+  credentials?: Credentials
+}
+
+/** Which project is it, and has it sent too much? */
+export interface Admissions {
+  /**
+   * A known key is answered at once, others by a promise.
+   *
+   * @throws {HttpError} as `Admit`.
+   */
+  admit (credentials: Credentials, request: SentRequest): Admission | Promise<Admission>
+  /**
+   * Counts the events of a request that was let in.
+   *
+   * @param stored  Those that were neither dropped nor dead-lettered.
+   */
+  spend (projectId: number, events: { received: number, stored: number }): void
+}
+
+export function createAdmissions (
+  { keys, rateLimit, quotas }: { keys: KeyDirectory, rateLimit: RateLimit, quotas: Quotas }
+): Admissions {
+  return {
+    admit (credentials, request) {
+      request.credentials = credentials
+      const found = keys.findProject(credentials.apiKey, credentials.projectId, CAPTURE_SCOPE)
+      return found instanceof Promise
+        ? found.then((project) => admitTo(project, request))
+        : admitTo(found, request)
+    },
+    spend (projectId, { received, stored }) {
+      rateLimit.spend(projectId, received)
+      quotas.spend(projectId, stored)
+    }
+  }
+
+  function admitTo (project: Project, { sender, query, raw }: SentRequest): Admission {
+    rateLimit.check(project.id)
+    const sampleRate = project.quota === undefined ? 1 : quotas.admit(project.id, project.quota)
+    const address = addressOf(sender)
+    const visitor = { address, userAgent: raw.headers['user-agent'] ?? '' }
+    return { project, ip: storedAddress(address, query, project), visitor, sampleRate }
+  }
+}
