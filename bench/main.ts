@@ -9,31 +9,24 @@ import { alone } from './questions/alone.bench.ts'
 import { batch } from './questions/batch.bench.ts'
 import { decide } from './questions/decide.bench.ts'
 import { definitions } from './questions/definitions.bench.ts'
-import { direct } from './questions/direct.bench.ts'
 import { duplicates } from './questions/duplicates.bench.ts'
 import { edge } from './questions/edge.bench.ts'
-import { flush } from './questions/flush.bench.ts'
 import { floor } from './questions/floor.bench.ts'
 import { growth } from './questions/growth.bench.ts'
 import { hindsight } from './questions/hindsight.bench.ts'
-import { join } from './questions/join.bench.ts'
 import { large } from './questions/large.bench.ts'
 import { live } from './questions/live.bench.ts'
-import { promote } from './questions/promote.bench.ts'
 import { query } from './questions/query.bench.ts'
 import { receipts } from './questions/receipts.bench.ts'
-import { rest } from './questions/rest.bench.ts'
 import { single } from './questions/single.bench.ts'
 import { soak } from './questions/soak.bench.ts'
-import { trickle } from './questions/trickle.bench.ts'
 import { visible } from './questions/visible.bench.ts'
-import { watch } from './questions/watch.bench.ts'
 import { watermark } from './questions/watermark.bench.ts'
 
 /** In the order in which they run: later ones may compare with earlier ones. */
 const QUESTIONS: readonly Question[] = [
-  batch, floor, direct, flush, join, single, visible, large, growth, duplicates, decide, definitions, query, promote,
-  edge, alone, hindsight, receipts, rest, soak, trickle, watch, live, watermark
+  batch, floor, single, visible, large, growth, duplicates, decide, definitions, query,
+  edge, alone, hindsight, receipts, soak, live, watermark
 ]
 
 const program = new Command('npm run bench --')

@@ -5,7 +5,6 @@ import { sendTrickle } from '../support/trickle.ts'
 /** Long enough for several pauses of the writer and heartbeats of a pull. */
 const SECONDS = 20
 
-// `npm run bench -- trickle` does the same for minutes.
 t.test('one event a second: each is delivered at once, and visible', async (t) => {
   const stack = await startStackOnSharedStores(t)
 
