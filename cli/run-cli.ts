@@ -38,7 +38,7 @@ const GROUPS: readonly CommandGroup[] = [
   addSchemasCommands, addRulesCommands, addLoginsCommands
 ]
 
-/** Exit codes of `npx millrace`; documented in docs/operations.md. */
+/** Exit codes of `npx millrace`; documented in docs/run/operations.md. */
 export const EXIT = {
   done: 0,
   /** The command was refused or failed; the message says why. */

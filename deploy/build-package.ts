@@ -16,7 +16,7 @@ import { BUNDLED, bundleConsole } from '../console/server/bundle-assets.ts'
 
 const ROOT = path.join(import.meta.dirname, '..')
 const SOURCES = [
-  'api', 'cli', 'console', 'deploy/clickhouse', 'deploy/postgres', 'docs/queries', 'embedded', 'engines', 'ingest', 'pipeline', 'platform', 'schema'
+  'api', 'cli', 'console', 'deploy/clickhouse', 'deploy/postgres', 'docs/query/queries', 'embedded', 'engines', 'ingest', 'pipeline', 'platform', 'schema'
 ]
 
 /**

@@ -16,7 +16,7 @@ import { listPods, readCompose, readResources, readText, readYaml, ROOT, type Re
 
 const PORTS = { ingest: 'MILLRACE_PORT', pipeline: 'MILLRACE_PIPELINE_PORT', api: 'MILLRACE_API_PORT' } as const
 const TIERS = Object.keys(PORTS) as (keyof typeof PORTS)[]
-/** Within this time SIGTERM ends a tier: docs/operations.md. */
+/** Within this time SIGTERM ends a tier: docs/run/operations.md. */
 const TIER_ENDS_SECONDS = 10
 const run = promisify(execFile)
 const ajv = new Ajv({ allErrors: true, strict: true, allowUnionTypes: true })
@@ -220,8 +220,8 @@ t.test('systemd accepts the units, where there is systemd', async (t) => {
   }
 })
 
-t.test('docs/install.md says of every file of deploy/ how it was checked, by tests and commands that there are', async (t) => {
-  const page = await readText('docs/install.md')
+t.test('docs/run/install.md says of every file of deploy/ how it was checked, by tests and commands that there are', async (t) => {
+  const page = await readText('docs/run/install.md')
   const table = page.split('## How these files were checked')[1]!.split('| file in `deploy/` |')[1]!
   const rows = table.split('\n').slice(2).filter((line) => line.startsWith('|')).map((line) => line.split('|').slice(1, -1).map((cell) => cell.trim()))
   const named = rows.flatMap(([files]) => [...files!.matchAll(/`([^`]+)`/g)].map(([, name]) => name!))

@@ -3,7 +3,7 @@ import path from 'node:path'
 import { settings } from '../platform/settings.ts'
 
 const ROOT = path.join(import.meta.dirname, '..')
-const SETTINGS_PAGE = path.join(ROOT, 'docs', 'settings.md')
+const SETTINGS_PAGE = path.join(ROOT, 'docs', 'reference', 'settings.md')
 const ENV_EXAMPLE = path.join(ROOT, 'deploy', '.env.example')
 
 /** The files that repeat the settings, as they must read now; `platform/settings.ts` is the one source. */

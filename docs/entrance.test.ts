@@ -37,7 +37,7 @@ t.test('the workflow of a public CI runs .ci/run, with every action at a version
 })
 
 t.test('the glossary explains every word once', async (t) => {
-  const [entries = ''] = read('docs/glossary.md').split('\n## Older names')
+  const [entries = ''] = read('docs/reference/glossary.md').split('\n## Older names')
   const words = [...entries.matchAll(/^\| (.+?) \| .+ \|$/gm)].flatMap(([, cell = '']) => cell.split(', ')).filter((word) => word !== 'word')
 
   t.ok(words.length > 40)

@@ -51,7 +51,7 @@ function readInteger (text: string): number | string {
 function findUnknownNames (env: NodeJS.ProcessEnv): string[] {
   return Object.keys(env)
     .filter((name) => name.startsWith('MILLRACE_') && !name.startsWith('MILLRACE_TEST_') && !(name in settings))
-    .map((name) => `${name} is not a setting of Millrace; see docs/settings.md`)
+    .map((name) => `${name} is not a setting of Millrace; see docs/reference/settings.md`)
 }
 
 /** Names of ranges that the reader of forwarded headers knows (`proxy-addr`). */

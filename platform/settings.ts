@@ -2,7 +2,7 @@
  * Every environment variable Millrace reads, once: its JSON schema, default, unit and reason.
  *
  * A process picks the ones it needs by name (`loadSettings`), so it can only read what it declares. The table in
- * `docs/settings.md` and `deploy/.env.example` are compared with this file by a test.
+ * `docs/reference/settings.md` and `deploy/.env.example` are compared with this file by a test.
  */
 export const settings = {
   // Addresses

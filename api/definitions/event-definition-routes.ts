@@ -37,7 +37,7 @@ const listQuery = {
   }
 }
 
-/** Event definitions of a project (docs/contract/service.md 4.3), from Postgres alone but for the days. */
+/** Event definitions of a project (docs/reference/contract/service.md 4.3), from Postgres alone but for the days. */
 export async function eventDefinitionRoutes (
   app: FastifyInstance, deps: { sql: Sql, clickhouse: ClickHouse, publicUrl: string, now: () => number }
 ): Promise<void> {

@@ -3,7 +3,7 @@ import { notFound } from '../http/errors.ts'
 import { selectCreatedBy, type UserSummary, userSummarySchema } from '../projects/users.ts'
 import { type DefinitionNotes, type NoteChanges, noteChangesSchema, notesRequired, notesSchema, selectNotes, tagListSchema } from './definition-notes.ts'
 
-/** An event definition as answers show it (docs/contract/service.md 2.5). */
+/** An event definition as answers show it (docs/reference/contract/service.md 2.5). */
 export interface EventDefinition extends DefinitionNotes {
   id: string
   name: string

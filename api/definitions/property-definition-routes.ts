@@ -16,7 +16,7 @@ const write = { scope: 'property_definition:write' } as const
 const tags = ['property definitions']
 const one = { $ref: 'PropertyDefinition#' }
 
-/** Property definitions of a project (docs/contract/service.md 4.2), from Postgres alone but for their values. */
+/** Property definitions of a project (docs/reference/contract/service.md 4.2), from Postgres, values excepted. */
 export async function propertyDefinitionRoutes (
   app: FastifyInstance,
   deps: { sql: Sql, clickhouse: ClickHouse, cluster?: string, publicUrl: string, now: () => number }

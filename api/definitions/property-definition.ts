@@ -6,7 +6,7 @@ export const PROPERTY_TYPES = ['DateTime', 'String', 'Numeric', 'Boolean'] as co
 
 export type PropertyType = typeof PROPERTY_TYPES[number]
 
-/** A property definition as answers show it (docs/contract/service.md 2.4). */
+/** A property definition as answers show it (docs/reference/contract/service.md 2.4). */
 export interface PropertyDefinition extends DefinitionNotes {
   id: string
   name: string

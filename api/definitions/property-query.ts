@@ -4,7 +4,7 @@ import { type PageQuery, pageQueryProperties } from '../http/pagination.ts'
 import { readNameList } from '../http/request-values.ts'
 import { type NoteFilters, noteFiltersSchema } from './definition-notes.ts'
 
-/** Query of the list, as it arrives (docs/contract/service.md 4.2). */
+/** Query of the list, as it arrives (docs/reference/contract/service.md 4.2). */
 export interface PropertyDefinitionQuery extends PageQuery, NoteFilters {
   type: 'event' | 'person' | 'group'
   group_type_index?: number

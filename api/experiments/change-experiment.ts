@@ -37,7 +37,7 @@ interface Change extends FlagActor {
 /**
  * Creates an experiment together with its flag. With a start date it is launched at once.
  *
- * @throws {HttpError} 400 with the words of docs/contract/sdks.md 4.2.
+ * @throws {HttpError} 400 with the words of docs/reference/contract/sdks.md 4.2.
  */
 export async function createExperiment (
   sql: Sql, who: FlagActor, body: NewExperiment
@@ -73,7 +73,7 @@ export async function createExperiment (
  * Changes the given fields and no others. People who change experiments and flags of a project at once take turns, and
  * the flag follows the launch in the same transaction.
  *
- * @throws {HttpError} 404; 400 with the words of docs/contract/sdks.md 4.3.
+ * @throws {HttpError} 404; 400 with the words of docs/reference/contract/sdks.md 4.3.
  */
 export async function updateExperiment (sql: Sql, change: Change, body: ExperimentFields): Promise<Experiment> {
   refuseUnknownFields(body)

@@ -35,7 +35,7 @@ const writable = {
       'minimum_detectable_effect is used by results.'
   },
   secondary_metrics: { type: ['object', 'array', 'null'], ...anyObject, items: {}, description: 'Further metrics.' },
-  filters: { type: 'object', ...anyObject, description: 'The primary metric; see docs/experiments.md for its forms.' },
+  filters: { type: 'object', ...anyObject, description: 'The primary metric; see docs/change/experiments.md for its forms.' },
   archived: { type: 'boolean' }
 } as const
 

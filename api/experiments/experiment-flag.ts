@@ -41,8 +41,8 @@ export async function writeExperiment<T> (
  * Links the flag with the key, or makes it: an experiment always has one.
  *
  * @returns the id of the flag.
- * @throws {HttpError} 400 with the words of docs/contract/sdks.md 4.2, when the flag is not fit for an experiment or
- *   the requested variants are not.
+ * @throws {HttpError} 400 with the words of docs/reference/contract/sdks.md 4.2, when the flag is not fit for an
+ *   experiment or the requested variants are not.
  */
 export async function linkOrCreateFlag (flags: FlagWriter, spec: FlagSpec): Promise<number> {
   const requested = readVariants(spec.parameters)
@@ -170,7 +170,7 @@ const TOO_MANY = 11
  * Reads the variants a client asks for in `parameters.feature_flag_variants`.
  *
  * @returns undefined when it named none.
- * @throws {HttpError} 400 with the words of docs/contract/sdks.md 4.2.
+ * @throws {HttpError} 400 with the words of docs/reference/contract/sdks.md 4.2.
  */
 export function readVariants (parameters: Record<string, unknown> | null | undefined): Variant[] | undefined {
   const value = parameters?.['feature_flag_variants']

@@ -30,7 +30,7 @@ const listQuery = {
   }
 }
 
-/** Experiments of a project (docs/contract/service.md 4.1), without their results. */
+/** Experiments of a project (docs/reference/contract/service.md 4.1), without their results. */
 export async function experimentRoutes (app: FastifyInstance, deps: { sql: Sql, publicUrl: string }): Promise<void> {
   const { sql } = deps
   app.addSchema(experimentSchema)

@@ -4,7 +4,7 @@ import { cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-q
 import { notFound } from '../http/errors.ts'
 import type { PageContent, PageQuery } from '../http/pagination.ts'
 
-/** The flag of an experiment as answers show it (docs/contract/service.md 2.3). */
+/** The flag of an experiment as answers show it (docs/reference/contract/service.md 2.3). */
 export interface LinkedFlag {
   id: number
   team_id: number
@@ -16,7 +16,7 @@ export interface LinkedFlag {
   ensure_experience_continuity: boolean
 }
 
-/** An experiment as answers show it (docs/contract/service.md 2.3). */
+/** An experiment as answers show it (docs/reference/contract/service.md 2.3). */
 export interface Experiment {
   id: number
   name: string
@@ -74,7 +74,7 @@ export const experimentProperties = {
   feature_flag: linkedFlagSchema,
   parameters: anyObject,
   secondary_metrics: { description: 'An object or an array of metrics, as it was written.' },
-  filters: { ...anyObject, description: 'The primary metric; see docs/experiments.md for its forms.' },
+  filters: { ...anyObject, description: 'The primary metric; see docs/change/experiments.md for its forms.' },
   archived: { type: 'boolean' },
   created_by: userSummarySchema,
   created_at: { type: 'string', format: 'date-time' },

@@ -92,8 +92,8 @@ function withProject (params: Schema | undefined): Schema {
 }
 
 /**
- * The capture endpoints (docs/contract/service.md 2.6, 4.4, 4.5). The ingest tier serves them at the same origin, so
- * they are described here by hand.
+ * The capture endpoints (docs/reference/contract/service.md 2.6, 4.4, 4.5). The ingest tier serves them at the same
+ * origin, so they are described here by hand.
  */
 function describeCapturePaths (): Record<string, object> {
   return {
@@ -159,7 +159,7 @@ function describePath (summary: string, body: object): object {
   }
 }
 
-/** Body of every error answer (docs/contract/service.md 7). */
+/** Body of every error answer (docs/reference/contract/service.md 7). */
 const errorSchema = {
   $id: 'Error',
   type: 'object',

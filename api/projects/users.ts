@@ -1,7 +1,7 @@
 import { MillraceError } from '../../engines/errors.ts'
 import type { Sql, SqlTemplates, Statement } from '../../platform/postgres/connect-postgres.ts'
 
-/** A user as answers show them, in `created_by` (docs/contract/service.md 2.2). */
+/** A user as answers show them, in `created_by` (docs/reference/contract/service.md 2.2). */
 export interface UserSummary {
   id: number
   uuid: string
@@ -33,7 +33,7 @@ export function selectUserSummary (sql: SqlTemplates): Statement {
 }
 
 /**
- * The column `created_by` of a resource, as docs/contract/service.md 2.2 shows a user; null without one.
+ * The column `created_by` of a resource, as docs/reference/contract/service.md 2.2 shows a user; null without one.
  *
  * @param userId  The resource's own column.
  */

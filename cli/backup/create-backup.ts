@@ -176,7 +176,7 @@ async function findStack (dataDir: string): Promise<StackAddresses> {
   }
   await stat(path.join(dataDir, 'clickhouse')).catch((cause: unknown) => {
     throw new MillraceError('MILLRACE_BACKUP_NO_STACK', 'this stack uses a ClickHouse server of its own: back that up ' +
-      'with its own means, see docs/operations.md', { cause })
+      'with its own means, see docs/run/operations.md', { cause })
   })
   return addresses
 }
@@ -190,7 +190,7 @@ async function makeEmptyFolder (folder: string): Promise<boolean> {
   const isNew = await makeFolder(path.resolve(folder), { mode: 0o700 }).catch((cause: NodeJS.ErrnoException) => {
     throw new MillraceError('MILLRACE_FOLDER_UNUSABLE', `the folder ${folder} cannot be made (${cause.code}): choose one that the user ` +
       `${process.getuid?.() ?? ''} may write to. A service of systemd may write only to the folders that its unit ` +
-      'names: add this one as ReadWritePaths (docs/install.md)', { cause })
+      'names: add this one as ReadWritePaths (docs/run/install.md)', { cause })
   })
   if ((await readdir(folder)).length > 0) {
     throw new MillraceError('MILLRACE_FOLDER_NOT_EMPTY', `${folder} is not empty: choose another folder`)

@@ -38,7 +38,7 @@ export const PROCESSES: Readonly<Record<string, MillraceProcess>> = {
 export function addProcessCommands (program: Command): void {
   for (const [name, { description, run, ends }] of Object.entries(PROCESSES)) {
     program.command(name)
-      .description(`${description}; settings come from the environment (docs/settings.md)`)
+      .description(`${description}; settings come from the environment (docs/reference/settings.md)`)
       .action(async () => {
         await run()
         if (ends !== true) await new Promise(() => {})

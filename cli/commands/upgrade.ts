@@ -57,7 +57,7 @@ function drawPlan (plan: UpgradePlan): string {
       ? `${stream} is created`
       : `${stream}: ${field} ${JSON.stringify(from)} becomes ${JSON.stringify(to)}`), 'stay as they are'),
     ...list('nats-servers', oldNatsServers.map(({ server, version }) =>
-      `${version || 'unknown version'} at ${server}: first replace it by ${OLDEST_NATS_SERVER} or newer, or set MILLRACE_OLD_NATS_SERVER=accept (docs/guarantees.md)`), 'new enough'),
+      `${version || 'unknown version'} at ${server}: first replace it by ${OLDEST_NATS_SERVER} or newer, or set MILLRACE_OLD_NATS_SERVER=accept (docs/reference/guarantees.md)`), 'new enough'),
     ...list('by hand', filesByHand.map((file) => `${file}: ${howToApply(file)}`), 'nothing'),
     '',
     hasWork(plan)

@@ -2011,7 +2011,7 @@ export interface components {
             }[];
             /** @description Version that is enforced; null: none. */
             active_version: number | null;
-            /** @description Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/rules.md. */
+            /** @description Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/change/rules.md. */
             condition: {
                 [key: string]: unknown;
             } | null;
@@ -2078,7 +2078,7 @@ export interface components {
             mode: "observe" | "quarantine" | "reject";
             /** @description Who is asked about it: a person or a team. */
             owner: string;
-            /** @description JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/schemas.md. */
+            /** @description JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/change/schemas.md. */
             schema: {
                 [key: string]: unknown;
             };
@@ -2125,7 +2125,7 @@ export interface components {
                 team_id: number;
             };
             feature_flag_key: string;
-            /** @description The primary metric; see docs/experiments.md for its forms. */
+            /** @description The primary metric; see docs/change/experiments.md for its forms. */
             filters: {
                 [key: string]: unknown;
             };
@@ -4151,7 +4151,7 @@ export interface operations {
                     mode?: "observe" | "quarantine" | "reject";
                     /** @description Who is asked about it: a person or a team. */
                     owner?: string;
-                    /** @description JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/schemas.md. */
+                    /** @description JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/change/schemas.md. */
                     schema: {
                         [key: string]: unknown;
                     };
@@ -4249,7 +4249,7 @@ export interface operations {
                     mode?: "observe" | "quarantine" | "reject";
                     /** @description Who is asked about it: a person or a team. */
                     owner?: string;
-                    /** @description JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/schemas.md. */
+                    /** @description JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/change/schemas.md. */
                     schema?: {
                         [key: string]: unknown;
                     };
@@ -4384,7 +4384,7 @@ export interface operations {
                                 /** Format: uuid */
                                 uuid: string;
                             } | null;
-                            /** @description JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/schemas.md. */
+                            /** @description JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/change/schemas.md. */
                             schema: {
                                 [key: string]: unknown;
                             };
@@ -4676,7 +4676,7 @@ export interface operations {
                     end_date?: string | null;
                     /** @description A flag with at least two variants, one of them "control", is linked; an unknown key makes a new flag. */
                     feature_flag_key: string;
-                    /** @description The primary metric; see docs/experiments.md for its forms. */
+                    /** @description The primary metric; see docs/change/experiments.md for its forms. */
                     filters?: {
                         [key: string]: unknown;
                     };
@@ -4778,7 +4778,7 @@ export interface operations {
                     end_date?: string | null;
                     /** @description A flag with at least two variants, one of them "control", is linked; an unknown key makes a new flag. */
                     feature_flag_key?: string;
-                    /** @description The primary metric; see docs/experiments.md for its forms. */
+                    /** @description The primary metric; see docs/change/experiments.md for its forms. */
                     filters?: {
                         [key: string]: unknown;
                     };
@@ -4876,7 +4876,7 @@ export interface operations {
                             team_id: number;
                         };
                         feature_flag_key: string;
-                        /** @description The primary metric; see docs/experiments.md for its forms. */
+                        /** @description The primary metric; see docs/change/experiments.md for its forms. */
                         filters: {
                             [key: string]: unknown;
                         };
@@ -4987,7 +4987,7 @@ export interface operations {
                             team_id: number;
                         };
                         feature_flag_key: string;
-                        /** @description The primary metric; see docs/experiments.md for its forms. */
+                        /** @description The primary metric; see docs/change/experiments.md for its forms. */
                         filters: {
                             [key: string]: unknown;
                         };
@@ -5101,7 +5101,7 @@ export interface operations {
                             team_id: number;
                         };
                         feature_flag_key?: string;
-                        /** @description The primary metric; see docs/experiments.md for its forms. */
+                        /** @description The primary metric; see docs/change/experiments.md for its forms. */
                         filters?: {
                             [key: string]: unknown;
                         };
@@ -6570,7 +6570,7 @@ export interface operations {
                     }[];
                     /** @description Version that is enforced; null: none. */
                     active_version?: number | null;
-                    /** @description Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/rules.md. */
+                    /** @description Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/change/rules.md. */
                     condition?: {
                         [key: string]: unknown;
                     } | null;
@@ -6672,7 +6672,7 @@ export interface operations {
                     }[];
                     /** @description Version that is enforced; null: none. */
                     active_version?: number | null;
-                    /** @description Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/rules.md. */
+                    /** @description Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/change/rules.md. */
                     condition?: {
                         [key: string]: unknown;
                     } | null;
@@ -6726,7 +6726,7 @@ export interface operations {
                     actions?: {
                         [key: string]: unknown;
                     }[];
-                    /** @description Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/rules.md. */
+                    /** @description Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/change/rules.md. */
                     condition?: {
                         [key: string]: unknown;
                     } | null;
@@ -6826,7 +6826,7 @@ export interface operations {
                             actions: {
                                 [key: string]: unknown;
                             }[];
-                            /** @description Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/rules.md. */
+                            /** @description Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/change/rules.md. */
                             condition: {
                                 [key: string]: unknown;
                             } | null;

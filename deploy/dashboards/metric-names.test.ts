@@ -103,7 +103,7 @@ t.test('names end as the rules of Prometheus say', async (t) => {
 })
 
 t.test('every metric and label that rules, panels and guides name is served by a tier', async (t) => {
-  const guide = await readFile(path.join(ROOT, 'docs', 'scaling.md'), 'utf8')
+  const guide = await readFile(path.join(ROOT, 'docs', 'run', 'scaling.md'), 'utf8')
   const exprs = [...await readRules(), ...await readPanels()].map(({ expr }) => expr)
   const named = new Set([...`${exprs.join('\n')}${guide}`.matchAll(METRIC)].map(([name]) => name))
   t.ok(named.size > 20)
@@ -131,8 +131,8 @@ t.test('every metric and label that rules, panels and guides name is served by a
   t.same(exprs.flatMap((expr) => missingLabels(expr, samples)), [])
 })
 
-t.test('docs/metrics.md has every metric that is served, and no other', async (t) => {
-  const page = await readFile(path.join(ROOT, 'docs', 'metrics.md'), 'utf8')
+t.test('docs/reference/metrics.md has every metric that is served, and no other', async (t) => {
+  const page = await readFile(path.join(ROOT, 'docs', 'reference', 'metrics.md'), 'utf8')
   const described = [...page.matchAll(/^\| `millrace_.*\|$/gm)].map(([row]) => row)
   const text = await scrape(stack.dataDir)
   const helps = new Map([...text.matchAll(/^# HELP (\w+) (.*)$/gm)].map(([, name, help]) => [name, help]))
@@ -145,12 +145,12 @@ t.test('docs/metrics.md has every metric that is served, and no other', async (t
 })
 
 t.test('every alert is whole, explained in the operations guide, and made to fire by npm run alerts', async (t) => {
-  const guide = await readFile(path.join(ROOT, 'docs', 'operations.md'), 'utf8')
+  const guide = await readFile(path.join(ROOT, 'docs', 'run', 'operations.md'), 'utf8')
   const rules = await readRules()
 
   t.ok(rules.length > 20)
   for (const rule of rules) {
-    t.match(rule, { for: /^\d+m$/, labels: { severity: /^(critical|warning)$/ }, annotations: { summary: /\w/, runbook: /^docs\/operations\.md#/ } }, rule.alert)
+    t.match(rule, { for: /^\d+m$/, labels: { severity: /^(critical|warning)$/ }, annotations: { summary: /\w/, runbook: /^docs\/run\/operations\.md#/ } }, rule.alert)
     const [, anchor] = rule.annotations.runbook.split('#')
     const section = guide.split(/^(?=## )/m).find((each) => toAnchor(each.slice(3, each.indexOf('\n'))) === anchor)
     t.ok(section?.match(/^\| (Millrace.*?) \|/gm)?.some((cell) => cell.split(/[ ,|]+/).includes(rule.alert)),

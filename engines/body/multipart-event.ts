@@ -23,8 +23,8 @@ export function multipartBoundary (contentType: string | undefined): string | un
 }
 
 /**
- * An event of a language model whose properties come as parts (docs/contract/sdks.md 1.10), as the JSON of one event:
- * `event` has its fields, `event.properties` the properties, and `event.properties.<name>` one large property each.
+ * An event of a language model whose properties come as parts (docs/reference/contract/sdks.md 1.10), as JSON: `event`
+ * has the fields of the event, `event.properties` the properties, `event.properties.<name>` one large property each.
  *
  * - JSON and text become the value of their property, other types a `data:` URL. `not_utf8` of the event lists the
  *   parts of which bytes became U+FFFD, as they are in another charset than they say.

@@ -1,7 +1,7 @@
 import type { CompilePattern, TextTest } from './compile-text.ts'
 import type { Check } from './evaluation.ts'
 
-/** Bounds of a schema (docs/schemas.md). */
+/** Bounds of a schema (docs/change/schemas.md). */
 export const SCHEMA_LIMITS = {
   /** Of its JSON text. */
   bytes: 65_536,

@@ -18,7 +18,7 @@ export interface RuleDefinition {
   tests?: unknown
 }
 
-/** Bounds of a rule (docs/rules.md). */
+/** Bounds of a rule (docs/change/rules.md). */
 export const RULE_LIMITS = {
   /** Of its JSON text. */
   bytes: 32_768,

@@ -53,7 +53,7 @@ t.test('finds columns, tables and projects', async (t) => {
 })
 
 t.test('understands every sample query', async (t) => {
-  const folder = path.join(import.meta.dirname, '..', '..', 'docs', 'queries')
+  const folder = path.join(import.meta.dirname, '..', '..', 'docs', 'query', 'queries')
   for (const file of (await readdir(folder)).filter((name) => name.endsWith('.sql'))) {
     const query = (await readFile(path.join(folder, file), 'utf8')).replaceAll('{property:String}', "'plan'")
     const kinds = { 'persons.sql': ['person'], 'groups.sql': ['group'], 'property_breakdown.sql': ['event'] }[file]

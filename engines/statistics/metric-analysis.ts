@@ -3,7 +3,7 @@ import type { TestOutcome } from './frequentist.ts'
 import type { SequentialComparison } from './sequential.ts'
 import type { MetricKind } from './variant-statistics.ts'
 
-/** Everything known of one metric of an experiment. `docs/experiment-statistics.md` explains each number. */
+/** Everything known of one metric of an experiment. `docs/change/experiment-statistics.md` explains each number. */
 export interface MetricAnalysis {
   kind: MetricKind
   /** Key of the variant that all others are compared with. */

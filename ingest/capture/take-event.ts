@@ -63,8 +63,8 @@ export function createTakeEvent (
 
   /**
    * An update has some values of the event twice, so one may not fit a message although its event does. What it changes
-   * is left out then, as the pipeline leaves a change out that is too large (docs/persons.md); who is merged with whom,
-   * and identified, counts.
+   * is left out then, as the pipeline leaves a change out that is too large (docs/query/persons.md); who is merged with
+   * whom, and identified, counts.
    */
   function encodeAll (
     derived: readonly PersonsUpdate[], warnings: readonly EventWarning[]

@@ -9,7 +9,7 @@ import { type Dialect, type DialectRequest, fieldsOf, type Translated } from './
 /** RFC 3339 and nothing else: other notations of a time are a mistake that the client can be told of. */
 const RFC_3339 = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:[Zz]|[+-]\d{2}:\d{2})$/
 
-/** Distinct ids that programs send when they know none (docs/contract/sdks.md 1.9): no person may come of them. */
+/** Distinct ids of programs that know none (docs/reference/contract/sdks.md 1.9): no person may come of them. */
 const NOBODY = new Set([
   '0', '00000000-0000-0000-0000-000000000000', '[object object]', 'anonymous', 'anonymous-user', 'backend', 'distinct_id',
   'distinctid', 'email', 'false', 'guest', 'id', 'nan', 'none', 'not_authenticated', 'null', 'system', 'true', 'undefined', 'user'
@@ -24,7 +24,7 @@ const OPTIONS: Record<string, { property: string, isValid: (value: unknown) => b
 }
 
 /**
- * Capture V1 (docs/contract/sdks.md 1.9): every event has an uuid, by which the client is told what became of it.
+ * Capture V1 (docs/reference/contract/sdks.md 1.9): every event has an uuid, by which clients learn what became of it.
  *
  * A body with an event without a readable uuid, or with two of the same, is refused as a whole, because it could not
  * be answered. Everything else is a matter of its event.

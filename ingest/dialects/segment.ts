@@ -5,8 +5,8 @@ import { isGiven, readContext, SEGMENT_GROUP_TYPE } from './segment-context.ts'
 type Fields = Readonly<Record<string, unknown>>
 
 /**
- * The messages of Segment's SDKs (docs/segment.md): `track`, `identify`, `page`, `screen`, `group` and `alias`, each a
- * row as PostHog's SDKs would have sent it. A user is the `userId`, or the `anonymousId` while there is none.
+ * The messages of Segment's SDKs (docs/send/segment.md): `track`, `identify`, `page`, `screen`, `group` and `alias`,
+ * each a row as PostHog's SDKs would have sent it. A user is the `userId`, or the `anonymousId` while there is none.
  */
 export function createSegment ({ eventType }: DialectRequest): Dialect {
   return {

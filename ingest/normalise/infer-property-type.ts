@@ -9,7 +9,7 @@ export type NameRule = 'text' | 'time' | 'any'
 const TEXT_NAME = /^(?:utm_|\$initial_utm_|\$feature\/|\$survey_response)|^\$feature_flag_response$/
 const TIME_NAME = /time|date|timestamp|_at|-at|createdat|updatedat/
 
-/** Rules 1 to 5 of docs/contract/sdks.md 3.2, as far as the name decides. */
+/** Rules 1 to 5 of docs/reference/contract/sdks.md 3.2, as far as the name decides. */
 export function nameRuleOf (name: string): NameRule {
   if (TEXT_NAME.test(name)) return 'text'
   return TIME_NAME.test(name.toLowerCase()) ? 'time' : 'any'
@@ -19,8 +19,8 @@ export function nameRuleOf (name: string): NameRule {
 const RECENT_SECONDS = 15_768_000
 
 /**
- * Infers the type of a property value (docs/contract/sdks.md 3.2). A numeric text is String; null, arrays and objects
- * have none.
+ * Infers the type of a property value (docs/reference/contract/sdks.md 3.2). A numeric text is String; null, arrays and
+ * objects have none.
  */
 export function inferType (rule: NameRule, value: unknown, now: () => number): PropertyType {
   switch (typeof value) {

@@ -44,8 +44,8 @@ export interface NormaliseDeps {
 export type NormaliseEvent = (sent: SentEvent, context: RequestContext) => NormalisedEvent | Dropped
 
 /**
- * Turns an event as SDKs send it into a row (docs/contract/sdks.md 1.7 and 1.8): ids as text, an uuid, the time it
- * happened, groups, the promoted columns, and the description of its properties.
+ * Turns an event as SDKs send it into a row (docs/reference/contract/sdks.md 1.7 and 1.8): ids as text, an uuid, the
+ * time it happened, groups, the promoted columns, and the description of its properties.
  *
  * The properties are stored as they were sent, unless a rule of the project changes them (`run-rules.ts`). Exceptions:
  * top-level `$set`, `$set_once` and `$unset` move into them;

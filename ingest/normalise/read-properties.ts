@@ -8,7 +8,7 @@ import { PROMOTED_PROPERTIES } from '../event.ts'
 import { isDeeperThan, MAX_PROPERTY_DEPTH } from '../../engines/body/property-depth.ts'
 import { inferType, nameRuleOf, type NameRule, type PropertyType } from './infer-property-type.ts'
 
-/** Above this many properties an event is not described (docs/contract/sdks.md 3.1). */
+/** Above this many properties an event is not described (docs/reference/contract/sdks.md 3.1). */
 const MAX_ENTRIES = 10_000
 
 /** Longer names are not described, in bytes. */

@@ -1,6 +1,6 @@
 const HOUR_MS = 3_600_000
 
-/** Events from further ahead are a wrong clock (docs/contract/sdks.md 1.8: 23 h, because time zones reach 14 h). */
+/** Later events have a wrong clock (docs/reference/contract/sdks.md 1.8: 23 h, because time zones reach 14 h). */
 const MAX_FUTURE_MS = 23 * HOUR_MS
 
 /** Longest way of a request that the clock of its device is not blamed for. */

@@ -13,7 +13,7 @@ export interface CaptureRoutesOptions {
   answerError: AnswerError
 }
 
-/** Paths that SDKs send events to (docs/contract/sdks.md 1.1). Only `/engage` differs: it names the nameless. */
+/** Paths of events (docs/reference/contract/sdks.md 1.1). Only `/engage` differs: it names the nameless. */
 export const CAPTURE_PATHS = ['/capture', '/batch', '/e', '/i/v0/e', '/i/v0/ai/batch', '/track', '/engage'] as const
 
 const ACCEPTED = '{"status":1}'

@@ -1,4 +1,4 @@
-/** What a server of capture V1 owes its clients (docs/contract/sdks.md 1.9), each duty a test. */
+/** What a server of capture V1 owes its clients (docs/reference/contract/sdks.md 1.9), each duty a test. */
 import { gzipSync, brotliCompressSync, zstdCompressSync, deflateSync } from 'node:zlib'
 import { PostHog } from 'posthog-node'
 import t from 'tap'

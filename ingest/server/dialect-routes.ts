@@ -59,9 +59,9 @@ const RETRY_AFTER_SECONDS = '1'
 const MAX_REQUEST_ID = 200
 
 /**
- * Capture V1 (docs/contract/sdks.md 1.9), events of language models with their large properties as parts of a form
- * (1.10), and Segment's tracking API (docs/segment.md). The key is in a header, or in Segment's bodies for pages;
- * everything between headers and answer is the same as for the other paths.
+ * Capture V1 (docs/reference/contract/sdks.md 1.9), events of language models with their large properties as parts of a
+ * form (1.10), and Segment's tracking API (docs/send/segment.md). The key is in a header, or in Segment's bodies for
+ * pages; everything between headers and answer is the same as for the other paths.
  */
 export async function dialectRoutes (app: FastifyInstance, options: CaptureRoutesOptions): Promise<void> {
   const { capture, counts, noteRefusal, answerError } = options

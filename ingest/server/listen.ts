@@ -45,7 +45,7 @@ export async function closeGracefully (app: FastifyInstance, graceMs: number): P
 /**
  * A listener that closes resets what it has not accepted yet: what came since it last accepted, earlier in this turn of
  * the event loop. In a turn without work that is next to nothing; only the kernel can let another listener take it over
- * (`net.ipv4.tcp_migrate_req`, docs/operations.md).
+ * (`net.ipv4.tcp_migrate_req`, docs/run/operations.md).
  */
 async function waitForQuietTurn (): Promise<void> {
   const giveUpAt = performance.now() + MAX_WAIT_MS

@@ -156,7 +156,7 @@ export interface PartWatch {
 /**
  * Watches for parts of our tables that ClickHouse detached as broken. ClickHouse only writes a line to its own log, and
  * from then on answers queries without their rows. They are reported until an operator attaches or drops them
- * (docs/operations.md).
+ * (docs/run/operations.md).
  */
 export function watchParts ({ clickhouse, cluster, metrics, logger }: WatchPartsDeps): PartWatch {
   let broken: BrokenPart[] = []

@@ -16,8 +16,8 @@ const ILLEGAL = new Set(['[object Object]', 'NaN', 'None', 'none', 'null', '0', 
 const NIL_UUID = /^\{?0{8}(-?)0{4}\1(?:0{4}\1){2}0{12}\}?$/
 
 /**
- * Merges the persons of two distinct ids into one, if the rules of docs/persons.md allow it. The caller applies the
- * properties of the update itself.
+ * Merges the persons of two distinct ids into one, if the rules of docs/query/persons.md allow it. The caller applies
+ * the properties of the update itself.
  */
 export function mergePersons (state: PersonsState, update: MergeUpdate, outcome: PersonsOutcome): void {
   const result = mergeIds(state, update, outcome)

@@ -34,7 +34,7 @@ export function isStreamSilent (error: unknown): boolean {
  * tier that needs the streams calls it at start.
  *
  * @throws {MillraceError} `MILLRACE_STREAM_MISMATCH` when a stream of that name exists with another retention, storage
- *   or discard policy, because then the promises of `docs/guarantees.md` would not hold.
+ *   or discard policy, because then the promises of `docs/reference/guarantees.md` would not hold.
  */
 export async function ensureStreams (connection: NatsConnection, limits: StreamLimits): Promise<void> {
   const manager = await manageJetStream(connection)

@@ -68,7 +68,7 @@ ORDER BY (project_id, group_type, group_key)
 COMMENT 'Groups that sent $groupidentify, as they are now; read with FINAL. Others have no row: LEFT JOIN it to events';
 
 -- Every event with the person it belongs to now: the one documented way to follow merges, for past events too.
--- A view rather than a dictionary: exact at once, and no login has to be written into it (docs/persons.md has the cost).
+-- A view rather than a dictionary: exact at once, and no login has to be written into it (docs/query/persons.md has the cost).
 -- The join names project_id, so that a filter on the project also bounds what is read from person_overrides.
 CREATE VIEW IF NOT EXISTS events_with_person {{on_cluster}} AS
 SELECT

@@ -1,6 +1,6 @@
 /**
- * Event properties that also describe the person (docs/contract/sdks.md 5.3): of an event that changes a person the
- * latest is set under its own name, and the first under `initialName`.
+ * Event properties that also describe the person (docs/reference/contract/sdks.md 5.3): of an event that changes a
+ * person the latest is set under its own name, and the first under `initialName`.
  */
 export const COPIED_PROPERTIES: readonly string[] = [
   '$app_build', '$app_name', '$app_namespace', '$app_version', '$browser', '$browser_version', '$device_type',

@@ -3,11 +3,11 @@
  *
  * Every change of the columns takes the next number. The header of a Native block names its columns, so a writer
  * understands all earlier layouts: ClickHouse fills what is absent with its default. A writer that meets a later one
- * waits for a newer version of itself. So the order of an upgrade is: schema, pipeline, ingest (docs/operations.md).
- * New columns go to the end, and none is ever taken away: a frame in the stream may be as old as the longest outage.
- * A frame leaves out groups and promoted columns that are empty in all its rows, unless the table has a DEFAULT for
- * them, which costs ClickHouse more to compute than to read. Frames of earlier versions also leave out schema versions,
- * marks of bots, countries and weights that are their default. The others are always there.
+ * waits for a newer version of itself. So the order of an upgrade is: schema, pipeline, ingest
+ * (docs/run/operations.md). New columns go to the end, and none is ever taken away: a frame in the stream may be as old
+ * as the longest outage. A frame leaves out groups and promoted columns that are empty in all its rows, unless the
+ * table has a DEFAULT for them, which costs ClickHouse more to compute than to read. Frames of earlier versions also
+ * leave out schema versions, marks of bots, countries and weights that are their default. The others are always there.
  *
  * 1: until `ip`. 2: `schema_version`. 3: `is_bot`, `country`. 4: `sample_weight`.
  *

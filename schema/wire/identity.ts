@@ -12,7 +12,7 @@ import { cutText, REPLACEMENT, toStorableText } from '../../engines/body/storabl
  * limit in characters (code points), and made storable (`storable-text.ts`). Blanks and case count.
  */
 
-/** Characters of a distinct id at most; the reference system's limit (docs/contract/sdks.md 1.7 and 2.2). */
+/** Characters of a distinct id at most; the reference system's limit (docs/reference/contract/sdks.md 1.7 and 2.2). */
 export const MAX_DISTINCT_ID_LENGTH = 200
 
 /** Characters of the name of an event and of a group type at most. */

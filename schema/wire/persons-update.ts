@@ -5,7 +5,7 @@ import { PERSONS_PARTITIONS } from './streams.ts'
  * of one partition, in the order in which their events were received.
  *
  * Produced by ingest (which has the parsed event in hand), applied by the pipeline in order. Rules and cases:
- * `docs/persons.md`.
+ * `docs/query/persons.md`.
  */
 export type PersonsUpdate = PersonUpdate | MergeUpdate | GroupUpdate | GroupTypeUpdate
 

@@ -1,4 +1,4 @@
-/** What a quota promises when several ingest processes take the events of a project: docs/quotas.md. */
+/** What a quota promises when several ingest processes take the events of a project: docs/change/quotas.md. */
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { type ProjectQuota, setQuota } from '../../platform/quotas/quota-store.ts'

@@ -1,5 +1,5 @@
 /**
- * Draws the pictures of `docs/console.md` from a running system, with events, people and dead letters made for it:
+ * Draws the pictures of `docs/run/console.md` from a running system, with events, people and dead letters made for it:
  *
  *     npx node test/console/draw-screens.ts
  *
@@ -15,7 +15,7 @@ import { openBrowser } from '../sdk/open-page.ts'
 import { startStack, type Stack } from '../start-stack.ts'
 import { type Planted, plantForPictures, sendUntil } from './plant-for-pictures.ts'
 
-const IMAGES = path.join(import.meta.dirname, '..', '..', 'docs', 'images')
+const IMAGES = path.join(import.meta.dirname, '..', '..', 'docs', 'run', 'images')
 const PICTURE = { width: 1180, height: 700 }
 const SETTLED_MS = 1500
 

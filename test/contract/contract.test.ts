@@ -7,8 +7,8 @@ import { walkCapture, walkDecide } from './walk-capture.ts'
 import { walkEventDefinitions, walkPropertyDefinitions } from './walk-definitions.ts'
 
 /**
- * Walks the contract (docs/contract/service.md), table by table, over HTTP to the whole system. Names of tests begin
- * with the contract's sections; every answer is compared with the OpenAPI document as well.
+ * Walks the contract (docs/reference/contract/service.md), table by table, over HTTP to the whole system. Names of
+ * tests begin with the contract's sections; every answer is compared with the OpenAPI document as well.
  *
  * One system for all, because starting it takes longer than the rest. Flags first, which are to be the only ones of
  * the project; captured events last, whose definitions would come between those that are planted.

@@ -3,7 +3,7 @@ import type { ModelProperty } from '../../api/testing/property-model.ts'
 /** A type, as counted; null for what has none. */
 export type CountedType = 'String' | 'Numeric' | 'Boolean' | 'DateTime' | null
 
-/** A property and its values, each with the type that docs/contract/sdks.md 3.2 gives it. */
+/** A property and its values, each with the type that docs/reference/contract/sdks.md 3.2 gives it. */
 export interface MadeUpProperty {
   name: string
   type: ModelProperty['type']

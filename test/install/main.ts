@@ -1,5 +1,5 @@
 /**
- * `npm run check:install`: walks "One machine, the package" of docs/install.md line by line: every command of its
+ * `npm run check:install`: walks "One machine, the package" of docs/run/install.md line by line: every command of its
  * blocks, as it stands there, in order. Ports are free ones, which the settings file and the environment have
  * beforehand. Fetches what npm and the first start fetch, takes some minutes.
  *
@@ -22,7 +22,7 @@ import { enterNamespaces, INSIDE } from './namespaces.ts'
 import { serviceScript } from './service-script.ts'
 
 const ROOT = path.join(import.meta.dirname, '..', '..')
-const PAGE = path.join(ROOT, 'docs', 'install.md')
+const PAGE = path.join(ROOT, 'docs', 'run', 'install.md')
 const SECTION = 'One machine, the package'
 const OVERLAYS = ['/etc', '/var', '/opt', '/home', ROOT]
 const ADMIN = 'admin-of-check'
@@ -58,7 +58,7 @@ async function walk (folder: string): Promise<void> {
   const ports = Object.fromEntries(names.map((name, index) => [name, String(numbers[index])]))
   const shell = await createShell(ports)
   const commands = readCommands()
-  report(`${commands.length} commands in "${SECTION}" of docs/install.md`, commands.length > 10)
+  report(`${commands.length} commands in "${SECTION}" of docs/run/install.md`, commands.length > 10)
   for (const command of commands) {
     process.stdout.write(`\n$ ${command}\n`)
     const isDone = command.includes('systemctl') ? await runSystemctl(command, folder) : await runLine(command, shell, ports)

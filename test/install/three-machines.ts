@@ -1,7 +1,7 @@
 /**
- * `npm run check:machines`: walks "Three machines" of docs/install.md: its commands and files, as they stand there and
- * in order, on three machines that are network namespaces; then pulls the plug of a machine, and of the one with the
- * stores, and sends events meanwhile. Takes a minute.
+ * `npm run check:machines`: walks "Three machines" of docs/run/install.md: its commands and files, as they stand there
+ * and in order, on three machines that are network namespaces; then pulls the plug of a machine, and of the one with
+ * the stores, and sends events meanwhile. Takes a minute.
  *
  * Not as on the page: the programs are those of this clone; `apt` and `systemctl` are not run, what they would start is
  * started with the user and settings of its unit; in place of a ClickHouse server the embedded one listens, which has
@@ -81,7 +81,7 @@ function report (what: string, isRight: boolean): void {
 
 /** What is `xml` is for a ClickHouse server. */
 function readBlocks (): Block[] {
-  const page = readFileSync(path.join(ROOT, 'docs', 'install.md'), 'utf8')
+  const page = readFileSync(path.join(ROOT, 'docs', 'run', 'install.md'), 'utf8')
   const section = page.split(/^## /m).find((each) => each.startsWith(`${SECTION}\n`)) ?? ''
   return [...section.matchAll(/^```(sh|sql)\n([^]*?)^```/gm)].map(([, , text = '']) => {
     const lines = text.trim().split('\n')

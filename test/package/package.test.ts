@@ -29,7 +29,7 @@ const env = { ...withoutSettings(process.env), NODE_COMPILE_CACHE: path.join(fol
 t.test('the package is small, and holds JavaScript, no TypeScript, no tests and no benchmarks', async (t) => {
   t.ok((await stat(packed)).size < 1_400_000, `${(await stat(packed)).size} bytes`)
   t.ok(files.includes(`dist/${BUNDLED}`), 'the pages of the console are bundled')
-  t.ok(files.includes('dist/ingest/main.js') && files.includes('deploy/compose.yaml') && files.includes('deploy/proxy/Caddyfile') && files.includes('docs/operations.md'))
+  t.ok(files.includes('dist/ingest/main.js') && files.includes('deploy/compose.yaml') && files.includes('deploy/proxy/Caddyfile') && files.includes('docs/run/operations.md'))
   t.same(files.filter((file) => /\.ts$|\.test\.|\.bench\.|(^|\/)(testing|test|bench|node_modules)\//.test(file)), [])
 })
 

@@ -16,7 +16,7 @@ const OPTIONS = { api_host: stack.url, defaults: '2026-01-30', opt_out_useragent
 
 /** The snippet of the documentation, with the host and the key of the stack. */
 async function readSnippet (options: object): Promise<string> {
-  const page = await readFile(path.join(import.meta.dirname, '..', '..', 'docs', 'connect-browser.md'), 'utf8')
+  const page = await readFile(path.join(import.meta.dirname, '..', '..', 'docs', 'send', 'connect-browser.md'), 'utf8')
   const [snippet = ''] = /<script>.*?<\/script>/s.exec(page) ?? []
   return snippet.replace(/posthog\.init\('<project key>', \{.*\}\)/, initCall(options))
 }

@@ -139,7 +139,7 @@ export const MATRIX: readonly MatrixRow[] = [
   },
   {
     client: '@segment/analytics-node',
-    shown: 'every kind of message ([Segment\'s SDKs](segment.md))',
+    shown: 'every kind of message ([Segment\'s SDKs](../send/segment.md))',
     endpoints: ['/v1/batch'],
     file: SEGMENT,
     titles: ['unmodified @segment/analytics-node: each kind of message is a row of its own']
@@ -188,7 +188,7 @@ function renderUnmodified (): string {
 
 function renderRecorded (): string {
   const rows = readRecordedSdks().map(({ name, version, requests }) => [
-    `[${name}](../test/sdk/recorded/${name}.http) ${version}`,
+    `[${name}](../../test/sdk/recorded/${name}.http) ${version}`,
     ...Object.values(RECORDED_COLUMNS).map((column) => {
       const paths = requests.filter(({ feature }) => column.test(feature)).map(({ path }) => quote(describePath(path)))
       return [...new Set(paths)].join(', ')

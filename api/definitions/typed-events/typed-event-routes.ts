@@ -41,7 +41,7 @@ const typescriptQuery = {
   }
 } as const
 
-/** Typed events (docs/typed-events.md), beside the event definitions that they are made of. */
+/** Typed events (docs/change/typed-events.md), beside the event definitions that they are made of. */
 export async function typedEventRoutes (app: FastifyInstance, { sql }: { sql: Sql }): Promise<void> {
   app.get<{ Querystring: { sdk: TypedSdk } }>('/typescript', {
     config: read,

@@ -34,7 +34,7 @@ const definition = {
   condition: {
     type: ['object', 'null'],
     additionalProperties: true,
-    description: 'Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/rules.md.'
+    description: 'Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/change/rules.md.'
   },
   actions: { type: 'array', items: anyObject, maxItems: RULE_LIMITS.actions, description: 'What becomes of them, in order.' },
   tests: {

@@ -34,7 +34,7 @@ export interface EventSchemaVersion {
 const schema = {
   type: 'object',
   additionalProperties: true,
-  description: 'JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/schemas.md.'
+  description: 'JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/change/schemas.md.'
 } as const
 
 export const SCHEMA_FIELDS = describeFields({

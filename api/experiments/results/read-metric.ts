@@ -26,7 +26,7 @@ const MAX_STEPS = 20
 type Fields = Record<string, unknown>
 
 /**
- * Reads a metric, in either of two forms (`docs/experiments.md` has examples):
+ * Reads a metric, in either of two forms (`docs/change/experiments.md` has examples):
  *
  * - the clients' own: `{ insight: 'FUNNELS' | 'TRENDS', events: [{ id, math, math_property, properties }] }`;
  * - ours: `{ metric: { kind: 'funnel' | 'count' | 'sum' | 'mean', event | steps, property, where, window_days } }`.

@@ -27,7 +27,7 @@ const read = { scope: 'experiment:read' } as const
 const tags = ['experiments']
 const refreshQuery = { refresh: { type: 'boolean', default: false, description: 'Compute again instead of answering from memory.' } }
 
-/** Results of experiments (docs/contract/service.md 4.1): numbers of ClickHouse, and what they mean. */
+/** Results of experiments (docs/reference/contract/service.md 4.1): numbers of ClickHouse, and what they mean. */
 export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): Promise<void> {
   const cache = createResultsCache<Measured>({ ttlMs: TTL_MS, maxEntries: 1000, now: deps.now })
   app.addSchema(metricResultsSchema)

@@ -18,7 +18,7 @@ const SERVER_TOOL = /python-requests\/|curl\//
 
 /**
  * Detects the runtime of a request, so that flags for servers stay on servers, by the rule of the reference
- * (docs/contract/sdks.md 2.14): what the request states, else its user agent, else headers of browsers.
+ * (docs/reference/contract/sdks.md 2.14): what the request states, else its user agent, else headers of browsers.
  *
  * A page cannot state that it is a server: browsers add `Origin` or `Sec-Fetch-Site` to every POST, servers do not.
  *

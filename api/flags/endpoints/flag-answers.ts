@@ -40,7 +40,7 @@ function readVersion (text: unknown): number | null {
   return typeof last === 'string' ? parseInteger(last) ?? null : null
 }
 
-/** Fields of every answer of `/decide` (docs/contract/service.md 4.6), with two that only old SDKs expect. */
+/** Fields of every answer of `/decide` (docs/reference/contract/service.md 4.6), with two that only old SDKs expect. */
 const DECIDE_FIELDS = {
   config: { enable_collect_everything: true },
   editorParams: {},

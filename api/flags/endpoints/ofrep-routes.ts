@@ -24,10 +24,10 @@ const HIDDEN = { schema: { hide: true } }
 type ErrorCode = 'PARSE_ERROR' | 'TARGETING_KEY_MISSING' | 'FLAG_NOT_FOUND' | 'GENERAL'
 
 /**
- * The OpenFeature Remote Evaluation Protocol (docs/contract/sdks.md 2.13), for providers of any language: one flag, or
- * all of them. The project key is the bearer token or `X-API-Key`. Of the context, `targetingKey` is the distinct id;
- * `evaluation_runtime` and the objects `groups` and `group_properties` are those of other SDKs; everything else is a
- * property of the person.
+ * The OpenFeature Remote Evaluation Protocol (docs/reference/contract/sdks.md 2.13), for providers of any language: one
+ * flag, or all of them. The project key is the bearer token or `X-API-Key`. Of the context, `targetingKey` is the
+ * distinct id; `evaluation_runtime` and the objects `groups` and `group_properties` are those of other SDKs; everything
+ * else is a property of the person.
  */
 export async function ofrepRoutes (app: FastifyInstance, deps: ComputeFlagsDeps & ResolveProjectDeps): Promise<void> {
   for (const url of [PATH, `${PATH}/:key`]) {

@@ -90,7 +90,7 @@ function isSamePayload (theirs: unknown, detail: Json): boolean {
 }
 
 /**
- * The differences between SDK and server that the protocol names (docs/contract/sdks.md 2.7), by name:
+ * The differences between SDK and server that the protocol names (docs/reference/contract/sdks.md 2.7), by name:
  *
  * - The SDK compares texts where a side of a number operator is not a number; so any condition set may match there.
  * - A missing property or a version with leading zeros is inconclusive in the SDK, which goes on to the next condition

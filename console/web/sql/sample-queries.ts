@@ -1,14 +1,14 @@
-/** The queries of `docs/queries`, as they are: a test there counts their answers by hand. */
-import definitionUsage from '../../../docs/queries/definition_usage.sql'
-import experimentExposure from '../../../docs/queries/experiment_exposure.sql'
-import funnel from '../../../docs/queries/funnel.sql'
-import groups from '../../../docs/queries/groups.sql'
-import paths from '../../../docs/queries/paths.sql'
-import persons from '../../../docs/queries/persons.sql'
-import propertyBreakdown from '../../../docs/queries/property_breakdown.sql'
-import retention from '../../../docs/queries/retention.sql'
-import sessions from '../../../docs/queries/sessions.sql'
-import trend from '../../../docs/queries/trend.sql'
+/** The queries of `docs/query/queries`, as they are: a test there counts their answers by hand. */
+import definitionUsage from '../../../docs/query/queries/definition_usage.sql'
+import experimentExposure from '../../../docs/query/queries/experiment_exposure.sql'
+import funnel from '../../../docs/query/queries/funnel.sql'
+import groups from '../../../docs/query/queries/groups.sql'
+import paths from '../../../docs/query/queries/paths.sql'
+import persons from '../../../docs/query/queries/persons.sql'
+import propertyBreakdown from '../../../docs/query/queries/property_breakdown.sql'
+import retention from '../../../docs/query/queries/retention.sql'
+import sessions from '../../../docs/query/queries/sessions.sql'
+import trend from '../../../docs/query/queries/trend.sql'
 
 export interface Sample { name: string, answers: string, query: string }
 

@@ -10,7 +10,7 @@ const decompress = promisify(zstdDecompress)
 
 /**
  * Frames that inflate to more are left alone, in bytes: some 80 events. Beside its rows a block costs ClickHouse
- * 0.3 ms, joining 3 to 5 ms a megabyte (docs/benchmarks.md; frames of 160 events cost more joined than not).
+ * 0.3 ms, joining 3 to 5 ms a megabyte (docs/reference/benchmarks.md; frames of 160 events cost more joined than not).
  */
 const MAX_SMALL_BYTES = 65_536
 

@@ -3,8 +3,8 @@ import type { MergeUpdate, PersonUpdate } from '../../../schema/wire/persons-upd
 import type { StoredPerson } from './start-persons-stores.ts'
 
 /**
- * What the rules of `docs/persons.md` make of a sequence of updates, as plainly as they can be said: the answer that
- * the tests compare the applier with. Shares no code with it but the computation of the uuid.
+ * What the rules of `docs/query/persons.md` make of a sequence of updates, as plainly as they can be said: the answer
+ * that the tests compare the applier with. Shares no code with it but the computation of the uuid.
  */
 export function applyToModel (updates: readonly (PersonUpdate | MergeUpdate)[]): StoredPerson[] {
   const persons = new Set<StoredPerson>()

@@ -1,0 +1,74 @@
+import { readFileSync } from 'node:fs'
+import { readFile, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import t from 'tap'
+import { type Captured, runCaptured } from '../../cli/testing/run-captured.ts'
+import { discardPublished, takePublishedEvents } from '../../ingest/testing/read-published-events.ts'
+import { PROJECT_KEY, startTestIngest } from '../../ingest/testing/start-test-ingest.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
+
+const GUIDE = readFileSync(path.join(import.meta.dirname, 'schemas.md'), 'utf8')
+
+/** The blocks of a language, in order. */
+function blocks (language: string): string[] {
+  return [...GUIDE.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, 'gms'))].map(([, text = '']) => text)
+}
+
+/** The words of a command line without `npx millrace`; quotation marks keep blanks. */
+function wordsOf (line: string): string[] {
+  return [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, word]) => quoted ?? word ?? '').slice(2)
+}
+
+t.test('the commands and queries of the guide do what it says, in its order', async (t) => {
+  const [system, clickhouse] = await Promise.all([startTestIngest(t), createTestClickHouse(t)])
+  const { connection } = system
+  const file = path.join(t.testdir(), 'order-paid.json')
+  const env = { DATABASE_URL: system.postgres.url, NATS_URL: system.nats.url, CLICKHOUSE_URL: clickhouse.url }
+  const commands = blocks('sh').flatMap((block) => block.trim().split('\n'))
+  const run = async (): Promise<Captured> => {
+    const line = commands.shift()!
+    const captured = await runCaptured(wordsOf(line).map((word) => word === 'order-paid.json' ? file : word), env)
+    t.equal(captured.code, 0, `${line}: ${captured.err}`)
+    return captured
+  }
+  const send = async (properties: object): Promise<void> => {
+    const event = { event: 'order paid', distinct_id: 'd', properties }
+    t.equal((await system.post('/batch/', { api_key: PROJECT_KEY, batch: [event] })).status, 200)
+  }
+  /** Versions that events which do not meet the schema are stored with. */
+  const stored = async (): Promise<unknown[]> => {
+    await send({ plan: 'gold', seats: 1 })
+    return (await takePublishedEvents(connection, clickhouse)).map((event) => event.schema_version)
+  }
+
+  const timestamp = new Date(Date.now() - 60_000).toISOString().slice(0, 23)
+  await clickhouse.client.insert({
+    table: 'events',
+    format: 'JSONEachRow',
+    values: [{ project_id: 1, event: 'order paid', distinct_id: 'd', timestamp, properties: '{"plan":"gold","seats":1}' }]
+  })
+  await run()
+  t.same(JSON.parse(await readFile(file, 'utf8')), {
+    type: 'object', required: ['plan', 'seats'], properties: { plan: { type: 'string' }, seats: { type: 'integer' } }
+  }, 'infer')
+  await writeFile(file, blocks('json')[0]!)
+  t.match((await run()).out, /version +1\nactive_version +-\n/, 'put')
+  t.match((await run()).out, /^events +1\nmet +0\n/, 'check')
+  t.match((await run()).out, /^events +1\nmet +0\n/, 'check of a draft')
+  await run()
+  await waitFor(async () => (await stored())[0] === -1)
+  await send({ plan: 'pro', seats: 2 })
+  await run()
+  await waitFor(async () => (await stored()).length === 0)
+  await discardPublished(connection)
+  t.match((await run()).out, /order paid +quarantine +1 +1 +shop/, 'list')
+  t.match((await run()).out, /schema +not_met +1 +order paid +version 1 of the schema is not met: \/plan enum "gold"/, 'letters')
+  t.match((await run()).out, /replayed +[1-9]/, 'replay')
+  t.match(await takePublishedEvents(connection, clickhouse), [{ event: 'order paid', schema_version: 0 }])
+  t.match((await run()).out, /version +1\n/, 'put: the same is no version')
+  t.match((await run()).out, /active_version +1\n/, 'activate')
+  t.same(commands, [])
+
+  for (const query of blocks('sql')) await clickhouse.client.query({ query })
+})
