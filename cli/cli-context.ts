@@ -6,6 +6,9 @@ import { loadSettings } from '../platform/load-settings.ts'
 import { createLogger } from '../platform/logger.ts'
 import { connectNats, type NatsConnection } from '../platform/nats/connect-nats.ts'
 import { connectPostgres, type Sql } from '../platform/postgres/connect-postgres.ts'
+import {
+  createManagementClient, findManagementApi, type ManagementAccess, type ManagementClient
+} from './management-client.ts'
 
 /** What a command uses of its process; tests pass their own. */
 export interface CliWorld {
@@ -28,6 +31,8 @@ export interface ServiceUse {
 
 /** A `CliWorld` with the connections of one command: opened on demand, closed at its end. */
 export interface CliContext extends CliWorld {
+  /** The management API, with the address and key of the options, the environment, or the local stack. */
+  api: () => Promise<ManagementClient>
   postgres: (use?: ServiceUse) => Promise<Sql>
   clickhouse: (use?: ServiceUse) => Promise<ClickHouse>
   nats: (use?: ServiceUse) => Promise<NatsConnection>
@@ -46,6 +51,8 @@ export interface CliContext extends CliWorld {
   findUnavailable: () => Promise<ServiceName[]>
   /** How long a service may not answer, in milliseconds. */
   timeoutMs: number
+  /** Given as options: address of the management API, and personal key. */
+  access: Partial<ManagementAccess>
   /** Exit code of a command that did what it should; 0 unless the command sets another one. */
   exitCode: number
   close: () => Promise<void>
@@ -111,7 +118,11 @@ export function createCliContext (world: CliWorld): CliContext {
       return (await Promise.all(checks)).flat()
     },
     timeoutMs: DEFAULT_TIMEOUT_MS,
+    access: {},
     exitCode: 0,
+    async api () {
+      return createManagementClient(await findManagementApi(world.env, context.access), () => context.timeoutMs)
+    },
     async postgres (use = {}) {
       const url = await findAddress(world.env, 'DATABASE_URL')
       // A command waits for a slow server as long as it was told; only one that shows what is unavailable does not.

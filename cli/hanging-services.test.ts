@@ -19,8 +19,8 @@ const COMMANDS = {
     'dead-letters list', 'dead-letters show 1', 'dead-letters stats', 'dead-letters replay', 'dead-letters purge --yes',
     'retention apply'
   ],
-  clickhouse: ['properties list', 'properties suggest', 'persons show u --distinct-id --project 1'],
-  postgres: ['projects list', 'users list', 'keys list', 'persons list --project 1', 'retention show']
+  clickhouse: ['properties list', 'properties suggest'],
+  postgres: ['projects list', 'users list', 'keys list', 'retention show']
 } as const
 
 interface Ended {

@@ -1,3 +1,7 @@
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -9,7 +13,7 @@ import type { Sql } from '../platform/postgres/connect-postgres.ts'
 import { createTestPostgres } from '../test/support/test-stores.ts'
 import type { TestContext } from '../test/support/test-context.ts'
 import { findTiers } from './commands/status.ts'
-import { runCaptured, type Captured } from './testing/run-captured.ts'
+import { type Captured, runCaptured, startApi } from './testing/run-captured.ts'
 
 const NOW = Date.parse('2030-01-01T00:00:00Z')
 
@@ -128,9 +132,42 @@ t.test('refuses a repeated option, an empty value, and a project that does not e
   t.match(await run('keys', 'create', '--project', '7', '--project', '8'), { code: 1, err: /there is no user yet/ }, 'an option that collects')
   t.match(await run('dead-letters', 'list', '--from', '2026-01-02', '--to', '2026-01-01'), { code: 2, err: /--from must be before --to/ })
 
-  for (const args of [['persons', 'list'], ['schemas', 'list']]) {
-    t.match(await run(...args, '--project', '999'), { code: 1, out: '', err: /there is no project 999/ }, args.join(' '))
+  const api = await startApi(t)
+  for (const args of [['persons', 'list'], ['schemas', 'list'], ['event', randomUUID()]]) {
+    t.match(await api.run(...args, '--project', '999'), { code: 1, out: '', err: /there is no project 999/ }, args.join(' '))
   }
+})
+
+t.test('finds the API by options, by the environment, and by the stack on the data directory', async (t) => {
+  const { env: { MILLRACE_URL: url, MILLRACE_KEY: key } } = await startApi(t)
+  const list = ['schemas', 'list', '--json']
+  const dataDir = t.testdir({
+    'credentials.json': JSON.stringify({ personalApiKey: key }), 'addresses.json': JSON.stringify({ pid: process.pid, baseUrl: url })
+  })
+  const lock = await lockDataDir(dataDir)
+  t.teardown(async () => await lock.release())
+
+  t.match(await runIn({}, ['--url', url, '--key', key, ...list]), { code: 0, out: '[]\n' })
+  t.match(await runIn({ MILLRACE_URL: url, MILLRACE_KEY: 'phx_other' }, ['--key', key, ...list]), { code: 0 }, 'an option wins')
+  t.match(await runIn({ MILLRACE_DATA_DIR: dataDir }, list), { code: 0 }, 'with the key of the stack')
+  t.match(await runIn({ MILLRACE_DATA_DIR: dataDir, MILLRACE_URL: url }, list), { code: 1, err: /no personal API key for/ }, 'which is sent nowhere else')
+  t.match(await runIn({ MILLRACE_URL: url, MILLRACE_KEY: 'phx_other' }, list), { code: 1, err: /not a valid|invalid|unknown/i })
+  t.match(await runIn({ MILLRACE_URL: 'ftp://x' }, list), { code: 1 })
+  t.match(await runIn({}, ['--url', 'x', ...list]), { code: 2, err: /begins with http/ })
+})
+
+t.test('says that the API does not answer, or something else does', async (t) => {
+  const servers = [createServer(() => {}), createServer((_, answer) => { answer.writeHead(502).end('<h1>Bad gateway</h1>') })]
+  const [silent, gateway] = await Promise.all(servers.map(async (server) => {
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    t.teardown(() => { server.closeAllConnections(); server.close() })
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  }))
+  const list = async (url: string): Promise<Captured> => await runIn({ MILLRACE_URL: url, MILLRACE_KEY: 'phx_a' }, ['--timeout', '1s', 'schemas', 'list'])
+
+  t.match(await list(silent!), { code: 3, err: /the API at .* does not answer/ })
+  t.match(await list('http://127.0.0.1:9'), { code: 3, err: /does not answer/ })
+  t.match(await list(gateway!), { code: 3, err: /answered 502, and not as the API does/ })
 })
 
 t.test('finds the services of the stack that runs on the data directory', async (t) => {

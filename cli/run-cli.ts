@@ -1,6 +1,6 @@
 import { Command, CommanderError, InvalidArgumentError } from 'commander'
 import { classifyClickHouseError } from '../platform/clickhouse/clickhouse-errors.ts'
-import { MillraceError } from '../engines/errors.ts'
+import { HttpError, MillraceError } from '../engines/errors.ts'
 import { classifyPostgresError } from '../platform/postgres/postgres-errors.ts'
 import { isUnavailable } from '../platform/store-errors.ts'
 import { readVersion } from '../schema/version.ts'
@@ -79,12 +79,20 @@ export async function runCli (args: readonly string[], world: CliWorld): Promise
 
 function buildProgram (context: CliContext): Command {
   const program = new Command('millrace')
-    .description('Runs and manages Millrace. Commands find the services by DATABASE_URL, CLICKHOUSE_URL and NATS_URL,\n' +
-      'or by the stack that "millrace start" runs on the data directory (MILLRACE_DATA_DIR, else .millrace).')
+    .description('Runs and manages Millrace. Commands use the management API at --url with the personal key --key, else at\n' +
+      'MILLRACE_URL with MILLRACE_KEY, else of the stack that "millrace start" runs on the data directory\n' +
+      '(MILLRACE_DATA_DIR, else .millrace). Those that work without the API find the services in the same way, or by\n' +
+      'DATABASE_URL, CLICKHOUSE_URL and NATS_URL.')
     .version(readVersion())
+    .option('--url <url>', 'address of Millrace, such as https://events.example.com', readUrl)
+    .option('--key <key>', 'personal API key (phx_...)')
     .option('--timeout <duration>', 'how long a service may not answer before the command gives up', readTimeout,
       DEFAULT_TIMEOUT_MS / 1000)
-    .hook('preAction', () => { context.timeoutMs = program.opts<{ timeout: number }>().timeout * 1000 })
+    .hook('preAction', () => {
+      const { timeout, ...access } = program.opts<{ timeout: number, url?: string, key?: string }>()
+      context.timeoutMs = timeout * 1000
+      context.access = access
+    })
     .exitOverride()
     .showHelpAfterError('(add --help for the options)')
     .configureOutput({
@@ -103,6 +111,11 @@ function readTimeout (text: string): number {
   return seconds
 }
 
+function readUrl (text: string): string {
+  if (!/^https?:$/.test(URL.parse(text)?.protocol ?? '')) throw new InvalidArgumentError('Give an address that begins with http:// or https://.')
+  return text
+}
+
 /**
  * Describes a failure in one line, with its exit code.
  *
@@ -111,9 +124,9 @@ function readTimeout (text: string): number {
 function describeFailure (
   error: unknown, unavailable: readonly ServiceName[] = []
 ): { exitCode: number, message: string } {
-  if (error instanceof ServiceTimeoutError || (error instanceof MillraceError && isUnavailable(error))) {
-    return { exitCode: EXIT.noAnswer, message: error.message }
-  }
+  const isNoAnswer = error instanceof ServiceTimeoutError || (error instanceof HttpError && error.status === 503) ||
+    (error instanceof MillraceError && (error.code === 'MILLRACE_API_UNAVAILABLE' || isUnavailable(error)))
+  if (isNoAnswer) return { exitCode: EXIT.noAnswer, message: error.message }
   // Of an action, such as two options that contradict each other: Commander has not seen it.
   if (error instanceof InvalidArgumentError) return { exitCode: EXIT.wrongCommandLine, message: error.message }
   if (error instanceof MillraceError) return failed(error.message)

@@ -86,27 +86,6 @@ export function startProgressBar (
   }
 }
 
-/**
- * Shows how far a look back over stored events is, whose size is known when it has begun.
- *
- * @param run  Gets what is to be called as it goes on, with the events so far and those that there are.
- */
-export async function showLookBack<T> (
-  context: CliContext, run: (onProgress: (events: number, total: number) => void) => Promise<T>
-): Promise<T> {
-  let bar: ProgressBar | undefined
-  let shown = 0
-  try {
-    return await run((events, total) => {
-      bar ??= startProgressBar(context, 'checking', total, (count) => `${count} events`)
-      bar.add(events - shown)
-      shown = events
-    })
-  } finally {
-    bar?.end()
-  }
-}
-
 function megabytes (bytes: number): string {
   return `${(bytes / 1e6).toFixed(1)} MB`
 }

@@ -34,6 +34,14 @@ export const settings = {
     type: 'string', format: 'http-urls', default: '',
     description: 'URLs of the pipeline processes whose health the console shows, comma separated. Empty: the one on this machine.'
   },
+  MILLRACE_URL: {
+    type: 'string', format: 'http-url', default: '',
+    description: 'Address of Millrace for the command line. Empty: the stack on the data directory.'
+  },
+  MILLRACE_KEY: {
+    type: 'string', default: '',
+    description: 'Personal API key for the command line. Empty: the own one of the stack on the data directory.'
+  },
   MILLRACE_PUBLIC_URL: {
     type: 'string', format: 'http-url', default: '',
     description: 'Base URL of links in responses (pagination). Empty: taken from the request.'

@@ -34,13 +34,13 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_943,
-  platformLines: 5_962,
-  trackedFiles: 1_542,
+  lines: 81_941,
+  platformLines: 5_955,
+  trackedFiles: 1_541,
   circles: 0,
   repeatedNames: 4,
   longFunctions: 12,
-  assertions: 366,
+  assertions: 364,
   casts: 424
 } satisfies Record<keyof House, number>
 

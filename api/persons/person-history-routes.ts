@@ -2,11 +2,11 @@ import type { FastifyInstance } from 'fastify'
 import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
-import { COPIED_PROPERTIES } from '../../schema/wire/copied-properties.ts'
+import { COPIED_PROPERTIES } from '../../schema/wire/persons-update.ts'
 import { findPersonByDistinctId, findPersonByUuid, personUuid } from '../../platform/persons/person-ids.ts'
-import { listPersons } from './read-persons.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { requireScope } from '../../platform/scopes.ts'
+import { toDistinctId } from '../../schema/wire/identity.ts'
 import { notFound } from '../http/errors.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { uuidParams, type UuidParams } from '../http/request-values.ts'
@@ -25,7 +25,6 @@ export type MatchedBy = (typeof MATCHED_BY)[number]
 export interface PersonMatch {
   by: MatchedBy
   uuid: string
-  /** The first of its email, name and username; empty when it has none. */
   name: string
   distinct_ids: string[]
   is_identified: boolean
@@ -34,10 +33,8 @@ export interface PersonMatch {
 
 /** What is known of how a person came to be what it is. Times are ISO 8601. */
 export interface PersonHistory {
-  /** When anything of it changed last. */
   changed_at: string | null
   distinct_id_count: number
-  /** The newest ones first. `since`: when it came to this person. */
   distinct_ids: { distinct_id: string, since: string | null, is_first: boolean }[]
   events: { uuid: string, event: string, distinct_id: string, timestamp: string }[]
   /** Stored events that set a property: see `readSettings`. `value` is JSON. */
@@ -177,7 +174,10 @@ async function search (
   // Without ClickHouse an id from before a merge is not found.
   const byUuid = UUID.test(text) ? await findPersonByUuid({ sql, clickhouse }, projectId, uuid).catch(() => null) : null
   const byId = await findPersonByDistinctId(sql, projectId, text)
-  const beginning = await listPersons(sql, projectId, { distinctIdPrefix: text, limit: MATCHES })
+  const beginning = await sql<{ uuid: string }[]>`
+    SELECT uuid FROM persons WHERE project_id = ${projectId} AND id IN (
+      SELECT person_id FROM person_distinct_ids WHERE project_id = ${projectId} AND starts_with(distinct_id, ${toDistinctId(text)}))
+    ORDER BY id DESC LIMIT ${MATCHES}`
   const named = await byProperty
   const found: Found[] = [
     ...(byUuid === null ? [] : [{ by: byUuid === uuid ? 'uuid' as const : 'old uuid' as const, uuid: byUuid }]),

@@ -2,13 +2,13 @@ import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { plantDeadLetters } from '../../api/testing/plant-dead-letters.ts'
 import { makeEvent, publishEvents } from '../../pipeline/testing/publish-events.ts'
-import { createTestClickHouse, createTestPostgres } from '../../test/support/test-stores.ts'
-import { runCaptured, type Captured } from '../testing/run-captured.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import { type Captured, startApi } from '../testing/run-captured.ts'
 
 t.test('says what became of an event of a project, and of the events of a distinct id', async (t) => {
   const [stored, refused, unknown, waiting] = [randomUUID(), randomUUID(), randomUUID(), randomUUID()]
-  const [clickhouse, postgres] = await Promise.all([createTestClickHouse(t), createTestPostgres(t)])
-  const { url, connection } = await plantDeadLetters(t, [{ project: 2, uuid: refused }])
+  const clickhouse = await createTestClickHouse(t)
+  const { connection } = await plantDeadLetters(t, [{ project: 2, uuid: refused }])
   const time = '2026-01-02 03:04:05.678'
   await clickhouse.client.insert({
     table: 'events',
@@ -16,9 +16,10 @@ t.test('says what became of an event of a project, and of the events of a distin
     values: [{ project_id: 2, uuid: stored, event: 'paid', distinct_id: 'jo', timestamp: time, received_at: time, insert_token: 's:live.0:7-9@one' }]
   })
   await publishEvents(connection, [makeEvent({ project_id: 2, uuid: waiting, distinct_id: 'jo' })])
-  await postgres.sql`INSERT INTO projects (id, name) VALUES (1, 'one'), (2, 'two')`
-  const env = { NATS_URL: url, CLICKHOUSE_URL: clickhouse.url, DATABASE_URL: postgres.url }
-  const run = async (...args: string[]): Promise<Captured> => await runCaptured(['event', ...args], env)
+  const nats = { get: async () => connection, close: async () => {} }
+  const api = await startApi(t, { clickhouse: clickhouse.client, nats })
+  t.equal((await api.inNewProject()).projectId, 2)
+  const run = async (...args: string[]): Promise<Captured> => await api.run('event', ...args)
   const runJson = async (...args: string[]): Promise<Record<string, unknown>> => JSON.parse((await run(...args, '--json')).out)
 
   const { out } = await run(stored, '--project', '2')
@@ -35,6 +36,6 @@ t.test('says what became of an event of a project, and of the events of a distin
   t.match((await run('--distinct-id', 'jo', '--project', '2')).out,
     new RegExp(`^RECEIVED +FATE +UUID +EVENT\n\\S+ +waiting +${waiting} +order paid\n\\S+ +stored +${stored} +paid\n$`))
   t.match(await runJson('--distinct-id', 'jo', '--project', '2', '--limit', '1'), [{ uuid: waiting }])
-  t.match(await run('none'), { code: 2, err: /Give a uuid/ })
+  t.match(await run('none'), { code: 1, err: /uuid must be a UUID/ })
   t.match(await run(), { code: 2, err: /give the uuid of an event, or --distinct-id/ })
 })

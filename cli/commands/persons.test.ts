@@ -3,25 +3,24 @@ import t from 'tap'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { personUuid } from '../../platform/persons/person-ids.ts'
-import { createTestClickHouse, createTestPostgres } from '../../test/support/test-stores.ts'
-import { freePort } from '../../test/support/local-ports.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import type { TestContext } from '../../test/support/test-context.ts'
-import { runCaptured, type Captured } from '../testing/run-captured.ts'
+import { type Captured, startApi } from '../testing/run-captured.ts'
 
 const JO = personUuid(1, 'jo')
 
-t.test('lists persons, finds one by distinct id or property, and shows it with its number of events', async (t) => {
+t.test('lists persons, searches them, and shows one', async (t) => {
   const { run } = await startWithJoAndAnn(t)
 
   t.match(JSON.parse((await run('persons list --project 1 --json')).out), [
-    { distinctIds: ['ann'] }, { uuid: JO, distinctIds: ['jo', 'phone'], distinctIdCount: 2, isIdentified: true }
+    { distinct_ids: ['ann'] }, { id: JO, distinct_ids: ['jo', 'phone'], is_identified: true }
   ])
-  t.match(JSON.parse((await run('persons list --project 1 --distinct-id pho --json')).out), [{ uuid: JO }])
-  t.match(JSON.parse((await run('persons list --project 1 --property email=jo@example.com --json')).out), [{ uuid: JO }])
+  t.match(JSON.parse((await run('persons list --project 1 --distinct-id pho --json')).out), [{ id: JO }])
+  t.match(JSON.parse((await run('persons search phone --project 1 --json')).out), [{ uuid: JO, by: 'distinct id' }])
   t.same(JSON.parse((await run('persons list --project 2 --json')).out), [])
-  t.match((await run('persons show --project 1 --distinct-id phone')).out, /distinct_ids +jo, phone\nevents +4\n/)
+  t.match((await run('persons show --project 1 --distinct-id phone')).out, /distinct_ids +jo, phone\n/)
   t.match(JSON.parse((await run(`persons show --project 1 ${personUuid(1, 'phone')} --json`)).out), {
-    id: JO, events: 4, properties: { email: 'jo@example.com' }
+    id: JO, properties: { email: 'jo@example.com' }
   }, 'by an id from before the merge')
 })
 
@@ -34,17 +33,16 @@ t.test('deletes a person with the events of all its distinct ids, and reports wh
   t.equal(await countEvents(clickhouse), 6)
   const deleted = await run(`${line} --yes`)
 
-  t.match(JSON.parse(deleted.out), { person: JO, events_deleted: 4, rows_left: 0, done: true })
+  t.match(JSON.parse(deleted.out), { person: JO, with_events: true, done: true })
   t.equal(await countEvents(clickhouse), 2)
   t.match(await sql`SELECT distinct_id FROM person_distinct_ids`, [{ distinct_id: 'ann' }])
   t.match(await run(`${line} --yes`), { code: 1, err: /has no person/ })
 })
 
 t.test('says that a deletion is recorded but not done while ClickHouse is unavailable', async (t) => {
-  const { runWith, sql } = await startWithJoAndAnn(t)
-  const nowhere = `http://127.0.0.1:${await freePort()}/none`
+  const { run, sql } = await startWithJoAndAnn(t, false)
 
-  const { code, err } = await runWith(nowhere, `persons delete --project 1 ${JO} --yes`)
+  const { code, err } = await run(`persons delete --project 1 ${JO} --wait 1s --yes`)
 
   t.equal(code, 1)
   t.match(err, /the pipeline will delete the rest/)
@@ -53,15 +51,15 @@ t.test('says that a deletion is recorded but not done while ClickHouse is unavai
 })
 
 /** Jo, whose phone was merged into her, and Ann; two events of each distinct id. */
-async function startWithJoAndAnn (t: TestContext): Promise<{
+async function startWithJoAndAnn (t: TestContext, withClickHouse = true): Promise<{
   sql: Sql
   clickhouse: ClickHouse
   run: (line: string) => Promise<Captured>
-  runWith: (clickhouseUrl: string, line: string) => Promise<Captured>
 }> {
-  const { sql, url } = await createTestPostgres(t)
-  const { client: clickhouse, url: clickhouseUrl } = await createTestClickHouse(t)
-  await sql`INSERT INTO projects (id, name) VALUES (1, 'one'), (2, 'two') ON CONFLICT DO NOTHING`
+  const { client: clickhouse } = await createTestClickHouse(t)
+  const api = await startApi(t, withClickHouse ? { clickhouse } : {})
+  const { sql } = api
+  await api.inNewProject()
   await insertPerson(sql, ['jo', 'phone'], { email: 'jo@example.com' })
   await insertPerson(sql, ['ann'], {})
   await clickhouse.insert({
@@ -77,9 +75,7 @@ async function startWithJoAndAnn (t: TestContext): Promise<{
     })),
     format: 'JSONEachRow'
   })
-  const runWith = async (chosen: string, line: string): Promise<Captured> =>
-    await runCaptured(line.split(' '), { DATABASE_URL: url, CLICKHOUSE_URL: chosen })
-  return { sql, clickhouse, runWith, run: async (line) => await runWith(clickhouseUrl, line) }
+  return { sql, clickhouse, run: async (line) => await api.run(...line.split(' ')) }
 }
 
 async function insertPerson (

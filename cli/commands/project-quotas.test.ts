@@ -1,13 +1,13 @@
 import t from 'tap'
 import { LEDGER_TABLE, ledgerKey, toLedgerRow } from '../../schema/wire/ledger.ts'
-import { createTestClickHouse, createTestPostgres } from '../../test/support/test-stores.ts'
-import { type Captured, runCaptured } from '../testing/run-captured.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import { type Captured, startApi } from '../testing/run-captured.ts'
 
-const [{ sql, url }, clickhouse] = await Promise.all([createTestPostgres(t), createTestClickHouse(t)])
-await sql`INSERT INTO projects (id, name) VALUES (1, 'Shop')`
+const clickhouse = await createTestClickHouse(t)
+const api = await startApi(t, { clickhouse: clickhouse.client })
 
 async function run (line: string): Promise<Captured> {
-  return await runCaptured(`projects ${line}`.split(' '), { DATABASE_URL: url, CLICKHOUSE_URL: clickhouse.url })
+  return await api.run(...`projects ${line}`.split(' '))
 }
 
 t.test('a quota is set by parts, shown and cleared', async (t) => {
@@ -22,10 +22,9 @@ t.test('a quota is set by parts, shown and cleared', async (t) => {
     ['quota set 9 --per-second 1', /no project 9/],
     ['quota clear 9', /no project 9/],
     ['quota set 1', /at least one of/],
-    ['quota set 1 --beyond sample', /without a limit there is no quota/],
-    ['quota set 1 --beyond reject', /without a limit there is no quota/],
-    ['quota set 1 --per-month none --sample-rate 0.5', /without a limit there is no quota/],
-    ['quota set 1 --burst 5', /--burst needs --per-second/],
+    ['quota set 1 --beyond sample', /beyond needs events_per_second or events_per_month/],
+    ['quota set 1 --per-month none --sample-rate 0.5', /sample_rate needs/],
+    ['quota set 1 --burst 5', /burst needs events_per_second/],
     ['quota set 1 --per-second 0', /at least 1/],
     ['quota set 1 --per-second 99999999', /at most 10000000/],
     ['quota set 1 --per-month 5 --beyond stop', /reject or sample/],

@@ -1,10 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander'
-import { changeQuota, describeDay, describeQuota, type QuotaChanges } from '../../api/projects/project-quota.ts'
-import { HttpError, MillraceError } from '../../engines/errors.ts'
-import { BEYOND, type Beyond, clearQuota, QUOTA_LIMITS, readQuotas, setQuota } from '../../platform/quotas/quota-store.ts'
-import { dayOf, listUsage } from '../../platform/quotas/usage.ts'
+import { BEYOND, type Beyond, QUOTA_LIMITS } from '../../platform/quotas/quota-store.ts'
+import type { Schema } from '../../schema/api-types.ts'
 import type { CliContext } from '../cli-context.ts'
-import { requireProject } from '../optional-services.ts'
 import { readCount, readId } from '../read-arguments.ts'
 import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
 
@@ -34,27 +31,26 @@ export function addQuotaCommands (projects: Command, context: CliContext): void 
     .action(async (projectId: number, { perSecond, burst, perMonth, beyond, sampleRate, ...output }: SetOptions) => {
       const given = { events_per_second: perSecond, burst, events_per_month: perMonth, beyond, sample_rate: sampleRate }
       const changes = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)
-        .map(([name, value]) => [name, value === 'none' ? null : value])) as QuotaChanges
+        .map(([name, value]) => [name, value === 'none' ? null : value]))
       if (Object.keys(changes).length === 0) throw new InvalidArgumentError('give at least one of --per-second, --per-month, --burst, --beyond, --sample-rate')
-      await change(context, projectId, changes)
-      await show(context, projectId, output)
+      const api = await context.api()
+      printQuota(context, await api.patch('/api/projects/{project_id}/quota', { params: { project_id: projectId }, body: changes }), output)
     })
 
   addProject(group.command('clear').description('remove the quota of a project'))
     .action(async (projectId: number, output: Output) => {
-      await requireProject(context, projectId)
-      await clearQuota(await context.postgres(), projectId)
+      const api = await context.api()
+      await api.delete('/api/projects/{project_id}/quota', { params: { project_id: projectId } })
       await show(context, projectId, output)
     })
 
   addProject(projects.command('usage').description('count the events of a project by day of receipt, UTC'))
     .option('--days <number>', 'so many days, today included', readMost(366), 30)
     .action(async (projectId: number, { days, ...output }: Output & { days: number }) => {
-      await requireProject(context, projectId)
-      const last = dayOf(context.now())
-      const books = { clickhouse: await context.clickhouse(), cluster: context.cluster() }
-      const found = await listUsage(books, projectId, { first: last - (days - 1) * DAY_MS, last })
-      printRows(context, found.map(describeDay), [
+      const from = new Date(context.now() - (days - 1) * DAY_MS).toISOString()
+      const api = await context.api()
+      const { results } = await api.get('/api/projects/{project_id}/usage', { params: { project_id: projectId }, query: { from } })
+      printRows(context, results, [
         ['day', ({ day }) => day],
         ['events', ({ events }) => events],
         ['duplicates', ({ duplicates }) => duplicates],
@@ -70,47 +66,15 @@ function addProject (command: Command): Command {
   return command.argument('<id>', 'id of the project', readId).option(...JSON_OPTION)
 }
 
-async function change (context: CliContext, projectId: number, changes: QuotaChanges): Promise<void> {
-  const sql = await context.postgres()
-  await sql.begin(async (tx) => {
-    await tx`SELECT 1 FROM projects WHERE id = ${projectId} FOR UPDATE`
-    const before = (await readQuotas(tx, projectId)).get(projectId)
-    const quota = naming(() => changeQuota(before, changes))
-    if (quota === null && before === undefined) {
-      throw wrong(WITHOUT_LIMIT)
-    }
-    if (quota === null) await clearQuota(tx, projectId)
-    else await setQuota(tx, projectId, quota)
-  })
-}
-
-const WITHOUT_LIMIT = 'give --per-second or --per-month: without a limit there is no quota'
-
-/** Says which option is wrong instead of which field. */
-function naming<T> (work: () => T): T {
-  try {
-    return work()
-  } catch (error) {
-    if (error instanceof HttpError && error.attr === 'burst') throw wrong('--burst needs --per-second')
-    if (error instanceof HttpError) throw wrong(WITHOUT_LIMIT)
-    throw error
-  }
-}
-
-/** An error about options and the quota that the project has: the command line alone is not wrong. */
-function wrong (message: string): MillraceError {
-  return new MillraceError('MILLRACE_OPTIONS_INVALID', message)
-}
-
 async function show (context: CliContext, projectId: number, output: Output): Promise<void> {
-  const quota = (await readQuotas(await context.postgres(), projectId)).get(projectId)
-  if (quota === undefined) await requireProject(context, projectId)
-  const { month, ...fields } = describeQuota(quota, context.now())
-  if (output.json === true) return printFields(context, { ...fields, month }, output)
-  const measured = month as { events: number, counted_through: Date } | null
-  printFields(context, {
-    ...fields, events_this_month: measured?.events, counted_through: measured?.counted_through
-  }, output)
+  const api = await context.api()
+  printQuota(context, await api.get('/api/projects/{project_id}/quota', { params: { project_id: projectId } }), output)
+}
+
+function printQuota (context: CliContext, { month, ...fields }: Schema<'Quota'>, output: Output): void {
+  printFields(context, output.json === true
+    ? { ...fields, month }
+    : { ...fields, events_this_month: month?.events, counted_through: month?.counted_through }, output)
 }
 
 function readMost (most: number): (text: string) => number {

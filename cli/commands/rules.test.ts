@@ -2,14 +2,13 @@ import { randomUUID } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
-import { createTestClickHouse, createTestPostgres } from '../../test/support/test-stores.ts'
-import { type Captured, runCaptured } from '../testing/run-captured.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import { type Captured, startApi } from '../testing/run-captured.ts'
 
 t.test('stores versions, shows, activates and disables them', async (t) => {
-  const [{ sql, url }, clickhouse] = await Promise.all([createTestPostgres(t), createTestClickHouse(t)])
-  await sql`INSERT INTO projects (id, name) VALUES (1, 'Shop')`
-  const env = { DATABASE_URL: url, CLICKHOUSE_URL: clickhouse.url }
-  const run = async (...line: string[]): Promise<Captured> => await runCaptured(['rules', ...line], env)
+  const clickhouse = await createTestClickHouse(t)
+  const api = await startApi(t, { clickhouse: clickhouse.client })
+  const run = async (...line: string[]): Promise<Captured> => await api.run('rules', ...line)
   const file = path.join(t.testdir(), 'rule.json')
   const put = async (rule: unknown, ...options: string[]): Promise<Captured> => {
     await writeFile(file, typeof rule === 'string' ? rule : JSON.stringify(rule))
@@ -39,7 +38,7 @@ t.test('stores versions, shows, activates and disables them', async (t) => {
     [await run('disable', 'unknown'), /no rule unknown/],
     [await run('show', 'no visits', '--rule-version', '9'), /no version 9/],
     [await run('activate', 'no visits', '--rule-version', '9'), /active_version: The newest version is 2/],
-    [await put(visits, '--based-on', '1'), /version: The rule has version 2; your change is based on version 1/]
+    [await put(visits, '--based-on', '1'), /version: The rule has version 2, .*your change is based on version 1/]
   ] as const) {
     t.not(captured.code, 0)
     t.match(captured.err, why)
@@ -48,8 +47,8 @@ t.test('stores versions, shows, activates and disables them', async (t) => {
 })
 
 t.test('says what a rule would have done with stored events, and how many were looked into', async (t) => {
-  const [{ sql, url }, clickhouse] = await Promise.all([createTestPostgres(t), createTestClickHouse(t)])
-  await sql`INSERT INTO projects (id, name) VALUES (1, 'Shop')`
+  const clickhouse = await createTestClickHouse(t)
+  const api = await startApi(t, { clickhouse: clickhouse.client })
   const timestamp = new Date(Date.now() - 60_000).toISOString().slice(0, 23)
   await clickhouse.client.insert({
     table: 'events',
@@ -58,18 +57,16 @@ t.test('says what a rule would have done with stored events, and how many were l
       project_id: 1, uuid: randomUUID(), event, distinct_id: 'd', timestamp, lib: 'web', lib_version: '1', properties: '{}'
     }))
   })
-  const run = async (...line: string[]): Promise<Captured> =>
-    await runCaptured(['rules', ...line], { DATABASE_URL: url, CLICKHOUSE_URL: clickhouse.url })
+  const run = async (...line: string[]): Promise<Captured> => await api.run('rules', ...line)
   const file = path.join(t.testdir(), 'rule.json')
   await writeFile(file, JSON.stringify({ condition: { type: 'event', value: 'visit' }, actions: [{ type: 'drop' }] }))
   await run('put', 'no visits', file)
 
-  const { code, out, err } = await run('check', 'no visits')
+  const { code, out } = await run('check', 'no visits')
 
   t.equal(code, 0)
   t.match(out, /^events +2\nmatched +2\ndropped +2\n/)
   t.match(out, /web 1 +2 +2\n/)
-  t.match(err, /^checking +2 events in \d/)
-  t.match(await run('check', 'no visits', '--limit', '1', '--json'), { out: /"complete": false/, err: /1 events in/ })
+  t.match(await run('check', 'no visits', '--limit', '1', '--json'), { out: /"complete": false/ })
   t.match(await run('check', 'no visits', '--file', file, '--project', '2'), { code: 1 })
 })

@@ -1,17 +1,16 @@
 import { type Command, InvalidArgumentError } from 'commander'
-import { compileDraftRule, EVENT_RULES, type EventRule } from '../../api/enforcement/rules/event-rule.ts'
-import { createDefinition, updateDefinition } from '../../api/enforcement/change-definitions.ts'
-import { findDefinition, listDefinitions, listVersions, type NamedKey } from '../../api/enforcement/versioned-definitions.ts'
 import { MillraceError } from '../../engines/errors.ts'
-import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { checkStoredEventsByRule, type RulePrediction } from '../../api/enforcement/rules/check-stored-rules.ts'
-import { readRuleCounts } from '../../api/enforcement/rules/read-rule-counts.ts'
-import type { RuleDefinition } from '../../engines/rules/rule-definition.ts'
+import type { Answer } from '../../schema/api-types.ts'
 import type { CliContext } from '../cli-context.ts'
 import { namingPlace, readDefinition } from '../definition-files.ts'
-import { requireProject } from '../optional-services.ts'
+import { orNone } from '../management-client.ts'
 import { readCount, readId, readString } from '../read-arguments.ts'
-import { JSON_OPTION, type Output, printFields, printRows, showLookBack } from '../terminal-output.ts'
+import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
+
+type EventRule = Answer<'/api/projects/{project_id}/rules'>['results'][number]
+type RuleVersion = Answer<'/api/projects/{project_id}/rules/{id}/versions'>['results'][number]
+type RuleDefinition = Pick<RuleVersion, 'condition' | 'actions' | 'tests'>
+type Prediction = Answer<'/api/projects/{project_id}/rules/{id}/check', 'post'>
 
 interface RuleOptions extends Output {
   project: number
@@ -36,10 +35,9 @@ export function addRulesCommands (program: Command, context: CliContext): void {
   addCommon(group.command('list').description('list the rules of a project in their order, with what they did'))
     .option('--days <number>', 'count the events of so many days', readDays, 7)
     .action(async ({ project, days, ...output }: RuleOptions) => {
-      const all = { projectId: project, limit: 1000, offset: 0 }
-      const { results } = await listDefinitions(await context.postgres(), EVENT_RULES, all)
-      const query = { projectId: project, days, now: context.now() }
-      const counts = await readRuleCounts(await context.clickhouse(), query, results)
+      const api = await context.api()
+      const results = await listAll(context, project)
+      const { results: counts } = await api.get('/api/projects/{project_id}/rules/counts', { params: { project_id: project }, query: { days } })
       const done = new Map(counts.map((each) => [each.rule, each]))
       const rows = results.map((rule) => ({ dropped: 0, sampled: 0, changed: 0, ...done.get(rule.id), ...rule }))
       printRows(context, rows, [
@@ -57,8 +55,7 @@ export function addRulesCommands (program: Command, context: CliContext): void {
   addCommon(addName(group.command('show').description('write a version of a rule as JSON; by default the newest')))
     .option('--rule-version <number>', 'the version', readCount)
     .action(async (name: string, { project, ruleVersion: version }: RuleOptions) => {
-      const key = { projectId: project, name }
-      const { condition, actions, tests } = await readVersion(await context.postgres(), key, version)
+      const { condition, actions, tests } = await readVersion(context, { project, name }, version)
       context.stdout.write(`${JSON.stringify({ condition, actions, tests }, null, 2)}\n`)
     })
 
@@ -69,15 +66,11 @@ export function addRulesCommands (program: Command, context: CliContext): void {
     .option('--description <text>', 'what the rule is for', readString(3000))
     .action(async (name: string, file: string, options: RuleOptions) => {
       const { project, position, description, basedOn: version, ...output } = options
-      const sql = await context.postgres()
       const fields = { ...await readRule(file), ...position && { position }, ...description && { description } }
-      const key = { projectId: project, name }
-      const known = await findDefinition(sql, EVENT_RULES, key).catch(isNotFound)
-      const stored = await namingPlace(REFUSED, async () => known === null
-        ? await createDefinition(sql, EVENT_RULES, { projectId: project, userId: null }, { name, ...fields })
-        : await updateDefinition(sql, EVENT_RULES, key, {
-          fields: { ...fields, ...version && { version } }, userId: null
-        }))
+      const known = (await listAll(context, project)).find((each) => each.name === name)
+      const stored = await namingPlace(REFUSED, async () => known === undefined
+        ? await (await context.api()).post('/api/projects/{project_id}/rules', { params: { project_id: project }, body: { name, ...fields } })
+        : await update(context, { project, id: known.id }, { ...fields, ...version && { version } }))
       printFields(context, describe(stored), output)
     })
 
@@ -86,43 +79,36 @@ export function addRulesCommands (program: Command, context: CliContext): void {
     .option('--days <number>', 'days before now, by the timestamp of the events', readDays, 7)
     .option('--limit <number>', 'maximum number of events, newest day first', readCount, 10_000_000)
     .action(async (name: string, { project, file, days, limit, ...output }: CheckOptions) => {
-      const key = { projectId: project, name }
-      const draft = file === undefined ? await find(await context.postgres(), key) : await readRule(file)
-      const compiled = await namingPlace(REFUSED, () => compileDraftRule(draft))
-      const query = { projectId: project, days, limit, now: context.now() }
-      const clickhouse = await context.clickhouse()
-      const prediction = await showLookBack(context, async (onProgress) =>
-        await checkStoredEventsByRule(clickhouse, compiled, { ...query, onProgress }))
-      if (prediction.events === 0) await requireProject(context, project)
+      const draft = file === undefined ? {} : await readRule(file)
+      const { id } = await find(context, { project, name })
+      const api = await context.api()
+      const prediction = await namingPlace(REFUSED, async () =>
+        await api.post('/api/projects/{project_id}/rules/{id}/check', {
+          params: { project_id: project, id }, body: { ...draft, days, limit }, timeoutMs: LOOK_BACK_MS
+        }))
       printPrediction(context, prediction, output)
     })
 
   addCommon(addName(group.command('activate').description('enforce a rule; by default its newest version')))
     .option('--rule-version <number>', 'the version', readCount)
     .action(async (name: string, { project, ruleVersion: version, ...output }: RuleOptions) => {
-      const sql = await context.postgres()
-      const key = { projectId: project, name }
-      const fields = { active_version: version ?? (await find(sql, key)).version }
-      const update = async (): Promise<EventRule> =>
-        await updateDefinition(sql, EVENT_RULES, key, { fields, userId: null })
-      printFields(context, describe(await namingPlace(REFUSED, update)), output)
+      const { id, version: newest } = await find(context, { project, name })
+      const fields = { active_version: version ?? newest }
+      const stored = await namingPlace(REFUSED, async () => await update(context, { project, id }, fields))
+      printFields(context, describe(stored), output)
     })
 
   addCommon(addName(group.command('disable').description('no longer enforce a rule; its versions stay')))
     .action(async (name: string, { project, ...output }: RuleOptions) => {
-      const sql = await context.postgres()
-      const key = { projectId: project, name }
-      await find(sql, key)
-      const fields = { active_version: null }
-      printFields(context, describe(await updateDefinition(sql, EVENT_RULES, key, { fields, userId: null })), output)
+      const { id } = await find(context, { project, name })
+      printFields(context, describe(await update(context, { project, id }, { active_version: null })), output)
     })
 }
 
-function printPrediction (context: CliContext, prediction: RulePrediction, output: Output): void {
+function printPrediction (context: CliContext, prediction: Prediction, output: Output): void {
   const { names, libs, samples, ...counts } = prediction
   if (output.json === true) return printFields(context, { ...prediction }, output)
-  const { withoutAddress, ...shown } = counts
-  printFields(context, { ...shown, without_address: withoutAddress }, output)
+  printFields(context, counts, output)
   if (counts.matched === 0) return
   context.stdout.write('\n')
   printRows(context, names, [
@@ -130,7 +116,7 @@ function printPrediction (context: CliContext, prediction: RulePrediction, outpu
   ], output)
   context.stdout.write('\n')
   printRows(context, libs, [
-    ['sdk', ({ lib, libVersion }) => `${lib} ${libVersion}`.trim() || '-'],
+    ['sdk', ({ lib, lib_version: version }) => `${lib} ${version}`.trim() || '-'],
     ['events', ({ events }) => events],
     ['matched', ({ matched }) => matched]
   ], output)
@@ -157,26 +143,42 @@ function describe (stored: EventRule): Record<string, unknown> {
   return { name, position, version, active_version: active, description }
 }
 
-async function find (sql: Sql, key: NamedKey): Promise<EventRule> {
-  const found = await findDefinition(sql, EVENT_RULES, key).catch(isNotFound)
-  if (found === null) throw new MillraceError('MILLRACE_RULE_NOT_FOUND', `project ${key.projectId} has no rule ${key.name}`)
+interface Named { project: number, name: string }
+
+/** A project has at most 1,000. */
+async function listAll (context: CliContext, project: number): Promise<EventRule[]> {
+  const api = await context.api()
+  return (await api.get('/api/projects/{project_id}/rules', { params: { project_id: project }, query: { limit: 1000 } })).results
+}
+
+async function find (context: CliContext, { project, name }: Named): Promise<EventRule> {
+  const found = (await listAll(context, project)).find((each) => each.name === name)
+  if (found === undefined) throw new MillraceError('MILLRACE_RULE_NOT_FOUND', `project ${project} has no rule ${name}`)
   return found
 }
 
-async function readVersion (sql: Sql, key: NamedKey, version?: number): Promise<RuleDefinition> {
-  if (version === undefined) return await find(sql, key)
-  const query = { ...key, version, deleted: true, limit: 1, offset: 0 }
-  const found = await listVersions(sql, EVENT_RULES, query).catch(isNotFound)
-  if (found === null) throw new MillraceError('MILLRACE_RULE_NOT_FOUND', `the rule ${key.name} has no version ${version}`)
-  return found.results[0]!
+async function update (
+  context: CliContext, { project, id }: { project: number, id: number }, fields: object
+): Promise<EventRule> {
+  const api = await context.api()
+  return await api.patch('/api/projects/{project_id}/rules/{id}', { params: { project_id: project, id }, body: fields })
 }
+
+async function readVersion (context: CliContext, named: Named, version?: number): Promise<RuleDefinition> {
+  const newest = await find(context, named)
+  if (version === undefined) return newest
+  const api = await context.api()
+  const found = await orNone(api.get('/api/projects/{project_id}/rules/{id}/versions', {
+    params: { project_id: named.project, id: newest.id }, query: { version, deleted: true, limit: 1 }
+  }))
+  if (found?.results[0] === undefined) throw new MillraceError('MILLRACE_RULE_NOT_FOUND', `the rule ${named.name} has no version ${version}`)
+  return found.results[0]
+}
+
+/** Longest wait for a look back over stored events, in milliseconds. */
+const LOOK_BACK_MS = 600_000
 
 const REFUSED = 'MILLRACE_RULE_REFUSED'
-
-function isNotFound (error: unknown): null {
-  if (error instanceof MillraceError && error.code === 'not_found') return null
-  throw error
-}
 
 const FIELDS = ['condition', 'actions', 'tests'] as const
 
@@ -187,5 +189,5 @@ async function readRule (file: string): Promise<RuleDefinition> {
   if (unknown !== undefined || !names.includes('actions')) {
     throw new MillraceError('MILLRACE_RULE_UNREADABLE', `${file} has ${unknown === undefined ? 'no actions' : `the field ${unknown}`}: a rule is an object of ${FIELDS.join(', ')}`)
   }
-  return { condition: null, tests: [], ...rule as RuleDefinition }
+  return { condition: null, tests: [], ...rule as Pick<RuleDefinition, 'actions'> }
 }

@@ -2,13 +2,12 @@ import { randomUUID } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
-import { createTestClickHouse, createTestPostgres } from '../../test/support/test-stores.ts'
-import { type Captured, runCaptured } from '../testing/run-captured.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import { type Captured, startApi } from '../testing/run-captured.ts'
 
 t.test('stores versions, shows, activates and disables them', async (t) => {
-  const { sql, url } = await createTestPostgres(t)
-  await sql`INSERT INTO projects (id, name) VALUES (1, 'Shop')`
-  const run = async (...line: string[]): Promise<Captured> => await runCaptured(['schemas', ...line], { DATABASE_URL: url })
+  const { sql, run: runCommand } = await startApi(t)
+  const run = async (...line: string[]): Promise<Captured> => await runCommand('schemas', ...line)
   const file = path.join(t.testdir(), 'schema.json')
   const put = async (schema: unknown, ...options: string[]): Promise<Captured> => {
     await writeFile(file, typeof schema === 'string' ? schema : JSON.stringify(schema))
@@ -25,7 +24,7 @@ t.test('stores versions, shows, activates and disables them', async (t) => {
   t.same(JSON.parse((await run('show', 'order paid')).out), { required: ['plan', 'seats'] })
   t.same(JSON.parse((await run('show', 'order paid', '--schema-version', '1')).out), { required: ['plan'] })
   t.match((await run('disable', 'order paid')).out, /active_version +-\n/)
-  t.match(await put({ required: ['seats'] }, '--based-on', '1'), { code: 1, err: /has version 2; your change is based on version 1/ })
+  t.match(await put({ required: ['seats'] }, '--based-on', '1'), { code: 1, err: /has version 2, .*your change is based on version 1/ })
   t.match(JSON.parse((await put({ required: ['seats'] }, '--based-on', '2')).out), { version: 3 })
   await sql`UPDATE event_schemas SET deleted = true`
   t.match(JSON.parse((await put('\uFEFF{}')).out), { version: 4 }, 'with the mark of its encoding')
@@ -49,8 +48,8 @@ t.test('stores versions, shows, activates and disables them', async (t) => {
 })
 
 t.test('says what a schema would have done with stored events', async (t) => {
-  const [{ sql, url }, clickhouse] = await Promise.all([createTestPostgres(t), createTestClickHouse(t)])
-  await sql`INSERT INTO projects (id, name) VALUES (1, 'Shop')`
+  const clickhouse = await createTestClickHouse(t)
+  const api = await startApi(t, { clickhouse: clickhouse.client })
   const timestamp = new Date(Date.now() - 60_000).toISOString().slice(0, 23)
   await clickhouse.client.insert({
     table: 'events',
@@ -59,8 +58,7 @@ t.test('says what a schema would have done with stored events', async (t) => {
       project_id: 1, uuid: randomUUID(), event: 'paid', distinct_id: 'd', timestamp, lib: 'ios', lib_version: '1', properties: JSON.stringify(properties)
     }))
   })
-  const env = { DATABASE_URL: url, CLICKHOUSE_URL: clickhouse.url }
-  const run = async (...line: string[]): Promise<Captured> => await runCaptured(['schemas', ...line], env)
+  const run = async (...line: string[]): Promise<Captured> => await api.run('schemas', ...line)
   const file = path.join(t.testdir(), 'draft.json')
   await writeFile(file, '{"properties":{"plan":{"enum":["free","pro"]}}}')
   await run('put', 'paid', file)

@@ -1,20 +1,16 @@
 import { writeFile } from 'node:fs/promises'
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { compileDraft, EVENT_SCHEMAS, type EventSchema } from '../../api/enforcement/schemas/event-schema.ts'
-import { createDefinition, updateDefinition } from '../../api/enforcement/change-definitions.ts'
-import { findDefinition, listDefinitions, listVersions, type NamedKey } from '../../api/enforcement/versioned-definitions.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import { SCHEMA_MODES, type SchemaMode } from '../../platform/directory/active-schemas.ts'
-import { checkStoredEvents } from '../../api/enforcement/schemas/check-stored-events.ts'
-import { inferSchema } from '../../api/enforcement/schemas/infer-schema.ts'
-import { readSchemaCounts } from '../../api/enforcement/schemas/read-schema-counts.ts'
-import type { SchemaPrediction } from '../../api/enforcement/schemas/prediction.ts'
-import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { Answer } from '../../schema/api-types.ts'
 import type { CliContext } from '../cli-context.ts'
 import { namingPlace, readDefinition } from '../definition-files.ts'
-import { requireProject } from '../optional-services.ts'
+import { orNone } from '../management-client.ts'
 import { readCount, readId, readString } from '../read-arguments.ts'
-import { type Column, JSON_OPTION, type Output, printFields, printRows, showLookBack } from '../terminal-output.ts'
+import { type Column, JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
+
+type EventSchema = Answer<'/api/projects/{project_id}/event_schemas'>['results'][number]
+type Prediction = Answer<'/api/projects/{project_id}/event_schemas/{id}/check', 'post'>
 
 interface SchemaOptions extends Output {
   project: number
@@ -33,10 +29,8 @@ export function addSchemasCommands (program: Command, context: CliContext): void
   addCommon(group.command('list').description('list the schemas of a project'))
     .option('--days <number>', 'also count the events of so many days that were checked, and that did not meet it', readDays)
     .action(async ({ project, days, ...output }: SchemaOptions) => {
-      const all = { projectId: project, limit: 1000, offset: 0 }
-      const { results } = await listDefinitions(await context.postgres(), EVENT_SCHEMAS, all)
-      if (results.length === 0) await requireProject(context, project)
-      const counted = days === undefined ? null : await countEvents(context, { project, days }, results)
+      const results = await listAll(context, project)
+      const counted = days === undefined ? null : await countEvents(context, { project, days })
       const rows = results.map((schema) => ({ ...schema, ...counted?.(schema) }))
       printRows<Partial<Counted> & EventSchema>(context, rows, [
         ['event', ({ event }) => event],
@@ -52,7 +46,7 @@ export function addSchemasCommands (program: Command, context: CliContext): void
   addCommon(addEvent(group.command('show').description('write a version of a schema as JSON; by default the newest')))
     .option('--schema-version <number>', 'the version', readCount)
     .action(async (event: string, { project, schemaVersion: version }: SchemaOptions) => {
-      const schema = await readVersion(await context.postgres(), { projectId: project, name: event }, version)
+      const schema = await readVersion(context, { project, event }, version)
       context.stdout.write(`${JSON.stringify(schema, null, 2)}\n`)
     })
 
@@ -63,8 +57,10 @@ export function addSchemasCommands (program: Command, context: CliContext): void
     .option('--include-sdk', 'also describe properties whose names begin with $')
     .action(async (event: string, options: InferOptions) => {
       const { project, output: file, days, limit, includeSdk = false, ...output } = options
-      const query = { projectId: project, event, days, limit, includeSdk, now: context.now() }
-      const inferred = await inferSchema(await context.clickhouse(), query)
+      const api = await context.api()
+      const inferred = await api.post('/api/projects/{project_id}/event_schemas/infer', {
+        params: { project_id: project }, body: { event, days, limit, include_sdk: includeSdk }, timeoutMs: LOOK_BACK_MS
+      })
       if (inferred.events === 0) throw new MillraceError('MILLRACE_SCHEMA_NOT_FOUND', `project ${project} has no event ${event} of the last ${days} days to make a schema from`)
       const text = `${JSON.stringify(output.json === true ? inferred : inferred.schema, null, 2)}\n`
       if (file === undefined) context.stdout.write(text)
@@ -80,17 +76,13 @@ export function addSchemasCommands (program: Command, context: CliContext): void
     .option('--description <text>', 'what the event is for', readString(3000))
     .action(async (event: string, file: string, options: SchemaOptions) => {
       const { project, mode, owner, description, basedOn: version, ...output } = options
-      const sql = await context.postgres()
       const fields = {
         schema: await readJson(file), ...mode && { mode }, ...owner && { owner }, ...description && { description }
       }
-      const key = { projectId: project, name: event }
-      const known = await findDefinition(sql, EVENT_SCHEMAS, key).catch(isNotFound)
-      const stored = await namingPlace(REFUSED, async () => known === null
-        ? await createDefinition(sql, EVENT_SCHEMAS, { projectId: project, userId: null }, { event, ...fields })
-        : await updateDefinition(sql, EVENT_SCHEMAS, key, {
-          fields: { ...fields, ...version && { version } }, userId: null
-        }))
+      const known = (await listAll(context, project)).find((each) => each.event === event)
+      const stored = await namingPlace(REFUSED, async () => known === undefined
+        ? await (await context.api()).post('/api/projects/{project_id}/event_schemas', { params: { project_id: project }, body: { event, ...fields } })
+        : await update(context, { project, id: known.id }, { ...fields, ...version && { version } }))
       printFields(context, describe(stored), output)
     })
 
@@ -99,14 +91,13 @@ export function addSchemasCommands (program: Command, context: CliContext): void
     .option('--days <number>', 'days before now, by the timestamp of the events', readDays, 7)
     .option('--limit <number>', 'maximum number of events, newest day first', readCount, 10_000_000)
     .action(async (event: string, { project, file, days, limit, ...output }: CheckOptions) => {
-      const key = { projectId: project, name: event }
-      const draft = file === undefined ? (await find(await context.postgres(), key)).schema : await readJson(file)
-      const compiled = await namingPlace(REFUSED, () => compileDraft(draft))
-      const clickhouse = await context.clickhouse()
-      const query = { projectId: project, event, days, limit, now: context.now() }
-      const prediction = await showLookBack(context, async (onProgress) =>
-        await checkStoredEvents(clickhouse, compiled, { ...query, onProgress }))
-      if (prediction.events === 0) await requireProject(context, project)
+      const { id } = await find(context, { project, event })
+      const draft = file === undefined ? {} : { schema: await readJson(file) }
+      const api = await context.api()
+      const prediction = await namingPlace(REFUSED, async () =>
+        await api.post('/api/projects/{project_id}/event_schemas/{id}/check', {
+          params: { project_id: project, id }, body: { ...draft, days, limit }, timeoutMs: LOOK_BACK_MS
+        }))
       printPrediction(context, prediction, output)
     })
 
@@ -114,22 +105,16 @@ export function addSchemasCommands (program: Command, context: CliContext): void
     .option('--schema-version <number>', 'the version', readCount)
     .addOption(modeOption())
     .action(async (event: string, { project, schemaVersion: version, mode, ...output }: SchemaOptions) => {
-      const sql = await context.postgres()
-      const key = { projectId: project, name: event }
-      const active = version ?? (await find(sql, key)).version
-      const fields = { active_version: active, ...mode && { mode } }
-      const update = async (): Promise<EventSchema> =>
-        await updateDefinition(sql, EVENT_SCHEMAS, key, { fields, userId: null })
-      printFields(context, describe(await namingPlace(REFUSED, update)), output)
+      const { id, version: newest } = await find(context, { project, event })
+      const fields = { active_version: version ?? newest, ...mode && { mode } }
+      const stored = await namingPlace(REFUSED, async () => await update(context, { project, id }, fields))
+      printFields(context, describe(stored), output)
     })
 
   addCommon(addEvent(group.command('disable').description('no longer enforce a schema; its versions stay')))
     .action(async (event: string, { project, ...output }: SchemaOptions) => {
-      const sql = await context.postgres()
-      const key = { projectId: project, name: event }
-      await find(sql, key)
-      const fields = { active_version: null }
-      printFields(context, describe(await updateDefinition(sql, EVENT_SCHEMAS, key, { fields, userId: null })), output)
+      const { id } = await find(context, { project, event })
+      printFields(context, describe(await update(context, { project, id }, { active_version: null })), output)
     })
 }
 
@@ -154,12 +139,14 @@ interface Counted { checked: number, failed: number }
 const COUNTED: Column<Partial<Counted>>[] = [['checked', ({ checked }) => checked], ['failed', ({ failed }) => failed]]
 
 async function countEvents (
-  context: CliContext, { project, days }: { project: number, days: number }, schemas: readonly EventSchema[]
+  context: CliContext, { project, days }: { project: number, days: number }
 ): Promise<(schema: EventSchema) => Counted> {
-  const query = { projectId: project, days, now: context.now() }
-  const counts = await readSchemaCounts(await context.clickhouse(), query, schemas)
+  const api = await context.api()
+  const { results } = await api.get('/api/projects/{project_id}/event_schemas/counts', {
+    params: { project_id: project }, query: { days }
+  })
   return ({ id }) => {
-    const { checked = 0, kept = 0, quarantined = 0, rejected = 0 } = counts.find(({ schema }) => schema === id) ?? {}
+    const { checked = 0, kept = 0, quarantined = 0, rejected = 0 } = results.find(({ schema }) => schema === id) ?? {}
     return { checked, failed: kept + quarantined + rejected }
   }
 }
@@ -170,7 +157,7 @@ function readDays (text: string): number {
   return days
 }
 
-function printPrediction (context: CliContext, prediction: SchemaPrediction, output: Output): void {
+function printPrediction (context: CliContext, prediction: Prediction, output: Output): void {
   const { failures, libs, ...counts } = prediction
   if (output.json === true) return printFields(context, { ...prediction }, output)
   printFields(context, counts, output)
@@ -185,7 +172,7 @@ function printPrediction (context: CliContext, prediction: SchemaPrediction, out
   ], output)
   context.stdout.write('\n')
   printRows(context, libs, [
-    ['sdk', ({ lib, libVersion }) => `${lib} ${libVersion}`.trim() || '-'],
+    ['sdk', ({ lib, lib_version: version }) => `${lib} ${version}`.trim() || '-'],
     ['events', ({ events }) => events],
     ['failed', ({ failed }) => failed]
   ], output)
@@ -208,25 +195,44 @@ function describe (stored: EventSchema): Record<string, unknown> {
   return { event, mode, version, active_version: active, owner, description }
 }
 
-async function find (sql: Sql, key: NamedKey): Promise<EventSchema> {
-  const found = await findDefinition(sql, EVENT_SCHEMAS, key).catch(isNotFound)
-  if (found === null) throw new MillraceError('MILLRACE_SCHEMA_NOT_FOUND', `project ${key.projectId} has no schema of the event ${key.name}`)
+interface Named { project: number, event: string }
+
+/** A project has at most 1,000. */
+async function listAll (context: CliContext, project: number): Promise<EventSchema[]> {
+  const api = await context.api()
+  const { results } = await api.get('/api/projects/{project_id}/event_schemas', {
+    params: { project_id: project }, query: { limit: 1000 }
+  })
+  return results
+}
+
+async function find (context: CliContext, { project, event }: Named): Promise<EventSchema> {
+  const found = (await listAll(context, project)).find((each) => each.event === event)
+  if (found === undefined) throw new MillraceError('MILLRACE_SCHEMA_NOT_FOUND', `project ${project} has no schema of the event ${event}`)
   return found
 }
 
-async function readVersion (sql: Sql, key: NamedKey, version?: number): Promise<unknown> {
-  if (version === undefined) return (await find(sql, key)).schema
-  // Events may name a version of a schema that was deleted.
-  const query = { ...key, version, deleted: true, limit: 1, offset: 0 }
-  const found = await listVersions(sql, EVENT_SCHEMAS, query).catch(isNotFound)
-  if (found === null) throw new MillraceError('MILLRACE_SCHEMA_NOT_FOUND', `the schema of ${key.name} has no version ${version}`)
-  return found.results[0]!.schema
+async function update (
+  context: CliContext, { project, id }: { project: number, id: number }, fields: object
+): Promise<EventSchema> {
+  const api = await context.api()
+  return await api.patch('/api/projects/{project_id}/event_schemas/{id}', { params: { project_id: project, id }, body: fields })
 }
 
-function isNotFound (error: unknown): null {
-  if (error instanceof MillraceError && error.code === 'not_found') return null
-  throw error
+async function readVersion (context: CliContext, named: Named, version?: number): Promise<unknown> {
+  const { id, schema } = await find(context, named)
+  if (version === undefined) return schema
+  const api = await context.api()
+  // Events may name a version of a schema that was deleted.
+  const found = await orNone(api.get('/api/projects/{project_id}/event_schemas/{id}/versions', {
+    params: { project_id: named.project, id }, query: { version, deleted: true, limit: 1 }
+  }))
+  if (found?.results[0] === undefined) throw new MillraceError('MILLRACE_SCHEMA_NOT_FOUND', `the schema of ${named.event} has no version ${version}`)
+  return found.results[0].schema
 }
+
+/** Longest wait for a look back over stored events, in milliseconds. */
+const LOOK_BACK_MS = 600_000
 
 const REFUSED = 'MILLRACE_SCHEMA_REFUSED'
 

@@ -1,5 +1,8 @@
 import type { CliWorld } from '../cli-context.ts'
 import { runCli } from '../run-cli.ts'
+import type { ApiDeps } from '../../api/app.ts'
+import { createTestApi, type TestApi } from '../../api/testing/create-test-api.ts'
+import type { TestContext } from '../../test/support/test-context.ts'
 
 /** What a command line did: its exit code, and what it wrote. */
 export interface Captured {
@@ -22,4 +25,17 @@ export async function runCaptured (
     now
   })
   return { code, out, err }
+}
+
+/** An API with project 1, and commands that use it with a key that may do everything. */
+export interface ServedApi extends TestApi {
+  env: { MILLRACE_URL: string, MILLRACE_KEY: string }
+  run: (...args: string[]) => Promise<Captured>
+}
+
+/** Starts an API for the commands of one test. @param overrides  Parts of its dependencies, as in `createTestApi`. */
+export async function startApi (t: TestContext, overrides: Partial<ApiDeps> = {}): Promise<ServedApi> {
+  const api = await createTestApi(t, overrides)
+  const env = { MILLRACE_URL: await api.app.listen({ port: 0, host: '127.0.0.1' }), MILLRACE_KEY: api.key }
+  return { ...api, env, run: async (...args) => await runCaptured(args, env) }
 }

@@ -40,7 +40,7 @@ export interface Handover {
 
 /** Only the stack itself needs these; a tier that never sees a secret cannot leak it. */
 const NOT_FOR_TIERS: readonly string[] = [
-  'MILLRACE_PROJECT_API_KEY', 'MILLRACE_PERSONAL_API_KEY', 'MILLRACE_CLICKHOUSE_PASSWORD',
+  'MILLRACE_PROJECT_API_KEY', 'MILLRACE_PERSONAL_API_KEY', 'MILLRACE_KEY', 'MILLRACE_CLICKHOUSE_PASSWORD',
   'MILLRACE_CLICKHOUSE_ANALYST_PASSWORD',
   // The API gets it, and nobody else.
   'MILLRACE_CLICKHOUSE_ANALYST_URL'

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 import zlib from 'node:zlib'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { hasEntityTag } from '../../platform/entity-tag.ts'
+import { hasEntityTag } from '../../engines/body/entity-tag.ts'
 
 /** What is sent under one name. */
 export interface Asset {

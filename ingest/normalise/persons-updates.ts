@@ -1,6 +1,5 @@
 import { toDistinctId, toGroupKey, toGroupType } from '../../schema/wire/identity.ts'
-import { COPIED_PROPERTIES, initialName } from '../../schema/wire/copied-properties.ts'
-import type { PersonsUpdate } from '../../schema/wire/persons-update.ts'
+import { COPIED_PROPERTIES, initialName, type PersonsUpdate } from '../../schema/wire/persons-update.ts'
 import type { EventRow, SentEvent } from '../event.ts'
 import { formatUuid } from './uuid.ts'
 

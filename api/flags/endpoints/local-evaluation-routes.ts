@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { hasEntityTag } from '../../../platform/entity-tag.ts'
+import { hasEntityTag } from '../../../engines/body/entity-tag.ts'
 import { HttpError } from '../../../engines/errors.ts'
 import { requireScope } from '../../../platform/scopes.ts'
 import { readPersonalKey } from '../../http/personal-key-access.ts'

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { allowPreflight } from '../../../platform/cross-origin.ts'
-import { hasEntityTag } from '../../../platform/entity-tag.ts'
+import { hasEntityTag } from '../../../engines/body/entity-tag.ts'
 import { HttpError } from '../../../engines/errors.ts'
 import { decodeBody } from '../../../engines/body/decode-body.ts'
 import { isExactNumber } from '../../../engines/body/parse-json.ts'

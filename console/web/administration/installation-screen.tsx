@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
-import type { Answer } from '../api-types.ts'
+import type { Answer } from '../../../schema/api-types.ts'
 import { useAttempt } from '../confirm.tsx'
 import { showText } from '../format.ts'
 import { useLoaded } from '../load.ts'

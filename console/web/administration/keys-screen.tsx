@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { request, type Page } from '../api-client.ts'
-import type { Answer } from '../api-types.ts'
+import type { Answer } from '../../../schema/api-types.ts'
 import { Confirm, Copyable } from '../confirm.tsx'
 import { formatAgo, formatTime, showText } from '../format.ts'
 import { type Loaded, useLoaded } from '../load.ts'

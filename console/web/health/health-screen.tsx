@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { Scope } from '../../../platform/scopes.ts'
-import type { Status } from '../api-types.ts'
+import type { Status } from '../../../schema/api-types.ts'
 import { request } from '../api-client.ts'
 import { formatBytes, formatCount, formatMs, formatTime } from '../format.ts'
 import { useLoaded } from '../load.ts'

@@ -1,4 +1,4 @@
-import type { Status } from '../api-types.ts'
+import type { Status } from '../../../schema/api-types.ts'
 import { describeStages, type Stage, type StageState } from './stages.ts'
 
 const STATE_WORDS: Record<StageState, string> = {

@@ -1,4 +1,4 @@
-import type { Status } from '../api-types.ts'
+import type { Status } from '../../../schema/api-types.ts'
 import { explainDrop } from '../receipts/warning-remedies.ts'
 
 /** Something that ingest did not take, for one reason. */

@@ -1,4 +1,4 @@
-import type { Status } from '../api-types.ts'
+import type { Status } from '../../../schema/api-types.ts'
 import { formatBytes, formatCount, formatCounted, formatMs, formatRate, formatSeconds, formatTime, showText, UNKNOWN } from '../format.ts'
 import { countRefused } from './not-taken.ts'
 

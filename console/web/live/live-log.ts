@@ -1,5 +1,5 @@
 import type { ArrivedEvent, Fate } from '../../../schema/wire/live-feed.ts'
-import type { Schema } from '../api-types.ts'
+import type { Schema } from '../../../schema/api-types.ts'
 import { formatMs } from '../format.ts'
 
 export type FeedBatch = Schema<'FeedBatch'>

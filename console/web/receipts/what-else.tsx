@@ -1,5 +1,5 @@
 import { request } from '../api-client.ts'
-import type { Schema } from '../api-types.ts'
+import type { Schema } from '../../../schema/api-types.ts'
 import { fetchGroups } from '../dead-letters/dead-letters.ts'
 import { formatAgo, formatCounted, formatTime, showText } from '../format.ts'
 import { type Loaded, useLoaded } from '../load.ts'
