@@ -12,7 +12,7 @@ import { applyToModel } from './testing/reference-model.ts'
 import type { StoredPerson } from './testing/start-persons-stores.ts'
 
 /** `MILLRACE_TEST_SEQUENCES=100000 npx node pipeline/persons/fit-updates.test.ts` for more. */
-const SEQUENCES = Number(process.env.MILLRACE_TEST_SEQUENCES ?? 5000)
+const SEQUENCES = Number(process.env.MILLRACE_TEST_SEQUENCES ?? (process.env.MILLRACE_TEST_LONG === '1' ? 5000 : 1000))
 const SEED = Number(process.env.MILLRACE_TEST_SEED ?? 11)
 
 const BYTES = 10_000
