@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_941,
+  lines: 81_923,
   platformLines: 5_955,
-  trackedFiles: 1_541,
+  trackedFiles: 1_537,
   circles: 0,
   repeatedNames: 4,
   longFunctions: 12,

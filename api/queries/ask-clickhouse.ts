@@ -2,6 +2,7 @@ import http, { type IncomingMessage } from 'node:http'
 import https from 'node:https'
 import type { ClickHouseAddress } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { describeFailure, noAnswer, type QueryFailure, QueryFailedError } from './query-failure.ts'
+import { type SqlToken, tokenizeSql } from '../../engines/sql/clickhouse-sql.ts'
 
 /** A query of an analyst, as it goes to ClickHouse. */
 export interface AnalystQuery {
@@ -132,4 +133,58 @@ async function readFailure (answer: IncomingMessage): Promise<QueryFailure | nul
   }
   // Without a code it is a proxy that answered.
   return code === 0 ? noAnswer() : describeFailure(code, text)
+}
+
+/**
+ * A query as ClickHouse gets it: a closing `FORMAT name` and semicolons become blanks, because the asker chooses the
+ * format, and positions in errors stay true.
+ */
+export function blankFormat (query: string): string {
+  const tokens = tokenizeSql(query).filter(({ kind }) => kind !== 'comment')
+  const isEnd = (token: SqlToken | undefined): boolean => token === undefined || token.text === ';'
+  const blanks: SqlToken[] = []
+  for (let at = tokens.length - 1; tokens[at]?.text === ';'; at--) blanks.push(tokens[at]!)
+  const format = tokens.findLastIndex(({ kind, text }, at) => kind === 'word' && text === 'FORMAT' && at > 0 &&
+    tokens[at - 1]!.text !== '.' && tokens[at - 1]!.text !== 'AS' && tokens[at + 1]?.kind === 'word' &&
+    (isEnd(tokens[at + 2]) || tokens[at + 2]!.text === 'SETTINGS'))
+  if (format !== -1) blanks.push(tokens[format]!, tokens[format + 1]!)
+  let text = query
+  for (const { start, end } of blanks) text = text.slice(0, start) + ' '.repeat(end - start) + text.slice(end)
+  return text
+}
+
+/** A table that analysts may read, as the data dictionary describes it. */
+export interface TableDescription {
+  name: string
+  comment: string
+  columns: { name: string, type: string, comment: string }[]
+}
+
+const COLUMNS = `
+  SELECT table, name, type, comment FROM system.columns
+  WHERE database = currentDatabase() AND table NOT LIKE '.%' ORDER BY table, position LIMIT 5000`
+
+const TABLES = `
+  SELECT name, comment FROM system.tables WHERE database = currentDatabase() AND name NOT LIKE '.%' ORDER BY name LIMIT 500`
+
+interface Asking { logComment: string, signal: AbortSignal }
+
+/** The tables of the login for analysts with their columns and comments. @throws {QueryFailedError} */
+export async function readTables (clickhouse: ClickHouseAddress, asking: Asking): Promise<TableDescription[]> {
+  const tables = await readRows<{ name: string, comment: string }>(clickhouse, TABLES, asking)
+  const columns = await readRows<TableDescription['columns'][number] & { table: string }>(clickhouse, COLUMNS, asking)
+  return tables.map(({ name, comment }) => ({
+    name, comment, columns: columns.filter(({ table }) => table === name).map(({ table: _, ...column }) => column)
+  }))
+}
+
+async function readRows<T> (
+  clickhouse: ClickHouseAddress, query: string, { logComment, signal }: Asking
+): Promise<T[]> {
+  const answer = await askClickHouse(clickhouse, {
+    query, queryId: '', format: 'JSONEachRow', parameters: {}, logComment, settings: { wait_end_of_query: '1' }
+  }, { signal, onProgress: () => {} })
+  let text = ''
+  for await (const chunk of answer.setEncoding('utf8')) text += String(chunk)
+  return text.split('\n').filter((line) => line !== '').map((line) => JSON.parse(line) as T)
 }

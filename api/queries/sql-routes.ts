@@ -5,12 +5,10 @@ import { type ClickHouseAddress, parseClickHouseUrl } from '../../platform/click
 import { HttpError } from '../../engines/errors.ts'
 import { type Access, accessOf, requireAllProjects } from '../http/personal-key-access.ts'
 import { answerQuery } from './answer-query.ts'
-import { type AnalystQuery, askClickHouse } from './ask-clickhouse.ts'
+import { type AnalystQuery, askClickHouse, blankFormat, readTables } from './ask-clickhouse.ts'
 import { guardFormulas } from './guard-formulas.ts'
 import { QueryFailedError } from './query-failure.ts'
 import { RunningQueries, type RunningQuery } from './query-slots.ts'
-import { blankFormat } from './query-text.ts'
-import { readTables } from './read-tables.ts'
 import { ROW_FORMAT } from './stream-result.ts'
 
 /** Rows of a result: enough to read, and little enough for a page. */

@@ -1,13 +1,14 @@
-import { useState } from 'preact/hooks'
+import { useMemo, useState } from 'preact/hooks'
 import { ApiError } from '../api-client.ts'
 import { formatBytes, formatTime, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Failed, Show } from '../states.tsx'
-import { EditEvent } from './edit-event.tsx'
 import { PurgeDialog } from './purge-dialog.tsx'
-import { fetchLetter, type OpenedDeadLetter, replay, STAGES } from './dead-letters.ts'
+import { fetchLetter, type OpenedDeadLetter, replay, resend, STAGES } from './dead-letters.ts'
+import { ReceiptOf } from '../receipts/receipt-view.tsx'
+import { draftEvent, makeUuid } from './edited-event.ts'
 
 /** More of a body than this is not drawn, in characters: the browser stays quick, and the rest is in the command line. */
 const MAX_SHOWN = 100_000
@@ -89,5 +90,40 @@ function Json ({ value }: { value: unknown }) {
       <pre tabIndex={0}>{text.slice(0, MAX_SHOWN)}</pre>
       {text.length > MAX_SHOWN && <p class='hint'>The first {formatBytes(MAX_SHOWN)} of {formatBytes(text.length)}.</p>}
     </>
+  )
+}
+
+/** Changes the event of a dead letter and sends it as a new one; the letter stays until it is purged. */
+function EditEvent ({ letter }: { letter: OpenedDeadLetter }) {
+  const draft = useMemo(() => draftEvent(letter, makeUuid()), [letter.id])
+  const [text, setText] = useState(draft ?? '')
+  const [isBusy, setBusy] = useState(false)
+  const [error, setError] = useState<string>()
+  const [sent, setSent] = useState<string>()
+  if (draft === null) return null
+
+  async function send (): Promise<void> {
+    setBusy(true)
+    setError(undefined)
+    try {
+      setSent((await resend(letter.id, text)).uuid)
+    } catch (cause) {
+      setError(cause instanceof ApiError ? cause.message : String(cause))
+    }
+    setBusy(false)
+  }
+
+  return (
+    <details>
+      <summary>Edit and send as a new event</summary>
+      <p class='hint'>It goes to ingest like any other event, names its origin in <code>$dead_letter_id</code>, and has an uuid of its own. This dead letter stays: purge it afterwards.</p>
+      <label>
+        The event
+        <textarea rows={12} spellcheck={false} value={text} onInput={(event) => setText(event.currentTarget.value)} />
+      </label>
+      {error !== undefined && <p role='alert' class='error'>{error}</p>}
+      <p><button type='button' class='primary' disabled={isBusy || sent !== undefined} onClick={() => { void send() }}>Send</button></p>
+      {sent !== undefined && (may('event:read') ? <ReceiptOf uuid={sent} /> : <p role='status'>Sent as <code>{sent}</code>.</p>)}
+    </details>
   )
 }

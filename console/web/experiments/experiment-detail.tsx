@@ -5,10 +5,9 @@ import { useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Again, Dialog, Failed, Show } from '../states.tsx'
-import { describeMetric } from './describe-metric.ts'
-import { type Experiment, type ExperimentResults, statusOf } from './experiment.ts'
-import { ResultsPicture } from './results-picture.tsx'
-import { ShownSecondary } from './secondary-results.tsx'
+import { countSecondaryMetrics, describeMetric, nameOfMetric } from './describe-metric.ts'
+import { type Experiment, type ExperimentResults, type SecondaryResults, statusOf } from './experiment.ts'
+import { MetricPicture, ResultsPicture } from './results-picture.tsx'
 
 const pathOf = (id: number | string): string => `/api/projects/${projectId.value}/experiments/${id}`
 
@@ -113,5 +112,33 @@ function StepDialog ({ experiment, step, onClose, onDone }: StepDialogProps) {
         <button type='button' class='primary' onClick={() => { void run() }}>{step.name}</button>
       </p>
     </Dialog>
+  )
+}
+
+/** The further metrics of an experiment, each as the primary one but for the course of time. */
+function ShownSecondary ({ experiment, refresh }: { experiment: Experiment, refresh: number }) {
+  const count = countSecondaryMetrics(experiment.secondary_metrics)
+  const results = useLoaded(`secondary results ${projectId.value} ${experiment.id} ${experiment.updated_at} ${refresh}`, async (signal) =>
+    count === 0
+      ? { analysis: [] }
+      : await request<SecondaryResults>(`/api/projects/${projectId.value}/experiments/${experiment.id}/secondary_results/`, { query: { refresh: refresh > 0 }, signal }))
+  if (count === 0) return null
+  return (
+    <>
+      <h2>Secondary metrics</h2>
+      <p class='hint'>Each is judged by itself: of twenty metrics without any effect, one shows a difference by chance.</p>
+      <Show of={results} what='Secondary metrics'>
+        {({ analysis }) => (
+          <>
+            {analysis.map((result, index) => (
+              <section key={index} aria-label={showText(nameOfMetric(result.metric), 100)}>
+                <h3>{showText(nameOfMetric(result.metric), 100)}</h3>
+                <MetricPicture result={result} />
+              </section>
+            ))}
+          </>
+        )}
+      </Show>
+    </>
   )
 }
