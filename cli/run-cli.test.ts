@@ -6,6 +6,7 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import t from 'tap'
+import { buildStatus } from '../api/status/build-status.ts'
 import { lockDataDir } from '../embedded/data-dir/data-dir-lock.ts'
 import { hashPersonalKey } from '../platform/directory/key-text.ts'
 import { createReadKeys } from '../platform/directory/read-keys.ts'
@@ -154,6 +155,16 @@ t.test('finds the API by options, by the environment, and by the stack on the da
   t.match(await runIn({ MILLRACE_URL: url, MILLRACE_KEY: 'phx_other' }, list), { code: 1, err: /not a valid|invalid|unknown/i })
   t.match(await runIn({ MILLRACE_URL: 'ftp://x' }, list), { code: 1 })
   t.match(await runIn({}, ['--url', 'x', ...list]), { code: 2, err: /begins with http/ })
+})
+
+t.test('shows the status of another machine by its API', async (t) => {
+  const stores = { nats: null, clickhouse: null, postgres: null, watermark: null }
+  const reading = { time: new Date(0), tiers: [], stores }
+  const status = buildStatus(reading, reading)
+  const api = await startApi(t, { status: async () => status })
+
+  t.same(JSON.parse((await api.run('status', '--json')).out), JSON.parse(JSON.stringify(status)), 'with all its figures')
+  t.match((await api.run('status')).out, /^Millrace .* DOWN {2}captures get no answer/)
 })
 
 t.test('says that the API does not answer, or something else does', async (t) => {

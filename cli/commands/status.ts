@@ -3,8 +3,8 @@ import type { Command } from 'commander'
 import type { CliContext } from '../cli-context.ts'
 import { readStackState } from '../../embedded/data-dir/stack-access.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
-import { buildStatus } from '../../api/status/build-status.ts'
-import { createPoll } from '../../api/status/poll-status.ts'
+import type { Status } from '../../api/status/build-status.ts'
+import { createPoll, createStatusPoll } from '../../api/status/poll-status.ts'
 import { NOT_RUNNING, type TierUrls } from '../../api/status/read-status.ts'
 import { drawStatus } from '../draw-status.ts'
 import { collectStrings } from '../read-arguments.ts'
@@ -17,7 +17,8 @@ interface StatusOptions {
   api?: string[]
 }
 
-const REFRESH_MS = 1000
+/** The API measures rates for so long, in milliseconds. */
+const RATES_MS = 1000
 
 /** Terminal codes: cursor to the top left, clear the screen. */
 const CLEAR = '\u001b[H\u001b[J'
@@ -32,25 +33,14 @@ export function addStatusCommands (program: Command, context: CliContext): void 
     .option('--pipeline <url>', 'address of a pipeline process; separate several by commas', collectStrings)
     .option('--api <url>', 'address of an API process; separate several by commas', collectStrings)
     .action(async ({ json, once, ...given }: StatusOptions) => {
-      const poll = createPoll({
-        urls: await findTiers(context.env, given),
-        // Not watched: the status shows a service that hangs, and goes on.
-        connections: {
-          nats: async () => await context.nats({ isWatched: false }),
-          clickhouse: async () => await context.clickhouse({ isWatched: false }),
-          postgres: async () => await context.postgres({ isWatched: false })
-        },
-        now: () => context.now()
-      })
+      const isRemote = isElsewhere(context, given)
+      const read = isRemote ? async () => await readByApi(context) : await createReader(context, given)
       // The processes that are named are those of no stack here.
       const explain = async (): Promise<string> => Object.keys(given).length === 0 ? await explainStack(context.env) : ''
       const isLive = json !== true && once !== true && (context.stdout as { isTTY?: boolean }).isTTY === true
-      let before = await poll()
       for (;;) {
-        await delay(REFRESH_MS)
-        const now = await poll()
-        const status = buildStatus(before, now)
-        const why = await explain()
+        const status = await read()
+        const why = isRemote ? '' : await explain()
         if (json === true) {
           if (why !== '') context.stderr.write(`millrace: ${why}\n`)
           context.stdout.write(`${JSON.stringify(status, null, 2)}\n`)
@@ -58,9 +48,33 @@ export function addStatusCommands (program: Command, context: CliContext): void 
           context.stdout.write(`${isLive ? CLEAR : ''}${drawStatus(status, why)}`)
         }
         if (!isLive) return
-        before = now
       }
     })
+}
+
+/** Whether the status is that of an installation on another machine, which its API knows. */
+function isElsewhere ({ access, env }: CliContext, given: Partial<TierUrls>): boolean {
+  return Object.keys(given).length === 0 && (access.url !== undefined || (env['MILLRACE_URL'] ?? '') !== '')
+}
+
+async function readByApi (context: CliContext): Promise<Status> {
+  const api = await context.api()
+  return await api.get('/api/status', { timeoutMs: context.timeoutMs + RATES_MS })
+}
+
+/** Reads the processes and services themselves, which works while the API does not. */
+async function createReader (context: CliContext, given: Partial<TierUrls>): Promise<() => Promise<Status>> {
+  const poll = createPoll({
+    urls: await findTiers(context.env, given),
+    // Not watched: the status shows a service that hangs, and goes on.
+    connections: {
+      nats: async () => await context.nats({ isWatched: false }),
+      clickhouse: async () => await context.clickhouse({ isWatched: false }),
+      postgres: async () => await context.postgres({ isWatched: false })
+    },
+    now: () => context.now()
+  })
+  return createStatusPoll({ poll, sleep: delay })
 }
 
 /** Why nothing answers, or what answers will not be started again; empty for a stack that runs, and without one. */

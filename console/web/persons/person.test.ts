@@ -2,10 +2,10 @@ import t from 'tap'
 import { describeDeletion, describeId, describeSetting, listProperties, type Person, type PersonHistory } from './person.ts'
 
 const PERSON: Person = {
-  uuid: 'u', name: 'ann', distinct_ids: ['ann'], is_identified: true, created_at: '2026-01-01T00:00:00Z',
+  id: 'u', uuid: 'u', name: 'ann', distinct_ids: ['ann'], is_identified: true, created_at: '2026-01-01T00:00:00Z',
   properties: { plan: 'pro', address: { city: 'Ulm', zip: 1 }, since: 5 }
 }
-const setting = (name: string, value: string, how = '$set'): PersonHistory['properties'][number] =>
+const setting = (name: string, value: string, how: '$set' | '$set_once' = '$set'): PersonHistory['properties'][number] =>
   ({ name, value, how, uuid: 'e', event: 'signed up', at: '2026-01-02T03:04:05.000Z', received_at: '2026-01-02T03:04:06.000Z' })
 
 t.test('properties are shown with the event that set them, or why there is none', async (t) => {
@@ -26,7 +26,7 @@ t.test('properties are shown with the event that set them, or why there is none'
 t.test('of several events of one request, the one that fits is taken; of several requests, the last', async (t) => {
   const chosen = (properties: PersonHistory['properties']): unknown =>
     listProperties({ ...PERSON, properties: { plan: 'pro' } }, { properties } as unknown as PersonHistory)[0]?.setting?.uuid
-  const at = (uuid: string, value: string, second: number, how = '$set'): PersonHistory['properties'][number] =>
+  const at = (uuid: string, value: string, second: number, how: '$set' | '$set_once' = '$set'): PersonHistory['properties'][number] =>
     ({ ...setting('plan', value, how), uuid, received_at: `2026-01-02T03:04:0${second}.000Z` })
 
   t.equal(chosen([at('a', '"free"', 5), at('b', '"pro"', 5)]), 'b')

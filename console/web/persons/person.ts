@@ -1,41 +1,18 @@
 /** A person, and what is known of how it came to be what it is. */
+import type { Answer, Schema } from '../../../schema/api-types.ts'
 import { formatTime } from '../format.ts'
 
-/** A person as the management API shows it. */
-export interface Person {
-  uuid: string
-  name: string
-  /** At most 100. */
-  distinct_ids: string[]
-  properties: Record<string, unknown>
-  is_identified: boolean
-  created_at: string
-}
+/** A person as the management API shows it; at most 100 of its distinct ids. */
+export type Person = Schema<'Person'>
 
-/** Somebody who was found; `by` says why. */
-export interface PersonMatch extends Omit<Person, 'properties'> {
-  by: string
-}
-
-/** The answer of `/api/projects/<id>/persons/<uuid>/history`; see `api/persons/person-history-routes.ts`. */
-export interface PersonHistory {
-  changed_at: string | null
-  distinct_id_count: number
-  distinct_ids: { distinct_id: string, since: string | null, is_first: boolean }[]
-  events: { uuid: string, event: string, distinct_id: string, timestamp: string }[]
-  properties: PropertySetting[]
-}
+/** What is known of how a person came to be what it is. */
+export type PersonHistory = Schema<'PersonHistory'>
 
 /** An event that set a property: of one name the last `$set` first, the first `$set_once` first. `value` is JSON. */
-export interface PropertySetting {
-  name: string
-  how: string
-  uuid: string
-  event: string
-  at: string
-  received_at: string
-  value: string
-}
+export type PropertySetting = PersonHistory['properties'][number]
+
+/** A deletion, and how far it has come. */
+export type PersonDeletion = Answer<'/api/projects/{project_id}/persons/deletions'>['results'][number]
 
 /** A property, and the stored event that set it. */
 export interface ShownProperty {
@@ -92,16 +69,6 @@ export function describeSetting ({ setting, isOther }: ShownProperty, isKnown: b
 export function describeId ({ is_first: isFirst, since }: PersonHistory['distinct_ids'][number]): string {
   const when = since === null ? '' : ` ${formatTime(since)} UTC`
   return isFirst ? `the first, since${when === '' ? ' the beginning' : when}` : `joined${when}`
-}
-
-/** A deletion, as `GET /api/projects/<id>/persons/deletions` tells it. */
-export interface PersonDeletion {
-  id: number
-  person: string
-  with_events: boolean
-  requested_at: string
-  done_at: string | null
-  swept_at: string | null
 }
 
 /** How far a deletion has come, in words. */

@@ -1,4 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
+import type { Answer } from '../../../schema/api-types.ts'
 import { request, type Page } from '../api-client.ts'
 import { formatTime, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
@@ -7,7 +8,6 @@ import { linkTo, path, projectId, query } from '../router.ts'
 import { Empty, Show } from '../states.tsx'
 import { Deletions } from './delete-person.tsx'
 import { PersonDetail } from './person-detail.tsx'
-import type { PersonMatch } from './person.ts'
 
 /** The persons of a project, one of them (`/<id>`), and what became of a deletion (`/deletions/<id>`). */
 export function PersonsScreen () {
@@ -16,6 +16,8 @@ export function PersonsScreen () {
   if (id !== undefined) return <PersonDetail key={id} id={id} />
   return <PersonList />
 }
+
+type Found = Answer<'/api/projects/{project_id}/persons/search'>
 
 interface ListedPerson { uuid: string, name: string, distinct_ids: string[], is_identified: boolean, created_at: string }
 
@@ -52,7 +54,7 @@ function Newest () {
 
 function Matches ({ search }: { search: string }) {
   const found = useLoaded(`persons found ${projectId.value} ${search}`, async (signal) =>
-    await request<{ matches: PersonMatch[], searched_properties: boolean }>(`/api/projects/${projectId.value}/persons/search`, { query: { search }, signal }))
+    await request<Found>(`/api/projects/${projectId.value}/persons/search`, { query: { search }, signal }))
   return (
     <Show of={found} what='Persons'>
       {({ matches, searched_properties: isWhole }) => (
