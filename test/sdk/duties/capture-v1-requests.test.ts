@@ -110,7 +110,7 @@ duty('V1: the user agent tells visitors without cookies apart', async (t) => {
 /** Distinct ids under which events are stored. */
 async function untilStored (uuids: string[]): Promise<string[]> {
   return await waitFor(async () => {
-    const rows = await server.stack.select<{ id: string }>('SELECT distinct_id AS id FROM events WHERE uuid IN {uuids:Array(UUID)}', { uuids })
+    const rows = await server.stack.select<{ id: string }>('SELECT distinct_id AS id FROM events WHERE project_id = {project:UInt32} AND uuid IN {uuids:Array(UUID)}', { uuids, project: server.stack.project })
     return rows.length === uuids.length && rows.map(({ id }) => id)
   }, { timeoutMs: 60_000 })
 }

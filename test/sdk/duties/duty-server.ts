@@ -2,7 +2,7 @@
 import { createServer } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { type Stack, startStackOnSharedStores } from '../../start-stack.ts'
+import { createStackProject, type StackProject } from '../../start-stack.ts'
 import type { TestContext } from '../../support/test-context.ts'
 import { waitFor } from '../../support/wait-for.ts'
 
@@ -29,7 +29,7 @@ export interface Request {
 }
 
 export interface DutyServer {
-  stack: Stack
+  stack: StackProject
   url: string
   key: string
   /** An id of a visitor that no other test uses. */
@@ -43,13 +43,16 @@ export interface DutyServer {
 
 const END = 'end of the duty'
 
-/** Starts the whole system for the tests of a file. */
+/** A project of its own for the tests of a file, on the stack of the run. */
 export async function startDutyServer (t: TestContext): Promise<DutyServer> {
-  const stack = await startStackOnSharedStores(t)
+  const stack = await createStackProject(t)
   const { url, projectApiKey: key } = stack
   let visitors = 0
   let uuids = 0
   const post: DutyServer['post'] = async (path, body, request = {}) => await postTo(url, path, body, request)
+  // Ingest knows a new key within a second.
+  const first = { api_key: key, batch: [{ event: END, distinct_id: END }] }
+  await waitFor(async () => (await post('/batch/', first)).status === 200)
   return {
     stack,
     url,
@@ -63,7 +66,8 @@ export async function startDutyServer (t: TestContext): Promise<DutyServer> {
       return await waitFor(async () => {
         const rows = await stack.select<StoredRow & { properties: string, time: string }>(
           `SELECT uuid, event, distinct_id, toUnixTimestamp64Milli(timestamp) AS time, groups, properties
-           FROM events WHERE distinct_id = {visitor:String} ORDER BY timestamp, uuid`, { visitor })
+           FROM events WHERE project_id = {project:UInt32} AND distinct_id = {visitor:String} ORDER BY timestamp, uuid`,
+          { visitor, project: stack.project })
         const others = rows.filter(({ event }) => event !== END)
         return others.length < rows.length &&
           others.map((row) => ({ ...row, time: Number(row.time), properties: JSON.parse(row.properties) }))

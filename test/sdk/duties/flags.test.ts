@@ -24,7 +24,7 @@ for (const [flag, filters] of Object.entries({
 })) {
   const headers = { authorization: `Bearer ${stack.personalApiKey}` }
   // A flag of groups is refused until their kind is known.
-  await waitFor(async () => (await server.post('/api/projects/1/feature_flags/', { key: flag, filters }, { headers })).status === 201, {
+  await waitFor(async () => (await server.post(`/api/projects/${server.stack.project}/feature_flags/`, { key: flag, filters }, { headers })).status === 201, {
     timeoutMs: 60_000
   })
 }
