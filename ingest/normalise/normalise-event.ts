@@ -11,9 +11,9 @@ import type { PropertyReader } from './read-properties.ts'
 import { withoutDeepProperties } from '../../engines/body/property-depth.ts'
 import { changeWarnings } from './change-warnings.ts'
 import { parseTimestamp, resolveTimestamp } from './timestamps.ts'
-import { type ActiveRule, shareOf } from '../../engines/rules/apply-rules.ts'
-import { IDENTITY_EVENTS } from '../../engines/rules/compile-rule.ts'
-import { runRules } from './run-rules.ts'
+import type { ActiveRule } from '../../engines/rules/apply-rules.ts'
+import type { EditAddress } from '../../engines/rules/compile-rule.ts'
+import { enforceRulesAndQuota } from './enforce-rules-and-quota.ts'
 import { createUuidV5, createUuidV7, parseUuid, timeOfUuid } from './uuid.ts'
 
 /** Whatever the server allows, rows up to this many characters are taken. */
@@ -47,7 +47,8 @@ export type NormaliseEvent = (sent: SentEvent, context: RequestContext) => Norma
  * Turns an event as SDKs send it into a row (docs/reference/contract/sdks.md 1.7 and 1.8): ids as text, an uuid, the
  * time it happened, groups, the promoted columns, and the description of its properties.
  *
- * The properties are stored as they were sent, unless a rule of the project changes them (`run-rules.ts`). Exceptions:
+ * The properties are stored as they were sent, unless a rule of the project changes them
+ * (`enforce-rules-and-quota.ts`). Exceptions:
  * top-level `$set`, `$set_once` and `$unset` move into them;
  * `$ip` leaves them when the project does not store addresses, and with `$raw_user_agent` when the visitor has no
  * cookies (`cookieless.ts`); `$original_timestamp` is added when the time had to be replaced, and the place of the
@@ -86,19 +87,15 @@ export function createNormaliseEvent (
 
     const event = toEventName(sent.event)
     let deep: readonly string[] = NONE
-    // Before the rules, which decide by what is stored: looks back have nothing else.
-    if (context.project.rules !== undefined) ({ properties, dropped: deep } = withoutDeepProperties(properties))
-    // From here on nothing decides any more which event it is, so that rules cannot make two of one that comes again.
-    const ruled = runRules({ event, distinctId, properties, sentIp }, context)
+    let weight = 1
+    let editAddress: EditAddress | null = null
     let changedBy = NO_RULES
-    if (ruled !== null) {
-      if (ruled.kind !== 'stored') {
-        return drop(ruled.kind === 'dropped' ? 'rule_dropped' : 'rule_sampled', { rule: ruled.rule })
-      }
-      ({ properties, changedBy } = ruled)
+    // From here on nothing decides any more which event it is, so that rules cannot make two of one that comes again.
+    if (context.project.rules !== undefined || (context.sampleRate ?? 1) < 1) {
+      const enforced = enforceRulesAndQuota({ event, distinctId, properties, sentIp }, context)
+      if (enforced.kind === 'dropped') return enforced
+      ;({ properties, deep, weight, editAddress, changedBy } = enforced)
     }
-    const sampled = sampleByQuota(event, distinctId, context)
-    if (sampled === 0) return drop('quota_sampled', { changedBy })
     let read = readProperties(context.project.id, event, properties)
     if (read.isDeep) {
       ({ properties, dropped: deep } = withoutDeepProperties(properties))
@@ -106,7 +103,7 @@ export function createNormaliseEvent (
     }
     const { types, promoted } = read
     if (promoted[PROMOTED_IP] === '' && !cookieless) {
-      promoted[PROMOTED_IP] = ruled?.editAddress == null ? context.ip : ruled.editAddress(context.ip)
+      promoted[PROMOTED_IP] = editAddress === null ? context.ip : editAddress(context.ip)
     }
     const row: EventRow = {
       projectId: context.project.id,
@@ -121,7 +118,7 @@ export function createNormaliseEvent (
       promoted,
       schemaVersion: 0,
       isBot,
-      sampleWeight: Math.max(ruled?.weight ?? 1, sampled)
+      sampleWeight: weight
     }
     if (isTooLarge(row, maxEventBytes())) return drop('event_too_large', { changedBy })
     const parts = { sent, properties, row, read, replaced, missing, deep, warnings: NO_WARNINGS }
@@ -174,16 +171,4 @@ function toGroups (value: unknown): readonly string[] {
     groups.push(toGroupType(type), key)
   }
   return groups
-}
-
-/**
- * The step that stores a share of the events of a project beyond its quota. The distinct id decides, by the shares of
- * rules: they lie within each other, so of a rule's weight and this one the larger holds, and the sum of weights is
- * right. Who is who is always stored: one person would be two for good.
- *
- * @returns the weight of the event; 0: it is not stored.
- */
-function sampleByQuota (event: string, distinctId: string, { sampleRate = 1 }: RequestContext): number {
-  if (sampleRate === 1 || IDENTITY_EVENTS.has(event)) return 1
-  return shareOf(distinctId) < sampleRate ? 1 / sampleRate : 0
 }

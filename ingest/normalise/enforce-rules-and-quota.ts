@@ -1,0 +1,68 @@
+import { drop, type Dropped, NO_RULES, type RequestContext } from '../event.ts'
+import { withoutDeepProperties } from '../../engines/body/property-depth.ts'
+import { type ActiveRule, applyRules, shareOf } from '../../engines/rules/apply-rules.ts'
+import { type EditAddress, IDENTITY_EVENTS } from '../../engines/rules/compile-rule.ts'
+
+/** An event as it would be stored, and the address that was sent. */
+interface CheckedEvent {
+  event: string
+  distinctId: string
+  properties: Record<string, unknown>
+  /** The property `$ip` as it was sent; the address of the connection stands for none. */
+  sentIp: unknown
+}
+
+/** What rules and quota leave of an event that is stored. */
+export interface Enforced {
+  kind: 'enforced'
+  properties: Record<string, unknown>
+  /** Names of properties that were nested too deep. */
+  deep: readonly string[]
+  /** How many events it stands for. */
+  weight: number
+  /** What is stored of the address of the client where `$ip` is missing; null: all of it. */
+  editAddress: EditAddress | null
+  changedBy: readonly ActiveRule[]
+}
+
+const NONE: readonly string[] = []
+
+/**
+ * The step of rules and quota, for projects that have rules or are beyond their quota. Rules see the address of the
+ * client also when it is not stored.
+ *
+ * Beyond a quota, the distinct id decides by the shares of rules: they lie within each other, so of a rule's weight and
+ * that of the quota the larger holds, and the sum of weights is right. Who is who is always stored: one person would be
+ * two for good.
+ */
+export function enforceRulesAndQuota (checked: CheckedEvent, context: RequestContext): Enforced | Dropped {
+  const { event, distinctId, sentIp } = checked
+  const { project: { rules }, receivedAt, sampleRate = 1 } = context
+  let enforced: Enforced = {
+    kind: 'enforced', properties: checked.properties, deep: NONE, weight: 1, editAddress: null, changedBy: NO_RULES
+  }
+  if (rules !== undefined) {
+    // Rules decide by what is stored: looks back have nothing else.
+    const { properties, dropped: deep } = withoutDeepProperties(checked.properties)
+    const ruled = applyRules(rules.rules, {
+      event, distinctId, properties, receivedAt, ip: addressOf(sentIp, context)
+    }, 'sent')
+    if (ruled !== null && ruled.kind !== 'stored') {
+      return drop(ruled.kind === 'dropped' ? 'rule_dropped' : 'rule_sampled', { rule: ruled.rule })
+    }
+    enforced = ruled === null
+      ? { ...enforced, properties, deep }
+      : { kind: 'enforced', properties: ruled.properties, deep, weight: ruled.weight, editAddress: ruled.editAddress, changedBy: ruled.changedBy }
+  }
+  if (sampleRate < 1 && !IDENTITY_EVENTS.has(event)) {
+    if (shareOf(distinctId) >= sampleRate) return drop('quota_sampled', { changedBy: enforced.changedBy })
+    enforced.weight = Math.max(enforced.weight, 1 / sampleRate)
+  }
+  return enforced
+}
+
+/** What is an address decides the condition: any other text is in no range. */
+function addressOf (sentIp: unknown, { visitor }: RequestContext): string {
+  if (sentIp === undefined || sentIp === null || sentIp === '') return visitor.address
+  return typeof sentIp === 'string' ? sentIp : ''
+}
