@@ -1,27 +1,13 @@
 /** The check of a draft by stored events: of which events, how far it is, and what it found. */
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { type ErrorBody, openStream, readLines, toApiError } from '../api-client.ts'
 import { useAttempt } from '../confirm.tsx'
 import { formatCount } from '../format.ts'
 import { Failed } from '../states.tsx'
+import type { AskedEvents, CheckFollower } from './definition-requests.ts'
 
 const DAYS = [1, 7, 30, 90, 365]
 const LIMITS = [100_000, 1_000_000, 10_000_000, 100_000_000]
-
-/** Which events are asked for. */
-export interface AskedEvents {
-  days: number
-  limit: number
-}
-
-/** How the check is followed. */
-export interface CheckFollower {
-  /** Gets the events that were checked, and those that there are to check. */
-  onProgress: (checked: number, total: number) => void
-  /** Its firing ends the check, in ClickHouse too. */
-  signal: AbortSignal
-}
 
 interface StoredCheckProps {
   hint: string
@@ -91,24 +77,4 @@ function Running ({ progress }: { progress: { checked: number, total: number } |
       {progress === undefined ? 'Counting events …' : `${formatCount(progress.checked)} of ${formatCount(progress.total)} events`}
     </p>
   )
-}
-
-/**
- * Asks the API for a check, and resolves with what it found.
- *
- * @throws {ApiError} also when the check ended early.
- */
-export async function followCheck<T extends { events: number }> (
-  path: string, body: AskedEvents, { onProgress, signal }: CheckFollower
-): Promise<T> {
-  const stream = await openStream(path, signal, { method: 'POST', body, accept: 'application/x-ndjson' })
-  for await (const lines of readLines(stream)) {
-    for (const line of lines) {
-      const step = JSON.parse(line) as { checked: number, total: number } | T | ErrorBody
-      if ('checked' in step) onProgress(step.checked, step.total)
-      else if ('events' in step) return step
-      else throw toApiError(0, step)
-    }
-  }
-  throw toApiError(0, { code: 'broken_off', detail: 'The check ended before it was done. Try again.' })
 }

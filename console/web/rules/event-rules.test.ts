@@ -40,7 +40,7 @@ t.test('tests are told with what they expect, and an error with its test', async
 t.test('only what makes a version is taken of a draft', async (t) => {
   const actions = [{ type: 'drop' }]
 
-  t.same(readContent({ actions }), { content: { condition: null, actions, tests: [] } })
+  t.same(readContent({ actions }), { fields: { condition: null, actions, tests: [] } })
   t.match(readContent({ actions, active_version: 1 }), { error: { attr: 'active_version' } })
   t.match(readContent({ condition: null }), { error: { attr: 'actions' } })
   t.match(readContent([]), { error: { attr: null } })

@@ -1,46 +1,22 @@
 /** Rules as the API answers them, and as sentences. A draft may be anything, so nothing here trusts its shape. */
 import { describeFilter } from '../flags/flag-filters.ts'
 import { formatCount } from '../format.ts'
+import type { Answer, Schema } from '../api-types.ts'
+import type { DraftLanguage } from '../drafts/content-draft.ts'
 
-/** What makes a version of a rule. */
+/** What makes a version of a rule. Condition null: every event. */
 export interface RuleContent {
-  /** Null: every event. */
   condition: unknown
   actions: unknown
   tests: unknown
 }
 
-export interface EventRule extends RuleContent {
-  id: number
-  name: string
-  description: string
-  position: number
-  version: number
-  active_version: number | null
-  updated_at: string
-}
-
-export interface RuleVersion extends RuleContent {
-  version: number
-  created_by: { email: string } | null
-  created_at: string
-}
+export type EventRule = Schema<'EventRule'>
+export type RuleVersion = Answer<'/api/projects/{project_id}/rules/{id}/versions'>['results'][number]
 
 /** What a rule did with the events of some days. */
-export interface RuleCounts { rule: number, dropped: number, sampled: number, changed: number }
-
-export interface RulePrediction {
-  events: number
-  matched: number
-  dropped: number
-  sampled: number
-  changed: number
-  without_address: number
-  complete: boolean
-  names: { event: string, events: number, matched: number }[]
-  libs: { lib: string, lib_version: string, events: number, matched: number }[]
-  samples: { uuid: string, event: string }[]
-}
+export type RuleCounts = Answer<'/api/projects/{project_id}/rules/counts'>['results'][number]
+export type RulePrediction = Answer<'/api/projects/{project_id}/rules/{id}/check', 'post'>
 
 /** An event that shows what a rule is meant to do, in words. */
 export interface DescribedTest {
@@ -60,19 +36,21 @@ const FIELDS = ['condition', 'actions', 'tests']
 /** A draft as the API takes it, or why it does not. */
 export function readContent (
   value: unknown
-): { content: RuleContent, error?: undefined } | { error: { message: string, attr: string | null } } {
+): { fields: RuleContent, error?: undefined } | { error: { message: string, attr: string | null } } {
   if (!isFields(value)) return { error: { message: 'A rule is an object with condition, actions and tests.', attr: null } }
   const unknown = Object.keys(value).find((name) => !FIELDS.includes(name))
   if (unknown !== undefined) return { error: { message: 'Only condition, actions and tests stand here.', attr: unknown } }
   if (!Array.isArray(value['actions'])) return { error: { message: 'A rule needs a list of actions.', attr: 'actions' } }
   // What is left out would stay as it is in the newest version.
-  return { content: { condition: value['condition'] ?? null, actions: value['actions'], tests: value['tests'] ?? [] } }
+  return { fields: { condition: value['condition'] ?? null, actions: value['actions'], tests: value['tests'] ?? [] } }
 }
 
 /** Whether an error of the API is about the draft. */
 export function isOfContent (attr: string | null): boolean {
   return FIELDS.includes(attr?.split('__')[0] ?? '')
 }
+
+export const RULE_LANGUAGE: DraftLanguage = { read: readContent, contentOf, isOf: isOfContent, root: '' }
 
 /** `When the event is "paid" and plan is "free": drop it.` */
 export function describeRule ({ condition, actions }: Partial<RuleContent>): string {

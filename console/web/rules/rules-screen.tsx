@@ -8,7 +8,7 @@ import { Empty, Failed, Show } from '../states.tsx'
 import { describeRule, describeState, type EventRule, planMove, type RuleCounts } from './event-rules.ts'
 import { NewRule } from './new-rule.tsx'
 import { RuleDetail } from './rule-detail.tsx'
-import { changeRule, fetchCounts, listRules } from './rule-requests.ts'
+import { listRules, REQUESTS } from './rule-requests.ts'
 
 const DAYS = [1, 7, 30, 90]
 
@@ -42,7 +42,7 @@ function RuleOfName ({ name }: { name: string }) {
 function RuleList () {
   const days = Number(query.value.get('days') ?? 7)
   const rules = useLoaded(`rules ${projectId.value}`, listRules)
-  const counts = useLoaded(`rule counts ${projectId.value} ${days}`, async (signal) => await fetchCounts(days, signal))
+  const counts = useLoaded(`rule counts ${projectId.value} ${days}`, async (signal) => await REQUESTS.counts(days, signal))
   return (
     <section>
       <h1>Rules</h1>
@@ -78,7 +78,7 @@ function RuleTable ({ rules, counts, onMoved }: RuleTableProps) {
   const { isBusy, error, attempt } = useAttempt()
   const move = async (from: number, by: -1 | 1): Promise<void> => {
     await attempt(async () => {
-      for (const { id, position } of planMove(rules, from, by)) await changeRule(id, { position })
+      for (const { id, position } of planMove(rules, from, by)) await REQUESTS.change(id, { position })
       setMoved(`${showText(rules[from]!.name, 60)} runs ${by === 1 ? 'later' : 'earlier'} now: place ${from + by + 1} of ${rules.length}.`)
     })
     // Also after a failure: some may have moved.

@@ -1,27 +1,19 @@
 import { useState } from 'preact/hooks'
-import { Ask, Confirm, useAttempt } from '../confirm.tsx'
-import { navigate, projectId } from '../router.ts'
+import { useAttempt } from '../confirm.tsx'
+import type { ActivateProps, DialogProps } from '../drafts/definition-screen.tsx'
 import { Dialog, Failed } from '../states.tsx'
-import { describePrediction, type EventSchema, MODES, type Prediction, type SchemaMode } from './event-schemas.ts'
-import { changeSchema, deleteSchema } from './schema-requests.ts'
-
-interface ActivateProps {
-  schema: EventSchema
-  /** The version that is offered first. */
-  version: number
-  /** What the check found for the newest version; undefined: it was not checked here. */
-  prediction: Prediction | undefined
-  onClose: () => void
-  onDone: () => void
-}
+import { describePrediction, type EventSchema, MODES, type Prediction, type SchemaMode, type SchemaVersion } from './event-schemas.ts'
+import { REQUESTS } from './schema-requests.ts'
 
 /** Chooses which version is enforced, and what becomes of events that do not meet it. */
-export function ActivateDialog ({ schema, version: offered, prediction, onClose, onDone }: ActivateProps) {
+export function ActivateDialog (
+  { definition: schema, version: offered, prediction, onClose, onDone }: ActivateProps<EventSchema, SchemaVersion, Prediction>
+) {
   const [version, setVersion] = useState(offered)
   const [mode, setMode] = useState<SchemaMode>(schema.mode)
   const { isBusy, error, attempt } = useAttempt()
   const activate = async (): Promise<void> => {
-    const worked = await attempt(async () => { await changeSchema(schema.id, { active_version: version, mode }) })
+    const worked = await attempt(async () => { await REQUESTS.change(schema.id, { active_version: version, mode }) })
     if (!worked) return
     onClose()
     onDone()
@@ -68,42 +60,13 @@ export function ActivateDialog ({ schema, version: offered, prediction, onClose,
   )
 }
 
-/** Stops enforcing it; its versions stay. */
-export function DisableDialog ({ schema, onClose, onDone }: Pick<ActivateProps, 'schema' | 'onClose' | 'onDone'>) {
-  return (
-    <Ask
-      title='Disable' action='Disable' onClose={onClose}
-      onConfirm={async () => {
-        await changeSchema(schema.id, { active_version: null })
-        onDone()
-      }}
-    >
-      <p>From then on every event of this name is stored as it is sent. Versions stay, and events in quarantine stay there.</p>
-    </Ask>
-  )
-}
-
-export function DeleteDialog ({ schema, onClose }: Pick<ActivateProps, 'schema' | 'onClose'>) {
-  return (
-    <Confirm
-      title='Delete the schema' word='delete' action='Delete' onClose={onClose}
-      onConfirm={async () => {
-        await deleteSchema(schema.id)
-        navigate(`/projects/${projectId.value}/schemas`)
-      }}
-    >
-      <p>It is no longer enforced, and leaves the list. To stop enforcing it, disable it instead.</p>
-    </Confirm>
-  )
-}
-
 /** Whom to ask about the event, and what it is for. */
-export function NotesDialog ({ schema, onClose, onDone }: Pick<ActivateProps, 'schema' | 'onClose' | 'onDone'>) {
+export function NotesDialog ({ definition: schema, onClose, onDone }: DialogProps<EventSchema>) {
   const [description, setDescription] = useState(schema.description)
   const [owner, setOwner] = useState(schema.owner)
   const { isBusy, error, attempt } = useAttempt()
   const save = async (): Promise<void> => {
-    if (!await attempt(async () => { await changeSchema(schema.id, { description, owner }) })) return
+    if (!await attempt(async () => { await REQUESTS.change(schema.id, { description, owner }) })) return
     onClose()
     onDone()
   }

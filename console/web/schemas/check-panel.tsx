@@ -1,47 +1,9 @@
-import type { ApiError } from '../api-client.ts'
-import { type AskedEvents, type CheckFollower, StoredCheck } from '../drafts/stored-check.tsx'
 import { formatCount, showText } from '../format.ts'
 import { linkTo, projectId } from '../router.ts'
-import { describePath, describePrediction, describeShare, KEYWORDS, type Prediction, type SchemaMode } from './event-schemas.ts'
-import { checkDraft } from './schema-requests.ts'
+import { describePath, describePrediction, describeShare, type EventSchema, KEYWORDS, type Prediction } from './event-schemas.ts'
 
-interface CheckPanelProps {
-  id: number
-  mode: SchemaMode
-  /** What is in the editor: a change of it ends the check. */
-  text: string
-  /** The draft; undefined when it is not JSON. */
-  readDraft: () => { schema: unknown } | undefined
-  /** What was found for the draft as it is; undefined: it was not checked yet. */
-  prediction: Prediction | undefined
-  onPrediction: (prediction: Prediction | undefined) => void
-  /** An error about a field of the draft, which is shown there. @returns whether it is one. */
-  onError: (error: ApiError) => boolean
-}
-
-/** Says what the draft would have done with stored events. */
-export function CheckPanel ({ id, mode, text, readDraft, prediction, onPrediction, onError }: CheckPanelProps) {
-  const check = async (events: AskedEvents, follower: CheckFollower): Promise<void> => {
-    const draft = readDraft()
-    if (draft === undefined) return
-    onPrediction(undefined)
-    try {
-      onPrediction(await checkDraft(id, { ...draft, ...events }, follower))
-    } catch (cause) {
-      if (follower.signal.aborted || !onError(cause as ApiError)) throw cause
-    }
-  }
-  return (
-    <StoredCheck
-      text={text} limit={1_000_000} check={check}
-      hint='What the draft would have done with events that are stored. It is what ingest will do; nothing is changed.'
-    >
-      {prediction !== undefined && <Found prediction={prediction} mode={mode} />}
-    </StoredCheck>
-  )
-}
-
-function Found ({ prediction, mode }: { prediction: Prediction, mode: SchemaMode }) {
+/** What the draft would have done with stored events. */
+export function SchemaFound ({ prediction, definition: { mode } }: { prediction: Prediction, definition: EventSchema }) {
   const { events, failed, failures, libs } = prediction
   return (
     <>

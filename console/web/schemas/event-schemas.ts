@@ -1,56 +1,26 @@
 /** Event schemas as the API answers them, and how the console words what is known of them. */
+import type { Answer, Schema } from '../api-types.ts'
+import type { DraftLanguage } from '../drafts/content-draft.ts'
 import { formatCount } from '../format.ts'
 
-export type SchemaMode = 'observe' | 'quarantine' | 'reject'
+export type EventSchema = Schema<'EventSchema'>
+export type SchemaMode = EventSchema['mode']
+export type SchemaVersion = Answer<'/api/projects/{project_id}/event_schemas/{id}/versions'>['results'][number]
 
-export interface EventSchema {
-  id: number
-  event: string
-  description: string
-  owner: string
-  mode: SchemaMode
-  schema: unknown
-  version: number
-  /** Versions before are of a deleted schema of the same event. */
-  first_version: number
-  active_version: number | null
-  updated_at: string
+/** Events of some days that ingest held against a schema, and what became of those that did not meet it. */
+export type SchemaCounts = Answer<'/api/projects/{project_id}/event_schemas/counts'>['results'][number]
+export type Prediction = Answer<'/api/projects/{project_id}/event_schemas/{id}/check', 'post'>
+export type InferredSchema = Answer<'/api/projects/{project_id}/event_schemas/infer', 'post'>
+
+export const SCHEMA_LANGUAGE: DraftLanguage = {
+  read: (schema) => ({ fields: { schema } }),
+  contentOf: ({ schema }: { schema: unknown }) => schema,
+  isOf: (attr) => attr?.split('__')[0] === 'schema',
+  root: 'schema__'
 }
 
 /** Days of which the console shows how many events did not meet a schema. */
 export const COUNTED_DAYS = 7
-
-/** Events of some days that ingest held against a schema, and what became of those that did not meet it. */
-export interface SchemaCounts {
-  schema: number
-  checked: number
-  kept: number
-  quarantined: number
-  rejected: number
-}
-
-export interface SchemaVersion {
-  version: number
-  schema: unknown
-  created_by: { email: string } | null
-  created_at: string
-}
-
-export interface Prediction {
-  events: number
-  met: number
-  failed: number
-  complete: boolean
-  failures: { path: string, keyword: string, events: number, samples: { uuid: string, value: string }[] }[]
-  libs: { lib: string, lib_version: string, events: number, failed: number }[]
-}
-
-export interface InferredSchema {
-  schema: unknown
-  events: number
-  stored: number
-  properties: { name: string, events: number, types: string[] }[]
-}
 
 /** What becomes of an event that does not meet the active version. */
 export const MODES: Record<SchemaMode, string> = {
@@ -71,8 +41,8 @@ export const KEYWORDS: Record<string, string> = {
 }
 
 /** Where the dead letters of events that did not meet their schema are. */
-export function linkToQuarantined (projectId: number, event: string): string {
-  return `/projects/${projectId}/dead-letters?${new URLSearchParams({ at: 'schema', event }).toString()}`
+export function linkToQuarantined (project: number, event: string): string {
+  return `/projects/${project}/dead-letters?${new URLSearchParams({ at: 'schema', event }).toString()}`
 }
 
 /** Which SDKs send events that do not meet the schema, of those that are stored; `docs/change/schemas.md`. */
@@ -83,8 +53,8 @@ GROUP BY lib, lib_version
 ORDER BY not_met DESC`
 
 /** A query for analysts, ready to be run: how many stored events of a name do not meet their schema, by SDK. */
-export function linkToShare (projectId: number, event: string): string {
-  return `/projects/${projectId}/sql#${new URLSearchParams({ sql: BY_SDK, event }).toString()}`
+export function linkToShare (project: number, event: string): string {
+  return `/projects/${project}/sql#${new URLSearchParams({ sql: BY_SDK, event }).toString()}`
 }
 
 /** What is enforced now: `version 2, quarantine`. */

@@ -10,7 +10,7 @@ import { COUNTED_DAYS, describeEnforced, describeFailed, type EventSchema } from
 import { NewSchema } from './new-schema.tsx'
 import { Quarantined, useQuarantined } from './quarantined.tsx'
 import { SchemaDetail } from './schema-detail.tsx'
-import { fetchCounts, listSchemas } from './schema-requests.ts'
+import { REQUESTS } from './schema-requests.ts'
 
 /** What the properties of events must be: all schemas, one of them (`/<id>`), and a new one (`/new`). */
 export function SchemasScreen () {
@@ -24,7 +24,7 @@ function SchemaList () {
   const search = query.value.get('search') ?? ''
   const [offset, setOffset] = useState(0)
   useEffect(() => { setOffset(0) }, [search, projectId.value])
-  const schemas = useLoaded(`schemas ${projectId.value} ${search} ${offset}`, async (signal) => await listSchemas({ search, limit: PAGE, offset }, signal))
+  const schemas = useLoaded(`schemas ${projectId.value} ${search} ${offset}`, async (signal) => await REQUESTS.list({ search, limit: PAGE, offset }, signal))
   return (
     <section>
       <h1>Schemas</h1>
@@ -44,7 +44,7 @@ function SchemaList () {
 
 function SchemaTable ({ page, offset, onOffset }: { page: Page<EventSchema>, offset: number, onOffset: (offset: number) => void }) {
   const quarantined = useQuarantined()
-  const counts = useLoaded(`schema counts ${projectId.value}`, async (signal) => await fetchCounts(COUNTED_DAYS, signal))
+  const counts = useLoaded(`schema counts ${projectId.value}`, async (signal) => await REQUESTS.counts(COUNTED_DAYS, signal))
   const now = Date.now()
   const failedOf = (id: number): string => {
     if (counts.value === undefined) return UNKNOWN

@@ -1,0 +1,76 @@
+import { useState } from 'preact/hooks'
+import { ApiError } from '../api-client.ts'
+import { locateError, readJson, type TextError } from './json-text.ts'
+
+/** What the text of a draft means. */
+export interface DraftLanguage {
+  /** The fields of a request that it stands for, or why it stands for none. */
+  read: (value: unknown) => { fields: object, error?: undefined } | { error: { message: string, attr: string | null } }
+  /** What an editor shows of a definition, of a version, or of such fields. */
+  contentOf: (of: any) => unknown
+  /** Whether an error of the API is about the draft. */
+  isOf: (attr: string | null) => boolean
+  /** What stands before the draft in `attr` of an error: `schema__`. */
+  root: string
+}
+
+/** The draft of a content as it is written. */
+export interface ContentDraft {
+  text: string
+  /** What is wrong with it, as far as it is known. */
+  wrong: TextError | undefined
+  /** What the API said against it last. */
+  refused: ApiError | undefined
+  change: (text: string) => void
+  /** Whether it would be stored as this content: what is left out of it has its default. */
+  says: (content: unknown) => boolean
+  /** What would be stored; undefined when it is none, which is shown then. */
+  read: () => object | undefined
+  /** Does something with it; what the API says against the draft is shown there, and the outcome is undefined. */
+  explain: <T>(work: () => Promise<T>) => Promise<T | undefined>
+}
+
+/** Keeps a draft, and what is wrong with it. @param initial  Its text at first. */
+export function useContentDraft (initial: string, language: DraftLanguage): ContentDraft {
+  const [text, setText] = useState(initial)
+  const [wrong, setWrong] = useState<TextError>()
+  const [refused, setRefused] = useState<ApiError>()
+
+  function change (next: string): void {
+    setText(next)
+    setWrong(undefined)
+    setRefused(undefined)
+  }
+
+  function parse (): { fields?: object, error?: TextError } {
+    const json = readJson(text)
+    if (json.error !== undefined) return { error: json.error }
+    const { error, ...rest } = language.read(json.value)
+    return error === undefined ? rest : { error: locateError(text, error, language.root) }
+  }
+
+  function says (content: unknown): boolean {
+    const { fields } = parse()
+    return fields !== undefined && JSON.stringify(language.contentOf(fields)) === JSON.stringify(content)
+  }
+
+  function read (): object | undefined {
+    const { fields, error } = parse()
+    setWrong(error)
+    return fields
+  }
+
+  async function explain<T> (work: () => Promise<T>): Promise<T | undefined> {
+    setRefused(undefined)
+    try {
+      return await work()
+    } catch (cause) {
+      if (!(cause instanceof ApiError) || !language.isOf(cause.attr)) throw cause
+      setWrong(locateError(text, cause, language.root))
+      setRefused(cause)
+      return undefined
+    }
+  }
+
+  return { text, wrong, refused, change, says, read, explain }
+}

@@ -1,0 +1,248 @@
+/** The frame of the screens of rules and event schemas: one of them with its draft and versions, and a new one. */
+import type { ComponentChildren, JSX } from 'preact'
+import { useState } from 'preact/hooks'
+import { Ask, Confirm, useAttempt } from '../confirm.tsx'
+import { showText } from '../format.ts'
+import { useLoaded } from '../load.ts'
+import { linkTo, navigate, projectId } from '../router.ts'
+import { may } from '../session.ts'
+import { Failed, Show } from '../states.tsx'
+import { type ContentDraft, type DraftLanguage, useContentDraft } from './content-draft.ts'
+import type { AskedEvents, CheckFollower, Definition, DefinitionRequests, DefinitionVersion } from './definition-requests.ts'
+import { type Content, StoreDraft, useDraftBase } from './draft-base.tsx'
+import { writeJson } from './json-text.ts'
+import { StoredCheck } from './stored-check.tsx'
+import { useUnsaved } from './unsaved.tsx'
+import { ActiveVersion, Versions } from './version-parts.tsx'
+
+/** What the screens of a kind say and show in their own way. */
+export interface DefinitionScreen<D extends Definition, V extends DefinitionVersion, Prediction> {
+  noun: 'rule' | 'schema'
+  /** The last part of the path of the list, and its title. */
+  home: string
+  title: string
+  requests: DefinitionRequests<D, V, any, Prediction>
+  language: DraftLanguage
+  nameOf: (definition: D) => string
+  /** Said when no version is active, and in the dialog that disables it. */
+  whenNone: string
+  whenDisabled: string
+  Facts: (props: { definition: D, versions: readonly V[] }) => JSX.Element
+  /** @param props.draft  Its `change` also forgets what was predicted for it. */
+  Editor: (props: { name: string, draft: ContentDraft, isReadOnly: boolean }) => JSX.Element
+  /** Below the draft. `wereTried`: the draft is as it was stored, or as it was checked. */
+  Tests: ((props: { draft: ContentDraft, wereTried: boolean }) => JSX.Element) | null
+  check: { hint: string, limit: number }
+  Found: (props: { prediction: Prediction, definition: D }) => JSX.Element
+  Activate: (props: ActivateProps<D, V, Prediction>) => JSX.Element
+  /** Changes what does not make a version. */
+  notes: { title: string, Dialog: (props: DialogProps<D>) => JSX.Element } | null
+}
+
+export interface DialogProps<D> {
+  definition: D
+  onClose: () => void
+  onDone: () => void
+}
+
+export interface ActivateProps<D, V, Prediction> extends DialogProps<D> {
+  versions: readonly V[]
+  /** The version that is offered. */
+  version: number
+  /** What the check found for the newest version; undefined: it was not checked here. */
+  prediction: Prediction | undefined
+}
+
+/** One definition: what is enforced, the draft beside it, what the draft would do, and all versions. */
+export function DefinitionDetail<D extends Definition, V extends DefinitionVersion, P> (
+  { screen, id }: { screen: DefinitionScreen<D, V, P>, id: string }
+) {
+  const { requests, noun } = screen
+  const loaded = useLoaded(`${noun} ${projectId.value} ${id}`, async (signal) => {
+    const [definition, versions] = await Promise.all([requests.find(id, signal), requests.versions(id, signal)])
+    return { definition, versions }
+  })
+  return (
+    <section>
+      <p><a {...linkTo(homeOf(screen))}>{screen.title}</a></p>
+      <Show of={loaded} what={`The ${noun}`}>{(value) => <Detail screen={screen} {...value} reload={loaded.reload} />}</Show>
+    </section>
+  )
+}
+
+interface DetailProps<D extends Definition, V extends DefinitionVersion, P> {
+  screen: DefinitionScreen<D, V, P>
+  definition: D
+  versions: readonly V[]
+  reload: () => void
+}
+
+type Open = { what: 'activate', version: number } | { what: 'disable' | 'delete' | 'notes' }
+
+function Detail<D extends Definition, V extends DefinitionVersion, P> ({ screen, definition, versions, reload }: DetailProps<D, V, P>) {
+  const { language: { contentOf }, requests, Facts, Editor, Tests, notes } = screen
+  const { id, version: newest, active_version: active } = definition
+  const mayWrite = may('event_definition:write')
+  const [prediction, setPrediction] = useState<P>()
+  const [open, setOpen] = useState<Open>()
+  const written = useContentDraft(writeJson(contentOf(definition)), screen.language)
+  const change = (text: string): void => {
+    written.change(text)
+    setPrediction(undefined)
+  }
+  const draft = { ...written, change }
+  const store = async (version: number): Promise<Content | undefined> => {
+    const fields = draft.read()
+    if (fields === undefined) return undefined
+    const stored = await draft.explain(async () => await requests.change(id, { ...fields, version }))
+    return stored === undefined ? undefined : { version: stored.version, content: contentOf(stored) }
+  }
+  const storing = useDraftBase({ version: newest, content: contentOf(definition) }, { says: draft.says, change, store, reload })
+  const isNewest = storing.isStored && storing.base.version === newest
+  const contents = versions.map((version) => ({ ...version, content: contentOf(version) }))
+  const activate = (version: number): void => setOpen({ what: 'activate', version })
+
+  return (
+    <>
+      <h1>{showText(screen.nameOf(definition))}</h1>
+      {definition.description !== '' && <p>{showText(definition.description, 3000)}</p>}
+      <Facts definition={definition} versions={versions} />
+      {mayWrite && (
+        <p class='toolbar'>
+          <button type='button' class={isNewest && active !== newest ? 'primary' : ''} onClick={() => activate(newest)}>Activate …</button>
+          {active !== null && <button type='button' onClick={() => setOpen({ what: 'disable' })}>Disable …</button>}
+          {notes !== null && <button type='button' onClick={() => setOpen({ what: 'notes' })}>{notes.title} …</button>}
+          <button type='button' onClick={() => setOpen({ what: 'delete' })}>Delete …</button>
+        </p>
+      )}
+      <div class='beside'>
+        <div>
+          <h2>Draft</h2>
+          <Editor name={screen.nameOf(definition)} draft={draft} isReadOnly={!mayWrite} />
+          {mayWrite && <StoreDraft draft={storing} versions={contents} />}
+        </div>
+        <ActiveVersion active={active} versions={contents} text={draft.text} whenNone={screen.whenNone} />
+      </div>
+      {Tests !== null && <Tests draft={draft} wereTried={isNewest || prediction !== undefined} />}
+      {may('event:read') && <Check screen={screen} definition={definition} draft={draft} prediction={prediction} onPrediction={setPrediction} />}
+      <Versions active={active} versions={contents} mayWrite={mayWrite} onDraft={change} onActivate={activate} />
+      {open !== undefined && (
+        <OpenDialog
+          screen={screen} definition={definition} versions={versions} open={open} prediction={isNewest ? prediction : undefined}
+          onClose={() => setOpen(undefined)} onDone={reload}
+        />
+      )}
+    </>
+  )
+}
+
+interface CheckProps<D extends Definition, V extends DefinitionVersion, P> {
+  screen: DefinitionScreen<D, V, P>
+  definition: D
+  draft: ContentDraft
+  /** What was found for the draft as it is; undefined: it was not checked yet. */
+  prediction: P | undefined
+  onPrediction: (prediction: P | undefined) => void
+}
+
+/** Says what the draft would have done with stored events. */
+function Check<D extends Definition, V extends DefinitionVersion, P> ({ screen, definition, draft, prediction, onPrediction }: CheckProps<D, V, P>) {
+  const { requests, check: { hint, limit }, Found } = screen
+  const check = async (events: AskedEvents, follower: CheckFollower): Promise<void> => {
+    const fields = draft.read()
+    if (fields === undefined) return
+    onPrediction(undefined)
+    onPrediction(await draft.explain(async () => await requests.check(definition.id, { ...fields, ...events }, follower)))
+  }
+  return (
+    <StoredCheck text={draft.text} limit={limit} check={check} hint={hint}>
+      {prediction !== undefined && <Found prediction={prediction} definition={definition} />}
+    </StoredCheck>
+  )
+}
+
+interface OpenDialogProps<D extends Definition, V extends DefinitionVersion, P> extends Omit<ActivateProps<D, V, P>, 'version'> {
+  screen: DefinitionScreen<D, V, P>
+  open: Open
+}
+
+function OpenDialog<D extends Definition, V extends DefinitionVersion, P> ({ screen, open, ...props }: OpenDialogProps<D, V, P>) {
+  const { requests, noun, Activate, notes } = screen
+  const { definition: { id }, onClose, onDone } = props
+  switch (open.what) {
+    case 'activate': return <Activate {...props} version={open.version} />
+    case 'notes': return notes === null ? null : <notes.Dialog {...props} />
+    case 'disable': {
+      const disable = async (): Promise<void> => {
+        await requests.change(id, { active_version: null })
+        onDone()
+      }
+      return <Ask title='Disable' action='Disable' onClose={onClose} onConfirm={disable}><p>{screen.whenDisabled}</p></Ask>
+    }
+    case 'delete': {
+      const remove = async (): Promise<void> => {
+        await requests.remove(id)
+        navigate(homeOf(screen))
+      }
+      return (
+        <Confirm title={`Delete the ${noun}`} word='delete' action='Delete' onClose={onClose} onConfirm={remove}>
+          <p>It is no longer enforced, and leaves the list. To stop enforcing it, disable it instead.</p>
+        </Confirm>
+      )
+    }
+  }
+}
+
+interface NewDefinitionProps<D extends Definition, V extends DefinitionVersion, P> {
+  screen: DefinitionScreen<D, V, P>
+  hint: string
+  action: string
+  /** The content that the editor begins with. */
+  example: unknown
+  /** The other fields of the request, and the inputs for them. */
+  fields: object
+  inputs: ComponentChildren
+  name: string
+  isTouched: boolean
+}
+
+/** A definition with its first version. It is not enforced by being stored. */
+export function NewDefinition<D extends Definition, V extends DefinitionVersion, P> (
+  { screen, hint, action, example, fields, inputs, name, isTouched }: NewDefinitionProps<D, V, P>
+) {
+  const { Editor, language, requests } = screen
+  const draft = useContentDraft(writeJson(example), language)
+  const { isBusy, error, attempt } = useAttempt()
+  useUnsaved(isTouched || draft.text !== writeJson(example))
+  const create = async (): Promise<void> => {
+    const content = draft.read()
+    if (content === undefined) return
+    await attempt(async () => {
+      const created = await draft.explain(async () => await requests.create({ ...fields, ...content }))
+      if (created !== undefined) navigate(`${homeOf(screen)}/${created.id}`)
+    })
+  }
+  return (
+    <section>
+      <p><a {...linkTo(homeOf(screen))}>{screen.title}</a></p>
+      <h1>New {screen.noun}</h1>
+      <p class='hint'>{hint}</p>
+      <form
+        class='schema-form'
+        onSubmit={(event) => {
+          event.preventDefault()
+          if (!isBusy) void create()
+        }}
+      >
+        {inputs}
+        <Editor name={name} draft={draft} isReadOnly={false} />
+        {error !== undefined && <Failed error={error} onRetry={() => { void create() }} />}
+        <p class='actions'><button type='submit' class='primary' disabled={isBusy}>{action}</button></p>
+      </form>
+    </section>
+  )
+}
+
+function homeOf ({ home }: { home: string }): string {
+  return `/projects/${projectId.value}/${home}`
+}
