@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_906,
+  lines: 81_783,
   platformLines: 5_955,
   trackedFiles: 1_537,
   circles: 0,
   repeatedNames: 4,
-  longFunctions: 12,
+  longFunctions: 11,
   assertions: 364,
-  casts: 424
+  casts: 422
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

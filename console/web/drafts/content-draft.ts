@@ -1,18 +1,6 @@
 import { useState } from 'preact/hooks'
 import { ApiError } from '../api-client.ts'
-import { locateError, readJson, type TextError } from './json-text.ts'
-
-/** What the text of a draft means. */
-export interface DraftLanguage {
-  /** The fields of a request that it stands for, or why it stands for none. */
-  read: (value: unknown) => { fields: object, error?: undefined } | { error: { message: string, attr: string | null } }
-  /** What an editor shows of a definition, of a version, or of such fields. */
-  contentOf: (of: any) => unknown
-  /** Whether an error of the API is about the draft. */
-  isOf: (attr: string | null) => boolean
-  /** What stands before the draft in `attr` of an error: `schema__`. */
-  root: string
-}
+import { type DraftLanguage, locateError, readJson, type TextError } from './json-text.ts'
 
 /** The draft of a content as it is written. */
 export interface ContentDraft {

@@ -12,6 +12,18 @@ export interface TextError {
   range?: TextRange
 }
 
+/** What the text of a draft means. */
+export interface DraftLanguage {
+  /** The fields of a request that it stands for, or why it stands for none. */
+  read: (value: unknown) => { fields: object, error?: undefined } | { error: { message: string, attr: string | null } }
+  /** What an editor shows of a definition, of a version, or of such fields. */
+  contentOf: (of: any) => unknown
+  /** Whether an error of the API is about the draft. */
+  isOf: (attr: string | null) => boolean
+  /** What stands before the draft in `attr` of an error: `schema__`. */
+  root: string
+}
+
 /** The value that a text means, or why it means none. */
 export function readJson (text: string): { value: unknown, error?: undefined } | { error: TextError } {
   try {

@@ -1,8 +1,8 @@
 /** Rules as the API answers them, and as sentences. A draft may be anything, so nothing here trusts its shape. */
 import { describeFilter } from '../flags/flag-filters.ts'
 import { formatCount } from '../format.ts'
-import type { Answer, Schema } from '../api-types.ts'
-import type { DraftLanguage } from '../drafts/content-draft.ts'
+import type { Answer, Schema } from '../../../schema/api-types.ts'
+import type { DraftLanguage } from '../drafts/json-text.ts'
 
 /** What makes a version of a rule. Condition null: every event. */
 export interface RuleContent {

@@ -1,6 +1,6 @@
 /** Event schemas as the API answers them, and how the console words what is known of them. */
-import type { Answer, Schema } from '../api-types.ts'
-import type { DraftLanguage } from '../drafts/content-draft.ts'
+import type { Answer, Schema } from '../../../schema/api-types.ts'
+import type { DraftLanguage } from '../drafts/json-text.ts'
 import { formatCount } from '../format.ts'
 
 export type EventSchema = Schema<'EventSchema'>

@@ -1,15 +1,14 @@
 import { DefinitionDetail, type DefinitionScreen } from '../drafts/definition-screen.tsx'
 import { JsonEditor } from '../drafts/json-editor.tsx'
 import { writeJson } from '../drafts/json-text.ts'
-import { formatAgo, showText } from '../format.ts'
+import { formatAgo, formatCount, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may, session } from '../session.ts'
 import { ActivateDialog, NotesDialog } from './activation.tsx'
-import { SchemaFound } from './check-panel.tsx'
 import {
-  COUNTED_DAYS, describeEnforced, describeFailed, describeFates, type EventSchema, linkToShare, MODES, type Prediction, SCHEMA_LANGUAGE,
-  type SchemaCounts, type SchemaVersion
+  COUNTED_DAYS, describeEnforced, describeFailed, describeFates, describePath, describePrediction, describeShare, type EventSchema, KEYWORDS,
+  linkToShare, MODES, type Prediction, SCHEMA_LANGUAGE, type SchemaCounts, type SchemaVersion
 } from './event-schemas.ts'
 import { InferForm } from './infer-form.tsx'
 import { Quarantined, useQuarantined } from './quarantined.tsx'
@@ -35,7 +34,7 @@ export const SCHEMA_SCREEN: DefinitionScreen<EventSchema, SchemaVersion, Predict
   check: {
     hint: 'What the draft would have done with events that are stored. It is what ingest will do; nothing is changed.', limit: 1_000_000
   },
-  Found: SchemaFound,
+  Found,
   Activate: ActivateDialog,
   notes: { title: 'Description and owner', Dialog: NotesDialog }
 }
@@ -76,4 +75,62 @@ function Failing ({ counts }: { counts: SchemaCounts | undefined }) {
   if (counts === undefined) return <>no event was checked</>
   const fates = describeFates(counts)
   return <>{describeFailed(counts)} events{fates !== '' && `: ${fates}`}</>
+}
+
+/** What the draft would have done with stored events. */
+function Found ({ prediction, definition: { mode } }: { prediction: Prediction, definition: EventSchema }) {
+  const { events, failed, failures, libs } = prediction
+  return (
+    <>
+      <p class={`verdict ${failed === 0 ? '' : 'waiting'}`}><strong>{describePrediction(prediction, mode)}</strong></p>
+      {failures.length > 0 && <Failures prediction={prediction} />}
+      {failed > 0 && (
+        <div class='scroll' role='region' aria-label='By SDK' tabIndex={0}>
+          <table>
+            <thead>
+              <tr><th scope='col'>SDK</th><th scope='col'>Version</th><th scope='col' class='number'>Events</th><th scope='col' class='number'>Do not meet it</th></tr>
+            </thead>
+            <tbody>
+              {libs.map(({ lib, lib_version: version, events: sent, failed: wrong }) => (
+                <tr key={`${lib} ${version}`}>
+                  <td class='value'>{lib === '' ? 'not said' : showText(lib, 60)}</td><td>{showText(version, 40)}</td><td class='number'>{formatCount(sent)}</td>
+                  <td class='number'>{formatCount(wrong)} ({describeShare(wrong, sent)})</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {failed === 0 && events > 0 && <p class='hint'>Activating it now would change nothing about events like these.</p>}
+    </>
+  )
+}
+
+/** What is wrong, by property, with cases that lead to their receipts. */
+function Failures ({ prediction: { events, failures } }: { prediction: Prediction }) {
+  return (
+    <div class='scroll' role='region' aria-label='By property' tabIndex={0}>
+      <table>
+        <thead><tr><th scope='col'>Property</th><th scope='col' class='number'>Events</th><th scope='col'>Cases, with their receipts</th></tr></thead>
+        <tbody>
+          {failures.map(({ path, keyword, events: wrong, samples }) => (
+            <tr key={`${path} ${keyword}`}>
+              <td class='value'><code>{showText(describePath(path), 120)}</code><div class='hint' title={keyword}>{KEYWORDS[keyword] ?? keyword}</div></td>
+              <td class='number'>{formatCount(wrong)} ({describeShare(wrong, events)})</td>
+              <td class='wide'>
+                {samples.map(({ uuid, value }) => (
+                  <div key={uuid}>
+                    <a {...linkTo(`/projects/${projectId.value}/find?uuid=${uuid}`)} title={uuid}>
+                      …{uuid.slice(-8)}<span class='hidden'> receipt of {uuid}</span>
+                    </a>{' '}
+                    {value === '' ? <span class='hint'>no value</span> : <code>{showText(value, 100)}</code>}
+                  </div>
+                ))}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
 }
