@@ -35,6 +35,8 @@ export interface Admissions {
 export function createAdmissions (
   { keys, rateLimit, quotas }: { keys: KeyDirectory, rateLimit: RateLimit, quotas: Quotas }
 ): Admissions {
+  /** Some project that sends here has a quota: without one, nothing is counted. */
+  let hasQuota = false
   return {
     admit (credentials, request) {
       request.credentials = credentials
@@ -45,12 +47,13 @@ export function createAdmissions (
     },
     spend (projectId, { received, stored }) {
       rateLimit.spend(projectId, received)
-      quotas.spend(projectId, stored)
+      if (hasQuota) quotas.spend(projectId, stored)
     }
   }
 
   function admitTo (project: Project, { sender, query, raw }: SentRequest): Admission {
     rateLimit.check(project.id)
+    hasQuota ||= project.quota !== undefined
     const sampleRate = project.quota === undefined ? 1 : quotas.admit(project.id, project.quota)
     const address = addressOf(sender)
     const visitor = { address, userAgent: raw.headers['user-agent'] ?? '' }

@@ -61,7 +61,7 @@ export async function openCapture (
   const normaliseEvent = createNormaliseEvent({
     readProperties: createPropertyReader(Date.now, names),
     takeCookieless: createTakeCookieless(secrets.cookielessSalts),
-    enrich: createEnrich({ isBot: createIsBot(), locate: geoip.locate }),
+    enrich: createEnrich({ isBot: createIsBot(), locate: config.geoipPath === '' ? null : geoip.locate }),
     maxEventBytes
   })
   const pool = createLargeBodyPool({

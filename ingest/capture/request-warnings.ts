@@ -76,10 +76,10 @@ export class WarningCollector {
     })
   }
 
-  /** One more of a reason and a rule or schema. A reason is one of either, so the ids are told apart. */
+  /** One more of a reason and a rule or schema. */
   #count (reason: WarningReason, of: DefinitionId): DefinitionCount {
     const counts = this.#warnings().definitions ??= []
-    let entry = counts.find((each) => each.reason === reason && idOf(each.of) === idOf(of))
+    let entry = counts.find((one) => one.reason === reason && one.of.rule === of.rule && one.of.schema === of.schema)
     if (entry === undefined) counts.push(entry = { of, reason, count: 0, samples: [] })
     entry.count++
     return entry
@@ -89,10 +89,6 @@ export class WarningCollector {
     this.#collected ??= { counts: {}, samples: [] }
     return this.#collected
   }
-}
-
-function idOf ({ rule, schema }: DefinitionId): number | undefined {
-  return rule ?? schema
 }
 
 /** The field of an event that is shown when it was dropped because of that. */

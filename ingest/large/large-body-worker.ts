@@ -97,8 +97,8 @@ async function admit ({ apiKey, projectId }: Credentials): Promise<Admission> {
 /** The file of places that this thread has opened. */
 let geoip: { version: number, locate: LocateAddress } | null = null
 
-function locateBy (data: GeoipData | null): LocateAddress {
-  if (data === null) return () => null
+function locateBy (data: GeoipData | null): LocateAddress | null {
+  if (data === null) return null
   if (geoip?.version !== data.version) geoip = { version: data.version, locate: openGeoip(Buffer.from(data.bytes)) }
   return geoip.locate
 }

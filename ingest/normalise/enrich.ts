@@ -16,7 +16,8 @@ export interface Enrichment {
 
 export interface EnrichDeps {
   isBot: IsBot
-  locate: LocateAddress
+  /** Null: there is no file of places, and no address is asked about. */
+  locate: LocateAddress | null
 }
 
 /** @param properties  As they were sent, with the address and the user agent that are not stored later. */
@@ -34,8 +35,9 @@ export function createEnrich ({ isBot, locate }: EnrichDeps): Enrich {
     // An import comes from a script, whichever SDK recorded the events.
     const device = historical ? 'other' : senderDevice(properties, visitor.userAgent)
     const userAgent = sentUserAgent(properties) ?? (device === 'browser' ? visitor.userAgent : '')
-    const { $ip: sentAddress, $geoip_disable: isDisabled, $geoip_country_code: sentCountry } = properties
     const answer: Enrichment = { isBot: isBot(userAgent), place: null }
+    if (locate === null) return answer
+    const { $ip: sentAddress, $geoip_disable: isDisabled, $geoip_country_code: sentCountry } = properties
     if (isDisabled === true || sentCountry !== undefined) return answer
     const address = typeof sentAddress === 'string' ? sentAddress : device === 'other' ? '' : visitor.address
     const place = address === '' ? null : locate(address)

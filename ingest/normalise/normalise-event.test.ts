@@ -21,7 +21,7 @@ const context: RequestContext = {
 }
 const readProperties = createPropertyReader(() => NOW, new DescribedNames(NO_LIMITS, { now: () => NOW }))
 const takeCookieless = createTakeCookieless(() => new Map())
-const enrich = createEnrich({ isBot: () => false, locate: () => null })
+const enrich = createEnrich({ isBot: () => false, locate: null })
 const normalise = createNormaliseEvent({ readProperties, takeCookieless, enrich, maxEventBytes: () => 5_000_000 })
 
 function rowOf (sent: Partial<SentEvent>, change: Partial<RequestContext> = {}): EventRow {

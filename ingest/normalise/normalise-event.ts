@@ -120,7 +120,7 @@ export function createNormaliseEvent (
       isBot,
       sampleWeight: weight
     }
-    if (isTooLarge(row, maxEventBytes())) return drop('event_too_large', { changedBy })
+    if (isTooLarge(row, maxEventBytes)) return drop('event_too_large', { changedBy })
     const parts = { sent, properties, row, read, replaced, missing, deep, warnings: NO_WARNINGS }
     return { row, properties, warnings: changeWarnings(parts, context.isTextReplaced === true), changedBy }
   }
@@ -130,11 +130,10 @@ export function createNormaliseEvent (
 const OTHER_BYTES = 600_000
 
 /** Whether the row does not fit a message, not counting on compression. */
-function isTooLarge ({ properties, propertyTypes }: EventRow, maxBytes: number): boolean {
+function isTooLarge ({ properties, propertyTypes }: EventRow, maxEventBytes: () => number): boolean {
   const characters = properties.length + propertyTypes.length
-  // No character takes more than three bytes: nearly every row is decided here.
-  if (characters * 3 + OTHER_BYTES <= maxBytes || characters < SMALL_ROW) return false
-  return Buffer.byteLength(properties) + Buffer.byteLength(propertyTypes) + OTHER_BYTES > maxBytes
+  if (characters < SMALL_ROW) return false
+  return Buffer.byteLength(properties) + Buffer.byteLength(propertyTypes) + OTHER_BYTES > maxEventBytes()
 }
 
 /** Blank names and ids identify nothing. */

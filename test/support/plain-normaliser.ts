@@ -23,7 +23,7 @@ export function createPlainNormaliser (
   return createNormaliseEvent({
     readProperties: createPropertyReader(now, new DescribedNames(NO_LIMITS, { now })),
     maxEventBytes: () => maxEventBytes,
-    enrich: createEnrich({ isBot: () => false, locate: () => null }),
+    enrich: createEnrich({ isBot: () => false, locate: null }),
     takeCookieless: createTakeCookieless(() => new Map())
   })
 }
