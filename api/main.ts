@@ -45,7 +45,8 @@ runProcess('api', async () => {
     poll: createPoll({
       urls: { ingest: config.ingestUrls, pipeline: config.pipelineUrls, api: [ownUrl(config)] },
       connections: {
-        nats: async () => await nats.get(), clickhouse: async () => clickhouse, postgres: async () => sql
+        nats: async () => await nats.get(), clickhouse: async () => clickhouse, postgres: async () => sql,
+        cluster: config.clickhouseCluster
       },
       now
     }),

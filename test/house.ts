@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_783,
-  platformLines: 5_955,
-  trackedFiles: 1_537,
+  lines: 81_914,
+  platformLines: 5_975,
+  trackedFiles: 1_539,
   circles: 0,
   repeatedNames: 4,
   longFunctions: 11,
   assertions: 364,
-  casts: 422
+  casts: 419
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

@@ -1,5 +1,5 @@
 import { EVENT_COLUMNS } from '../../schema/wire/event-row.ts'
-import { type ClickHouse, queryRows, systemTable } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, LOCAL_DATABASE, queryRows, systemTableOfShards } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { findNames } from '../../engines/sql/find-names.ts'
 import { readQueryLog } from '../../platform/query-log/read-query-log.ts'
 import { listPromotions, type PromotedType, PromotionError } from '../../platform/query-log/promoted-column.ts'
@@ -131,8 +131,8 @@ async function readSizes (clickhouse: ClickHouse, cluster: string): Promise<Size
       sumIf(column_data_uncompressed_bytes, column = 'properties') AS text,
       sumIf(column_data_uncompressed_bytes, column != 'properties') AS keys,
       sumIf(column_bytes_on_disk, column = 'properties') AS disk
-    FROM ${systemTable(cluster, 'parts_columns')}
-    WHERE active AND database = currentDatabase() AND table = 'events'
+    FROM ${systemTableOfShards(cluster, 'parts_columns')}
+    WHERE active AND database = ${LOCAL_DATABASE} AND table = 'events'
       AND column IN ('properties', 'project_id', 'event', 'timestamp')`)
   const rows = Math.max(Number(row?.all_rows), 1)
   const text = Math.max(Number(row?.text), 1)

@@ -1,4 +1,4 @@
-import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, LOCAL_DATABASE, systemTable, systemTableOfShards } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { HealthReport } from '../../platform/health-and-readiness.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
@@ -52,6 +52,8 @@ export interface Watermark {
 export interface StoreConnections {
   nats: () => Promise<NatsConnection>
   clickhouse: () => Promise<ClickHouse>
+  /** Name of the ClickHouse cluster; absent or empty: one node. */
+  cluster?: string
   postgres: () => Promise<Sql>
 }
 
@@ -59,11 +61,15 @@ const TIER_TIMEOUT_MS = 4000
 
 const STORE_TIMEOUT_MS = 3000
 
-const CLICKHOUSE_QUERY = `
-  SELECT version() AS version,
-    (SELECT sum(rows) FROM system.parts WHERE active AND database = currentDatabase() AND table = 'events') AS events,
-    (SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = currentDatabase()) AS bytes,
-    (SELECT min(free_space) FROM system.disks) AS freeBytes`
+/** Each shard counts once; the least free space is that of any node that answers. */
+function clickHouseQuery (cluster: string): string {
+  const parts = systemTableOfShards(cluster, 'parts')
+  return `SELECT version() AS version,
+    (SELECT sum(rows) FROM ${parts} WHERE active AND database = ${LOCAL_DATABASE} AND table = 'events') AS events,
+    (SELECT sum(bytes_on_disk) FROM ${parts} WHERE active AND database = ${LOCAL_DATABASE}) AS bytes,
+    (SELECT min(free_space) FROM ${systemTable(cluster, 'disks')}) AS freeBytes
+    SETTINGS skip_unavailable_shards = 1`
+}
 
 const WATERMARK_QUERY = `
   SELECT formatDateTime(complete_through, '%Y-%m-%dT%H:%i:%S.%fZ', 'UTC') AS completeThrough, held_by AS heldBy
@@ -126,7 +132,7 @@ function parseLine (line: string): Sample | null {
  * Returns a function that reads version and size of the services, over connections that it reuses. Never rejects.
  */
 export function createReadStores (connections: StoreConnections): () => Promise<StoresReading> {
-  const open: Partial<{ [K in keyof StoreConnections]: ReturnType<StoreConnections[K]> }> = {}
+  const open: Partial<{ [K in 'nats' | 'clickhouse' | 'postgres']: ReturnType<StoreConnections[K]> }> = {}
   return async () => {
     const [nats, clickhouse, postgres, watermark] = await Promise.all([
       orNull(async () => {
@@ -136,7 +142,7 @@ export function createReadStores (connections: StoreConnections): () => Promise<
       }, () => { delete open.nats }),
       orNull(async () => {
         const client = await (open.clickhouse ??= connections.clickhouse())
-        const [row] = await (await client.query({ query: CLICKHOUSE_QUERY, format: 'JSONEachRow' })).json<Record<string, string>>()
+        const [row] = await (await client.query({ query: clickHouseQuery(connections.cluster ?? ''), format: 'JSONEachRow' })).json<Record<string, string>>()
         const { version = '', events, bytes, freeBytes } = row ?? {}
         return { version, events: Number(events), bytes: Number(bytes), freeBytes: Number(freeBytes) }
       }),

@@ -7,12 +7,14 @@
 -- Limits. Each may be lowered by a query and not raised; MIN 1, because 0 would mean none.
 -- final: exact counts without thinking; duplicates of an event that are not merged away yet count once. They share their
 -- partition, so merging across partitions would be work for nothing.
+-- distributed_product_mode: on a cluster a query may compare a table of all shards with itself.
 -- readonly = 2: no writes, no definitions; settings may change within these bounds, because every client sets some.
 -- overflow modes: a result beyond the limit is an error, never silently truncated.
 CREATE SETTINGS PROFILE IF NOT EXISTS analyst_limits SETTINGS
     readonly = 2,
     final = 1,
     do_not_merge_across_partitions_select_final = 1,
+    distributed_product_mode = 'global',
     max_memory_usage = 4000000000 MIN 1 MAX 4000000000,
     max_memory_usage_for_user = 8000000000 MIN 1 MAX 8000000000,
     max_bytes_before_external_group_by = 2000000000 MIN 1 MAX 2000000000,

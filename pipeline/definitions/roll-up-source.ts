@@ -107,8 +107,6 @@ export async function rollUpPage (
       first_project: span.project ?? 0, last_project: span.project ?? LAST_PROJECT, except: [...span.except],
       ...Object.fromEntries(key.map((value, index) => [`after_${index + 1}`, value]))
     },
-    // Of several shards, too, a page is the same for all.
-    clickhouse_settings: { distributed_product_mode: 'global' },
     format: 'JSONEachRow'
   })
   const rows = await result.json<Record<string, string | number>>()

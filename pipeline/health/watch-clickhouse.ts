@@ -1,6 +1,6 @@
 /** Watches the disks and the parts of ClickHouse. */
 import type { Logger } from 'pino'
-import { type ClickHouse, systemTable } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, queryRows, systemTable } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { HealthPart } from '../../platform/health-and-readiness.ts'
 import { runAtIntervals } from '../../platform/intervals.ts'
 import type { Metrics } from '../../platform/metrics.ts'
@@ -34,9 +34,18 @@ export interface WatchDisksDeps {
   metrics: Metrics
 }
 
-/** The last known state of the disks. */
+/** How many nodes a cluster has, and how many of them answer. */
+interface Nodes {
+  answering: number
+  all: number
+}
+
+/** A dead node must not hide what the others say. */
+const ANSWERING_NODES = 'SETTINGS skip_unavailable_shards = 1'
+
+/** The last known state of the disks, and of the nodes that have them. */
 export interface DiskWatch {
-  /** One entry for each disk; empty until the first answer and while ClickHouse does not answer. */
+  /** The nodes of a cluster, and each disk; empty until the first answer and while ClickHouse does not answer. */
   parts: () => HealthPart[]
   stop: () => Promise<void>
 }
@@ -45,6 +54,7 @@ export interface DiskWatch {
 export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): DiskWatch {
   let disks: Disk[] = []
   let files = new Map<string, Files>()
+  let nodes: Nodes | undefined
   const labels = ['host', 'disk'] as const
   const free = metrics.gauge('clickhouse_disk_free_bytes', 'Free bytes on a disk of ClickHouse.', labels)
   const total = metrics.gauge('clickhouse_disk_total_bytes', 'Size of a disk of ClickHouse.', labels)
@@ -68,21 +78,23 @@ export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): D
     try {
       const result = await clickhouse.query({
         query: `SELECT hostName() AS host, name AS disk, free_space AS free, total_space AS total
-          FROM ${systemTable(cluster, 'disks')}`,
+          FROM ${systemTable(cluster, 'disks')} ${ANSWERING_NODES}`,
         format: 'JSONEachRow'
       })
       const found = await result.json<Disk>()
       files = await readFiles(clickhouse, cluster)
+      nodes = await countNodes(clickhouse, cluster)
       disks = found
     } catch {
       // ClickHouse is unavailable, which its health check reports. Old numbers would look like current ones.
       disks = []
+      nodes = undefined
     }
   }
 
   const { stop } = runAtIntervals({ everyMs: DISKS_INTERVAL_MS, run: poll })
   return {
-    parts: () => disks.map(({ host, disk, free, total }) => {
+    parts: () => [...describeNodes(nodes), ...disks.map(({ host, disk, free, total }) => {
       const counts = files.get(diskKey(host, disk))
       return {
         name: `clickhouse disk ${disk} of ${host}`,
@@ -91,9 +103,23 @@ export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): D
         totalBytes: Number(total),
         ...counts === undefined ? {} : { freeFiles: counts.free, totalFiles: counts.total }
       }
-    }),
+    })],
     stop
   }
+}
+
+function describeNodes (nodes: Nodes | undefined): HealthPart[] {
+  return nodes === undefined ? [] : [{ name: 'clickhouse nodes', healthy: nodes.answering === nodes.all, ...nodes }]
+}
+
+/** Undefined on one node, and for a login that was made before this was asked for. */
+async function countNodes (clickhouse: ClickHouse, cluster: string): Promise<Nodes | undefined> {
+  if (cluster === '') return undefined
+  const [row] = await queryRows<Record<keyof Nodes, string>>(clickhouse, `
+    SELECT (SELECT count() FROM ${systemTable(cluster, 'one')}) AS answering,
+      (SELECT count() FROM system.clusters WHERE cluster = {cluster: String}) AS all
+    ${ANSWERING_NODES}`, { cluster }).catch(() => [])
+  return row && { answering: Number(row.answering), all: Number(row.all) }
 }
 
 /** The disk that has ClickHouse's own folder: of no other does a server count the files. */
@@ -106,7 +132,7 @@ async function readFiles (clickhouse: ClickHouse, cluster: string): Promise<Map<
       query: `SELECT hostName() AS host, toFloat64(sumIf(value, metric = 'FilesystemMainPathTotalINodes')) AS total,
           total - sumIf(value, metric = 'FilesystemMainPathUsedINodes') AS free
         FROM ${systemTable(cluster, 'asynchronous_metrics')}
-        WHERE metric LIKE 'FilesystemMainPath%INodes' GROUP BY host HAVING total > 0`,
+        WHERE metric LIKE 'FilesystemMainPath%INodes' GROUP BY host HAVING total > 0 ${ANSWERING_NODES}`,
       format: 'JSONEachRow'
     })
     const rows = await result.json<Files & { host: string }>()
@@ -169,7 +195,7 @@ export function watchParts ({ clickhouse, cluster, metrics, logger }: WatchParts
       const result = await clickhouse.query({
         query: `SELECT hostName() AS host, table, name, assumeNotNull(reason) AS reason
           FROM ${systemTable(cluster, 'detached_parts')}
-          WHERE database = currentDatabase() AND ${BROKEN} ORDER BY host, table, name`,
+          WHERE database = currentDatabase() AND ${BROKEN} ORDER BY host, table, name ${ANSWERING_NODES}`,
         format: 'JSONEachRow'
       })
       broken = await result.json<BrokenPart>()

@@ -109,11 +109,10 @@ function checkKind (update: Fields): string | null {
 }
 
 function checkOrigin ({ projectId, uuid, timestamp }: Fields): string | null {
-  if (!Number.isInteger(projectId) || (projectId as number) < 1 || (projectId as number) > MAX_PROJECT_ID) {
-    return 'projectId must be a positive integer'
-  }
+  const isProject = typeof projectId === 'number' && Number.isInteger(projectId) && projectId >= 1 && projectId <= MAX_PROJECT_ID
+  if (!isProject) return 'projectId must be a positive integer'
   if (typeof uuid !== 'string') return 'uuid must be a string'
-  const isTime = Number.isFinite(timestamp) && (timestamp as number) >= 0 && (timestamp as number) <= LATEST
+  const isTime = typeof timestamp === 'number' && timestamp >= 0 && timestamp <= LATEST
   return isTime ? null : 'timestamp must be in epoch milliseconds, from 1970 to 2299'
 }
 

@@ -1,7 +1,7 @@
 import http from 'node:http'
 import https from 'node:https'
 import { ClickHouseLogLevel, createClient } from '@clickhouse/client'
-import { databaseOfAllShards } from '../../schema/migrate/clickhouse-topology.ts'
+import { databaseOfAllShards, ONLY_ACTIVE_NODES } from '../../schema/migrate/clickhouse-topology.ts'
 import { quoteString } from '../../engines/sql/clickhouse-sql.ts'
 
 export type ClickHouse = ReturnType<typeof createClient>
@@ -23,7 +23,13 @@ export function connectClickHouse (options: { url: string, requestTimeoutMs?: nu
     keep_alive: { enabled: true },
     // It would write to the console in a format of its own; anyone who catches an error logs it.
     log: { level: ClickHouseLogLevel.OFF },
-    clickhouse_settings: { wait_end_of_query: 1, log_comment: OUR_LOG_COMMENT }
+    // On a cluster a subquery on a table of all shards is answered once and sent to each of them; else it is refused.
+    clickhouse_settings: {
+      wait_end_of_query: 1,
+      log_comment: OUR_LOG_COMMENT,
+      distributed_ddl_output_mode: ONLY_ACTIVE_NODES,
+      distributed_product_mode: 'global'
+    }
   })
 }
 
@@ -74,6 +80,17 @@ export function createClickHouseAgent (url = 'http:'): http.Agent {
 /** `ON CLUSTER ...` of a statement that changes tables; nothing on one node. */
 export function onCluster (cluster: string): string {
   return cluster === '' ? '' : `ON CLUSTER ${quoteString(cluster)}`
+}
+
+/**
+ * The database of the tables of one node, in SQL: of a cluster the current one may be `<database>_all`, whose tables
+ * have no parts, sizes or columns of their own.
+ */
+export const LOCAL_DATABASE = "replaceRegexpOne(currentDatabase(), '_all$', '')"
+
+/** A system table of one replica of each shard: for sizes, which are the same on the others. */
+export function systemTableOfShards (cluster: string, table: string): string {
+  return cluster === '' ? `system.${table}` : `cluster(${quoteString(cluster)}, system.${table})`
 }
 
 /** A system table of all nodes. */

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { type ClickHouse, onCluster, onEachReplica, onEachShard } from '../clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../postgres/connect-postgres.ts'
+import { WHOLE_TABLES } from '../../schema/migrate/clickhouse-topology.ts'
 import { TRACES_TABLE } from '../../schema/wire/event-traces.ts'
 import { WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
 import {
@@ -211,9 +212,11 @@ async function rememberEvents (
 async function startDelete (
   deletion: PersonDeletion, { clickhouse, cluster = '' }: FinishDeletionDeps, { table, where, change = 'DELETE' }: Work
 ): Promise<void> {
+  // Every node has these tables whole, and one log of mutations: told once, all of them do it.
+  const nodes = WHOLE_TABLES.includes(table) ? '' : onCluster(cluster)
   for (const params of toParams(deletion)) {
     await clickhouse.command({
-      query: `ALTER TABLE ${table} ${onCluster(cluster)} ${change} WHERE ${where}`,
+      query: `ALTER TABLE ${table} ${nodes} ${change} WHERE ${where}`,
       query_params: params,
       clickhouse_settings: { mutations_sync: '0' }
     })

@@ -1,6 +1,6 @@
 import { EVENT_COLUMNS } from '../../schema/wire/event-row.ts'
 import { quoteString } from '../../engines/sql/clickhouse-sql.ts'
-import { type ClickHouse, queryRows, systemTable } from '../clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, LOCAL_DATABASE, queryRows, systemTableOfShards } from '../clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../../engines/errors.ts'
 
 /**
@@ -131,7 +131,7 @@ export async function listPromotedColumns (
 export async function listPromotions (clickhouse: ClickHouse): Promise<Promotion[]> {
   const columns = await queryRows<{ name: string, type: string, expression: string }>(clickhouse, `
     SELECT name, type, default_expression AS expression FROM system.columns
-    WHERE database = currentDatabase() AND table = 'events' AND default_kind = 'DEFAULT'
+    WHERE database = ${LOCAL_DATABASE} AND table = 'events' AND default_kind = 'DEFAULT'
       AND startsWith(name, {prefix: String})
     ORDER BY name`, { prefix: COLUMN_PREFIX })
   const promotions: Promotion[] = []
@@ -152,8 +152,8 @@ export async function readFill (
   const [row] = await queryRows<{ all_rows: string, filled_rows: string, bytes: string }>(clickhouse, `
     SELECT sumIf(rows, column = 'project_id') AS all_rows, sumIf(rows, column != 'project_id') AS filled_rows,
       sumIf(column_bytes_on_disk, column != 'project_id') AS bytes
-    FROM ${systemTable(options.cluster ?? '', 'parts_columns')}
-    WHERE active AND database = currentDatabase() AND table = 'events' AND column IN ('project_id', {column: String})`,
+    FROM ${systemTableOfShards(options.cluster ?? '', 'parts_columns')}
+    WHERE active AND database = ${LOCAL_DATABASE} AND table = 'events' AND column IN ('project_id', {column: String})`,
   { column })
   return { rows: Number(row?.all_rows), filledRows: Number(row?.filled_rows), bytes: Number(row?.bytes) }
 }

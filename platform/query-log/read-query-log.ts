@@ -1,5 +1,5 @@
 import { quoteString } from '../../engines/sql/clickhouse-sql.ts'
-import { type ClickHouse, OUR_LOG_COMMENT, systemTable } from '../clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, LOCAL_DATABASE, OUR_LOG_COMMENT, systemTable } from '../clickhouse/connect-clickhouse.ts'
 
 /** SELECTs with one text, of one day. */
 export interface LoggedQueries {
@@ -110,5 +110,5 @@ export const SYSTEM_LOG: QueryLog = {
   table: 'system.query_log',
   condition: `query_kind = 'Select' AND is_initial_query AND user != currentUser() AND NOT startsWith(user, 'millrace')
     AND log_comment != ${quoteString(OUR_LOG_COMMENT)}
-    AND hasAny(databases, [currentDatabase(), concat(currentDatabase(), '_all')])`
+    AND hasAny(databases, [${LOCAL_DATABASE}, concat(${LOCAL_DATABASE}, '_all')])`
 }

@@ -56,7 +56,7 @@ CREATE TABLE IF NOT EXISTS events {{on_cluster}}
     INDEX received_at_index received_at TYPE minmax GRANULARITY 1,
     INDEX distinct_id_index distinct_id TYPE bloom_filter(0.01) GRANULARITY 1
 )
-ENGINE = {{replicated}}ReplacingMergeTree
+ENGINE = {{replicated}}ReplacingMergeTree{{this_shard}}
 PARTITION BY toYYYYMM(timestamp)
 ORDER BY (project_id, toDate(timestamp), event, cityHash64(distinct_id), cityHash64(uuid))
 SETTINGS {{deduplication_window}}
@@ -80,7 +80,7 @@ CREATE TABLE IF NOT EXISTS event_traces {{on_cluster}}
     row UInt32 COMMENT 'Its row in that message' CODEC(ZSTD(1)),
     distinct_id_hash String COMMENT 'First 16 hexadecimal digits of SHA-256 of the distinct id, of dropped events; empty without one' CODEC(ZSTD(1))
 )
-ENGINE = {{replicated}}ReplacingMergeTree
+ENGINE = {{replicated}}ReplacingMergeTree{{this_shard}}
 PARTITION BY toYYYYMM(at)
 ORDER BY (project_id, uuid, kind, at, process, partition, sequence, row)
 TTL toDateTime(at) + toIntervalDay(30)

@@ -11,7 +11,7 @@ CREATE TABLE IF NOT EXISTS event_volumes_by_day {{on_cluster}}
     last_inserted SimpleAggregateFunction(max, DateTime64(3, 'UTC')) COMMENT 'When the volume last changed; the roll-up reads what is new by it',
     first_seen SimpleAggregateFunction(min, DateTime64(3, 'UTC')) DEFAULT last_seen COMMENT 'Earliest event timestamp'
 )
-ENGINE = {{replicated}}AggregatingMergeTree
+ENGINE = {{replicated}}AggregatingMergeTree{{this_shard}}
 ORDER BY (project_id, event, day)
 SETTINGS {{deduplication_window}}
 COMMENT 'Volume and last_seen by project, event and day, partly merged; query event_volumes or event_volumes_daily';
@@ -56,7 +56,7 @@ CREATE TABLE IF NOT EXISTS event_property_counts {{on_cluster}}
     last_inserted SimpleAggregateFunction(max, DateTime64(3, 'UTC')) COMMENT 'When the count last changed; the roll-up reads what is new by it',
     first_seen SimpleAggregateFunction(min, DateTime64(3, 'UTC')) DEFAULT last_seen COMMENT 'Earliest event timestamp'
 )
-ENGINE = {{replicated}}AggregatingMergeTree
+ENGINE = {{replicated}}AggregatingMergeTree{{this_shard}}
 ORDER BY (project_id, event, kind, group_type, property, type)
 SETTINGS {{deduplication_window}}
 COMMENT 'Properties by event with inferred types, partly merged; query event_properties';

@@ -13,7 +13,7 @@ CREATE TABLE IF NOT EXISTS ingestion_warnings_by_source {{on_cluster}}
     count SimpleAggregateFunction(max, UInt64) COMMENT 'Total of the minute so far, of this source: events, or requests where the whole request was refused',
     samples SimpleAggregateFunction(groupUniqArrayArray, Array(Tuple(received_at DateTime64(3, 'UTC'), event String, distinct_id String, uuid String, lib String, lib_version String, value String))) COMMENT 'At most three cases' CODEC(ZSTD(1))
 )
-ENGINE = {{replicated}}AggregatingMergeTree
+ENGINE = {{replicated}}AggregatingMergeTree{{this_shard}}
 PARTITION BY toYYYYMM(minute)
 ORDER BY (project_id, minute, reason, source)
 TTL minute + toIntervalDay(90)

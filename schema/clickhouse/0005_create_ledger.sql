@@ -15,7 +15,7 @@ CREATE TABLE IF NOT EXISTS ledger_by_source {{on_cluster}}
     deletions_begun SimpleAggregateFunction(max, UInt64) COMMENT 'Events counted to be removed, before the removal began' CODEC(ZSTD(1)),
     deletions_done SimpleAggregateFunction(max, UInt64) COMMENT 'The same number when none of them was left' CODEC(ZSTD(1))
 )
-ENGINE = {{replicated}}AggregatingMergeTree
+ENGINE = {{replicated}}AggregatingMergeTree{{this_shard}}
 PARTITION BY toYYYYMM(minute)
 ORDER BY (project_id, minute, source)
 COMMENT 'The books by source, partly merged; query ledger';

@@ -18,17 +18,23 @@ const WINDOW_SECONDS = 604_800
 /**
  * Fills in the placeholders of `schema/clickhouse/*.sql`, which are the same for one node and for a cluster:
  * `{{on_cluster}}`, `{{replicated}}` (prefix of the engine's name), `{{deduplication_window}}` (table settings),
- * `{{every_node}}` (engine arguments: a small table that every node holds whole, so that any shard can join it), and
- * `{{in_memory}}`: the engine of a table of a few rows, in memory on one node, replicated on a cluster.
+ * `{{this_shard}}` (engine arguments: the replicas of a shard have the same rows), `{{every_node}}` (a small table that
+ * every node has whole, so that any shard can join it), and `{{in_memory}}`: the engine of a table of a few rows, in
+ * memory on one node, replicated on a cluster.
+ *
+ * The paths in Keeper follow from macros and names. The server's default has the table's uuid in it, which is new on a
+ * node that is added later: its tables would be alone (docs/decisions/0041).
  */
 export function renderClickHouseSql (sql: string, { cluster }: ClickHouseTopology): string {
+  const thisShard = cluster === undefined ? '' : "('/clickhouse/tables/{shard}/{database}/{table}', '{replica}')"
   const values: Record<string, string> = {
     on_cluster: cluster === undefined ? '' : `ON CLUSTER ${quoteString(cluster)}`,
     replicated: cluster === undefined ? '' : 'Replicated',
-    every_node: cluster === undefined ? '' : "'/clickhouse/tables/{uuid}/all', '{shard}-{replica}', ",
+    this_shard: thisShard,
+    every_node: cluster === undefined ? '' : "'/clickhouse/tables/all/{database}/{table}', '{shard}-{replica}', ",
     in_memory: cluster === undefined
       ? 'Memory SETTINGS min_rows_to_keep = 16, max_rows_to_keep = 64'
-      : 'ReplicatedAggregatingMergeTree ORDER BY id',
+      : `ReplicatedAggregatingMergeTree${thisShard} ORDER BY id`,
     deduplication_window: cluster === undefined
       ? `non_replicated_deduplication_window = ${WINDOW_BLOCKS}`
       : `replicated_deduplication_window = ${WINDOW_BLOCKS}, replicated_deduplication_window_seconds = ${WINDOW_SECONDS}`
@@ -39,6 +45,12 @@ export function renderClickHouseSql (sql: string, { cluster }: ClickHouseTopolog
     return value
   })
 }
+
+/**
+ * `distributed_ddl_output_mode` of every client: a statement for all nodes does not wait for a dead one, which does
+ * what it missed when it is back. The types of the client lack this value; ClickHouse 26.7 has it.
+ */
+export const ONLY_ACTIVE_NODES = 'throw_only_active' as 'throw'
 
 /** The database in which every shard shows the tables of all shards. */
 export function databaseOfAllShards (database: string): string {
@@ -58,7 +70,7 @@ const SHARDED: Readonly<Record<string, string>> = {
 }
 
 /** Tables that every node holds whole (`{{every_node}}`). Merge, and no view, because they are read with FINAL. */
-const WHOLE = ['persons', 'person_distinct_ids', 'person_overrides', 'groups'] as const
+export const WHOLE_TABLES: readonly string[] = ['persons', 'person_distinct_ids', 'person_overrides', 'groups']
 
 const CREATE_VIEW = /^CREATE (?:OR REPLACE VIEW|VIEW IF NOT EXISTS) (\w+)/m
 
@@ -86,7 +98,7 @@ export function distributedTables ({ cluster, database, migrations }: Distribute
     ...Object.entries(SHARDED).map(([table, key]) =>
       `CREATE OR REPLACE TABLE "${all}".${table} {{on_cluster}} AS "${database}".${table}
 ENGINE = Distributed(${quoteString(cluster)}, ${local}, ${quoteString(table)}, ${key})`),
-    ...WHOLE.map((table) =>
+    ...WHOLE_TABLES.map((table) =>
       `CREATE OR REPLACE TABLE "${all}".${table} {{on_cluster}} AS "${database}".${table}
 ENGINE = Merge(${local}, ${quoteString(`^${table}$`)})`),
     ...migrations.flatMap(splitStatements).filter((sql) => CREATE_VIEW.test(sql)).map((sql) =>

@@ -1,9 +1,11 @@
 import path from 'node:path'
-import { type ClickHouseClient, createClient } from '@clickhouse/client'
+import { type ClickHouseClient, ClickHouseLogLevel, type ClickHouseSettings, createClient } from '@clickhouse/client'
+import { quoteString } from '../../engines/sql/clickhouse-sql.ts'
 import {
-  databaseOfAllShards, distributedTables, renderClickHouseSql, type ClickHouseTopology
+  databaseOfAllShards, distributedTables, ONLY_ACTIVE_NODES, renderClickHouseSql, type ClickHouseTopology
 } from './clickhouse-topology.ts'
 import { type AppliedMigration, type Migration, readMigrations, selectPending, splitStatements } from './read-migrations.ts'
+import { fillNewNodes } from './fill-new-nodes.ts'
 import { refreshEventsWithPerson } from './refresh-events-with-person.ts'
 
 const FOLDER = path.join(import.meta.dirname, '..', 'clickhouse')
@@ -24,13 +26,22 @@ export const FLUSH_SETTINGS: Readonly<Record<string, number>> = {
   min_compressed_bytes_to_fsync_after_fetch: 1
 }
 
+/** `ON CLUSTER` waits 180 s by the server's default, which the client would not. */
+const CLIENT = {
+  request_timeout: 90_000,
+  clickhouse_settings: {
+    distributed_ddl_task_timeout: '60', distributed_ddl_output_mode: ONLY_ACTIVE_NODES, skip_unavailable_shards: 1
+  } satisfies ClickHouseSettings,
+  log: { level: ClickHouseLogLevel.OFF }
+}
+
 const CREATE_STATE = `CREATE TABLE IF NOT EXISTS schema_migrations {{on_cluster}}
 (
     name String COMMENT 'File of schema/clickhouse without its ending',
     checksum String COMMENT 'SHA-256 of the file, in hex',
     applied_at DateTime DEFAULT now() COMMENT 'When it was applied'
 )
-ENGINE = {{replicated}}ReplacingMergeTree
+ENGINE = {{replicated}}ReplacingMergeTree({{every_node}}applied_at)
 ORDER BY name
 COMMENT 'Migrations that this database has'`
 
@@ -54,26 +65,30 @@ export async function migrateClickHouse (
   const { serverUrl, database } = splitDatabase(url)
   const render = (sql: string): string => renderClickHouseSql(sql, topology)
 
-  const server = createClient({ url: serverUrl })
+  const server = createClient({ ...CLIENT, url: serverUrl })
   try {
     await server.command({ query: render(`CREATE DATABASE IF NOT EXISTS "${database}" {{on_cluster}}`) })
   } finally {
     await server.close()
   }
 
-  const client = createClient({ url: serverUrl, database })
+  const client = createClient({ ...CLIENT, url: serverUrl, database })
   try {
     await client.command({ query: render(CREATE_STATE) })
-    const state = await client.query({ query: 'SELECT name, checksum FROM schema_migrations FINAL', format: 'JSONEachRow' })
+    if (topology.cluster !== undefined) await fillNewNodes(client, topology.cluster)
+    // Of all nodes: what another one has just recorded may not be on this one yet.
+    const state = await client.query({
+      query: `SELECT DISTINCT name, checksum FROM ${everywhere(topology, 'schema_migrations')}`, format: 'JSONEachRow'
+    })
     const applied = await state.json<AppliedMigration>()
     const migrations = await readMigrations(FOLDER)
     const pending = selectPending('clickhouse', migrations, applied).filter(({ name }) => only?.includes(name) ?? true)
     for (const migration of pending) {
       for (const sql of splitStatements(migration)) {
         const view = findMaterializedView(sql)
-        if (view !== null) await attachLeftOver(client, view, render('{{on_cluster}}'))
+        if (view !== null) await attachLeftOver(client, view, topology)
         await client.command({ query: render(sql) })
-        if (view !== null) await reattachViews(client, view, render('{{on_cluster}}'))
+        if (view !== null) await reattachView(client, view, topology)
       }
       const { name, checksum } = migration
       await client.insert({ table: 'schema_migrations', values: [{ name, checksum }], format: 'JSONEachRow' })
@@ -91,8 +106,8 @@ export async function migrateClickHouse (
 /** Not run by any test: the embedded engine knows no clusters. What it runs is parsed by `test/cluster`. */
 async function showAllShards (serverUrl: string, options: { cluster: string, database: string }): Promise<void> {
   const [createDatabase = '', ...rest] = distributedTables({ ...options, migrations: await readMigrations(FOLDER) })
-  const server = createClient({ url: serverUrl })
-  const client = createClient({ url: serverUrl, database: databaseOfAllShards(options.database) })
+  const server = createClient({ ...CLIENT, url: serverUrl })
+  const client = createClient({ ...CLIENT, url: serverUrl, database: databaseOfAllShards(options.database) })
   try {
     await server.command({ query: createDatabase })
     for (const query of rest) await client.command({ query })
@@ -118,25 +133,31 @@ export function findMaterializedView (sql: string): string | null {
  *
  * A view passes on a token of its own for each insert. ClickHouse (26.7) makes it from other names before the first
  * restart than after it: an insert that was stored by the view before a crash, and is repeated after it, would be
- * counted twice. Only done while no event is stored: the view misses what is inserted meanwhile.
- *
- * @param onCluster  `ON CLUSTER …`, or an empty text for one node.
+ * counted twice. Only done while no node has an event: the view misses what is inserted meanwhile.
  */
-async function reattachViews (client: ClickHouseClient, view: string, onCluster: string): Promise<void> {
-  const events = await client.query({ query: 'SELECT 1 FROM events LIMIT 1', format: 'JSONEachRow' })
+async function reattachView (client: ClickHouseClient, view: string, topology: ClickHouseTopology): Promise<void> {
+  const events = await client.query({ query: `SELECT 1 FROM ${everywhere(topology, 'events')} LIMIT 1`, format: 'JSONEachRow' })
   if ((await events.json()).length > 0) return
-  await client.command({ query: `DETACH TABLE ${view} ${onCluster} SYNC` })
-  await client.command({ query: `ATTACH TABLE ${view} ${onCluster}` })
+  await client.command({ query: renderClickHouseSql(`DETACH TABLE ${view} {{on_cluster}} SYNC`, topology) })
+  await client.command({ query: renderClickHouseSql(`ATTACH TABLE IF NOT EXISTS ${view} {{on_cluster}}`, topology) })
 }
 
 /** Attaches a view that a killed migration left detached; a server that starts does so by itself. */
-async function attachLeftOver (client: ClickHouseClient, view: string, onCluster: string): Promise<void> {
+async function attachLeftOver (client: ClickHouseClient, view: string, topology: ClickHouseTopology): Promise<void> {
   const detached = await client.query({
-    query: 'SELECT 1 FROM system.detached_tables WHERE database = currentDatabase() AND table = {view: String}',
+    query: `SELECT 1 FROM ${everywhere(topology, 'detached_tables', 'system')}
+      WHERE database = currentDatabase() AND table = {view: String}`,
     query_params: { view },
     format: 'JSONEachRow'
   })
-  if ((await detached.json()).length > 0) await client.command({ query: `ATTACH TABLE ${view} ${onCluster}` })
+  if ((await detached.json()).length === 0) return
+  await client.command({ query: renderClickHouseSql(`ATTACH TABLE IF NOT EXISTS ${view} {{on_cluster}}`, topology) })
+}
+
+/** A table with the rows of every node: of a cluster, the node that answers may be empty, or behind. */
+function everywhere ({ cluster }: ClickHouseTopology, table: string, database = 'currentDatabase()'): string {
+  if (cluster !== undefined) return `clusterAllReplicas(${quoteString(cluster)}, ${database}, ${table})`
+  return database === 'system' ? `system.${table}` : table
 }
 
 /**
@@ -154,7 +175,7 @@ export async function flushInserts (
 ): Promise<string[]> {
   const names = ['schema_migrations', ...migrations.flatMap(({ sql }) => [...sql.matchAll(CREATE_TABLE)].map(([, name = '']) => name))]
   const result = await client.query({
-    query: `SELECT name FROM system.tables
+    query: `SELECT DISTINCT name FROM ${everywhere(topology, 'tables', 'system')}
       WHERE database = currentDatabase() AND name IN {names: Array(String)} AND engine LIKE '%MergeTree'
         AND position(engine_full, 'fsync_after_insert') = 0
       ORDER BY name`,

@@ -1,6 +1,7 @@
 import path from 'node:path'
 import t from 'tap'
 import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { createEverywhere } from '../../schema/migrate/fill-new-nodes.ts'
 import { distributedTables, renderClickHouseSql } from '../../schema/migrate/clickhouse-topology.ts'
 import { readMigrations, splitStatements } from '../../schema/migrate/read-migrations.ts'
 import { createTestClickHouse } from '../support/test-stores.ts'
@@ -30,6 +31,27 @@ t.test('the engine parses every statement of a cluster', async (t) => {
     t.match(all, engine)
   }
   t.notMatch(all, /ENGINE = (Replacing|Aggregating)MergeTree/)
+  // A path with a uuid, as the server's own default has, is another one on a node that is added later.
+  const tables = statements.filter(({ sql }) => /ENGINE = Replicated/.test(sql))
+  t.ok(tables.length >= 10)
+  for (const { name, sql } of tables) t.match(sql, /MergeTree\('\/clickhouse\/tables\/(\{shard\}|all)\/\{database\}\/\{table\}', '[{}a-z-]+'[,)]/, name)
+})
+
+t.test('what a node shows of a table is created on the nodes that lack it', async (t) => {
+  const { client, url } = await createTestClickHouse(t)
+  const rows = await client.query({
+    query: "SELECT engine, create_table_query AS statement FROM system.tables WHERE database = currentDatabase() AND name NOT LIKE '.%'",
+    format: 'JSONEachRow'
+  })
+  const shown = await rows.json<{ engine: string, statement: string }>()
+  t.same(new Set(shown.map(({ engine }) => engine.replace(/^\w*MergeTree/, 'MergeTree'))), new Set(['MergeTree', 'Memory', 'View', 'MaterializedView']))
+  const database = new URL(url).pathname.slice(1)
+  for (const { statement } of shown) {
+    const everywhere = createEverywhere(statement, CLUSTER)
+    t.match(everywhere, new RegExp(`^CREATE (TABLE|VIEW|MATERIALIZED VIEW) IF NOT EXISTS ${database}\\.\\w+ ON CLUSTER 'mill\\\\'race' `))
+    const answer = await client.query({ query: `EXPLAIN AST ${everywhere}`, format: 'TabSeparated' })
+    t.match(await answer.text(), /^Create/)
+  }
 })
 
 t.test('what it makes over all shards reads like the tables themselves, but for the engine', async (t) => {
