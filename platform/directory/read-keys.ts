@@ -56,14 +56,17 @@ export function createReadKeys (sql: Sql, { withOwners, logger }: { withOwners: 
   const readSchemas = logger === undefined ? null : createReadActiveSchemas(sql, logger)
   const readRules = logger === undefined ? null : createReadActiveRules(sql, logger)
   return async function readKeys () {
-    const [projects, projectKeys, personalKeys, schemas, rules, quotas] = await Promise.all([
-      sql<{ id: number, anonymize_ips: boolean }[]>`SELECT id, anonymize_ips FROM projects`,
+    const [projectKeys, personalKeys] = await Promise.all([
       sql<{ api_key: string, project_id: number, expires_at: Date | null }[]>`
         SELECT api_key, project_id, expires_at FROM project_api_keys`,
       sql<PersonalKeyRow[]>`
         SELECT secure_value, scopes, project_ids, expires_at, revoked_at
           ${withOwners ? sql`, user_id, last_used_at` : sql``}
-        FROM personal_api_keys`,
+        FROM personal_api_keys`
+    ])
+    // After the keys: whatever was active when a key was made is read with it.
+    const [projects, schemas, rules, quotas] = await Promise.all([
+      sql<{ id: number, anonymize_ips: boolean }[]>`SELECT id, anonymize_ips FROM projects`,
       readSchemas?.(),
       readRules?.(),
       logger === undefined ? undefined : readQuotas(sql)
@@ -81,7 +84,7 @@ export function createReadKeys (sql: Sql, { withOwners, logger }: { withOwners: 
     }
     for (const row of projectKeys) {
       const project = table.projects.get(row.project_id)
-      // A project created between the queries: its notification causes the next reading.
+      // Deleted between the queries.
       if (project !== undefined) table.projectKeys.set(row.api_key, { project, expiresAt: toTime(row.expires_at) })
     }
     for (const row of personalKeys) table.personalKeys.set(row.secure_value, toPersonalKey(row))
