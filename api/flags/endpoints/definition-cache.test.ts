@@ -1,6 +1,10 @@
 import t from 'tap'
+import { createLogger } from '../../../platform/logger.ts'
+import { createMetrics } from '../../../platform/metrics.ts'
+import { createTestPostgres } from '../../../test/support/test-stores.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { addFlags, ask, createTestDecide, type TestDecide } from '../../testing/create-test-decide.ts'
+import { createDefinitionCache } from './definition-cache.ts'
 
 /** Milliseconds until the endpoints answer a flag with a value. */
 async function timeUntil (decide: TestDecide, key: string, value: unknown): Promise<number> {
@@ -22,6 +26,30 @@ t.test('a change of a flag is seen within a second, even one written by SQL', as
   t.ok(await timeUntil(decide, 'f', false) < 1000)
   await sql`UPDATE feature_flags SET deleted = true`
   t.ok(await timeUntil(decide, 'f', undefined) < 1000)
+})
+
+t.test('a project that is known has its flags, however slow a reading is', async (t) => {
+  const { sql, url } = await createTestPostgres(t)
+  const { promise: unlocked, resolve: unlock } = Promise.withResolvers<undefined>()
+  const { promise: locked, resolve: onLocked } = Promise.withResolvers<undefined>()
+  const locking = sql.begin(async (tx) => {
+    await tx`LOCK TABLE projects IN ACCESS EXCLUSIVE MODE`
+    onLocked(undefined)
+    await unlocked
+    await tx`INSERT INTO projects (id, name) VALUES (77, 'new')`
+    await tx`INSERT INTO feature_flags ${tx({ project_id: 77, key: 'f', filters: tx.json({ groups: [{}] }) })}`
+  })
+  await locked
+
+  const cache = createDefinitionCache({ sql, databaseUrl: url, logger: createLogger({ component: 'test', level: 'silent' }), metrics: createMetrics('api') })
+  t.teardown(cache.stop)
+  await waitFor(async () => (await sql`SELECT FROM pg_locks WHERE NOT granted AND relation = 'projects'::regclass`).length > 0)
+  unlock(undefined)
+  await locking
+  await cache.ready
+
+  t.equal(await cache.knows(77), 'known')
+  t.ok(cache.get(77).positions.has('f'))
 })
 
 t.test('a change of what flags refer to is seen too', async (t) => {

@@ -60,7 +60,9 @@ export function createDefinitionCache (options: DefinitionCacheOptions): Definit
   const readAll = async (isAbandoned: () => boolean): Promise<void> => {
     // The time of the request, not of the answer: a project created in between is missing from it.
     const askedAt = performance.now()
-    const [freshProjects, revisions] = await Promise.all([loadProjectIds(sql), loadRevisions(sql)])
+    // Before the revisions, which then have the flags of every project that is known.
+    const freshProjects = await loadProjectIds(sql)
+    const revisions = await loadRevisions(sql)
     for (const [projectId, revision] of revisions) {
       if (sets.get(projectId)?.revision === revision) continue
       const definitions = await loadDefinitions(sql, projectId)
