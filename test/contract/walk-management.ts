@@ -217,6 +217,8 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     t.match(await client.call(t, 'GET', `~/dead_letters/${letter}/`), { status: 200, body: { error: 'planted' } })
     t.match(await client.call(t, 'POST', '~/dead_letters/replay/', { dry_run: true }), { status: 200, body: { matched: 1 } })
     t.match(await client.call(t, 'POST', '~/dead_letters/purge/', { dry_run: true }), { status: 200, body: { matched: 1 } })
+    // Before anything is sent again: from then on there are events.
+    t.match(await client.call(t, 'GET', '~/events/arrivals/'), { status: 200, body: { first_received_at: null } })
     const corrected = JSON.stringify({
       event: 'corrected', distinct_id: 'someone', uuid: randomUUID(), properties: { $dead_letter_id: letter }
     })
@@ -228,7 +230,6 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
 
     t.match(await client.call(t, 'GET', `~/events/${randomUUID()}/receipt/`), { status: 200, body: { fate: 'unknown', may_be_in: [] } })
     t.match(await client.call(t, 'GET', `~/events/${randomUUID()}/`), { status: 200, body: { stored: null } })
-    t.match(await client.call(t, 'GET', '~/events/arrivals/'), { status: 200, body: { first_received_at: null } })
     await client.open(t, 'GET', '~/events/live/')
     t.match(await client.call(t, 'GET', '~/lookup/?text=nothing'), { status: 200, body: { events: [], elsewhere: [] } })
     t.match(await client.call(t, 'GET', '~/cohorts/'), { status: 200, body: { results: [] } })
