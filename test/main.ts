@@ -21,8 +21,8 @@ import { type CheckTime, inSeconds, renderTimes } from './times.ts'
 
 const ROOT = path.join(import.meta.dirname, '..')
 const RESULTS = path.join(ROOT, '.tap', 'test-results')
-/** Files at a time: most wait more than they compute, so there are twice as many as the cores of a small machine. */
-const JOBS = Number(process.env.MILLRACE_TEST_JOBS ?? 4)
+/** Files at a time: with three, two cores are busy while a file waits; with more, files only wait for each other. */
+const JOBS = Number(process.env.MILLRACE_TEST_JOBS ?? 3)
 /** Scripts of package.json. On a machine of one's own lint looks at what changed since its last run; a CI has none. */
 const CHECKS = {
   lint: process.env.CI === undefined ? ['--cache', '--cache-strategy=content', '--cache-location=.tap/eslint-cache'] : [],

@@ -25,7 +25,7 @@ import { interruptBackups, interruptRestore } from './testing/interrupt-backup.t
 /** A campaign kills more often: `MILLRACE_TEST_KILLS=100 npx node cli/backup/backup.test.ts`. */
 const KILLS = Number(process.env.MILLRACE_TEST_KILLS ?? 3)
 
-t.setTimeout(170_000 + KILLS * 5000)
+t.setTimeout(480_000 + KILLS * 5000)
 
 const PROMOTED = `SELECT name, type, default_expression, comment, compression_codec AS codec
   FROM system.columns WHERE database = currentDatabase() AND table = 'events' AND name = 'p_plan'`

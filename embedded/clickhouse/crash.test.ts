@@ -7,8 +7,6 @@ import { waitFor } from './testing/wait-for.ts'
 import { spoolFolders } from './engine/body-spool.ts'
 import { spawnServer, startTestServer, TEST_PASSWORDS, type TestServer } from './testing/start-test-server.ts'
 
-t.setTimeout(120_000)
-
 const PINNED = { async_insert: '0', input_format_parallel_parsing: '0', max_insert_block_size: '2000000' }
 
 async function createTables (server: TestServer): Promise<void> {

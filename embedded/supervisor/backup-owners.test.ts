@@ -12,8 +12,6 @@ import { canEnter } from '../postgres/find-postgres.ts'
 import { isRoot, readNobodyUid } from '../postgres/postgres-cluster.ts'
 import { chooseSettings, makeDataDir, runMain } from './testing/run-main.ts'
 
-t.setTimeout(120_000)
-
 const CLI = path.join(import.meta.dirname, '..', '..', 'cli', 'main.ts')
 
 t.test('backups of a service, and of root who makes one by hand', { skip: await whyNot() }, async (t) => {

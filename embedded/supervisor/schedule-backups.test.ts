@@ -15,8 +15,6 @@ import { isRoot } from '../postgres/postgres-cluster.ts'
 import { chooseSettings, makeDataDir, runMain } from './testing/run-main.ts'
 
 // 75 s on a busy machine; beside other stacks, several times as long.
-t.setTimeout(400_000)
-
 const HOUR = 3_600_000
 const at = (text: string): number => Date.parse(`2026-11-${text}Z`)
 /** A name that a wrong clock gives a backup. */

@@ -17,8 +17,6 @@ import { readRegistration, spoolFolderId, writeRegistration } from '../spool/spo
 import { type Ingest, startIngest } from '../start-ingest.ts'
 import { PROJECT_KEY, startTestIngest } from '../testing/start-test-ingest.ts'
 
-t.setTimeout(90_000)
-
 const ingest = await startTestIngest(t)
 const bucket = await openBucket(ingest.connection, INGEST_BUCKET, { replicas: 1, history: 1, allow_direct: false })
 const own = path.join(ingest.dataDir, 'spool', '0')

@@ -8,8 +8,6 @@ import { startIngest } from '../start-ingest.ts'
 import { PROJECT_KEY, startTestIngest } from '../testing/start-test-ingest.ts'
 import { openStreamLink } from './stream-link.ts'
 
-t.setTimeout(60_000)
-
 t.test('while its login is refused ingest spools, and publishes by itself when the login works again', async (t) => {
   const { nats, postgres, dataDir } = await startTestIngest(t)
   const ingest = await startIngest(loadIngestConfig({

@@ -22,8 +22,6 @@ const SEED = Number(process.env.MILLRACE_TEST_SEED ?? 4)
 /** Messages on their way at a time. */
 const UNCONFIRMED = 10
 
-t.setTimeout(240_000)
-
 t.test(`${SEQUENCES} random sequences end as the rules say, through redeliveries and kills`, async (t) => {
   t.comment(`seed ${SEED}`)
   const random = createRandom(SEED)

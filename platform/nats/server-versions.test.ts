@@ -8,8 +8,6 @@ import { connectNats, type NatsConnection } from './connect-nats.ts'
 import { type OldNatsServer, survivesPowerCut } from './nats-server-floor.ts'
 import { findOldServers, followServerVersions, type ServerVersions } from './server-versions.ts'
 
-t.setTimeout(20_000)
-
 const nats = await startTestNats(t)
 
 interface Followed extends ServerVersions { lines: string[], connection: NatsConnection }

@@ -69,7 +69,7 @@ t.test('processes that start at once take turns, and one of them applies everyth
   t.same(await migrateAll(databases), [])
 })
 
-t.test('a run that was killed at any moment is continued by the next', { timeout: 120_000 }, async (t) => {
+t.test('a run that was killed at any moment is continued by the next', async (t) => {
   const whole = await createEmptyDatabases(t)
   await migrateAll(whole)
   const killed = await createEmptyDatabases(t)

@@ -19,8 +19,6 @@ const AT_ONCE = 2000
 /** So long an answer may take, in milliseconds: 12 s on a busy machine; reading all for each group takes minutes. */
 const PATIENCE_MS = 30_000
 
-t.setTimeout(300_000)
-
 /**
  * Nine of ten are of one group, the others of 300 groups. They are published without waiting for each acknowledgement;
  * that all came is counted.

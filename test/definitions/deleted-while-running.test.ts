@@ -8,8 +8,6 @@ import { waitFor } from '../support/wait-for.ts'
 const SETTINGS = { MILLRACE_ROLL_UP_INTERVAL_MS: '200' }
 const WAIT = { timeoutMs: 30_000 }
 
-t.setTimeout(120_000)
-
 const stack = await startStackOnSharedStores(t, SETTINGS)
 
 async function call (method: 'GET' | 'POST' | 'DELETE', path: string, body?: object): Promise<any> {

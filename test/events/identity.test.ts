@@ -14,7 +14,6 @@ import { type Identity, makeDistinctIds, makeGroupKeys, makeNames } from './made
 const COUNT = Number(process.env.MILLRACE_TEST_IDENTITIES ?? 40)
 const SEED = Number(process.env.MILLRACE_TEST_SEED ?? 17)
 
-t.setTimeout(240_000)
 t.comment(`${COUNT} identities, seed ${SEED}`)
 
 const ids = makeDistinctIds(COUNT, SEED)

@@ -3,8 +3,6 @@ import t from 'tap'
 import { type Stack, startStackOnSharedStores } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-t.setTimeout(150_000)
-
 const stack = await startStackOnSharedStores(t)
 
 interface Single {

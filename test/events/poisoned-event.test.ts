@@ -4,8 +4,6 @@ import { runCli } from '../../cli/run-cli.ts'
 import { startStackOnSharedStores } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-t.setTimeout(120_000)
-
 const stack = await startStackOnSharedStores(t)
 
 const BATCHES = 100

@@ -19,7 +19,6 @@ const NAMES = [...new Set([...[Object.prototype, Function.prototype].flatMap((ea
 const random = createRandom(SEED)
 const pick = (): string => pickOne(NAMES, random)
 
-t.setTimeout(240_000)
 t.comment({ seed: SEED, names: NAMES.length, events: EVENTS })
 
 /** An object as text: `__proto__` is a key like any other there. */

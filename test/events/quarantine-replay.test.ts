@@ -5,8 +5,6 @@ import { makeEvents, NOW } from '../prediction/random-traffic.ts'
 import { startStackOnSharedStores } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-t.setTimeout(180_000)
-
 const stack = await startStackOnSharedStores(t)
 
 const NAMES = ['order paid', 'signed up', 'page', '$identify']

@@ -13,8 +13,6 @@ import { waitFor } from '../support/wait-for.ts'
 import type { PersonApplier } from '../../pipeline/persons/start-persons.ts'
 import { noCopiesWait, origin, type PersonsStores, readPersons, startPersonsStores, testLogger } from '../../pipeline/persons/testing/start-persons-stores.ts'
 
-t.setTimeout(90_000)
-
 t.test('deletes a person by an id from before its merge, with the events of all its distinct ids', async (t) => {
   const stores = await startWithMergedPerson(t)
   const { sql, clickhouse: { client } } = stores

@@ -7,8 +7,6 @@ import { startStackOnSharedStores } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { openPage, type PageOptions, type SdkPage } from './open-page.ts'
 
-t.setTimeout(180_000)
-
 const stack = await startStackOnSharedStores(t)
 
 /** `opt_out_useragent_filter`: the SDK keeps quiet in automated browsers otherwise. */

@@ -24,8 +24,6 @@ interface PageEvent {
 
 const VISIBLE_WITHIN_MS = 20_000
 
-t.setTimeout(120_000)
-
 // One system for both SDKs: starting it takes longer than the tests.
 const stack = await startStackOnSharedStores(t)
 

@@ -13,8 +13,6 @@ const CONCURRENCY = 64
 /** Planted: of a hundred people who see the variant, so many pay. */
 const RATES: Record<string, number> = { control: 10, test: 20 }
 
-t.setTimeout(150_000)
-
 const stack = await startStackOnSharedStores(t)
 
 async function call (method: string, path: string, body?: unknown): Promise<any> {

@@ -2,7 +2,6 @@ import t from 'tap'
 import { waitFor } from '../testing/wait-for.ts'
 import { type HttpAnswer, startTestServer, TEST_PASSWORDS } from '../testing/start-test-server.ts'
 
-t.setTimeout(120_000)
 const server = await startTestServer(t)
 
 const ask = async (query: string, params: Record<string, string> = {}): Promise<HttpAnswer> =>

@@ -8,7 +8,6 @@ import { createPersonalKey } from '../../../api/projects/personal-keys.ts'
 import { PROJECT_KEY, startTestIngest } from '../../../ingest/testing/start-test-ingest.ts'
 import { type Answer, postTo, startDutyServer, startLossyProxy, type StoredRow } from './duty-server.ts'
 
-t.setTimeout(180_000)
 t.jobs = 8
 
 const server = await startDutyServer(t)

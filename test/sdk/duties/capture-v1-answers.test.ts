@@ -8,7 +8,6 @@ const PATH = '/i/v1/analytics/events'
 const AT = '2026-11-20T10:00:00.250Z'
 const OK = { result: 'ok' }
 
-t.setTimeout(180_000)
 t.jobs = 8
 process.env.POSTHOG_CAPTURE_MODE = 'v1'
 

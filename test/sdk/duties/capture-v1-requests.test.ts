@@ -8,7 +8,6 @@ const PATH = '/i/v1/analytics/events'
 const HOUR = 3_600_000
 const AT = '2026-11-20T10:00:00.250Z'
 
-t.setTimeout(180_000)
 t.jobs = 8
 
 const server = await startDutyServer(t)

@@ -4,7 +4,6 @@ import t, { type Test } from 'tap'
 import { waitFor } from '../../support/wait-for.ts'
 import { type Answer, type LossyProxy, startDutyServer, startLossyProxy } from './duty-server.ts'
 
-t.setTimeout(180_000)
 t.jobs = 8
 
 const server = await startDutyServer(t)
