@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_914,
-  platformLines: 5_975,
-  trackedFiles: 1_539,
+  lines: 81_919,
+  platformLines: 5_978,
+  trackedFiles: 1_540,
   circles: 0,
   repeatedNames: 4,
   longFunctions: 11,

@@ -5,7 +5,7 @@ import { openKeys } from '../../platform/directory/open-keys.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { createMetrics } from '../../platform/metrics.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { createTestPostgres } from '../../test/support/test-stores.ts'
+import { createTestPostgres, type TestPostgres } from '../../test/support/test-stores.ts'
 import type { TestContext } from '../../test/support/test-context.ts'
 import { type ApiDeps, buildApiApp } from '../app.ts'
 import { createNatsOnDemand } from '../events/dead-letters/nats-on-demand.ts'
@@ -46,9 +46,12 @@ const NOWHERE = 'http://127.0.0.1:9/none'
  * Builds the API for one test; requests are injected.
  *
  * @param overrides  Parts of the dependencies, such as a ClickHouse or NATS (default: unavailable) or a clock.
+ * @param database  Shared with another part of the system; default: one of its own.
  */
-export async function createTestApi (t: TestContext, overrides: Partial<ApiDeps> = {}): Promise<TestApi> {
-  const { sql, url: databaseUrl } = await createTestPostgres(t)
+export async function createTestApi (
+  t: TestContext, overrides: Partial<ApiDeps> = {}, database?: TestPostgres
+): Promise<TestApi> {
+  const { sql, url: databaseUrl } = database ?? await createTestPostgres(t)
   const project = await createProject(sql, { name: 'Test' })
   const user = await createUser(sql, { email: 'ann@example.com', firstName: 'Ann' })
   const { key } = await createPersonalKey(sql, {

@@ -1,6 +1,5 @@
 import type { CliWorld } from '../cli-context.ts'
 import { runCli } from '../run-cli.ts'
-import type { ApiDeps } from '../../api/app.ts'
 import { createTestApi, type TestApi } from '../../api/testing/create-test-api.ts'
 import type { TestContext } from '../../test/support/test-context.ts'
 
@@ -27,15 +26,17 @@ export async function runCaptured (
   return { code, out, err }
 }
 
+type Parts = Parameters<typeof createTestApi> extends [unknown, ...infer P] ? P : never
+
 /** An API with project 1, and commands that use it with a key that may do everything. */
 export interface ServedApi extends TestApi {
   env: { MILLRACE_URL: string, MILLRACE_KEY: string }
   run: (...args: string[]) => Promise<Captured>
 }
 
-/** Starts an API for the commands of one test. @param overrides  Parts of its dependencies, as in `createTestApi`. */
-export async function startApi (t: TestContext, overrides: Partial<ApiDeps> = {}): Promise<ServedApi> {
-  const api = await createTestApi(t, overrides)
+/** Starts an API for the commands of one test. The parameters are those of `createTestApi`. */
+export async function startApi (t: TestContext, ...parts: Parts): Promise<ServedApi> {
+  const api = await createTestApi(t, ...parts)
   const env = { MILLRACE_URL: await api.app.listen({ port: 0, host: '127.0.0.1' }), MILLRACE_KEY: api.key }
   return { ...api, env, run: async (...args) => await runCaptured(args, env) }
 }

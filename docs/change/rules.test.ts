@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
-import { type Captured, runCaptured } from '../../cli/testing/run-captured.ts'
+import { type Captured, runCaptured, startApi } from '../../cli/testing/run-captured.ts'
 import { takePublishedEvents } from '../../ingest/testing/read-published-events.ts'
 import { PROJECT_KEY, startTestIngest } from '../../ingest/testing/start-test-ingest.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
@@ -25,7 +25,7 @@ t.test('the commands of the guide do what it says, in its order', async (t) => {
   const [system, clickhouse] = await Promise.all([startTestIngest(t), createTestClickHouse(t)])
   const file = path.join(t.testdir(), 'no-test-orders.json')
   await writeFile(file, blocks('json')[0]!)
-  const env = { DATABASE_URL: system.postgres.url, CLICKHOUSE_URL: clickhouse.url }
+  const { env } = await startApi(t, { clickhouse: clickhouse.client }, system.postgres)
   const commands = blocks('sh').flatMap((block) => block.trim().split('\n'))
   const run = async (): Promise<Captured> => {
     const line = commands.shift()!

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
-import { type Captured, runCaptured } from '../../cli/testing/run-captured.ts'
+import { type Captured, runCaptured, startApi } from '../../cli/testing/run-captured.ts'
 import { discardPublished, takePublishedEvents } from '../../ingest/testing/read-published-events.ts'
 import { PROJECT_KEY, startTestIngest } from '../../ingest/testing/start-test-ingest.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
@@ -24,7 +24,8 @@ t.test('the commands and queries of the guide do what it says, in its order', as
   const [system, clickhouse] = await Promise.all([startTestIngest(t), createTestClickHouse(t)])
   const { connection } = system
   const file = path.join(t.testdir(), 'order-paid.json')
-  const env = { DATABASE_URL: system.postgres.url, NATS_URL: system.nats.url, CLICKHOUSE_URL: clickhouse.url }
+  const api = await startApi(t, { clickhouse: clickhouse.client }, system.postgres)
+  const env = { ...api.env, DATABASE_URL: system.postgres.url, NATS_URL: system.nats.url }
   const commands = blocks('sh').flatMap((block) => block.trim().split('\n'))
   const run = async (): Promise<Captured> => {
     const line = commands.shift()!

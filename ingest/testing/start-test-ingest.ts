@@ -66,7 +66,8 @@ export async function startTestIngest (t: TestContext, env: NodeJS.ProcessEnv = 
 }
 
 async function createProject ({ sql }: TestPostgres): Promise<void> {
-  await sql`INSERT INTO projects (id, name) VALUES (1, 'test')`
+  // The first of a new database has number 1.
+  await sql`INSERT INTO projects (name) VALUES ('test')`
   await sql`INSERT INTO project_api_keys (api_key, project_id, kind) VALUES
     (${PROJECT_KEY}, 1, 'project'), (${TEAM_KEY}, 1, 'team')`
 }
