@@ -23,7 +23,7 @@ runProcess('api', async () => {
   // When Postgres hangs, requests get 503 well before their clients give up.
   const sql = connectPostgres({ url: config.databaseUrl, logger, statementTimeoutMs: 10_000 })
   await refuseNewerDatabase(sql, logger)
-  const clickhouse = connectClickHouse({ url: config.clickhouseUrl })
+  const clickhouse = connectClickHouse({ url: config.clickhouseUrl, cluster: config.clickhouseCluster })
   const nats = createNatsOnDemand({ url: config.natsUrl, logger })
   const metrics = createMetrics('api')
 

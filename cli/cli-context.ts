@@ -136,7 +136,7 @@ export function createCliContext (world: CliWorld): CliContext {
       return sql
     },
     async clickhouse (use = {}) {
-      const client = connectClickHouse({ url: await findAddress(world.env, 'CLICKHOUSE_URL') })
+      const client = connectClickHouse({ url: await findAddress(world.env, 'CLICKHOUSE_URL'), cluster: context.cluster() })
       watch('clickhouse', use, async () => { await pingClickHouse(client) })
       closers.push(async () => await client.close())
       return client

@@ -154,8 +154,8 @@ async function connectStores (config: PipelineConfig, logger: Logger): Promise<A
     connection,
     versions,
     sql,
-    clickhouse: connectClickHouse({ url: config.clickhouseUrl }),
-    shards: connectClickHouse({ url: shardsUrl }),
+    clickhouse: connectClickHouse({ url: config.clickhouseUrl, cluster: config.clickhouseCluster }),
+    shards: connectClickHouse({ url: shardsUrl, cluster: config.clickhouseCluster }),
     shardsUrl,
     cluster: config.clickhouseCluster
   }

@@ -1,6 +1,6 @@
 import http from 'node:http'
 import https from 'node:https'
-import { ClickHouseLogLevel, createClient } from '@clickhouse/client'
+import { ClickHouseLogLevel, type ClickHouseSettings, createClient } from '@clickhouse/client'
 import { databaseOfAllShards, ONLY_ACTIVE_NODES } from '../../schema/migrate/clickhouse-topology.ts'
 import { quoteString } from '../../engines/sql/clickhouse-sql.ts'
 
@@ -9,13 +9,19 @@ export type ClickHouse = ReturnType<typeof createClient>
 /** Marks our own queries in a query log, whatever login they run under. */
 export const OUR_LOG_COMMENT = 'millrace'
 
+/** A subquery on a table of all shards is answered once and sent to each of them; else it is refused. */
+const ON_A_CLUSTER: ClickHouseSettings = {
+  distributed_ddl_output_mode: ONLY_ACTIVE_NODES, distributed_product_mode: 'global'
+}
+
 /**
  * Opens a client for queries. Inserts of frames do not go through it: they are bytes that must reach the socket
  * uncopied (see `pipeline/events/insert/insert-frames.ts`).
  *
  * @param options.url  `http://user:password@host:port/database`.
+ * @param options.cluster  Name of the cluster; absent or empty: one node.
  */
-export function connectClickHouse (options: { url: string, requestTimeoutMs?: number }): ClickHouse {
+export function connectClickHouse (options: { url: string, cluster?: string, requestTimeoutMs?: number }): ClickHouse {
   return createClient({
     url: options.url,
     request_timeout: options.requestTimeoutMs ?? 60_000,
@@ -23,13 +29,7 @@ export function connectClickHouse (options: { url: string, requestTimeoutMs?: nu
     keep_alive: { enabled: true },
     // It would write to the console in a format of its own; anyone who catches an error logs it.
     log: { level: ClickHouseLogLevel.OFF },
-    // On a cluster a subquery on a table of all shards is answered once and sent to each of them; else it is refused.
-    clickhouse_settings: {
-      wait_end_of_query: 1,
-      log_comment: OUR_LOG_COMMENT,
-      distributed_ddl_output_mode: ONLY_ACTIVE_NODES,
-      distributed_product_mode: 'global'
-    }
+    clickhouse_settings: { wait_end_of_query: 1, log_comment: OUR_LOG_COMMENT, ...options.cluster ? ON_A_CLUSTER : {} }
   })
 }
 
