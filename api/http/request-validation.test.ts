@@ -119,7 +119,8 @@ t.test('every parameter of every route refuses what is not of its type, by its n
 t.test('no text in a path or query brings a route down', async (t) => {
   let asked = 0
   const faults: string[] = []
-  for (const operation of operations) {
+  // What is fine there is answered by a stream without an end, which the tests of the live feed read.
+  for (const operation of operations.filter(({ template }) => !template.endsWith('/events/live'))) {
     for (const parameter of operation.parameters) {
       const values = [...HOSTILE.text, ...BROKEN, 'a'.repeat(401), 'a'.repeat(5000)]
       if (parameter.in === 'query') values.push('', `a&${parameter.name}=b`, `a&${parameter.name}[]=b`)
