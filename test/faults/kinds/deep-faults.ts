@@ -20,10 +20,16 @@ const REQUESTS = 16
 /** Beside the deep value, in each of them. */
 const TEXT_BYTES = 200_000
 
-/** 64 MB for the pipeline, some 300 KB on the wire. With 240 of them p99 of another project was 2.1 s on two cores. */
+/** 64 MB for the pipeline, some 300 KB on the wire. */
 const LARGE_UPDATES = 160
 const LARGE_UPDATES_PER_REQUEST = 80
 const LARGE_TEXT_BYTES = 400_000
+
+/**
+ * How late another project may be beside it at the 99th percentile, in milliseconds: 2.1 to 2.8 s were measured on two
+ * cores, about as much as beside the same texts as plain properties; 4.3 to 6.7 s where the pipeline never rests.
+ */
+const BESIDE_LARGE_P99_MS = 4000
 
 /** Levels that the pipeline refuses in a person, and the engine in an event. */
 const REFUSED_LEVELS = 205
@@ -65,12 +71,12 @@ export const DEEP_FAULTS: readonly Fault[] = [
   },
   {
     name: 'large-updates',
-    what: `one project sets ${LARGE_UPDATES} times ${LARGE_TEXT_BYTES / 1000} KB, small when compressed; what another one sends is visible within ${VISIBLE_P99_MS} ms`,
+    what: `one project sets ${LARGE_UPDATES} times ${LARGE_TEXT_BYTES / 1000} KB, small when compressed; what another one sends is visible within ${BESIDE_LARGE_P99_MS} ms`,
     lastsMs: [15_000, 5000],
     async inject ({ system, note }) {
       const key = await createProject(system)
       const distinctId = `${SDK_DISTINCT_ID}large ${Date.now()}`
-      const endWatch = await watchAnotherProject(system, 'beside large updates', async () => await sendLarge(system, { key, distinctId }))
+      const endWatch = await watchAnotherProject(system, 'beside large updates', async () => await sendLarge(system, { key, distinctId }), BESIDE_LARGE_P99_MS)
       return async () => {
         const failure = await endWatch(async () => await countStored(system, distinctId) === LARGE_UPDATES, note)
         if (failure !== null) throw failure
@@ -87,7 +93,7 @@ export const DEEP_FAULTS: readonly Fault[] = [
  *   they are long already before the flood, twice as long is allowed.
  */
 async function watchAnotherProject (
-  system: FaultSystem, event: string, flood: () => Promise<void>
+  system: FaultSystem, event: string, flood: () => Promise<void>, maxP99Ms = VISIBLE_P99_MS
 ): Promise<(isThere: () => Promise<boolean>, note: (text: string) => void) => Promise<Error | null>> {
   const stop = new AbortController()
   const watch = async (signal: AbortSignal): Promise<Visibility> =>
@@ -109,7 +115,7 @@ async function watchAnotherProject (
     note(kinds.map(([kind, name]) => `${describeDelays(name, seen[kind])} (before: p99 ${Math.round(quantile(calm[kind], 0.99))} ms)`).join('; '))
     for (const [kind, name] of kinds) {
       const p99 = quantile(seen[kind], 0.99)
-      if (p99 > Math.max(VISIBLE_P99_MS, 2 * quantile(calm[kind], 0.99))) return new Error(`${name} of another project became visible after ${Math.round(p99)} ms at p99`)
+      if (p99 > Math.max(maxP99Ms, 2 * quantile(calm[kind], 0.99))) return new Error(`${name} of another project became visible after ${Math.round(p99)} ms at p99`)
     }
     return null
   }
