@@ -17,8 +17,9 @@ const CREATE = /^CREATE (TABLE|MATERIALIZED VIEW|VIEW) (\S+)/
  * promoted columns included, whichever node the client is connected to. Their paths in Keeper follow from the macros of
  * each node, so a new replica joins its shard and copies its rows.
  *
+ * A node that does not answer is left to the next run.
+ *
  * @returns names of what was created.
- * @throws {Error} of the client when a node does not answer.
  */
 export async function fillNewNodes (client: ClickHouseClient, cluster: string): Promise<string[]> {
   const nodes = `clusterAllReplicas(${quoteString(cluster)}`

@@ -136,7 +136,12 @@ export function findMaterializedView (sql: string): string | null {
  * counted twice. Only done while no node has an event: the view misses what is inserted meanwhile.
  */
 async function reattachView (client: ClickHouseClient, view: string, topology: ClickHouseTopology): Promise<void> {
-  const events = await client.query({ query: `SELECT 1 FROM ${everywhere(topology, 'events')} LIMIT 1`, format: 'JSONEachRow' })
+  const events = await client.query({
+    query: `SELECT 1 FROM ${everywhere(topology, 'events')} LIMIT 1`,
+    // A shard that does not answer may have events.
+    clickhouse_settings: { skip_unavailable_shards: 0 },
+    format: 'JSONEachRow'
+  })
   if ((await events.json()).length > 0) return
   await client.command({ query: renderClickHouseSql(`DETACH TABLE ${view} {{on_cluster}} SYNC`, topology) })
   await client.command({ query: renderClickHouseSql(`ATTACH TABLE IF NOT EXISTS ${view} {{on_cluster}}`, topology) })
