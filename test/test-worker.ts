@@ -3,7 +3,8 @@
  * sources and their packages again for each of some 400 files took longer than most of their assertions.
  *
  * Each file gets a test of its own as the `t` that it imports, so that what it opens is closed at its end, and a
- * failure names it. What a file changes for its process (settings, signals, a global) it puts back.
+ * failure names it. The environment is restored after each file; what else a file changes for its process (signals, a
+ * global) it puts back.
  *
  * Prints TAP, in which every file is a subtest. Ends when the parent disconnects.
  */
@@ -38,11 +39,14 @@ process.on('message', (file: string) => { void runFile(file) })
 process.once('disconnect', () => { void end() })
 
 async function runFile (file: string): Promise<void> {
+  const environment = { ...process.env }
   await t.test(file, { timeout: FILE_TIMEOUT_MS }, async (t) => {
     current = t
     await import(pathToFileURL(path.join(ROOT, file)).href)
     // A failure is in the output.
   }).catch(() => {})
+  for (const name of Object.keys(process.env)) if (!(name in environment)) delete process.env[name]
+  Object.assign(process.env, environment)
 }
 
 async function end (): Promise<void> {

@@ -1,22 +1,35 @@
 import { useEffect, useState } from 'preact/hooks'
 import { formatCount } from './format.ts'
-import { setQuery } from './router.ts'
+import { query, setQuery } from './router.ts'
 
 /** Rows of a page of a list. */
 export const PAGE = 50
 
-/** The search waits so long for the next key, in milliseconds. */
+/** Typing pauses when no key came for so many milliseconds. */
 const TYPING_MS = 150
 
-/** A search whose text is in the address. */
-export function Search ({ value, label }: { value: string, label: string }) {
-  const [typed, setTyped] = useState(value)
+/**
+ * Text that is typed, and a parameter of the address when the typing pauses.
+ *
+ * @returns the text, which is the address's whenever nobody is typing, and a function that takes what was typed.
+ */
+export function useTypedParameter (name: string): [text: string, type: (text: string) => void] {
+  const [typed, setTyped] = useState<string>()
   useEffect(() => {
-    if (typed === value) return
-    const timer = setTimeout(() => setQuery({ search: typed }), TYPING_MS)
+    if (typed === undefined) return
+    const timer = setTimeout(() => {
+      setQuery({ [name]: typed })
+      setTyped(undefined)
+    }, TYPING_MS)
     return () => clearTimeout(timer)
   }, [typed])
-  return <input type='search' aria-label={label} placeholder={label} value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
+  return [typed ?? query.value.get(name) ?? '', setTyped]
+}
+
+/** A search whose text is in the address. */
+export function Search ({ label }: { label: string }) {
+  const [text, type] = useTypedParameter('search')
+  return <input type='search' aria-label={label} placeholder={label} value={text} onInput={(event) => type(event.currentTarget.value)} />
 }
 
 interface PagerProps {

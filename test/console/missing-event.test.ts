@@ -128,6 +128,26 @@ t.test('why an event is missing', async (t) => {
     await says('landed', /Events of this name came to Mars \(\d+\)/)
   })
 
+  await t.test('what is typed while the page is still being drawn stays', async (t) => {
+    for (const [path, name] of [['find', 'name of the event'], ['live', 'Event'], ['flags', 'Search flags']] as const) {
+      const page = await screens.context.newPage()
+      // As soon as the field is in the document, before anything runs that waits until it was painted.
+      await page.addInitScript(`new MutationObserver((_, observer) => {
+        const field = [...document.querySelectorAll('input')].find((each) => (each.ariaLabel ?? each.labels[0]?.textContent ?? '').includes('${name}'))
+        if (field === undefined) return
+        observer.disconnect()
+        field.value = 'early'
+        field.dispatchEvent(new Event('input', { bubbles: true }))
+      }).observe(document, { childList: true, subtree: true })`)
+      await page.goto(`${stack.url}/console/projects/1/${path}`)
+      const field = page.getByLabel(name).first()
+      await field.waitFor()
+      await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve, 100)))')
+      t.equal(await field.inputValue(), 'early', path)
+      await page.close()
+    }
+  })
+
   await t.test('the button that asks again stays in the window for whoever is at it by keyboard', async (t) => {
     const uuid = randomUUID()
     await send(stack, [{ event: 'patient', uuid } as never])

@@ -46,7 +46,7 @@ export function DefinitionList<T extends Noted> (props: DefinitionListProps<T>) 
       <h1>{title}</h1>
       <p class='hint'>{hint}</p>
       <div class='toolbar'>
-        <Search value={search} label={`Search ${title.toLowerCase()}`} />
+        <Search label={`Search ${title.toLowerCase()}`} />
         {orderings !== undefined && (
           <label>
             Order{' '}

@@ -44,7 +44,7 @@ function FlagList () {
       <h1>Flags</h1>
       <p class='hint'>The next request for flags is answered with a change within a second; browsers ask every few minutes, local evaluation every 30 s.</p>
       <div class='toolbar'>
-        <Search value={search} label='Search flags' />
+        <Search label='Search flags' />
         <label class='choice'>
           <input type='checkbox' checked={isStaleOnly} onChange={(event) => setQuery({ stale: event.currentTarget.checked ? 'only' : '' })} /> Only stale
         </label>

@@ -3,13 +3,11 @@ import { toQuery } from '../api-client.ts'
 import { formatCount } from '../format.ts'
 import { projectId, query, setQuery } from '../router.ts'
 import { Empty, Failed } from '../states.tsx'
+import { useTypedParameter } from '../paging.tsx'
 import { EventDialog } from './event-dialog.tsx'
 import { type Feed, useFeed } from './follow-feed.ts'
 import { acceptsEvent, describeCounts, FATE_NAMES, isShown, type LiveEvent, type LiveFilter, LiveLog } from './live-log.ts'
 import { LiveTable } from './live-table.tsx'
-
-/** A filter waits so long for the next key, in milliseconds. */
-const TYPING_MS = 300
 
 /** Events as they arrive, each with what becomes of it. */
 export function LiveScreen () {
@@ -90,15 +88,8 @@ function Filters () {
   )
 }
 
-/** A filter that is typed: in the address when the typing pauses. */
+/** A filter that is typed. */
 function Typed ({ name, label }: { name: string, label: string }) {
-  const value = query.value.get(name) ?? ''
-  const [typed, setTyped] = useState(value)
-  useEffect(() => { setTyped(value) }, [value])
-  useEffect(() => {
-    if (typed === value) return
-    const timer = setTimeout(() => setQuery({ [name]: typed }), TYPING_MS)
-    return () => clearTimeout(timer)
-  }, [typed])
-  return <label>{label} <input value={typed} maxLength={400} onInput={(event) => setTyped(event.currentTarget.value)} /></label>
+  const [text, type] = useTypedParameter(name)
+  return <label>{label} <input value={text} maxLength={400} onInput={(event) => type(event.currentTarget.value)} /></label>
 }

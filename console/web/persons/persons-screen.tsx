@@ -27,7 +27,7 @@ function PersonList () {
     <section>
       <h1>Persons</h1>
       <p class='hint'>Everyone who was identified or has a property. Search for a distinct id, its beginning, a person id, an email, a name or a username.</p>
-      <div class='toolbar'><Search value={query.value.get('search') ?? ''} label='Search persons' /></div>
+      <div class='toolbar'><Search label='Search persons' /></div>
       {search === '' ? <Newest /> : <Matches search={search} />}
     </section>
   )

@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import { showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId, query } from '../router.ts'
@@ -13,8 +13,8 @@ export function FindScreen () {
   // Links from other screens know what the text is; what is typed may be any of the three.
   const asked = query.value.get('uuid') ?? query.value.get('distinct_id') ?? query.value.get('text') ?? ''
   const isDistinctId = query.value.has('distinct_id')
-  const [typed, setTyped] = useState(asked)
-  useEffect(() => { setTyped(asked) }, [asked])
+  const [draft, setDraft] = useState({ asked, text: asked })
+  const typed = draft.asked === asked ? draft.text : asked
   // Who presses Find once more wants to know once more: the event may have come meanwhile.
   const [round, setRound] = useState(0)
 
@@ -32,7 +32,7 @@ export function FindScreen () {
       <form class='toolbar' onSubmit={search}>
         <label>
           Uuid, distinct id or name of the event{' '}
-          <input type='search' value={typed} maxLength={200} onInput={(event) => setTyped(event.currentTarget.value)} />
+          <input type='search' value={typed} maxLength={200} onInput={(event) => setDraft({ asked, text: event.currentTarget.value })} />
         </label>
         <button type='submit' class='primary'>Find</button>
       </form>

@@ -30,7 +30,7 @@ function SchemaList () {
       <h1>Schemas</h1>
       <p class='hint'>What the properties of an event must be. Ingest holds every event of that name against the active version.</p>
       <div class='toolbar'>
-        <Search value={search} label='Search schemas' />
+        <Search label='Search schemas' />
         {may('event_definition:write') && <a class='button' {...linkTo(`/projects/${projectId.value}/schemas/new`)}>New schema</a>}
       </div>
       <Show of={schemas} what='Schemas'>

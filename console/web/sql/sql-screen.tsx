@@ -36,7 +36,7 @@ export function SqlScreen () {
       <aside aria-label='Queries and tables'>
         <h2>Saved</h2>
         {savedId !== undefined && <p><a {...linkTo(`/projects/${project}/sql`)}>New query</a></p>}
-        <Search value={search} label='Search saved queries' />
+        <Search label='Search saved queries' />
         <SavedQueryList list={list} current={savedId} />
         <h2>Samples</h2>
         <ul class='names'>
