@@ -1,4 +1,4 @@
-import { chmodSync, existsSync } from 'node:fs'
+import { chmodSync, existsSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import t from 'tap'
 import { findNatsServer } from './find-nats-server.ts'
@@ -8,20 +8,26 @@ function printVersion (version: string): string {
   return `#!/bin/sh\necho "nats-server: v${version}"\n`
 }
 
-t.test('takes the first binary of PATH that survives a power cut', async (t) => {
+t.test('takes the newest binary of PATH and cache that survives a power cut', async (t) => {
   const dir = t.testdir({
-    old: { 'nats-server': printVersion('2.10.27') }, new: { 'nats-server': printVersion('2.15.1') }
+    old: { 'nats-server': printVersion('2.10.27') },
+    first: { 'nats-server': printVersion('2.15.1') },
+    second: { 'nats-server': printVersion('2.15.12') },
+    equal: { 'nats-server': printVersion('2.15.12') }
   })
-  chmodSync(path.join(dir, 'old', 'nats-server'), 0o755)
-  chmodSync(path.join(dir, 'new', 'nats-server'), 0o755)
-  const env = { PATH: `${dir}/missing:${dir}/old:${dir}/new:/bin`, XDG_CACHE_HOME: `${dir}/cache` }
+  for (const folder of ['old', 'first', 'second', 'equal']) chmodSync(path.join(dir, folder, 'nats-server'), 0o755)
+  const env = { PATH: `${dir}/missing:${dir}/old:${dir}/first:${dir}/second:${dir}/equal:/bin`, XDG_CACHE_HOME: `${dir}/cache` }
 
-  t.equal(await findNatsServer({ env, dataDir: dir }), path.join(dir, 'new', 'nats-server'))
+  t.equal(await findNatsServer({ env, dataDir: dir }), path.join(dir, 'second', 'nats-server'))
+
+  const cached = path.join(dir, 'cache', 'millrace', `nats-server-${process.platform}-${process.arch}`)
+  writeFileSync(cached, printVersion('2.16.0'), { mode: 0o755 })
+  t.equal(await findNatsServer({ env, dataDir: dir }), cached)
 })
 
 t.test('uses the chosen binary or says what is wrong with it', async (t) => {
-  const dir = t.testdir({ good: printVersion('2.15.1'), old: printVersion('2.10.27'), older: printVersion('2.9.10') })
-  for (const name of ['good', 'old', 'older']) chmodSync(path.join(dir, name), 0o755)
+  const dir = t.testdir({ good: printVersion('2.15.1'), old: printVersion('2.10.27'), older: printVersion('2.9.10'), forgetful: printVersion('2.10.21') })
+  for (const name of ['good', 'old', 'older', 'forgetful']) chmodSync(path.join(dir, name), 0o755)
   const options = { env: { PATH: '/bin', XDG_CACHE_HOME: dir }, dataDir: dir }
 
   t.equal(await findNatsServer({ ...options, chosen: path.join(dir, 'good') }), path.join(dir, 'good'))
@@ -29,6 +35,7 @@ t.test('uses the chosen binary or says what is wrong with it', async (t) => {
   await t.rejects(findNatsServer(old), /is version 2\.10\.27, which may lose acknowledged events .* 2\.15\.1 or newer, or set MILLRACE_OLD_NATS_SERVER=accept/)
   t.equal(await findNatsServer({ ...old, old: 'accept' }), path.join(dir, 'old'))
   await t.rejects(findNatsServer({ ...options, chosen: path.join(dir, 'older'), old: 'accept' }), /is version 2\.9\.10: 2\.15\.1 or newer/)
+  await t.rejects(findNatsServer({ ...options, chosen: path.join(dir, 'forgetful'), old: 'accept' }), /is version 2\.10\.21, which can forget whole streams/)
   await t.rejects(findNatsServer({ ...options, chosen: path.join(dir, 'none') }), /is no nats-server that runs here/)
 })
 

@@ -3,7 +3,7 @@ import { access, constants } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { fetchDebianPackage } from '../supervisor/fetch-debian-package.ts'
-import { OLDEST_NATS_SERVER, type OldNatsServer, survivesPowerCut } from '../../platform/nats/nats-server-floor.ts'
+import { forgetsStreams, OLDEST_NATS_SERVER, type OldNatsServer, survivesPowerCut } from '../../platform/nats/nats-server-floor.ts'
 import { compareVersions } from '../../schema/version.ts'
 import { findCacheDir } from '../data-dir/cache-dir.ts'
 import { ServiceStartError } from '../supervisor/processes/service.ts'
@@ -36,7 +36,7 @@ export interface FindNatsServerOptions {
 
 /**
  * Finds a nats-server that keeps the promise about power cuts: the chosen one, which may be older when that is
- * accepted, else on PATH, else in the user's cache folder, else fetched into it.
+ * accepted, else the newest on PATH and in the user's cache folder, else one that is fetched into that.
  *
  * @returns the path of the binary.
  * @throws {ServiceStartError} saying what to install and where to put it.
@@ -47,9 +47,8 @@ export async function findNatsServer (options: FindNatsServerOptions): Promise<s
 
   const cached = path.join(await findCacheDir(options), `nats-server-${process.platform}-${process.arch}`)
   const onPath = (env.PATH ?? '').split(path.delimiter).filter(Boolean).map((dir) => path.join(dir, 'nats-server'))
-  for (const candidate of [...onPath, cached]) {
-    if (survivesPowerCut(await readVersion(candidate) ?? '')) return candidate
-  }
+  const newest = await findNewest([...onPath, cached])
+  if (newest !== undefined) return newest
 
   options.onFetch?.()
   try {
@@ -65,6 +64,14 @@ export async function findNatsServer (options: FindNatsServerOptions): Promise<s
     : `Debian has version ${version}`))
 }
 
+/** The newest that survives a power cut; of equal ones the first. */
+async function findNewest (candidates: readonly string[]): Promise<string | undefined> {
+  const versions = await Promise.all(candidates.map(async (binary) => ({ binary, version: await readVersion(binary) ?? '' })))
+  const [newest] = versions.filter(({ version }) => survivesPowerCut(version))
+    .sort((one, other) => compareVersions(other.version, one.version))
+  return newest?.binary
+}
+
 async function takeChosen (chosen: string, old: OldNatsServer = 'refuse'): Promise<string> {
   const version = await readVersion(chosen)
   if (survivesPowerCut(version ?? '')) return chosen
@@ -72,6 +79,10 @@ async function takeChosen (chosen: string, old: OldNatsServer = 'refuse'): Promi
   if (compareVersions(version, OLDEST_TO_ACCEPT) < 0) {
     throw new ServiceStartError(`MILLRACE_NATS_SERVER=${chosen} is version ${version}: ${OLDEST_NATS_SERVER} or newer is needed, ` +
       `and MILLRACE_OLD_NATS_SERVER=accept takes ${OLDEST_TO_ACCEPT} or newer`)
+  }
+  if (forgetsStreams(version)) {
+    throw new ServiceStartError(`MILLRACE_NATS_SERVER=${chosen} is version ${version}, which can forget whole streams, as 2.10.20 to 2.10.22 do: ` +
+      `use ${OLDEST_NATS_SERVER} or newer; no setting accepts it`)
   }
   if (old === 'accept') return chosen
   throw new ServiceStartError(`MILLRACE_NATS_SERVER=${chosen} is version ${version}, which may lose acknowledged events when the power is cut. ` +

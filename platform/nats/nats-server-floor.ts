@@ -4,9 +4,14 @@ import { compareVersions } from '../../schema/version.ts'
 
 /**
  * The oldest nats-server that lost nothing it had acknowledged when the power was cut, on XFS and on ext4. 2.10.27 lost
- * 49 of 60 messages on XFS, with `sync_interval: always`; those between were not tried (25 November 2026).
+ * 49 of 60 messages on XFS, with `sync_interval: always` (25 November 2026). By their sources those between lose
+ * messages as well: the rewrite of a block is flushed since nats-server 8456 and 8475, which no release up to 2.12.15
+ * and 2.14.5 has.
  */
 export const OLDEST_NATS_SERVER = '2.15.1'
+
+/** These forget whole streams, power cut or not: nothing accepts them. First and last of the range. */
+const FORGETFUL = ['2.10.20', '2.10.22'] as const
 
 /** What to do with an older one (`MILLRACE_OLD_NATS_SERVER`); `accept` withdraws the promise about power cuts. */
 export type OldNatsServer = 'refuse' | 'accept'
@@ -17,6 +22,11 @@ const GREETING_MS = 1000
 /** Whether a nats-server keeps what it acknowledged through a power cut. A version that cannot be read does not. */
 export function survivesPowerCut (version: string): boolean {
   return /^\d+\.\d+\.\d+/.test(version) && compareVersions(version, OLDEST_NATS_SERVER) >= 0
+}
+
+/** Whether a nats-server forgets whole streams, so that nobody may accept it. */
+export function forgetsStreams (version: string): boolean {
+  return compareVersions(version, FORGETFUL[0]) >= 0 && compareVersions(version, FORGETFUL[1]) <= 0
 }
 
 /** What a nats-server says of itself. */

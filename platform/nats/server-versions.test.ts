@@ -5,7 +5,7 @@ import type { TestContext } from '../../test/support/test-context.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import type { Logger } from '../logger.ts'
 import { connectNats, type NatsConnection } from './connect-nats.ts'
-import { type OldNatsServer, survivesPowerCut } from './nats-server-floor.ts'
+import { forgetsStreams, type OldNatsServer, survivesPowerCut } from './nats-server-floor.ts'
 import { findOldServers, followServerVersions, type ServerVersions } from './server-versions.ts'
 
 const nats = await startTestNats(t)
@@ -55,6 +55,18 @@ t.test('an old one that is accepted withdraws the promise in health and log, unt
   t.match(lines, [/^the promise about power cuts is withdrawn: nats-server 2\.10\.27/])
   old.become('2.15.1')
   await waitFor(async () => part().withdrawn === null)
+})
+
+t.test('2.10.20 to 2.10.22, which forget streams, are refused by name, whatever is accepted', async (t) => {
+  for (const version of ['2.10.20', '2.10.21', '2.10.22']) t.ok(forgetsStreams(version), version)
+  for (const version of ['2.10.19', '2.10.23', '2.10.27', '2.15.1', '', 'dev']) t.notOk(forgetsStreams(version), version)
+  const { url } = await startNatsOfVersion(t, nats.port, '2.10.22')
+  const { refuseOld, part } = await follow(t, url, 'accept')
+
+  await t.rejects(refuseOld(), {
+    code: 'MILLRACE_NATS_SERVER_TOO_OLD', message: /2\.10\.22 .* can forget whole streams.* no setting accepts it$/
+  })
+  t.match(part(), { healthy: false, withdrawn: /2\.10\.22/ })
 })
 
 t.test('one that becomes old while events flow makes the process unhealthy', async (t) => {

@@ -4,7 +4,7 @@ import { MillraceError } from '../../engines/errors.ts'
 import type { HealthPart } from '../health-and-readiness.ts'
 import type { Logger } from '../logger.ts'
 import type { NatsConnection } from './connect-nats.ts'
-import { type Greeting, OLDEST_NATS_SERVER, type OldNatsServer, readGreeting, survivesPowerCut } from './nats-server-floor.ts'
+import { forgetsStreams, type Greeting, OLDEST_NATS_SERVER, type OldNatsServer, readGreeting, survivesPowerCut } from './nats-server-floor.ts'
 
 /** A server that may lose acknowledged messages at a power cut. */
 export interface OldServer {
@@ -34,7 +34,7 @@ export async function findOldServers (connection: NatsConnection): Promise<OldSe
 
 /** Follows which servers a connection meets, for as long as it lives. */
 export interface ServerVersions {
-  /** @throws {MillraceError} `MILLRACE_NATS_SERVER_TOO_OLD` for an old one that is not accepted. */
+  /** @throws {MillraceError} `MILLRACE_NATS_SERVER_TOO_OLD` for an old one that is not accepted, or forgets streams. */
   refuseOld: () => Promise<void>
   /** Of `/_health`: `withdrawn` says why the promise about power cuts does not hold; null while it does. */
   part: () => HealthPart
@@ -44,13 +44,15 @@ export interface ServerVersions {
 export function followServerVersions (
   connection: NatsConnection, { old, logger }: { old: OldNatsServer, logger: Logger }
 ): ServerVersions {
-  let withdrawn: string | null = null
+  let verdict: Verdict = KEPT
 
   async function look (): Promise<void> {
     const found = await findOldServers(connection)
-    const now = found.length === 0 ? null : describeOld(found)
-    if (now !== null && now !== withdrawn) logger.warn({ servers: found }, `the promise about power cuts is withdrawn: ${now}`)
-    withdrawn = now
+    const next = judge(found, old)
+    if (next.withdrawn !== null && next.withdrawn !== verdict.withdrawn) {
+      logger.warn({ servers: found }, `the promise about power cuts is withdrawn: ${next.withdrawn}`)
+    }
+    verdict = next
   }
 
   async function follow (): Promise<void> {
@@ -61,18 +63,34 @@ export function followServerVersions (
   return {
     async refuseOld () {
       await look()
-      if (withdrawn !== null && old === 'refuse') throw tooOld(withdrawn)
+      if (verdict.refused !== null) throw new MillraceError('MILLRACE_NATS_SERVER_TOO_OLD', verdict.refused)
     },
-    part: () => ({ name: 'nats version', healthy: withdrawn === null || old === 'accept', withdrawn })
+    part: () => ({ name: 'nats version', healthy: verdict.refused === null, withdrawn: verdict.withdrawn })
   }
 }
 
-function describeOld (servers: readonly OldServer[]): string {
-  const named = servers.map(({ server, version }) => `${version || 'of an unknown version'} at ${server}`).join(', ')
-  return `nats-server ${named} is older than ${OLDEST_NATS_SERVER} and may lose acknowledged events when the power is cut`
+/** What old servers mean for the promise about power cuts. */
+interface Verdict {
+  withdrawn: string | null
+  /** Why they are not accepted, and what to do. */
+  refused: string | null
 }
 
-function tooOld (what: string): MillraceError {
-  return new MillraceError('MILLRACE_NATS_SERVER_TOO_OLD', `${what}. Replace it by ${OLDEST_NATS_SERVER} or newer, ` +
-    'or set MILLRACE_OLD_NATS_SERVER=accept, which withdraws the promise about power cuts')
+const KEPT: Verdict = { withdrawn: null, refused: null }
+
+function judge (found: readonly OldServer[], old: OldNatsServer): Verdict {
+  const forgetful = found.filter(({ version }) => forgetsStreams(version))
+  if (forgetful.length > 0) {
+    const withdrawn = `nats-server ${nameServers(forgetful)} can forget whole streams, as 2.10.20 to 2.10.22 do`
+    return { withdrawn, refused: `${withdrawn}. Replace it by ${OLDEST_NATS_SERVER} or newer; no setting accepts it` }
+  }
+  if (found.length === 0) return KEPT
+  const withdrawn = `nats-server ${nameServers(found)} is older than ${OLDEST_NATS_SERVER} and may lose acknowledged events when the power is cut`
+  const refused = `${withdrawn}. Replace it by ${OLDEST_NATS_SERVER} or newer, ` +
+    'or set MILLRACE_OLD_NATS_SERVER=accept, which withdraws the promise about power cuts'
+  return { withdrawn, refused: old === 'accept' ? null : refused }
+}
+
+function nameServers (servers: readonly OldServer[]): string {
+  return servers.map(({ server, version }) => `${version || 'of an unknown version'} at ${server}`).join(', ')
 }
