@@ -109,6 +109,21 @@ function isNotFound (error: unknown): boolean {
   return error instanceof HttpError && error.status === 404
 }
 
+/** Items of a page at most. */
+const PAGE_ITEMS = 1000
+
+/** All items of a list, page by page. */
+export async function listAll<T> (
+  readPage: (query: { limit: number, offset: number }) => Promise<{ results: T[], next: string | null }>
+): Promise<T[]> {
+  const items: T[] = []
+  for (;;) {
+    const { results, next } = await readPage({ limit: PAGE_ITEMS, offset: items.length })
+    items.push(...results)
+    if (next === null) return items
+  }
+}
+
 /** An answer, or undefined when the API says that there is no such thing. */
 export async function orNone<T> (answer: Promise<T>): Promise<T | undefined> {
   return await answer.catch((error: unknown) => {

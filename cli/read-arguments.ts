@@ -39,15 +39,6 @@ export function isRepeatable (read: unknown): boolean {
   return COLLECTORS.includes(read)
 }
 
-/** Reads an IANA time zone. */
-export function readTimezone (text: string): string {
-  try {
-    return new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions().timeZone
-  } catch {
-    throw new InvalidArgumentError('Give the name of a time zone, such as Europe/Berlin.')
-  }
-}
-
 /** Reads a string that its column can store; `maxLength` is in characters, as Postgres counts. */
 export function readString (maxLength: number): (text: string) => string {
   return (text) => {

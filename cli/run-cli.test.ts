@@ -10,97 +10,89 @@ import { buildStatus } from '../api/status/build-status.ts'
 import { lockDataDir } from '../embedded/data-dir/data-dir-lock.ts'
 import { hashPersonalKey } from '../platform/directory/key-text.ts'
 import { createReadKeys } from '../platform/directory/read-keys.ts'
-import type { Sql } from '../platform/postgres/connect-postgres.ts'
 import { createTestPostgres } from '../test/support/test-stores.ts'
-import type { TestContext } from '../test/support/test-context.ts'
 import { findTiers } from './commands/status.ts'
 import { type Captured, runCaptured, startApi } from './testing/run-captured.ts'
 
 const NOW = Date.parse('2030-01-01T00:00:00Z')
-
-async function createCli (
-  t: TestContext
-): Promise<{ sql: Sql, url: string, run: (line: string) => Promise<Captured> }> {
-  const { sql, url } = await createTestPostgres(t)
-  return { sql, url, run: async (line) => await runIn({ DATABASE_URL: url }, line.split(' ')) }
-}
 
 async function runIn (env: NodeJS.ProcessEnv, args: string[]): Promise<Captured> {
   return await runCaptured(args, env, { now: () => NOW })
 }
 
 t.test('creates a project, lists it, and rotates its key with a grace period', async (t) => {
-  const { run } = await createCli(t)
+  const { run } = await startApi(t, { now: () => NOW })
 
-  const created = JSON.parse((await run('projects create Shop --timezone Europe/Berlin --json')).out)
-  const rotated = JSON.parse((await run(`projects rotate-key ${created.id} --grace 2d --json`)).out)
-  const [listed] = JSON.parse((await run('projects list --json')).out)
+  const created = JSON.parse((await run('projects', 'create', 'Shop', '--timezone', 'Europe/Berlin', '--json')).out)
+  const rotated = JSON.parse((await run('projects', 'rotate-key', String(created.id), '--grace', '2d', '--json')).out)
+  const listed = JSON.parse((await run('projects', 'list', '--json')).out)
+  const keys = JSON.parse((await run('projects', 'keys', String(created.id), '--json')).out)
 
-  t.match(created, { id: Number, name: 'Shop', timezone: 'Europe/Berlin', apiKey: /^phc_\w{43}$/ })
-  t.match(rotated, { apiKey: /^phc_/, oldKeys: [created.apiKey], oldKeysExpireAt: '2030-01-03T00:00:00.000Z' })
-  t.match(listed, { id: created.id, apiKeys: [{ apiKey: rotated.apiKey, expiresAt: null }, { apiKey: created.apiKey, expiresAt: /^2030-01-03/ }] })
-})
-
-t.test('refuses the old key at once without grace', async (t) => {
-  const { run, sql } = await createCli(t)
-  await run('projects create Shop')
-
-  await run('projects rotate-key 1 --grace 0')
-
-  t.match(await sql`SELECT count(*) AS keys FROM project_api_keys WHERE expires_at = ${new Date(NOW)}`, [{ keys: 1 }])
+  t.match(created, { id: Number, name: 'Shop', timezone: 'Europe/Berlin', api_token: /^phc_\w{43}$/ })
+  t.match(rotated, { api_key: /^phc_/, old_keys: [created.api_token], old_keys_expire_at: '2030-01-03T00:00:00.000Z' })
+  t.match(listed, [{ name: 'Test' }, { id: created.id, api_token: rotated.api_key }])
+  t.match(keys, [{ api_key: rotated.api_key, expires_at: null }, { api_key: created.api_token, expires_at: /^2030-01-03/ }])
 })
 
 t.test('creates a personal key that is shown once and stored as a hash', async (t) => {
-  const { run, sql } = await createCli(t)
-  await run('projects create Shop')
-  await run('users create Ann@Example.com --first-name Ann')
+  const { run, sql } = await startApi(t, { now: () => NOW })
+  await run('users', 'create', 'Bob@Example.com', '--first-name', 'Bob')
 
-  const created = await run('keys create --label ci --scope experiment:write,feature_flag:read --project 1 --expires 90d')
+  const created = await run('keys', 'create', '--user', 'bob@example.com', '--label', 'ci', '--scope', 'experiment:write,feature_flag:read', '--project', '1', '--expires', '90d')
   const key = /key +(phx_\w{43})/.exec(created.out)?.[1] ?? ''
-  const listed = await run('keys list')
+  const listed = await run('keys', 'list')
 
   t.match(created, { code: 0, err: /only its hash is stored/ })
   const { personalKeys } = await createReadKeys(sql, { withOwners: true })()
-  const [ann] = await sql`SELECT id FROM users WHERE email = 'ann@example.com' AND first_name = 'Ann'`
+  const [bob] = await sql`SELECT id FROM users WHERE email = 'bob@example.com' AND first_name = 'Bob'`
   t.match(personalKeys.get(hashPersonalKey(key)), {
-    owner: { userId: ann?.id }, scopes: ['experiment:write', 'feature_flag:read'],
+    owner: { userId: bob?.id }, scopes: ['experiment:write', 'feature_flag:read'],
     projectIds: [1], expiresAt: Date.parse('2030-04-01T00:00:00Z'), isRevoked: false
   })
-  t.match(listed.out, new RegExp(`phx_\\.\\.\\.${key.slice(-4)}`))
+  t.match(listed.out, new RegExp(`phx_\\.\\.\\.${key.slice(-4)} +bob@example.com +ci `))
   t.notMatch(listed.out + JSON.stringify(await sql`SELECT * FROM personal_api_keys`), key)
+  t.match((await run('users', 'list')).out, /ann@example.com .*\n.*bob@example.com +Bob +1\n/)
 })
 
 t.test('revokes a key by its id or by the key itself', async (t) => {
-  const { run, sql } = await createCli(t)
-  await run('users create ann@example.com')
-  const [first, second] = [JSON.parse((await run('keys create --json')).out), JSON.parse((await run('keys create --json')).out)]
+  const { run, sql } = await startApi(t)
+  const [first, second] = [JSON.parse((await run('keys', 'create', '--json')).out), JSON.parse((await run('keys', 'create', '--json')).out)]
 
-  t.equal((await run(`keys revoke ${first.id}`)).code, 0)
-  t.equal((await run(`keys revoke ${second.key}`)).code, 0)
-  t.match(await run('keys revoke phx_unknown'), { code: 1, err: /no such personal key/ })
+  t.equal((await run('keys', 'revoke', first.id)).code, 0)
+  t.equal((await run('keys', 'revoke', second.value)).code, 0)
+  t.match(await run('keys', 'revoke', 'phx_unknown'), { code: 1, err: /no personal key is shown as phx_...nown/ })
 
-  t.match(await sql`SELECT count(*) AS keys FROM personal_api_keys WHERE revoked_at IS NULL`, [{ keys: 0 }])
+  t.same((await sql`SELECT id FROM personal_api_keys WHERE revoked_at IS NOT NULL`).map(({ id }) => id).sort(), [first.id, second.id].sort())
+})
+
+t.test('creates the first key in Postgres itself, again when all are lost', async (t) => {
+  const api = await startApi(t)
+  const bootstrap = async (email: string): Promise<Captured> => await runIn({ DATABASE_URL: api.databaseUrl }, ['keys', 'bootstrap', email])
+
+  for (const email of ['new@example.com', 'New@example.com']) {
+    const { code, out } = await bootstrap(email)
+    t.equal(code, 0)
+    t.match(await runIn({ ...api.env, MILLRACE_KEY: out.trim() }, ['projects', 'create', 'First']), { code: 0, out: /phc_/ })
+  }
+  t.match(await bootstrap('nobody'), { code: 1, err: /is not an e-mail address/ })
 })
 
 t.test('says what is wrong, and what to do', async (t) => {
-  const { run } = await createCli(t)
+  const { run } = await startApi(t)
 
-  t.match(await run('keys create'), { code: 1, err: /there is no user yet/ })
-  await run('users create a@example.com')
-  t.match(await run('users create A@example.com'), { code: 1, err: 'there is already a user a@example.com' })
-  t.match(await run('users create nobody'), { code: 1, err: /is not an e-mail address/ })
-  await run('users create b@example.com')
-  t.match(await run('keys create'), { code: 1, err: /--user <email>/ })
-  t.match(await run('keys create --user c@example.com'), { code: 1, err: /there is no user c@example.com/ })
-  t.match(await run('keys create --user a@example.com --scope all'), { code: 1, err: /"all" is not a scope/ })
-  t.match(await run('keys create --user a@example.com --project 7'), { code: 1, err: /there is no project 7/ })
-  t.match(await run('projects rotate-key 7'), { code: 1, err: /there is no project 7/ })
+  t.match(await run('users', 'create', 'Ann@example.com'), { code: 1, err: /already a user/ })
+  t.match(await run('users', 'create', 'nobody'), { code: 1, err: /not an e-mail address/ })
+  t.match(await run('keys', 'create', '--user', 'c@example.com'), { code: 1, err: /there is no user c@example.com/ })
+  t.match(await run('keys', 'create', '--scope', 'all'), { code: 1, err: /"all" is not a scope/ })
+  t.match(await run('keys', 'create', '--project', '7', '--project', '8'), { code: 1, err: /no project 7/ })
+  t.match(await run('projects', 'rotate-key', '7'), { code: 1, err: /there is no project 7/ })
+  t.match(await run('projects', 'create', 'Shop', '--timezone', 'Mars/Phobos'), { code: 1, err: /no time zone/ })
 })
 
 t.test('exits with 2 for a command line that is wrong', async (t) => {
-  const { run } = await createCli(t)
+  const run = async (line: string): Promise<Captured> => await runIn({}, line.split(' '))
 
-  for (const line of ['proyects list', 'projects create', 'projects rotate-key one', 'projects list --xml', 'keys create --expires soon', 'projects create Shop --timezone Mars/Phobos']) {
+  for (const line of ['proyects list', 'projects create', 'projects rotate-key one', 'projects list --xml', 'keys create --expires soon']) {
     const { code, err } = await run(line)
     t.equal(code, 2, line)
     t.match(err, /error: /)
@@ -130,7 +122,6 @@ t.test('refuses a repeated option, an empty value, and a project that does not e
     ['audit', '--project', ''], ['event', ''], ['event', '--distinct-id', ' '], ['events', 'tail', '--event', ''], ['dead-letters', 'list', '--event', ''],
     ['keys', 'create', '--scope', ','], ['status', '--ingest', ''], ['persons', 'show', '', '--project', '1'], ['backup', '']
   ]) t.match(await run(...args), { code: 2, err: /give a value/i }, args.join(' '))
-  t.match(await run('keys', 'create', '--project', '7', '--project', '8'), { code: 1, err: /there is no user yet/ }, 'an option that collects')
   t.match(await run('dead-letters', 'list', '--from', '2026-01-02', '--to', '2026-01-01'), { code: 2, err: /--from must be before --to/ })
 
   const api = await startApi(t)
@@ -182,18 +173,18 @@ t.test('says that the API does not answer, or something else does', async (t) =>
 })
 
 t.test('finds the services of the stack that runs on the data directory', async (t) => {
-  const { url, run } = await createCli(t)
+  const { url } = await createTestPostgres(t)
   const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-cli-'))
   t.teardown(async () => await rm(dataDir, { recursive: true }))
-  await run('projects create Shop')
+  const bootstrap = ['keys', 'bootstrap', 'ann@example.com']
 
   const lock = await lockDataDir(dataDir)
   await writeFile(path.join(dataDir, 'addresses.json'), JSON.stringify({ pid: process.pid, databaseUrl: url }))
 
-  t.match((await runIn({ MILLRACE_DATA_DIR: dataDir }, ['projects', 'list'])).out, /Shop/)
+  t.match(await runIn({ MILLRACE_DATA_DIR: dataDir }, bootstrap), { code: 0, out: /^phx_\w{43}\n$/ })
 
   await lock.release()
-  const killed = await runIn({ MILLRACE_DATA_DIR: dataDir }, ['projects', 'list'])
+  const killed = await runIn({ MILLRACE_DATA_DIR: dataDir }, bootstrap)
   t.match(killed, { code: 1, out: '', err: /was killed .* nothing of it runs any more: start it/ })
 })
 
@@ -228,15 +219,15 @@ t.test('says that a backup may not be read, instead of calling it none', async (
 })
 
 t.test('says that no service answers', async (t) => {
-  const run = await runIn({ DATABASE_URL: 'postgres://millrace@127.0.0.1:9/none' }, ['projects', 'list'])
+  const run = await runIn({ DATABASE_URL: 'postgres://millrace@127.0.0.1:9/none' }, ['keys', 'bootstrap', 'ann@example.com'])
 
   t.match(run, { code: 3, out: '', err: /postgres does not answer; .*start Millrace .*set DATABASE_URL\n/ })
 })
 
 t.test('never lets a name write to the terminal', async (t) => {
-  const { run, url } = await createCli(t)
+  const { run } = await startApi(t)
 
-  await runIn({ DATABASE_URL: url }, ['projects', 'create', 'evil\u001b[2J'])
+  await run('projects', 'create', 'evil\u001b[2J')
 
-  t.notOk((await run('projects list')).out.includes('\u001b'))
+  t.notOk((await run('projects', 'list')).out.includes('\u001b'))
 })

@@ -13,8 +13,8 @@ const READERS: Record<string, string> = {
   ingest: 'ingest/config.ts', pipeline: 'pipeline/pipeline-config.ts', api: 'api/main.ts', migrate: 'schema/migrate/main.ts'
 }
 /** Of every command that connects to stores by itself. */
-const CLI_VARIABLES = ['DATABASE_URL', 'CLICKHOUSE_URL', 'NATS_URL', 'MILLRACE_CLICKHOUSE_CLUSTER']
-const URLS = ['DATABASE_URL', 'CLICKHOUSE_URL', 'NATS_URL', 'MILLRACE_API_URL']
+const CLI_VARIABLES = ['DATABASE_URL', 'CLICKHOUSE_URL', 'NATS_URL', 'MILLRACE_CLICKHOUSE_CLUSTER', 'MILLRACE_URL']
+const URLS = ['DATABASE_URL', 'CLICKHOUSE_URL', 'NATS_URL', 'MILLRACE_API_URL', 'MILLRACE_URL']
 /** Postgres is not run on Kubernetes. */
 const OUTSIDE = '<host>'
 
@@ -152,8 +152,8 @@ t.test('compose: a service is told only what it reads, reaches every address as 
   const logins = await readLogins({ 'postgres millrace': 'POSTGRES_PASSWORD', 'http millrace': 'CLICKHOUSE_PASSWORD' })
   t.equal(services.postgres?.environment?.POSTGRES_USER, 'millrace')
   t.equal(services.clickhouse?.environment?.CLICKHOUSE_USER, 'millrace')
-  const api = settings.MILLRACE_API_PORT.default
-  const ports: Record<string, number> = { postgres: 5432, clickhouse: 8123, nats: 4222, api }
+  const { MILLRACE_API_PORT: api, MILLRACE_PORT: ingest } = settings
+  const ports: Record<string, number> = { postgres: 5432, clickhouse: 8123, nats: 4222, api: api.default, ingest: ingest.default }
 
   const ours = Object.entries(services).filter(([, { image }]) => image === 'millrace')
   for (const [name, { command = ['cli'], environment = {} }] of ours) {
@@ -162,7 +162,7 @@ t.test('compose: a service is told only what it reads, reaches every address as 
     for (const url of URLS.flatMap((variable) => environment[variable] ?? [])) {
       const [{ store, user, password, host, port }] = readAddresses(String(url)) as [Address]
       t.equal(port, ports[host], `${name}: ${host} listens there`)
-      if (host !== 'api') t.equal(password, `\${${logins[`${store} ${user}`]}:?}`, `${name}: the login ${user} of ${store}`)
+      if (!['api', 'ingest'].includes(host)) t.equal(password, `\${${logins[`${store} ${user}`]}:?}`, `${name}: the login ${user} of ${store}`)
       if (services[name]!.profiles === undefined) t.ok(comesAfter(services, name, host), `${name} starts after ${host}`)
     }
   }

@@ -1,11 +1,12 @@
 import { type Command, InvalidArgumentError } from 'commander'
-import { createPersonalKey, listPersonalKeys, revokePersonalKey } from '../../api/projects/personal-keys.ts'
-import { createProject, listProjects, rotateProjectKey } from '../../api/projects/projects.ts'
-import { createUser, listUsers } from '../../api/projects/users.ts'
+import { createPersonalKey } from '../../api/projects/personal-keys.ts'
+import { createUser } from '../../api/projects/users.ts'
 import { MillraceError } from '../../engines/errors.ts'
-import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { maskKey } from '../../platform/directory/key-text.ts'
+import type { Answer } from '../../schema/api-types.ts'
 import type { CliContext } from '../cli-context.ts'
-import { collectIds, collectStrings, readDuration, readId, readString, readTimezone } from '../read-arguments.ts'
+import { listAll, type ManagementClient } from '../management-client.ts'
+import { collectIds, collectStrings, readDuration, readId } from '../read-arguments.ts'
 import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
 import { addQuotaCommands } from './project-quotas.ts'
 
@@ -17,30 +18,47 @@ interface CreateKeyOptions extends Output {
   expires?: number
 }
 
-/** `millrace projects create|list|rotate-key|quota|usage`. */
+type Key = Answer<'/api/personal_api_keys'>['results'][number]
+
+/** `millrace projects create|list|keys|rotate-key|quota|usage`. */
 export function addProjectsCommands (program: Command, context: CliContext): void {
   const projects = program.command('projects').description('projects and their API keys, which SDKs send')
 
   projects.command('create')
     .description('create a project and show its API key')
-    .argument('<name>', 'name of the project', readString(200))
-    .option('--timezone <zone>', 'time zone in which the days of reports begin', readTimezone, 'UTC')
+    .argument('<name>', 'name of the project')
+    .option('--timezone <zone>', 'time zone in which the days of reports begin, such as Europe/Berlin', 'UTC')
     .option(...JSON_OPTION)
     .action(async (name: string, { timezone, ...output }: Output & { timezone: string }) => {
-      const { id, apiKey } = await createProject(await context.postgres(), { name, timezone })
-      printFields(context, { id, name, timezone, apiKey }, output)
+      const api = await context.api()
+      printFields(context, await api.post('/api/projects', { body: { name, timezone } }), output)
     })
 
   projects.command('list')
-    .description('list all projects with their accepted keys')
+    .description('list all projects, each with the key that SDKs send')
     .option(...JSON_OPTION)
     .action(async (output: Output) => {
-      printRows(context, await listProjects(await context.postgres()), [
+      const api = await context.api()
+      printRows(context, await listAll(async (query) => await api.get('/api/projects', { query })), [
         ['id', ({ id }) => id],
         ['name', ({ name }) => name],
         ['timezone', ({ timezone }) => timezone],
-        ['keys', ({ apiKeys }) => apiKeys.map(({ apiKey, expiresAt }) =>
-          expiresAt === null ? apiKey : `${apiKey} (until ${new Date(expiresAt).toISOString()})`)]
+        ['key', ({ api_token: key }) => key]
+      ], output)
+    })
+
+  projects.command('keys')
+    .description('list the keys of a project; rotated ones with their end')
+    .argument('<id>', 'id of the project', readId)
+    .option(...JSON_OPTION)
+    .action(async (id: number, output: Output) => {
+      const api = await context.api()
+      const { results } = await api.get('/api/projects/{project_id}/keys', { params: { project_id: id } })
+      printRows(context, results, [
+        ['key', ({ api_key: key }) => key],
+        ['kind', ({ kind }) => kind],
+        ['created', ({ created_at: created }) => created],
+        ['expires', ({ expires_at: expires }) => expires]
       ], output)
     })
 
@@ -49,11 +67,11 @@ export function addProjectsCommands (program: Command, context: CliContext): voi
     .argument('<id>', 'id of the project', readId)
     .option('--grace <duration>', 'how long the old key is accepted; 0 for no longer', readDuration, 604_800)
     .option(...JSON_OPTION)
-    .action(async (projectId: number, { grace, ...output }: Output & { grace: number }) => {
-      const rotated = await rotateProjectKey(await context.postgres(), {
-        projectId, graceSeconds: grace, now: new Date(context.now())
-      })
-      printFields(context, { ...rotated }, output)
+    .action(async (id: number, { grace, ...output }: Output & { grace: number }) => {
+      const api = await context.api()
+      printFields(context, await api.post('/api/projects/{project_id}/rotate_key', {
+        params: { project_id: id }, body: { grace_seconds: grace }
+      }), output)
     })
 
   addQuotaCommands(projects, context)
@@ -65,18 +83,20 @@ export function addUsersCommands (program: Command, context: CliContext): void {
 
   users.command('create')
     .description('create a user')
-    .argument('<email>', 'e-mail address', readString(254))
-    .option('--first-name <name>', 'shown as the author of what the user creates', readString(150), '')
+    .argument('<email>', 'e-mail address')
+    .option('--first-name <name>', 'shown as the author of what the user creates')
     .option(...JSON_OPTION)
-    .action(async (email: string, { firstName, ...output }: Output & { firstName: string }) => {
-      printFields(context, { ...await createUser(await context.postgres(), { email, firstName }) }, output)
+    .action(async (email: string, { firstName, ...output }: Output & { firstName?: string }) => {
+      const api = await context.api()
+      printFields(context, await api.post('/api/users', { body: { email, first_name: firstName } }), output)
     })
 
   users.command('list')
-    .description('list all users')
+    .description('list all users; for a key that may not do everything, its own')
     .option(...JSON_OPTION)
     .action(async (output: Output) => {
-      printRows(context, await listUsers(await context.postgres()), [
+      const api = await context.api()
+      printRows(context, (await api.get('/api/users')).results, [
         ['id', ({ id }) => id],
         ['email', ({ email }) => email],
         ['first name', ({ first_name: name }) => name === '' ? null : name],
@@ -85,25 +105,31 @@ export function addUsersCommands (program: Command, context: CliContext): void {
     })
 }
 
-/** `millrace keys create|list|revoke`. */
+/** `millrace keys create|list|revoke|bootstrap`. */
 export function addKeysCommands (program: Command, context: CliContext): void {
   const keys = program.command('keys').description('personal API keys for the management API')
 
   keys.command('create')
-    .description('create a personal API key and show it once')
-    .option('--user <email>', 'owner of the key; optional while there is one user')
-    .option('--label <text>', 'what the key is for', readString(40), '')
+    .description('create a personal API key and show it once; it is revoked with the key that creates it')
+    .option('--user <email>', 'owner of the key (default: that of the key in use)')
+    .option('--label <text>', 'what the key is for', 'command line')
     .option('--scope <scope>', 'what the key may do, such as experiment:read; repeat or separate by commas (default: *)', collectStrings)
     .option('--project <id>', 'limit the key to this project; repeat for several (default: all)', collectIds)
     .option('--expires <duration>', 'how long the key is valid, such as 90d (default: it does not expire)', readValidity)
     .option(...JSON_OPTION)
-    .action(async ({ user, label, scope, project, expires, ...output }: CreateKeyOptions) => {
-      const sql = await context.postgres()
-      const email = user ?? await findOnlyUser(sql)
-      const expiresAt = expires === undefined ? null : new Date(context.now() + expires * 1000)
-      const scopes = scope ?? ['*']
-      const { id, key } = await createPersonalKey(sql, { email, label, scopes, projectIds: project ?? null, expiresAt })
-      printFields(context, { id, email, scopes, projectIds: project ?? null, expiresAt, key }, output)
+    .action(async ({ user, label, scope = ['*'], project, expires, ...output }: CreateKeyOptions) => {
+      const api = await context.api()
+      const created = await api.post('/api/personal_api_keys', {
+        body: {
+          label,
+          scopes: scope,
+          scoped_teams: project,
+          expires_at: expires === undefined ? undefined : new Date(context.now() + expires * 1000).toISOString(),
+          user_id: user === undefined ? undefined : await findUser(api, user)
+        }
+      })
+      const { id, user: { email }, scopes, scoped_teams: projects, expires_at: expiresAt, value: key } = created
+      printFields(context, output.json === true ? created : { id, user: email, scopes, projects: projects ?? 'all', expires: expiresAt, key }, output)
       if (output.json !== true) context.stderr.write('Copy the key now: only its hash is stored.\n')
     })
 
@@ -111,25 +137,40 @@ export function addKeysCommands (program: Command, context: CliContext): void {
     .description('list personal API keys, masked')
     .option(...JSON_OPTION)
     .action(async (output: Output) => {
-      printRows(context, await listPersonalKeys(await context.postgres()), [
+      printRows(context, await listKeys(await context.api()), [
         ['id', ({ id }) => id],
-        ['key', ({ mask }) => mask],
-        ['user', ({ email }) => email],
+        ['key', ({ mask_value: mask }) => mask],
+        ['user', ({ user }) => user.email],
         ['label', ({ label }) => label === '' ? null : label],
         ['scopes', ({ scopes }) => scopes],
-        ['projects', ({ projectIds }) => projectIds ?? 'all'],
-        ['expires', ({ expiresAt }) => expiresAt],
-        ['revoked', ({ revokedAt }) => revokedAt],
-        ['last used', ({ lastUsedAt }) => lastUsedAt]
+        ['projects', ({ scoped_teams: projects }) => projects ?? 'all'],
+        ['expires', ({ expires_at: expires }) => expires],
+        ['revoked', ({ revoked_at: revoked }) => revoked],
+        ['last used', ({ last_used_at: used }) => used]
       ], output)
     })
 
   keys.command('revoke')
-    .description('revoke a personal API key permanently, and the keys that were made with it over the API')
+    .description('revoke a personal API key permanently, and the keys that were made with it')
     .argument('<id-or-key>', 'id from "keys list", or the key itself')
-    .option(...JSON_OPTION)
-    .action(async (idOrKey: string, output: Output) => {
-      printFields(context, { ...await revokePersonalKey(await context.postgres(), idOrKey) }, output)
+    .action(async (idOrKey: string) => {
+      const api = await context.api()
+      const id = idOrKey.startsWith('phx_') ? await findKey(api, idOrKey) : idOrKey
+      await api.delete('/api/personal_api_keys/{id}', { params: { id } })
+      context.stdout.write(`Revoked ${id}, and the keys that were made with it.\n`)
+    })
+
+  keys.command('bootstrap')
+    .description('create a key that may do everything, and its user, in Postgres itself (DATABASE_URL): the first one, or when all\n' +
+      'are lost. Writes the key alone: export MILLRACE_KEY=$(millrace keys bootstrap me@example.com)')
+    .argument('<email>', 'owner of the key')
+    .action(async (email: string) => {
+      const sql = await context.postgres()
+      await createUser(sql, { email, firstName: '' }).catch((error: unknown) => {
+        if (!(error instanceof MillraceError && error.code === 'MILLRACE_USER_EXISTS')) throw error
+      })
+      const { key } = await createPersonalKey(sql, { email, label: 'bootstrap', scopes: ['*'], projectIds: null, expiresAt: null })
+      context.stdout.write(`${key}\n`)
     })
 }
 
@@ -139,10 +180,19 @@ function readValidity (text: string): number {
   return seconds
 }
 
-async function findOnlyUser (sql: Sql): Promise<string> {
-  const [only, ...others] = await listUsers(sql)
-  if (only !== undefined && others.length === 0) return only.email
-  throw new MillraceError('MILLRACE_USER_REQUIRED', only === undefined
-    ? 'there is no user yet: create one with "millrace users create <email>"'
-    : 'there are several users: name one with --user <email>')
+async function findUser (api: ManagementClient, email: string): Promise<number> {
+  const user = (await api.get('/api/users')).results.find((each) => each.email === email.trim().toLowerCase())
+  if (user !== undefined) return user.id
+  throw new MillraceError('MILLRACE_USER_NOT_FOUND', `there is no user ${email}, or the key may not make keys of other users`)
+}
+
+async function listKeys (api: ManagementClient): Promise<Key[]> {
+  return await listAll(async (query) => await api.get('/api/personal_api_keys', { query }))
+}
+
+/** The id of a key by what is shown of it; the API does not find keys by their text, which would be in its log. */
+async function findKey (api: ManagementClient, key: string): Promise<string> {
+  const [found, ...others] = (await listKeys(api)).filter(({ mask_value: mask }) => mask === maskKey(key))
+  if (found !== undefined && others.length === 0) return found.id
+  throw new MillraceError('MILLRACE_KEY_NOT_FOUND', `${found === undefined ? 'no' : 'more than one'} personal key is shown as ${maskKey(key)}: give its id`)
 }

@@ -38,5 +38,5 @@ export interface ServedApi extends TestApi {
 export async function startApi (t: TestContext, ...parts: Parts): Promise<ServedApi> {
   const api = await createTestApi(t, ...parts)
   const env = { MILLRACE_URL: await api.app.listen({ port: 0, host: '127.0.0.1' }), MILLRACE_KEY: api.key }
-  return { ...api, env, run: async (...args) => await runCaptured(args, env) }
+  return { ...api, env, run: async (...args) => await runCaptured(args, env, { now: parts[0]?.now ?? Date.now }) }
 }
