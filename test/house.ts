@@ -34,13 +34,13 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_968,
+  lines: 81_938,
   platformLines: 6_006,
   trackedFiles: 1_540,
   circles: 0,
   repeatedNames: 4,
   longFunctions: 11,
-  assertions: 364,
+  assertions: 363,
   casts: 419
 } satisfies Record<keyof House, number>
 
