@@ -153,7 +153,9 @@ t.test('compose: a service is told only what it reads, reaches every address as 
   t.equal(services.postgres?.environment?.POSTGRES_USER, 'millrace')
   t.equal(services.clickhouse?.environment?.CLICKHOUSE_USER, 'millrace')
   const { MILLRACE_API_PORT: api, MILLRACE_PORT: ingest } = settings
-  const ports: Record<string, number> = { postgres: 5432, clickhouse: 8123, nats: 4222, api: api.default, ingest: ingest.default }
+  const ports: Record<string, number> = {
+    postgres: 5432, clickhouse: 8123, nats: 4222, api: api.default, ingest: ingest.default
+  }
 
   const ours = Object.entries(services).filter(([, { image }]) => image === 'millrace')
   for (const [name, { command = ['cli'], environment = {} }] of ours) {
