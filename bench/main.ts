@@ -5,28 +5,20 @@ import { readCount } from '../cli/read-arguments.ts'
 import { startStack } from '../test/start-stack.ts'
 import { compareResults, describeMachine, readBaseline, renderComparisons, writeResults } from './run-results.ts'
 import { type Figure, printFigures, type Question } from './question.ts'
-import { alone } from './questions/alone.bench.ts'
 import { batch } from './questions/batch.bench.ts'
 import { decide } from './questions/decide.bench.ts'
-import { definitions } from './questions/definitions.bench.ts'
 import { duplicates } from './questions/duplicates.bench.ts'
 import { edge } from './questions/edge.bench.ts'
-import { floor } from './questions/floor.bench.ts'
-import { growth } from './questions/growth.bench.ts'
 import { hindsight } from './questions/hindsight.bench.ts'
-import { large } from './questions/large.bench.ts'
-import { live } from './questions/live.bench.ts'
 import { query } from './questions/query.bench.ts'
 import { receipts } from './questions/receipts.bench.ts'
 import { single } from './questions/single.bench.ts'
-import { soak } from './questions/soak.bench.ts'
 import { visible } from './questions/visible.bench.ts'
 import { watermark } from './questions/watermark.bench.ts'
 
-/** In the order in which they run: later ones may compare with earlier ones. */
+/** In the order in which they run. */
 const QUESTIONS: readonly Question[] = [
-  batch, floor, single, visible, large, growth, duplicates, decide, definitions, query,
-  edge, alone, hindsight, receipts, soak, live, watermark
+  batch, single, visible, duplicates, decide, query, edge, hindsight, receipts, watermark
 ]
 
 const program = new Command('npm run bench --')
@@ -37,9 +29,12 @@ const program = new Command('npm run bench --')
   .option('--compare <results>', 'an earlier run; ends with 1 when a ratio got worse')
   .option('--repetitions <number>', 'of which the median is reported (default: 5, quick: 1)', readCount)
   .option('--events <number>', 'stored events that hindsight asks about (default: a million)', readCount)
+  .option('--minutes <number>', 'of the load of watermark (default: 1)', readCount)
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
   .parse()
-const options = program.opts<{ quick?: true, compare?: string, repetitions?: number, events?: number }>()
+const options = program.opts<{
+  quick?: true, compare?: string, repetitions?: number, events?: number, minutes?: number
+}>()
 const names = program.args
 const isQuick = options.quick === true
 const questions = QUESTIONS.filter(({ name, isLong }) =>
@@ -75,8 +70,9 @@ try {
     const port = Number(new URL(stack.url).port)
     try {
       const answered = await question.answer({
-        stack, port, quick: isQuick, repetitions, isNamed: names.length > 0, deadline: deadlineOf(question), figures,
-        ...options.events !== undefined && { events: options.events }
+        stack, port, quick: isQuick, repetitions, deadline: deadlineOf(question),
+        ...options.events !== undefined && { events: options.events },
+        ...options.minutes !== undefined && { minutes: options.minutes }
       })
       for (const figure of answered) figures.set(`${question.name}/${figure.name}`, figure)
     } catch (error) {

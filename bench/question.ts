@@ -22,12 +22,10 @@ export interface BenchContext {
   repetitions: number
   /** Stored events, for a question that asks about them; undefined: as many as it takes by itself. */
   events?: number
-  /** Asked for by name: takes the time that it needs. */
-  isNamed: boolean
+  /** Minutes of a steady load; undefined: as many as the question takes by itself. */
+  minutes?: number
   /** When it should not begin another repetition, by `performance.now()`; Infinity when it is named. */
   deadline: number
-  /** Figures of the questions that ran before, by `question/figure`. */
-  figures: ReadonlyMap<string, Figure>
 }
 
 /** One file of `bench/`: a question about speed and how it is answered. */

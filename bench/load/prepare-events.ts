@@ -10,18 +10,19 @@ const SYSTEMS = ['Mac OS X', 'Windows', 'iOS', 'Android', 'Linux']
 const SOURCES = ['newsletter', 'google', 'partner', 'direct', 'podcast']
 const SECTIONS = ['shoes', 'shirts', 'books', 'garden', 'kitchen', 'sale']
 
+/** How many different people send. */
+const PEOPLE = 10_000
+
 export interface EventOptions {
   /** How many different event names occur. */
   names?: number
-  /** How many different people send. */
-  people?: number
   /** How old they are at least, in milliseconds; up to a seventh more. */
   ageMs?: number
 }
 
 /** Makes the events of one benchmark, each with a fresh UUIDv7 as SDKs make them. */
 export function createEventSource (
-  seed: number, { names = 10, people = 10_000, ageMs = 0 }: EventOptions = {}
+  seed: number, { names = 10, ageMs = 0 }: EventOptions = {}
 ): () => object {
   const random = createRandom(seed)
   const pick = <T>(list: readonly T[]): T => pickOne(list, random)
@@ -30,7 +31,7 @@ export function createEventSource (
   return () => {
     const now = Date.now() - (ageMs === 0 ? 0 : Math.floor(ageMs * (1 + random() / 7)))
     const time = now.toString(16).padStart(12, '0')
-    const person = Math.floor(random() * people)
+    const person = Math.floor(random() * PEOPLE)
     const section = pick(SECTIONS)
     const product = Math.floor(random() * 5000)
     return {

@@ -5,9 +5,8 @@ import { median, percentile, repeat, type BenchContext, type Figure, type Questi
 import {
   auditEvents, countEvents, cpuBetween, readMergeCpu, readTiers, type Tier, waitUntilVisible
 } from '../read-stack.ts'
-import { buildLargeBody } from './large.bench.ts'
 import { measureOldUuids } from './old-uuids.ts'
-import { sendAndFind } from './visible.bench.ts'
+import { buildLargeBody, sendAndFind } from './visible.bench.ts'
 
 const EVENTS_PER_REQUEST = 100
 const CONNECTIONS = 16

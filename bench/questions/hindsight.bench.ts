@@ -1,7 +1,6 @@
 import { checkStoredEvents } from '../../api/enforcement/schemas/check-stored-events.ts'
 import { compileSchema } from '../../engines/json-schema/compile-schema.ts'
-import { fillBeside, SIDE } from '../load/fill-receipts.ts'
-import { FILLED_PROJECT } from '../load/fill-table.ts'
+import { fillBeside, FILLED_PROJECT, SIDE } from '../load/fill-table.ts'
 import type { Figure, Question } from '../question.ts'
 
 /** The aim is ten million events in 20 s. */

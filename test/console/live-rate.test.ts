@@ -6,7 +6,6 @@ import { waitFor } from '../support/wait-for.ts'
 import { openProject } from './open-console.ts'
 import { PageObserver, SLOW_FRAME_MS } from './page-work.ts'
 
-/** `npm run bench -- live` takes ten minutes. */
 const SECONDS = 8
 const EVENTS_PER_SECOND = 1000
 const EVENTS_PER_REQUEST = 50
