@@ -207,6 +207,16 @@ t.test('tells the oldest time that an uuid of version 7 carries', async (t) => {
   t.equal(encoder.take().oldestUuidAt, Infinity)
 })
 
+t.test('an uuid that tells no time is older than any memory among historical events', async (t) => {
+  const encoder = new FrameEncoder(() => null, 'historical')
+  encoder.append(buildRow({ ordinal: 5 }))
+  t.equal(encoder.take().oldestUuidAt, 1_790_000_000_005)
+
+  encoder.append(buildRow({ ordinal: 5 }))
+  encoder.append(buildRow({ ordinal: 1, uuid: { a: 0x0193a5b2, b: 0x7c1d4e8f, c: 0x9abcdef0, d: 0x12345678 } }))
+  t.equal(encoder.take().oldestUuidAt, 0)
+})
+
 t.test('every text counts towards a full frame, in bytes, once for each value of a dictionary', async (t) => {
   const rows = (text: (ordinal: number) => Partial<EventRow>): number => {
     const encoder = new FrameEncoder(() => null)

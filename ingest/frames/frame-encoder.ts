@@ -1,6 +1,7 @@
 import zlib from 'node:zlib'
-import { FINGERPRINT_BYTES, type FingerprintKey, FingerprintWriter } from '../../schema/wire/frame-message.ts'
+import { FINGERPRINT_BYTES, type FingerprintKey, FingerprintWriter, UNTIMED_UUID_AT } from '../../schema/wire/frame-message.ts'
 import { AcceptedCounter } from '../../schema/wire/ledger.ts'
+import type { EventClass } from '../../schema/wire/streams.ts'
 import type { EventRow } from '../event.ts'
 import { BlockEncoder } from './block-encoder.ts'
 
@@ -11,7 +12,7 @@ export interface EncodedFrame {
   rows: number
   /** When the first event of the frame was received, epoch milliseconds. */
   receivedAt: number
-  /** Oldest time that an uuid of version 7 in the frame carries, epoch milliseconds; Infinity when there is none. */
+  /** When the oldest uuid of the frame was made, epoch milliseconds; Infinity when none tells. */
   oldestUuidAt: number
   /** Under which key the fingerprints are made; empty while it is not known. */
   keyId: string
@@ -28,13 +29,18 @@ export class FrameEncoder {
   readonly #projectIds: number[] = []
   readonly #accepted = new AcceptedCounter()
   readonly #key: () => FingerprintKey | null
+  readonly #untimedUuidAt: number
   #writer = new FingerprintWriter(null)
   #writerKey: FingerprintKey | null = null
   #receivedAt = 0
 
-  /** @param key  Tells the secret of fingerprints, null until it is known. */
-  constructor (key: () => FingerprintKey | null) {
+  /**
+   * @param key         Tells the secret of fingerprints, null until it is known.
+   * @param eventClass  Of the partition that the frames are for.
+   */
+  constructor (key: () => FingerprintKey | null, eventClass: EventClass = 'live') {
     this.#key = key
+    this.#untimedUuidAt = UNTIMED_UUID_AT[eventClass]
   }
 
   get rows (): number {
@@ -64,7 +70,7 @@ export class FrameEncoder {
     const frame = zlib.zstdCompressSync(this.#block.finish(), ZSTD_OPTIONS)
     const payload = Buffer.allocUnsafeSlow(rows * FINGERPRINT_BYTES + frame.length)
     this.#writeFingerprints(payload)
-    const oldestUuidAt = findOldestUuid(this.#block.uuids, rows)
+    const oldestUuidAt = findOldestUuid(this.#block.uuids, rows, this.#untimedUuidAt)
     payload.set(frame, rows * FINGERPRINT_BYTES)
     const receivedAt = this.#receivedAt
     this.#block.reset()
@@ -118,11 +124,12 @@ export function needsNewMessage (row: EventRow): boolean {
 }
 
 /** Reads the time of each uuid of version 7: its first 48 bits. A column keeps both halves of an uuid reversed. */
-function findOldestUuid (uuids: DataView, rows: number): number {
+function findOldestUuid (uuids: DataView, rows: number, untimedAt: number): number {
   let oldest = Infinity
   for (let at = 0; at < rows * 16; at += 16) {
     const low = uuids.getUint32(at, true)
-    if (((low >>> 12) & 0xf) === 7) oldest = Math.min(oldest, uuids.getUint32(at + 4, true) * 0x10000 + (low >>> 16))
+    const isTimed = ((low >>> 12) & 0xf) === 7
+    oldest = Math.min(oldest, isTimed ? uuids.getUint32(at + 4, true) * 0x10000 + (low >>> 16) : untimedAt)
   }
   return oldest
 }

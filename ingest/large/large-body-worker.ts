@@ -149,7 +149,7 @@ class FrameSink implements EventSink {
     const key = `${eventClass}.${partition}`
     let open = this.#open.get(key)
     if (open === undefined) {
-      open = { eventClass, partition, encoder: new FrameEncoder(() => this.#fingerprintKey) }
+      open = { eventClass, partition, encoder: new FrameEncoder(() => this.#fingerprintKey, eventClass) }
       this.#open.set(key, open)
     }
     if (needsNewMessage(row) && open.encoder.rows > 0) this.#take(open)

@@ -23,10 +23,10 @@ export type PublishFrames = (
   frames: readonly (EncodedFrame & { eventClass: EventClass, partition: number })[], requestId: string
 ) => Promise<void>
 
-export function createEventPartitions (partitions: number, options: Omit<GroupCommitOptions, 'subject'>): EventPartitions {
+export function createEventPartitions (partitions: number, options: Omit<GroupCommitOptions, 'subject' | 'eventClass'>): EventPartitions {
   const commits = Object.fromEntries(EVENT_CLASSES.map((eventClass) =>
     [eventClass, Array.from({ length: partitions }, (_, partition) =>
-      new GroupCommit({ ...options, subject: eventsSubject(eventClass, partition) }))])
+      new GroupCommit({ ...options, eventClass, subject: eventsSubject(eventClass, partition) }))])
   ) as Record<EventClass, GroupCommit[]>
 
   return {
@@ -75,6 +75,7 @@ export function createPublishFrames (options: { publish: Publish, nextMessageId:
 
 interface GroupCommitOptions {
   subject: string
+  eventClass: EventClass
   publish: Publish
   /** Gives each message its id. */
   nextMessageId: () => string
@@ -113,7 +114,7 @@ class GroupCommit {
 
   constructor (options: GroupCommitOptions) {
     this.#options = options
-    this.#encoder = new FrameEncoder(options.fingerprintKey)
+    this.#encoder = new FrameEncoder(options.fingerprintKey, options.eventClass)
   }
 
   /** Adds a row; the promise resolves with the message that carries it. Equal promises, same message. */

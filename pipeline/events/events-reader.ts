@@ -33,7 +33,7 @@ export interface PartitionMessage {
   layout: number
   /** When ingest received the first event of the message, epoch milliseconds. Long ago for a spooled message. */
   receivedAt: number
-  /** Oldest time that a version 7 uuid of the message carries, epoch milliseconds; Infinity without such an uuid. */
+  /** When the oldest uuid of the message was made, epoch milliseconds (`UNTIMED_UUID_AT`); Infinity when none tells. */
   oldestUuidAt: number
   /** Under which key the fingerprints' checks are made; empty when they have none. */
   keyId: string

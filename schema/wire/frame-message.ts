@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { readSipKey, SipHasher, type SipKey } from '../sip-hash.ts'
+import type { EventClass } from './streams.ts'
 
 /**
  * The payload of a message of EVENTS:
@@ -26,6 +27,12 @@ import { readSipKey, SipHasher, type SipKey } from '../sip-hash.ts'
  * with the key's id is missing then, and the writer asks ClickHouse about each row.
  */
 export const FINGERPRINT_BYTES = 12
+
+/**
+ * When an uuid counts as made, in epoch milliseconds, that is not of version 7 and tells no time. Among historical
+ * events, which are imported again weeks after the first time, it is older than every memory; among live ones, younger.
+ */
+export const UNTIMED_UUID_AT = { live: Infinity, historical: 0 } satisfies Record<EventClass, number>
 
 /** The frame of a payload, without copying. */
 export function frameOf (payload: Uint8Array, rows: number): Uint8Array {

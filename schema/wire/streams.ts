@@ -101,8 +101,9 @@ export const HEADER = {
   /** Id of the first request whose events are in the message, for tracing. */
   request: 'Millrace-Request',
   /**
-   * Oldest time, in epoch milliseconds, that a version 7 uuid made by an SDK carries in the frame. The writer looks
-   * uuids up in ClickHouse that are older than what its memory of stored uuids covers. Absent: none is version 7.
+   * Oldest time, in epoch milliseconds, at which an uuid of the frame was made (`UNTIMED_UUID_AT` for those that do not
+   * tell). The writer looks uuids up in ClickHouse that are older than what its memory of stored uuids covers. Absent:
+   * none tells a time.
    */
   oldestUuid: 'Millrace-Oldest-Uuid',
   /** Id of the key under which the fingerprints' checks are made. Absent: ingest did not know the key. */

@@ -1,4 +1,4 @@
-import { FINGERPRINT_BYTES } from '../../../schema/wire/frame-message.ts'
+import { FINGERPRINT_BYTES, UNTIMED_UUID_AT } from '../../../schema/wire/frame-message.ts'
 import type { PartitionMessage } from '../events-reader.ts'
 import { fingerprintView } from './fingerprint-memory.ts'
 import { type EventIdentity, identityKey, type LookUpEvents, readIdentities, uuidTime } from './look-up-events.ts'
@@ -77,9 +77,11 @@ async function readSuspects (range: readonly PartitionMessage[], suspicions: rea
     }
     const madeBefore = byMessage.get(message)?.madeBefore ?? -Infinity
     if (rows.size === 0 && madeBefore === -Infinity) continue
+    const { live, historical } = UNTIMED_UUID_AT
+    const untimedAt = message.oldestUuidAt > historical ? live : historical
     const identities = await readIdentities(message)
     identities?.forEach((identity, row) => {
-      if (rows.has(row) || madeBefore === Infinity || uuidTime(identity) < madeBefore) {
+      if (rows.has(row) || madeBefore === Infinity || uuidTime(identity, untimedAt) < madeBefore) {
         suspects.push({ message, row, identity })
       }
     })

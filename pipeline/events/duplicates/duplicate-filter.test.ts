@@ -250,6 +250,29 @@ t.test('asks ClickHouse about few old events once their uuids are read from it',
   t.same(await decide(third), [[third.message.sequence, [0, 800]]], 'what was stored since is remembered')
 })
 
+t.test('an import that is repeated after weeks stores nothing twice, whatever its uuids are made of', async (t) => {
+  const stores = await startTestStores(t)
+  const { client } = stores.clickhouse
+  const yearAgo = Date.now() - 365 * DAY_MS
+  const events = makeEvents(50, (i) => ({ uuid: i % 2 === 0 ? makeUuid7(yearAgo) : randomUUID(), timestamp: yearAgo }))
+  await client.insert({
+    table: 'events', format: 'JSONEachRow', values: events.map((event) => ({ ...event, inserted_at: Date.now() - 21 * DAY_MS }))
+  })
+  const memory = await loadFingerprints(client, TEST_KEY)
+  const asked: number[] = []
+  const filter = createDuplicateFilter({
+    memory, lookUpEvents: createLookUpEvents(client), onLookUp: (rows) => asked.push(rows)
+  })
+  const decide = async (oldestUuidAt: number): Promise<BatchRange['deduplicated']> => {
+    const { message } = send([...makeEvents(7), ...events])
+    return await filter.decide([{ ...message, oldestUuidAt }], { lookUpAll: false })
+  }
+
+  t.match(await decide(0), [[sequence, [7, 57]]])
+  t.equal((await decide(yearAgo))[0]![1].length, 50, 'live: every second one, whose uuid tells its age')
+  t.same(asked, [57, 25])
+})
+
 t.test('looks old events up while another process may store them in the other class', async (t) => {
   const uuids = {
     knows: (_madeSince: number, confirmedBefore: number) => confirmedBefore < Infinity,

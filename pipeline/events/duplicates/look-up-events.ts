@@ -120,10 +120,10 @@ export function identityKey ({ projectId, uuidHex, event, distinctId }: EventIde
   return `${projectId} ${uuidHex} ${toHex(event)} ${toHex(distinctId)}`
 }
 
-/** Time of an uuid of version 7 in epoch milliseconds; Infinity for any other version, which tells no time. */
-export function uuidTime ({ uuidHex }: EventIdentity): number {
+/** Time of an uuid of version 7 in epoch milliseconds; `untimedAt` for any other version, which tells no time. */
+export function uuidTime ({ uuidHex }: EventIdentity, untimedAt: number): number {
   // Native keeps each half of the uuid with its bytes reversed: time is in bytes 7..2, the version in byte 1.
-  if (uuidHex[2] !== '7') return Infinity
+  if (uuidHex[2] !== '7') return untimedAt
   return Number.parseInt(uuidHex.slice(14, 16) + uuidHex.slice(12, 14) + uuidHex.slice(10, 12) +
     uuidHex.slice(8, 10) + uuidHex.slice(6, 8) + uuidHex.slice(4, 6), 16)
 }
