@@ -1,9 +1,8 @@
 import { render } from 'preact'
-import { useEffect } from 'preact/hooks'
-import type { ApiError } from './api-client.ts'
+import { useEffect, useState } from 'preact/hooks'
+import { ApiError } from './api-client.ts'
 import { LeaveDialog } from './drafts/unsaved.tsx'
-import { Login } from './login.tsx'
-import { resumeSession, session, sessionFailure } from './session.ts'
+import { linkRefusal, login, resumeSession, session, sessionFailure } from './session.ts'
 import { Shell } from './shell.tsx'
 import { Failed } from './states.tsx'
 import './style.css'
@@ -29,6 +28,40 @@ function Unreachable ({ error }: { error: ApiError }) {
       <h1>Millrace</h1>
       <Failed error={error} onRetry={() => { void resumeSession() }} />
       <p class='hint'>Who is logged in is not known at the moment. It is asked again every three seconds.</p>
+    </main>
+  )
+}
+
+/** Asks for a personal API key, once: a session follows. */
+function Login () {
+  const [error, setError] = useState<string>()
+  const [isBusy, setBusy] = useState(false)
+  const refusal = error ?? linkRefusal.value
+
+  async function submit (event: SubmitEvent): Promise<void> {
+    event.preventDefault()
+    const key = String(new FormData(event.currentTarget as HTMLFormElement).get('key') ?? '')
+    setBusy(true)
+    try {
+      await login({ personal_api_key: key })
+    } catch (cause) {
+      setError(cause instanceof ApiError ? cause.message : String(cause))
+      setBusy(false)
+    }
+  }
+
+  return (
+    <main class='login'>
+      <h1>Millrace</h1>
+      <form onSubmit={(event) => { void submit(event) }}>
+        <label for='key'>Personal API key</label>
+        <input id='key' name='key' type='password' required autofocus autocomplete='off' placeholder='phx_…' aria-describedby='key-help' />
+        <p id='key-help' class='hint'>
+          Printed by <code>npm start</code>, or made with <code>npx millrace keys create</code>. You see and change what the key may.
+        </p>
+        {refusal !== undefined && <p role='alert' class='error'>{refusal}</p>}
+        <button type='submit' class='primary' disabled={isBusy}>Log in</button>
+      </form>
     </main>
   )
 }

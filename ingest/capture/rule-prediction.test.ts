@@ -8,7 +8,7 @@ import { compileRules, type KeyedRules } from '../../platform/directory/active-r
 import { applyRules } from '../../engines/rules/apply-rules.ts'
 import { randomRule, RULED_EVENTS } from '../../engines/rules/testing/random-rules.ts'
 import type { NormalisedEvent } from '../normalise/normalise-event.ts'
-import { checkSchema } from './check-schema.ts'
+import { checkSchema } from './take-event.ts'
 import type { Dropped, RequestContext, SentEvent } from '../event.ts'
 import { createPlainNormaliser } from '../../test/support/plain-normaliser.ts'
 

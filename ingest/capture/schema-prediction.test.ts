@@ -4,7 +4,7 @@ import { compileSchema } from '../../engines/json-schema/compile-schema.ts'
 import { randomProperties, randomSchema } from '../../engines/json-schema/testing/random-schemas.ts'
 import { parseJson } from '../../engines/body/parse-json.ts'
 import type { ActiveSchema } from '../../platform/directory/active-schemas.ts'
-import { checkSchema } from './check-schema.ts'
+import { checkSchema } from './take-event.ts'
 import type { RequestContext, SentEvent } from '../event.ts'
 import { createPlainNormaliser } from '../../test/support/plain-normaliser.ts'
 

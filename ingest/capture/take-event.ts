@@ -1,11 +1,15 @@
 import type { ErrorObject } from 'ajv'
 import validate from '../../schema/validate-event.generated.js'
 import { type PersonsUpdate, withoutProperties } from '../../schema/wire/persons-update.ts'
-import { drop, type DropReason, type EventWarning, type Outcome, type RequestContext, type SentEvent } from '../event.ts'
-import type { NormaliseEvent } from '../normalise/normalise-event.ts'
+import {
+  drop, type DropReason, type EventWarning, type Outcome, type RequestContext, type SentEvent
+} from '../event.ts'
+import type { NormalisedEvent, NormaliseEvent } from '../normalise/normalise-event.ts'
 import { derivePersonsUpdates, type IsAnnounced } from '../normalise/persons-updates.ts'
 import { type EncodedUpdate, encodeUpdate } from '../publish/persons-partitions.ts'
-import { checkSchema } from './check-schema.ts'
+import type { ActiveSchema } from '../../platform/directory/active-schemas.ts'
+import type { SchemaFailure } from '../../engines/json-schema/evaluation.ts'
+import { REPLACEMENT } from '../../engines/body/storable-text.ts'
 
 export type TakeEvent = (value: unknown, context: RequestContext) => Outcome
 
@@ -95,4 +99,21 @@ function toReason (error: ErrorObject | undefined, value: unknown): DropReason {
     default:
       return error?.keyword === 'required' ? 'missing_event_name' : 'not_an_object'
   }
+}
+
+/** The step that holds events against the schemas of their project. */
+/**
+ * Checks an event against the active schema of its name, and marks its row with the version.
+ *
+ * @returns null when its properties meet the schema.
+ */
+export function checkSchema (
+  { check, version }: ActiveSchema, { row, properties }: NormalisedEvent
+): SchemaFailure | null {
+  // Lone surrogates are stored as this character: then what is stored is checked, as a later check of the table does.
+  const failure = row.properties.includes(REPLACEMENT)
+    ? check(JSON.parse(row.properties) as Record<string, unknown>, 'stored')
+    : check(properties, 'sent')
+  row.schemaVersion = failure === null ? version : -version
+  return failure
 }

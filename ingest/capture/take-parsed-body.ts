@@ -1,6 +1,6 @@
 import { createCaptureV1 } from '../dialects/capture-v1.ts'
 import type { Dialect, DialectRequest } from '../dialects/dialect.ts'
-import { createMultipart } from '../dialects/multipart.ts'
+import { createMultipart } from '../dialects/dialect.ts'
 import { createSegment } from '../dialects/segment.ts'
 import type { Project } from '../../platform/directory/read-keys.ts'
 import type { ArrivalCollector } from './arrivals.ts'

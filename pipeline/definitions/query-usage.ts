@@ -6,7 +6,6 @@ import type { Sql, SqlTemplates } from '../../platform/postgres/connect-postgres
 import { listPromotions } from '../../platform/query-log/promoted-column.ts'
 import { type LoggedQueries, readQueryLog } from '../../platform/query-log/read-query-log.ts'
 import { startRounds } from '../periodic-rounds.ts'
-import { readSql } from '../read-sql.ts'
 import { compareClocks, forgetFuture } from './clocks.ts'
 import { type NamedDefinition, nameDefinitions, type PropertyColumns, propertyColumns, type UsageKind, type Vocabulary } from '../../platform/query-log/named-definitions.ts'
 
@@ -86,12 +85,12 @@ export async function countQueryUsage (
     const columns = propertyColumns(await listPromotions(stores.clickhouse))
     const { queries, rows, unread } = await countNames(log, await loadVocabulary(sql), columns)
     for (let from = 0; from < rows.length; from += ROWS_PER_INSERT) {
-      await sql.unsafe(readSql(import.meta.dirname, 'upsert-query-usage.sql'),
-        [JSON.stringify(rows.slice(from, from + ROWS_PER_INSERT)), clockLeadMs])
+      await writeCounts(sql, rows.slice(from, from + ROWS_PER_INSERT), clockLeadMs)
     }
     await sql`DELETE FROM query_usage WHERE day < (now() AT TIME ZONE 'UTC')::date - ${DAYS}::integer`
-    await sql.unsafe(readSql(import.meta.dirname, 'write-query-usage-of-events.sql'))
-    await sql.unsafe(readSql(import.meta.dirname, 'write-query-usage-of-properties.sql'))
+    await sql.unsafe(sumUsage('event_definitions', "'event'"))
+    // A group property counts for each group type that has one of the name: queries name no type.
+    await sql.unsafe(sumUsage('property_definitions', "definition.type || '_property'"))
     await sql`INSERT INTO roll_up_state (source, read_up_to) VALUES (${SOURCE}, clock_timestamp())
       ON CONFLICT (source) DO UPDATE SET read_up_to = excluded.read_up_to`
     return { kind: 'done', queries, named: rows.length, unread }
@@ -103,6 +102,42 @@ interface UsageRow extends NamedDefinition {
   queries: number
   /** Time of the latest query, by ClickHouse's clock. */
   lastAtSeconds: number
+}
+
+/** A day's count never shrinks: a log that lost its oldest rows says nothing about them. */
+async function writeCounts (sql: SqlTemplates, rows: readonly UsageRow[], clockLeadMs: number): Promise<void> {
+  await sql`
+    INSERT INTO query_usage AS known (project_id, what, name, day, queries, last_query_at)
+    SELECT
+      found."projectId", found.what, found.name, found.day, found.queries,
+      to_timestamp(found."lastAtSeconds") - ${clockLeadMs}::bigint * interval '1 millisecond'
+    FROM jsonb_to_recordset(${JSON.stringify(rows)}::text::jsonb) AS found
+      ("projectId" integer, what text, name text, day date, queries bigint, "lastAtSeconds" bigint)
+    JOIN projects ON projects.id = found."projectId"
+    ON CONFLICT (project_id, what, name, day) DO UPDATE SET
+      queries = excluded.queries, last_query_at = greatest(known.last_query_at, excluded.last_query_at)
+    WHERE known.queries < excluded.queries`
+}
+
+/**
+ * The statement that writes the sums of a table of definitions; those that no query names any more go back to 0. Skips
+ * rows that would not change. A value that a user wrote stays until a query names the definition in a later second: the
+ * query log has whole seconds.
+ */
+function sumUsage (table: string, what: string): string {
+  return `
+    UPDATE ${table} AS known SET query_usage_30_day = counted.queries, query_usage_written_at = NULL
+    FROM (
+      SELECT definition.id, coalesce(sum(usage.queries), 0) AS queries, max(usage.last_query_at) AS last_query_at
+      FROM ${table} AS definition
+      LEFT JOIN query_usage AS usage ON usage.project_id = definition.project_id AND usage.what = ${what}
+        AND usage.name = definition.name AND usage.day > (now() AT TIME ZONE 'UTC')::date - ${DAYS}
+      GROUP BY definition.id
+    ) AS counted
+    WHERE known.id = counted.id AND CASE
+      WHEN known.query_usage_written_at IS NULL THEN known.query_usage_30_day <> counted.queries
+      ELSE counted.last_query_at > date_trunc('second', known.query_usage_written_at)
+    END`
 }
 
 /** Counts by day and definition. A query that cannot be read stops no other. */

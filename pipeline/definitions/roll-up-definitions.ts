@@ -9,7 +9,6 @@ import { compareClocks, forgetFuture } from './clocks.ts'
 import {
   type DefinitionLimits, ROLL_UP_SOURCES, type RollUpSpan, type RollUpStores, type RowKey, rollUpPage, ROWS_PER_PAGE
 } from './roll-up-source.ts'
-import { readSql } from '../read-sql.ts'
 
 export interface RollUpDeps {
   clickhouse: ClickHouse
@@ -54,7 +53,17 @@ const DAY_MS = 86_400_000
 /** Projects with more changed definitions than this are read in slices, after all others. */
 const MAX_CHANGES = 2 * ROWS_PER_PAGE
 
-const COUNT_CHANGES = readSql(import.meta.dirname, 'count-changes.sql')
+/** How many definitions of each project have changed counts since the given moment, about. */
+const COUNT_CHANGES = `
+  SELECT project_id, toUInt32(uniqCombined(event, kind, property)) AS changes
+  FROM (
+    SELECT project_id, event, '' AS kind, '' AS property FROM event_volumes_by_day
+    WHERE last_inserted >= fromUnixTimestamp64Milli({since:Int64})
+    UNION ALL
+    SELECT project_id, event, toString(kind), property FROM event_property_counts
+    WHERE last_inserted >= fromUnixTimestamp64Milli({since:Int64})
+  )
+  GROUP BY project_id ORDER BY project_id`
 
 /**
  * Rolls definitions up until stopped: copies what ClickHouse has counted by name to the definitions in Postgres. Every

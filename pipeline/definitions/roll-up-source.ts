@@ -38,23 +38,48 @@ export const ROLL_UP_SOURCES: readonly RollUpSource[] = [
     key: ['project_id', 'name'],
     read: readSql(import.meta.dirname, 'read-event-volumes.sql'),
     upsert: readSql(import.meta.dirname, 'upsert-event-definitions.sql'),
-    prune: readSql(import.meta.dirname, 'prune-event-definitions.sql')
+    prune: prune('event_definitions', `
+      tags = '{}' AND description = '' AND owner_id IS NULL AND NOT verified AND NOT hidden AND NOT post_to_slack
+      AND created_by IS NULL AND query_usage_30_day = 0
+      AND volume_written_at IS NULL AND last_seen_written_at IS NULL AND query_usage_written_at IS NULL`)
   },
   {
     limit: 'properties',
     key: ['project_id', 'kind', 'group_type', 'name'],
     read: readSql(import.meta.dirname, 'read-changed-properties.sql'),
     upsert: readSql(import.meta.dirname, 'upsert-property-definitions.sql'),
-    prune: readSql(import.meta.dirname, 'prune-property-definitions.sql')
+    prune: prune('property_definitions', `
+      tags = '{}' AND description = '' AND owner_id IS NULL AND NOT verified AND NOT hidden AND NOT property_type_is_manual
+      AND query_usage_30_day = 0 AND renamed_at IS NULL AND query_usage_written_at IS NULL`)
   },
   {
     limit: 'pairs',
     key: ['project_id', 'event_key', 'property'],
     read: readSql(import.meta.dirname, 'read-changed-event-properties.sql'),
     upsert: readSql(import.meta.dirname, 'upsert-event-properties.sql'),
-    prune: readSql(import.meta.dirname, 'prune-event-properties.sql')
+    prune: prune('event_properties', 'true')
   }
 ]
+
+/**
+ * The statement that removes what is not seen any more. $1: the project. $2: for how many days rows are kept. $3: how
+ * many are kept of those that were not seen for a week; the ones seen last stay.
+ *
+ * What somebody changed or queries name stays, and what no event has made. It comes back with its next event, created
+ * when its first event occurred: nothing but its id is lost. A deletion is forgotten, too: old events are not read again.
+ */
+function prune (table: string, isUntouched: string): string {
+  return `
+    WITH ranked AS (
+      SELECT ctid, last_arrived_at, row_number() OVER (ORDER BY last_arrived_at DESC) AS place,
+        (${isUntouched}) AS is_untouched
+      FROM ${table} WHERE project_id = $1 AND last_arrived_at IS NOT NULL
+    )
+    DELETE FROM ${table} AS pruned USING ranked
+    WHERE pruned.ctid = ranked.ctid AND ranked.is_untouched
+      AND (ranked.last_arrived_at < now() - $2::integer * interval '1 day'
+        OR (ranked.place > $3::bigint AND ranked.last_arrived_at < now() - interval '7 days'))`
+}
 
 /** Maximum rows that are read at once: a megabyte. */
 export const ROWS_PER_PAGE = 10_000

@@ -4,7 +4,7 @@ import { HttpError } from '../../../engines/errors.ts'
 import { accessOf } from '../../http/personal-key-access.ts'
 import type { NatsOnDemand } from '../dead-letters/nats-on-demand.ts'
 import { LiveFeeds } from './live-feeds.ts'
-import { feedBatchSchema } from './live-schema.ts'
+import { FATES } from '../../../schema/wire/live-feed.ts'
 
 /**
  * Between two signs of life on a feed without events, in milliseconds: proxies end a silent answer after 30 s or more.
@@ -15,7 +15,7 @@ const HEARTBEAT_MS = 5000
 /** Bytes that may wait for a watcher: events beyond that are counted and not kept. */
 const MAX_WAITING_BYTES = 262_144
 
-const text = (description: string) => ({ type: 'string', maxLength: 400, default: '', description }) as const
+const filter = (description: string) => ({ type: 'string', maxLength: 400, default: '', description }) as const
 
 /** Events of a project as they arrive, and what becomes of them. */
 export async function liveRoutes (
@@ -35,7 +35,7 @@ export async function liveRoutes (
       description: 'Server-sent events, until the client closes the connection or the key may no longer read events. The data of each is one FeedBatch.',
       querystring: {
         type: 'object',
-        properties: { event: text('Only events of this name.'), distinct_id: text('Only events of this distinct id.') }
+        properties: { event: filter('Only events of this name.'), distinct_id: filter('Only events of this distinct id.') }
       },
       response: { 200: { description: 'Events, and what becomes of them.', content: { 'text/event-stream': { schema: { $ref: 'FeedBatch#' } } } } }
     }
@@ -71,3 +71,51 @@ export async function liveRoutes (
     return await reply.type('text/event-stream; charset=utf-8').header('x-accel-buffering', 'no').send(stream)
   })
 }
+
+const count = (description: string) => ({ type: 'integer', description }) as const
+const text = (description: string) => ({ type: 'string', description }) as const
+
+/** An event as it arrived, in the answer of a feed. */
+const arrivedEventSchema = {
+  type: 'object',
+  required: ['number', 'at', 'event', 'distinctId', 'uuid', 'lib', 'libVersion', 'key', 'drop', 'isQuarantined', 'sent', 'sentCharacters'],
+  properties: {
+    number: count('Names the event in fates.'),
+    at: { type: 'number', description: 'When it was received, epoch milliseconds.' },
+    event: text('As stored; as sent when it was dropped.'),
+    distinctId: { type: 'string' },
+    uuid: { type: 'string' },
+    lib: { type: 'string' },
+    libVersion: { type: 'string' },
+    key: text('First characters of the key it was sent with.'),
+    drop: { type: ['string', 'null'], description: 'Why it was dropped; null when it was accepted.' },
+    isQuarantined: { type: 'boolean', description: 'It does not conform to its schema and went to the dead letters.' },
+    sent: text('Its JSON as sent, cut when it is long.'),
+    sentCharacters: count('Characters of sent before it was cut; 0 when it is whole.')
+  }
+} as const
+
+/** What a feed sends at a time. */
+const feedBatchSchema = {
+  $id: 'FeedBatch',
+  type: 'object',
+  required: ['connected', 'matched', 'shown', 'events', 'fates'],
+  properties: {
+    connected: { type: 'boolean', description: 'False while NATS is unavailable: nothing can be seen then.' },
+    matched: count('Matching events that arrived since the feed began.'),
+    shown: count('Those of them that were sent; the rest exceeded what the client reads.'),
+    events: { type: 'array', items: arrivedEventSchema },
+    fates: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['number', 'fate', 'at'],
+        properties: {
+          number: { type: 'integer' },
+          fate: { type: 'string', enum: [...FATES] },
+          at: { type: 'number', description: 'When it was known, epoch milliseconds.' }
+        }
+      }
+    }
+  }
+} as const

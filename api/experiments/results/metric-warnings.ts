@@ -1,6 +1,6 @@
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { describeClickHouseError } from '../../http/describe-clickhouse-error.ts'
-import { formatInstant, loadQuery, type MetricScope } from './query-metric.ts'
+import { formatInstant, type MetricScope, withParts } from './query-metric.ts'
 import type { Metric } from './read-metric.ts'
 
 /** Why a metric that nobody has a value of may be a mistake in its definition. */
@@ -22,7 +22,13 @@ export const metricWarningSchema = {
   }
 } as const
 
-const QUERY = loadQuery('seen-events')
+/** Which events anybody sent in the time of the experiment, and whether one of them had a number in the property. */
+const QUERY = withParts(`
+  SELECT event, max({property:String} != '' AND {{property_as_number}} IS NOT NULL) AS has_number
+  FROM events
+  WHERE project_id = {project_id:UInt32} AND event IN {events:Array(String)}
+    AND timestamp >= {since:DateTime64(3, 'UTC')} AND timestamp < {until:DateTime64(3, 'UTC')}
+  GROUP BY event`)
 
 /**
  * Tells a metric with a misspelt name from one that nobody reached: a clean 0 % looks the same.

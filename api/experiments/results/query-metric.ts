@@ -56,6 +56,26 @@ export interface ValueBlock extends Spread {
   block: number
 }
 
+/** Expressions that queries share, by the name between braces. */
+const EXPRESSIONS: Readonly<Record<string, string>> = {
+  // Who is counted: the person of the event, merges followed, or one of its groups; empty when it has no such group.
+  entity: "if({group_type:String} = '', toString(person_id), groups[{group_type:String}])",
+  // Which events may count for the metric: not those of bots, and never the exposure itself.
+  happened: `project_id = {project_id:UInt32}
+            AND ({any_event:Bool} OR event IN {events:Array(String)})
+            AND timestamp >= {since:DateTime64(3, 'UTC')} AND timestamp < {until:DateTime64(3, 'UTC')}
+            AND NOT is_bot
+            AND NOT (event = '$feature_flag_called' AND feature_flag = {flag:String})`,
+  // The value of the property `key` of an event as text, as feature flags compare it: a null is the text null, and only
+  // an absent property is NULL.
+  property_as_text: "if(JSONType(properties, key) = 'String', JSONExtractString(properties, key), nullIf(JSONExtractRaw(properties, key), ''))",
+  // The value of the property as a number, numbers in texts included; NULL for everything else (NaN and infinity too),
+  // and for numbers beyond 1e60, whose sums would no longer be exact.
+  property_as_number: 'arrayMap(number -> if(abs(number) <= 1e60, number, NULL), arrayMap(key -> toFloat64OrNull({{property_as_text}}), [{property:String}]))[1]',
+  // The number that `text` is; NULL for any other text, nan and inf included, which ClickHouse would take for numbers.
+  text_as_number: "toFloat64OrNull(if(match(assumeNotNull(text), '^[-+.0-9eE]+$'), text, NULL))"
+}
+
 const FUNNEL = loadQuery('funnel-metric')
 const VALUE = loadQuery('value-metric')
 
@@ -153,18 +173,22 @@ function foldSteps (rows: StepRow[], stepCount: number): DailyChange[] {
   })
 }
 
+/** Reads a query of this folder, with its parts. */
+export function loadQuery (name: string): string {
+  return withParts(readFileSync(path.join(import.meta.dirname, `${name}.sql`), 'utf8'))
+}
+
 /**
- * Reads a query of this folder and puts in the parts that queries share: `{{exposures}}` is the file `exposures.sql`.
+ * Puts in the parts that queries share: `{{entity}}` is an expression, `{{exposures}}` the file `exposures.sql`.
  *
  * Parts are text of ours only. What a client says reaches ClickHouse as typed parameters (`{flag:String}`), never as
  * part of the query.
  */
-export function loadQuery (name: string): string {
-  const text = readFileSync(path.join(import.meta.dirname, `${name}.sql`), 'utf8')
-  return text.replaceAll(/\{\{(\w+)\}\}/g, (_, part: string) => loadPart(part))
-}
-
-function loadPart (part: string): string {
-  // The comment on top describes the file, and would end up in the middle of a line.
-  return loadQuery(part.replaceAll('_', '-')).replace(/^(?:--[^\n]*\n)+/, '').trimEnd()
+export function withParts (query: string): string {
+  return query.replaceAll(/\{\{(\w+)\}\}/g, (_, part: string) => {
+    const expression = EXPRESSIONS[part]
+    if (expression !== undefined) return withParts(expression)
+    // The comment on top describes the file, and would end up in the middle of a line.
+    return loadQuery(part.replaceAll('_', '-')).replace(/^(?:--[^\n]*\n)+/, '').trimEnd()
+  })
 }

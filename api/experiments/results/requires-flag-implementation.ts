@@ -6,7 +6,6 @@ import { readNameList } from '../../http/request-values.ts'
 import { type Experiment, experimentProperties, findExperiment } from '../experiment.ts'
 import { readMetric } from './read-metric.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
-import { loadQuery } from './query-metric.ts'
 
 interface RequiresFlagDeps {
   sql: Sql
@@ -80,7 +79,15 @@ function eventsOf (experiment: Experiment | undefined): string[] {
   return metric?.steps.flatMap(({ event }) => event ?? []) ?? []
 }
 
-const QUERY = loadQuery('requires-flag-implementation')
+/** Whether events carry values of flags (`$feature/<key>`): of each event, up to 20 of the last seven days are read. */
+const QUERY = `
+  SELECT event, count() AS looked_at, countIf(position(properties, '$feature/') > 0) AS with_flags
+  FROM (
+    SELECT event, properties FROM events
+    WHERE project_id = {project_id:UInt32} AND event IN {events:Array(String)} AND timestamp >= now() - toIntervalDay(7)
+    LIMIT 20 BY event
+  )
+  GROUP BY event`
 
 export interface FlagImplementation {
   event: string

@@ -1,10 +1,15 @@
-import { formatAgo, formatCount, formatTime } from '../format.ts'
-import { path, query, setQuery } from '../router.ts'
-import { may } from '../session.ts'
-import type { PropertyDefinition } from './definition.ts'
+import { formatAgo, formatBytes, formatCount, formatCounted, formatSeconds, formatTime, showText } from '../format.ts'
+import { linkTo, path, projectId, query, setQuery } from '../router.ts'
+import { may, session } from '../session.ts'
+import {
+  describeDrift, formatShare, nameType, type PropertyDefinition, type PropertyProfile, type SeenType
+} from './definition.ts'
 import { ByDay, DefinitionList, NameCell } from './definition-list.tsx'
-import { PropertyDetail } from './property-detail.tsx'
 import { Tags } from './tag-editor.tsx'
+import { request } from '../api-client.ts'
+import { useLoaded } from '../load.ts'
+import { Show } from '../states.tsx'
+import { Notes, SdkVersions, Table, UsedBy } from './definition-parts.tsx'
 
 /** The properties that events or persons have, with the type that their values have; or one of them (`/<id>`). */
 export function PropertiesScreen () {
@@ -45,5 +50,91 @@ export function PropertiesScreen () {
         </>
       )}
     />
+  )
+}
+
+const base = (id: string): string => `/api/projects/${projectId.value}/property_definitions/${encodeURIComponent(id)}/`
+
+/** One property: its types and whether they drift, values, who sends it, what asks for it, and what a column would save. */
+function PropertyDetail ({ id }: { id: string }) {
+  const property = useLoaded(`property ${id}`, async (signal) => await request<PropertyDefinition>(base(id), { signal }))
+  const profile = useLoaded(`profile ${id}`, async (signal) => await request<PropertyProfile>(`${base(id)}profile/`, { signal }))
+  return (
+    <section>
+      <p><a {...linkTo(`/projects/${projectId.value}/properties`)}>Properties</a></p>
+      <Show of={property} what='The property'>
+        {(value) => (
+          <>
+            <Notes resource='property_definitions' definition={value} mayWrite={may('property_definition:write')} onChanged={property.reload}>
+              <div><dt>Type</dt><dd>{value.property_type ?? 'unknown'}</dd></div>
+              <div><dt>Queries</dt><dd>{formatCount(value.query_usage_30_day)} in 30 days</dd></div>
+            </Notes>
+            <Show of={profile} what='Its values'>
+              {({ types, sdk_versions: versions, events }) => (
+                <>
+                  <Types types={types} />
+                  <SdkVersions versions={versions} />
+                  <h2>Carried by</h2>
+                  <Table label='Carried by' head={['Event', 'Events']}>
+                    {events.map(({ name, events: count }) => <tr key={name}><td class='wide'>{showText(name)}</td><td class='number'>{formatCount(count)}</td></tr>)}
+                  </Table>
+                </>
+              )}
+            </Show>
+            <UsedBy resource='property_definitions' id={id} />
+            {session.value?.all_projects === true && <Promotion id={id} />}
+          </>
+        )}
+      </Show>
+    </section>
+  )
+}
+
+function Types ({ types }: { types: readonly SeenType[] }) {
+  return (
+    <>
+      <h2>Types and values</h2>
+      <p>{describeDrift(types)}</p>
+      {types.length > 0 && (
+        <Table label='Types and values' head={['Type', 'Share', 'Events', 'By day', 'First (UTC)', 'Last (UTC)', 'Values']}>
+          {types.map(({ type, share, events, volumes, first_seen_at: first, last_seen_at: last, samples }) => (
+            <tr key={type}>
+              <td>{nameType(type)}</td><td>{formatShare(share)}</td><td class='number'>{formatCount(events)}</td><td><ByDay volumes={volumes} /></td>
+              <td class='numbers'>{formatTime(first)}</td><td class='numbers'>{formatTime(last)}</td>
+              <td class='wide'>{samples === null
+                ? 'your key may not see them'
+                : samples.map(({ value }, place) => <span key={value}>{place > 0 && ', '}<code>{showText(value, 80)}</code></span>)}
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+    </>
+  )
+}
+
+interface Estimate { column: string | null, queries: number, seconds: number, seconds_saved: number, bytes: number, do: string | null }
+
+function Promotion ({ id }: { id: string }) {
+  const estimate = useLoaded(`promotion ${id}`, async (signal) => await request<Estimate>(`${base(id)}promotion/`, { signal }))
+  // Properties of persons and groups have no columns.
+  if (estimate.error?.status === 404) return null
+  return (
+    <>
+      <h2>A column of its own</h2>
+      <Show of={estimate} what='The estimate'>
+        {({ column, queries, seconds, seconds_saved: saved, bytes, do: remedy }) => (
+          <>
+            <p>
+              {column !== null && <>It is in the column <code>{column}</code>. </>}
+              {queries === 0
+                ? 'No query of the last 30 days took it out of the JSON text, so a column would save nothing.'
+                : `${formatCounted(queries, 'query', 'queries')} of the last 30 days took it out of the JSON text, in ${formatSeconds(seconds)}. A column would have saved about ${formatSeconds(saved)}${column === null ? ` and takes about ${formatBytes(bytes)} of disk` : ''}.`}
+            </p>
+            {remedy !== null && <pre tabIndex={0}>{remedy}</pre>}
+          </>
+        )}
+      </Show>
+    </>
   )
 }

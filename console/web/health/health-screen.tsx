@@ -8,10 +8,9 @@ import { linkTo } from '../router.ts'
 import { may } from '../session.ts'
 import { shownProject } from '../shown-project.ts'
 import { Show } from '../states.tsx'
-import { LifeOfEvent } from './life-of-event.tsx'
 import { describeNotTaken } from './not-taken.ts'
 import { describeProblems } from './problems.ts'
-import { describeAssurances, describeWhole } from './stages.ts'
+import { describeAssurances, describeStages, describeWhole, type Stage, type StageState } from './stages.ts'
 
 /** How often the status is fetched, in milliseconds. */
 const EVERY_MS = 2000
@@ -117,4 +116,29 @@ function NotTaken ({ ingest }: { ingest: Status['ingest'] }) {
 function Leads ({ name, scope = 'event:read', children }: { name: string, scope?: Scope, children: string }) {
   const project = shownProject.value
   return project === undefined || !may(scope) ? <>{children}</> : <a {...linkTo(`/projects/${project}/${name}`)}>{children}</a>
+}
+
+const STATE_WORDS: Record<StageState, string> = {
+  ok: 'working', idle: 'idle', waiting: 'waiting', stopped: 'stopped', unknown: 'unknown'
+}
+
+/** The stages that an event passes, in order, each with what passes and waits there. */
+function LifeOfEvent ({ status }: { status: Status }) {
+  return (
+    <ol class='stages'>
+      {describeStages(status).map((stage) => <StageBox key={stage.name} stage={stage} />)}
+    </ol>
+  )
+}
+
+function StageBox ({ stage }: { stage: Stage }) {
+  return (
+    <li class={`stage ${stage.state}`}>
+      <h3>{stage.name} <span class='state'>{STATE_WORDS[stage.state]}</span></h3>
+      <p class='headline'>{stage.headline}</p>
+      <dl>
+        {stage.details.map(({ label, value }) => <div key={label}><dt>{label}</dt><dd>{value}</dd></div>)}
+      </dl>
+    </li>
+  )
 }

@@ -1,13 +1,14 @@
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
-import { Ask } from '../confirm.tsx'
+import { Ask, useAttempt } from '../confirm.tsx'
 import { formatAgo, formatTime } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Show } from '../states.tsx'
-import { describeBeyond, describeLimits, describeMonth, type Quota } from './quota.ts'
-import { QuotaForm } from './quota-form.tsx'
+import { Dialog, Failed, Show } from '../states.tsx'
+import {
+  changesOf, describeBeyond, describeLimits, describeMonth, FIELD_NAMES, fieldsOf, type Quota, type QuotaFields
+} from './quota.ts'
 import { UsageView } from './usage-view.tsx'
 
 /** The month goes on: it is asked for again so often, in milliseconds. */
@@ -69,5 +70,71 @@ function QuotaFacts ({ quota }: { quota: Quota }) {
       )}
       {changedAt !== null && <div><dt>Changed</dt><dd title={`${formatTime(changedAt)} UTC`}>{formatAgo(changedAt, Date.now())}</dd></div>}
     </dl>
+  )
+}
+
+interface QuotaFormProps {
+  quota: Quota
+  /** Of the quota in the API. */
+  path: string
+  onClose: () => void
+  onDone: () => void
+}
+
+/** Sets, changes and takes away limits. An error that names a field is shown beside it. */
+function QuotaForm ({ quota, path, onClose, onDone }: QuotaFormProps) {
+  // As it was when the form was opened: the screen behind it reads on.
+  const [before] = useState(() => fieldsOf(quota))
+  const [fields, setFields] = useState(before)
+  const { isBusy, error, attempt } = useAttempt()
+  const changes = changesOf(before, fields)
+  const save = async (): Promise<void> => {
+    if (!await attempt(async () => { await request(path, { method: 'PATCH', body: changes }) })) return
+    onClose()
+    onDone()
+  }
+  const field = (name: keyof QuotaFields, label: string, hint: string, most?: number) => (
+    <div>
+      <label>
+        {label}
+        <input
+          type='number' min={name === 'samplePercent' ? 0.01 : 1} max={most} step={name === 'samplePercent' ? 'any' : 1} value={fields[name]} aria-describedby={`hint-${name}`}
+          onInput={(event) => setFields({ ...fields, [name]: event.currentTarget.value })}
+        />
+      </label>
+      <span id={`hint-${name}`} class='hint'>{hint}</span>
+      {error?.attr === FIELD_NAMES[name] && <p role='alert' class='error'>{error.message}</p>}
+    </div>
+  )
+  const isNamed = error !== undefined && (Object.values(FIELD_NAMES) as (string | null)[]).includes(error.attr)
+  return (
+    <Dialog title={quota.updated_at === null ? 'Set a quota' : 'Change the quota'} onClose={onClose}>
+      <form
+        class='stacked'
+        onSubmit={(event) => {
+          event.preventDefault()
+          if (!isBusy) void save()
+        }}
+      >
+        {field('perSecond', 'Events a second', 'Of each ingest process. Empty: no limit.')}
+        {field('burst', 'Events at once, after a silence', "Empty: ten seconds' worth.")}
+        {field('perMonth', 'Events a calendar month (UTC)', 'Of all processes. Empty: no limit.')}
+        <fieldset>
+          <legend>Beyond it</legend>
+          {(['reject', 'sample'] as const).map((each) => (
+            <label key={each} class='choice'>
+              <input type='radio' name='beyond' value={each} checked={fields.beyond === each} onChange={() => setFields({ ...fields, beyond: each })} />
+              <span><strong>{each}</strong>: {describeBeyond({ beyond: each, sample_rate: Number(fields.samplePercent) / 100 || quota.sample_rate })}</span>
+            </label>
+          ))}
+        </fieldset>
+        {fields.beyond === 'sample' && field('samplePercent', 'Share of all distinct ids, in percent', 'Smaller shares lie within larger ones.', 99.99)}
+        {error !== undefined && !isNamed && <Failed error={error} onRetry={() => { void save() }} />}
+        <p class='actions'>
+          <button type='button' onClick={onClose}>Cancel</button>
+          <button type='submit' class='primary' disabled={isBusy || Object.keys(changes).length === 0}>Save</button>
+        </p>
+      </form>
+    </Dialog>
   )
 }

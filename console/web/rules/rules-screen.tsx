@@ -6,9 +6,9 @@ import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
 import { Empty, Failed, Show } from '../states.tsx'
 import { describeRule, describeState, type EventRule, planMove, type RuleCounts } from './event-rules.ts'
-import { NewRule } from './new-rule.tsx'
-import { RuleDetail } from './rule-detail.tsx'
+import { RULE_SCREEN, RuleDetail } from './rule-detail.tsx'
 import { listRules, REQUESTS } from './rule-requests.ts'
+import { NewDefinition } from '../drafts/definition-screen.tsx'
 
 const DAYS = [1, 7, 30, 90]
 
@@ -128,4 +128,31 @@ function RuleTable ({ rules, counts, onMoved }: RuleTableProps) {
 /** Stays in the order of the keyboard also where it does nothing, so that the focus is not lost on the way. */
 function Move ({ label, sign, isOff, onMove }: { label: string, sign: string, isOff: boolean, onMove: () => void }) {
   return <button type='button' aria-label={label} aria-disabled={isOff} onClick={() => { if (!isOff) onMove() }}>{sign}</button>
+}
+
+const EXAMPLE = {
+  condition: { type: 'AND', values: [{ type: 'event', value: 'order paid' }, { type: 'property', key: 'email', operator: 'ends_with', value: '@example.com' }] },
+  actions: [{ type: 'drop' }],
+  tests: [
+    { name: 'ours', event: { event: 'order paid', properties: { email: 'qa@example.com' } }, matches: true },
+    { name: 'a customer’s', event: { event: 'order paid', properties: { email: 'ann@example.org' } }, matches: false }
+  ]
+}
+
+function NewRule () {
+  const [name, setName] = useState('')
+  const [description, setDescription] = useState('')
+  return (
+    <NewDefinition
+      screen={RULE_SCREEN} action='Store the rule' example={EXAMPLE} name={name}
+      hint='Its tests are tried when it is stored. Storing it enforces nothing: check it by stored events first, then activate it.'
+      fields={{ name, description }} isTouched={name !== '' || description !== ''}
+      inputs={(
+        <div class='stacked'>
+          <label>Name, as receipts show it <input required maxLength={100} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
+          <label>What it is for <input maxLength={3000} value={description} onInput={(event) => setDescription(event.currentTarget.value)} /></label>
+        </div>
+      )}
+    />
+  )
 }

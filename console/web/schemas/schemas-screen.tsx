@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
-import type { Page } from '../api-client.ts'
+import { type Page, request } from '../api-client.ts'
 import { formatAgo, formatTime, showText, UNKNOWN } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { PAGE, Pager, Search } from '../paging.tsx'
@@ -7,10 +7,10 @@ import { linkTo, path, projectId, query } from '../router.ts'
 import { may } from '../session.ts'
 import { Empty, Failed, Show } from '../states.tsx'
 import { COUNTED_DAYS, describeEnforced, describeFailed, type EventSchema } from './event-schemas.ts'
-import { NewSchema } from './new-schema.tsx'
 import { Quarantined, useQuarantined } from './quarantined.tsx'
-import { SchemaDetail } from './schema-detail.tsx'
+import { SCHEMA_SCREEN, SchemaDetail } from './schema-detail.tsx'
 import { REQUESTS } from './schema-requests.ts'
+import { NewDefinition } from '../drafts/definition-screen.tsx'
 
 /** What the properties of events must be: all schemas, one of them (`/<id>`), and a new one (`/new`). */
 export function SchemasScreen () {
@@ -85,4 +85,33 @@ function SchemaTable ({ page, offset, onOffset }: { page: Page<EventSchema>, off
       </div>
     </>
   )
+}
+
+const EXAMPLE = { type: 'object', required: [], properties: {} }
+
+/** The first version of a schema: inferred from stored events, or written by hand. */
+function NewSchema () {
+  const [event, setEvent] = useState(query.value.get('event') ?? '')
+  return (
+    <NewDefinition
+      screen={SCHEMA_SCREEN} action='Store the first version' example={EXAMPLE} fields={{ event }} name={event} isTouched={false}
+      hint='Storing it enforces nothing: check it by stored events first, then activate it.'
+      inputs={(
+        <>
+          <label>
+            Name of the event{' '}
+            <input required maxLength={200} list='event-names' value={event} onInput={(input) => setEvent(input.currentTarget.value)} />
+          </label>
+          <EventNames search={event} />
+        </>
+      )}
+    />
+  )
+}
+
+/** Names of stored events to choose from. */
+function EventNames ({ search }: { search: string }) {
+  const names = useLoaded(`names ${projectId.value} ${search}`, async (signal) =>
+    await request<Page<{ name: string }>>(`/api/projects/${projectId.value}/event_definitions/`, { query: { search, limit: 20 }, signal }))
+  return <datalist id='event-names'>{names.value?.results.map(({ name }) => <option key={name} value={name} />)}</datalist>
 }

@@ -2,10 +2,21 @@ import type { Readable } from 'node:stream'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { FINGERPRINT_BYTES, type FingerprintKey, FingerprintWriter } from '../../../schema/wire/frame-message.ts'
 import { FingerprintMemory } from './fingerprint-memory.ts'
-import { readSql } from '../../read-sql.ts'
 
-const FIND_SPAN = readSql(import.meta.dirname, 'find-remembered-span.sql')
-const READ_EVENTS = readSql(import.meta.dirname, 'read-stored-events.sql')
+/**
+ * How many rows were inserted in each ten seconds of the last day, newest first: the writer remembers as many as its
+ * memory holds. Reads one column of the last day's granules (minmax index on `inserted_at`).
+ */
+const FIND_SPAN = `
+  SELECT toUnixTimestamp(toStartOfInterval(inserted_at, toIntervalSecond(10))) AS second, count() AS rows
+  FROM events WHERE inserted_at >= now64(3) - toIntervalHour({hours:UInt32})
+  GROUP BY second ORDER BY second DESC`
+
+/** Events that were inserted since a moment, with what their fingerprints are made of. */
+const READ_EVENTS = `
+  SELECT project_id, uuid, toInt64(toUnixTimestamp64Milli(timestamp)), toString(event), distinct_id
+  FROM events WHERE inserted_at >= fromUnixTimestamp64Milli(toInt64({since:UInt64}))
+  FORMAT RowBinary`
 
 /** How far back and how much is remembered at most: a day, and what fits into one generation. */
 const MAX_HOURS = 24
@@ -32,7 +43,7 @@ export async function loadFingerprints (
   const since = await findSince(clickhouse, now())
   const memory = new FingerprintMemory(since === 0 ? 0 : since + CLOCK_MARGIN_MS, { keyId: key?.id ?? '' })
   const { stream } = await clickhouse.exec({
-    query: `${READ_EVENTS} FORMAT RowBinary`, query_params: { since }
+    query: READ_EVENTS, query_params: { since }
   })
   await addRows(memory, new FingerprintWriter(key), stream)
   return memory

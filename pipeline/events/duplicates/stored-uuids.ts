@@ -5,10 +5,17 @@ import { decodeFrame } from '../../../schema/wire/frame-codec.ts'
 import { cellsOf } from '../../../schema/wire/native-block.ts'
 import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import type { Logger } from '../../../platform/logger.ts'
-import { readSql } from '../../read-sql.ts'
 import type { PartitionMessage } from '../events-reader.ts'
 
-const FIND_SPAN = readSql(import.meta.dirname, 'find-uuid-span.sql')
+/**
+ * How many rows were inserted in each hour of the last days, newest first: as many uuids are read as there is room for.
+ * Reads one column of those days' granules (minmax index on `inserted_at`).
+ */
+const FIND_SPAN = `
+  SELECT toUnixTimestamp(toStartOfHour(inserted_at)) AS second, count() AS rows
+  FROM events WHERE inserted_at >= now64(3) - toIntervalDay({days:UInt32})
+  GROUP BY second ORDER BY second DESC`
+
 const READ_UUIDS = `SELECT uuid FROM events
 WHERE inserted_at >= fromUnixTimestamp64Milli(toInt64({since:UInt64}))
 FORMAT RowBinary`
