@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_956,
+  lines: 81_880,
   platformLines: 6_006,
-  trackedFiles: 1_529,
+  trackedFiles: 1_496,
   circles: 0,
   repeatedNames: 4,
   longFunctions: 11,

@@ -49,8 +49,8 @@ export const ROLL_UP_SOURCES: readonly RollUpSource[] = [
     read: readSql(import.meta.dirname, 'read-changed-properties.sql'),
     upsert: readSql(import.meta.dirname, 'upsert-property-definitions.sql'),
     prune: prune('property_definitions', `
-      tags = '{}' AND description = '' AND owner_id IS NULL AND NOT verified AND NOT hidden AND NOT property_type_is_manual
-      AND query_usage_30_day = 0 AND renamed_at IS NULL AND query_usage_written_at IS NULL`)
+      tags = '{}' AND description = '' AND owner_id IS NULL AND NOT verified AND NOT hidden
+      AND NOT property_type_is_manual AND query_usage_30_day = 0 AND renamed_at IS NULL AND query_usage_written_at IS NULL`)
   },
   {
     limit: 'pairs',
@@ -66,7 +66,8 @@ export const ROLL_UP_SOURCES: readonly RollUpSource[] = [
  * many are kept of those that were not seen for a week; the ones seen last stay.
  *
  * What somebody changed or queries name stays, and what no event has made. It comes back with its next event, created
- * when its first event occurred: nothing but its id is lost. A deletion is forgotten, too: old events are not read again.
+ * when its first event occurred: nothing but its id is lost. A deletion is forgotten, too, as old events are not read
+ * again.
  */
 function prune (table: string, isUntouched: string): string {
   return `
