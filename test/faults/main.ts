@@ -2,6 +2,7 @@
  * Breaks a running system again and again, and looks whether an event was lost or counted twice:
  *
  *     npm run faults -- [--minutes 10] [--seed 1] [--fault NAME]... [--rate 1500] [--nats 3] [--logs] [--tamper] ...
+ *     npm run faults -- --fault power-cut-behind --minutes 1 [--disk xfs] [--unflushed random] [--nats-server PATH]
  *
  * Prints a table by fault, and exits with
  * - 0: every fault ran, nothing was lost, nothing is stored twice, all counts agree;
@@ -13,18 +14,20 @@
  * however long that takes, and so does one of named faults; in one of 8 minutes or more they last longer. `--tamper`
  * removes one stored event and repeats another before the comparison, which then has to end with 1;
  * `--tamper-watermark` has the watermark run ten seconds ahead all the time, with the same end; `--no-flush` makes
- * `power-cut` lose events. `--nats 3` breaks a cluster of nats-servers, in ways of its own.
+ * `power-cut` lose events. `--nats 3` breaks a cluster of nats-servers, in ways of its own. `--disk` and `--unflushed`
+ * choose what a power cut hits, `--nats-server` which server has to survive it.
  *
  * In order: `system/` starts what is broken, `load/` sends to it and remembers what was acknowledged, `run-faults.ts`
  * breaks it in one of the ways in `kinds/` after the other, `audit/` compares and reports.
  */
-import { Command, InvalidArgumentError } from 'commander'
+import { Command, InvalidArgumentError, Option } from 'commander'
 import { readCount } from '../../cli/read-arguments.ts'
 import { chooseExitStatus, isClean, renderReport } from './audit/fault-report.ts'
 import { FAULTS } from './kinds/faults.ts'
 import { NATS_CLUSTER_FAULTS } from './kinds/nats-cluster-faults.ts'
 import { enterMountNamespace } from './system/small-disk.ts'
-import { stopFlushing } from './kinds/power-faults.ts'
+import { POWER_CUT_BEHIND, stopFlushing } from './kinds/power-faults.ts'
+import { FILE_SYSTEM_NAMES, type FileSystem, type Unflushed } from './system/power-disk.ts'
 import { openFaultSystem } from './system/fault-system.ts'
 import { createRandom } from '../support/random.ts'
 import { runFaults } from './run-faults.ts'
@@ -37,12 +40,20 @@ const LONG_RUN_MINUTES = 8
 const EACH_ONCE_MINUTES = 5
 
 /** Everything is on a disk of its own then. */
-const NEED_SMALL_DISK: readonly string[] = ['disk-full', 'power-cut']
+const NEED_SMALL_DISK: readonly string[] = ['disk-full', 'power-cut', POWER_CUT_BEHIND.name]
+
+/** Takes minutes, so it is run only by its name. */
+const ONLY_BY_NAME = [POWER_CUT_BEHIND]
+
+/** Share of imports in the load of faults that are about them. */
+const HISTORICAL_SHARE = 0.05
 
 /** A cluster of nats-servers meets its own faults, and what kills those who use it. */
 const FAULTS_ON_CLUSTER = [
   ...NATS_CLUSTER_FAULTS, ...FAULTS.filter(({ name }) => /^(ingest|pipeline|clickhouse|postgres)-kill$/.test(name))
 ]
+
+const ALL_FAULTS = [...FAULTS, ...NATS_CLUSTER_FAULTS, ...ONLY_BY_NAME]
 
 interface Options {
   minutes: number
@@ -50,6 +61,9 @@ interface Options {
   fault?: string[]
   rate: number
   nats: 1 | 3
+  natsServer?: string
+  disk: FileSystem
+  unflushed: Unflushed
   logs?: true
   tamper?: true
   tamperWatermark?: true
@@ -64,6 +78,9 @@ const options = new Command('npm run faults --')
   .option('--fault <name>', 'only this fault; may be repeated (default: all)', collectFaults)
   .option('--rate <number>', 'events a second', readCount, 1500)
   .option('--nats <servers>', '3: a cluster of nats-servers, and the faults of one', readNatsNodes, 1)
+  .option('--nats-server <path>', 'another nats-server, which may be an old one')
+  .addOption(new Option('--disk <file system>', 'of faults that need a disk of their own').choices(FILE_SYSTEM_NAMES).default('ext4'))
+  .addOption(new Option('--unflushed <blocks>', 'what a power cut does with what was not flushed').choices(['lost', 'random']).default('lost'))
   .option('--logs', 'keep the logs also when nothing differs')
   .option('--tamper', 'remove one stored event and repeat another before the comparison: has to end with 1')
   .option('--tamper-watermark', 'the watermark says that all is stored: has to end with 1')
@@ -74,7 +91,7 @@ const options = new Command('npm run faults --')
   .opts<Options>()
 
 if (options.list === true) {
-  for (const { name, what } of [...FAULTS, ...NATS_CLUSTER_FAULTS]) process.stdout.write(`${name.padEnd(24)}${what}\n`)
+  for (const { name, what } of ALL_FAULTS) process.stdout.write(`${name.padEnd(24)}${what}\n`)
 } else {
   // Not left to the event loop: a client that still looks for a server that is gone would keep a failed run alive.
   process.exit(await enterMountNamespace() ?? await run())
@@ -82,7 +99,8 @@ if (options.list === true) {
 
 async function run (): Promise<number> {
   const { minutes, seed = Date.now() % 1_000_000, fault: names } = options
-  const faults = (options.nats === 3 ? FAULTS_ON_CLUSTER : FAULTS).filter(({ name }) => names?.includes(name) ?? true)
+  const usual = options.nats === 3 ? FAULTS_ON_CLUSTER : FAULTS
+  const faults = names === undefined ? usual : [...usual, ...ONLY_BY_NAME].filter(({ name }) => names.includes(name))
   const isLong = minutes >= LONG_RUN_MINUTES || names?.length === 1
   const stopped = new AbortController()
   process.once('SIGINT', () => stopped.abort())
@@ -95,7 +113,10 @@ async function run (): Promise<number> {
   say(`seed ${seed}, ${minutes} minutes, ${faults.length} faults`)
   try {
     const wantsSmallDisk = faults.some(({ name }) => NEED_SMALL_DISK.includes(name))
-    await using opened = await openFaultSystem({ signal: stopped.signal, wantsSmallDisk, natsNodes: options.nats })
+    await using opened = await openFaultSystem({
+      signal: stopped.signal, wantsSmallDisk, natsNodes: options.nats, natsServer: options.natsServer,
+      disk: { fileSystem: options.disk, unflushed: options.unflushed }
+    })
     if (wantsSmallDisk && opened.disk === null) say('DISK-FULL AND POWER-CUT ARE NOT RUN: a small disk cannot be mounted here')
     if (options.flush === false) await stopFlushing(opened.system)
     const report = await runFaults(opened.system, {
@@ -103,6 +124,7 @@ async function run (): Promise<number> {
       durationMs: minutes * 60_000, eachOnce: minutes >= EACH_ONCE_MINUTES || names !== undefined,
       eventsPerSecond: options.rate, tamperWatermark: options.tamperWatermark === true,
       ...minutes >= LONG_RUN_MINUTES ? { receipts: 10_000 } : {},
+      ...faults.includes(POWER_CUT_BEHIND) ? { historicalShare: HISTORICAL_SHARE } : {},
       ...options.tamper === true ? { tamper } : {}
     })
     process.stdout.write(renderReport(report))
@@ -126,7 +148,7 @@ function readNatsNodes (text: string): 1 | 3 {
 }
 
 function collectFaults (name: string, before: string[] = []): string[] {
-  if (![...FAULTS, ...NATS_CLUSTER_FAULTS].some((fault) => fault.name === name)) {
+  if (!ALL_FAULTS.some((fault) => fault.name === name)) {
     throw new InvalidArgumentError(`There is no fault ${name}; see --list.`)
   }
   return [...before, name]

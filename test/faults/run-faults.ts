@@ -23,6 +23,8 @@ export interface RunFaultsOptions {
   /** Faults last as long as in a long run. */
   isLong: boolean
   eventsPerSecond: number
+  /** Share of batches that are an import. Default 0. */
+  historicalShare?: number
   /** Receipts to ask for in the end. */
   receipts?: number
   random: Random
@@ -59,7 +61,7 @@ export async function runFaults (system: FaultSystem, options: RunFaultsOptions)
   const schemas = await startSchemaChanges(system)
   const load = startSdkLoad({
     ports: system.ingest.map(({ port }) => port), apiKey: FAULT_PROJECT_KEY,
-    eventsPerSecond: options.eventsPerSecond, random
+    eventsPerSecond: options.eventsPerSecond, historicalShare: options.historicalShare ?? 0, random
   })
   // What is tampered with has to be heard, however short the run is.
   const claimMs = options.tamperWatermark === true ? TAMPERED_CLAIM_MS : undefined

@@ -29,6 +29,8 @@ export interface SdkLoadOptions {
   togetherShare?: number
   /** Share of batches with one event named `REFUSABLE_EVENT`. */
   refusableShare?: number
+  /** Share of batches that say that they are an import. Default 0. */
+  historicalShare?: number
   random: Random
 }
 
@@ -46,7 +48,7 @@ const REFUSED = 'ECONNREFUSED'
 /** Sends batches at a steady rate with clients that retry on anything but 200, and keeps a ledger of them. */
 export function startSdkLoad (options: SdkLoadOptions): SdkLoad {
   const { ports, random, clients = 8, batchSize = 25 } = options
-  const { repeatShare = 0.02, togetherShare = 0.02, refusableShare = 0.1 } = options
+  const { repeatShare = 0.02, togetherShare = 0.02, refusableShare = 0.1, historicalShare = 0 } = options
   const agent = new http.Agent({ keepAlive: true, maxSockets: clients * 4 })
   const ledger = new LoadLedger()
   const stopping = new AbortController()
@@ -91,9 +93,11 @@ export function startSdkLoad (options: SdkLoadOptions): SdkLoad {
   function makeBatch (client: number, batch: number): { uuids: string[], body: Buffer } {
     const uuids = Array.from({ length: batchSize }, makeUuid)
     const hasRefusable = random() < refusableShare
+    const isImport = historicalShare > 0 && random() < historicalShare
     const body = JSON.stringify({
       api_key: options.apiKey,
       sent_at: new Date().toISOString(),
+      ...isImport ? { historical_migration: true } : {},
       batch: uuids.map((uuid, index) => ({
         event: hasRefusable && index === batchSize - 1 ? REFUSABLE_EVENT : `fault event ${index % 5}`,
         distinct_id: `client-${client}-${batch % 100}-${index % 7}`,

@@ -15,8 +15,8 @@ export type InsertFault =
   | { kind: 'answer', code: number, name: string, text: string }
   | { kind: 'reset' | 'cut request' | 'lose answer' | 'cut answer' }
 
-/** @returns what is to happen to an insert of so many bytes; undefined lets it pass. */
-export type ChooseInsertFault = (bytes: number) => InsertFault | undefined
+/** @returns what is to happen to an insert of so many bytes with this token; undefined lets it pass. */
+export type ChooseInsertFault = (bytes: number, token: string) => InsertFault | undefined
 
 export interface ClickHouseFaultProxy {
   /** Takes the place of ClickHouse's URL. */
@@ -34,7 +34,10 @@ export async function startClickHouseFaultProxy (clickhouseUrl: string): Promise
   let choose: ChooseInsertFault | undefined
 
   const server = http.createServer((request, response) => {
-    const fault = isInsert(request) ? choose?.(Number(request.headers['content-length'] ?? 0)) : undefined
+    const { searchParams } = new URL(request.url ?? '', 'http://clickhouse')
+    const fault = isInsert(request, searchParams)
+      ? choose?.(Number(request.headers['content-length'] ?? 0), searchParams.get('insert_deduplication_token') ?? '')
+      : undefined
     if (fault !== undefined) handle.injected++
     if (fault?.kind === 'answer') answerError(request, response, fault)
     else if (fault?.kind === 'reset') request.socket.resetAndDestroy()
@@ -85,9 +88,8 @@ export async function startClickHouseFaultProxy (clickhouseUrl: string): Promise
   return handle
 }
 
-function isInsert ({ method, url = '' }: http.IncomingMessage): boolean {
-  const query = new URL(url, 'http://clickhouse').searchParams.get('query') ?? ''
-  return method === 'POST' && /^\s*insert\b/i.test(query)
+function isInsert ({ method }: http.IncomingMessage, parameters: URLSearchParams): boolean {
+  return method === 'POST' && /^\s*insert\b/i.test(parameters.get('query') ?? '')
 }
 
 function answerError (

@@ -89,9 +89,11 @@ export interface FaultService {
  * Starts nats-server, ClickHouse and Postgres on free ports, as `npm start` does.
  *
  * @param options.cluster  Serves as nats-server when it is not null.
+ * @param options.natsServer  Path of another binary, which may be an old one.
  */
 export async function startFaultServices (
-  { dataDir, cluster }: { dataDir: string, cluster: NatsCluster | null }, supervise: Supervise
+  { dataDir, cluster, natsServer }: { dataDir: string, cluster: NatsCluster | null, natsServer?: string | undefined },
+  supervise: Supervise
 ): Promise<{ nats: FaultService, clickhouse: FaultService, postgres: FaultService }> {
   const keep = async (name: string, start: (options: ServiceOptions) => Promise<Service>): Promise<FaultService> => {
     // A service that is started again keeps the port of its first start, which its clients know.
@@ -105,7 +107,7 @@ export async function startFaultServices (
   }
   const [nats, clickhouse, postgres] = await waitUntilIdle<[FaultService, FaultService, FaultService]>([
     cluster === null
-      ? keep('nats', startNatsServer)
+      ? keep('nats', async (options) => await startNatsServer({ ...options, binary: natsServer, old: 'accept' }))
       : Promise.resolve({ part: cluster.nodes[0]!, port: cluster.nodes[0]!.port, url: cluster.url }),
     keep('clickhouse', async (options) =>
       await startClickHouse({ ...options, password: 'faults', analystPassword: 'analyst' })),

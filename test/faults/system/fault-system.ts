@@ -13,6 +13,7 @@ import { type FaultService, type Pair, type TierPart, startFaultServices, startF
 import { type NatsNode, startNatsCluster } from './nats-cluster.ts'
 import { supervise, type Supervise, type SupervisedPart } from './supervise.ts'
 import { startTcpFaultProxy, type TcpFaultProxy } from './tcp-fault-proxy.ts'
+import type { PowerDiskOptions } from './power-disk.ts'
 import { mountSmallDisk, type SmallDisk } from './small-disk.ts'
 
 /** Project key of the load. */
@@ -60,9 +61,14 @@ export interface FaultSystemOptions {
   dataDir: string
   /** Gives the start up. */
   signal: AbortSignal
+  /** Both ingest processes listen on one port. */
   sharedPort?: boolean
   /** Default 1. */
   natsNodes?: 1 | 3
+  /** Path of another nats-server than the one that `npm start` runs; it may be an old one. */
+  natsServer?: string | undefined
+  /** A cluster of nats-servers flushes as well, as a single one always does. */
+  durable?: boolean
 }
 
 /** Ends what one step of the start brought up. */
@@ -87,7 +93,8 @@ async function startFaultSystem (options: FaultSystemOptions): Promise<FaultSyst
 }
 
 async function start (
-  { dataDir, signal, sharedPort = false, natsNodes = 1 }: FaultSystemOptions, closers: Closer[]
+  { dataDir, signal, sharedPort = false, natsNodes = 1, natsServer, durable = false }: FaultSystemOptions,
+  closers: Closer[]
 ): Promise<Omit<FaultSystem, 'stop'>> {
   const parts: SupervisedPart[] = []
   const surprises: string[] = []
@@ -105,9 +112,10 @@ async function start (
   }
 
   const superviseServices = superviseAs()
-  const cluster = natsNodes === 1 ? null : await startNatsCluster({ dataDir, nodes: natsNodes }, superviseServices)
+  const ofCluster = { dataDir, nodes: natsNodes, binary: natsServer, durable }
+  const cluster = natsNodes === 1 ? null : await startNatsCluster(ofCluster, superviseServices)
   if (cluster !== null) closers.unshift(cluster.close)
-  const services = await startFaultServices({ dataDir, cluster }, superviseServices)
+  const services = await startFaultServices({ dataDir, cluster, natsServer }, superviseServices)
   const { nats, clickhouse, postgres } = services
   await migrateAll({ databaseUrl: postgres.url, clickhouseUrl: clickhouse.url })
   await createFirstProject({
@@ -117,7 +125,8 @@ async function start (
   const tierSettings = {
     MILLRACE_STREAM_MAX_BYTES: String(FAULT_STREAM_BYTES),
     MILLRACE_DEAD_LETTER_MAX_BYTES: String(FAULT_STREAM_BYTES / 4),
-    MILLRACE_STREAM_REPLICAS: String(natsNodes)
+    MILLRACE_STREAM_REPLICAS: String(natsNodes),
+    ...natsServer === undefined ? {} : { MILLRACE_OLD_NATS_SERVER: 'accept' }
   }
   const clockFile = (tier: string): string => path.join(dataDir, `clock-shift-${tier}`)
   const tiers = await startFaultTiers({
@@ -174,15 +183,11 @@ function withPort (url: string, port: number): string {
   return changed.href
 }
 
-export interface OpenFaultSystemOptions {
-  /** Gives the start up. */
-  signal: AbortSignal
-  /** Both ingest processes listen on one port. */
-  sharedPort?: boolean
-  /** Default 1. */
-  natsNodes?: 1 | 3
+export interface OpenFaultSystemOptions extends Omit<FaultSystemOptions, 'dataDir' | 'durable'> {
   /** All data is to be on a small disk; where none can be mounted, it is on the usual one. */
   wantsSmallDisk?: boolean
+  /** Of that disk. */
+  disk?: PowerDiskOptions
 }
 
 /** A running system on a data directory of its own, which goes with it. */
@@ -199,7 +204,7 @@ export interface OpenedFaultSystem extends AsyncDisposable {
 export async function openFaultSystem (options: OpenFaultSystemOptions): Promise<OpenedFaultSystem> {
   const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-faults-'))
   // Anyone who looks at the table learns that the fault was not run.
-  const disk = options.wantsSmallDisk === true ? await mountSmallDisk(dataDir).catch(() => null) : null
+  const disk = options.wantsSmallDisk === true ? await mountSmallDisk(dataDir, options.disk).catch(() => null) : null
   let system: FaultSystem | undefined
   const close = async (): Promise<void> => {
     await disk?.free()
@@ -208,7 +213,7 @@ export async function openFaultSystem (options: OpenFaultSystemOptions): Promise
     await rm(dataDir, { recursive: true, force: true })
   }
   try {
-    system = await startFaultSystem({ dataDir, ...options })
+    system = await startFaultSystem({ dataDir, ...options, durable: disk !== null })
   } catch (error) {
     const logs = await copyLogs(dataDir)
     await close()

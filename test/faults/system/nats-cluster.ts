@@ -20,12 +20,21 @@ export interface NatsCluster {
   close: () => Promise<void>
 }
 
+export interface NatsClusterOptions {
+  dataDir: string
+  nodes: 1 | 3
+  /** Path of another nats-server, which may be an old one. */
+  binary?: string | undefined
+  /** Default false. */
+  durable?: boolean
+}
+
 /** Nodes tell each other where they are; what they say leads nowhere, or they would find a way past the proxies. */
 const NOWHERE = '127.0.0.1:1'
 
 /** Starts nats-servers on this machine, 1 or 3, that replicate their streams among themselves. */
 export async function startNatsCluster (
-  { dataDir, nodes: count }: { dataDir: string, nodes: 1 | 3 }, supervise: Supervise
+  { dataDir, nodes: count, binary, durable = false }: NatsClusterOptions, supervise: Supervise
 ): Promise<NatsCluster> {
   const ports = await freePorts(2 * count)
   const indexes = Array.from({ length: count }, (_, index) => index)
@@ -46,7 +55,9 @@ export async function startNatsCluster (
       signal,
       onSpawn,
       serverName: name,
-      durable: false,
+      durable,
+      binary,
+      old: 'accept',
       ...count === 1 ? {} : { extraConfig: clusterConfig(index) }
     }))
     const own = routes.filter(({ from, to }) => from === index || to === index).map(({ proxy }) => proxy)

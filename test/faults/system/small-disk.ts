@@ -1,9 +1,9 @@
 import { execFile, spawn } from 'node:child_process'
-import { chmod, mkdtemp, open, rm } from 'node:fs/promises'
-import { constants, tmpdir } from 'node:os'
+import { open, rm } from 'node:fs/promises'
+import { constants } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { waitFor } from '../../support/wait-for.ts'
+import { type DiskPower, mountPowerDisk, type PowerDiskOptions } from './power-disk.ts'
 
 const run = promisify(execFile)
 
@@ -17,38 +17,20 @@ export interface SmallDisk {
   unmount (): Promise<void>
 }
 
-/** What a power failure does to a disk. */
-export interface DiskPower {
-  /** From now on nothing reaches the disk any more: what was written and not flushed is lost. */
-  cut (): Promise<void>
-  /** Mounts the disk as it is, by its journal. No process may have a file open on it. */
-  restore (): Promise<void>
-}
-
 /** Room for the files of three services and an hour of the load. */
 const DISK_BYTES = 1_500_000_000
 
 const BLOCK_BYTES = [16_777_216, 65_536, 4096, 512]
 
 /**
- * EXT4_IOC_SHUTDOWN with EXT4_GOING_FLAGS_NOLOGFLUSH, of the kernel's fs/ext4/ext4.h: aborts the journal at once and
- * writes nothing more, which is there for testing exactly this. Perl is on every Debian; Node has no ioctl.
- */
-const SHUT_DOWN = 'open(my $folder, "<", $ARGV[0]) or die $!; my $flags = pack("L", 2); ' +
-  'ioctl($folder, 0x8004587d, $flags) or die $!'
-
-/** Processes that were just killed may hold their files for a moment, in milliseconds. */
-const UNMOUNT_TIMEOUT_MS = 30_000
-
-/**
- * Mounts a small file system on a folder: ext4 on a loop device, whose image is in memory; where there are no loop
- * devices, one in memory.
+ * Mounts a small file system on a folder: one on a loop device, whose image is in memory; where there are no loop
+ * devices or not that file system, one in memory.
  *
  * @throws when mounting is not allowed here.
  */
-export async function mountSmallDisk (folder: string): Promise<SmallDisk> {
+export async function mountSmallDisk (folder: string, options: PowerDiskOptions = {}): Promise<SmallDisk> {
   const unmountAll: (() => Promise<unknown>)[] = []
-  const power = await mountImage(folder, unmountAll).catch(async () => {
+  const power = await mountPowerDisk({ ...options, folder, bytes: DISK_BYTES, unmountAll }).catch(async () => {
     for (const unmount of unmountAll.splice(0).reverse()) await unmount()
     await run('mount', ['-t', 'tmpfs', '-o', `size=${DISK_BYTES},mode=0755`, 'millrace-faults', folder])
     // Lazy: a process that is just ending may still have a file open.
@@ -68,32 +50,6 @@ export async function mountSmallDisk (folder: string): Promise<SmallDisk> {
     },
     async free () { await rm(filler, { force: true }) },
     async unmount () { for (const unmount of unmountAll.splice(0).reverse()) await unmount() }
-  }
-}
-
-/** Mounts ext4. The loop device goes away with its mount, and both with the mount namespace of this program. */
-async function mountImage (folder: string, unmountAll: (() => Promise<unknown>)[]): Promise<DiskPower> {
-  const store = await mkdtemp(path.join(tmpdir(), 'millrace-faults-disk-'))
-  unmountAll.push(async () => await rm(store, { recursive: true, force: true }))
-  await run('mount', ['-t', 'tmpfs', '-o', `size=${DISK_BYTES + 16_777_216}`, 'millrace-faults-disk', store])
-  unmountAll.push(async () => await run('umount', ['--lazy', store]))
-  const image = path.join(store, 'image')
-  await run('truncate', ['--size', String(DISK_BYTES), image])
-  await run('mkfs.ext4', ['-q', '-F', '-m', '0', '-E', 'lazy_itable_init=0,lazy_journal_init=0', image])
-  // Nothing but what asks for it is flushed: the journal has no rhythm of its own, as far as it can be told.
-  const mount = async (): Promise<unknown> => await run('mount', ['-o', 'loop,commit=300', image, folder])
-  await mount()
-  unmountAll.push(async () => await run('umount', ['--lazy', folder]))
-  // Postgres runs as another user when we are root.
-  await chmod(folder, 0o755)
-  return {
-    async cut () { await run('perl', ['-e', SHUT_DOWN, folder]) },
-    async restore () {
-      await waitFor(async () => await run('umount', [folder]).then(() => true, () => false), {
-        timeoutMs: UNMOUNT_TIMEOUT_MS
-      })
-      await mount()
-    }
   }
 }
 
