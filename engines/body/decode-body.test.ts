@@ -1,7 +1,9 @@
 import zlib from 'node:zlib'
 import LZString from 'lz-string'
 import t from 'tap'
+import { compareVersions } from '../../schema/version.ts'
 import { type BodyHints, decodeBody, parseBody, unwrapBody } from './decode-body.ts'
+import { HAS_SAFE_BROTLI } from './decompress.ts'
 
 const VALUE = { event: 'order paid', distinct_id: 'ünïcødé 日本 😀', properties: { a: [1, 2.5, null, true], text: 'a+b/c=d & e' } }
 const JSON_TEXT = JSON.stringify(VALUE)
@@ -155,3 +157,9 @@ function wrap (layers: number): Buffer {
   for (let i = 0; i < layers; i++) bytes = zlib.gzipSync(bytes)
   return bytes
 }
+
+t.test('a Brotli decoder that writes past its buffer gets no body; the Node of Linux on x64 has a safe one', async (t) => {
+  const { node } = process.versions
+  t.equal(HAS_SAFE_BROTLI, compareVersions(node, '26.12.1') >= 0)
+  if (process.platform === 'linux' && process.arch === 'x64') t.ok(HAS_SAFE_BROTLI, `Node ${node}: run npm install`)
+})

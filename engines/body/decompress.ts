@@ -24,8 +24,17 @@ export function inflateGzip (bytes: Buffer, maxBytes: number): Buffer {
   }
 }
 
+/**
+ * Whether Node's Brotli decoder ends at an invalid block switch: since 22.23.4, 24.22.1 and 26.12.1, which know that
+ * error. One before them writes past its buffer (CVE-2026-111497), so it must not get the bytes of strangers.
+ */
+export const HAS_SAFE_BROTLI = 'BROTLI_DECODER_ERROR_FORMAT_BLOCK_SWITCH' in zlib.constants
+
 /** Undoes a content encoding other than gzip, under the same limit. */
 export function inflateEncoded (bytes: Buffer, encoding: ContentEncoding, maxBytes: number): Buffer {
+  if (encoding === 'br' && !HAS_SAFE_BROTLI) {
+    throw bodyError('invalid_encoding', `Brotli is not read by Node ${process.version}, whose decoder is not safe.`)
+  }
   const options = { maxOutputLength: maxBytes }
   try {
     if (encoding === 'br') return zlib.brotliDecompressSync(bytes, options)

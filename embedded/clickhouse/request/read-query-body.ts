@@ -58,7 +58,10 @@ export async function readBody (
   const split = findSplit(inUrl)
   if (split !== undefined && isBlank(inUrl.subarray(split.dataStart))) {
     const expectedBytes = Number(request.headers['content-length'] ?? 0)
-    const rows = isOfBlocks ? { stream: decodeBlocks(request), encoding: undefined } : { stream: request, encoding }
+    // The engine's Brotli decoder is not safe (ENGINE_COMPRESSIONS), so its rows are decoded here.
+    const rows = isOfBlocks || encoding === 'br'
+      ? { stream: isOfBlocks ? decodeBlocks(request) : decodeBody(request), encoding: undefined }
+      : { stream: request, encoding }
     return toInsert(inUrl, split, { head: Buffer.alloc(0), expectedBytes, ...rows })
   }
 
@@ -169,10 +172,19 @@ function decode (request: Readable, encoding: string): Readable {
   return decoder
 }
 
+/**
+ * Whether Node's Brotli decoder ends at an invalid block switch: since 22.23.4, 24.22.1 and 26.12.1, which know that
+ * error. One before them writes past its buffer (CVE-2026-111497).
+ */
+const HAS_SAFE_BROTLI = 'BROTLI_DECODER_ERROR_FORMAT_BLOCK_SWITCH' in zlib.constants
+
 function createDecoder (encoding: string): zlib.Gunzip | zlib.Inflate | zlib.BrotliDecompress | zlib.ZstdDecompress {
   if (encoding === 'gzip' || encoding === 'x-gzip') return zlib.createGunzip()
   if (encoding === 'deflate') return zlib.createInflate()
-  if (encoding === 'br') return zlib.createBrotliDecompress()
+  if (encoding === 'br') {
+    if (HAS_SAFE_BROTLI) return zlib.createBrotliDecompress()
+    throw new QueryError(344, `Content-Encoding br is not read by Node ${process.version}, whose decoder is not safe`)
+  }
   if (encoding === 'zstd') return zlib.createZstdDecompress()
   throw new QueryError(344, `Content-Encoding ${encoding} is supported for the rows of an INSERT only, with the statement in the URL`)
 }

@@ -31,9 +31,12 @@ const TRANSACTION = new Set(['BEGIN', 'COMMIT', 'ROLLBACK'])
 /** Types whose values stand in SQL as they are sent. */
 const PLAIN = /^(U?INT\d+|FLOAT\d+|DECIMAL\w*|BOOL|IDENTIFIER|ARRAY|MAP|TUPLE)$/
 
-/** The compressions the engine can undo while it reads a file, by the name HTTP has for them. */
+/**
+ * The compressions the engine may undo while it reads a file, by the name HTTP has for them. Not Brotli: its decoder
+ * of 26.7 writes past its buffer (CVE-2026-116366).
+ */
 export const ENGINE_COMPRESSIONS: ReadonlyMap<string, string> = new Map(Object.entries({
-  gzip: 'gzip', 'x-gzip': 'gzip', deflate: 'deflate', br: 'br', zstd: 'zstd', xz: 'xz', lz4: 'lz4', snappy: 'snappy'
+  gzip: 'gzip', 'x-gzip': 'gzip', deflate: 'deflate', zstd: 'zstd', xz: 'xz', lz4: 'lz4', snappy: 'snappy'
 }))
 
 /**
