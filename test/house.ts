@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_880,
+  lines: 81_904,
   platformLines: 6_006,
-  trackedFiles: 1_496,
+  trackedFiles: 1_497,
   circles: 0,
   repeatedNames: 4,
   longFunctions: 11,
