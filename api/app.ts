@@ -179,6 +179,7 @@ async function managementRoutes (
 
   await app.register(accountRoutes, { prefix: '/api', ...deps })
   await app.register(personalKeyRoutes, { prefix: '/api', ...deps })
+  await app.register(deadLetterRoutes, { prefix: '/api/dead_letters', ...deps, ofAllProjects: true })
   await app.register(sqlRoutes, { prefix: '/api/sql', ...deps })
   await app.register(statusRoutes, { prefix: '/api', ...deps })
   await app.register(async (project) => {

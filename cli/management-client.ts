@@ -112,15 +112,21 @@ function isNotFound (error: unknown): boolean {
 /** Items of a page at most. */
 const PAGE_ITEMS = 1000
 
-/** All items of a list, page by page. */
+/**
+ * The items of a list, page by page.
+ *
+ * @param readPage  Gets what to add to the query: the size of the page, then what the link to the next one has.
+ */
 export async function listAll<T> (
-  readPage: (query: { limit: number, offset: number }) => Promise<{ results: T[], next: string | null }>
+  readPage: (query: Query) => Promise<{ results: T[], next: string | null }>, most = Infinity
 ): Promise<T[]> {
   const items: T[] = []
+  let query: Query = { limit: Math.min(most, PAGE_ITEMS) }
   for (;;) {
-    const { results, next } = await readPage({ limit: PAGE_ITEMS, offset: items.length })
+    const { results, next } = await readPage(query)
     items.push(...results)
-    if (next === null) return items
+    if (next === null || items.length >= most) return items.slice(0, most)
+    query = Object.fromEntries(new URL(next).searchParams)
   }
 }
 

@@ -1,18 +1,15 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { countDeadLetters, listDeadLetters, readDeadLetterById } from '../../platform/dead-letters/read-dead-letters.ts'
-import type { DeadLetterFilter } from '../../platform/dead-letters/publish-dead-letter.ts'
-import { purgeDeadLetters, replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
 import { MillraceError } from '../../engines/errors.ts'
-import { DEAD_LETTER_STAGES, type DeadLetterStage } from '../../schema/wire/streams.ts'
+import { DEAD_LETTER_STAGES } from '../../schema/wire/streams.ts'
 import type { CliContext } from '../cli-context.ts'
-import { requireProject } from '../optional-services.ts'
+import { listAll, orNone } from '../management-client.ts'
 import { JSON_OPTION, printFields, printRows, type Output } from '../terminal-output.ts'
 import { readCount, readId, readInstant } from '../read-arguments.ts'
 
 interface FilterOptions extends Output {
   project?: number
   event?: string
-  stage?: DeadLetterStage
+  stage?: string
   reason?: string
   from?: Date
   to?: Date
@@ -24,6 +21,13 @@ interface WorkOptions extends FilterOptions {
   yes?: boolean
 }
 
+const OF_ALL = '/api/dead_letters'
+const OF_PROJECT = '/api/projects/{project_id}/dead_letters'
+
+/** Dead letters of one request, and the longest wait for it, in milliseconds. */
+const BATCH = 500
+const BATCH_MS = 60_000
+
 /** `millrace dead-letters list|show|stats|replay|purge`. */
 export function addDeadLettersCommands (program: Command, context: CliContext): void {
   const group = program.command('dead-letters').description('inspect, replay and purge messages that could not be stored')
@@ -31,9 +35,10 @@ export function addDeadLettersCommands (program: Command, context: CliContext): 
   addFilterOptions(group.command('list').description('list dead letters, oldest first'))
     .option('--limit <number>', 'maximum number of dead letters', readCount, 100)
     .action(async (options: FilterOptions) => {
-      const filter = toFilter(options)
-      const letters = await listDeadLetters(await context.nats(), { ...filter, limit: options.limit ?? 100 })
-      if (letters.length === 0) await checkProject(context, options)
+      const { base, params, filter } = locate(options)
+      const api = await context.api()
+      const letters = await listAll(async (page) =>
+        await api.get(base, { params, query: { ...filter, ...page } }), options.limit)
       printRows(context, letters, [
         ['id', ({ id }) => id],
         ['time', ({ time }) => time],
@@ -48,48 +53,71 @@ export function addDeadLettersCommands (program: Command, context: CliContext): 
   group.command('show')
     .description('show one dead letter with its content, as JSON')
     .argument('<id>', 'id from "dead-letters list"', readCount)
-    .action(async (id: number) => {
-      const letter = await readDeadLetterById(await context.nats(), id)
-      if (letter === null) throw unknownLetter(id)
+    .option('--project <id>', 'its project, for a key that is not for all', readId)
+    .action(async (id: number, options: FilterOptions) => {
+      const api = await context.api()
+      const { base, params } = locate(options)
+      const letter = await orNone(api.get(`${base}/{id}` as const, { params: { ...params, id } }))
+      if (letter === undefined) throw unknownLetter(id)
       context.stdout.write(`${JSON.stringify(letter, null, 2)}\n`)
     })
 
-  addFilterOptions(group.command('stats').description('count dead letters by stage, reason and project'))
+  addFilterOptions(group.command('stats').description('count dead letters by stage, reason, project, code and event; most first'))
     .action(async (options: FilterOptions) => {
-      const filter = toFilter(options)
-      const counts = await countDeadLetters(await context.nats(), filter)
-      if (counts.length === 0) await checkProject(context, options)
-      printRows(context, counts, [
+      const { base, params, filter: query } = locate(options)
+      const api = await context.api()
+      const { results } = await api.get(`${base}/groups` as const, { params, query })
+      printRows(context, results, [
         ['stage', ({ stage }) => stage],
         ['reason', ({ reason }) => reason],
         ['project', ({ project }) => project],
+        ['code', ({ error_code: code }) => code],
+        ['event', ({ event }) => event],
         ['letters', ({ count }) => count],
-        ['bytes', ({ bytes }) => bytes],
-        ['oldest', ({ oldest }) => oldest],
-        ['newest', ({ newest }) => newest]
+        ['oldest', ({ first }) => first],
+        ['newest', ({ last }) => last]
       ], options)
     })
 
   addWorkOptions(group.command('replay').description('publish dead letters again where they came from; safe to repeat'))
     .action(async (id: number | undefined, options: WorkOptions) => {
-      const work = { ...toFilter(options), ...toWork(id, options) }
-      const result = await replayDeadLetters(await context.nats(), work)
-      if (result.matched === 0) await checkProject(context, options)
-      if (id !== undefined && result.matched === 0) throw unknownLetter(id)
-      printFields(context, { ...result }, options)
+      await work(context, { what: 'replay', id, options, isDry: options.dryRun === true })
     })
 
   addWorkOptions(group.command('purge').description('delete dead letters'))
     .option('--yes', 'delete; without it, dead letters are only counted')
     .action(async (id: number | undefined, options: WorkOptions) => {
-      const dryRun = options.dryRun === true || options.yes !== true
-      const work = { ...toFilter(options), ...toWork(id, options), dryRun }
-      const result = await purgeDeadLetters(await context.nats(), work)
-      if (result.matched === 0) await checkProject(context, options)
-      if (id !== undefined && result.matched === 0) throw unknownLetter(id)
-      printFields(context, { ...result }, options)
-      if (dryRun && options.dryRun !== true) context.stderr.write('Nothing was deleted: add --yes to delete them.\n')
+      await work(context, { what: 'purge', id, options, isDry: options.dryRun === true || options.yes !== true })
+      if (options.yes !== true && options.dryRun !== true) context.stderr.write('Nothing was deleted: add --yes to delete them.\n')
     })
+}
+
+interface Work { what: 'replay' | 'purge', id: number | undefined, options: WorkOptions, isDry: boolean }
+
+/** As many as there are now, oldest first: what a replay fails with comes behind them, and is not replayed again. */
+async function work (context: CliContext, { what, id, options, isDry }: Work): Promise<void> {
+  const { base, params, filter } = locate(options)
+  const api = await context.api()
+  let done = 0
+  let matched = 1
+  if (id !== undefined) {
+    if (Object.keys(filter).length > 0) throw new InvalidArgumentError('give an id, or what dead letters must match')
+    const one = { params: { ...params, id } }
+    const found = await orNone<unknown>(isDry
+      ? api.get(`${base}/{id}` as const, one)
+      : what === 'replay' ? api.post(`${base}/{id}/replay` as const, one) : api.delete(`${base}/{id}` as const, one))
+    if (found === undefined) throw unknownLetter(id)
+    done = isDry ? 0 : 1
+  } else {
+    const { count } = await api.get(base, { params, query: { ...filter, limit: 1 } })
+    matched = Math.min(count, options.limit ?? count)
+    for (let last = isDry ? 0 : 1; last > 0 && done < matched; done += last) {
+      const body = { ...filter, limit: Math.min(BATCH, matched - done) }
+      const answer = await api.post(`${base}/${what}` as const, { params, body, timeoutMs: BATCH_MS })
+      last = 'purged' in answer ? answer.purged : answer.replayed
+    }
+  }
+  printFields(context, { matched, [what === 'replay' ? 'replayed' : 'purged']: done }, options)
 }
 
 function addFilterOptions (command: Command): Command {
@@ -97,7 +125,7 @@ function addFilterOptions (command: Command): Command {
     .option('--project <id>', 'only of this project', readId)
     .option('--event <name>', 'only of events with this name')
     .addOption(new Option('--stage <stage>', 'only of this stage').choices(DEAD_LETTER_STAGES))
-    .option('--reason <reason>', 'only with this reason', readReason)
+    .option('--reason <reason>', 'only with this reason')
     .option('--from <time>', 'only from this time on (ISO 8601)', readInstant)
     .option('--to <time>', 'only from before this time (ISO 8601)', readInstant)
     .option(...JSON_OPTION)
@@ -109,38 +137,19 @@ function addWorkOptions (command: Command): Command {
     .option('--dry-run', 'only count the dead letters')
 }
 
-async function checkProject (context: CliContext, { project }: FilterOptions): Promise<void> {
-  if (project !== undefined) await requireProject(context, project)
-}
-
-function toFilter ({ project, event, stage, reason, from, to }: FilterOptions): DeadLetterFilter {
+/** The routes for one project, or those for all, which also have letters of several projects or of none. */
+function locate ({ project, event, stage, reason, from, to }: FilterOptions): {
+  base: typeof OF_ALL | typeof OF_PROJECT, params: Record<string, number>, filter: Record<string, string>
+} {
   if (from !== undefined && to !== undefined && from >= to) throw new InvalidArgumentError('--from must be before --to')
-  return {
-    ...(project === undefined ? {} : { project }),
-    ...(event === undefined ? {} : { event }),
-    ...(stage === undefined ? {} : { stage }),
-    ...(reason === undefined ? {} : { reason }),
-    ...(from === undefined ? {} : { from }),
-    ...(to === undefined ? {} : { to })
-  }
-}
-
-function toWork (
-  id: number | undefined, { limit, dryRun }: WorkOptions
-): { id?: number, limit?: number, dryRun: boolean } {
-  return {
-    ...(id === undefined ? {} : { id }),
-    ...(limit === undefined ? {} : { limit }),
-    dryRun: dryRun === true
-  }
-}
-
-/** A reason becomes part of a subject, where dots and stars have a meaning. */
-function readReason (text: string): string {
-  if (!/^[a-z0-9_]+$/.test(text)) throw new InvalidArgumentError('Give a reason that "dead-letters stats" shows.')
-  return text
+  const given = { event, stage, reason, from: from?.toISOString(), to: to?.toISOString() }
+  const filter = Object.fromEntries(Object.entries(given)
+    .filter((field): field is [string, string] => field[1] !== undefined))
+  return project === undefined
+    ? { base: OF_ALL, params: {}, filter }
+    : { base: OF_PROJECT, params: { project_id: project }, filter }
 }
 
 function unknownLetter (id: number): MillraceError {
-  return new MillraceError('MILLRACE_DEAD_LETTER_NOT_FOUND', `there is no dead letter ${id} that matches`)
+  return new MillraceError('MILLRACE_DEAD_LETTER_NOT_FOUND', `there is no dead letter ${id}`)
 }

@@ -69,7 +69,7 @@ t.test('dead-letters a message that is no frame, whole, and continues', async (t
   await waitUntilStored(stores)
 
   t.equal((await countEvents(stores)).rows, 5)
-  t.match(await countDeadLetters(stores.connection), [{ stage: 'writer', reason: 'malformed', project: null, count: 4 }])
+  t.equal(await countDeadLetters(stores.connection, { stage: 'writer', reason: 'malformed' }), 4)
   const [first] = await listDeadLetters(stores.connection)
   await listDeadLetters(stores.connection, { limit: 1 })
   const { state } = await (await jetstreamManager(stores.connection)).streams.info('DEAD_LETTER')

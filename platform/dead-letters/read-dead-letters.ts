@@ -20,8 +20,6 @@ export interface ScannedDeadLetter {
   letter: DeadLetter
   /** All headers, those of the original message included. */
   headers: Record<string, string>
-  /** Bytes of the body; 0 when the server does not tell. */
-  bodyBytes: number
   body: Uint8Array
 }
 
@@ -32,19 +30,6 @@ export interface ListOptions extends DeadLetterFilter {
   limit?: number
   /** Letters to skip first. */
   offset?: number
-}
-
-/** Dead letters of one stage, reason and project. */
-export interface DeadLetterCount {
-  stage: string
-  reason: string
-  /** null: about no project, or about several. */
-  project: number | null
-  count: number
-  bytes: number
-  /** ISO 8601. */
-  oldest: string
-  newest: string
 }
 
 /** A dead letter with everything in it. */
@@ -123,25 +108,12 @@ export async function listDeadLetters (connection: NatsConnection, options: List
   return letters
 }
 
-/** Counts matching dead letters by stage, reason and project. */
-export async function countDeadLetters (
-  connection: NatsConnection, filter: DeadLetterFilter = {}
-): Promise<DeadLetterCount[]> {
-  const counts = new Map<string, DeadLetterCount>()
-  for await (const { letter, bodyBytes } of scanDeadLetters(connection, filter)) {
-    const { stage, reason, project, time } = letter
-    const key = `${stage} ${reason} ${project}`
-    const known = counts.get(key)
-    if (known === undefined) {
-      counts.set(key, { stage, reason, project, count: 1, bytes: bodyBytes, oldest: time, newest: time })
-      continue
-    }
-    known.count++
-    known.bytes += bodyBytes
-    if (time < known.oldest) known.oldest = time
-    if (time > known.newest) known.newest = time
-  }
-  return [...counts.values()]
+/** Counts matching dead letters. */
+export async function countDeadLetters (connection: NatsConnection, filter: DeadLetterFilter = {}): Promise<number> {
+  const letters = scanDeadLetters(connection, filter)
+  let count = 0
+  while ((await letters.next()).done !== true) count++
+  return count
 }
 
 /** Reads one dead letter with its body; null when there is none of that id. */
@@ -187,7 +159,6 @@ function readScanned (message: JsMsg): ScannedDeadLetter {
   return {
     letter: readDeadLetter(message.seq, message.subject, headers, message.time),
     headers,
-    bodyBytes: message.data.length || Number(headers['Nats-Msg-Size'] ?? 0),
     body: message.data
   }
 }

@@ -102,7 +102,7 @@ t.test(`fuzz: values of any depth at any place; seed ${SEED}`, async (t) => {
     SELECT (properties->>'marker')::integer AS marker, properties ? 'deep' AS deep FROM groups WHERE properties ? 'marker' ORDER BY 1`
   t.same([...groups], sent.flatMap((each, marker) => each.place === '$group_set' ? [{ marker, deep: fits(each) }] : []))
 
-  t.same(await countDeadLetters(connection), [])
+  t.equal(await countDeadLetters(connection), 0)
   await storeWarnings({ connection, clickhouse: clickhouse.client, logger })
   t.match(await select("SELECT sum(count)::Int32 AS count FROM ingestion_warnings WHERE project_id = 1 AND reason = 'property_too_deep'"),
     [{ count: tooDeep.length }], 'one warning for each event')

@@ -8,7 +8,7 @@ import { HttpError } from '../../../engines/errors.ts'
 import { notFound } from '../../http/errors.ts'
 import { cutPage, decodeCursor, encodeCursor } from '../../http/list-queries.ts'
 import { buildPage, pageSchema, type PageQuery } from '../../http/pagination.ts'
-import { accessOf } from '../../http/personal-key-access.ts'
+import { accessOf, requireAllProjects } from '../../http/personal-key-access.ts'
 import { parseIsoDateTime } from '../../http/request-values.ts'
 import {
   deadLetterGroupsSchema, deadLetterSchema, groupsQuerySchema, listQuerySchema, openedDeadLetterSchema,
@@ -36,16 +36,22 @@ interface Params {
   Params: { project_id: string, id: number }
 }
 
-/**
- * Dead letters of a project: what could not be stored, and its replay. Dead letters about several projects at once are
- * visible to operators only (`npx millrace dead-letters`).
- */
-export async function deadLetterRoutes (
-  app: FastifyInstance, deps: { nats: NatsOnDemand, publicUrl: string, now: () => number, sql: Sql, ingestUrl: string }
-): Promise<void> {
+export interface DeadLetterDeps {
+  nats: NatsOnDemand
+  publicUrl: string
+  now: () => number
+  sql: Sql
+  ingestUrl: string
+  /** For keys of all projects: also those about several, or about none. Default: those of the project of the path. */
+  ofAllProjects?: boolean
+}
+
+/** Dead letters: what could not be stored, and its replay. */
+export async function deadLetterRoutes (app: FastifyInstance, deps: DeadLetterDeps): Promise<void> {
   const { nats } = deps
   const groupDeadLetters = createDeadLetterGroups()
   app.addSchema(deadLetterSchema)
+  if (deps.ofAllProjects === true) app.addHook('preValidation', async (request) => { requireAllProjects(accessOf(request)) })
 
   app.get<{ Querystring: PageQuery & FilterFields & { after?: string } }>('/', {
     config: read,
@@ -58,11 +64,10 @@ export async function deadLetterRoutes (
     const { limit, offset } = request.query
     const [after] = decodeCursor(request.query.after, ORDER, ['integer']) ?? []
     const begin = after === undefined ? { offset } : { fromId: Math.max(0, Number(after)) + 1 }
-    const [found, counts] = await askStream(nats, [[], []], async (connection) => [
+    const [found, count] = await askStream(nats, [[], 0], async (connection) => [
       await listDeadLetters(connection, { ...filter, ...begin, limit: limit + 1 }),
       await countDeadLetters(connection, filter)
     ])
-    const count = counts.reduce((sum, item) => sum + item.count, 0)
     const page = cutPage(found, { limit, count, cursorOf: ({ id }) => encodeCursor(ORDER, [String(id)]) })
     return buildPage(request, deps.publicUrl, { ...page, results: page.results.map(describe) })
   })
@@ -91,7 +96,7 @@ export async function deadLetterRoutes (
   }, async (request) => {
     const { id } = request.params
     const letter = await askStream(nats, null, async (connection) => await readDeadLetterById(connection, id))
-    if (letter === null || letter.project !== accessOf(request).projectId) throw notFound()
+    if (letter === null || isHidden(letter, request)) throw notFound()
     return { ...describe(letter), headers: letter.headers, content: letter.content, body_base64: letter.bodyBase64 }
   })
 
@@ -113,25 +118,10 @@ export async function deadLetterRoutes (
     config: write,
     schema: { tags, summary: 'Replay a dead letter', params: idParams, response: { 200: replayResultSchema } }
   }, async (request) => {
-    const { projectId: project } = accessOf(request)
     const result = await askStream(nats, NOTHING, async (connection) =>
-      await replayDeadLetters(connection, { id: request.params.id, project }))
+      await replayDeadLetters(connection, { id: request.params.id, ...readProject(request) }))
     if (result.matched === 0) throw notFound()
     return result
-  })
-
-  app.post<Params & { Body: { event: string } }>('/:id/resend', {
-    config: write,
-    schema: {
-      tags, summary: 'Send a corrected event', params: idParams, body: resendBodySchema, response: { 200: resendResultSchema },
-      description: 'Sends a new event in place of a dead letter, which stays. Whether it was stored says its receipt.'
-    }
-  }, async (request) => {
-    const { params: { id }, body: { event: json } } = request
-    const letter = await askStream(nats, null, async (connection) => await readDeadLetterById(connection, id))
-    const { projectId } = accessOf(request)
-    if (letter === null || letter.project !== projectId) throw notFound()
-    return { uuid: await resendEvent({ projectId, letter, json }, deps) }
   })
 
   app.post<{ Body: ReplayFields }>('/purge', {
@@ -153,11 +143,24 @@ export async function deadLetterRoutes (
     config: write,
     schema: { tags, summary: 'Purge a dead letter', params: idParams, response: { 204: { type: 'null' } } }
   }, async (request, reply) => {
-    const { projectId: project } = accessOf(request)
     const { purged } = await askStream(nats, NOTHING_PURGED, async (connection) =>
-      await purgeDeadLetters(connection, { id: request.params.id, project }))
+      await purgeDeadLetters(connection, { id: request.params.id, ...readProject(request) }))
     if (purged === 0) throw notFound()
     return await reply.code(204).send()
+  })
+
+  if (deps.ofAllProjects === true) return
+  app.post<Params & { Body: { event: string } }>('/:id/resend', {
+    config: write,
+    schema: {
+      tags, summary: 'Send a corrected event', params: idParams, body: resendBodySchema, response: { 200: resendResultSchema },
+      description: 'Sends a new event in place of a dead letter, which stays. Whether it was stored says its receipt.'
+    }
+  }, async (request) => {
+    const { params: { id }, body: { event: json } } = request
+    const letter = await askStream(nats, null, async (connection) => await readDeadLetterById(connection, id))
+    if (letter === null || isHidden(letter, request)) throw notFound()
+    return { uuid: await resendEvent({ projectId: accessOf(request).projectId, letter, json }, deps) }
   })
 }
 
@@ -166,7 +169,7 @@ function readFilter (
 ): DeadLetterFilter {
   const [since, until] = [from, to].map((text) => text === undefined ? undefined : parseIsoDateTime(text))
   return {
-    project: accessOf(request).projectId,
+    ...readProject(request),
     ...(stage === undefined ? {} : { stage }),
     ...(reason === undefined ? {} : { reason }),
     ...(event === undefined ? {} : { event }),
@@ -176,6 +179,17 @@ function readFilter (
   }
 }
 
-function describe ({ id, stage, reason, time, error, errorCode, event, uuid, rows }: DeadLetter): object {
-  return { id, stage, reason, time, error, error_code: errorCode, event, uuid, rows }
+/** The project of the path; without one, all letters are asked for. */
+function readProject (request: FastifyRequest): { project?: number } {
+  const { projectId } = accessOf(request)
+  return projectId === 0 ? {} : { project: projectId }
+}
+
+function isHidden (letter: DeadLetter, request: FastifyRequest): boolean {
+  const { project } = readProject(request)
+  return project !== undefined && letter.project !== project
+}
+
+function describe ({ id, stage, reason, time, error, errorCode, project, event, uuid, rows }: DeadLetter): object {
+  return { id, stage, reason, time, error, error_code: errorCode, project, event, uuid, rows }
 }

@@ -11,6 +11,7 @@ const properties = {
   time: { type: 'string', format: 'date-time', description: 'When it was dead-lettered.' },
   error: { type: 'string', description: 'Message of the error.' },
   error_code: { ...nullableText, description: 'Code of the error, such as that of ClickHouse.' },
+  project: { type: ['integer', 'null'], description: 'Id of its project; null when the dead letter is about several, or about none.' },
   event: { ...nullableText, description: 'Name of the event; null when the dead letter is not about one event.' },
   uuid: { ...nullableText, description: 'Uuid of that event.' },
   rows: { type: ['integer', 'null'], description: 'Number of events in it; null when it has other content.' }
@@ -58,6 +59,7 @@ const group = {
   stage: properties.stage,
   reason: properties.reason,
   error_code: properties.error_code,
+  project: properties.project,
   event: properties.event,
   count: { type: 'integer', description: 'Dead letters in the group.' },
   first: { type: 'string', format: 'date-time', description: 'When the oldest was dead-lettered.' },

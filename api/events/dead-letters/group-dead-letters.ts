@@ -5,12 +5,14 @@ import { readStreamInfo } from '../../../platform/nats/stream-info.ts'
 import type { DeadLetterFilter } from '../../../platform/dead-letters/publish-dead-letter.ts'
 import { scanDeadLetters } from '../../../platform/dead-letters/read-dead-letters.ts'
 
-/** Dead letters that failed at the same stage, for the same reason, with the same error code, of the same event. */
+/** Dead letters of a project that failed at the same stage, for the same reason and code, of the same event. */
 export interface DeadLetterGroup {
   stage: string
   reason: string
   /** Such as that of ClickHouse; null when the error has none. */
   errorCode: string | null
+  /** Null: they are about several projects, or about none. */
+  project: number | null
   /** Name of the event; null when they are not about one event. */
   event: string | null
   count: number
@@ -56,14 +58,14 @@ export async function groupDeadLetters (
   const groups = new Map<string, DeadLetterGroup>()
   let count = 0
   for await (const { letter } of scanDeadLetters(connection, filter)) {
-    const { stage, reason, errorCode, event, time, error } = letter
-    const key = JSON.stringify([stage, reason, errorCode, event])
+    const { stage, reason, errorCode, project, event, time, error } = letter
+    const key = JSON.stringify([stage, reason, errorCode, project, event])
     let group = groups.get(key)
     count++
     if (group === undefined) {
       if (groups.size >= MAX_COUNTED_GROUPS) continue
       const byHour = new Array<number>(HOURS).fill(0)
-      group = { stage, reason, errorCode, event, count: 0, first: time, last: time, error, byHour }
+      group = { stage, reason, errorCode, project, event, count: 0, first: time, last: time, error, byHour }
       groups.set(key, group)
     }
     group.count++

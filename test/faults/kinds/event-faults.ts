@@ -131,8 +131,7 @@ export async function countPoison (connection: NatsConnection, poison: string): 
 }
 
 async function countRefused ({ connection }: Pick<FaultSystem, 'connection'>): Promise<number> {
-  const counts = await countDeadLetters(connection, { stage: 'writer', reason: 'refused' })
-  return counts.reduce((sum, { count }) => sum + count, 0)
+  return await countDeadLetters(connection, { stage: 'writer', reason: 'refused' })
 }
 
 function describeLetters (poison: string, letters: number): string | null {
