@@ -6,7 +6,7 @@ import { listAll, orNone } from '../management-client.ts'
 import { JSON_OPTION, printFields, printRows, type Output } from '../terminal-output.ts'
 import { readCount, readId, readInstant } from '../read-arguments.ts'
 
-interface FilterOptions extends Output {
+interface Options extends Output {
   project?: number
   event?: string
   stage?: string
@@ -14,11 +14,9 @@ interface FilterOptions extends Output {
   from?: Date
   to?: Date
   limit?: number
-}
-
-interface WorkOptions extends FilterOptions {
   dryRun?: boolean
   yes?: boolean
+  id?: number | undefined
 }
 
 const OF_ALL = '/api/dead_letters'
@@ -34,7 +32,7 @@ export function addDeadLettersCommands (program: Command, context: CliContext): 
 
   addFilterOptions(group.command('list').description('list dead letters, oldest first'))
     .option('--limit <number>', 'maximum number of dead letters', readCount, 100)
-    .action(async (options: FilterOptions) => {
+    .action(async (options: Options) => {
       const { base, params, filter } = locate(options)
       const api = await context.api()
       const letters = await listAll(async (page) =>
@@ -54,7 +52,7 @@ export function addDeadLettersCommands (program: Command, context: CliContext): 
     .description('show one dead letter with its content, as JSON')
     .argument('<id>', 'id from "dead-letters list"', readCount)
     .option('--project <id>', 'its project, for a key that is not for all', readId)
-    .action(async (id: number, options: FilterOptions) => {
+    .action(async (id: number, options: Options) => {
       const api = await context.api()
       const { base, params } = locate(options)
       const letter = await orNone(api.get(`${base}/{id}` as const, { params: { ...params, id } }))
@@ -63,7 +61,7 @@ export function addDeadLettersCommands (program: Command, context: CliContext): 
     })
 
   addFilterOptions(group.command('stats').description('count dead letters by stage, reason, project, code and event; most first'))
-    .action(async (options: FilterOptions) => {
+    .action(async (options: Options) => {
       const { base, params, filter: query } = locate(options)
       const api = await context.api()
       const { results } = await api.get(`${base}/groups` as const, { params, query })
@@ -80,22 +78,22 @@ export function addDeadLettersCommands (program: Command, context: CliContext): 
     })
 
   addWorkOptions(group.command('replay').description('publish dead letters again where they came from; safe to repeat'))
-    .action(async (id: number | undefined, options: WorkOptions) => {
-      await work(context, { what: 'replay', id, options, isDry: options.dryRun === true })
+    .action(async (id: number | undefined, options: Options) => {
+      await work(context, 'replay', { ...options, id })
     })
 
   addWorkOptions(group.command('purge').description('delete dead letters'))
     .option('--yes', 'delete; without it, dead letters are only counted')
-    .action(async (id: number | undefined, options: WorkOptions) => {
-      await work(context, { what: 'purge', id, options, isDry: options.dryRun === true || options.yes !== true })
+    .action(async (id: number | undefined, options: Options) => {
+      await work(context, 'purge', { ...options, id })
       if (options.yes !== true && options.dryRun !== true) context.stderr.write('Nothing was deleted: add --yes to delete them.\n')
     })
 }
 
-interface Work { what: 'replay' | 'purge', id: number | undefined, options: WorkOptions, isDry: boolean }
-
 /** As many as there are now, oldest first: what a replay fails with comes behind them, and is not replayed again. */
-async function work (context: CliContext, { what, id, options, isDry }: Work): Promise<void> {
+async function work (context: CliContext, what: 'replay' | 'purge', options: Options): Promise<void> {
+  const { id } = options
+  const isDry = options.dryRun === true || (what === 'purge' && options.yes !== true)
   const { base, params, filter } = locate(options)
   const api = await context.api()
   let done = 0
@@ -138,7 +136,7 @@ function addWorkOptions (command: Command): Command {
 }
 
 /** The routes for one project, or those for all, which also have letters of several projects or of none. */
-function locate ({ project, event, stage, reason, from, to }: FilterOptions): {
+function locate ({ project, event, stage, reason, from, to }: Options): {
   base: typeof OF_ALL | typeof OF_PROJECT, params: Record<string, number>, filter: Record<string, string>
 } {
   if (from !== undefined && to !== undefined && from >= to) throw new InvalidArgumentError('--from must be before --to')

@@ -36,18 +36,15 @@ interface Params {
   Params: { project_id: string, id: number }
 }
 
-export interface DeadLetterDeps {
-  nats: NatsOnDemand
-  publicUrl: string
-  now: () => number
-  sql: Sql
-  ingestUrl: string
-  /** For keys of all projects: also those about several, or about none. Default: those of the project of the path. */
-  ofAllProjects?: boolean
-}
-
-/** Dead letters: what could not be stored, and its replay. */
-export async function deadLetterRoutes (app: FastifyInstance, deps: DeadLetterDeps): Promise<void> {
+/**
+ * Dead letters: what could not be stored, and its replay.
+ *
+ * @param deps.ofAllProjects  For keys of all projects: also those about several, or about none.
+ */
+export async function deadLetterRoutes (
+  app: FastifyInstance,
+  deps: { nats: NatsOnDemand, publicUrl: string, now: () => number, sql: Sql, ingestUrl: string, ofAllProjects?: true }
+): Promise<void> {
   const { nats } = deps
   const groupDeadLetters = createDeadLetterGroups()
   app.addSchema(deadLetterSchema)
