@@ -36,7 +36,7 @@ export interface House {
 const LIMITS = {
   lines: 81_904,
   platformLines: 5_977,
-  trackedFiles: 1_497,
+  trackedFiles: 1_509,
   circles: 0,
   repeatedNames: 4,
   longFunctions: 11,

@@ -1,0 +1,229 @@
+/** ClickHouse in memory, as far as the writer of events asks it: inserts that bear a token, and a few queries. */
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { cellsOf, uuidFromNative } from '../../schema/wire/native-block.ts'
+import { decodeFrame } from '../../schema/wire/frame-codec.ts'
+import { type FramesInsert, InsertError, type InsertFrames } from '../../pipeline/events/insert/insert-frames.ts'
+import { type VirtualProcess, type World, WORLD_BEGAN_AT } from './virtual-time.ts'
+
+/** Rows with this name are refused by their values, as a value out of range is. */
+export const REFUSED_EVENT = 'refused by ClickHouse'
+
+export interface StoredRow {
+  projectId: number
+  uuid: string
+  uuidHex: string
+  event: string
+  distinctId: Buffer
+  /** Epoch milliseconds. */
+  timestamp: number
+  minute: number
+  token: string
+  insertedAt: number
+}
+
+/** What becomes of an insert. */
+export type InsertFate =
+  /** Stored, and answered. */
+  | { kind: 'stored' }
+  /** Answered with an error of this code, before anything is stored or after `shards` of the shards stored it. */
+  | { kind: 'refused', code: number, shards: number }
+  /** Never answered: stored after so long on so many shards, or not at all (0 shards). */
+  | { kind: 'silent', shards: number, afterMs: number }
+
+export interface ClickHouseFaults {
+  fateOfInsert: (shards: number) => InsertFate
+  failsQuery: () => boolean
+  forgetsTokens: () => boolean
+}
+
+interface Shard {
+  rows: StoredRow[]
+  /** By token, what its rows were. */
+  tokens: Map<string, string>
+}
+
+const INSERT_TIMEOUT_MS = 120_000
+const HOUR_MS = 3_600_000
+
+/** What makes two rows one event, to the day. */
+export function identityOf ({ projectId, uuid, event, distinctId }: StoredRow): string {
+  return `${projectId} ${uuid} ${event} ${distinctId.toString()}`
+}
+
+export class FakeClickHouse {
+  readonly shards: Shard[]
+  /** How often each event is stored. */
+  readonly #copies = new Map<string, number>()
+  /** Totals of the books, by source and key: the highest wins. */
+  readonly ledger = new Map<string, Record<string, unknown>>()
+  readonly violations: string[] = []
+  readonly #world: World
+  readonly #faults: ClickHouseFaults
+
+  constructor (world: World, faults: ClickHouseFaults, shards: number) {
+    this.#world = world
+    this.#faults = faults
+    this.shards = Array.from({ length: shards }, () => ({ rows: [], tokens: new Map() }))
+  }
+
+  copiesOf (identity: string): number {
+    return this.#copies.get(identity) ?? 0
+  }
+
+  rows (): StoredRow[] {
+    return this.shards.flatMap(({ rows }) => rows)
+  }
+
+  /** The insert of frames as one process calls it. */
+  insertFramesOf (owner: VirtualProcess): InsertFrames {
+    const world = this.#world
+    return async (insert) => {
+      const rows = await readRows(insert)
+      const fate = this.#faults.fateOfInsert(this.shards.length)
+      await new Promise<void>((resolve, reject) => {
+        const answer = (error: InsertError | null, ms: number): void => {
+          world.after(ms, () => { if (error === null) resolve(); else reject(error) }, owner)
+        }
+        const { signal } = insert
+        signal?.addEventListener('abort', () => reject(new InsertError('insert failed: aborted', 0)))
+        world.after(world.between(1, 20), () => {
+          if (fate.kind === 'silent') {
+            answer(new InsertError(`ClickHouse did not answer within ${INSERT_TIMEOUT_MS} ms`, 0), INSERT_TIMEOUT_MS)
+            const insertedAt = WORLD_BEGAN_AT + world.now
+            world.after(fate.afterMs, () => this.#commit(insert.token, rows, fate.shards, insertedAt), null)
+            return
+          }
+          if (rows.some(({ event }) => event === REFUSED_EVENT)) {
+            return answer(new InsertError('Code: 117. DB::Exception: Incorrect data', 117), 2)
+          }
+          const isStored = fate.kind === 'stored'
+          this.#commit(insert.token, rows, isStored ? Infinity : fate.shards, WORLD_BEGAN_AT + world.now)
+          const error = isStored ? null : new InsertError(`Code: ${fate.code}. DB::Exception`, fate.code)
+          answer(error, world.between(1, 30))
+        }, null)
+      })
+    }
+  }
+
+  /** The client as one process has it. */
+  clientOf (owner: VirtualProcess): ClickHouse {
+    const ask = async <T> (answer: () => T): Promise<T> => {
+      const world = this.#world
+      const fails = this.#faults.failsQuery()
+      return await new Promise<T>((resolve, reject) => {
+        world.after(world.between(1, 20), () => {
+          const result = answer()
+          world.after(world.between(1, 10), () => {
+            if (fails) reject(Object.assign(new Error('socket hang up'), { code: 'ECONNRESET' }))
+            else resolve(result)
+          }, owner)
+        }, null)
+      })
+    }
+    return {
+      query: async ({ query, query_params: params }: { query: string, query_params?: Record<string, unknown> }) => {
+        const rows = await ask(() => this.#query(query, params ?? {}))
+        return { json: async () => rows, text: async () => JSON.stringify(rows) }
+      },
+      exec: async ({ query, query_params: { since } }: { query: string, query_params: { since: number } }) => {
+        const bytes = await ask(() => this.#read(query, since))
+        return { stream: [bytes] }
+      },
+      insert: async ({ table, values }: { table: string, values: Record<string, unknown>[] }) => {
+        await ask(() => { if (table.startsWith('ledger')) this.#addToLedger(values) })
+      }
+    } as unknown as ClickHouse
+  }
+
+  /** Stores the rows on the first shards that have some, unless the token is known there. */
+  #commit (token: string, rows: readonly StoredRow[], shards: number, insertedAt: number): void {
+    if (rows.some(({ event }) => event === REFUSED_EVENT)) return
+    this.shards.slice(0, shards).forEach((shard, index) => {
+      const mine = rows.filter(({ distinctId }) => distinctId.at(-1)! % this.shards.length === index)
+      if (mine.length === 0) return
+      const digest = mine.map(identityOf).join(';')
+      const known = shard.tokens.get(token)
+      this.#world.log(`insert ${token} on ${index}: ${mine.length} rows${known === undefined ? '' : ', known'}`)
+      if (known !== undefined) {
+        if (known !== digest) this.violations.push(`token ${token} came with other rows: ${digest} after ${known}`)
+        return
+      }
+      shard.tokens.set(token, digest)
+      for (const row of mine) {
+        shard.rows.push({ ...row, token, insertedAt })
+        const copies = (this.#copies.get(identityOf(row)) ?? 0) + 1
+        this.#copies.set(identityOf(row), copies)
+        if (copies > 1) this.violations.push(`${identityOf(row)} is stored ${copies} times`)
+      }
+    })
+  }
+
+  #query (query: string, params: Record<string, unknown>): unknown[] {
+    if (/toInterval(Hour|Day)/.test(query)) {
+      const hours = Number(params.hours ?? 24 * Number(params.days))
+      const since = WORLD_BEGAN_AT + this.#world.now - hours * HOUR_MS
+      const step = query.includes('toStartOfHour') ? 3600 : 10
+      const seconds = Map.groupBy(this.rows().filter(({ insertedAt }) => insertedAt >= since),
+        ({ insertedAt }) => Math.floor(insertedAt / 1000 / step) * step)
+      return [...seconds].sort((a, b) => b[0] - a[0]).map(([second, rows]) => [second, String(rows.length)])
+    }
+    if (query === 'SELECT count() FROM events') return [[String(this.rows().length)]]
+    if (query.includes('LIMIT 0')) return []
+    const uuids = /PREWHERE uuid IN \(SELECT toUUID\(arrayJoin\(splitByChar\(',', '([^']*)'/.exec(query)?.[1]
+    if (uuids === undefined) throw new Error(`the simulation does not know the query ${query}`)
+    const wanted = new Set(uuids.split(','))
+    const token = /insert_token = unhex\('([^']*)'\)/.exec(query)?.[1]
+    return this.rows()
+      .filter((row) => wanted.has(row.uuid))
+      .filter((row) => token === undefined || row.token === Buffer.from(token, 'hex').toString())
+      .map(({ projectId, uuidHex, event, distinctId, timestamp }) => [
+        projectId, uuidHex, Buffer.from(event).toString('hex'), distinctId.toString('hex'),
+        Math.floor(timestamp / 86_400_000)
+      ])
+  }
+
+  /** RowBinary of what was inserted since then. */
+  #read (query: string, since: number): Buffer {
+    const rows = this.rows().filter(({ insertedAt }) => insertedAt >= since)
+    if (query.startsWith('SELECT uuid FROM')) return Buffer.concat(rows.map(({ uuidHex }) => Buffer.from(uuidHex, 'hex')))
+    return Buffer.concat(rows.flatMap(({ projectId, uuidHex, timestamp, event, distinctId }) => {
+      const fixed = Buffer.alloc(28)
+      fixed.writeUInt32LE(projectId)
+      fixed.write(uuidHex, 4, 'hex')
+      fixed.writeBigInt64LE(BigInt(timestamp), 20)
+      const name = Buffer.from(event)
+      return [fixed, Buffer.from([name.length]), name, Buffer.from([distinctId.length]), distinctId]
+    }))
+  }
+
+  #addToLedger (values: readonly Record<string, unknown>[]): void {
+    for (const value of values) {
+      const key = `${String(value.source)} ${String(value.project_id)} ${String(value.minute)}`
+      const before = this.ledger.get(key)
+      if (before === undefined || Number(before.accepted) <= Number(value.accepted)) this.ledger.set(key, value)
+    }
+  }
+}
+
+async function readRows ({ frames }: FramesInsert): Promise<StoredRow[]> {
+  const rows: StoredRow[] = []
+  for (const frame of frames) {
+    const block = await decodeFrame(frame, { columns: 6 })
+    const columns = block.columns.map(({ name }) => cellsOf(block, name))
+    const [project, uuid, event, distinctId, timestamp, received] = columns
+    for (let row = 0; row < block.rows; row++) {
+      rows.push({
+        projectId: Buffer.from(project![row]!).readUInt32LE(),
+        uuid: uuidFromNative(Buffer.from(uuid![row]!)),
+        uuidHex: Buffer.from(uuid![row]!).toString('hex'),
+        event: Buffer.from(event![row]!).toString(),
+        distinctId: Buffer.from(distinctId![row]!),
+        timestamp: Number(Buffer.from(timestamp![row]!).readBigInt64LE()),
+        minute: Math.floor(Number(Buffer.from(received![row]!).readBigInt64LE()) / 60_000),
+        token: '',
+        insertedAt: 0
+      })
+    }
+  }
+  return rows
+}

@@ -1,0 +1,185 @@
+/** One connection of a simulated process to the simulated JetStream, with the network between them. */
+import { errors, headers as newHeaders, type Msg, type MsgHdrs } from '@nats-io/transport-node'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import type { FakeJetStream } from './fake-jetstream.ts'
+import type { SentMessage } from './fake-stream.ts'
+import type { VirtualProcess, World } from './virtual-time.ts'
+
+/** What becomes of a message from a client. */
+export type MessageFate = 'handled' | 'lost' | 'answer lost' | 'late'
+
+/** What goes wrong on the way. */
+export interface NetworkFaults {
+  fateOf: (message: SentMessage) => MessageFate
+  /** Whether a delivery never arrives. */
+  losesDelivery: () => boolean
+}
+
+/** The class behind `headers()`, which the client does not export. */
+const Headers = newHeaders().constructor as unknown as { decode: (bytes: Uint8Array) => MsgHdrs }
+
+type Callback = (error: Error | null, message: Msg) => void
+
+/** @returns a message as the client hands it out. */
+function toMsg ({ subject, data, headers, reply }: Delivery): Msg {
+  const text = (): string => Buffer.from(data).toString()
+  // What our code reads of a message; the client has more.
+  return { subject, data, headers, reply, string: text, json: () => JSON.parse(text()) as never } as unknown as Msg
+}
+
+interface Delivery {
+  subject: string
+  data: Uint8Array
+  headers: MsgHdrs
+  reply?: string
+}
+
+export class FakeConnection {
+  readonly options = { inboxPrefix: '_INBOX' }
+  readonly info = { max_payload: 67_108_864, cluster: '' }
+  readonly features = { get: () => ({ ok: true, min: '2.0.0' }), supports: () => true }
+  readonly #world: World
+  readonly #server: FakeJetStream
+  readonly #owner: VirtualProcess
+  readonly #faults: NetworkFaults
+  readonly #subscriptions = new Map<string, Callback>()
+  readonly #listeners = new Set<(type: string) => void>()
+  #lastUp = 0
+  #lastDown = 0
+  /** Counts the connections lost: what was under way belongs to an earlier one. */
+  #life = 0
+  #isDown = false
+  #waiting: (() => void)[] = []
+  #requests = 0
+
+  constructor (world: World, server: FakeJetStream, owner: VirtualProcess, faults: NetworkFaults) {
+    this.#world = world
+    this.#server = server
+    this.#owner = owner
+    this.#faults = faults
+  }
+
+  /** As the code under test sees it. */
+  asNats (): NatsConnection {
+    return this as unknown as NatsConnection
+  }
+
+  publish (subject: string, data: Uint8Array | string = '', options: { reply?: string, headers?: MsgHdrs } = {}): void {
+    const message = toSent(subject, data, options.headers)
+    const send = (): void => this.#send(message, options.reply ?? '')
+    if (this.#isDown) this.#waiting.push(send)
+    else send()
+  }
+
+  async request (
+    subject: string, data: Uint8Array | string = '',
+    { timeout = 1000, headers }: { timeout?: number, headers?: MsgHdrs } = {}
+  ): Promise<Msg> {
+    const inbox = `_INBOX.request.${++this.#requests}`
+    return await new Promise<Msg>((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#subscriptions.delete(inbox)
+        reject(new errors.TimeoutError())
+      }, timeout)
+      this.#subscriptions.set(inbox, (_error, message) => {
+        clearTimeout(timer)
+        this.#subscriptions.delete(inbox)
+        resolve(message)
+      })
+      this.publish(subject, data, { reply: inbox, ...(headers && { headers }) })
+    })
+  }
+
+  subscribe (
+    subject: string, { callback }: { callback: Callback }
+  ): { unsubscribe: () => void, isClosed: () => boolean } {
+    const prefix = subject.replace(/\*$/, '')
+    this.#subscriptions.set(prefix, callback)
+    return {
+      unsubscribe: () => {
+        this.#subscriptions.delete(prefix)
+        if (subject.startsWith('_INBOX')) this.#world.after(1, () => this.#forgetPulls(), null)
+      },
+      isClosed: () => !this.#subscriptions.has(prefix)
+    }
+  }
+
+  async * status (): AsyncGenerator<{ type: string }> {
+    const found: string[] = []
+    let wake = (): void => {}
+    this.#listeners.add((type) => { found.push(type); wake() })
+    for (;;) {
+      const type = found.shift()
+      if (type !== undefined) yield { type }
+      else await new Promise<void>((resolve) => { wake = resolve })
+    }
+  }
+
+  isClosed (): boolean { return false }
+  getServerVersion (): { major: number, minor: number, micro: number } { return { major: 2, minor: 15, micro: 1 } }
+  async flush (): Promise<void> {}
+
+  /** The connection is lost for a time: so is what is under way, and what is sent meanwhile goes out afterwards. */
+  disconnect (ms: number): void {
+    if (this.#isDown) return
+    this.#isDown = true
+    this.#life++
+    for (const stream of this.#server.streams.values()) stream.forget(this)
+    this.#world.after(0, () => { for (const listener of this.#listeners) listener('disconnect') }, this.#owner)
+    this.#world.after(ms, () => {
+      this.#isDown = false
+      for (const send of this.#waiting.splice(0)) send()
+      for (const listener of this.#listeners) listener('reconnect')
+    }, this.#owner)
+  }
+
+  /** From the server. */
+  receive (inbox: string, delivery: Delivery): void {
+    if (this.#isDown || this.#owner.isDead || this.#faults.losesDelivery()) return
+    const life = this.#life
+    this.#lastDown = Math.max(this.#lastDown, this.#world.now + this.#world.between(0.2, 3))
+    this.#world.after(this.#lastDown - this.#world.now, () => {
+      if (life !== this.#life) return
+      const callback = this.#subscriptions.get(inbox) ?? this.#subscriptions.get(prefixOf(inbox))
+      callback?.(null, toMsg(delivery))
+    }, this.#owner)
+  }
+
+  #forgetPulls (): void {
+    for (const stream of this.#server.streams.values()) {
+      for (const consumer of stream.consumers.values()) {
+        consumer.pulls = consumer.pulls
+          .filter(({ receiver, inbox }) => receiver !== this || this.#subscriptions.has(prefixOf(inbox)))
+      }
+    }
+  }
+
+  #send (message: SentMessage, reply: string): void {
+    const fate = this.#faults.fateOf(message)
+    const life = this.#life
+    this.#lastUp = Math.max(this.#lastUp, this.#world.now + this.#world.between(0.2, 3))
+    const late = fate === 'late' ? this.#world.between(500, 6000) : 0
+    if (fate !== 'handled') this.#world.log(`${message.subject} ${fate}`)
+    this.#world.after(this.#lastUp - this.#world.now + late, () => {
+      if (fate === 'lost' || (late === 0 && life !== this.#life && this.#world.chance(0.5))) return
+      const stream = this.#server.streamOf(message.subject)
+      if (stream !== undefined && stream.silentUntil > this.#world.now) return
+      const answer = this.#server.handle(message, { receiver: this, reply })
+      if (answer === null || reply === '' || fate === 'answer lost') return
+      this.receive(reply, { subject: reply, data: Buffer.from(JSON.stringify(answer)), headers: newHeaders() })
+    }, null)
+  }
+}
+
+function prefixOf (inbox: string): string {
+  return inbox.slice(0, inbox.lastIndexOf('.') + 1)
+}
+
+function toSent (subject: string, data: Uint8Array | string, headers: MsgHdrs | undefined): SentMessage {
+  const encoded = (headers as unknown as { encode: () => Uint8Array } | undefined)?.encode()
+  return {
+    subject,
+    data: typeof data === 'string' ? Buffer.from(data) : data,
+    headers: encoded === undefined ? newHeaders() : Headers.decode(encoded)
+  }
+}

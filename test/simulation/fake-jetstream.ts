@@ -1,0 +1,93 @@
+/** The server of the simulated streams: what it answers to the requests of the client. */
+import { DEAD_LETTER_STREAM, EVENTS_STREAM, MEMBERS_BUCKET, PARTITIONS_BUCKET, PERSONS_STREAM } from '../../schema/wire/streams.ts'
+import {
+  ApiError, FakeStream, type Receiver, type SentMessage, type StoredMessage, type StreamOptions, tellStatus
+} from './fake-stream.ts'
+import type { World } from './virtual-time.ts'
+
+const STREAMS: readonly StreamOptions[] = [
+  { name: EVENTS_STREAM, prefix: 'events.', retention: 'workqueue' },
+  { name: PERSONS_STREAM, prefix: 'persons.', retention: 'workqueue' },
+  { name: DEAD_LETTER_STREAM, prefix: 'dead.', retention: 'limits' },
+  ...[PARTITIONS_BUCKET, MEMBERS_BUCKET].map((bucket) =>
+    ({ name: `KV_${bucket}`, prefix: `$KV.${bucket}.`, retention: 'limits', isBucket: true }) as const)
+]
+
+/** The server: all its streams, and what it answers to the requests of the client. */
+export class FakeJetStream {
+  readonly streams = new Map<string, FakeStream>()
+  /** Told of each message that leaves a work queue. */
+  onAcknowledged: (stream: string, message: StoredMessage) => void = () => {}
+  readonly #world: World
+
+  constructor (world: World) {
+    this.#world = world
+    for (const options of STREAMS) this.streams.set(options.name, new FakeStream(world, options))
+  }
+
+  stream (name: string): FakeStream {
+    const stream = this.streams.get(name)
+    if (stream === undefined) throw new Error(`there is no stream ${name}`)
+    return stream
+  }
+
+  /** The stream that a request or message is about; undefined when it is not about one. */
+  streamOf (subject: string): FakeStream | undefined {
+    const [, api, , , stream] = subject.split('.')
+    if (subject.startsWith('$JS.API.CONSUMER.MSG.NEXT.')) return this.streams.get(subject.split('.')[5] ?? '')
+    if (subject.startsWith('$JS.API.STREAM.MSG.GET.')) return this.streams.get(subject.split('.')[5] ?? '')
+    if (api === 'API') return this.streams.get(stream ?? '')
+    if (api === 'ACK') return this.streams.get(subject.split('.')[2] ?? '')
+    return [...this.streams.values()].find(({ options: { prefix } }) => subject.startsWith(prefix))
+  }
+
+  /** Handles what arrived. @returns what is answered; null: nothing. */
+  handle (message: SentMessage, from: { receiver: Receiver, reply: string }): Record<string, unknown> | null {
+    const stream = this.streamOf(message.subject)
+    try {
+      return this.#handle(message, stream, from)
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error
+      return { error: { code: error.code, err_code: error.errCode, description: error.message } }
+    }
+  }
+
+  #handle (
+    { subject, data, headers }: SentMessage, stream: FakeStream | undefined,
+    { receiver, reply }: { receiver: Receiver, reply: string }
+  ): Record<string, unknown> | null {
+    const tokens = subject.split('.')
+    if (!subject.startsWith('$JS.')) {
+      if (stream === undefined) return null
+      const { sequence, isDuplicate } = stream.publish({ subject, data, headers })
+      this.#world.log(`stored ${subject} ${sequence}${isDuplicate ? ' again' : ''}`)
+      return { stream: stream.options.name, seq: sequence, ...(isDuplicate && { duplicate: true }) }
+    }
+    if (subject === '$JS.API.INFO') return { memory: 0, storage: 0, streams: this.streams.size, consumers: 0 }
+    if (stream === undefined) throw new ApiError(404, 10059, 'stream not found')
+    if (tokens[1] === 'ACK') {
+      const message = stream.acknowledge(tokens[3] ?? '', Number(tokens[5]))
+      if (message !== null) this.onAcknowledged(stream.options.name, message)
+      return null
+    }
+    const asked = data.length > 0 ? JSON.parse(Buffer.from(data).toString()) as Record<string, unknown> : {}
+    switch (tokens.slice(2, 4).join('.')) {
+      case 'STREAM.INFO': return stream.describe()
+      case 'STREAM.MSG': return stream.getMessage(asked)
+      case 'CONSUMER.CREATE':
+        stream.createConsumer(tokens[5] ?? '', tokens.slice(6).join('.'))
+        this.#world.log(`consumer ${tokens[5]} created`)
+        return stream.describeConsumer(tokens[5] ?? '')
+      case 'CONSUMER.DELETE':
+        stream.deleteConsumer(tokens[5] ?? '')
+        return { success: true }
+      case 'CONSUMER.INFO': return stream.describeConsumer(tokens[5] ?? '')
+      case 'CONSUMER.MSG':
+        if (!stream.pull(tokens[6] ?? '', receiver, reply, asked as Record<string, number>)) {
+          tellStatus(receiver, reply, 503, 'No Responders')
+        }
+        return null
+      default: throw new Error(`the simulation does not know the request ${subject}`)
+    }
+  }
+}

@@ -1,0 +1,277 @@
+/** A stream of JetStream in memory, as far as Millrace uses one: pull consumers, compare-and-set by subject. */
+import { type MsgHdrs, headers as newHeaders } from '@nats-io/transport-node'
+import { type World, WORLD_BEGAN_AT } from './virtual-time.ts'
+
+/** A message as a client sends it. */
+export interface SentMessage {
+  subject: string
+  data: Uint8Array
+  headers: MsgHdrs
+}
+
+export interface StoredMessage extends SentMessage {
+  sequence: number
+  /** Epoch milliseconds. */
+  storedAt: number
+}
+
+/** Where deliveries and answers go: one connection of a client. */
+export interface Receiver {
+  /** @param inbox  Subject of the subscription, which a delivery does not bear as its own. */
+  receive: (inbox: string, message: { subject: string, data: Uint8Array, headers: MsgHdrs, reply?: string }) => void
+}
+
+interface Pull {
+  receiver: Receiver
+  inbox: string
+  left: number
+  bytesLeft: number
+  hasAny: boolean
+  isOver: boolean
+}
+
+interface Consumer {
+  name: string
+  filter: string
+  /** Next sequence to look at for a first delivery. */
+  next: number
+  delivered: number
+  /** Delivered and not acknowledged, with the position among the deliveries. */
+  pending: Map<number, number>
+  pulls: Pull[]
+}
+
+/** Answers with an error, in the words of the server. */
+export class ApiError extends Error {
+  readonly code: number
+  readonly errCode: number
+
+  constructor (code: number, errCode: number, description: string) {
+    super(description)
+    this.code = code
+    this.errCode = errCode
+  }
+}
+
+export interface StreamOptions {
+  name: string
+  /** Of all its subjects. */
+  prefix: string
+  retention: 'workqueue' | 'limits'
+  /** Only the last message of each subject stays: a bucket. */
+  isBucket?: boolean
+}
+
+const DUPLICATE_WINDOW_MS = 120_000
+
+/** A leader that dies may not have told the others of acknowledgements that are younger than this, in milliseconds. */
+const UNREPLICATED_MS = 1000
+
+export class FakeStream {
+  readonly options: StreamOptions
+  readonly messages = new Map<number, StoredMessage>()
+  readonly consumers = new Map<string, Consumer>()
+  /** Told of each message that is stored. */
+  readonly listeners: ((message: StoredMessage) => void)[] = []
+  lastSequence = 0
+  /** Nobody answers for it before that. */
+  silentUntil = 0
+  readonly #ids = new Map<string, { sequence: number, at: number }>()
+  readonly #lastOf = new Map<string, number>()
+  /** The last messages that were acknowledged. */
+  #removed: { message: StoredMessage, at: number }[] = []
+  readonly #world: World
+
+  constructor (world: World, options: StreamOptions) {
+    this.#world = world
+    this.options = options
+  }
+
+  /** The last message of a subject; null without any. */
+  lastOf (subject: string): StoredMessage | null {
+    return this.messages.get(this.#lastOf.get(subject) ?? 0) ?? null
+  }
+
+  publish ({ subject, data, headers }: SentMessage): { sequence: number, isDuplicate: boolean } {
+    const id = headers.get('Nats-Msg-Id')
+    const known = id === '' ? undefined : this.#ids.get(id)
+    if (known !== undefined && this.#world.now - known.at < DUPLICATE_WINDOW_MS) {
+      return { sequence: known.sequence, isDuplicate: true }
+    }
+    const expected = headers.get('Nats-Expected-Last-Subject-Sequence')
+    const last = this.#lastOf.get(subject) ?? 0
+    if (expected !== '' && Number(expected) !== last) throw new ApiError(400, 10071, `wrong last sequence: ${last}`)
+    const sequence = ++this.lastSequence
+    const message = { subject, data, headers, sequence, storedAt: WORLD_BEGAN_AT + this.#world.now }
+    this.messages.set(sequence, message)
+    for (const tell of this.listeners) tell(message)
+    if (id !== '') this.#ids.set(id, { sequence, at: this.#world.now })
+    if (this.options.isBucket) this.messages.delete(last)
+    this.#lastOf.set(subject, sequence)
+    for (const consumer of this.consumers.values()) this.#serve(consumer)
+    return { sequence, isDuplicate: false }
+  }
+
+  createConsumer (name: string, filter: string): void {
+    if (this.consumers.has(name)) throw new ApiError(400, 10148, 'consumer already exists')
+    this.consumers.set(name, { name, filter, next: 1, delivered: 0, pending: new Map(), pulls: [] })
+  }
+
+  deleteConsumer (name: string): void {
+    const consumer = this.#find(name)
+    this.consumers.delete(name)
+    for (const pull of consumer.pulls) this.#end(pull, 409, 'Consumer Deleted')
+  }
+
+  describeConsumer (name: string): Record<string, unknown> {
+    const consumer = this.#find(name)
+    const waiting = [...this.messages.values()]
+      .filter(({ sequence, subject }) => sequence >= consumer.next && subject === consumer.filter).length
+    return {
+      stream_name: this.options.name, name, config: { filter_subject: consumer.filter }, num_pending: waiting,
+      num_ack_pending: consumer.pending.size, num_waiting: consumer.pulls.length,
+      delivered: { consumer_seq: consumer.delivered, stream_seq: consumer.next - 1 },
+      ack_floor: { consumer_seq: 0, stream_seq: 0 }
+    }
+  }
+
+  /** @returns false when there is no such consumer: nobody answers then. */
+  pull (name: string, receiver: Receiver, inbox: string, asked: Record<string, number>): boolean {
+    const consumer = this.consumers.get(name)
+    if (consumer === undefined) return false
+    const { batch = 1, max_bytes: bytesLeft = Infinity, expires = 0, idle_heartbeat: beat = 0 } = asked
+    const pull: Pull = { receiver, inbox, left: batch, bytesLeft, hasAny: false, isOver: false }
+    consumer.pulls.push(pull)
+    this.#serve(consumer)
+    const world = this.#world
+    const expiresAt = world.now + expires / 1e6
+    const tick = (): void => {
+      if (pull.isOver || !consumer.pulls.includes(pull)) return
+      if (world.now >= expiresAt) return this.#end(pull, 408, 'Request Timeout')
+      tellStatus(receiver, inbox, 100, 'Idle Heartbeat')
+      world.after(Math.min(beat / 1e6, expiresAt - world.now), tick, null)
+    }
+    world.after(Math.min(beat / 1e6, expires / 1e6), tick, null)
+    return true
+  }
+
+  /** @returns the message that it removes from a work queue; null when it was not delivered by this consumer. */
+  acknowledge (name: string, sequence: number): StoredMessage | null {
+    const consumer = this.consumers.get(name)
+    if (consumer?.pending.delete(sequence) !== true) return null
+    const message = this.messages.get(sequence) ?? null
+    if (this.options.retention === 'workqueue') this.messages.delete(sequence)
+    if (message !== null) this.#removed = [...this.#removed.slice(-9), { message, at: this.#world.now }]
+    return message
+  }
+
+  /**
+   * The leader dies: whoever waits hears nothing more, and the next one may not know the last deliveries and
+   * acknowledgements.
+   */
+  elect (silentMs: number): void {
+    this.silentUntil = Math.max(this.silentUntil, this.#world.now + silentMs)
+    for (const { message, at } of this.#removed) {
+      const isYoung = this.#world.now - at < UNREPLICATED_MS
+      if (isYoung && this.#world.chance(0.5)) this.messages.set(message.sequence, message)
+    }
+    for (const consumer of this.consumers.values()) {
+      for (const pull of consumer.pulls) pull.isOver = true
+      consumer.pulls = []
+      const forgotten = [...consumer.pending].slice(consumer.pending.size - Math.floor(this.#world.between(0, 3)))
+      const [first] = forgotten
+      if (first === undefined || consumer.pending.size < forgotten.length) continue
+      for (const [sequence] of forgotten) consumer.pending.delete(sequence)
+      consumer.next = first[0]
+      consumer.delivered = first[1] - 1
+    }
+  }
+
+  /** A client is gone: its pulls are. */
+  forget (receiver: Receiver): void {
+    for (const consumer of this.consumers.values()) {
+      for (const pull of consumer.pulls) if (pull.receiver === receiver) pull.isOver = true
+      consumer.pulls = consumer.pulls.filter((pull) => pull.receiver !== receiver)
+    }
+  }
+
+  describe (): Record<string, unknown> {
+    return {
+      config: { name: this.options.name, retention: this.options.retention, num_replicas: 1, allow_direct: false },
+      created: new Date(WORLD_BEGAN_AT).toISOString(),
+      state: {
+        messages: this.messages.size,
+        first_seq: Math.min(this.lastSequence + 1, ...this.messages.keys()),
+        last_seq: this.lastSequence,
+        subjects: Object.fromEntries([...Map.groupBy(this.messages.values(), ({ subject }) => subject)]
+          .map(([subject, messages]) => [subject, messages.length]))
+      }
+    }
+  }
+
+  getMessage (query: { seq?: number, last_by_subj?: string }): Record<string, unknown> {
+    const { seq = 0, last_by_subj: subject } = query
+    const found = subject === undefined ? this.messages.get(seq) : this.lastOf(subject)
+    if (found === undefined || found === null) throw new ApiError(404, 10037, 'no message found')
+    const text = (found.headers as MsgHdrs & { encode: () => Uint8Array }).encode()
+    return {
+      message: {
+        subject: found.subject, seq: found.sequence, time: new Date(found.storedAt).toISOString(),
+        data: Buffer.from(found.data).toString('base64'),
+        ...(found.headers.keys().length > 0 && { hdrs: Buffer.from(text).toString('base64') })
+      }
+    }
+  }
+
+  /** Delivers what the pulls of a consumer ask for. */
+  #serve (consumer: Consumer): void {
+    const { pulls } = consumer
+    while (pulls.length > 0) {
+      const pull = pulls[0]!
+      const message = this.#nextFor(consumer)
+      if (message === null) return
+      const bytes = message.data.length + message.subject.length + 100
+      if (bytes > pull.bytesLeft) {
+        this.#end(pull, 409, 'Message Size Exceeds MaxBytes')
+        continue
+      }
+      consumer.next = message.sequence + 1
+      consumer.pending.set(message.sequence, ++consumer.delivered)
+      pull.left--
+      pull.bytesLeft -= bytes
+      const place = `1.${message.sequence}.${consumer.delivered}.${Math.round(message.storedAt * 1000)}000.0`
+      pull.receiver.receive(pull.inbox, {
+        subject: message.subject, data: message.data, headers: message.headers,
+        reply: `$JS.ACK.${this.options.name}.${consumer.name}.${place}`
+      })
+      if (pull.left === 0) {
+        pull.isOver = true
+        pulls.shift()
+      }
+    }
+  }
+
+  #nextFor ({ next, filter, pending }: Consumer): StoredMessage | null {
+    for (let sequence = next; sequence <= this.lastSequence; sequence++) {
+      const message = this.messages.get(sequence)
+      if (message !== undefined && message.subject === filter && !pending.has(sequence)) return message
+    }
+    return null
+  }
+
+  #end (pull: Pull, code: number, description: string): void {
+    pull.isOver = true
+    for (const consumer of this.consumers.values()) consumer.pulls = consumer.pulls.filter((each) => each !== pull)
+    tellStatus(pull.receiver, pull.inbox, code, description)
+  }
+
+  #find (name: string): Consumer {
+    const consumer = this.consumers.get(name)
+    if (consumer === undefined) throw new ApiError(404, 10014, 'consumer not found')
+    return consumer
+  }
+}
+
+export function tellStatus (receiver: Receiver, inbox: string, code: number, description: string): void {
+  receiver.receive(inbox, { subject: inbox, data: new Uint8Array(0), headers: newHeaders(code, description) })
+}

@@ -1,0 +1,43 @@
+/**
+ * Simulates the way of an event with a virtual clock, many times, each time with other faults.
+ *
+ *     node test/simulation/main.ts [--seeds N] [--from S] [--trace]
+ *
+ * Each seed runs twice and must do the same twice. Exits with 1 at the first seed in which something is wrong.
+ */
+import './virtual-time.ts'
+import { parseArgs } from 'node:util'
+import { runSeed } from './run-seed.ts'
+
+const { values } = parseArgs({
+  options: {
+    seeds: { type: 'string', default: '100' },
+    from: { type: 'string', default: '1' },
+    trace: { type: 'boolean', default: false },
+    once: { type: 'boolean', default: false }
+  }
+})
+
+// What libraries draw once in a process, they draw here.
+await runSeed(0)
+const cpuAtStart = process.cpuUsage()
+const from = Number(values.from)
+const end = from + Number(values.seeds)
+for (let seed = from; seed < end; seed++) {
+  const { violations, trace } = await runSeed(seed)
+  if (values.trace) for (const line of trace) console.log(line)
+  if (violations.length > 0) {
+    console.log(`seed ${seed}: ${violations.slice(0, 5).join('; ')}\nrepeat it with: node test/simulation/main.ts --from ${seed} --seeds 1 --trace`)
+    process.exit(1)
+  }
+  if (values.once) continue
+  const again = await runSeed(seed)
+  const difference = trace.findIndex((line, index) => line !== again.trace[index])
+  if (difference !== -1 || trace.length !== again.trace.length) {
+    console.log(`seed ${seed} is not the same twice, from line ${difference}: ${trace[difference]} / ${again.trace[difference]}`)
+    process.exit(1)
+  }
+}
+const { user, system } = process.cpuUsage(cpuAtStart)
+console.log(`${end - from} seeds, ${((user + system) / 1e6).toFixed(1)} s of CPU`)
+process.exit(0)

@@ -1,0 +1,65 @@
+/** What a seed decides: how much comes when, and what goes wrong. */
+import { createRandom, pickOne } from '../support/random.ts'
+import type { ClickHouseFaults, InsertFate } from './fake-clickhouse.ts'
+import type { NetworkFaults } from './fake-connection.ts'
+import type { World } from './virtual-time.ts'
+
+export interface Scenario {
+  /** After this nothing goes wrong any more, in milliseconds. */
+  healedAfterMs: number
+  messages: number
+  processes: number
+  partitions: number
+  shards: number
+  /** How often something goes wrong: 0 in kinds of faults that a seed does not have. */
+  rates: Record<Rate, number>
+}
+
+const RATES = {
+  lostRequest: 0.05, lostAnswer: 0.08, lateRequest: 0.04, lostDelivery: 0.03,
+  insertError: 0.15, insertSilent: 0.12, queryError: 0.04,
+  election: 0.5, disconnect: 0.6, freeze: 0.7, kill: 0.5
+} as const
+
+type Rate = keyof typeof RATES
+
+/** Each seed has some of the kinds of faults, so that not every seed drowns in all of them. */
+export function chooseScenario (seed: number): Scenario {
+  const random = createRandom(seed ^ 0x5eed)
+  const rates = Object.fromEntries(Object.entries(RATES)
+    .map(([name, most]) => [name, random() < 0.5 ? 0 : most * random()])) as Record<Rate, number>
+  return {
+    healedAfterMs: 20_000 + random() * 60_000,
+    messages: 6 + Math.floor(random() * 24),
+    processes: 1 + Math.floor(random() * 2.5),
+    partitions: random() < 0.7 ? 1 : 2,
+    shards: random() < 0.6 ? 1 : 2,
+    rates
+  }
+}
+
+/** Codes of ClickHouse with which an insert may be repeated as it is. */
+const RETRIED = [0, 241, 252, 319]
+
+export function createFaults (world: World, { rates, healedAfterMs }: Scenario): NetworkFaults & ClickHouseFaults {
+  const happens = (rate: Rate): boolean => world.now < healedAfterMs && world.chance(rates[rate])
+  return {
+    fateOf ({ subject }) {
+      if (subject.startsWith('$JS.ACK')) return 'handled'
+      if (happens('lostRequest')) return 'lost'
+      if (happens('lostAnswer')) return 'answer lost'
+      return happens('lateRequest') ? 'late' : 'handled'
+    },
+    losesDelivery: () => happens('lostDelivery'),
+    fateOfInsert (shards): InsertFate {
+      const some = Math.floor(world.between(0, shards + 1))
+      if (happens('insertSilent')) {
+        const afterMs = world.chance(0.5) ? world.between(5, 5000) : world.between(5000, 119_000)
+        return { kind: 'silent', shards: some, afterMs }
+      }
+      return happens('insertError') ? { kind: 'refused', code: pickOne(RETRIED, world.random), shards: some } : { kind: 'stored' }
+    },
+    failsQuery: () => happens('queryError'),
+    forgetsTokens: () => false
+  }
+}

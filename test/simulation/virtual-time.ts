@@ -1,0 +1,262 @@
+/**
+ * The clock, the timers and the chance of a simulated world, in place of those of Node. To be imported before anything
+ * that keeps one of them for itself; from then on nothing in this process waits for real.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import crypto from 'node:crypto'
+import fs from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
+import timersPromises from 'node:timers/promises'
+import zlib from 'node:zlib'
+import { createRandom, type Random } from '../support/random.ts'
+
+const realImmediate = setImmediate
+const RealDate = Date
+const realNow = performance.now.bind(performance)
+
+/** Where every world begins, epoch milliseconds: what depends on the time of day is the same in each. */
+export const WORLD_BEGAN_AT = RealDate.UTC(2026, 5, 1, 12)
+
+/** Monotonic clock of a world at its begin: `performance.now()` of a process is never 0. */
+const MONOTONIC_OFFSET_MS = 10_000
+
+/** A process of the simulated system: it stands still while it is frozen, and for ever once it is dead. */
+export class VirtualProcess {
+  readonly name: string
+  /** Virtual time until which nothing of it runs. */
+  frozenUntil = 0
+  isDead = false
+
+  constructor (name: string) {
+    this.name = name
+  }
+}
+
+interface Task {
+  at: number
+  id: number
+  owner: VirtualProcess | null
+  run: () => void
+  isCancelled: boolean
+}
+
+const owners = new AsyncLocalStorage<VirtualProcess | null>()
+
+/** The world of the run under way. */
+let current: World | null = null
+
+/** A world: tasks in the order of their time, and a source of chance. */
+export class World {
+  now = 0
+  readonly random: Random
+  /** What happened, in order; equal for equal seeds. */
+  readonly trace: string[] = []
+  #queue: Task[] = []
+  #lastId = 0
+  #ended = false
+
+  constructor (seed: number) {
+    this.random = createRandom(seed)
+    current = this
+  }
+
+  /** A number of `[from, to)`. */
+  between (from: number, to: number): number {
+    return from + this.random() * (to - from)
+  }
+
+  chance (probability: number): boolean {
+    return this.random() < probability
+  }
+
+  log (text: string): void {
+    this.trace.push(`${this.now.toFixed(3)} ${owners.getStore()?.name ?? '-'} ${text}`)
+  }
+
+  /** Runs `work` as the process does: its timers are the process's. */
+  as<T> (owner: VirtualProcess | null, work: () => T): T {
+    return owners.run(owner, work)
+  }
+
+  /** Runs `work` after a time, unless its owner has died by then. Returns how to cancel it. */
+  after (ms: number, work: () => void, owner: VirtualProcess | null = owners.getStore() ?? null): () => void {
+    const task: Task = { at: this.now + Math.max(0, ms), id: ++this.#lastId, owner, run: work, isCancelled: false }
+    push(this.#queue, task)
+    return () => { task.isCancelled = true }
+  }
+
+  /** Lets virtual time pass until `isDone` says so after a task, or the time is over. @returns whether it is done. */
+  async run (untilMs: number, isDone: () => boolean = () => false): Promise<boolean> {
+    await turn()
+    while (!this.#ended && !isDone()) {
+      const task = this.#queue[0]
+      if (task === undefined || task.at > untilMs) break
+      pop(this.#queue)
+      const { owner } = task
+      if (task.isCancelled || owner?.isDead === true) continue
+      if (owner !== null && owner.frozenUntil > task.at) {
+        task.at = owner.frozenUntil
+        push(this.#queue, task)
+        continue
+      }
+      this.now = Math.max(this.now, task.at)
+      owners.run(owner, task.run)
+      await turn()
+    }
+    if (isDone()) return true
+    this.now = Math.max(this.now, untilMs)
+    return false
+  }
+
+  /** Nothing of this world runs any more. */
+  end (): void {
+    this.#ended = true
+    this.#queue = []
+    if (current === this) current = null
+  }
+}
+
+/** Lets everything run that waits for nothing but its turn. */
+async function turn (): Promise<void> {
+  await new Promise<void>((resolve) => { realImmediate(resolve) })
+}
+
+function isBefore (a: Task, b: Task): boolean {
+  return a.at < b.at || (a.at === b.at && a.id < b.id)
+}
+
+/** Adds to a binary heap. */
+function push (heap: Task[], task: Task): void {
+  let at = heap.push(task) - 1
+  while (at > 0) {
+    const parent = (at - 1) >> 1
+    if (!isBefore(task, heap[parent]!)) break
+    heap[at] = heap[parent]!
+    at = parent
+  }
+  heap[at] = task
+}
+
+/** Removes the first of a binary heap. */
+function pop (heap: Task[]): void {
+  const last = heap.pop()
+  if (last === undefined || heap.length === 0) return
+  let at = 0
+  for (;;) {
+    let child = 2 * at + 1
+    if (child >= heap.length) break
+    if (child + 1 < heap.length && isBefore(heap[child + 1]!, heap[child]!)) child++
+    if (!isBefore(heap[child]!, last)) break
+    heap[at] = heap[child]!
+    at = child
+  }
+  heap[at] = last
+}
+
+class VirtualTimer {
+  readonly #cancel: () => void
+  #isOver = false
+
+  constructor (ms: number, run: () => void, everyMs: number | null) {
+    const world = current
+    if (world === null) {
+      // Left over from a world that ended.
+      this.#cancel = () => {}
+      return
+    }
+    const owner = owners.getStore() ?? null
+    let cancel = (): void => {}
+    const fire = (): void => {
+      if (this.#isOver) return
+      if (everyMs !== null) cancel = world.after(everyMs, fire, owner)
+      run()
+    }
+    cancel = world.after(ms, fire, owner)
+    this.#cancel = () => cancel()
+  }
+
+  close (): void { this.#isOver = true; this.#cancel() }
+  ref (): this { return this }
+  unref (): this { return this }
+  hasRef (): boolean { return true }
+  [Symbol.dispose] (): void { this.close() }
+}
+
+type Callback = (...args: unknown[]) => void
+
+/** A timer takes a millisecond at least, as in Node. */
+function toDelay (ms: unknown): number {
+  const number = Number(ms ?? 0)
+  return number >= 1 ? number : 1
+}
+
+class VirtualDate extends RealDate {
+  constructor (...args: unknown[]) {
+    if (args.length === 0) super(VirtualDate.now())
+    else super(...args as [number])
+  }
+
+  static override now (): number {
+    return current === null ? RealDate.now() : WORLD_BEGAN_AT + Math.floor(current.now)
+  }
+}
+
+function clearVirtual (timer: unknown): void {
+  if (timer instanceof VirtualTimer) timer.close()
+}
+
+function drawInteger (from: number, to: number): number {
+  return Math.floor(from + Math.random() * (to - from))
+}
+
+/** Calls of zlib that use threads: their order would be that of the machine. */
+function callNow<A extends unknown[]> (run: (...args: A) => unknown) {
+  return (...args: [...A, (error: unknown, result?: unknown) => void]): void => {
+    const done = args.pop() as (error: unknown, result?: unknown) => void
+    let result: unknown
+    try {
+      result = run(...args as unknown as A)
+    } catch (error) {
+      process.nextTick(done, error)
+      return
+    }
+    process.nextTick(done, null, result)
+  }
+}
+
+const chance = Math.random
+Object.assign(globalThis, {
+  Date: VirtualDate,
+  setTimeout: (run: Callback, ms?: number, ...args: unknown[]) =>
+    new VirtualTimer(toDelay(ms), () => run(...args), null),
+  setInterval: (run: Callback, ms?: number, ...args: unknown[]) =>
+    new VirtualTimer(toDelay(ms), () => run(...args), toDelay(ms)),
+  setImmediate: (run: Callback, ...args: unknown[]) => new VirtualTimer(0, () => run(...args), null),
+  clearTimeout: clearVirtual,
+  clearInterval: clearVirtual,
+  clearImmediate: clearVirtual
+})
+Math.random = () => current === null ? chance() : current.random()
+performance.now = () => current === null ? realNow() : MONOTONIC_OFFSET_MS + current.now
+Object.assign(timersPromises, {
+  setTimeout: async (ms?: number, value?: unknown, { signal }: { signal?: AbortSignal } = {}) => {
+    signal?.throwIfAborted()
+    await new Promise<void>((resolve, reject) => {
+      const timer = new VirtualTimer(toDelay(ms), resolve, null)
+      signal?.addEventListener('abort', () => { timer.close(); reject(new Error('aborted')) })
+    })
+    return value
+  },
+  setImmediate: async (value?: unknown) => {
+    await new Promise<void>((resolve) => new VirtualTimer(0, resolve, null))
+    return value
+  }
+})
+Object.assign(crypto, {
+  randomInt: (low: number, high?: number) => high === undefined ? drawInteger(0, low) : drawInteger(low, high),
+  randomBytes: (size: number) => Buffer.from(Array.from({ length: size }, () => drawInteger(0, 256)))
+})
+Object.assign(zlib, { zstdCompress: callNow(zlib.zstdCompressSync), zstdDecompress: callNow(zlib.zstdDecompressSync) })
+// Each simulated process is on a machine of its own: no process can see whether another one is gone.
+Object.assign(fs, { readlinkSync: () => { throw new Error('not on this machine') } })
+syncBuiltinESMExports()
