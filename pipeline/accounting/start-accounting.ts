@@ -63,7 +63,7 @@ export function startAccounting ({ stores, bucket, leads, metrics, logger }: Acc
   const checks = [
     {
       check: createDriftCheck({ connection, clickhouse, cluster, metrics, logger, isChecker, now }),
-      failure: 'ledger check failed; the next one follows in 15 seconds'
+      failure: 'ledger check failed and will be repeated'
     },
     {
       check: createUsageCheck({ sql, clickhouse, cluster, metrics, isChecker, now }),
