@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs'
-import path from 'node:path'
 import t from 'tap'
 import { quoteIdentifier, quoteString, scanSqlTokens, tokenizeSql, unquoteSql } from './clickhouse-sql.ts'
 
@@ -86,11 +84,4 @@ t.test('cuts a megabyte in well under a second, however hostile', async (t) => {
     const tookMs = process.cpuUsage(before).user / 1000
     t.ok(tookMs < 2000, `${text.slice(0, 8)}: ${tookMs} ms`)
   }
-})
-
-t.test('is the same as in chdb-server, which imports nothing of Millrace', async (t) => {
-  const [own, its] = ['clickhouse-sql.ts', '../../embedded/clickhouse/statement/sql-lexer.ts'].map((file) =>
-    readFileSync(path.join(import.meta.dirname, file), 'utf8').replace(/^\/\*\*[^]*?\*\/\n/, ''))
-
-  t.equal(own, its)
 })
