@@ -34,13 +34,13 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_904,
+  lines: 81_185,
   platformLines: 5_977,
-  trackedFiles: 1_509,
+  trackedFiles: 1_508,
   circles: 0,
   repeatedNames: 4,
   longFunctions: 11,
-  assertions: 363,
+  assertions: 351,
   casts: 419
 } satisfies Record<keyof House, number>
 

@@ -5,6 +5,7 @@ import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts
 import type { Scope } from '../../platform/scopes.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { selectUserSummary, type UserSummary, userSummarySchema } from '../projects/users.ts'
+import { array, object } from '../http/json-schema.ts'
 
 /** The notes as answers show them, under the names of PostHog's API. */
 export interface DefinitionNotes {
@@ -106,26 +107,14 @@ const bulkSchema = {
   }
 } as const
 
-const bulkAnswerSchema = {
-  type: 'object',
-  required: ['changed', 'errors'],
-  properties: {
-    changed: { type: 'array', items: { type: 'string', format: 'uuid' }, description: 'Definitions that are now as asked for.' },
-    errors: {
-      type: 'array',
-      description: 'Those that were not changed, in the order of the request.',
-      items: {
-        type: 'object',
-        required: ['id', 'code', 'detail'],
-        properties: {
-          id: { type: 'string', format: 'uuid' },
-          code: { type: 'string', enum: ['not_found', 'too_many_tags'] },
-          detail: { type: 'string' }
-        }
-      }
-    }
-  }
-} as const
+const bulkAnswerSchema = object({
+  changed: { type: 'array', items: { type: 'string', format: 'uuid' }, description: 'Definitions that are now as asked for.' },
+  errors: array(object({
+    id: { type: 'string', format: 'uuid' },
+    code: { type: 'string', enum: ['not_found', 'too_many_tags'] },
+    detail: { type: 'string' }
+  }), { description: 'Those that were not changed, in the order of the request.' })
+})
 
 interface BulkAnswer {
   changed: string[]

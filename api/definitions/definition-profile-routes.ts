@@ -8,6 +8,7 @@ import { listPromotions, PromotionError } from '../../platform/query-log/promote
 import { describeRemedy, suggestPromotion } from './suggest-promotions.ts'
 import { allowsScope } from '../../platform/scopes.ts'
 import { answerInTime, notFound } from '../http/errors.ts'
+import { array, object } from '../http/json-schema.ts'
 import { accessOf, requireAllProjects } from '../http/personal-key-access.ts'
 import { uuidParams, type UuidParams } from '../http/request-values.ts'
 import { countProperties, profileDays, type ProfiledProperty, profileEvent, profileProperty } from './definition-profile.ts'
@@ -21,73 +22,42 @@ const instant = { type: 'string', format: 'date-time' } as const
 const day = { type: 'string', format: 'date', description: 'The first of 30 days, UTC; times of events.' } as const
 const typeName = { type: 'string', enum: ['String', 'Numeric', 'Boolean', 'DateTime', 'none'], description: 'none: null, arrays and objects.' } as const
 
-const sdkVersionsSchema = {
-  type: 'array',
-  description: 'The 50 that sent most of them in these days; empty names when the events have none.',
-  items: {
-    type: 'object', required: ['lib', 'lib_version', 'events', 'first_seen_at', 'last_seen_at'],
-    properties: { lib: { type: 'string' }, lib_version: { type: 'string' }, events: { type: 'integer' }, first_seen_at: instant, last_seen_at: instant }
-  }
-} as const
+const sdkVersionsSchema = array(object({ lib: { type: 'string' }, lib_version: { type: 'string' }, events: { type: 'integer' }, first_seen_at: instant, last_seen_at: instant }), { description: 'The 50 that sent most of them in these days; empty names when the events have none.' })
 
-const eventProfileSchema = {
-  type: 'object', required: ['from', 'sdk_versions', 'properties'],
-  properties: {
-    from: day,
-    sdk_versions: sdkVersionsSchema,
-    properties: {
-      type: 'array', description: 'The 50 properties that most of these events carry, over all time.',
-      items: {
-        type: 'object', required: ['name', 'types', 'events'],
-        properties: { name: { type: 'string' }, types: { type: 'array', items: typeName, description: 'Most frequent first.' }, events: { type: 'integer' } }
-      }
+const eventProfileSchema = object({
+  from: day,
+  sdk_versions: sdkVersionsSchema,
+  properties: array(object({ name: { type: 'string' }, types: { type: 'array', items: typeName, description: 'Most frequent first.' }, events: { type: 'integer' } }), { description: 'The 50 properties that most of these events carry, over all time.' })
+})
+
+const propertyProfileSchema = object({
+  from: day,
+  types: array(object({
+    type: typeName,
+    events: { type: 'integer' },
+    share: { type: 'number', description: 'Of the events that carry the property.' },
+    first_seen_at: instant,
+    last_seen_at: instant,
+    volumes: { type: 'array', items: { type: 'integer' }, description: 'Events of each day, today last.' },
+    samples: {
+      type: ['array', 'null'],
+      description: 'The most frequent values among 1,000 events of the last day with this type, as JSON text cut to 300 characters; null without the scope event:read.',
+      items: object({ value: { type: 'string' }, events: { type: 'integer' } })
     }
-  }
-} as const
+  }), { description: 'The types that its values had in these days, most frequent first.' }),
+  sdk_versions: sdkVersionsSchema,
+  events: array(object({ name: { type: 'string' }, events: { type: 'integer' } }), { description: 'The 50 events that carry it most often, over all time.' })
+})
 
-const propertyProfileSchema = {
-  type: 'object', required: ['from', 'types', 'sdk_versions', 'events'],
-  properties: {
-    from: day,
-    types: {
-      type: 'array', description: 'The types that its values had in these days, most frequent first.',
-      items: {
-        type: 'object', required: ['type', 'events', 'share', 'first_seen_at', 'last_seen_at', 'volumes', 'samples'],
-        properties: {
-          type: typeName,
-          events: { type: 'integer' },
-          share: { type: 'number', description: 'Of the events that carry the property.' },
-          first_seen_at: instant,
-          last_seen_at: instant,
-          volumes: { type: 'array', items: { type: 'integer' }, description: 'Events of each day, today last.' },
-          samples: {
-            type: ['array', 'null'],
-            description: 'The most frequent values among 1,000 events of the last day with this type, as JSON text cut to 300 characters; null without the scope event:read.',
-            items: { type: 'object', required: ['value', 'events'], properties: { value: { type: 'string' }, events: { type: 'integer' } } }
-          }
-        }
-      }
-    },
-    sdk_versions: sdkVersionsSchema,
-    events: {
-      type: 'array', description: 'The 50 events that carry it most often, over all time.',
-      items: { type: 'object', required: ['name', 'events'], properties: { name: { type: 'string' }, events: { type: 'integer' } } }
-    }
-  }
-} as const
-
-const promotionSchema = {
-  type: 'object', required: ['column', 'type', 'queries', 'seconds', 'seconds_saved', 'bytes', 'do'],
-  properties: {
-    column: { type: ['string', 'null'], description: 'The column that holds it already.' },
-    type: { type: 'string', description: 'The type that the column would have.' },
-    queries: { type: 'integer', description: 'SELECTs of analysts in 30 days that took it out of the JSON text.' },
-    seconds: { type: 'number', description: 'Their time; of those that read several properties, an equal part.' },
-    seconds_saved: { type: 'number', description: 'What a column would have saved of it: an estimate.' },
-    bytes: { type: 'integer', description: 'Disk that the column would take: an estimate.' },
-    do: { type: ['string', 'null'], description: 'The command that promotes it, or the column to use; null when nothing reads it.' }
-  }
-} as const
+const promotionSchema = object({
+  column: { type: ['string', 'null'], description: 'The column that holds it already.' },
+  type: { type: 'string', description: 'The type that the column would have.' },
+  queries: { type: 'integer', description: 'SELECTs of analysts in 30 days that took it out of the JSON text.' },
+  seconds: { type: 'number', description: 'Their time; of those that read several properties, an equal part.' },
+  seconds_saved: { type: 'number', description: 'What a column would have saved of it: an estimate.' },
+  bytes: { type: 'integer', description: 'Disk that the column would take: an estimate.' },
+  do: { type: ['string', 'null'], description: 'The command that promotes it, or the column to use; null when nothing reads it.' }
+})
 
 /** Routes below one event definition. */
 export async function eventProfileRoutes (app: FastifyInstance, { sql, clickhouse, now }: ProfileDeps): Promise<void> {

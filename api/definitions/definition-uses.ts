@@ -4,6 +4,7 @@ import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { Promotion } from '../../platform/query-log/promoted-column.ts'
 import { allowsScope } from '../../platform/scopes.ts'
 import { type Metric, readMetric, readSecondaryMetrics } from '../experiments/results/read-metric.ts'
+import { object } from '../http/json-schema.ts'
 
 /** Something that names a definition, as its own list shows it. */
 export interface User { id: number, name: string }
@@ -25,18 +26,14 @@ export interface UsedDefinition {
 const userListSchema = (what: string): object => ({
   type: ['array', 'null'],
   description: `${what}; null when the key may not read them.`,
-  items: { type: 'object', required: ['id', 'name'], properties: { id: { type: 'integer' }, name: { type: 'string' } } }
+  items: object({ id: { type: 'integer' }, name: { type: 'string' } })
 })
 
-export const definitionUsesSchema = {
-  type: 'object',
-  required: ['saved_queries', 'feature_flags', 'experiments'],
-  properties: {
-    saved_queries: userListSchema('Saved queries that name it, by the rules by which usage is counted'),
-    feature_flags: userListSchema('Flags with a condition on it; flags have no conditions on events and their properties'),
-    experiments: userListSchema('Experiments with a metric of it')
-  }
-}
+export const definitionUsesSchema = object({
+  saved_queries: userListSchema('Saved queries that name it, by the rules by which usage is counted'),
+  feature_flags: userListSchema('Flags with a condition on it; flags have no conditions on events and their properties'),
+  experiments: userListSchema('Experiments with a metric of it')
+})
 
 /**
  * Finds them. Texts are searched for the name first, and only those that have it are read.

@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
+import { array, object } from '../http/json-schema.ts'
 import { HttpError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { accessOf } from '../http/personal-key-access.ts'
@@ -16,24 +17,13 @@ const MAX_SECONDS = 10
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 /** Answer with the counts of some definitions by day. */
-export const volumesSchema = {
-  type: 'object',
-  required: ['from', 'results'],
-  properties: {
-    from: { type: 'string', format: 'date', description: 'The first day, UTC.' },
-    results: {
-      type: 'array',
-      items: {
-        type: 'object',
-        required: ['id', 'volumes'],
-        properties: {
-          id: { type: 'string', format: 'uuid' },
-          volumes: { type: 'array', items: { type: 'integer' }, description: `Events of each of ${PROFILE_DAYS} days by their timestamps, today last.` }
-        }
-      }
-    }
-  }
-} as const
+export const volumesSchema = object({
+  from: { type: 'string', format: 'date', description: 'The first day, UTC.' },
+  results: array(object({
+    id: { type: 'string', format: 'uuid' },
+    volumes: { type: 'array', items: { type: 'integer' }, description: `Events of each of ${PROFILE_DAYS} days by their timestamps, today last.` }
+  }))
+})
 
 /** Query of such an answer. */
 export const idsQuery = {

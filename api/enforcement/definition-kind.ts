@@ -6,6 +6,7 @@
 import type { CursorKind } from '../http/list-queries.ts'
 import { userSummarySchema } from '../projects/users.ts'
 import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import { object } from '../http/json-schema.ts'
 
 /** Rules, or event schemas: how they are stored, what answers show of them, and what they are checked by. */
 export interface DefinitionKind<Definition, Version, Content> {
@@ -122,9 +123,10 @@ export function describeFields ({ $id, noun, makesVersion, name, own, content, r
     properties: { ...writable, ...Object.fromEntries(Object.keys(readOnly).map((each) => [each, { readOnly: true }])) }
   }
   return {
+    $id,
     writable: Object.keys(writable),
-    definition: { $id, type: 'object', required: Object.keys(shown), properties: shown },
-    version: { type: 'object', required: Object.keys(ofVersion), properties: ofVersion },
+    definition: object(shown, { $id }),
+    version: object(ofVersion),
     create: { ...body, properties: { ...body.properties, ...name }, required },
     change: {
       ...body,
@@ -158,5 +160,5 @@ export function describeCheck (draft: Record<string, object>, defaultLimit: numb
 
 /** @param fields  All required. */
 export function listOf (fields: Record<string, object>): { type: 'array', items: object } {
-  return { type: 'array', items: { type: 'object', required: Object.keys(fields), properties: fields } }
+  return { type: 'array', items: object(fields) }
 }

@@ -84,7 +84,7 @@ function registerReading (
   app: FastifyInstance, { sql, publicUrl }: DefinitionDeps, { kind, fields, titles }: AnyApi
 ): void {
   const tags = [kind.tag]
-  const one = { $ref: `${fields.definition.$id}#` }
+  const one = { $ref: `${fields.$id}#` }
 
   app.get<{ Querystring: DefinitionQuery }>('/', {
     config: read,
@@ -119,7 +119,7 @@ function registerChanges (
   app: FastifyInstance, { sql }: DefinitionDeps, { kind, fields, titles, limits }: AnyApi
 ): void {
   const tags = [kind.tag]
-  const one = { $ref: `${fields.definition.$id}#` }
+  const one = { $ref: `${fields.$id}#` }
 
   app.post<{ Body: DefinitionFields }>('/', {
     ...limits,

@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
+import { object } from '../http/json-schema.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 
@@ -15,33 +16,20 @@ interface StoredContent {
 
 const time = { type: ['string', 'null'], format: 'date-time' } as const
 
-const storedSchema = {
-  type: 'object',
-  required: ['stored'],
-  properties: {
-    stored: {
-      type: ['object', 'null'],
-      description: 'Null: it is not stored, or not yet.',
-      required: ['event', 'distinct_id', 'timestamp', 'properties', 'is_bot'],
-      properties: {
-        event: { type: 'string' },
-        distinct_id: { type: 'string' },
-        timestamp: { type: 'string', format: 'date-time' },
-        properties: { type: 'string', description: 'JSON as stored: numbers have all their digits.' },
-        is_bot: { type: 'boolean', description: 'Sent by an automated browser, according to its user agent.' }
-      }
-    }
-  }
-} as const
+const storedSchema = object({
+  stored: object({
+    event: { type: 'string' },
+    distinct_id: { type: 'string' },
+    timestamp: { type: 'string', format: 'date-time' },
+    properties: { type: 'string', description: 'JSON as stored: numbers have all their digits.' },
+    is_bot: { type: 'boolean', description: 'Sent by an automated browser, according to its user agent.' }
+  }, { type: ['object', 'null'], description: 'Null: it is not stored, or not yet.' })
+})
 
-const arrivalsSchema = {
-  type: 'object',
-  required: ['first_received_at', 'last_event_at'],
-  properties: {
-    first_received_at: { ...time, description: 'When the first event was received; null while it is not known, also when there are events.' },
-    last_event_at: { ...time, description: 'Time of the last event, some seconds late; null without any.' }
-  }
-} as const
+const arrivalsSchema = object({
+  first_received_at: { ...time, description: 'When the first event was received; null while it is not known, also when there are events.' },
+  last_event_at: { ...time, description: 'Time of the last event, some seconds late; null without any.' }
+})
 
 /** Whether events of a project arrive, and an event as it is stored. */
 export async function eventRoutes (

@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { HttpError } from '../../engines/errors.ts'
 import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
+import { array, object } from '../http/json-schema.ts'
 import { INGESTION_WARNINGS, NO_PROJECT, type WarningEffect, type WarningReason } from '../../schema/wire/ingestion-warnings.ts'
 import { cursorQueryProperties, cutPage, decodeCursor, encodeCursor } from '../http/list-queries.ts'
 import { buildPage, type PageContent, pageQueryProperties, pageSchema, type PageQuery } from '../http/pagination.ts'
@@ -32,7 +33,7 @@ const properties = {
   samples: { type: 'array', items: sampleSchema, description: 'At most five cases, newest first.' }
 } as const
 
-const warningSchema = { $id: 'IngestionWarning', type: 'object', required: Object.keys(properties), properties } as const
+const warningSchema = object(properties, { $id: 'IngestionWarning' })
 
 const querySchema = {
   type: 'object',
@@ -49,29 +50,18 @@ const querySchema = {
 /** Minutes of `by_minute`. */
 const MINUTES = 60
 
-const summarySchema = {
-  type: 'object',
-  required: ['from', 'results'],
-  properties: {
-    from: { type: 'string', format: 'date-time', description: 'Begin of the first minute that is counted.' },
-    results: {
-      type: 'array',
-      items: {
-        type: 'object',
-        required: ['reason', 'effect', 'count', 'first_minute', 'last_minute', 'by_minute', 'samples'],
-        properties: {
-          reason: properties.reason,
-          effect: properties.effect,
-          count: properties.count,
-          first_minute: { type: 'string', format: 'date-time' },
-          last_minute: { type: 'string', format: 'date-time' },
-          by_minute: { type: 'array', items: { type: 'integer' }, description: `Counts of the last ${MINUTES} minutes, the running one last.` },
-          samples: { ...properties.samples, description: 'Cases of the last minute that has some, at most five.' }
-        }
-      }
-    }
-  }
-} as const
+const summarySchema = object({
+  from: { type: 'string', format: 'date-time', description: 'Begin of the first minute that is counted.' },
+  results: array(object({
+    reason: properties.reason,
+    effect: properties.effect,
+    count: properties.count,
+    first_minute: { type: 'string', format: 'date-time' },
+    last_minute: { type: 'string', format: 'date-time' },
+    by_minute: { type: 'array', items: { type: 'integer' }, description: `Counts of the last ${MINUTES} minutes, the running one last.` },
+    samples: { ...properties.samples, description: 'Cases of the last minute that has some, at most five.' }
+  }))
+})
 
 const summaryQuerySchema = {
   type: 'object',

@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { answerInTime } from '../http/errors.ts'
+import { object } from '../http/json-schema.ts'
 import { cursorQueryProperties, cutPage, decodeCursor, encodeCursor } from '../http/list-queries.ts'
 import { buildPage, type PageContent, pageQueryProperties, pageSchema, type PageQuery } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
@@ -20,7 +21,7 @@ const properties = {
   dropped: count('Answered with 200 and not published: no events.')
 } as const
 
-const ledgerSchema = { $id: 'LedgerMinute', type: 'object', required: Object.keys(properties), properties } as const
+const ledgerSchema = object(properties, { $id: 'LedgerMinute' })
 
 const querySchema = {
   type: 'object',

@@ -5,6 +5,7 @@ import { HttpError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { INGESTION_WARNINGS, type WarningEffect, type WarningReason, WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
 import { accessOf } from '../http/personal-key-access.ts'
+import { array, object } from '../http/json-schema.ts'
 
 /** What is known of a text beside receipts. The text is the name of an event, a distinct id, or an uuid. */
 export interface Lookup {
@@ -51,46 +52,17 @@ const LIMITS = "final = 0, max_execution_time = 5, timeout_overflow_mode = 'brea
 const string = { type: 'string' } as const
 const time = { type: 'string', format: 'date-time' } as const
 
-const lookupSchema = {
-  $id: 'Lookup',
-  type: 'object',
-  required: ['events', 'warnings', 'elsewhere'],
-  properties: {
-    events: {
-      type: 'array',
-      description: `The newest stored events of this name, at most ${SHOWN_EVENTS}.`,
-      items: {
-        type: 'object',
-        required: ['uuid', 'distinct_id', 'received_at', 'timestamp', 'is_bot'],
-        properties: {
-          uuid: string, distinct_id: string, received_at: time, timestamp: time,
-          is_bot: { type: 'boolean', description: 'Sent by an automated browser, according to its user agent.' }
-        }
-      }
-    },
-    warnings: {
-      type: 'array',
-      description: `Cases of ingestion warnings, newest first, at most ${SHOWN_WARNINGS}.`,
-      items: {
-        type: 'object',
-        required: ['reason', 'effect', 'received_at', 'event', 'distinct_id', 'uuid', 'value'],
-        properties: {
-          reason: { ...string, enum: Object.keys(INGESTION_WARNINGS) }, effect: string, received_at: time,
-          event: string, distinct_id: string, uuid: string, value: string
-        }
-      }
-    },
-    elsewhere: {
-      type: 'array',
-      description: 'Other projects that the key has access to.',
-      items: {
-        type: 'object',
-        required: ['project_id', 'what'],
-        properties: { project_id: { type: 'integer' }, what: { type: 'string', enum: ['name', 'distinct id', 'uuid'] } }
-      }
-    }
-  }
-} as const
+const lookupSchema = object({
+  events: array(object({
+    uuid: string, distinct_id: string, received_at: time, timestamp: time,
+    is_bot: { type: 'boolean', description: 'Sent by an automated browser, according to its user agent.' }
+  }), { description: `The newest stored events of this name, at most ${SHOWN_EVENTS}.` }),
+  warnings: array(object({
+    reason: { ...string, enum: Object.keys(INGESTION_WARNINGS) }, effect: string, received_at: time,
+    event: string, distinct_id: string, uuid: string, value: string
+  }), { description: `Cases of ingestion warnings, newest first, at most ${SHOWN_WARNINGS}.` }),
+  elsewhere: array(object({ project_id: { type: 'integer' }, what: { type: 'string', enum: ['name', 'distinct id', 'uuid'] } }), { description: 'Other projects that the key has access to.' })
+}, { $id: 'Lookup' })
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
@@ -108,7 +80,7 @@ export async function lookupRoutes (
       summary: 'Look up an event name, distinct id or uuid',
       description: `Stored events of this name, warnings that have it, and other projects of the key that received it, within ${DAYS} days. ` +
         'Receipts know the events of a uuid or a distinct id.',
-      querystring: { type: 'object', required: ['text'], properties: { text: { type: 'string', minLength: 1, maxLength: 400 } } },
+      querystring: object({ text: { type: 'string', minLength: 1, maxLength: 400 } }),
       response: { 200: { $ref: 'Lookup#' } }
     }
   }, async (request): Promise<Lookup> => {

@@ -2,6 +2,7 @@ import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts
 import { selectCreatedBy, type UserSummary, userSummarySchema } from '../projects/users.ts'
 import { cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
 import { notFound } from '../http/errors.ts'
+import { object } from '../http/json-schema.ts'
 import type { PageContent, PageQuery } from '../http/pagination.ts'
 
 /** The flag of an experiment as answers show it (docs/reference/contract/service.md 2.3). */
@@ -46,21 +47,16 @@ function selectExperiment (sql: Sql): Statement {
 
 const anyObject = { type: 'object', additionalProperties: true }
 
-const linkedFlagSchema = {
-  type: 'object',
-  description: 'The flag that decides who sees which variant.',
-  required: ['id', 'team_id', 'name', 'key', 'filters', 'deleted', 'active', 'ensure_experience_continuity'],
-  properties: {
-    id: { type: 'integer' },
-    team_id: { type: 'integer', description: 'Id of the project.' },
-    name: { type: 'string' },
-    key: { type: 'string' },
-    filters: anyObject,
-    deleted: { type: 'boolean' },
-    active: { type: 'boolean' },
-    ensure_experience_continuity: { type: 'boolean' }
-  }
-}
+const linkedFlagSchema = object({
+  id: { type: 'integer' },
+  team_id: { type: 'integer', description: 'Id of the project.' },
+  name: { type: 'string' },
+  key: { type: 'string' },
+  filters: anyObject,
+  deleted: { type: 'boolean' },
+  active: { type: 'boolean' },
+  ensure_experience_continuity: { type: 'boolean' }
+}, { description: 'The flag that decides who sees which variant.' })
 
 const nullableDateTime = { type: ['string', 'null'], format: 'date-time' }
 
@@ -81,12 +77,7 @@ export const experimentProperties = {
   updated_at: { type: 'string', format: 'date-time' }
 } as const
 
-export const experimentSchema = {
-  $id: 'Experiment',
-  type: 'object',
-  required: Object.keys(experimentProperties),
-  properties: experimentProperties
-}
+export const experimentSchema = object(experimentProperties, { $id: 'Experiment' })
 
 /** Ids are integers of Postgres; larger ones were never given. */
 export const MAX_ID = 2_147_483_647

@@ -1,6 +1,7 @@
 import swagger, { type SwaggerTransform } from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import type { FastifyInstance } from 'fastify'
+import { object } from './json-schema.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -148,7 +149,7 @@ function describePath (summary: string, body: object): object {
           description: 'The events are stored durably.',
           content: {
             'application/json': {
-              schema: { type: 'object', required: ['status'], additionalProperties: false, properties: { status: { type: 'integer', const: 1 } } }
+              schema: object({ status: { type: 'integer', const: 1 } }, { additionalProperties: false })
             }
           }
         },
@@ -160,17 +161,12 @@ function describePath (summary: string, body: object): object {
 }
 
 /** Body of every error answer (docs/reference/contract/service.md 7). */
-const errorSchema = {
-  $id: 'Error',
-  type: 'object',
-  required: ['type', 'code', 'detail', 'attr'],
-  properties: {
-    type: {
-      type: 'string',
-      enum: ['validation_error', 'authentication_error', 'invalid_request', 'throttled_error', 'server_error']
-    },
-    code: { type: 'string', description: 'What is wrong, for programs.' },
-    detail: { type: 'string', description: 'What is wrong, for humans.' },
-    attr: { type: ['string', 'null'], description: 'The invalid field; names of nested fields are joined by two underscores.' }
-  }
-} as const
+const errorSchema = object({
+  type: {
+    type: 'string',
+    enum: ['validation_error', 'authentication_error', 'invalid_request', 'throttled_error', 'server_error']
+  },
+  code: { type: 'string', description: 'What is wrong, for programs.' },
+  detail: { type: 'string', description: 'What is wrong, for humans.' },
+  attr: { type: ['string', 'null'], description: 'The invalid field; names of nested fields are joined by two underscores.' }
+}, { $id: 'Error' })

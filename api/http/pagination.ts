@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify'
+import { object } from './json-schema.ts'
 
 /** Default and maximum items per page. */
 const DEFAULT_LIMIT = 100
@@ -33,16 +34,12 @@ export interface Page<T> {
 
 /** Schema of the envelope around items of the given schema. */
 export function pageSchema (items: object): object {
-  return {
-    type: 'object',
-    required: ['count', 'next', 'previous', 'results'],
-    properties: {
-      count: { type: 'integer', description: 'Total number of items.' },
-      next: { type: ['string', 'null'], description: 'Link to the next page, with the same filters.' },
-      previous: { type: ['string', 'null'], description: 'Link to the previous page, with the same filters.' },
-      results: { type: 'array', items }
-    }
-  }
+  return object({
+    count: { type: 'integer', description: 'Total number of items.' },
+    next: { type: ['string', 'null'], description: 'Link to the next page, with the same filters.' },
+    previous: { type: ['string', 'null'], description: 'Link to the previous page, with the same filters.' },
+    results: { type: 'array', items }
+  })
 }
 
 export interface PageContent<T> {

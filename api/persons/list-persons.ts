@@ -3,6 +3,7 @@ import { toDistinctId } from '../../schema/wire/identity.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { cursorQueryProperties, cutPage, decodeCursor, encodeCursor } from '../http/list-queries.ts'
 import { type PageContent, pageQueryProperties, type PageQuery } from '../http/pagination.ts'
+import { object } from '../http/json-schema.ts'
 
 /** A person as lists show it. */
 export interface ListedPerson {
@@ -18,20 +19,15 @@ export interface ListedPerson {
 /** Distinct ids of a person in a list at most. A person of a shared account may have thousands. */
 const SHOWN_IDS = 100
 
-export const personSchema = {
-  $id: 'Person',
-  type: 'object',
-  required: ['id', 'uuid', 'name', 'distinct_ids', 'properties', 'is_identified', 'created_at'],
-  properties: {
-    id: { type: 'string', format: 'uuid', description: 'The person_id of events.' },
-    uuid: { type: 'string', format: 'uuid', description: 'The same.' },
-    name: { type: 'string', description: 'The first of its email, name and username, else a distinct id.' },
-    distinct_ids: { type: 'array', items: { type: 'string' }, description: `In alphabetical order; ${SHOWN_IDS} at most.` },
-    properties: { type: 'object', additionalProperties: true },
-    is_identified: { type: 'boolean' },
-    created_at: { type: 'string', format: 'date-time' }
-  }
-} as const
+export const personSchema = object({
+  id: { type: 'string', format: 'uuid', description: 'The person_id of events.' },
+  uuid: { type: 'string', format: 'uuid', description: 'The same.' },
+  name: { type: 'string', description: 'The first of its email, name and username, else a distinct id.' },
+  distinct_ids: { type: 'array', items: { type: 'string' }, description: `In alphabetical order; ${SHOWN_IDS} at most.` },
+  properties: { type: 'object', additionalProperties: true },
+  is_identified: { type: 'boolean' },
+  created_at: { type: 'string', format: 'date-time' }
+}, { $id: 'Person' })
 
 export interface PersonQuery extends PageQuery {
   distinct_id?: string

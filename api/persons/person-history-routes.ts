@@ -8,6 +8,7 @@ import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { requireScope } from '../../platform/scopes.ts'
 import { toDistinctId } from '../../schema/wire/identity.ts'
 import { notFound } from '../http/errors.ts'
+import { array, object } from '../http/json-schema.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { uuidParams, type UuidParams } from '../http/request-values.ts'
 
@@ -65,68 +66,28 @@ const string = { type: 'string' } as const
 const time = { type: 'string', format: 'date-time' } as const
 const timeOrNull = { type: ['string', 'null'], format: 'date-time' } as const
 
-const searchSchema = {
-  type: 'object',
-  required: ['matches', 'searched_properties'],
-  properties: {
-    matches: {
-      type: 'array',
-      items: {
-        type: 'object',
-        required: ['by', 'uuid', 'name', 'distinct_ids', 'is_identified', 'created_at'],
-        properties: {
-          by: { type: 'string', enum: MATCHED_BY, description: 'What matched.' },
-          uuid: string,
-          name: { ...string, description: 'The first of its email, name and username; empty when it has none.' },
-          distinct_ids: { type: 'array', items: string, description: 'The first three.' },
-          is_identified: { type: 'boolean' },
-          created_at: time
-        }
-      }
-    },
-    searched_properties: { type: 'boolean', description: 'False: ClickHouse is unavailable, and only ids were searched.' }
-  }
-} as const
+const searchSchema = object({
+  matches: array(object({
+    by: { type: 'string', enum: MATCHED_BY, description: 'What matched.' },
+    uuid: string,
+    name: { ...string, description: 'The first of its email, name and username; empty when it has none.' },
+    distinct_ids: { type: 'array', items: string, description: 'The first three.' },
+    is_identified: { type: 'boolean' },
+    created_at: time
+  })),
+  searched_properties: { type: 'boolean', description: 'False: ClickHouse is unavailable, and only ids were searched.' }
+})
 
-const historySchema = {
-  $id: 'PersonHistory',
-  type: 'object',
-  required: ['changed_at', 'distinct_id_count', 'distinct_ids', 'events', 'properties'],
-  properties: {
-    changed_at: { ...timeOrNull, description: 'When anything of the person changed last.' },
-    distinct_id_count: { type: 'integer' },
-    distinct_ids: {
-      type: 'array',
-      description: `The newest first, at most ${SHOWN_IDS}.`,
-      items: {
-        type: 'object',
-        required: ['distinct_id', 'since', 'is_first'],
-        properties: { distinct_id: string, since: { ...timeOrNull, description: 'When it came to this person.' }, is_first: { type: 'boolean' } }
-      }
-    },
-    events: {
-      type: 'array',
-      description: `The newest stored events, at most ${SHOWN_EVENTS}.`,
-      items: {
-        type: 'object',
-        required: ['uuid', 'event', 'distinct_id', 'timestamp'],
-        properties: { uuid: string, event: string, distinct_id: string, timestamp: time }
-      }
-    },
-    properties: {
-      type: 'array',
-      description: 'Stored events that set a property: of each name the last with $set first, the first with $set_once first.',
-      items: {
-        type: 'object',
-        required: ['name', 'how', 'uuid', 'event', 'at', 'received_at', 'value'],
-        properties: {
-          name: string, how: { type: 'string', enum: ['$set', '$set_once'] }, uuid: string, event: string, at: time, received_at: time,
-          value: { ...string, description: `JSON, cut after ${SHOWN_CHARACTERS} characters.` }
-        }
-      }
-    }
-  }
-} as const
+const historySchema = object({
+  changed_at: { ...timeOrNull, description: 'When anything of the person changed last.' },
+  distinct_id_count: { type: 'integer' },
+  distinct_ids: array(object({ distinct_id: string, since: { ...timeOrNull, description: 'When it came to this person.' }, is_first: { type: 'boolean' } }), { description: `The newest first, at most ${SHOWN_IDS}.` }),
+  events: array(object({ uuid: string, event: string, distinct_id: string, timestamp: time }), { description: `The newest stored events, at most ${SHOWN_EVENTS}.` }),
+  properties: array(object({
+    name: string, how: { type: 'string', enum: ['$set', '$set_once'] }, uuid: string, event: string, at: time, received_at: time,
+    value: { ...string, description: `JSON, cut after ${SHOWN_CHARACTERS} characters.` }
+  }), { description: 'Stored events that set a property: of each name the last with $set first, the first with $set_once first.' })
+}, { $id: 'PersonHistory' })
 
 /** Searches persons by anything that names them, and tells how one came to be what it is. */
 export async function personHistoryRoutes (app: FastifyInstance, stores: PersonStores): Promise<void> {
@@ -138,7 +99,7 @@ export async function personHistoryRoutes (app: FastifyInstance, stores: PersonS
       tags: ['persons'],
       summary: 'Search persons',
       description: `By id, distinct id, email, name or username, at most ${MATCHES}: exact matches first, then distinct ids that begin with the text.`,
-      querystring: { type: 'object', required: ['search'], properties: { search: { type: 'string', minLength: 1, maxLength: 400 } } },
+      querystring: object({ search: { type: 'string', minLength: 1, maxLength: 400 } }),
       response: { 200: searchSchema }
     }
   }, async (request) => await search(stores, accessOf(request).projectId, request.query.search))

@@ -6,6 +6,7 @@ import { deletePerson } from './delete-person.ts'
 import { findPersonByUuid } from '../../platform/persons/person-ids.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { notFound } from '../http/errors.ts'
+import { object } from '../http/json-schema.ts'
 import { buildPage, type PageContent, pageQueryProperties, type PageQuery, pageSchema } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { uuidParams, type UuidParams } from '../http/request-values.ts'
@@ -38,18 +39,14 @@ const deletionsQuery = {
 
 const time = { type: ['string', 'null'], format: 'date-time' } as const
 
-const deletionSchema = {
-  type: 'object',
-  required: ['id', 'person', 'with_events', 'requested_at', 'done_at', 'swept_at'],
-  properties: {
-    id: { type: 'integer' },
-    person: { type: 'string', format: 'uuid', description: 'Id of the person that was deleted.' },
-    with_events: { type: 'boolean', description: 'Whether its events were to be deleted, too.' },
-    requested_at: { type: 'string', format: 'date-time' },
-    done_at: { ...time, description: 'When a count found nothing left in ClickHouse; null: not yet.' },
-    swept_at: { ...time, description: 'When also what was on its way at the time of the request had arrived and was deleted; null: not yet.' }
-  }
-} as const
+const deletionSchema = object({
+  id: { type: 'integer' },
+  person: { type: 'string', format: 'uuid', description: 'Id of the person that was deleted.' },
+  with_events: { type: 'boolean', description: 'Whether its events were to be deleted, too.' },
+  requested_at: { type: 'string', format: 'date-time' },
+  done_at: { ...time, description: 'When a count found nothing left in ClickHouse; null: not yet.' },
+  swept_at: { ...time, description: 'When also what was on its way at the time of the request had arrived and was deleted; null: not yet.' }
+})
 
 interface ListedDeletion {
   id: number

@@ -2,47 +2,33 @@ import type { FastifyInstance } from 'fastify'
 import { HttpError, MillraceError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { notFound } from '../http/errors.ts'
+import { object } from '../http/json-schema.ts'
 import { buildPage, pageQueryProperties, pageSchema, type PageQuery } from '../http/pagination.ts'
 import { accessOf, requireAllProjects } from '../http/personal-key-access.ts'
 import { isAdministrator } from './key-rights.ts'
 import { projectRoutes } from './project-routes.ts'
 import { createUser, listUsers, selectUserSummary, type UserSummary, userSummarySchema } from './users.ts'
 
-const projectSchema = {
-  $id: 'Project',
-  type: 'object',
-  required: ['id', 'uuid', 'name', 'api_token', 'timezone', 'anonymize_ips', 'created_at'],
-  properties: {
-    id: { type: 'integer' },
-    uuid: { type: 'string', format: 'uuid' },
-    name: { type: 'string' },
-    api_token: { type: ['string', 'null'], description: 'The project API key that SDKs send. It is public. Null when all are expired.' },
-    timezone: { type: 'string', description: 'IANA name.' },
-    anonymize_ips: { type: 'boolean', description: 'The addresses of clients are not stored.' },
-    created_at: { type: 'string', format: 'date-time' }
-  }
-} as const
+const projectSchema = object({
+  id: { type: 'integer' },
+  uuid: { type: 'string', format: 'uuid' },
+  name: { type: 'string' },
+  api_token: { type: ['string', 'null'], description: 'The project API key that SDKs send. It is public. Null when all are expired.' },
+  timezone: { type: 'string', description: 'IANA name.' },
+  anonymize_ips: { type: 'boolean', description: 'The addresses of clients are not stored.' },
+  created_at: { type: 'string', format: 'date-time' }
+}, { $id: 'Project' })
 
 const ownUserSchema = {
   type: 'object',
   required: [...userSummarySchema.required, 'team', 'personal_api_key'],
   properties: {
     ...userSummarySchema.properties,
-    team: {
-      type: ['object', 'null'],
-      description: 'The project that @current stands for; null when the key has access to none.',
-      required: ['id', 'uuid', 'name'],
-      properties: { id: { type: 'integer' }, uuid: { type: 'string', format: 'uuid' }, name: { type: 'string' } }
-    },
-    personal_api_key: {
-      type: 'object',
-      description: 'What the key of this request may do.',
-      required: ['scopes', 'scoped_teams'],
-      properties: {
-        scopes: { type: 'array', items: { type: 'string' } },
-        scoped_teams: { type: ['array', 'null'], items: { type: 'integer' }, description: 'Ids of its projects; null for all.' }
-      }
-    }
+    team: object({ id: { type: 'integer' }, uuid: { type: 'string', format: 'uuid' }, name: { type: 'string' } }, { type: ['object', 'null'], description: 'The project that @current stands for; null when the key has access to none.' }),
+    personal_api_key: object({
+      scopes: { type: 'array', items: { type: 'string' } },
+      scoped_teams: { type: ['array', 'null'], items: { type: 'integer' }, description: 'Ids of its projects; null for all.' }
+    }, { description: 'What the key of this request may do.' })
   }
 } as const
 
@@ -123,7 +109,7 @@ async function userRoutes (app: FastifyInstance, { sql }: { sql: Sql }): Promise
       tags: ['account'],
       summary: 'List users',
       description: 'All for the scope * and all projects; else the user of the key.',
-      response: { 200: { type: 'object', required: ['results'], properties: { results: { type: 'array', items: userSchema } } } }
+      response: { 200: object({ results: { type: 'array', items: userSchema } }) }
     }
   }, async (request) => {
     const access = accessOf(request)

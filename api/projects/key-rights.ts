@@ -2,6 +2,7 @@ import { HttpError } from '../../engines/errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { allowsScope, type Scope } from '../../platform/scopes.ts'
 import { notFound } from '../http/errors.ts'
+import { object } from '../http/json-schema.ts'
 import type { Access } from '../http/personal-key-access.ts'
 
 /** A personal key as answers show it: never the key itself. */
@@ -22,28 +23,20 @@ export interface ShownKey {
 
 const time = { type: ['string', 'null'], format: 'date-time' } as const
 
-export const shownKeySchema = {
-  type: 'object',
-  required: ['id', 'label', 'mask_value', 'user', 'scopes', 'scoped_teams', 'created_at', 'last_used_at', 'expires_at', 'revoked_at', 'made_by', 'is_current'],
-  properties: {
-    id: { type: 'string', format: 'uuid' },
-    label: { type: 'string' },
-    mask_value: { type: 'string', description: 'First and last four characters.' },
-    user: {
-      type: 'object',
-      required: ['id', 'email', 'first_name'],
-      properties: { id: { type: 'integer' }, email: { type: 'string' }, first_name: { type: 'string' } }
-    },
-    scopes: { type: 'array', items: { type: 'string' } },
-    scoped_teams: { type: ['array', 'null'], items: { type: 'integer' }, description: 'Ids of its projects; null for all.' },
-    created_at: { type: 'string', format: 'date-time' },
-    last_used_at: { ...time, description: 'To the hour.' },
-    expires_at: { ...time, description: 'Null: never.' },
-    revoked_at: time,
-    made_by: { type: 'array', items: { type: 'string', format: 'uuid' }, description: 'The keys with whose revocation it is revoked.' },
-    is_current: { type: 'boolean', description: 'It is the key of this request.' }
-  }
-} as const
+export const shownKeySchema = object({
+  id: { type: 'string', format: 'uuid' },
+  label: { type: 'string' },
+  mask_value: { type: 'string', description: 'First and last four characters.' },
+  user: object({ id: { type: 'integer' }, email: { type: 'string' }, first_name: { type: 'string' } }),
+  scopes: { type: 'array', items: { type: 'string' } },
+  scoped_teams: { type: ['array', 'null'], items: { type: 'integer' }, description: 'Ids of its projects; null for all.' },
+  created_at: { type: 'string', format: 'date-time' },
+  last_used_at: { ...time, description: 'To the hour.' },
+  expires_at: { ...time, description: 'Null: never.' },
+  revoked_at: time,
+  made_by: { type: 'array', items: { type: 'string', format: 'uuid' }, description: 'The keys with whose revocation it is revoked.' },
+  is_current: { type: 'boolean', description: 'It is the key of this request.' }
+})
 
 /** The columns of a `ShownKey`, for a query on `personal_api_keys AS k` joined to `users AS u`. */
 export function selectShownKey (sql: Sql, { keyHash }: Pick<Access, 'keyHash'>): Statement {

@@ -5,6 +5,7 @@ import {
   BEYOND, type Beyond, BURST_SECONDS, DEFAULT_SAMPLE_RATE, type ProjectQuota, QUOTA_LIMITS, type StoredQuota
 } from '../../platform/quotas/quota-store.ts'
 import type { DayUsage } from '../../platform/quotas/usage.ts'
+import { array, object } from '../http/json-schema.ts'
 
 const dateTime = { type: 'string', format: 'date-time' } as const
 
@@ -29,17 +30,12 @@ const writable = {
   }
 } as const
 
-const monthSchema = {
-  type: ['object', 'null'],
-  description: 'What ingest judges by; null: not measured yet, or no limit of the month.',
-  required: ['begin', 'events', 'counted_through', 'exceeded'],
-  properties: {
-    begin: { ...dateTime, description: 'Begin of the calendar month, UTC.' },
-    events: { type: 'integer', description: 'Events of the month that are stored.' },
-    counted_through: { ...dateTime, description: 'All events received before are counted.' },
-    exceeded: { type: 'boolean' }
-  }
-} as const
+const monthSchema = object({
+  begin: { ...dateTime, description: 'Begin of the calendar month, UTC.' },
+  events: { type: 'integer', description: 'Events of the month that are stored.' },
+  counted_through: { ...dateTime, description: 'All events received before are counted.' },
+  exceeded: { type: 'boolean' }
+}, { type: ['object', 'null'], description: 'What ingest judges by; null: not measured yet, or no limit of the month.' })
 
 const properties = {
   ...writable,
@@ -47,7 +43,7 @@ const properties = {
   month: monthSchema
 } as const
 
-export const quotaSchema = { $id: 'Quota', type: 'object', required: Object.keys(properties), properties } as const
+export const quotaSchema = object(properties, { $id: 'Quota' })
 
 export const quotaChangesSchema = { type: 'object', additionalProperties: false, properties: writable } as const
 
@@ -139,20 +135,12 @@ const dayProperties = {
   refused_requests: count('Requests (not events) answered with 429. Known for 90 days.')
 } as const
 
-export const usageSchema = {
-  type: 'object',
-  required: ['from', 'to', 'events', 'results'],
-  properties: {
-    from: { type: 'string', format: 'date', description: 'The first day, UTC.' },
-    to: { type: 'string', format: 'date', description: 'The last day.' },
-    events: count('Sum of the days.'),
-    results: {
-      type: 'array',
-      description: 'Every day, newest first.',
-      items: { type: 'object', required: Object.keys(dayProperties), properties: dayProperties }
-    }
-  }
-} as const
+export const usageSchema = object({
+  from: { type: 'string', format: 'date', description: 'The first day, UTC.' },
+  to: { type: 'string', format: 'date', description: 'The last day.' },
+  events: count('Sum of the days.'),
+  results: array(object(dayProperties), { description: 'Every day, newest first.' })
+})
 
 export function describeDay (day: DayUsage): Record<string, unknown> {
   return {

@@ -3,6 +3,7 @@ import { HttpError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { accessOf, requireAllProjects } from '../http/personal-key-access.ts'
 import { createProject, rotateProjectKey } from './projects.ts'
+import { object } from '../http/json-schema.ts'
 
 /** How long a rotated key is accepted unless the request says otherwise, and at most, in seconds: a week, a year. */
 const GRACE_SECONDS = 604_800
@@ -11,16 +12,12 @@ const MAX_GRACE_SECONDS = 31_536_000
 /** Keys of a project that are listed at most; a project has one or two, and one more for each rotation. */
 const MAX_KEYS = 1000
 
-const projectKeySchema = {
-  type: 'object',
-  required: ['api_key', 'kind', 'created_at', 'expires_at'],
-  properties: {
-    api_key: { type: 'string', description: 'Public: it is in every page that sends events.' },
-    kind: { type: 'string', enum: ['project', 'team'] },
-    created_at: { type: 'string', format: 'date-time' },
-    expires_at: { type: ['string', 'null'], format: 'date-time', description: 'A rotated key is accepted until then; null for a current one.' }
-  }
-} as const
+const projectKeySchema = object({
+  api_key: { type: 'string', description: 'Public: it is in every page that sends events.' },
+  kind: { type: 'string', enum: ['project', 'team'] },
+  created_at: { type: 'string', format: 'date-time' },
+  expires_at: { type: ['string', 'null'], format: 'date-time', description: 'A rotated key is accepted until then; null for a current one.' }
+})
 
 const newProjectSchema = {
   type: 'object',
@@ -43,15 +40,11 @@ const rotationSchema = {
   }
 } as const
 
-const rotatedSchema = {
-  type: 'object',
-  required: ['api_key', 'old_keys', 'old_keys_expire_at'],
-  properties: {
-    api_key: { type: 'string' },
-    old_keys: { type: 'array', items: { type: 'string' } },
-    old_keys_expire_at: { type: 'string', format: 'date-time' }
-  }
-} as const
+const rotatedSchema = object({
+  api_key: { type: 'string' },
+  old_keys: { type: 'array', items: { type: 'string' } },
+  old_keys_expire_at: { type: 'string', format: 'date-time' }
+})
 
 interface NewProjectBody { name: string, timezone?: string }
 
@@ -82,7 +75,7 @@ export async function projectRoutes (
       tags: ['account'],
       summary: 'List the keys of a project',
       description: 'Current ones first; then rotated ones, with their end.',
-      response: { 200: { type: 'object', required: ['results'], properties: { results: { type: 'array', items: projectKeySchema } } } }
+      response: { 200: object({ results: { type: 'array', items: projectKeySchema } }) }
     }
   }, async (request) => ({
     results: await sql`

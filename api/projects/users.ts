@@ -1,5 +1,6 @@
 import { MillraceError } from '../../engines/errors.ts'
 import type { Sql, SqlTemplates, Statement } from '../../platform/postgres/connect-postgres.ts'
+import { object } from '../http/json-schema.ts'
 
 /** A user as answers show them, in `created_by` (docs/reference/contract/service.md 2.2). */
 export interface UserSummary {
@@ -12,19 +13,14 @@ export interface UserSummary {
 }
 
 /** Schema of `created_by`. */
-export const userSummarySchema = {
-  type: ['object', 'null'],
-  description: 'Who created it; null when that is not a user or the user is gone.',
-  required: ['id', 'uuid', 'distinct_id', 'first_name', 'email', 'is_email_verified'],
-  properties: {
-    id: { type: 'integer' },
-    uuid: { type: 'string', format: 'uuid' },
-    distinct_id: { type: 'string' },
-    first_name: { type: 'string' },
-    email: { type: 'string', format: 'email' },
-    is_email_verified: { type: 'boolean' }
-  }
-} as const
+export const userSummarySchema = object({
+  id: { type: 'integer' },
+  uuid: { type: 'string', format: 'uuid' },
+  distinct_id: { type: 'string' },
+  first_name: { type: 'string' },
+  email: { type: 'string', format: 'email' },
+  is_email_verified: { type: 'boolean' }
+}, { type: ['object', 'null'], description: 'Who created it; null when that is not a user or the user is gone.' })
 
 /** A `UserSummary` of the table `users AS u`, as a column of a query. */
 export function selectUserSummary (sql: SqlTemplates): Statement {

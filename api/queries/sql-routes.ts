@@ -10,6 +10,7 @@ import { guardFormulas } from './guard-formulas.ts'
 import { QueryFailedError } from './query-failure.ts'
 import { RunningQueries, type RunningQuery } from './query-slots.ts'
 import { ROW_FORMAT } from './stream-result.ts'
+import { array, object } from '../http/json-schema.ts'
 
 /** Rows of a result: enough to read, and little enough for a page. */
 const MAX_ROWS = 10_000
@@ -55,59 +56,31 @@ const queryLineSchema = {
   type: 'object',
   properties: {
     query_id: { ...string, description: 'First line: the id in the query log of ClickHouse.' },
-    progress: {
-      type: 'object',
-      required: ['read_rows', 'read_bytes', 'total_rows'],
-      properties: { read_rows: integer, read_bytes: integer, total_rows: { ...integer, description: '0: not estimated.' } }
-    },
+    progress: object({ read_rows: integer, read_bytes: integer, total_rows: { ...integer, description: '0: not estimated.' } }),
     columns: { type: 'array', items: { type: 'array', items: string }, description: 'Names, then types, of the columns.' },
     rows: {
       type: 'array', items: { type: 'array', items: {} },
       description: 'Values as JSON; integers of 64 bits, decimals and NaN are strings.'
     },
-    end: {
-      type: 'object',
-      description: 'Last line of a result.',
-      required: ['rows', 'bytes', 'cut', 'read_rows', 'read_bytes', 'ms'],
-      properties: {
-        rows: integer, bytes: integer, read_rows: integer, read_bytes: integer, ms: { type: 'number' },
-        cut: { type: ['string', 'null'], enum: ['rows', 'bytes', null], description: 'Which limit cut the result; null when it is whole.' }
-      }
-    },
-    error: {
-      type: 'object',
-      description: 'Last line of a query that failed.',
-      required: ['code', 'name', 'detail', 'advice', 'position'],
-      properties: {
-        code: { ...integer, description: 'The number of ClickHouse; 0 when it did not answer.' },
-        name: string, detail: string,
-        advice: { ...string, description: 'What to do; empty when the detail says it.' },
-        position: { type: ['integer', 'null'], description: 'Where in the query, in bytes from 1; null when not known.' }
-      }
-    }
+    end: object({
+      rows: integer, bytes: integer, read_rows: integer, read_bytes: integer, ms: { type: 'number' },
+      cut: { type: ['string', 'null'], enum: ['rows', 'bytes', null], description: 'Which limit cut the result; null when it is whole.' }
+    }, { description: 'Last line of a result.' }),
+    error: object({
+      code: { ...integer, description: 'The number of ClickHouse; 0 when it did not answer.' },
+      name: string, detail: string,
+      advice: { ...string, description: 'What to do; empty when the detail says it.' },
+      position: { type: ['integer', 'null'], description: 'Where in the query, in bytes from 1; null when not known.' }
+    }, { description: 'Last line of a query that failed.' })
   }
 } as const
 
-const tablesSchema = {
-  type: 'object',
-  required: ['results'],
-  properties: {
-    results: {
-      type: 'array',
-      items: {
-        type: 'object',
-        required: ['name', 'comment', 'columns'],
-        properties: {
-          name: string, comment: string,
-          columns: {
-            type: 'array',
-            items: { type: 'object', required: ['name', 'type', 'comment'], properties: { name: string, type: string, comment: string } }
-          }
-        }
-      }
-    }
-  }
-} as const
+const tablesSchema = object({
+  results: array(object({
+    name: string, comment: string,
+    columns: array(object({ name: string, type: string, comment: string }))
+  }))
+})
 
 const file = { schema: { type: 'string', format: 'binary' } } as const
 const tags = ['sql']

@@ -3,6 +3,7 @@ import type { ShownSetting } from './describe-settings.ts'
 import type { Status } from './build-status.ts'
 import { accessOf, requireAllProjects } from '../http/personal-key-access.ts'
 import { statusSchema } from './status-schema.ts'
+import { array, object } from '../http/json-schema.ts'
 
 export interface StatusRoutesDeps {
   /** The status of the whole installation. */
@@ -11,26 +12,15 @@ export interface StatusRoutesDeps {
   settings: () => ShownSetting[]
 }
 
-const settingsSchema = {
-  type: 'object',
-  required: ['results'],
-  properties: {
-    results: {
-      type: 'array',
-      items: {
-        type: 'object',
-        required: ['name', 'value', 'source', 'isSecret', 'description'],
-        properties: {
-          name: { type: 'string' },
-          value: { type: 'string', description: 'Masked: of secrets nothing, of URLs everything but the password.' },
-          source: { type: 'string', enum: ['environment', 'default'] },
-          isSecret: { type: 'boolean' },
-          description: { type: 'string' }
-        }
-      }
-    }
-  }
-} as const
+const settingsSchema = object({
+  results: array(object({
+    name: { type: 'string' },
+    value: { type: 'string', description: 'Masked: of secrets nothing, of URLs everything but the password.' },
+    source: { type: 'string', enum: ['environment', 'default'] },
+    isSecret: { type: 'boolean' },
+    description: { type: 'string' }
+  }))
+})
 
 /** The installation as a whole, for keys of all projects: its status and the settings of the API. */
 export async function statusRoutes (app: FastifyInstance, { status, settings }: StatusRoutesDeps): Promise<void> {

@@ -1,4 +1,5 @@
 /** The schema of `Status` (`build-status.ts`), for the answer and for the document at `/api/schema`. */
+import { nullableObject as nullable, object } from '../http/json-schema.ts'
 
 const text = { type: 'string' } as const
 const texts = { type: 'array', items: text } as const
@@ -8,14 +9,6 @@ const health = { type: 'string', enum: ['ok', 'behind', 'degraded', 'down'] } as
 /** Null while it is unknown. */
 const figure = (description?: string): object => ({ type: ['number', 'null'], ...description === undefined ? {} : { description } })
 const counts = (description: string): object => ({ type: 'object', additionalProperties: number, description })
-
-function object (properties: Record<string, object>, more: object = {}): object {
-  return { type: 'object', ...more, required: Object.keys(properties), properties }
-}
-
-function nullable (properties: Record<string, object>, description: string): object {
-  return object(properties, { type: ['object', 'null'], description })
-}
 
 const tier = object({
   tier: { type: 'string', enum: ['ingest', 'pipeline', 'api'] },

@@ -5,6 +5,7 @@ import { accessOf } from '../../http/personal-key-access.ts'
 import { buildJsonDefinitions, JSON_GENERATOR_VERSION } from './json-definitions.ts'
 import { readTypedEvents, type TypedEvent } from './read-typed-events.ts'
 import { buildTypescriptModule, TYPED_SDKS, type TypedSdk, TYPESCRIPT_GENERATOR_VERSION } from './typescript-module.ts'
+import { object } from '../../http/json-schema.ts'
 
 const read = { scope: 'event_definition:read' } as const
 const tags = ['event definitions']
@@ -19,20 +20,16 @@ interface GeneratedDefinitions {
   complete: boolean
 }
 
-const answerSchema = {
-  type: 'object',
-  required: ['content', 'event_count', 'schema_hash', 'generator_version', 'complete'],
-  properties: {
-    content: { type: 'string', description: 'Text of the file.' },
-    event_count: { type: 'integer', description: 'Events in the file.' },
-    schema_hash: { type: 'string', description: 'Of the content: as long as it is the same, the file is up to date.' },
-    generator_version: { type: 'string' },
-    complete: {
-      type: 'boolean',
-      description: 'false: the project has more than 2,000 events, or an event without schema more than 100 properties; those that are left out may be sent with any properties.'
-    }
+const answerSchema = object({
+  content: { type: 'string', description: 'Text of the file.' },
+  event_count: { type: 'integer', description: 'Events in the file.' },
+  schema_hash: { type: 'string', description: 'Of the content: as long as it is the same, the file is up to date.' },
+  generator_version: { type: 'string' },
+  complete: {
+    type: 'boolean',
+    description: 'false: the project has more than 2,000 events, or an event without schema more than 100 properties; those that are left out may be sent with any properties.'
   }
-} as const
+})
 
 const typescriptQuery = {
   type: 'object',

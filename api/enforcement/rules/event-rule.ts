@@ -4,6 +4,7 @@ import { checkRule } from '../../../engines/rules/run-rule-tests.ts'
 import type { UserSummary } from '../../projects/users.ts'
 import { invalidField } from '../change-definitions.ts'
 import { type DefinitionKind, describeCheck, describeFields, listOf } from '../definition-kind.ts'
+import { object } from '../../http/json-schema.ts'
 
 /** A rule as answers show it, with its newest version. */
 export interface EventRule extends RuleDefinition {
@@ -137,14 +138,10 @@ const predicted = {
   samples: { ...listOf({ uuid: text, event: text }), description: 'Some events that pass.' }
 } as const
 
-export const rulePredictionSchema = { type: 'object', required: Object.keys(predicted), properties: predicted } as const
+export const rulePredictionSchema = object(predicted)
 
-export const ruleCountsSchema = {
-  type: 'object',
-  required: ['results'],
-  properties: {
-    results: {
-      ...listOf({ rule: count, dropped: count, sampled: count, changed: count }), description: 'By id of the rule; rules that did nothing are missing.'
-    }
+export const ruleCountsSchema = object({
+  results: {
+    ...listOf({ rule: count, dropped: count, sampled: count, changed: count }), description: 'By id of the rule; rules that did nothing are missing.'
   }
-} as const
+})

@@ -5,6 +5,7 @@ import { toEventName } from '../../../schema/wire/identity.ts'
 import type { UserSummary } from '../../projects/users.ts'
 import { invalidField } from '../change-definitions.ts'
 import { type DefinitionKind, describeCheck, describeFields, listOf } from '../definition-kind.ts'
+import { object } from '../../http/json-schema.ts'
 
 /** An event schema as answers show it. */
 export interface EventSchema {
@@ -126,21 +127,17 @@ export const inferBodySchema = {
 const count = { type: 'integer' } as const
 const text = { type: 'string' } as const
 
-export const predictionSchema = {
-  type: 'object',
-  required: ['events', 'met', 'failed', 'complete', 'failures', 'libs'],
-  properties: {
-    events: { ...count, description: 'Events that were checked.' },
-    met: { ...count, description: 'Those that meet the schema.' },
-    failed: { ...count, description: 'Those that do not.' },
-    complete: { type: 'boolean', description: 'false: there are more events than the limit.' },
-    failures: {
-      ...listOf({ path: text, keyword: text, events: count, samples: listOf({ uuid: text, value: text }) }),
-      description: 'By place and keyword, most events first; an event with several failures counts under each.'
-    },
-    libs: { ...listOf({ lib: text, lib_version: text, events: count, failed: count }), description: 'By SDK, most failed events first.' }
-  }
-}
+export const predictionSchema = object({
+  events: { ...count, description: 'Events that were checked.' },
+  met: { ...count, description: 'Those that meet the schema.' },
+  failed: { ...count, description: 'Those that do not.' },
+  complete: { type: 'boolean', description: 'false: there are more events than the limit.' },
+  failures: {
+    ...listOf({ path: text, keyword: text, events: count, samples: listOf({ uuid: text, value: text }) }),
+    description: 'By place and keyword, most events first; an event with several failures counts under each.'
+  },
+  libs: { ...listOf({ lib: text, lib_version: text, events: count, failed: count }), description: 'By SDK, most failed events first.' }
+})
 
 const counted = {
   schema: { ...count, description: 'Id of the schema.' },
@@ -150,21 +147,13 @@ const counted = {
   rejected: { ...count, description: 'Those that did not meet it, and were dropped.' }
 } as const
 
-export const schemaCountsSchema = {
-  type: 'object',
-  required: ['results'],
-  properties: { results: { ...listOf(counted), description: 'Schemas that no event was held against are missing.' } }
-} as const
+export const schemaCountsSchema = object({ results: { ...listOf(counted), description: 'Schemas that no event was held against are missing.' } })
 
-export const inferredSchema = {
-  type: 'object',
-  required: ['schema', 'events', 'stored', 'properties'],
+export const inferredSchema = object({
+  schema: { ...schema, description: 'A draft that every event which was read meets. Nothing is stored.' },
+  events: { ...count, description: 'Events that were read.' },
+  stored: { ...count, description: 'Events of the days; more than were read when a sample of them was.' },
   properties: {
-    schema: { ...schema, description: 'A draft that every event which was read meets. Nothing is stored.' },
-    events: { ...count, description: 'Events that were read.' },
-    stored: { ...count, description: 'Events of the days; more than were read when a sample of them was.' },
-    properties: {
-      ...listOf({ name: text, events: count, types: { type: 'array', items: text } }), description: 'Most events first.'
-    }
+    ...listOf({ name: text, events: count, types: { type: 'array', items: text } }), description: 'Most events first.'
   }
-}
+})

@@ -1,6 +1,7 @@
 import { DEAD_LETTER_STAGES, type DeadLetterStage } from '../../../schema/wire/streams.ts'
 import { cursorQueryProperties } from '../../http/list-queries.ts'
 import { pageQueryProperties } from '../../http/pagination.ts'
+import { object } from '../../http/json-schema.ts'
 
 const nullableText = { type: ['string', 'null'] }
 
@@ -17,9 +18,7 @@ const properties = {
   rows: { type: ['integer', 'null'], description: 'Number of events in it; null when it has other content.' }
 } as const
 
-export const deadLetterSchema = {
-  $id: 'DeadLetter', type: 'object', required: Object.keys(properties), properties
-} as const
+export const deadLetterSchema = object(properties, { $id: 'DeadLetter' })
 
 export const openedDeadLetterSchema = {
   type: 'object',
@@ -32,15 +31,11 @@ export const openedDeadLetterSchema = {
   }
 }
 
-export const replayResultSchema = {
-  type: 'object',
-  required: ['matched', 'replayed', 'skipped'],
-  properties: {
-    matched: { type: 'integer', description: 'Dead letters that match.' },
-    replayed: { type: 'integer', description: 'Dead letters that were published to their stream again.' },
-    skipped: { type: 'integer', description: 'Dead letters of unknown origin, which are kept.' }
-  }
-} as const
+export const replayResultSchema = object({
+  matched: { type: 'integer', description: 'Dead letters that match.' },
+  replayed: { type: 'integer', description: 'Dead letters that were published to their stream again.' },
+  skipped: { type: 'integer', description: 'Dead letters of unknown origin, which are kept.' }
+})
 
 const filter = {
   stage: { type: 'string', enum: DEAD_LETTER_STAGES },
@@ -68,15 +63,11 @@ const group = {
   by_hour: { type: 'array', items: { type: 'integer' }, description: 'Dead letters of each of the last 24 hours, oldest hour first.' }
 } as const
 
-export const deadLetterGroupsSchema = {
-  type: 'object',
-  required: ['count', 'ungrouped', 'results'],
-  properties: {
-    count: { type: 'integer', description: 'Dead letters that match.' },
-    ungrouped: { type: 'integer', description: 'Those in none of the groups: there are more than 500, of which these are the largest.' },
-    results: { type: 'array', items: { type: 'object', required: Object.keys(group), properties: group } }
-  }
-} as const
+export const deadLetterGroupsSchema = object({
+  count: { type: 'integer', description: 'Dead letters that match.' },
+  ungrouped: { type: 'integer', description: 'Those in none of the groups: there are more than 500, of which these are the largest.' },
+  results: { type: 'array', items: object(group) }
+})
 
 export const replayBodySchema = {
   type: 'object',
@@ -103,31 +94,20 @@ export const purgeBodySchema = {
   }
 } as const
 
-export const purgeResultSchema = {
-  type: 'object',
-  required: ['matched', 'purged'],
-  properties: {
-    matched: { type: 'integer', description: 'Dead letters that match, up to the limit.' },
-    purged: { type: 'integer', description: 'Dead letters that were deleted.' }
-  }
-} as const
+export const purgeResultSchema = object({
+  matched: { type: 'integer', description: 'Dead letters that match, up to the limit.' },
+  purged: { type: 'integer', description: 'Dead letters that were deleted.' }
+})
 
-export const resendBodySchema = {
-  type: 'object',
-  additionalProperties: false,
-  required: ['event'],
-  properties: {
-    event: {
-      type: 'string',
-      maxLength: 1_000_000,
-      description: 'JSON of the new event, with an uuid of its own and the id of the dead letter in its property $dead_letter_id.'
-    }
+export const resendBodySchema = object({
+  event: {
+    type: 'string',
+    maxLength: 1_000_000,
+    description: 'JSON of the new event, with an uuid of its own and the id of the dead letter in its property $dead_letter_id.'
   }
-} as const
+}, { additionalProperties: false })
 
-export const resendResultSchema = {
-  type: 'object', required: ['uuid'], properties: { uuid: { type: 'string', description: 'Of the new event.' } }
-} as const
+export const resendResultSchema = object({ uuid: { type: 'string', description: 'Of the new event.' } })
 
 /** Filters of a request. */
 export interface FilterFields {

@@ -1,4 +1,5 @@
 /** The schema of a receipt, for answers and for the document at `/api/schema`. */
+import { object } from '../../http/json-schema.ts'
 
 const time = { type: 'string', format: 'date-time' } as const
 const text = { type: 'string' } as const
@@ -8,18 +9,14 @@ const process = nullable(text, 'Ingest process that received it; null when unkno
 
 /** An object that is there with one fate only. */
 function only (fate: string, properties: Record<string, object>): object {
-  return { type: ['object', 'null'], description: `With fate ${fate}, else null.`, properties, required: Object.keys(properties) }
+  return object(properties, { type: ['object', 'null'], description: `With fate ${fate}, else null.` })
 }
 
-const place = {
-  type: 'object',
-  required: ['where', 'process', 'since'],
-  properties: {
-    where: { ...text, enum: ['spool', 'in_flight', 'stream'], description: 'Disk or memory of an ingest process, or messages that were not searched.' },
-    process: nullable(text, 'Ingest process; null for the stream.'),
-    since: nullable(time, 'How old the oldest event there is; null when unknown.')
-  }
-} as const
+const place = object({
+  where: { ...text, enum: ['spool', 'in_flight', 'stream'], description: 'Disk or memory of an ingest process, or messages that were not searched.' },
+  process: nullable(text, 'Ingest process; null for the stream.'),
+  since: nullable(time, 'How old the oldest event there is; null when unknown.')
+})
 
 const stored = {
   event: text,
@@ -57,12 +54,7 @@ const deleted = {
   was_stored: { type: ['boolean', 'null'], description: 'null: not known; it would have been deleted by now, if it was ever stored.' }
 }
 
-const searched = {
-  type: ['object', 'null'],
-  description: 'With fate waiting and unknown: messages of the stream that were searched, and how many there were. Else null.',
-  properties: { messages: integer, of: integer },
-  required: ['messages', 'of']
-} as const
+const searched = object({ messages: integer, of: integer }, { type: ['object', 'null'], description: 'With fate waiting and unknown: messages of the stream that were searched, and how many there were. Else null.' })
 
 const properties = {
   uuid: { ...text, format: 'uuid' },
@@ -86,11 +78,6 @@ const properties = {
   searched
 }
 
-export const receiptSchema = { $id: 'Receipt', type: 'object', required: Object.keys(properties), properties } as const
+export const receiptSchema = object(properties, { $id: 'Receipt' })
 
-export const receiptListSchema = {
-  $id: 'ReceiptList',
-  type: 'object',
-  required: ['results', 'searched'],
-  properties: { results: { type: 'array', items: { $ref: 'Receipt#' } }, searched: { ...searched, type: 'object' } }
-} as const
+export const receiptListSchema = object({ results: { type: 'array', items: { $ref: 'Receipt#' } }, searched: { ...searched, type: 'object' } }, { $id: 'ReceiptList' })

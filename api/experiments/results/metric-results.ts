@@ -4,6 +4,7 @@ import type { SampleSize } from '../../../engines/statistics/sample-size.ts'
 import { experimentProperties } from '../experiment.ts'
 import { type MetricWarning, metricWarningSchema } from './metric-warnings.ts'
 import type { Metric } from './read-metric.ts'
+import { array, object } from '../../http/json-schema.ts'
 
 /** Everything the API tells about one metric of an experiment; field names turn to snake_case in the answer. */
 export interface MetricResults extends Omit<MetricAnalysis, 'variants'> {
@@ -185,31 +186,18 @@ const refreshed = {
   }
 }
 
-const measured = {
-  type: 'object',
-  description: 'What the results are computed from: the flag as it was when the experiment ended, or is while it runs.',
-  required: ['feature_flag_key', 'feature_flag_variants', 'changes'],
-  properties: {
-    feature_flag_key: { type: 'string' },
-    feature_flag_variants: { type: 'array', items: open, description: 'With the shares that people were given.' },
-    changes: {
-      type: 'array',
-      description: 'When what is measured was changed, newest first; the last one is the launch. 20 at most.',
-      items: {
-        type: 'object',
-        required: ['at', 'fields'],
-        properties: {
-          at: { type: 'string', format: 'date-time' },
-          fields: { type: 'array', items: { type: 'string', enum: ['feature_flag', 'parameters', 'filters', 'secondary_metrics'] } }
-        }
-      }
-    }
-  }
-}
+const measured = object({
+  feature_flag_key: { type: 'string' },
+  feature_flag_variants: { type: 'array', items: open, description: 'With the shares that people were given.' },
+  changes: array(object({
+    at: { type: 'string', format: 'date-time' },
+    fields: { type: 'array', items: { type: 'string', enum: ['feature_flag', 'parameters', 'filters', 'secondary_metrics'] } }
+  }), { description: 'When what is measured was changed, newest first; the last one is the launch. 20 at most.' })
+}, { description: 'What the results are computed from: the flag as it was when the experiment ended, or is while it runs.' })
 
 function withExperiment (properties: object): object {
   const all = { ...experimentProperties, ...properties, measured }
-  return { type: 'object', required: Object.keys(all), properties: all }
+  return object(all)
 }
 
 export const resultsSchema = withExperiment({ ...refreshed, result: { $ref: 'MetricResults#' } })

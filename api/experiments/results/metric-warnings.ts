@@ -1,5 +1,6 @@
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { describeClickHouseError } from '../../http/describe-clickhouse-error.ts'
+import { object } from '../../http/json-schema.ts'
 import { formatInstant, type MetricScope, withParts } from './query-metric.ts'
 import type { Metric } from './read-metric.ts'
 
@@ -11,16 +12,12 @@ export interface MetricWarning {
   detail: string
 }
 
-export const metricWarningSchema = {
-  type: 'object',
-  required: ['code', 'event', 'property', 'detail'],
-  properties: {
-    code: { type: 'string', enum: ['event_not_seen', 'property_without_numbers'] },
-    event: { type: 'string' },
-    property: { type: ['string', 'null'] },
-    detail: { type: 'string' }
-  }
-} as const
+export const metricWarningSchema = object({
+  code: { type: 'string', enum: ['event_not_seen', 'property_without_numbers'] },
+  event: { type: 'string' },
+  property: { type: ['string', 'null'] },
+  detail: { type: 'string' }
+})
 
 /** Which events anybody sent in the time of the experiment, and whether one of them had a number in the property. */
 const QUERY = withParts(`

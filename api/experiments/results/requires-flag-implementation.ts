@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { describeClickHouseError } from '../../http/describe-clickhouse-error.ts'
+import { array, object } from '../../http/json-schema.ts'
 import { accessOf } from '../../http/personal-key-access.ts'
 import { readNameList } from '../../http/request-values.ts'
 import { type Experiment, experimentProperties, findExperiment } from '../experiment.ts'
@@ -32,18 +33,11 @@ const answer = {
     // The experiment's own fields; absent when the project has none.
     ...experimentProperties,
     result: { type: 'boolean', description: 'true when no event that was looked at carried the value of any flag.' },
-    events: {
-      type: 'array',
-      items: {
-        type: 'object',
-        required: ['event', 'looked_at', 'with_flags'],
-        properties: {
-          event: { type: 'string' },
-          looked_at: { type: 'integer', description: 'Events of the last seven days, 20 at most.' },
-          with_flags: { type: 'integer' }
-        }
-      }
-    }
+    events: array(object({
+      event: { type: 'string' },
+      looked_at: { type: 'integer', description: 'Events of the last seven days, 20 at most.' },
+      with_flags: { type: 'integer' }
+    }))
   }
 }
 

@@ -1,4 +1,5 @@
 import { buildRemoteConfig, SUPPORTED_COMPRESSION } from '../../../engines/flags/remote-config.ts'
+import { object } from '../../http/json-schema.ts'
 
 type Schema = Record<string, unknown>
 
@@ -86,7 +87,7 @@ const detailedFlags = {
 }
 
 const decideFields = {
-  config: { type: 'object', required: ['enable_collect_everything'], properties: { enable_collect_everything: boolean } },
+  config: object({ enable_collect_everything: boolean }),
   editorParams: anyObject,
   isAuthenticated: boolean,
   supportedCompression: { type: 'array', items: { type: 'string', enum: SUPPORTED_COMPRESSION } },

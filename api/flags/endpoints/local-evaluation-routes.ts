@@ -5,6 +5,7 @@ import { HttpError } from '../../../engines/errors.ts'
 import { requireScope } from '../../../platform/scopes.ts'
 import { readPersonalKey } from '../../http/personal-key-access.ts'
 import { notFound } from '../../http/errors.ts'
+import { object } from '../../http/json-schema.ts'
 import type { FlagSet } from '../../../engines/flags/evaluate-flags.ts'
 import { resolveProject, type ResolveProjectDeps } from './resolve-project.ts'
 import { describeForSdk } from './local-evaluation-definitions.ts'
@@ -47,16 +48,11 @@ const DESCRIBED = {
     }
   },
   response: {
-    200: {
-      description: 'The definitions. The header etag identifies their version.',
-      type: 'object',
-      required: ['flags', 'group_type_mapping', 'cohorts'],
-      properties: {
-        flags: { type: 'array', items: { type: 'object', required: ['id', 'key', 'filters', 'active'], additionalProperties: true } },
-        group_type_mapping: { type: 'object', additionalProperties: { type: 'string' } },
-        cohorts: { type: 'object', additionalProperties: true }
-      }
-    },
+    200: object({
+      flags: { type: 'array', items: { type: 'object', required: ['id', 'key', 'filters', 'active'], additionalProperties: true } },
+      group_type_mapping: { type: 'object', additionalProperties: { type: 'string' } },
+      cohorts: { type: 'object', additionalProperties: true }
+    }, { description: 'The definitions. The header etag identifies their version.' }),
     304: { type: 'null', description: 'Unchanged since the version in if-none-match.' }
   }
 }

@@ -1,20 +1,14 @@
 import type { FastifyInstance } from 'fastify'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { accessOf } from '../../http/personal-key-access.ts'
+import { array, object } from '../../http/json-schema.ts'
 
 /** Cohorts listed at most. */
 const MAX_COHORTS = 10_000
 
-const cohortsSchema = {
-  type: 'object',
-  required: ['results'],
-  properties: {
-    results: {
-      type: 'array',
-      items: { type: 'object', required: ['id', 'name'], properties: { id: { type: 'integer' }, name: { type: 'string' } } }
-    }
-  }
-} as const
+const cohortsSchema = object({
+  results: array(object({ id: { type: 'integer' }, name: { type: 'string' } }))
+})
 
 /** The cohorts that conditions of flags may name. */
 export async function cohortRoutes (app: FastifyInstance, { sql }: { sql: Sql }): Promise<void> {

@@ -7,6 +7,7 @@ import { type PageContent, pageQueryProperties, type PageQuery } from '../../htt
 import { selectUserSummary, type UserSummary, userSummarySchema } from '../../projects/users.ts'
 import { WRITABLE_FIELDS } from './feature-flag.ts'
 import { findFeatureFlag } from './read-feature-flags.ts'
+import { array, object } from '../../http/json-schema.ts'
 
 /** Who writes flags. */
 export interface FlagActor {
@@ -49,52 +50,35 @@ interface FieldChange {
   after: unknown
 }
 
-export const flagActivitySchema = {
-  $id: 'FeatureFlagActivity',
-  type: 'object',
-  required: ['id', 'user', 'is_system', 'activity', 'item_id', 'scope', 'detail', 'created_at', 'version', 'key_label', 'experiment', 'definition'],
-  properties: {
-    id: { type: 'string' },
-    user: { ...userSummarySchema, description: 'Whose key it was; null when the user is gone.' },
-    is_system: { type: 'boolean', description: 'Always false: nobody but users changes flags.' },
-    activity: { type: 'string', enum: ['created', 'updated', 'deleted'] },
-    item_id: { type: 'string', description: 'Id of the flag.' },
-    scope: { type: 'string', enum: ['FeatureFlag'] },
-    detail: {
-      type: 'object',
-      required: ['name', 'changes', 'short_id', 'type', 'trigger'],
-      properties: {
-        name: { type: 'string', description: 'Key of the flag after the change.' },
-        changes: {
-          type: 'array',
-          description: 'The fields that changed; none when the flag was created.',
-          items: {
-            type: 'object',
-            required: ['type', 'action', 'field', 'before', 'after'],
-            properties: {
-              type: { type: 'string', enum: ['FeatureFlag'] },
-              action: { type: 'string', enum: ['changed'] },
-              field: { type: 'string' },
-              before: { description: 'Any JSON.' },
-              after: { description: 'Any JSON.' }
-            }
-          }
-        },
-        short_id: { type: 'null' },
-        type: { type: 'null' },
-        trigger: { type: 'null' }
-      }
-    },
-    created_at: { type: 'string', format: 'date-time', description: 'When the change was made.' },
-    version: { type: 'integer', description: 'Of the flag after the change.' },
-    key_label: { type: 'string', description: 'Name of the personal key at that time.' },
-    experiment: { type: ['string', 'null'], description: 'Name of the experiment for which the flag was written; null when the flag itself was.' },
-    definition: {
-      type: 'object', additionalProperties: true,
-      description: 'The fields of the flag after the change, all that can be written: a PATCH with them puts this version back.'
-    }
+export const flagActivitySchema = object({
+  id: { type: 'string' },
+  user: { ...userSummarySchema, description: 'Whose key it was; null when the user is gone.' },
+  is_system: { type: 'boolean', description: 'Always false: nobody but users changes flags.' },
+  activity: { type: 'string', enum: ['created', 'updated', 'deleted'] },
+  item_id: { type: 'string', description: 'Id of the flag.' },
+  scope: { type: 'string', enum: ['FeatureFlag'] },
+  detail: object({
+    name: { type: 'string', description: 'Key of the flag after the change.' },
+    changes: array(object({
+      type: { type: 'string', enum: ['FeatureFlag'] },
+      action: { type: 'string', enum: ['changed'] },
+      field: { type: 'string' },
+      before: { description: 'Any JSON.' },
+      after: { description: 'Any JSON.' }
+    }), { description: 'The fields that changed; none when the flag was created.' }),
+    short_id: { type: 'null' },
+    type: { type: 'null' },
+    trigger: { type: 'null' }
+  }),
+  created_at: { type: 'string', format: 'date-time', description: 'When the change was made.' },
+  version: { type: 'integer', description: 'Of the flag after the change.' },
+  key_label: { type: 'string', description: 'Name of the personal key at that time.' },
+  experiment: { type: ['string', 'null'], description: 'Name of the experiment for which the flag was written; null when the flag itself was.' },
+  definition: {
+    type: 'object', additionalProperties: true,
+    description: 'The fields of the flag after the change, all that can be written: a PATCH with them puts this version back.'
   }
-} as const
+}, { $id: 'FeatureFlagActivity' })
 
 export const flagActivityQuery = { type: 'object', properties: { ...pageQueryProperties, ...cursorQueryProperties } } as const
 

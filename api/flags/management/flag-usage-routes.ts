@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { describeClickHouseError } from '../../http/describe-clickhouse-error.ts'
+import { array, object } from '../../http/json-schema.ts'
 import { HttpError } from '../../../engines/errors.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { splitBySize } from '../../definitions/definition-profile.ts'
@@ -26,28 +27,17 @@ interface UsageRow {
   is_needed: boolean
 }
 
-const usageSchema = {
-  type: 'object',
-  required: ['from', 'is_reported', 'results'],
-  properties: {
-    from: { type: 'string', format: 'date-time', description: `Calls since then are counted: ${STALE_DAYS} days.` },
-    is_reported: { type: 'boolean', description: 'Whether any SDK of the project reported a call of a flag in these days. Else their absence says nothing.' },
-    results: {
-      type: 'array',
-      items: {
-        type: 'object',
-        required: ['id', 'last_called_at', 'calls', 'status', 'reason'],
-        properties: {
-          id: { type: 'integer' },
-          last_called_at: { type: ['string', 'null'], format: 'date-time', description: `Timestamp of the last $feature_flag_called with it; null: none in ${STALE_DAYS} days.` },
-          calls: { type: 'integer', description: 'Such events in these days.' },
-          status: { type: 'string', enum: ['active', 'stale'] },
-          reason: { type: 'string', description: 'Why it is stale, in words; else empty.' }
-        }
-      }
-    }
-  }
-} as const
+const usageSchema = object({
+  from: { type: 'string', format: 'date-time', description: `Calls since then are counted: ${STALE_DAYS} days.` },
+  is_reported: { type: 'boolean', description: 'Whether any SDK of the project reported a call of a flag in these days. Else their absence says nothing.' },
+  results: array(object({
+    id: { type: 'integer' },
+    last_called_at: { type: ['string', 'null'], format: 'date-time', description: `Timestamp of the last $feature_flag_called with it; null: none in ${STALE_DAYS} days.` },
+    calls: { type: 'integer', description: 'Such events in these days.' },
+    status: { type: 'string', enum: ['active', 'stale'] },
+    reason: { type: 'string', description: 'Why it is stale, in words; else empty.' }
+  }))
+})
 
 /**
  * When flags were last called, and which are stale: one query to ClickHouse for a page of flags, about the events that
