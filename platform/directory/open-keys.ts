@@ -17,6 +17,8 @@ export interface OpenKeysOptions {
   /** Also read the active event schemas, rules and quotas, for ingest. Default: false. */
   withSchemas?: boolean
   maxWaitMs: number
+  /** Milliseconds between readings without a notification. Default: 15,000. */
+  refreshMs?: number
   now: () => number
   logger: Logger
   metrics: Metrics
@@ -24,12 +26,12 @@ export interface OpenKeysOptions {
 
 /** Opens the directory of keys and keeps it current. Postgres may be unavailable. */
 export function openKeys (options: OpenKeysOptions): { keys: KeyDirectory, close: () => Promise<void> } {
-  const { sql, databaseUrl: url, withOwners, withSchemas = false, logger, metrics } = options
+  const { sql, databaseUrl: url, withOwners, withSchemas = false, refreshMs = REFRESH_MS, logger, metrics } = options
   const readKeys = createReadKeys(sql, { withOwners, ...withSchemas && { logger } })
   const keys = createKeyDirectory({ ...options, readKeys })
   const refresh = (): void => { void keys.refresh() }
   const listener = listenPostgres({ url, channel: 'millrace_keys', onChange: refresh, logger })
-  const timer = setInterval(refresh, REFRESH_MS).unref()
+  const timer = setInterval(refresh, refreshMs).unref()
   metrics.countersFrom('key_lookups_total', 'Lookups of API keys: hits in memory, and misses, which read Postgres again.', ['outcome'],
     () => [[{ outcome: 'hit' }, keys.state.hits], [{ outcome: 'miss' }, keys.state.misses]])
   return {

@@ -42,13 +42,15 @@ export interface DefinitionCacheOptions {
   sql: Sql
   /** For a separate connection, which listens for notifications of changes. */
   databaseUrl: string
+  /** Milliseconds between readings without a notification. Default: 15,000. */
+  pollMs?: number
   logger: Logger
   metrics: Metrics
 }
 
 /** Reads all definitions and keeps them current: every API process sees a change within a second. */
 export function createDefinitionCache (options: DefinitionCacheOptions): DefinitionCache {
-  const { sql, databaseUrl: url, logger } = options
+  const { sql, databaseUrl: url, pollMs = POLL_INTERVAL_MS, logger } = options
   const counters = createEvaluationCounters(options.metrics)
   const { promise: ready, resolve } = Promise.withResolvers<undefined>()
   let projects = new Set<number>()
@@ -102,7 +104,7 @@ export function createDefinitionCache (options: DefinitionCacheOptions): Definit
   }
   const onChange = (): void => { void refresh() }
   const listeners = ['millrace_flags', 'millrace_keys'].map((channel) => listenPostgres({ url, channel, logger, onChange }))
-  const polling = runAtIntervals({ everyMs: POLL_INTERVAL_MS, firstAfterMs: POLL_INTERVAL_MS, run: refresh })
+  const polling = runAtIntervals({ everyMs: pollMs, firstAfterMs: pollMs, run: refresh })
 
   return {
     ready,
