@@ -4,7 +4,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { checkScreens, findBarriers, HOSTILE, logIn, openProject, openPage, send, wasHacked } from './open-console.ts'
+import { checkScreens, findBarriers, HOSTILE, logIn, openPage, openProject, send, wasHacked, whenClosed } from './open-console.ts'
 
 t.test('administration in the console', async (t) => {
   const screens = await openProject(t)
@@ -41,7 +41,7 @@ t.test('administration in the console', async (t) => {
     t.ok(await dialog.getByRole('button', { name: 'Rotate' }).isDisabled(), 'not before the word is typed')
     await dialog.getByLabel('Type rotate').fill('rotate')
     await page.keyboard.press('Enter')
-    await dialog.waitFor({ state: 'detached' })
+    await whenClosed(dialog)
     await page.getByRole('cell', { name: /^until / }).waitFor()
     t.equal((await stack.sql`SELECT 1 FROM project_api_keys WHERE project_id = ${created}`).length, 2)
     await page.getByRole('link', { name: 'See it live' }).click()
@@ -97,7 +97,7 @@ t.test('administration in the console', async (t) => {
       await page.reload()
       await page.locator('.reason, .empty').first().waitFor()
       return await page.getByText('uuid invalid').count() > 0
-    }, { timeoutMs: 30_000 })
+    })
     await page.getByText('uuid invalid').click()
     await page.getByRole('img', { name: `${HOSTILE.length} in the last hour` }).waitFor()
     await page.getByRole('region', { name: 'Cases of uuid_invalid' }).getByRole('row').nth(1).waitFor()

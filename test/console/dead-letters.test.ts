@@ -8,7 +8,7 @@ import { ROW_LAYOUT } from '../../schema/wire/event-row.ts'
 import { HEADER } from '../../schema/wire/streams.ts'
 import type { Stack } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { checkScreens, HOSTILE, openConsole, wasHacked } from './open-console.ts'
+import { askUntil, checkScreens, HOSTILE, openConsole, wasHacked, whenClosed } from './open-console.ts'
 
 /** Letters of one cause, one whose body is not JSON, and one event that ClickHouse refused. */
 async function plantDeadLetters (stack: Stack): Promise<void> {
@@ -66,7 +66,7 @@ t.test('dead letters in the console', async (t) => {
     await page.keyboard.press('Enter')
     await purge.getByText('1 purged.').waitFor()
     await purge.getByRole('button', { name: 'Close' }).click()
-    await purge.waitFor({ state: 'detached' })
+    await whenClosed(purge)
     await waitFor(async () => await page.getByRole('link', { name: 'bytes' }).count() === 0)
 
     await page.getByRole('link', { name: 'paid', exact: true }).click()
@@ -77,11 +77,7 @@ t.test('dead letters in the console', async (t) => {
     t.match(JSON.parse(draft), { event: 'paid', distinct_id: HOSTILE[1], properties: { $dead_letter_id: 4, plan: 'wrong' } })
     await editor.fill(draft.replace('wrong', 'corrected'))
     await page.getByRole('button', { name: 'Send' }).click()
-    await page.getByRole('button', { name: 'Ask again' }).waitFor()
-    await waitFor(async () => {
-      await page.getByRole('button', { name: 'Ask again' }).click()
-      return await page.getByText('It is stored: analysts find it.').isVisible()
-    })
+    await askUntil(async () => await page.getByRole('button', { name: 'Ask again' }).click(), page.getByText('It is stored: analysts find it.'))
     t.match(await stack.select("SELECT JSONExtractInt(properties, '$dead_letter_id') AS origin FROM events WHERE properties LIKE '%corrected%'"), [{ origin: '4' }])
 
     await page.getByRole('link', { name: 'Dead letters' }).first().click()
@@ -89,7 +85,7 @@ t.test('dead letters in the console', async (t) => {
     const dialog = page.getByRole('dialog')
     await dialog.getByText('2 dead letters would be published to the stream again.').waitFor()
     await page.keyboard.press('Escape')
-    await dialog.waitFor({ state: 'detached' })
+    await whenClosed(dialog)
     t.ok(await row.isVisible(), 'nothing happened')
     await row.getByRole('button', { name: /^Replay 2 of/ }).click()
     await dialog.getByRole('button', { name: 'Replay' }).click()

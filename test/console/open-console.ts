@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { AxeBuilder } from '@axe-core/playwright'
-import type { Browser, BrowserContext, Page } from 'playwright-core'
+import type { Browser, BrowserContext, Locator, Page } from 'playwright-core'
 import { createStackProject, type RunningStack, type Stack, type StackProject, startStackOnSharedStores } from '../start-stack.ts'
 import { openBrowser } from '../sdk/open-page.ts'
 import { createShared } from '../support/process-end.ts'
@@ -84,6 +84,29 @@ export async function logIn (page: Page, key: string): Promise<void> {
   await page.getByLabel('Personal API key').fill(key)
   await page.keyboard.press('Enter')
   await page.getByRole('button', { name: 'Log out' }).waitFor()
+}
+
+/** Waits until a dialog is gone and the focus is back where it was, which is a frame later. */
+export async function whenClosed (dialog: Locator): Promise<void> {
+  await dialog.waitFor({ state: 'detached' })
+  await dialog.page().locator('body :focus').waitFor({ state: 'attached' })
+}
+
+/** The longest look for what a page may not know yet, in milliseconds. */
+const LONGEST_LOOK_MS = 15_000
+
+/**
+ * Asks again, such as by loading the page, until it shows something. Each look is longer than the one before: a page
+ * that does not know it yet is asked soon again, and a slow machine gets its time.
+ */
+export async function askUntil (ask: () => Promise<unknown>, shown: Locator): Promise<void> {
+  let lookMs = 300
+  await waitFor(async () => {
+    await ask()
+    lookMs = Math.min(2 * lookMs, LONGEST_LOOK_MS)
+    await shown.first().waitFor({ timeout: lookMs })
+    return true
+  }, { timeoutMs: 120_000 })
 }
 
 export interface SentEvent { event: string, distinct_id?: string, properties?: object }

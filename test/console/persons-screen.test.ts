@@ -40,9 +40,9 @@ await send(stack, [
   { event: 'upgraded', distinct_id: 'ann', properties: { $set: { plan: 'pro' } } },
   { event: 'hello', distinct_id: HOSTILE, properties: { $set: { [HOSTILE]: REVERSED, long: 'x'.repeat(100_000) } } }
 ])
-await waitFor(async () => (await stack.sql`SELECT 1 FROM persons WHERE project_id = ${stack.project}`).length === 2, { timeoutMs: 60_000 })
+await waitFor(async () => (await stack.sql`SELECT 1 FROM persons WHERE project_id = ${stack.project}`).length === 2)
 const count = async (table: string): Promise<number> => Number((await stack.select<{ n: string }>(`SELECT count() AS n FROM ${table} FINAL WHERE project_id = ${stack.project}`))[0]!.n)
-await waitFor(async () => await count('events') === 4 && await count('persons') === 2, { timeoutMs: 60_000 })
+await waitFor(async () => await count('events') === 4 && await count('persons') === 2)
 
 t.test('a person is found by an email with the keyboard alone, and shows where everything came from', async (t) => {
   const { context, page, problems } = await open(`${home}/persons`)

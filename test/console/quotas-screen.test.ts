@@ -2,7 +2,7 @@
 import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { checkScreens, findBarriers, logIn, openProject, openPage, send } from './open-console.ts'
+import { askUntil, checkScreens, findBarriers, logIn, openPage, openProject, send, whenClosed } from './open-console.ts'
 
 t.test('usage and quotas in the console', async (t) => {
   const screens = await openProject(t)
@@ -15,11 +15,8 @@ t.test('usage and quotas in the console', async (t) => {
     t.equal(await page.locator('.usage').count(), 0, 'there is nothing to draw')
     await send(stack, Array.from({ length: 12 }, (_, index) => ({ event: 'paid', properties: { index } })))
     const today = new Date().toISOString().slice(0, 10)
-    const row = page.getByRole('region', { name: 'Usage by day' }).getByRole('row', { name: new RegExp(`^${today}`) })
-    await waitFor(async () => {
-      await page.reload()
-      return /^\S+\s+12\s/.test(await row.innerText({ timeout: 2000 }))
-    }, { timeoutMs: 60_000 })
+    const row = page.getByRole('region', { name: 'Usage by day' }).getByRole('row', { name: new RegExp(`^${today}\\s+12\\s`) })
+    await askUntil(async () => await page.reload(), row)
     await page.getByRole('img', { name: '12 events in 30 days, at most 12 on a day' }).waitFor()
 
     await page.getByRole('button', { name: 'Set a quota …' }).focus()
@@ -34,7 +31,7 @@ t.test('usage and quotas in the console', async (t) => {
     t.same(await findBarriers(page), [], 'the form')
     await page.getByLabel('Share of all distinct ids').fill('25')
     await page.keyboard.press('Enter')
-    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    await whenClosed(page.getByRole('dialog'))
     await page.getByText('50 events a second and 500 at once, by each ingest process; 1,000 events a calendar month (UTC)').waitFor()
     await page.getByText('events of 25 % of all distinct ids are stored, with the weight 4').waitFor()
     t.match(await stack.sql`SELECT events_per_second, burst, events_per_month, beyond FROM project_quotas WHERE project_id = ${stack.project}`, [{ events_per_second: 50, burst: 500, beyond: 'sample' }])
@@ -53,7 +50,7 @@ t.test('usage and quotas in the console', async (t) => {
     await page.getByText(/12 of 5 \(240 %\), exceeded/).waitFor()
     t.same(await findBarriers(page), [], 'an exceeded month')
     // Ingest follows within a second; the measure of the month within 15.
-    await waitFor(async () => await send(stack, [{ event: 'too many' }]).then(() => false, (error: Error) => /429/.test(error.message)), { timeoutMs: 60_000 })
+    await waitFor(async () => await send(stack, [{ event: 'too many' }]).then(() => false, (error: Error) => /429/.test(error.message)))
 
     await page.getByRole('button', { name: 'Remove the quota …' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click()

@@ -33,7 +33,7 @@ t.test('rules in the console', async (t) => {
       ...Array.from({ length: 5 }, (_, index) => ({ event: 'order paid', properties: { email: `qa${index}@example.com`, $lib: 'web', $lib_version: '1.2.3' } })),
       { event: 'order paid', properties: { email: 'ann@example.org' } }, { event: 'other' }
     ])
-    await waitFor(async () => await stored() === 7, { timeoutMs: 30_000 })
+    await waitFor(async () => await stored() === 7)
     const { page, problems } = await open(`${home}/rules`)
     await page.getByText('There are no rules yet').waitFor()
     t.same(await findBarriers(page), [])
@@ -74,7 +74,7 @@ t.test('rules in the console', async (t) => {
       // Ingest follows within a second, and counts within some more.
       await send(stack, [{ event: 'order paid', properties: { email: 'late@example.com' } }])
       return await countDropped(stack) > 0
-    }, { timeoutMs: 40_000, everyMs: 500 })
+    }, { everyMs: 500 })
     await page.reload()
     await page.getByText(/[1-9]\d* dropped, 0 sampled out, 0 changed/).waitFor()
     t.notOk(await wasHacked(page))
@@ -222,7 +222,7 @@ t.test('rules in the console', async (t) => {
     const names = page.getByRole('region', { name: 'Rules' }).getByRole('link')
     await waitFor(async () => await names.count() === 200)
     await page.getByRole('button', { name: 'Run planted 198 earlier' }).click()
-    await waitFor(async () => (await names.allInnerTexts()).slice(-2).join() === 'planted 198,planted 197', { timeoutMs: 60_000 })
+    await waitFor(async () => (await names.allInnerTexts()).slice(-2).join() === 'planted 198,planted 197')
     t.same(problems, [])
     await page.close()
   })

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { checkScreens, findBarriers, HOSTILE, logIn, openProject, openPage, send, wasHacked } from './open-console.ts'
+import { askUntil, checkScreens, findBarriers, HOSTILE, logIn, openPage, openProject, send, wasHacked, whenClosed } from './open-console.ts'
 
 const NAME = 'order paid'
 
@@ -25,7 +25,7 @@ t.test('event schemas in the console', async (t) => {
       ...Array.from({ length: 30 }, (_, index) => ({ event: NAME, properties: { plan: index % 2 === 0 ? 'pro' : 'free', seats: index, $lib: 'web', $lib_version: '1.2.3' } })),
       { event: NAME, properties: { plan: HOSTILE[0], $lib: 'node', $lib_version: '5.0.0' } }
     ])
-    await waitFor(async () => await stored(NAME) === 31, { timeoutMs: 30_000 })
+    await waitFor(async () => await stored(NAME) === 31)
     const { page, problems } = await open(`${home}/schemas`)
     await page.getByRole('link', { name: 'New schema' }).click()
     await page.getByLabel('Name of the event').fill(NAME)
@@ -67,13 +67,11 @@ t.test('event schemas in the console', async (t) => {
     await page.getByText('version 1, quarantine').waitFor()
     await page.getByText('The draft says the same.').waitFor()
 
-    await waitFor(async () => {
+    await askUntil(async () => {
       // Ingest follows within a second.
       await send(stack, [{ event: NAME, properties: { plan: 'gold', seats: 1 } }])
       await page.reload()
-      return await page.getByRole('link', { name: /dead letters of order paid/ }).isVisible().catch(() => false) ||
-        await page.getByRole('link', { name: /dead letters of order paid/ }).waitFor({ timeout: 1500 }).then(() => true, () => false)
-    }, { timeoutMs: 30_000 })
+    }, page.getByRole('link', { name: /dead letters of order paid/ }))
     await page.getByRole('link', { name: /dead letters of order paid/ }).click()
     await page.getByText(`Only of ${NAME}`).waitFor()
     t.match(await page.getByRole('region', { name: 'Groups of dead letters' }).innerText(), /schema · not_met[\s\S]*enum \/plan/)
@@ -84,10 +82,7 @@ t.test('event schemas in the console', async (t) => {
     const event = page.getByLabel('The event')
     await event.fill((await event.inputValue()).replace('gold', 'pro'))
     await page.getByRole('button', { name: 'Send' }).click()
-    await waitFor(async () => {
-      await page.getByRole('button', { name: 'Ask again' }).click()
-      return await page.getByText('It is stored: analysts find it.').isVisible()
-    })
+    await askUntil(async () => await page.getByRole('button', { name: 'Ask again' }).click(), page.getByText('It is stored: analysts find it.'))
     t.notOk(await wasHacked(page))
     // The browser itself logs each answer above 400: the schema that was wrong.
     t.same(problems.filter((text) => !/status of 400/.test(text)), [])
@@ -98,11 +93,7 @@ t.test('event schemas in the console', async (t) => {
     const { page, problems } = await open(`${home}/schemas`)
     const row = page.getByRole('row', { name: new RegExp(`^${NAME}`) })
     t.match(await row.innerText(), /version 1, quarantine/)
-    await waitFor(async () => {
-      await page.reload()
-      await row.getByText(/^[1-9]\d* of [1-9]\d* \(.+ %\)$/).waitFor({ timeout: 2000 })
-      return true
-    }, { timeoutMs: 30_000 })
+    await askUntil(async () => await page.reload(), row.getByText(/^[1-9]\d* of [1-9]\d* \(.+ %\)$/))
     await row.getByRole('link', { name: NAME, exact: true }).click()
     await page.getByText(/^\d+ of \d+ \(.+ %\) events: \d+ quarantined$/).waitFor()
     const editor = page.getByLabel('JSON Schema of the properties')
@@ -179,7 +170,7 @@ t.test('event schemas in the console', async (t) => {
     const dialog = page.getByRole('dialog', { name: 'Leave without saving?' })
     const isKept = async (): Promise<void> => {
       await dialog.getByRole('button', { name: 'Cancel' }).click()
-      await dialog.waitFor({ state: 'detached' })
+      await whenClosed(dialog)
       t.equal(await editor.inputValue(), '{ "required": ["kept"] }')
       t.match(page.url(), /schemas\/\d+$/)
     }

@@ -6,7 +6,7 @@ import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { createStackProject } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { send, shareBrowser } from './open-console.ts'
+import { send, shareBrowser, whenClosed } from './open-console.ts'
 
 const HOSTILE = '<img src=x onerror="globalThis.hacked=1">'
 
@@ -58,8 +58,8 @@ async function sendEvents (): Promise<void> {
     event, distinct_id: `u${index}`, properties: { plan: 'pro', amount: index }, timestamp: new Date(Date.UTC(2026, 0, 5 + index)).toISOString()
   })))
   const count = async (): Promise<number> => Number((await stack.select<{ n: string }>('SELECT count() AS n FROM events WHERE project_id = {project: UInt32}', { project: stack.project }))[0]!.n)
-  await waitFor(async () => await count() === 3, { timeoutMs: 60_000 })
-  await waitFor(async () => (await stack.sql`SELECT 1 FROM event_definitions WHERE project_id = ${stack.project}`).length >= 2, { timeoutMs: 30_000 })
+  await waitFor(async () => await count() === 3)
+  await waitFor(async () => (await stack.sql`SELECT 1 FROM event_definitions WHERE project_id = ${stack.project}`).length >= 2)
 }
 await sendEvents()
 
@@ -113,7 +113,7 @@ t.test('numbers keep their digits, text stays text, long values open, and pages 
   await page.getByRole('dialog').getByText('The first 100,000 of 1,000,000 characters.').waitFor()
   await page.keyboard.press('Escape')
   // The focus returns to where it was, and must have before the next key.
-  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  await whenClosed(page.getByRole('dialog'))
   t.equal(await page.evaluate(() => (globalThis as any).hacked), undefined)
 
   await run(page, 'SELECT number FROM numbers(100000)')
@@ -155,12 +155,12 @@ t.test('a long query shows its progress, and cancelling ends it in ClickHouse', 
   t.equal((await running()).length, 1)
   await page.getByRole('button', { name: 'Cancel' }).click()
   await page.getByText('Cancelled: ClickHouse has stopped the query.').waitFor()
-  await waitFor(async () => (await running()).length === 0, { timeoutMs: 20_000 })
+  await waitFor(async () => (await running()).length === 0)
 
   await run(page, LONG)
-  await waitFor(async () => (await running()).length === 1, { timeoutMs: 20_000 })
+  await waitFor(async () => (await running()).length === 1)
   await page.getByRole('link', { name: 'Events', exact: true }).click()
-  await waitFor(async () => (await running()).length === 0, { timeoutMs: 20_000 })
+  await waitFor(async () => (await running()).length === 0)
   t.same(problems, [])
   await context.close()
 })
@@ -240,28 +240,6 @@ t.test('a key for one project, or without the scope, is offered no SQL', async (
   await run(page, 'SELECT 41 + 1')
   await page.getByRole('cell', { name: '42' }).waitFor()
   t.equal(await page.getByRole('button', { name: 'Save …' }).count(), 0, 'it may not save')
-  await context.close()
-})
-
-t.test('typing does not lag in a long query', async (t) => {
-  const { context, page } = await open(`${home}/sql`)
-  const line = "SELECT event, JSONExtractString(properties, 'plan') AS plan, count() FROM events WHERE project_id = 1 GROUP BY event, plan;\n"
-  await write(page, line.repeat(160))
-  const editor = page.getByLabel('Query', { exact: true })
-  await editor.press('Control+End')
-  const [least, characters] = await editor.evaluate(async (area: any) => {
-    let least = Infinity
-    for (let index = 0; index < 20; index++) {
-      const before = performance.now()
-      ;(globalThis as any).document.execCommand('insertText', false, 'x')
-      await new Promise((resolve) => (globalThis as any).requestAnimationFrame(resolve))
-      // What else runs on the machine makes a key slower, and none faster.
-      least = Math.min(least, performance.now() - before)
-    }
-    return [least, area.value.length] as [number, number]
-  })
-  t.ok(characters > 19_000)
-  t.ok(least < 100, `${least} ms a key`)
   await context.close()
 })
 

@@ -2,15 +2,11 @@
  * From the first page to the cause, by what the pages say and lead to: whoever has never seen the console finds a rule,
  * a schema and a wrong key within a few clicks.
  */
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Page } from 'playwright-core'
 import t from 'tap'
 import type { RunningStack } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { type ConsoleUnderTest, findBarriers, openConsole, send } from './open-console.ts'
-
-/** On a machine that runs other tests, what takes a second may take many. */
-const SLOW = { timeoutMs: 60_000 }
+import { askUntil, type ConsoleUnderTest, findBarriers, openConsole, send } from './open-console.ts'
 
 const RITA = 'f5a46f41-8418-40c0-81a5-cb582adf86f1'
 const QUENTIN = '35455483-a1c4-440d-a42d-6acb055f7394'
@@ -40,19 +36,17 @@ async function enforce ({ stack }: ConsoleUnderTest): Promise<void> {
     const [row] = await stack.select<{ n: number }>(
       "SELECT uniqExact(reason) AS n FROM ingestion_warnings WHERE reason IN ('rule_dropped', 'schema_quarantined')")
     return Number(row?.n) === 2
-  }, SLOW)
+  })
 }
 
 /** Opens Health, goes to Find by the link in its text, and asks until the receipt says it. */
 async function findFromHealth ({ open }: ConsoleUnderTest, uuid: string, answer: RegExp): Promise<Page> {
   const { page } = await open('/')
   await page.locator('main').getByRole('link', { name: 'Find an event' }).click()
-  await waitFor(async () => {
+  await askUntil(async () => {
     await page.getByRole('searchbox').fill(uuid)
     await page.keyboard.press('Enter')
-    await page.getByText(answer).waitFor({ timeout: 2000 })
-    return true
-  }, SLOW)
+  }, page.getByText(answer))
   return page
 }
 
@@ -101,13 +95,11 @@ t.test('from the first page to the cause', async (t) => {
   await t.test('who finds earlier events is told that requests were refused, which may have had the one that is missed', async (t) => {
     await send(stack, [{ event: 'paid before', distinct_id: 'olga' }])
     const { page } = await open('/projects/1/find')
-    await waitFor(async () => {
+    await askUntil(async () => {
       await page.getByRole('searchbox').fill('olga')
       await page.keyboard.press('Enter')
-      await page.getByText('It is stored: analysts find it.').waitFor({ timeout: 2000 })
-      await page.getByRole('heading', { name: 'Is a further one missing? Requests were refused' }).waitFor({ timeout: 2000 })
-      return true
-    }, SLOW)
+    }, page.locator('main', { hasText: 'It is stored: analysts find it.' })
+      .getByRole('heading', { name: 'Is a further one missing? Requests were refused' }))
     await page.getByText(/1 request was refused with a key that nobody has/).waitFor()
     t.same(await findBarriers(page), [])
     await page.getByRole('main').getByRole('link', { name: 'Usage' }).waitFor()
@@ -116,13 +108,15 @@ t.test('from the first page to the cause', async (t) => {
 
   await t.test('health says that it waits for a process, before it knows which', async (t) => {
     const page = await screens.context.newPage()
+    const seen = Promise.withResolvers<undefined>()
     await page.route('**/api/status', async (route) => {
-      await delay(4000)
+      await seen.promise
       await route.continue().catch(() => {})
     })
     await page.goto(`${stack.url}/console/health`)
     const notice = page.getByText('Some process does not answer at once.')
     await notice.waitFor()
+    seen.resolve(undefined)
     await page.getByText('Life of an event').waitFor()
     t.equal(await notice.count(), 0, 'it goes when the processes are known')
     await page.close()
@@ -131,11 +125,7 @@ t.test('from the first page to the cause', async (t) => {
   await t.test('a row of live events opens wherever it is pressed', async () => {
     const { page } = await open('/projects/1/live')
     const cell = page.getByRole('cell', { name: 'dead letter: schema not met' }).first()
-    await waitFor(async () => {
-      await send(stack, [{ event: 'signed up', distinct_id: 'quentin', properties: { seats: 'many' } }])
-      await cell.waitFor({ timeout: 1000 })
-      return true
-    }, SLOW)
+    await askUntil(async () => await send(stack, [{ event: 'signed up', distinct_id: 'quentin', properties: { seats: 'many' } }]), cell)
     await cell.click()
     await page.getByRole('dialog').getByText('As sent').waitFor()
     await page.close()

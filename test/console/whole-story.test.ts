@@ -9,9 +9,7 @@ import t, { type Test } from 'tap'
 import type { RunningStack } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { type Hand, takeKeyboard, takeMouse } from './hands.ts'
-import { openPage, openProject, send } from './open-console.ts'
-
-const SLOW = { timeoutMs: 60_000 }
+import { askUntil, openPage, openProject, send, whenClosed } from './open-console.ts'
 
 interface Story {
   stack: RunningStack
@@ -68,7 +66,7 @@ async function seeItLive (t: Test, { stack, page, hand, key }: Story): Promise<v
   await dialog.getByLabel('As sent').getByText('"door": "front"').waitFor()
   if (hand.name === 'keyboard') await page.keyboard.press('Escape')
   else await dialog.getByRole('button', { name: 'Close' }).click()
-  await dialog.waitFor({ state: 'detached' })
+  await whenClosed(dialog)
   t.equal(await focused(page), 'opened the shop', 'the focus is back on what opened it')
 }
 
@@ -85,8 +83,8 @@ async function mendAndReplay (t: Test, story: Story): Promise<void> {
     return await waitFor(async () => {
       const { results: [receipt] } = await call(story, 'GET', `receipts/?distinct_id=${buyer}`)
       return receipt?.fate === 'dead_letter' ? buyer : receipt?.fate === 'stored' ? 'stored' : undefined
-    }, SLOW).then((found) => found === 'stored' ? undefined : found)
-  }, SLOW)
+    }).then((found) => found === 'stored' ? undefined : found)
+  })
 
   await hand.press(menu(page, 'Find an event'))
   await hand.write(page.getByRole('searchbox'), refused)
@@ -99,10 +97,7 @@ async function mendAndReplay (t: Test, story: Story): Promise<void> {
   await hand.press(page.getByText('Edit and send as a new event'))
   await hand.correct(page.getByLabel('The event'), 'prow', 'pro')
   await hand.press(button(page, 'Send'))
-  await waitFor(async () => {
-    await hand.press(button(page, 'Ask again'))
-    return await page.getByText('It is stored: analysts find it.').isVisible()
-  }, SLOW)
+  await askUntil(async () => await hand.press(button(page, 'Ask again')), page.getByText('It is stored: analysts find it.'))
 
   // The cause is mended: from now on the schema only observes.
   await call(story, 'PATCH', `event_schemas/${id}/`, { mode: 'observe' })
@@ -113,8 +108,8 @@ async function mendAndReplay (t: Test, story: Story): Promise<void> {
   await hand.press(dialog.getByRole('button', { name: 'Replay' }))
   await dialog.getByText('1 replayed.').waitFor()
   await hand.press(dialog.getByRole('button', { name: 'Close' }))
-  await dialog.waitFor({ state: 'detached' })
-  await waitFor(async () => (await call(story, 'GET', `receipts/?distinct_id=${refused}`)).results.every(({ fate }: { fate: string }) => fate === 'stored'), SLOW)
+  await whenClosed(dialog)
+  await waitFor(async () => (await call(story, 'GET', `receipts/?distinct_id=${refused}`)).results.every(({ fate }: { fate: string }) => fate === 'stored'))
   t.equal((await call(story, 'GET', `receipts/?distinct_id=${refused}`)).results.length, 2, 'the refused event, and the mended one')
 }
 
@@ -160,11 +155,7 @@ async function readExperiment (t: Test, story: Story): Promise<void> {
     const seen = { event: '$feature_flag_called', distinct_id: `p${index}`, properties: { $feature_flag: flag, $feature_flag_response: variant } }
     return index % 8 < (variant === 'test' ? 6 : 4) ? [seen, { event: 'bought', distinct_id: `p${index}` }] : [seen]
   }).flat(), key)
-  await waitFor(async () => {
-    await hand.press(button(page, 'Compute again'))
-    await page.getByText('There is a difference. The best is most likely test.').waitFor({ timeout: 2000 })
-    return true
-  }, SLOW)
+  await askUntil(async () => await hand.press(button(page, 'Compute again')), page.getByText('There is a difference. The best is most likely test.'))
   t.equal(await page.getByRole('img', { name: /^Change against control: test \+50\.0 %/ }).count(), 1)
 }
 
@@ -239,12 +230,12 @@ t.test('the whole story, by mouse and by keyboard', async (t) => {
     await page.keyboard.press('Tab')
     await page.keyboard.press('Escape')
     t.notOk(await flags.isVisible())
-    t.match(await focused(page), /^Menu/, 'the focus is back')
+    await t.resolves(page.locator('button:focus', { hasText: /^Menu/ }).waitFor(), 'the focus is back')
     await hand.press(fold)
     await hand.press(flags)
     await page.getByRole('heading', { name: 'Flags', level: 1 }).waitFor()
     t.notOk(await flags.isVisible(), 'it is folded again')
-    t.equal(await page.evaluate(() => (globalThis as any).document.activeElement?.id), 'content', 'and the focus is at the content')
+    await t.resolves(page.locator('#content:focus').waitFor(), 'and the focus is at the content')
     t.same(hand.problems, [])
     await context.close()
   })
