@@ -50,7 +50,7 @@ for (const node of [process.execPath, ...otherNodes()]) {
       t.teardown(() => { child.kill('SIGKILL') })
       const out: Buffer[] = []
       child.stdout.on('data', (chunk: Buffer) => out.push(chunk))
-      await waitFor(() => out.length > 0, { timeoutMs: 20_000 })
+      await waitFor(() => out.length > 0)
       process.kill(-child.pid!, signal)
       const [code, by] = await once(child, 'close') as [number | null, NodeJS.Signals | null]
       // A Node that is new enough runs the command itself, and shells make the same number of its signal.

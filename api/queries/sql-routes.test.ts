@@ -131,7 +131,7 @@ t.test('progress comes while a query runs, and cancelling ends the query in Clic
   await waitFor(async () => {
     text += (await reader.read()).value ?? ''
     return /"read_rows":[1-9]/.test(text)
-  }, { timeoutMs: 20_000 })
+  })
   const [first] = text.split('\n')
   const { query_id: id } = JSON.parse(first!) as { query_id: string }
   const running = async (): Promise<unknown[]> => await (await client.query({
@@ -142,7 +142,7 @@ t.test('progress comes while a query runs, and cancelling ends the query in Clic
   stop.abort()
 
   await reader.closed.catch(() => {})
-  await waitFor(async () => (await running()).length === 0, { timeoutMs: 20_000 })
+  await waitFor(async () => (await running()).length === 0)
   const log = async (): Promise<unknown[]> => await (await client.query({
     query: "SELECT exception_code, log_comment FROM system.query_log WHERE query_id = {id:String} AND type != 'QueryStart'",
     query_params: { id }, format: 'JSONEachRow'
@@ -165,7 +165,7 @@ t.test('one key runs two queries at once, and gives their places back', async (t
   const rows = await waitFor(async () => {
     const answer = await run('SELECT 1')
     return answer.rows.length > 0 && answer.rows
-  }, { timeoutMs: 20_000 })
+  })
   t.same(rows, [[1]])
 })
 

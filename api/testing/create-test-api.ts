@@ -9,6 +9,7 @@ import { createTestPostgres, type TestPostgres } from '../../test/support/test-s
 import type { TestContext } from '../../test/support/test-context.ts'
 import { type ApiDeps, buildApiApp } from '../app.ts'
 import { createNatsOnDemand } from '../events/dead-letters/nats-on-demand.ts'
+import { NEVER_MS } from './create-test-decide.ts'
 import { createDefinitionCache } from '../flags/endpoints/definition-cache.ts'
 import { createPersonalKey } from '../projects/personal-keys.ts'
 import { createProject } from '../projects/projects.ts'
@@ -64,9 +65,9 @@ export async function createTestApi (
   const nats = overrides.nats ?? createNatsOnDemand({ url: 'nats://127.0.0.1:9', logger })
   const metrics = createMetrics('api')
   const { keys, close: closeKeys } = openKeys({
-    sql, databaseUrl, withOwners: true, maxWaitMs: 10_000, now, logger, metrics
+    sql, databaseUrl, withOwners: true, maxWaitMs: 10_000, refreshMs: NEVER_MS, now, logger, metrics
   })
-  const definitions = createDefinitionCache({ sql, databaseUrl, logger, metrics })
+  const definitions = createDefinitionCache({ sql, databaseUrl, pollMs: NEVER_MS, logger, metrics })
   const app = await buildApiApp({
     logger, sql, clickhouse, nats, keys, now, metrics, definitions,
     publicUrl: '', ingestUrl: NOWHERE, analystUrl: '', managementRateLimit: 0, status: async () => { throw new Error('this test has no status') },

@@ -15,6 +15,9 @@ import { createPersonalKey } from '../projects/personal-keys.ts'
 import { createProject } from '../projects/projects.ts'
 import { createUser } from '../projects/users.ts'
 
+/** Longer than any test: what changes is seen because it is announced. */
+export const NEVER_MS = 3_600_000
+
 export interface TestDecide {
   /** A direct connection to Postgres, even when a proxy is between it and the endpoints. */
   sql: Sql
@@ -54,9 +57,9 @@ export async function createTestDecide (
   const logger = createLogger({ component: 'api', level: 'silent' })
   const metrics = createMetrics('api')
   const now = Date.now
-  const definitions = createDefinitionCache({ sql, databaseUrl, logger, metrics })
+  const definitions = createDefinitionCache({ sql, databaseUrl, pollMs: NEVER_MS, logger, metrics })
   const { keys, close: closeKeys } = openKeys({
-    sql, databaseUrl, withOwners: true, maxWaitMs: 1000, now, logger, metrics
+    sql, databaseUrl, withOwners: true, maxWaitMs: 1000, refreshMs: NEVER_MS, now, logger, metrics
   })
   const app = fastify({ routerOptions: { ignoreTrailingSlash: true, maxParamLength: 400 } })
   app.setErrorHandler(errorHandler)

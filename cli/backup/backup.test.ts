@@ -40,7 +40,7 @@ t.test('a backup under load holds every event acknowledged before it, once, and 
   await promoteProperty(stack.clickhouse, readPromotion({ property: 'plan', type: 'String' }), { pollMs: 50 })
   const promoted = await stack.select(PROMOTED)
   const load = startLoad(stack)
-  await waitFor(() => load.acknowledged.size > 3000, { timeoutMs: 60_000 })
+  await waitFor(() => load.acknowledged.size > 3000)
 
   const before = new Set(load.acknowledged)
   const made = await cli(['backup', backup, '--json', '--wait', '60'], stack.dataDir)
@@ -113,7 +113,7 @@ t.test('a backup under load holds every event acknowledged before it, once, and 
   await waitFor(async () => {
     const volumes = await sql<{ n: number }[]>`SELECT volume_30_day AS n FROM event_definitions`
     return volumes.reduce((sum, { n }) => sum + n, 0) === stored.length
-  }, { timeoutMs: 20_000 })
+  })
 
   const again = await fetch(`${addresses.baseUrl}/batch/`, {
     method: 'POST',
@@ -123,7 +123,7 @@ t.test('a backup under load holds every event acknowledged before it, once, and 
     })
   })
   t.equal(again.status, 200)
-  await waitFor(async () => (await select('SELECT uuid FROM events')).length > stored.length, { timeoutMs: 20_000 })
+  await waitFor(async () => (await select('SELECT uuid FROM events')).length > stored.length)
   t.equal((await select('SELECT uuid FROM events')).length, stored.length + 1, 'an event sent again is known')
 })
 

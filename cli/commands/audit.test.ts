@@ -40,7 +40,7 @@ t.test('prints the equation of each project, and fails when the table was change
   const apart = await waitFor(async () => {
     const answer = await run('--project 2', { NATS_URL: 'nats://127.0.0.1:9' })
     return answer.out.includes('\n2 ') && answer
-  }, { timeoutMs: 30_000 })
+  })
   t.match(apart, { code: 3, out: /\n2 +7 +0 +4 +2 +0 +0 +1 +0 +0 +0\n\nnot compared: /, err: /^nats does not answer: the books cannot be compared/ })
   t.notMatch(apart.out, /drift/)
 })

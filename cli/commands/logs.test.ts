@@ -84,7 +84,7 @@ t.test('follows: new lines, whole ones only, also after the file was emptied', a
   t.teardown(() => { child.kill('SIGKILL') })
   let out = ''
   child.stdout.on('data', (chunk: Buffer) => { out += chunk.toString() })
-  await waitFor(() => out.includes('fourth'), { timeoutMs: 20_000 })
+  await waitFor(() => out.includes('fourth'))
 
   const fifth = line('ingest', 6, 'fifth')
   await appendFile(file, fifth.slice(0, 20))

@@ -41,7 +41,7 @@ t.test('analysts that stop reading do not hold up the others, however their answ
   const { text } = await server.ask('SELECT 1', { user: 'analyst' })
 
   t.equal(text, '1\n')
-  await waitFor(async () => await readLog(ids) === ids.map((id) => `${id}\t209\t1\n`).join(''), { timeoutMs: 30_000 })
+  await waitFor(async () => await readLog(ids) === ids.map((id) => `${id}\t209\t1\n`).join(''))
   for (const socket of sockets) {
     socket.resume()
     await t.rejects(once(socket, 'end'), { code: 'ECONNRESET' })

@@ -72,11 +72,11 @@ t.test('a stack makes its backups, whatever became of the one before', async (t)
 
   await runMain(t, settings).ready()
   const list = async (): Promise<ScheduledBackup[]> => await listBackups(root, Date.now())
-  await waitFor(async () => (await list()).some(({ isComplete }) => isComplete), { timeoutMs: 60_000 })
+  await waitFor(async () => (await list()).some(({ isComplete }) => isComplete))
   const cli = async (...args: string[]): Promise<Captured> =>
     await runCaptured(args, { PATH: process.env.PATH, MILLRACE_DATA_DIR: dataDir, MILLRACE_BACKUP_FOLDER: root, MILLRACE_BACKUP_KEEP: '1' })
   // The process of the scheduled one may still be removing what it replaces.
-  await waitFor(async () => (await list()).every(({ isComplete }) => isComplete), { timeoutMs: 30_000 })
+  await waitFor(async () => (await list()).every(({ isComplete }) => isComplete))
   const [made] = await list()
 
   await t.test('one more shares with it, and takes its place', async (t) => {
@@ -85,7 +85,7 @@ t.test('a stack makes its backups, whatever became of the one before', async (t)
     const answer = await waitFor(async () => {
       const captured = await cli('backups', 'run', '--json')
       return captured.code === 0 && captured
-    }, { timeoutMs: 30_000 })
+    })
     t.match(JSON.parse(answer.out), { removed: [made!.folder] })
     const [now, ...more] = await list()
     t.same(more, [])
@@ -97,7 +97,7 @@ t.test('a stack makes its backups, whatever became of the one before', async (t)
     const { parts } = await (await fetch(`${pipelineUrl}/_health`)).json() as { parts: { name: string, healthy: boolean, lastError: string | null }[] }
     return parts.find(({ name }) => name === 'backup')
   }
-  await waitFor(async () => (await readHealth())?.healthy === true, { timeoutMs: 40_000 })
+  await waitFor(async () => (await readHealth())?.healthy === true)
   const { backup } = JSON.parse((await cli('status', '--json')).out) as Status
   t.match(backup, { intervalSeconds: 86_400, failed: false })
   t.ok(backup.ageSeconds! < 600)
@@ -171,9 +171,9 @@ t.test('a stack makes its backups, whatever became of the one before', async (t)
     await writeFile(spooled, 'waits until the disk is read-only')
 
     const failed = cli('backup', folder)
-    await waitFor(async () => (await readdir(folder)).length > 0, { timeoutMs: 30_000 })
+    await waitFor(async () => (await readdir(folder)).length > 0)
     // The system refuses while a file is open for writing.
-    await waitFor(() => execFileSync('mount', ['-o', 'remount,ro', disk]), { timeoutMs: 10_000 })
+    await waitFor(() => execFileSync('mount', ['-o', 'remount,ro', disk]))
     await rm(spooled)
 
     t.match(await failed, { code: 1, err: /backup could not be written to any more while the backup was made \(EROFS\): is its disk still mounted, and writable\?/ })
@@ -194,7 +194,7 @@ t.test('a stack makes its backups, whatever became of the one before', async (t)
       MILLRACE_DATA_DIR: dataDir, MILLRACE_BACKUP_FOLDER: path.join(dataDir, 'a file')
     })
     t.equal(failed.code, 1)
-    await waitFor(async () => (await readHealth())?.healthy === false, { timeoutMs: 40_000 })
+    await waitFor(async () => (await readHealth())?.healthy === false)
     t.match(await readHealth(), { lastError: /a file is a file, not a folder: set MILLRACE_BACKUP_FOLDER/ })
     t.match(await (await fetch(`${pipelineUrl}/metrics`)).text(), /^millrace_pipeline_backup_failures_total 3$/m)
     t.match((await cli('status', '--once')).out, /^backup +failed .* is a file, not a folder/m)

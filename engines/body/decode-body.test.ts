@@ -134,11 +134,7 @@ const bad: [string, string | Buffer, BodyHints, number, string][] = [
 
 for (const [name, body, hints, status, code] of bad) {
   t.test(`refuses ${name} with ${status} ${code}`, async (t) => {
-    const startedAt = performance.now()
-
     t.throws(() => decodeBody(Buffer.from(body), hints, 1_000_000), { status, code, type: 'validation_error' })
-
-    t.ok(performance.now() - startedAt < 2000)
   })
 }
 

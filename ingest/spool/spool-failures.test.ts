@@ -97,10 +97,12 @@ t.test('a process out of file descriptors refuses, and spools again when it has 
     const { closeSync, openSync } = await import('node:fs')
     const taken = []
     const takeAll = () => { try { while (true) taken.push(openSync('/dev/null')) } catch {} }
-    takeAll()
     // What the start of the process had open may be closed a moment later.
-    await new Promise((resolve) => setTimeout(resolve, 100))
-    takeAll()
+    for (let quiet = 0, count = -1; quiet < 20; quiet = taken.length === count ? quiet + 1 : 0) {
+      count = taken.length
+      takeAll()
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
     // With one descriptor the segment can be created, and its folder cannot be synced.
     closeSync(taken.pop())
     await append('refused', 100)

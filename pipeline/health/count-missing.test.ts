@@ -51,7 +51,7 @@ async function waitUntilRead ({ connection }: TestStores): Promise<void> {
     // A server that has just started does not answer for some seconds on a busy machine.
     const consumers = await manager.consumers.list(EVENTS_STREAM).next()
     return consumers.length === 2 && consumers.every((each) => each.num_pending + each.num_ack_pending === 0)
-  }, { timeoutMs: 60_000 })
+  })
 }
 
 /**

@@ -227,7 +227,7 @@ t.test('applies what comes after the stream was deleted and re-created', async (
   await ensureStreams(connection, { replicas: 1, eventsMaxBytes: 1e9, deadLetterMaxBytes: 1e8 })
   await publish([person('c')])
 
-  await waitFor(async () => (await readPersons(sql, 1)).length === 3, { timeoutMs: 30_000 })
+  await waitFor(async () => (await readPersons(sql, 1)).length === 3)
 })
 
 t.test('reads messages larger than a usual pull, in order', async (t) => {

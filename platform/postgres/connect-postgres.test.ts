@@ -90,7 +90,7 @@ t.test('never lets a lost transaction speak in another one', async (t) => {
   t.same(await sql`SELECT * FROM notes`, [])
 })
 
-t.test('fails what is asked of a database that threw everybody out and lets nobody in', { timeout: 20_000 }, async (t) => {
+t.test('fails what is asked of a database that threw everybody out and lets nobody in', { timeout: 60_000 }, async (t) => {
   const { url } = await createTestPostgres(t)
   const sql = connectPostgres({ url, max: 1 })
   t.teardown(() => sql.end({ timeout: 1 }))
@@ -113,7 +113,7 @@ t.test('fails what is asked of a database that threw everybody out and lets nobo
   t.strictSame([...await sql`SELECT 4 AS answer`], [{ answer: 4 }])
 })
 
-t.test('fails what is asked of a server that hangs up without a word, and calls it again for each query', { timeout: 20_000 }, async (t) => {
+t.test('fails what is asked of a server that hangs up without a word, and calls it again for each query', { timeout: 60_000 }, async (t) => {
   let calls = 0
   const server = net.createServer((socket) => {
     calls++
@@ -129,7 +129,7 @@ t.test('fails what is asked of a server that hangs up without a word, and calls 
   await sql.end()
 })
 
-t.test('ends after a connection was lost in the middle of a query', { timeout: 20_000 }, async (t) => {
+t.test('ends after a connection was lost in the middle of a query', { timeout: 60_000 }, async (t) => {
   const { sql, proxy, breakIt, untilAsleep } = await startPool(t)
   await sql`SELECT 1`
   const lost = t.rejects(sql`SELECT pg_sleep(60)`.execute(), { code: /^(MILLRACE_POSTGRES_CONNECTION_LOST|ECONNRESET)$/ })
@@ -142,7 +142,7 @@ t.test('ends after a connection was lost in the middle of a query', { timeout: 2
   await sql.end()
 })
 
-t.test('ends when a connection is lost while the end waits for its query', { timeout: 20_000 }, async (t) => {
+t.test('ends when a connection is lost while the end waits for its query', { timeout: 60_000 }, async (t) => {
   const { sql, breakIt, untilAsleep } = await startPool(t)
   await sql`SELECT 1`
   const lost = t.rejects(sql`SELECT pg_sleep(60)`.execute(), { code: /^(MILLRACE_POSTGRES_CONNECTION_LOST|ECONNRESET)$/ })
@@ -171,7 +171,7 @@ t.test('goes on after a COPY, whatever its size, read to the end or not', async 
   })
 })
 
-t.test('fails the statements that wait in a transaction whose connection is lost', { timeout: 20_000 }, async (t) => {
+t.test('fails the statements that wait in a transaction whose connection is lost', { timeout: 60_000 }, async (t) => {
   const { sql, breakIt } = await startPool(t)
 
   const lost = sql.begin(async (transaction) => {
@@ -185,7 +185,7 @@ t.test('fails the statements that wait in a transaction whose connection is lost
   t.same(await sql`SELECT 1 AS answer`, [{ answer: 1 }])
 })
 
-t.test('gives a statement up when it is cancelled, and its connection with it', { timeout: 20_000 }, async (t) => {
+t.test('gives a statement up when it is cancelled, and its connection with it', { timeout: 60_000 }, async (t) => {
   const { sql, untilAsleep } = await startPool(t)
   await sql`SELECT 1`
   const slow = sql`SELECT pg_sleep(60)`
@@ -198,7 +198,7 @@ t.test('gives a statement up when it is cancelled, and its connection with it', 
   t.same(await sql`SELECT 2 AS answer`, [{ answer: 2 }])
 })
 
-t.test('gives up a server that says nothing for longer than a statement may take', { timeout: 20_000 }, async (t) => {
+t.test('gives up a server that says nothing for longer than a statement may take', { timeout: 60_000 }, async (t) => {
   const { url } = await createTestPostgres(t)
   const proxy = await startTcpFaultProxy({ port: Number(new URL(url).port) })
   t.teardown(() => proxy.close())
@@ -218,7 +218,7 @@ t.test('gives up a server that says nothing for longer than a statement may take
   t.same(await sql`SELECT 5 AS answer`, [{ answer: 5 }])
 })
 
-t.test('gives up a server that says nothing while a connection is made, and no other', { timeout: 20_000 }, async (t) => {
+t.test('gives up a server that says nothing while a connection is made, and no other', { timeout: 60_000 }, async (t) => {
   const { url } = await createTestPostgres(t)
   const proxy = await startTcpFaultProxy({ port: Number(new URL(url).port) })
   t.teardown(() => proxy.close())
@@ -263,7 +263,7 @@ t.test('sends many statements on few connections, and a transaction gets its tur
   await t.rejects(sql`SELECT 1 / ${0}::int`, { code: '22012' })
 })
 
-t.test('refuses statements after its end, and fails what the end does not wait for', { timeout: 20_000 }, async (t) => {
+t.test('refuses statements after its end, and fails what the end does not wait for', { timeout: 60_000 }, async (t) => {
   const { url } = await createTestPostgres(t)
   const sql = connectPostgres({ url, max: 1 })
   await sql`SELECT 1`

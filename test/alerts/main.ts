@@ -82,7 +82,7 @@ async function checkFreshStart (prometheus: Prometheus, { send }: Broken): Promi
   }
   const queries = panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => ({ title, expr })))
   for (const { title, expr } of queries) {
-    await waitFor(async () => await prometheus.countSeries(expr) > 0, { timeoutMs: 30_000 })
+    await waitFor(async () => await prometheus.countSeries(expr) > 0)
       .catch(() => problems.push(`panel "${title}" has no data: ${expr}`))
   }
   console.log(`${queries.length} queries of ${panels.length} panels answered`)
@@ -99,7 +99,7 @@ async function raise (prometheus: Prometheus, fault: typeof ALERT_FAULTS[number]
   const waiting = new Set(fault.alerts)
   console.log(fault.name)
   // What fires already would prove nothing.
-  await waitFor(async () => (await prometheus.readFiring()).isDisjointFrom(waiting), { timeoutMs: 30_000 })
+  await waitFor(async () => (await prometheus.readFiring()).isDisjointFrom(waiting))
     .catch(() => problems.push(`${fault.alerts.join(', ')}: one fires before ${fault.name}`))
   const startedAt = performance.now()
   endFault = async () => { await fault.end(broken) }

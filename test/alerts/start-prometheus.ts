@@ -72,7 +72,7 @@ export async function startPrometheus (
   const exited = once(child, 'exit')
   const ask = async <T>(path: string): Promise<T> =>
     ((await (await fetch(`http://${address}/api/v1/${path}`)).json()) as { data: T }).data
-  await waitFor(async () => (await fetch(`http://${address}/-/ready`)).ok, { timeoutMs: 30_000 })
+  await waitFor(async () => (await fetch(`http://${address}/-/ready`)).ok)
   return {
     alerts: all.map(({ alert }) => alert),
     async readFiring () {

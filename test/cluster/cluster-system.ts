@@ -115,7 +115,7 @@ export async function startClusterSystem (t: TestContext, options: ClusterSystem
   const startSome = async (name: TierName, count = 0): Promise<TierProcess[]> =>
     await Promise.all(Array.from({ length: count }, async () => await start(name)))
   // Ready once there is somebody to ask for streams.
-  await waitFor(async () => (await connection.request('$JS.API.INFO')).string().includes('"streams"'), { timeoutMs: 20_000 })
+  await waitFor(async () => (await connection.request('$JS.API.INFO')).string().includes('"streams"'))
   const [pipeline, api] = await Promise.all([startSome('pipeline', options.pipeline), startSome('api', options.api)])
   const ingest = await Promise.all(Array.from({ length: options.ingest ?? 0 }, async (_, index) => {
     const { port } = api[index % api.length] ?? { port: 1 }

@@ -30,19 +30,18 @@ t.test('loses and doubles nothing when the leaders of events and of batch ranges
     const killedAt = performance.now()
     const sinceKill = (): string => `${((performance.now() - killedAt) / 1000).toFixed(1)} s`
     const isLed = async (each: string): Promise<unknown> => await waitFor(
-      async () => (await readReplicas(connection, each, ASK_TIMEOUT_MS)).leader, { timeoutMs: 60_000 })
+      async () => (await readReplicas(connection, each, ASK_TIMEOUT_MS)).leader)
     const elected = Promise.all(REPLICATED.map(isLed)).then(sinceKill)
     const uuid = await load.nextAcknowledged()
     const acknowledged = sinceKill()
     await waitFor(
-      async () => (await system.select('SELECT 1 FROM events WHERE uuid = {uuid:UUID}', { uuid })).length > 0,
-      { timeoutMs: 60_000 })
+      async () => (await system.select('SELECT 1 FROM events WHERE uuid = {uuid:UUID}', { uuid })).length > 0)
     t.pass(`${leader}, leader of ${stream}, was killed: the next event was acknowledged after ${acknowledged}, and stored after ` +
       `${sinceKill()}; every stream had a leader after ${await elected}`)
     await waitFor(async () => {
       const all = await Promise.all(REPLICATED.map(async (each) => await readReplicas(connection, each)))
       return all.every(({ followers }) => followers.length === 2 && followers.every(({ current }) => current))
-    }, { timeoutMs: 60_000, everyMs: 200 })
+    }, { everyMs: 200 })
   }
   await load.stop()
 

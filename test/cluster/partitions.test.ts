@@ -21,7 +21,7 @@ for (const partitions of [1, 4]) {
         if (counts.reduce((a, b) => a + b) !== partitions || !isEven) return false
         owned.push(counts)
         return true
-      }, { timeoutMs: 20_000, everyMs: 100 })
+      }, { everyMs: 100 })
       await load.nextAcknowledged()
     }
 

@@ -47,7 +47,7 @@ t.test('streams and buckets that were made with one replica get three when they 
     await waitFor(async () => {
       const { followers } = await readReplicas(connection, stream)
       return followers.length === 2 && followers.every(({ current }) => current)
-    }, { timeoutMs: 20_000 })
+    })
   }
   t.pass('both are on all three servers')
 })

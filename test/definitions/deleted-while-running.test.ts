@@ -6,7 +6,6 @@ import { waitFor } from '../support/wait-for.ts'
 
 /** Deletion as clients see it, of the whole system while it runs. */
 const SETTINGS = { MILLRACE_ROLL_UP_INTERVAL_MS: '200' }
-const WAIT = { timeoutMs: 30_000 }
 
 const stack = await startStackOnSharedStores(t, SETTINGS)
 
@@ -29,7 +28,7 @@ t.test('deleted definitions stay away while two pipeline processes roll up, and 
   const findBoth = async (): Promise<any[]> => await waitFor(async () => {
     const found = await find()
     return found.length === 2 && found
-  }, WAIT)
+  })
   await send()
   const [event, property] = await findBoth()
   const { natsUrl, clickhouseUrl, databaseUrl } = stack
@@ -45,7 +44,7 @@ t.test('deleted definitions stay away while two pipeline processes roll up, and 
     const states = await stack.sql`SELECT read_up_to::text FROM roll_up_state WHERE source IN ('recent changes', 'daily sweep')`
     if (states.length === 2) rounds.add(states.map((state) => state['read_up_to']).join())
     return rounds.size >= 4
-  }, WAIT)
+  })
   t.same(await find(), [])
 
   await second.kill('SIGKILL')

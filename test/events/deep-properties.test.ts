@@ -93,7 +93,7 @@ t.test(`fuzz: values of any depth at any place; seed ${SEED}`, async (t) => {
   const read = async () => await sql<{ marker: number, deep: boolean, ids: string[] }[]>`
     SELECT (properties->>'marker')::integer AS marker, properties ? 'deep' AS deep, array_agg(distinct_id ORDER BY distinct_id) AS ids
     FROM persons JOIN person_distinct_ids ON person_id = persons.id GROUP BY persons.id, 1, 2 ORDER BY 1`
-  await waitFor(async () => (await read()).length >= identified.length, { timeoutMs: 60_000 })
+  await waitFor(async () => (await read()).length >= identified.length)
   t.same((await read()).map(({ marker, deep, ids }) => ({ marker, deep, ids })), identified.map((marker) => {
     const each = sent[marker]!
     return { marker, deep: ['$set', 'top $set', '$set_once'].includes(each.place) && fits(each), ids: [`anonymous ${marker}`, `person ${marker}`] }

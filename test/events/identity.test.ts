@@ -91,7 +91,7 @@ async function waitUntilStored (events: number): Promise<void> {
       (SELECT sum(volume_30_day) FROM event_definitions) AS counted, (SELECT count(*) FROM persons_outbox) AS copies`
     return Number(stored?.rows) === events && Number(stores?.['persons']) >= ids.length && stores?.['copies'] === 0 &&
       Number(stores?.['groups']) >= ids.length && Number(stores?.['counted']) === events
-  }, { timeoutMs: 60_000 })
+  })
 }
 
 t.test('capture, $identify, $create_alias and $groupidentify store one id for each', async (t) => {

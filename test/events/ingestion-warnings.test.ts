@@ -295,7 +295,7 @@ t.test('what a process had taken when it died is stored within half a minute', a
   await waitFor(async () => {
     await store()
     return (await read()).length > 0
-  }, { timeoutMs: 30_000 })
+  })
 
   t.match(await read(), [{ reason: 'missing_event_name', count: 1 }])
 })

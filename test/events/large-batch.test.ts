@@ -82,7 +82,7 @@ for (const { name, event, events, text } of batches) {
 
     t.equal(sent.status, 200)
     t.ok(beside.every(({ status }) => status === 200), 'every single capture is answered with 200')
-    await waitFor(async () => (await countOf(event)).rows >= events, { timeoutMs: 30_000 })
+    await waitFor(async () => (await countOf(event)).rows >= events)
     t.same(await countOf(event), { rows: events, unique: events })
     t.comment(`${name}: answered in ${sent.ms.toFixed(0)} ms; p99 of single captures ` +
       `${p99(beside).toFixed(1)} ms beside it, ${p99(alone).toFixed(1)} ms alone`)

@@ -44,7 +44,7 @@ async function allStored (events: number): Promise<Counts> {
   return await waitFor(async () => {
     const counts = await count()
     return Object.values(counts).every((number) => number >= events) && counts
-  }, { timeoutMs: 60_000, everyMs: 50 })
+  }, { everyMs: 50 })
 }
 
 interface Answer {

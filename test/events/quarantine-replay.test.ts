@@ -85,7 +85,7 @@ async function storedOf ({ id }: Project): Promise<number> {
 
 /** Waits until so many are stored and no more come. */
 async function waitUntilStored (project: Project, events: number): Promise<void> {
-  await waitFor(async () => await storedOf(project) >= events, { timeoutMs: 60_000, everyMs: 100 })
+  await waitFor(async () => await storedOf(project) >= events, { everyMs: 100 })
     .catch(async (cause: unknown) => { throw new Error(`${await storedOf(project)} of ${events} are stored`, { cause }) })
   t.equal(await storedOf(project), events)
 }
@@ -186,7 +186,7 @@ t.test('also with rules, which do not run again', async (t) => {
     await send(plain, ['{"event":"probe","distinct_id":"d","properties":{"step":0}}'])
     const [row] = await stack.select<{ n: number }>("SELECT toUInt32(count()) AS n FROM events WHERE project_id = {id:UInt32} AND properties = '{\"step\":1}'", { id: plain.id })
     return row!.n > 0
-  }, { timeoutMs: 30_000 })
+  })
   const bodies = makeBodies(1200)
   const weighed = async ({ id }: Project): Promise<object[]> => await stack.select(`
     SELECT event, sample_weight AS weight, extract(properties, '"step":([0-9])') AS step, position(properties, '"email"') > 0 AS hashed,

@@ -169,6 +169,6 @@ async function askVersion ({ select }: SchemaSystem, port: number): Promise<numb
   const [row] = await waitFor(async () => {
     const rows = await select<{ version: number }>('SELECT schema_version AS version FROM events WHERE uuid = {uuid:UUID}', { uuid })
     return rows.length > 0 && rows
-  }, { timeoutMs: 15_000, everyMs: 50 })
+  }, { everyMs: 50 })
   return Math.abs(row!.version)
 }

@@ -67,7 +67,7 @@ export async function startProxy (name: ProxyName, { binary, folder, origin }: S
     if (child.exitCode !== null) throw new Error(`${name} ended: ${printed}`)
     const answer = await fetch(`http://127.0.0.1:${plainPort}/`, { redirect: 'manual' }).catch(() => undefined)
     return answer?.status === 308
-  }, { timeoutMs: 20_000 })
+  })
   return {
     port,
     async stop () {

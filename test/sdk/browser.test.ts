@@ -71,7 +71,7 @@ async function storedEvents (user: string, expected: Record<string, number>): Pr
       `SELECT event, toUInt32(count()) AS times, toUInt32(uniqExact(uuid)) AS uuids FROM events
        WHERE session_id IN (SELECT session_id FROM events WHERE distinct_id = {user:String}) GROUP BY event ORDER BY event`, { user })
     return rows.reduce((sum, { times }) => sum + times, 0) >= total
-  }, { timeoutMs: 40_000 }).catch(() => {})
+  }).catch(() => {})
   return Object.fromEntries(rows.map(({ event, times, uuids }) => [event, times === uuids ? times : -1]))
 }
 
@@ -201,7 +201,7 @@ t.test('visitors without cookies are told apart, and nothing of them is kept in 
       groupUniqArray(distinct_id) AS ids, any(ip) AS address, any(JSONHas(properties, '$raw_user_agent')) AS hasUserAgent
       FROM events WHERE event = 'looked around' GROUP BY userAgent ORDER BY userAgent`)
     return rows.reduce((sum, { events }) => sum + events, 0) === 4
-  }, { timeoutMs: 40_000 })
+  })
 
   t.match(rows, [
     { userAgent: 'Firefox on a telephone', events: 2, ids: [/^cookieless_[\w-]{22}$/], address: '', hasUserAgent: 0 },
@@ -263,7 +263,7 @@ t.test('posthog-js-lite keeps its queue over a reload, and every event is stored
     const rows = await stack.select<{ event: string, times: number }>(
       'SELECT event, toUInt32(count()) AS times FROM events WHERE distinct_id = \'lite\' GROUP BY event ORDER BY event')
     return rows.length >= 3 && rows
-  }, { timeoutMs: 40_000 })
+  })
   t.same(rows, [
     { event: '$identify', times: 1 }, { event: 'after the reload', times: 1 }, { event: 'before the reload', times: 1 }
   ])

@@ -67,7 +67,7 @@ async function resultsOf (id: number, exposed: number, converted: number): Promi
     answer = await call('GET', `experiments/${id}/results/?refresh=true`)
     const total = answer.result.variants.reduce((sum: number, variant: any) => sum + variant.sum, 0)
     return answer.result.exposures.total === exposed && total === converted
-  }, { timeoutMs: 30_000, everyMs: 250 }).catch((cause: unknown) => {
+  }, { everyMs: 250 }).catch((cause: unknown) => {
     throw new Error(JSON.stringify(answer.result.variants), { cause })
   })
   return answer.result

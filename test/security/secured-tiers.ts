@@ -93,18 +93,18 @@ export async function walkAnEvent ({ url, projectKey, personalKey, clickhouse, s
   await waitFor(async () => {
     const result = await clickhouse.query({ query: "SELECT 1 FROM events WHERE event = 'walked'", format: 'JSONEachRow' })
     return (await result.json()).length === 1
-  }, { timeoutMs: 20_000 })
+  })
   await waitFor(async () => {
     const answer = await send('/decide/?v=3', { api_key: projectKey, distinct_id: 'walker' })
     return (await answer.json() as { featureFlags?: Record<string, unknown> }).featureFlags?.walks === true
-  }, { timeoutMs: 20_000 })
+  })
   await waitFor(async () => (await sql`
-    SELECT 1 FROM event_definitions WHERE name = 'walked' AND volume_30_day = 1`).length === 1, { timeoutMs: 20_000 })
+    SELECT 1 FROM event_definitions WHERE name = 'walked' AND volume_30_day = 1`).length === 1)
   await waitFor(async () => (await sql`SELECT 1 FROM groups WHERE group_key = 'acme'`).length === 1)
   await waitFor(async () => {
     const copies = await clickhouse.query({ query: 'SELECT 1 FROM persons FINAL', format: 'JSONEachRow' })
     return (await copies.json()).length === 1
-  }, { timeoutMs: 20_000 })
+  })
   expect(await send(`/api/projects/1/feature_flags/${id}/`, { deleted: true }, 'PATCH'), 200)
   const receipt = `${url}/api/projects/1/events/0193a5b2-7c1d-7e8f-9abc-def012345678/receipt/`
   expect(await fetch(receipt, { headers: { authorization: `Bearer ${personalKey}` } }), 200)
@@ -128,7 +128,7 @@ export async function watchAnEvent ({ url, projectKey, personalKey }: Pick<WalkO
     await waitFor(async () => {
       await fetch(`${url}/batch/`, { method: 'POST', body: JSON.stringify({ api_key: projectKey, batch: [{ event: 'watched', distinct_id: 'w' }] }) })
       return seen.includes('"event":"watched"') && seen.includes('"fate":"stored"')
-    }, { timeoutMs: 20_000 })
+    })
   } finally {
     ended.abort()
     await read

@@ -108,7 +108,7 @@ export async function startTestPipeline (t: TestContext, stores: {
     child.kill('SIGKILL')
     await exited
   })
-  await waitFor(async () => (await fetch(`${url}/_readiness`)).status === 200, { timeoutMs: 20_000 })
+  await waitFor(async () => (await fetch(`${url}/_readiness`)).status === 200)
   return {
     child,
     url,

@@ -103,7 +103,7 @@ async function start (
   }
   t.teardown(async () => { await end('SIGKILL') })
   const url = `http://127.0.0.1:${port}`
-  await waitFor(async () => (await fetch(`${url}/_readiness`)).status === 200, { timeoutMs: 30_000 })
+  await waitFor(async () => (await fetch(`${url}/_readiness`)).status === 200)
   return { url, end: async () => { await end('SIGTERM') } }
 }
 

@@ -103,7 +103,7 @@ function startLoad (): {
     sendTo (next) { url = next },
     async more (events) {
       const wanted = acknowledged.size + events
-      await waitFor(() => acknowledged.size >= wanted, { timeoutMs: 30_000 })
+      await waitFor(() => acknowledged.size >= wanted)
     },
     async stop () {
       stopped.abort()

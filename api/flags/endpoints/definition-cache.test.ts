@@ -6,26 +6,24 @@ import { waitFor } from '../../../test/support/wait-for.ts'
 import { addFlags, ask, createTestDecide, type TestDecide } from '../../testing/create-test-decide.ts'
 import { createDefinitionCache } from './definition-cache.ts'
 
-/** Milliseconds until the endpoints answer a flag with a value. */
-async function timeUntil (decide: TestDecide, key: string, value: unknown): Promise<number> {
-  const started = performance.now()
+/** Waits until the endpoints answer a flag with a value. They read only what is announced, see `NEVER_MS`. */
+async function answers (decide: TestDecide, key: string, value: unknown): Promise<void> {
   await waitFor(async () => {
     const { body } = await ask(decide, '/decide/?v=3', { distinct_id: 'u1', person_properties: { plan: 'pro' } })
     return body.featureFlags[key] === value
-  }, { timeoutMs: 3000, everyMs: 10 })
-  return performance.now() - started
+  }, { everyMs: 10 })
 }
 
-t.test('a change of a flag is seen within a second, even one written by SQL', async (t) => {
+t.test('a change of a flag is announced, even one written by SQL', async (t) => {
   const decide = await createTestDecide(t)
   const { sql, projectId } = decide
 
   await sql`INSERT INTO feature_flags ${sql({ project_id: projectId, key: 'f', filters: sql.json({ groups: [{}] }) })}`
-  t.ok(await timeUntil(decide, 'f', true) < 1000)
+  await t.resolves(answers(decide, 'f', true))
   await sql`UPDATE feature_flags SET active = false`
-  t.ok(await timeUntil(decide, 'f', false) < 1000)
+  await t.resolves(answers(decide, 'f', false))
   await sql`UPDATE feature_flags SET deleted = true`
-  t.ok(await timeUntil(decide, 'f', undefined) < 1000)
+  await t.resolves(answers(decide, 'f', undefined))
 })
 
 t.test('a project that is known has its flags, however slow a reading is', async (t) => {
@@ -52,7 +50,7 @@ t.test('a project that is known has its flags, however slow a reading is', async
   t.ok(cache.get(77).positions.has('f'))
 })
 
-t.test('a change of what flags refer to is seen too', async (t) => {
+t.test('a change of what flags refer to is announced too', async (t) => {
   const decide = await createTestDecide(t)
   const { sql, projectId } = decide
   const pro = sql.json({ type: 'AND', values: [{ key: 'plan', value: 'pro', type: 'person' }] })
@@ -61,11 +59,11 @@ t.test('a change of what flags refer to is seen too', async (t) => {
   await addFlags(decide, [
     { key: 'in', filters: { groups: [{ properties: [{ key: 'id', type: 'cohort', value: cohort!.id }] }] } }
   ])
-  t.ok(await timeUntil(decide, 'in', true) < 1000)
+  await t.resolves(answers(decide, 'in', true))
 
   await sql`UPDATE cohorts SET filters = ${sql.json({ type: 'AND', values: [{ key: 'plan', value: 'x', type: 'person' }] })}`
 
-  t.ok(await timeUntil(decide, 'in', false) < 1000)
+  await t.resolves(answers(decide, 'in', false))
 })
 
 t.test('a new project key works at once, a rotated one until it expires', async (t) => {
@@ -75,9 +73,9 @@ t.test('a new project key works at once, a rotated one until it expires', async 
     (await ask(decide, '/decide', { api_key: apiKey, distinct_id: 'u1' })).status
 
   await sql`INSERT INTO project_api_keys (api_key, project_id, kind) VALUES ('team-key', ${projectId}, 'team')`
-  await waitFor(async () => await status('team-key') === 200, { timeoutMs: 2000 })
+  await waitFor(async () => await status('team-key') === 200)
   await sql`UPDATE project_api_keys SET expires_at = now() - interval '1 second' WHERE api_key = 'team-key'`
-  await waitFor(async () => await status('team-key') === 401, { timeoutMs: 2000 })
+  await waitFor(async () => await status('team-key') === 401)
 
   t.equal(await status(decide.projectKey), 200)
 })

@@ -84,7 +84,7 @@ async function listFrozen (shadow: string): Promise<string[]> {
 
 /** Resolves when a name appears in a folder, which may not be there yet. */
 async function appeared (folder: string, name: string): Promise<void> {
-  await waitFor(async () => (await readdir(folder)).includes(name), { timeoutMs: 60_000, everyMs: 1 })
+  await waitFor(async () => (await readdir(folder)).includes(name), { everyMs: 1 })
 }
 
 function run (args: string[], dataDir: string): { kill: () => void, exited: Promise<number | null> } {

@@ -25,7 +25,7 @@ t.test('lists the queries that run by the ids and texts of their clients; to an 
   const list = 'SELECT query_id, user, query FROM system.processes WHERE query_id IN (\'owners\', \'analysts\') ORDER BY query_id'
   const expected = 'analysts\tanalyst\tSELECT count(), 7 FROM numbers(1000000000000)\n'
 
-  await waitFor(async () => (await ask(list)).split('\n').length === 3, { timeoutMs: 20_000 })
+  await waitFor(async () => (await ask(list)).split('\n').length === 3)
   t.equal(await ask(list), `${expected}owners\towner\tSELECT sleepEachRow(0.1), \\'owner\\' FROM numbers(30) SETTINGS max_block_size = 1\n`)
   t.equal(await asAnalyst(list), expected)
   t.match(await asAnalyst('SHOW PROCESSLIST FORMAT JSONEachRow'), /"query":"SHOW PROCESSLIST FORMAT JSONEachRow"/)

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
 export interface WaitForOptions {
-  /** Gives up after this long, in milliseconds. Default 10,000. */
+  /** Gives up after this long, in milliseconds. Default 60,000, so that a busy machine fails nothing. */
   timeoutMs?: number
   /** Pause between two checks, in milliseconds. Default 20 at first, growing to 50: a check takes CPU from others. */
   everyMs?: number
@@ -20,7 +20,7 @@ type Truthy<T> = Exclude<T, false | undefined | null | 0 | ''>
  * @throws when the time is up, with the last error of the condition as cause.
  */
 export async function waitFor<T> (condition: () => T | Promise<T>, options: WaitForOptions = {}): Promise<Truthy<T>> {
-  const { timeoutMs = 10_000, everyMs } = options
+  const { timeoutMs = 60_000, everyMs } = options
   let pauseMs = everyMs ?? FIRST_PAUSE_MS
   const deadline = performance.now() + timeoutMs
   let lastError: unknown

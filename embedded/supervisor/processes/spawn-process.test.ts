@@ -27,7 +27,7 @@ t.test('ends a child whose starter was killed without a chance to end it', async
 
   starter.kill('SIGKILL')
 
-  await waitFor(async () => await readProcessIdentity(pid) === undefined, { timeoutMs: 5000 })
+  await waitFor(async () => await readProcessIdentity(pid) === undefined)
 })
 
 t.test('kills a child that ignores the request to end, with its own children', async (t) => {
@@ -37,11 +37,9 @@ t.test('kills a child that ignores the request to end, with its own children', a
   })
   await waitFor(async () => (await readFile(logFile, 'utf8')).includes('armed'))
 
-  const startedAt = performance.now()
   await child.stop()
 
   t.same(await child.exited, { code: null, signal: 'SIGKILL', requested: true })
-  t.ok(performance.now() - startedAt < 5000)
   t.equal(await readProcessIdentity(child.pid), undefined)
 })
 

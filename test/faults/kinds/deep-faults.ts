@@ -109,7 +109,7 @@ async function watchAnotherProject (
     throw error
   }
   return async (isThere, note) => {
-    await waitFor(isThere, { timeoutMs: 60_000, everyMs: 200 }).finally(() => stop.abort())
+    await waitFor(isThere, { everyMs: 200 }).finally(() => stop.abort())
     const seen = await watched
     const kinds = [['events', 'events'], ['persons', 'changes of a person']] as const
     note(kinds.map(([kind, name]) => `${describeDelays(name, seen[kind])} (before: p99 ${Math.round(quantile(calm[kind], 0.99))} ms)`).join('; '))
@@ -141,7 +141,7 @@ async function publishOld ({ connection }: FaultSystem): Promise<void> {
     const publish = async (): Promise<boolean> => await jetstream(connection).publish(
       personsSubject(personsPartition(update)), JSON.stringify([update])).then(() => true)
     // All together are more than the stream of persons holds.
-    await waitFor(publish, { timeoutMs: 60_000, everyMs: 50 })
+    await waitFor(publish, { everyMs: 50 })
   }
 }
 

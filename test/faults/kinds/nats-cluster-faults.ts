@@ -64,7 +64,7 @@ export const NATS_CLUSTER_FAULTS: readonly Fault[] = [
 ]
 
 async function chooseLeader ({ system, note }: FaultContext): Promise<NatsNode> {
-  const leader = await waitFor(async () => (await readEventsCluster(system.connection))?.leader, { timeoutMs: 60_000 })
+  const leader = await waitFor(async () => (await readEventsCluster(system.connection))?.leader)
   note(leader)
   return system.natsNodes.find(({ name }) => name === leader) as NatsNode
 }

@@ -43,7 +43,7 @@ export const STORM_FAULTS: readonly Fault[] = [
         if (accepted < batches.length) throw new Error('no batch of the storm was accepted')
         // Every one that was not stored yet waits in the stream; the duplicates must not hold it up.
         const isStored = async (): Promise<boolean> => await countStored(system, distinctId) === expected
-        await waitFor(isStored, { timeoutMs: 60_000, everyMs: 200 })
+        await waitFor(isStored, { everyMs: 200 })
       }
     }
   }

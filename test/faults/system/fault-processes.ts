@@ -140,7 +140,7 @@ export async function findPartitionOwner ({ pipeline }: Pick<FaultSystem, 'pipel
     const owners = pipeline.filter((_, index) => (partitions[index] ?? 0) > 0)
     if (owners.length === 0) throw new Error('no process owns a partition')
     return pickOne(owners, random)
-  }, { timeoutMs: 30_000, everyMs: 200 })
+  }, { everyMs: 200 })
 }
 
 /** Partitions of live events that a pipeline process writes; 0 when it does not answer. */

@@ -111,7 +111,7 @@ async function untilStored (uuids: string[]): Promise<string[]> {
   return await waitFor(async () => {
     const rows = await server.stack.select<{ id: string }>('SELECT distinct_id AS id FROM events WHERE project_id = {project:UInt32} AND uuid IN {uuids:Array(UUID)}', { uuids, project: server.stack.project })
     return rows.length === uuids.length && rows.map(({ id }) => id)
-  }, { timeoutMs: 60_000 })
+  })
 }
 
 duty('V1: a batch is taken with the time of its making, and an empty one is 400', async (t, visitor) => {
@@ -247,7 +247,7 @@ async function untilRows (visitor: string): Promise<StoredRow[]> {
   return await waitFor(async () => {
     const rows = await server.storedOf(visitor)
     return rows.length > 0 && rows
-  }, { timeoutMs: 60_000 })
+  })
 }
 
 t.end()

@@ -71,7 +71,7 @@ export async function startDutyServer (t: TestContext): Promise<DutyServer> {
         const others = rows.filter(({ event }) => event !== END)
         return others.length < rows.length &&
           others.map((row) => ({ ...row, time: Number(row.time), properties: JSON.parse(row.properties) }))
-      }, { timeoutMs: 60_000 })
+      })
     }
   }
 }

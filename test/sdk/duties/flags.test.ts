@@ -30,7 +30,7 @@ for (const [flag, filters] of Object.entries({
 await waitFor(async () => {
   const answer = await ask({ groups: { company: 'acme' } })
   return Object.keys(answer.body.flags).length === 4 && answer.body.flags.member.enabled === true
-}, { timeoutMs: 60_000 })
+})
 
 function duty (title: string, check: (t: Test) => Promise<void>): void {
   void t.test(title, { buffered: true }, check)
