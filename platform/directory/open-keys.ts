@@ -5,9 +5,6 @@ import { listenPostgres } from '../postgres/listen-postgres.ts'
 import { createKeyDirectory, type KeyDirectory } from './key-directory.ts'
 import { createReadKeys } from './read-keys.ts'
 
-/** Milliseconds between readings without a notification: bounds the effect of a missed one. */
-const REFRESH_MS = 15_000
-
 export interface OpenKeysOptions {
   sql: Sql
   /** For a separate connection, which listens for notifications of changes. */
@@ -17,7 +14,7 @@ export interface OpenKeysOptions {
   /** Also read the active event schemas, rules and quotas, for ingest. Default: false. */
   withSchemas?: boolean
   maxWaitMs: number
-  /** Milliseconds between readings without a notification. Default: 15,000. */
+  /** Milliseconds between readings without a notification: bounds the effect of a missed one. Default: 15,000. */
   refreshMs?: number
   now: () => number
   logger: Logger
@@ -26,7 +23,7 @@ export interface OpenKeysOptions {
 
 /** Opens the directory of keys and keeps it current. Postgres may be unavailable. */
 export function openKeys (options: OpenKeysOptions): { keys: KeyDirectory, close: () => Promise<void> } {
-  const { sql, databaseUrl: url, withOwners, withSchemas = false, refreshMs = REFRESH_MS, logger, metrics } = options
+  const { sql, databaseUrl: url, withOwners, withSchemas = false, refreshMs = 15_000, logger, metrics } = options
   const readKeys = createReadKeys(sql, { withOwners, ...withSchemas && { logger } })
   const keys = createKeyDirectory({ ...options, readKeys })
   const refresh = (): void => { void keys.refresh() }

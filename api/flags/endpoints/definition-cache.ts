@@ -7,9 +7,6 @@ import { loadDefinitions, loadProjectIds, loadRevisions } from '../management/lo
 import { compileFlagSet, type FlagSet } from '../../../engines/flags/evaluate-flags.ts'
 import { createEvaluationCounters } from './compute-flags.ts'
 
-/** Milliseconds between reads without a notification. */
-const POLL_INTERVAL_MS = 15_000
-
 /** Milliseconds before a failed read is repeated. */
 const RETRY_MS = 500
 
@@ -42,7 +39,7 @@ export interface DefinitionCacheOptions {
   sql: Sql
   /** For a separate connection, which listens for notifications of changes. */
   databaseUrl: string
-  /** Milliseconds between readings without a notification. Default: 15,000. */
+  /** Milliseconds between readings without a notification: bounds the effect of a missed one. Default: 15,000. */
   pollMs?: number
   logger: Logger
   metrics: Metrics
@@ -50,7 +47,7 @@ export interface DefinitionCacheOptions {
 
 /** Reads all definitions and keeps them current: every API process sees a change within a second. */
 export function createDefinitionCache (options: DefinitionCacheOptions): DefinitionCache {
-  const { sql, databaseUrl: url, pollMs = POLL_INTERVAL_MS, logger } = options
+  const { sql, databaseUrl: url, pollMs = 15_000, logger } = options
   const counters = createEvaluationCounters(options.metrics)
   const { promise: ready, resolve } = Promise.withResolvers<undefined>()
   let projects = new Set<number>()
