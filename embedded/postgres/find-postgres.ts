@@ -1,27 +1,89 @@
+import { execFile } from 'node:child_process'
 import { chmod, cp, mkdtemp, readdir, readFile, realpath, rename, rm, stat, symlink } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import path from 'node:path'
+import { promisify } from 'node:util'
+import { compareVersions } from '../../schema/version.ts'
 import { findCacheDir } from '../data-dir/cache-dir.ts'
 import { ServiceStartError } from '../supervisor/processes/service.ts'
+
+const run = promisify(execFile)
 
 export interface FindPostgresOptions {
   dataDir: string
   /** The user that runs it; absent: this one. */
   uid?: number
+  /** Searched for `PATH`. Default: that of this process. */
+  env?: NodeJS.ProcessEnv
+  /** Where distributions have a folder for each major version. Default: those of Debian and of Red Hat. */
+  systemFolders?: readonly string[]
+}
+
+/** Major version of the package from npm, and of every data directory. */
+export const POSTGRES_MAJOR = '18'
+
+const SYSTEM_FOLDERS = [`/usr/lib/postgresql/${POSTGRES_MAJOR}`, `/usr/pgsql-${POSTGRES_MAJOR}`]
+
+/**
+ * Finds the newest Postgres of the right major version, as npm lags behind the distributions by months: the one that
+ * npm installed, or one of this machine that has more fixes.
+ *
+ * @returns the folder with `bin`.
+ * @throws {ServiceStartError} when there is none, and when the data directory is of another major version.
+ */
+export async function findPostgres (options: FindPostgresOptions): Promise<string> {
+  const { dataDir } = options
+  await refuseOtherMajor(path.join(dataDir, 'postgres', 'cluster'))
+  const ofNpm = await resolvePackage().catch((error: unknown) => error as ServiceStartError)
+  const system = await findSystemPostgres(options)
+  if (ofNpm instanceof Error) {
+    if (system === undefined) throw ofNpm
+    return system.folder
+  }
+  const isNewer = system !== undefined && compareVersions(`${system.version}.0`, ofNpm.version.replace(/-.*/, '')) > 0
+  return isNewer ? system.folder : await preparePackage(ofNpm, options)
+}
+
+/** A major version neither reads the files of another nor says so plainly. */
+async function refuseOtherMajor (cluster: string): Promise<void> {
+  const major = (await readFile(path.join(cluster, 'PG_VERSION'), 'utf8').catch(() => POSTGRES_MAJOR)).trim()
+  if (major === POSTGRES_MAJOR) return
+  throw new ServiceStartError(`${cluster} was made by Postgres ${major}, and Postgres ${POSTGRES_MAJOR} runs here: ` +
+    'dump it with the old version and restore it into an empty data directory, or set DATABASE_URL to a server that has it')
+}
+
+/** The newest of this machine that the user may run. */
+async function findSystemPostgres (
+  { uid, env = process.env, systemFolders = SYSTEM_FOLDERS }: FindPostgresOptions
+): Promise<{ folder: string, version: string } | undefined> {
+  const onPath = (env.PATH ?? '').split(path.delimiter).filter(Boolean)
+  const found = await Promise.all([...systemFolders.map((folder) => path.join(folder, 'bin')), ...onPath].map(async (bin) => {
+    try {
+      // Links of PATH lead to the folder that has the libraries beside it.
+      const program = await realpath(path.join(bin, 'postgres'))
+      await stat(path.join(path.dirname(program), 'initdb'))
+      if (uid !== undefined && !await canExecute(program, uid)) return []
+      const { stdout } = await run(program, ['--version'], { timeout: 10_000 })
+      const version = /\(PostgreSQL\) (\d+\.\d+)/.exec(stdout)?.[1] ?? ''
+      return version.startsWith(`${POSTGRES_MAJOR}.`) ? [{ folder: path.resolve(program, '..', '..'), version }] : []
+    } catch {
+      // Missing, or it does not run here: simply no candidate.
+      return []
+    }
+  }))
+  return found.flat().sort((one, other) => compareVersions(`${other.version}.0`, `${one.version}.0`))[0]
 }
 
 /**
- * Finds the folder with Postgres (`bin`, `lib`, `share`) that npm installed, in a state in which it runs.
+ * Brings the package from npm into a state in which it runs.
  *
  * npm may skip install scripts, so the links between its libraries are made here when they are missing. When the
  * folder cannot be repaired, or the user that is to run it cannot enter it (a clone below /root), a copy of 60 MB in
  * a cache folder is used instead.
- *
- * @throws {ServiceStartError} when the package for this platform is not installed.
  */
-export async function findPostgres (options: FindPostgresOptions): Promise<string> {
-  const { uid, dataDir } = options
-  const { native, version } = await resolvePackage()
+async function preparePackage (
+  { native, version }: { native: string, version: string }, { uid, dataDir }: FindPostgresOptions
+): Promise<string> {
   const isRepaired = await repairPostgres(native).then(() => true, () => false)
   if (isRepaired && (uid === undefined || await canExecute(path.join(native, 'bin', 'postgres'), uid))) return native
 
