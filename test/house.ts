@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_183,
+  lines: 81_245,
   platformLines: 5_976,
-  trackedFiles: 1_508,
+  trackedFiles: 1_511,
   circles: 0,
   repeatedNames: 4,
   longFunctions: 11,
   assertions: 351,
-  casts: 419
+  casts: 420
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */
