@@ -1,6 +1,10 @@
+import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
+import type { Page } from './api-client.ts'
 import { formatCount } from './format.ts'
+import { type Loaded, useLoaded } from './load.ts'
 import { query, setQuery } from './router.ts'
+import { Show } from './states.tsx'
 
 /** Rows of a page of a list. */
 export const PAGE = 50
@@ -32,14 +36,50 @@ export function Search ({ label }: { label: string }) {
   return <input type='search' aria-label={label} placeholder={label} value={text} onInput={(event) => type(event.currentTarget.value)} />
 }
 
-interface PagerProps {
-  page: { count: number, next: string | null, results: readonly unknown[] }
+/** A page of a list, and the way to the others. */
+export interface Pages<T> extends Loaded<Page<T>> {
   offset: number
   onOffset: (offset: number) => void
 }
 
+/** Fetches a list by pages: the first one whenever the key, which tells what is fetched, changes. */
+export function usePages<T> (
+  key: string, fetch: (page: { limit: number, offset: number }, signal: AbortSignal) => Promise<Page<T>>
+): Pages<T> {
+  const [at, setAt] = useState({ key, offset: 0 })
+  const offset = at.key === key ? at.offset : 0
+  const loaded = useLoaded(`${key} ${offset}`, async (signal) => await fetch({ limit: PAGE, offset }, signal))
+  return { ...loaded, offset, onOffset: (offset) => setAt({ key, offset }) }
+}
+
+interface PagedProps<T> {
+  of: Pages<T>
+  what: string
+  /** Shown when the list has nothing. */
+  empty: ComponentChildren
+  /** Makes the page. */
+  children: (results: T[], page: Page<T>) => ComponentChildren
+}
+
+/** A page of a list in one of its states, below the way to the other pages. */
+export function Paged<T> ({ of, what, empty, children }: PagedProps<T>) {
+  return (
+    <Show of={of} what={what}>
+      {(page) => page.count === 0 ? empty : <><Pager page={page} offset={of.offset} onOffset={of.onOffset} />{children(page.results, page)}</>}
+    </Show>
+  )
+}
+
+interface PagerProps {
+  page: { count: number, next: string | null, results: readonly unknown[] }
+  offset: number
+  onOffset: (offset: number) => void
+  /** Further choices beside it. */
+  children?: ComponentChildren
+}
+
 /** Which rows of how many are shown, and the way to the others when there are any. */
-export function Pager ({ page: { count, next, results }, offset, onOffset }: PagerProps) {
+export function Pager ({ page: { count, next, results }, offset, onOffset, children }: PagerProps) {
   return (
     <div class='toolbar'>
       <span role='status'>{formatCount(offset + 1)} to {formatCount(offset + results.length)} of {formatCount(count)}</span>
@@ -49,6 +89,7 @@ export function Pager ({ page: { count, next, results }, offset, onOffset }: Pag
           <button type='button' disabled={next === null} onClick={() => onOffset(offset + PAGE)}>Next</button>
         </>
       )}
+      {children}
     </div>
   )
 }

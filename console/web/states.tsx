@@ -56,6 +56,32 @@ export function Again ({ of: { isLoading, reload }, children = 'Ask again' }: { 
   return <button ref={button} type='button' aria-disabled={isLoading} onClick={() => { if (!isLoading) reload() }}>{children}</button>
 }
 
+/** The columns of a table: `#` marks one of numbers, `-` one whose title only screen readers see. */
+export type Columns = readonly (string | false)[]
+
+/** A table that scrolls by itself; `first` is the head of a column before the others. */
+export function Table ({ label, head, class: style, first, children }: {
+  label: string, head: Columns, class?: string, first?: ComponentChildren, children: ComponentChildren
+}) {
+  return (
+    <div class='scroll' role='region' aria-label={label} tabIndex={0}>
+      <table class={style}>
+        <thead>
+          <tr>
+            {first}
+            {head.map((title) => title !== false && (
+              <th key={title} scope='col' class={title.startsWith('#') ? 'number' : undefined}>
+                {title.startsWith('-') ? <span class='hidden'>{title.slice(1)}</span> : title.replace(/^#/, '')}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  )
+}
+
 /** A dialog over the page: Escape closes it, and the focus returns to where it was. */
 export function Dialog (
   { title, onClose, children, isWide = false }: { title: string, onClose: () => void, children: ComponentChildren, isWide?: boolean }

@@ -6,7 +6,7 @@ import { showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate } from '../router.ts'
 import { may, resumeSession, session } from '../session.ts'
-import { Dialog, Failed, Show } from '../states.tsx'
+import { Dialog, Failed, Show, Table } from '../states.tsx'
 
 type ShownSettings = Answer<'/api/settings'>
 
@@ -17,20 +17,15 @@ export function InstallationScreen () {
     <section>
       <h1>Projects and settings</h1>
       {may('project:write') && <div class='toolbar'><button type='button' class='primary' onClick={() => setCreating(true)}>New project …</button></div>}
-      <div class='scroll' role='region' aria-label='Projects' tabIndex={0}>
-        <table>
-          <thead><tr><th scope='col'>Project</th><th scope='col' class='number'>Id</th><th scope='col'><span class='hidden'>Actions</span></th></tr></thead>
-          <tbody>
-            {session.value!.projects.map(({ id, name }) => (
-              <tr key={id}>
-                <td class='wide'>{showText(name)}</td>
-                <td class='number'>{id}</td>
-                <td><a {...linkTo(`/projects/${id}/connect`)}>Connect<span class='hidden'> {showText(name, 60)}</span></a></td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table label='Projects' head={['Project', '#Id', '-Actions']}>
+        {session.value!.projects.map(({ id, name }) => (
+          <tr key={id}>
+            <td class='wide'>{showText(name)}</td>
+            <td class='number'>{id}</td>
+            <td><a {...linkTo(`/projects/${id}/connect`)}>Connect<span class='hidden'> {showText(name, 60)}</span></a></td>
+          </tr>
+        ))}
+      </Table>
       <Settings />
       {isCreating && <NewProjectDialog onClose={() => setCreating(false)} />}
     </section>
@@ -56,21 +51,16 @@ function Settings () {
       </div>
       <Show of={settings} what='Settings'>
         {({ results }) => (
-          <div class='scroll' role='region' aria-label='Settings' tabIndex={0}>
-            <table class='settings'>
-              <thead><tr><th scope='col'>Name</th><th scope='col'>Value</th><th scope='col'>From</th><th scope='col'>What it is</th></tr></thead>
-              <tbody>
-                {results.filter(isShown).map(({ name, value, source, description }) => (
-                  <tr key={name}>
-                    <td><code>{name}</code></td>
-                    <td class='value'>{value === '' ? <span class='hint'>empty</span> : <code>{showText(value)}</code>}</td>
-                    <td>{source}</td>
-                    <td class='wide hint'>{description}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Table label='Settings' class='settings' head={['Name', 'Value', 'From', 'What it is']}>
+            {results.filter(isShown).map(({ name, value, source, description }) => (
+              <tr key={name}>
+                <td><code>{name}</code></td>
+                <td class='value'>{value === '' ? <span class='hint'>empty</span> : <code>{showText(value)}</code>}</td>
+                <td>{source}</td>
+                <td class='wide hint'>{description}</td>
+              </tr>
+            ))}
+          </Table>
         )}
       </Show>
     </>

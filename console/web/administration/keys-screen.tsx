@@ -3,10 +3,9 @@ import { request, type Page } from '../api-client.ts'
 import type { Answer } from '../../../schema/api-types.ts'
 import { Confirm, Copyable } from '../confirm.tsx'
 import { formatAgo, formatTime, showText } from '../format.ts'
-import { type Loaded, useLoaded } from '../load.ts'
-import { PAGE, Pager } from '../paging.tsx'
+import { Paged, usePages } from '../paging.tsx'
 import { may } from '../session.ts'
-import { Dialog, Show } from '../states.tsx'
+import { Dialog, Table } from '../states.tsx'
 import { type NewKey, NewKeyDialog } from './new-key.tsx'
 import { Users } from './users.tsx'
 
@@ -18,11 +17,10 @@ const GRACE_SECONDS = 86_400
 
 /** Personal keys, with what they may do, when they were used and when they end; and the users who own them. */
 export function KeysScreen () {
-  const [offset, setOffset] = useState(0)
   const [isCreating, setCreating] = useState(false)
   const [made, setMade] = useState<NewKey>()
-  const keys = useLoaded(`keys ${offset}`, async (signal) =>
-    await request<Page<PersonalKey>>('/api/personal_api_keys/', { query: { limit: PAGE, offset }, signal }))
+  const keys = usePages('keys', async (page, signal) =>
+    await request<Page<PersonalKey>>('/api/personal_api_keys/', { query: page, signal }))
   const onMade = (key: NewKey): void => {
     setMade(key)
     keys.reload()
@@ -32,14 +30,7 @@ export function KeysScreen () {
       <h1>Keys and users</h1>
       <p class='hint'>Personal keys open the API and this console. SDKs send the key of a project, which is public: see Connect.</p>
       {may('user:write') && <div class='toolbar'><button type='button' class='primary' onClick={() => setCreating(true)}>New key …</button></div>}
-      <Show of={keys} what='Keys'>
-        {(page) => (
-          <>
-            <Pager page={page} offset={offset} onOffset={setOffset} />
-            <KeyTable page={page} keys={keys} onMade={onMade} />
-          </>
-        )}
-      </Show>
+      <Paged of={keys} what='Keys' empty={null}>{(results) => <KeyTable keys={results} onRevoked={keys.reload} onMade={onMade} />}</Paged>
       <Users />
       {isCreating && <NewKeyDialog onClose={() => setCreating(false)} onMade={onMade} />}
       {made !== undefined && (
@@ -53,50 +44,45 @@ export function KeysScreen () {
   )
 }
 
-function KeyTable ({ page, keys, onMade }: { page: Page<PersonalKey>, keys: Loaded<Page<PersonalKey>>, onMade: (key: NewKey) => void }) {
+function KeyTable ({ keys, onMade, onRevoked }: { keys: readonly PersonalKey[], onMade: (key: NewKey) => void, onRevoked: () => void }) {
   const [asked, setAsked] = useState<{ key: PersonalKey, what: 'rotate' | 'revoke' }>()
   const now = Date.now()
   return (
-    <div class='scroll' role='region' aria-label='Personal keys' tabIndex={0}>
-      <table class='dense'>
-        <thead>
-          <tr>
-            <th scope='col'>Key</th><th scope='col'>Label</th><th scope='col'>User</th><th scope='col'>May do</th><th scope='col'>Projects</th>
-            <th scope='col'>Last use</th><th scope='col'>Made</th><th scope='col'>State</th>{may('user:write') && <th scope='col'><span class='hidden'>Actions</span></th>}
+    <>
+      <Table
+        label='Personal keys' class='dense'
+        head={['Key', 'Label', 'User', 'May do', 'Projects', 'Last use', 'Made', 'State', may('user:write') && '-Actions']}
+      >
+        {keys.map((key) => (
+          <tr key={key.id} class={isUsable(key, now) ? '' : 'gone'}>
+            <td><code>{key.mask_value}</code>{key.is_current && <span class='tag'>yours now</span>}</td>
+            <td class='value'>{showText(key.label, 40)}</td>
+            <td class='value'>{showText(key.user.email, 60)}</td>
+            <td class='value'>{key.scopes.includes('*') ? 'everything' : key.scopes.join(', ')}</td>
+            <td>{key.scoped_teams === null ? 'all' : key.scoped_teams.join(', ')}</td>
+            <td>{formatAgo(key.last_used_at, now)}</td>
+            <td title={`${formatTime(key.created_at)} UTC`}>{formatAgo(key.created_at, now)}</td>
+            <td>{describeState(key, now)}</td>
+            {may('user:write') && (
+              <td>
+                {isUsable(key, now) && (
+                  <>
+                    <button type='button' class='quiet' onClick={() => setAsked({ key, what: 'rotate' })}>Rotate<span class='hidden'> {key.label}</span></button>
+                    <button type='button' class='quiet' onClick={() => setAsked({ key, what: 'revoke' })}>Revoke<span class='hidden'> {key.label}</span></button>
+                  </>
+                )}
+              </td>
+            )}
           </tr>
-        </thead>
-        <tbody>
-          {page.results.map((key) => (
-            <tr key={key.id} class={isUsable(key, now) ? '' : 'gone'}>
-              <td><code>{key.mask_value}</code>{key.is_current && <span class='tag'>yours now</span>}</td>
-              <td class='value'>{showText(key.label, 40)}</td>
-              <td class='value'>{showText(key.user.email, 60)}</td>
-              <td class='value'>{key.scopes.includes('*') ? 'everything' : key.scopes.join(', ')}</td>
-              <td>{key.scoped_teams === null ? 'all' : key.scoped_teams.join(', ')}</td>
-              <td>{formatAgo(key.last_used_at, now)}</td>
-              <td title={`${formatTime(key.created_at)} UTC`}>{formatAgo(key.created_at, now)}</td>
-              <td>{describeState(key, now)}</td>
-              {may('user:write') && (
-                <td>
-                  {isUsable(key, now) && (
-                    <>
-                      <button type='button' class='quiet' onClick={() => setAsked({ key, what: 'rotate' })}>Rotate<span class='hidden'> {key.label}</span></button>
-                      <button type='button' class='quiet' onClick={() => setAsked({ key, what: 'revoke' })}>Revoke<span class='hidden'> {key.label}</span></button>
-                    </>
-                  )}
-                </td>
-              )}
-            </tr>
-          ))}
-        </tbody>
-      </table>
+        ))}
+      </Table>
       {asked !== undefined && (
         <ChangeDialog
-          of={asked.key} made={page.results.filter(({ made_by: by }) => by.includes(asked.key.id))} what={asked.what}
-          onClose={() => setAsked(undefined)} onMade={onMade} onRevoked={keys.reload}
+          of={asked.key} made={keys.filter(({ made_by: by }) => by.includes(asked.key.id))} what={asked.what}
+          onClose={() => setAsked(undefined)} onMade={onMade} onRevoked={onRevoked}
         />
       )}
-    </div>
+    </>
   )
 }
 

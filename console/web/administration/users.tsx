@@ -4,7 +4,7 @@ import { useAttempt } from '../confirm.tsx'
 import { formatCount, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { may, session } from '../session.ts'
-import { Dialog, Failed, Show } from '../states.tsx'
+import { Dialog, Failed, Show, Table } from '../states.tsx'
 
 interface User { id: number, email: string, first_name: string, keys: number }
 
@@ -19,16 +19,11 @@ export function Users () {
       {mayCreate && <div class='toolbar'><button type='button' onClick={() => setCreating(true)}>New user …</button></div>}
       <Show of={users} what='Users'>
         {({ results }) => (
-          <div class='scroll' role='region' aria-label='Users' tabIndex={0}>
-            <table>
-              <thead><tr><th scope='col'>E-mail</th><th scope='col'>First name</th><th scope='col' class='number'>Usable keys</th></tr></thead>
-              <tbody>
-                {results.map(({ id, email, first_name: name, keys }) => (
-                  <tr key={id}><td class='wide'>{showText(email)}</td><td class='wide'>{showText(name)}</td><td class='number'>{formatCount(keys)}</td></tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Table label='Users' head={['E-mail', 'First name', '#Usable keys']}>
+            {results.map(({ id, email, first_name: name, keys }) => (
+              <tr key={id}><td class='wide'>{showText(email)}</td><td class='wide'>{showText(name)}</td><td class='number'>{formatCount(keys)}</td></tr>
+            ))}
+          </Table>
         )}
       </Show>
       {isCreating && <NewUserDialog onClose={() => setCreating(false)} onDone={users.reload} />}

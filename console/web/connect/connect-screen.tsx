@@ -4,7 +4,7 @@ import { Confirm, Copyable } from '../confirm.tsx'
 import { type Loaded, useLoaded } from '../load.ts'
 import { projectId, query, setQuery } from '../router.ts'
 import { may, session } from '../session.ts'
-import { Empty, Show } from '../states.tsx'
+import { Empty, Show, Table } from '../states.tsx'
 import { formatAgo, formatTime, showText } from '../format.ts'
 import { ArrivalLight } from './arrival-light.tsx'
 import { buildSnippets } from './snippets.ts'
@@ -61,20 +61,15 @@ function ProjectKeys ({ keys }: { keys: Loaded<{ results: ProjectKey[] }> }) {
   return (
     <>
       <h2>Keys of the project</h2>
-      <div class='scroll' role='region' aria-label='Keys of the project' tabIndex={0}>
-        <table>
-          <thead><tr><th scope='col'>Key</th><th scope='col'>Made</th><th scope='col'>Accepted</th></tr></thead>
-          <tbody>
-            {keys.value?.results.map((key) => (
-              <tr key={key.api_key}>
-                <td class='wide'><code>{showText(key.api_key)}</code></td>
-                <td title={`${formatTime(key.created_at)} UTC`}>{formatAgo(key.created_at, now)}</td>
-                <td>{describeEnd(key.expires_at, now)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table label='Keys of the project' head={['Key', 'Made', 'Accepted']}>
+        {keys.value?.results.map((key) => (
+          <tr key={key.api_key}>
+            <td class='wide'><code>{showText(key.api_key)}</code></td>
+            <td title={`${formatTime(key.created_at)} UTC`}>{formatAgo(key.created_at, now)}</td>
+            <td>{describeEnd(key.expires_at, now)}</td>
+          </tr>
+        ))}
+      </Table>
       {may('project:write') && <p><button type='button' onClick={() => setRotating(true)}>Rotate the key …</button></p>}
       {isRotating && <RotateDialog onClose={() => setRotating(false)} onDone={keys.reload} />}
     </>

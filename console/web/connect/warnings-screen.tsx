@@ -5,7 +5,7 @@ import { UUID } from '../receipts/receipts.ts'
 import { explainWarning, isOfRequests } from '../receipts/warning-words.ts'
 import { linkTo, projectId, query, setQuery } from '../router.ts'
 import { session } from '../session.ts'
-import { Empty, Show, Sparkline } from '../states.tsx'
+import { Empty, Show, Sparkline, Table } from '../states.tsx'
 
 interface Sample { received_at: string, event: string, distinct_id: string, uuid: string, lib: string, lib_version: string, value: string }
 
@@ -72,31 +72,21 @@ function Reason ({ warning }: { warning: Warning }) {
         {samples.length === 0 ? 'No case of it was kept.' : 'Some cases:'}
       </p>
       {samples.length > 0 && (
-        <div class='scroll' role='region' aria-label={`Cases of ${reason}`} tabIndex={0}>
-          <table>
-            <thead>
-              <tr>
-                <th scope='col'>Received (UTC)</th><th scope='col'>Event</th><th scope='col'>Distinct id</th><th scope='col'>SDK</th>
-                <th scope='col'>Value at fault</th><th scope='col'>Uuid</th>
-              </tr>
-            </thead>
-            <tbody>
-              {samples.map((sample, index) => (
-                <tr key={index}>
-                  <td>{formatTime(sample.received_at)}</td>
-                  <td class='wide'>{showText(sample.event)}</td>
-                  <td class='wide'>{showText(sample.distinct_id)}</td>
-                  <td>{showText(`${sample.lib} ${sample.lib_version}`.trim(), 40)}</td>
-                  <td class='wide'><code>{showText(sample.value)}</code></td>
-                  <td>{UUID.test(sample.uuid)
-                    ? <a {...linkTo(`/projects/${projectId.value}/find?uuid=${sample.uuid}`)}>{sample.uuid}</a>
-                    : showText(sample.uuid, 40)}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table label={`Cases of ${reason}`} head={['Received (UTC)', 'Event', 'Distinct id', 'SDK', 'Value at fault', 'Uuid']}>
+          {samples.map((sample, index) => (
+            <tr key={index}>
+              <td>{formatTime(sample.received_at)}</td>
+              <td class='wide'>{showText(sample.event)}</td>
+              <td class='wide'>{showText(sample.distinct_id)}</td>
+              <td>{showText(`${sample.lib} ${sample.lib_version}`.trim(), 40)}</td>
+              <td class='wide'><code>{showText(sample.value)}</code></td>
+              <td>{UUID.test(sample.uuid)
+                ? <a {...linkTo(`/projects/${projectId.value}/find?uuid=${sample.uuid}`)}>{sample.uuid}</a>
+                : showText(sample.uuid, 40)}
+              </td>
+            </tr>
+          ))}
+        </Table>
       )}
     </details>
   )

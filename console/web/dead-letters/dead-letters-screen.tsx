@@ -4,7 +4,7 @@ import { useLoaded } from '../load.ts'
 import { PAGE, Pager } from '../paging.tsx'
 import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
-import { Empty, Show, Sparkline } from '../states.tsx'
+import { Empty, Show, Sparkline, Table } from '../states.tsx'
 import { type DeadLetterGroup, type DeadLetterGroups, fetchGroups, type Filter, filterOf, STAGES } from './dead-letters.ts'
 import { LetterDetail } from './letter-detail.tsx'
 import { LetterList } from './letter-list.tsx'
@@ -72,17 +72,12 @@ function GroupTable ({ groups, onReplay }: { groups: DeadLetterGroups, onReplay:
       {groups.results.length > PAGE && (
         <Pager page={{ count: groups.results.length, next: isMore ? 'more' : null, results: shown }} offset={offset} onOffset={setOffset} />
       )}
-      <div class='scroll' role='region' aria-label='Groups of dead letters' tabIndex={0}>
-        <table>
-          <thead>
-            <tr>
-              <th scope='col'>Event</th><th scope='col'>Stage and reason</th><th scope='col'>Newest error</th><th scope='col' class='number'>Letters</th>
-              <th scope='col'>Last 24 h</th><th scope='col'>First</th><th scope='col'>Last</th>{may('dead_letter:write') && <th scope='col'><span class='hidden'>Actions</span></th>}
-            </tr>
-          </thead>
-          <tbody>{shown.map((group) => <GroupRow key={JSON.stringify(filterOf(group))} group={group} now={now} onReplay={onReplay} />)}</tbody>
-        </table>
-      </div>
+      <Table
+        label='Groups of dead letters'
+        head={['Event', 'Stage and reason', 'Newest error', '#Letters', 'Last 24 h', 'First', 'Last', may('dead_letter:write') && '-Actions']}
+      >
+        {shown.map((group) => <GroupRow key={JSON.stringify(filterOf(group))} group={group} now={now} onReplay={onReplay} />)}
+      </Table>
       {groups.ungrouped > 0 && <p class='hint'>{formatCount(groups.ungrouped)} more are in smaller groups, which are not shown.</p>}
     </>
   )

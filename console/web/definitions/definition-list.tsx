@@ -2,10 +2,10 @@ import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { request, type Page } from '../api-client.ts'
 import { formatCount, showText, UNKNOWN } from '../format.ts'
-import { type Loaded, useLoaded } from '../load.ts'
-import { PAGE, Pager, Search } from '../paging.tsx'
+import { useLoaded } from '../load.ts'
+import { Paged, Search, usePages } from '../paging.tsx'
 import { linkTo, projectId, query, setQuery } from '../router.ts'
-import { Empty, Failed, Show, Sparkline } from '../states.tsx'
+import { type Columns, Empty, Failed, Sparkline, Table } from '../states.tsx'
 import { ChangeDialog } from './change-dialog.tsx'
 import type { Noted } from './definition.ts'
 
@@ -16,7 +16,7 @@ export interface DefinitionListProps<T> {
   /** Order by default, and those to choose from with their names. */
   orderings?: Record<string, string>
   hint: ComponentChildren
-  head: ComponentChildren
+  head: Columns
   /** The cells of a definition. */
   row: (definition: T, onChanged: (changed: T) => void, volumes: Volumes | undefined) => ComponentChildren
   /** Whether they may be changed. */
@@ -37,10 +37,8 @@ export function DefinitionList<T extends Noted> (props: DefinitionListProps<T>) 
   const further = { ...filter, exclude_hidden: showsHidden ? undefined : 'true' }
   const search = query.value.get('search') ?? ''
   const ordering = query.value.get('ordering') ?? Object.keys(orderings ?? {})[0] ?? ''
-  const [offset, setOffset] = useState(0)
-  useEffect(() => { setOffset(0) }, [search, ordering, projectId.value, JSON.stringify(further)])
-  const page = useLoaded(`${resource} ${projectId.value} ${search} ${ordering} ${offset} ${JSON.stringify(further)}`, async (signal) =>
-    await request<Page<T>>(`/api/projects/${projectId.value}/${resource}/`, { query: { search, ordering, limit: PAGE, offset, ...further }, signal }))
+  const definitions = usePages(`${resource} ${projectId.value} ${search} ${ordering} ${JSON.stringify(further)}`, async (page, signal) =>
+    await request<Page<T>>(`/api/projects/${projectId.value}/${resource}/`, { query: { search, ordering, ...page, ...further }, signal }))
   return (
     <section>
       <h1>{title}</h1>
@@ -60,11 +58,9 @@ export function DefinitionList<T extends Noted> (props: DefinitionListProps<T>) 
           <input type='checkbox' checked={showsHidden} onChange={(event) => setQuery({ hidden: event.currentTarget.checked ? 'shown' : '' })} /> Show hidden
         </label>
       </div>
-      <Show of={page} what={title}>
-        {(value) => value.count === 0
-          ? <Nothing title={title} search={search} />
-          : <Rows {...props} page={page} offset={offset} onOffset={setOffset} />}
-      </Show>
+      <Paged of={definitions} what={title} empty={<Nothing title={title} search={search} />}>
+        {(results) => <Rows {...props} results={results} reload={definitions.reload} />}
+      </Paged>
     </section>
   )
 }
@@ -87,10 +83,8 @@ function Nothing ({ title, search }: { title: string, search: string }) {
 }
 
 function Rows<T extends Noted> (
-  { title, resource, head, row, mayWrite, page, offset, onOffset }:
-    DefinitionListProps<T> & { page: Loaded<Page<T>>, offset: number, onOffset: (offset: number) => void }
+  { title, resource, head, row, mayWrite, results, reload }: DefinitionListProps<T> & { results: readonly T[], reload: () => void }
 ) {
-  const { results } = page.value!
   const [changed, setChanged] = useState<ReadonlyMap<string, T>>(new Map())
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
   const [isChanging, setChanging] = useState(false)
@@ -98,55 +92,44 @@ function Rows<T extends Noted> (
   // Only what is on the page is ever changed.
   const here = results.filter(({ id }) => chosen.has(id))
   // What was changed here is older than a page that was read after it.
-  useEffect(() => { setChanged(new Map()) }, [page.value])
+  useEffect(() => { setChanged(new Map()) }, [results])
   const volumes = useLoaded(ids, async (signal) => ids === '' ? new Map() : await loadVolumes(resource, ids, signal))
   return (
     <>
-      <Pager page={page.value!} offset={offset} onOffset={onOffset} />
       {mayWrite && (
         <p class='toolbar'>
           <button type='button' disabled={here.length === 0} onClick={() => setChanging(true)}>Change {here.length === 0 ? 'chosen' : `${here.length} chosen`} …</button>
         </p>
       )}
       {isChanging && (
-        <ChangeDialog
-          resource={resource} definitions={here}
-          onClose={() => setChanging(false)} onChanged={page.reload}
-        />
+        <ChangeDialog resource={resource} definitions={here} onClose={() => setChanging(false)} onChanged={reload} />
       )}
       {volumes.error !== undefined && <Failed error={volumes.error} onRetry={volumes.reload} />}
-      <div class='scroll' role='region' aria-label={title} tabIndex={0}>
-        <table>
-          <thead>
-            <tr>
-              {mayWrite && (
-                <th scope='col'>
-                  <Check
-                    label='Choose all on this page' isChecked={here.length === results.length}
-                    onChange={(isChecked) => setChosen(new Set(isChecked ? results.map(({ id }) => id) : []))}
-                  />
-                </th>
-              )}
-              {head}
-            </tr>
-          </thead>
-          <tbody>
-            {results.map((each) => (
-              <tr key={each.id}>
-                {mayWrite && (
-                  <td>
-                    <Check
-                      label={`Choose ${showText(each.name, 60)}`} isChecked={chosen.has(each.id)}
-                      onChange={(isChecked) => setChosen(new Set(isChecked ? [...chosen, each.id] : [...chosen].filter((id) => id !== each.id)))}
-                    />
-                  </td>
-                )}
-                {row(changed.get(each.id) ?? each, (now) => setChanged(new Map([...changed, [now.id, now]])), volumes.value)}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table
+        label={title} head={head}
+        first={mayWrite && (
+          <th scope='col'>
+            <Check
+              label='Choose all on this page' isChecked={here.length === results.length}
+              onChange={(isChecked) => setChosen(new Set(isChecked ? results.map(({ id }) => id) : []))}
+            />
+          </th>
+        )}
+      >
+        {results.map((each) => (
+          <tr key={each.id}>
+            {mayWrite && (
+              <td>
+                <Check
+                  label={`Choose ${showText(each.name, 60)}`} isChecked={chosen.has(each.id)}
+                  onChange={(isChecked) => setChosen(new Set(isChecked ? [...chosen, each.id] : [...chosen].filter((id) => id !== each.id)))}
+                />
+              </td>
+            )}
+            {row(changed.get(each.id) ?? each, (now) => setChanged(new Map([...changed, [now.id, now]])), volumes.value)}
+          </tr>
+        ))}
+      </Table>
     </>
   )
 }

@@ -5,7 +5,7 @@ import { request } from '../api-client.ts'
 import { formatAgo, formatCount, formatTime, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
-import { Show } from '../states.tsx'
+import { Show, Table } from '../states.tsx'
 import { ChangeDialog } from './change-dialog.tsx'
 import type { Noted, SdkVersion } from './definition.ts'
 
@@ -40,18 +40,6 @@ export function Notes ({ resource, definition, mayWrite, onChanged, children }: 
   )
 }
 
-/** A table that scrolls by itself. */
-export function Table ({ label, head, children }: { label: string, head: readonly string[], children: ComponentChildren }) {
-  return (
-    <div class='scroll' role='region' aria-label={label} tabIndex={0}>
-      <table>
-        <thead><tr>{head.map((title) => <th key={title} scope='col' class={title === 'Events' ? 'number' : ''}>{title}</th>)}</tr></thead>
-        <tbody>{children}</tbody>
-      </table>
-    </div>
-  )
-}
-
 export function SdkVersions ({ versions }: { versions: readonly SdkVersion[] }) {
   return (
     <>
@@ -59,7 +47,7 @@ export function SdkVersions ({ versions }: { versions: readonly SdkVersion[] }) 
       {versions.length === 0
         ? <p class='hint'>Nobody in the last 30 days.</p>
         : (
-          <Table label='Sent by' head={['SDK', 'Version', 'Events', 'First (UTC)', 'Last (UTC)']}>
+          <Table label='Sent by' head={['SDK', 'Version', '#Events', 'First (UTC)', 'Last (UTC)']}>
             {versions.map(({ lib, lib_version: version, events, first_seen_at: first, last_seen_at: last }) => (
               <tr key={`${lib} ${version}`}>
                 <td class='wide'>{lib === '' ? 'not said' : showText(lib, 60)}</td><td>{showText(version, 40)}</td>

@@ -6,8 +6,8 @@ import { ByDay, DefinitionList, NameCell } from './definition-list.tsx'
 import { Tags } from './tag-editor.tsx'
 import { request } from '../api-client.ts'
 import { useLoaded } from '../load.ts'
-import { Show } from '../states.tsx'
-import { Notes, SdkVersions, Table, UsedBy } from './definition-parts.tsx'
+import { Show, Table } from '../states.tsx'
+import { Notes, SdkVersions, UsedBy } from './definition-parts.tsx'
 
 const ORDERINGS = {
   '-volume_30_day': 'most events first', name: 'by name', '-last_seen_at': 'last seen first', last_seen_at: 'longest not seen first'
@@ -25,12 +25,7 @@ export function EventsScreen () {
       orderings={ORDERINGS}
       mayWrite={mayWrite}
       hint='Every name that was ever sent. Counts are exact, and seconds old.'
-      head={
-        <>
-          <th scope='col'>Name</th><th scope='col' class='number'>Events in 30 days</th><th scope='col'>By day</th><th scope='col'>Last seen</th>
-          <th scope='col'>First seen</th><th scope='col' class='number'>Queries in 30 days</th><th scope='col'>Tags</th>
-        </>
-      }
+      head={['Name', '#Events in 30 days', 'By day', 'Last seen', 'First seen', '#Queries in 30 days', 'Tags']}
       row={(event, onChanged, volumes) => (
         <>
           <NameCell definition={event} screen='events' />
@@ -72,7 +67,7 @@ function EventDetail ({ id }: { id: string }) {
                   {properties.length === 0
                     ? <p class='hint'>It has none.</p>
                     : (
-                      <Table label='Properties' head={['Name', 'Types', 'Events']}>
+                      <Table label='Properties' head={['Name', 'Types', '#Events']}>
                         {properties.map(({ name, types, events }) => (
                           <tr key={name}><td class='wide'>{showText(name)}</td><td>{types.map(nameType).join(', ')}</td><td class='number'>{formatCount(events)}</td></tr>
                         ))}

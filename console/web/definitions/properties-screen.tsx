@@ -8,8 +8,8 @@ import { ByDay, DefinitionList, NameCell } from './definition-list.tsx'
 import { Tags } from './tag-editor.tsx'
 import { request } from '../api-client.ts'
 import { useLoaded } from '../load.ts'
-import { Show } from '../states.tsx'
-import { Notes, SdkVersions, Table, UsedBy } from './definition-parts.tsx'
+import { Show, Table } from '../states.tsx'
+import { Notes, SdkVersions, UsedBy } from './definition-parts.tsx'
 
 /** The properties that events or persons have, with the type that their values have; or one of them (`/<id>`). */
 export function PropertiesScreen () {
@@ -32,12 +32,7 @@ export function PropertiesScreen () {
         </label>
       }
       hint='Every property that was ever sent, by name. The type is inferred from the values.'
-      head={
-        <>
-          <th scope='col'>Name</th><th scope='col'>Type</th><th scope='col'>Events by day</th><th scope='col'>Last seen</th>
-          <th scope='col'>First seen</th><th scope='col' class='number'>Queries in 30 days</th><th scope='col'>Tags</th>
-        </>
-      }
+      head={['Name', 'Type', 'Events by day', 'Last seen', 'First seen', '#Queries in 30 days', 'Tags']}
       row={(property, onChanged, volumes) => (
         <>
           <NameCell definition={property} screen='properties' />
@@ -75,7 +70,7 @@ function PropertyDetail ({ id }: { id: string }) {
                   <Types types={types} />
                   <SdkVersions versions={versions} />
                   <h2>Carried by</h2>
-                  <Table label='Carried by' head={['Event', 'Events']}>
+                  <Table label='Carried by' head={['Event', '#Events']}>
                     {events.map(({ name, events: count }) => <tr key={name}><td class='wide'>{showText(name)}</td><td class='number'>{formatCount(count)}</td></tr>)}
                   </Table>
                 </>
@@ -96,7 +91,7 @@ function Types ({ types }: { types: readonly SeenType[] }) {
       <h2>Types and values</h2>
       <p>{describeDrift(types)}</p>
       {types.length > 0 && (
-        <Table label='Types and values' head={['Type', 'Share', 'Events', 'By day', 'First (UTC)', 'Last (UTC)', 'Values']}>
+        <Table label='Types and values' head={['Type', 'Share', '#Events', 'By day', 'First (UTC)', 'Last (UTC)', 'Values']}>
           {types.map(({ type, share, events, volumes, first_seen_at: first, last_seen_at: last, samples }) => (
             <tr key={type}>
               <td>{nameType(type)}</td><td>{formatShare(share)}</td><td class='number'>{formatCount(events)}</td><td><ByDay volumes={volumes} /></td>

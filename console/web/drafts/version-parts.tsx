@@ -1,5 +1,6 @@
 /** The parts that what has versions shares: the active one beside the draft, and the list of all. */
 import { formatTime, showText } from '../format.ts'
+import { Table } from '../states.tsx'
 import { listDifferences, readJson, writeJson } from './json-text.ts'
 
 /** A version of something, with what an editor shows of it. */
@@ -64,27 +65,20 @@ export function Versions ({ active, versions, mayWrite, onDraft, onActivate }: V
   return (
     <>
       <h2>Versions</h2>
-      <div class='scroll' role='region' aria-label='Versions' tabIndex={0}>
-        <table>
-          <thead>
-            <tr><th scope='col'>Version</th><th scope='col'>Stored (UTC)</th><th scope='col'>By</th>{mayWrite && <th scope='col'><span class='hidden'>Actions</span></th>}</tr>
-          </thead>
-          <tbody>
-            {versions.map(({ version, content, created_by: by, created_at: at }) => (
-              <tr key={version}>
-                <td>{version}{version === active && <> <span class='tag'>active</span></>}</td>
-                <td class='numbers'>{formatTime(at)}</td><td class='value'>{by?.email ?? 'the command line'}</td>
-                {mayWrite && (
-                  <td>
-                    <button type='button' onClick={() => onDraft(writeJson(content))}>To the draft<span class='hidden'> from version {version}</span></button>{' '}
-                    {version !== active && <button type='button' onClick={() => onActivate(version)}>Activate<span class='hidden'> version {version}</span> …</button>}
-                  </td>
-                )}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table label='Versions' head={['Version', 'Stored (UTC)', 'By', mayWrite && '-Actions']}>
+        {versions.map(({ version, content, created_by: by, created_at: at }) => (
+          <tr key={version}>
+            <td>{version}{version === active && <> <span class='tag'>active</span></>}</td>
+            <td class='numbers'>{formatTime(at)}</td><td class='value'>{by?.email ?? 'the command line'}</td>
+            {mayWrite && (
+              <td>
+                <button type='button' onClick={() => onDraft(writeJson(content))}>To the draft<span class='hidden'> from version {version}</span></button>{' '}
+                {version !== active && <button type='button' onClick={() => onActivate(version)}>Activate<span class='hidden'> version {version}</span> …</button>}
+              </td>
+            )}
+          </tr>
+        ))}
+      </Table>
     </>
   )
 }

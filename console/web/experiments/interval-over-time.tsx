@@ -1,5 +1,6 @@
 import { formatCount, formatCounted, showText } from '../format.ts'
 import { useWidth } from '../measure-width.ts'
+import { Table } from '../states.tsx'
 import { formatInterval, formatPercent, type Results } from './experiment.ts'
 import { concludeDay, type Course, type Courses, type DayOfCourse, describeStop, explainMissing, layOutCourses } from './over-time.ts'
 
@@ -115,33 +116,25 @@ function DayTable ({ result }: { result: Results }) {
   return (
     <details>
       <summary>Day by day ({formatCounted(result.series.length, 'day')})</summary>
-      <div class='scroll' role='region' aria-label='Day by day' tabIndex={0}>
-        <table>
-          <thead>
-            <tr>
-              <th scope='col'>Day</th><th scope='col'>Variant</th><th scope='col' class='number'>Exposed</th>
-              <th scope='col' class='number'>Against {baseline}</th><th scope='col' class='number'>Always-valid interval</th>
-              <th scope='col' class='number'>Always-valid p</th><th scope='col'>What could be concluded</th>
+      <Table
+        label='Day by day'
+        head={['Day', 'Variant', '#Exposed', `#Against ${baseline}`, '#Always-valid interval', '#Always-valid p', 'What could be concluded']}
+      >
+        {result.series.flatMap(({ day, variants }) => others.map(({ key }) => {
+          const found = variants.find((each) => each.key === key)
+          return (
+            <tr key={`${day} ${key}`}>
+              <td>{day}</td>
+              <td>{showText(key, 40)}</td>
+              <td class='number'>{formatCount(found?.exposed)}</td>
+              <td class='number'>{formatPercent(found?.relative_lift ?? null, true)}</td>
+              <td class='number'>{formatInterval(found?.sequential_relative_interval ?? null)}</td>
+              <td class='number'>{found?.sequential_p_value?.toPrecision(2) ?? '–'}</td>
+              <td class='value'>{concludeDay(found, baseline)}</td>
             </tr>
-          </thead>
-          <tbody>
-            {result.series.flatMap(({ day, variants }) => others.map(({ key }) => {
-              const found = variants.find((each) => each.key === key)
-              return (
-                <tr key={`${day} ${key}`}>
-                  <td>{day}</td>
-                  <td>{showText(key, 40)}</td>
-                  <td class='number'>{formatCount(found?.exposed)}</td>
-                  <td class='number'>{formatPercent(found?.relative_lift ?? null, true)}</td>
-                  <td class='number'>{formatInterval(found?.sequential_relative_interval ?? null)}</td>
-                  <td class='number'>{found?.sequential_p_value?.toPrecision(2) ?? '–'}</td>
-                  <td class='value'>{concludeDay(found, baseline)}</td>
-                </tr>
-              )
-            }))}
-          </tbody>
-        </table>
-      </div>
+          )
+        }))}
+      </Table>
     </details>
   )
 }

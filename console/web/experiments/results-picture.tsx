@@ -1,5 +1,6 @@
 import { formatCount, formatTime, showText } from '../format.ts'
 import { useWidth } from '../measure-width.ts'
+import { Table } from '../states.tsx'
 import { nameOfMetric } from './describe-metric.ts'
 import { type Bar, describeChanges, describeProgress, describeVerdict, type ExperimentResults, formatInterval, formatMetric, formatPercent, layOutBars, type Results } from './experiment.ts'
 import { IntervalOverTime } from './interval-over-time.tsx'
@@ -57,36 +58,28 @@ function Verdict ({ result }: { result: Results }) {
 
 function VariantTable ({ result, label }: { result: Results, label: string }) {
   return (
-    <div class='scroll' role='region' aria-label={label} tabIndex={0}>
-      <table class='dense'>
-        <thead>
-          <tr>
-            <th scope='col'>Variant</th><th scope='col' class='number'>Exposed</th><th scope='col' class='number'>Value</th>
-            <th scope='col' class='number'>Against {showText(result.baseline, 40)}</th><th scope='col' class='number'>50 % interval</th><th scope='col' class='number'>95 % interval</th>
-            <th scope='col' class='number'>To be best</th><th scope='col' class='number'>Expected loss</th><th scope='col' class='number'>Always-valid p</th>
-          </tr>
-        </thead>
-        <tbody>
-          {result.variants.map(({ key, exposed, mean, probability, expected_loss: loss, comparison }) => (
-            <tr key={key}>
-              <td>{showText(key, 60)}</td>
-              <td class='number'>{formatCount(exposed)}</td>
-              <td class='number'>{formatMetric(result.kind, mean)}</td>
-              <td class='number'>
-                {comparison === null
-                  ? 'baseline'
-                  : `${formatPercent(comparison.relative_lift, true)} (${comparison.absolute_lift > 0 ? '+' : ''}${formatMetric(result.kind, comparison.absolute_lift)})`}
-              </td>
-              <td class='number'>{formatInterval(comparison?.bayesian.inner_relative_interval ?? null)}</td>
-              <td class='number'>{formatInterval(comparison?.bayesian.relative_interval ?? null)}</td>
-              <td class='number'>{formatPercent(probability)}</td>
-              <td class='number'>{formatMetric(result.kind, loss)}</td>
-              <td class='number'>{comparison?.sequential.p_value?.toPrecision(2) ?? '–'}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      label={label} class='dense'
+      head={['Variant', '#Exposed', '#Value', `#Against ${showText(result.baseline, 40)}`, '#50 % interval', '#95 % interval', '#To be best', '#Expected loss', '#Always-valid p']}
+    >
+      {result.variants.map(({ key, exposed, mean, probability, expected_loss: loss, comparison }) => (
+        <tr key={key}>
+          <td>{showText(key, 60)}</td>
+          <td class='number'>{formatCount(exposed)}</td>
+          <td class='number'>{formatMetric(result.kind, mean)}</td>
+          <td class='number'>
+            {comparison === null
+              ? 'baseline'
+              : `${formatPercent(comparison.relative_lift, true)} (${comparison.absolute_lift > 0 ? '+' : ''}${formatMetric(result.kind, comparison.absolute_lift)})`}
+          </td>
+          <td class='number'>{formatInterval(comparison?.bayesian.inner_relative_interval ?? null)}</td>
+          <td class='number'>{formatInterval(comparison?.bayesian.relative_interval ?? null)}</td>
+          <td class='number'>{formatPercent(probability)}</td>
+          <td class='number'>{formatMetric(result.kind, loss)}</td>
+          <td class='number'>{comparison?.sequential.p_value?.toPrecision(2) ?? '–'}</td>
+        </tr>
+      ))}
+    </Table>
   )
 }
 

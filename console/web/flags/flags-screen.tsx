@@ -1,11 +1,10 @@
-import { useEffect, useState } from 'preact/hooks'
 import { request, type Page } from '../api-client.ts'
 import { formatAgo, formatCounted, formatTime, showText, UNKNOWN } from '../format.ts'
 import { type Loaded, useLoaded } from '../load.ts'
-import { PAGE, Pager, Search } from '../paging.tsx'
+import { Paged, Search, usePages } from '../paging.tsx'
 import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
-import { Empty, Show } from '../states.tsx'
+import { Empty, Table } from '../states.tsx'
 import { useCohortNames } from './cohorts.ts'
 import { FlagDetail } from './flag-detail.tsx'
 import { describeRollout, type FeatureFlag } from './flag-filters.ts'
@@ -33,11 +32,9 @@ function TestAll () {
 function FlagList () {
   const search = query.value.get('search') ?? ''
   const isStaleOnly = query.value.get('stale') === 'only'
-  const [offset, setOffset] = useState(0)
-  useEffect(() => { setOffset(0) }, [search, isStaleOnly, projectId.value])
-  const flags = useLoaded(`flags ${projectId.value} ${search} ${isStaleOnly} ${offset}`, async (signal) =>
+  const flags = usePages(`flags ${projectId.value} ${search} ${isStaleOnly}`, async (page, signal) =>
     await request<Page<FeatureFlag>>(`/api/projects/${projectId.value}/feature_flags/`, {
-      query: { search, active: isStaleOnly ? 'STALE' : undefined, limit: PAGE, offset }, signal
+      query: { search, active: isStaleOnly ? 'STALE' : undefined, ...page }, signal
     }))
   return (
     <section>
@@ -51,11 +48,9 @@ function FlagList () {
         <a {...linkTo(`/projects/${projectId.value}/flags/test`)}>Test all as somebody</a>
         {may('feature_flag:write') && <a class='button' {...linkTo(`/projects/${projectId.value}/flags/new`)}>New flag</a>}
       </div>
-      <Show of={flags} what='Flags'>
-        {(page) => page.count === 0
-          ? <NoFlags search={search} isStaleOnly={isStaleOnly} />
-          : <FlagTable page={page} offset={offset} onOffset={setOffset} />}
-      </Show>
+      <Paged of={flags} what='Flags' empty={<NoFlags search={search} isStaleOnly={isStaleOnly} />}>
+        {(results) => <FlagTable flags={results} />}
+      </Paged>
     </section>
   )
 }
@@ -85,38 +80,26 @@ interface FlagUsage {
   reason: string
 }
 
-function FlagTable ({ page, offset, onOffset }: { page: Page<FeatureFlag>, offset: number, onOffset: (offset: number) => void }) {
-  const { results } = page
-  const ids = results.map(({ id }) => id).join()
+function FlagTable ({ flags }: { flags: readonly FeatureFlag[] }) {
+  const ids = flags.map(({ id }) => id).join()
   const usage = useLoaded(`usage of ${projectId.value} ${ids}`, async (signal) =>
     await request<Usage>(`/api/projects/${projectId.value}/feature_flags/usage/`, { query: { ids }, signal }))
   const usageOf = new Map(usage.value?.results.map((each) => [each.id, each]))
   return (
     <>
-      <Pager page={page} offset={offset} onOffset={onOffset} />
       <UsageNotice usage={usage} />
-      <div class='scroll' role='region' aria-label='Flags' tabIndex={0}>
-        <table>
-          <thead>
-            <tr>
-              <th scope='col'>Key</th><th scope='col'>On</th><th scope='col'>For whom</th><th scope='col'>Last called</th><th scope='col'>Name</th>
-              <th scope='col'>Changed</th>
-            </tr>
-          </thead>
-          <tbody>
-            {results.map((flag) => (
-              <tr key={flag.id}>
-                <td class='value'><a {...linkTo(`/projects/${projectId.value}/flags/${flag.id}`)}>{showText(flag.key, 60)}</a></td>
-                <td>{flag.active ? 'on' : 'off'}</td>
-                <td class='wide'>{showText(describeRollout(flag.filters), 120)}</td>
-                <td class='wide'><LastCall usage={usageOf.get(flag.id)} isReported={usage.value?.is_reported === true} /></td>
-                <td class='wide'>{showText(flag.name, 120)}</td>
-                <td title={`${formatTime(flag.updated_at)} UTC`}>{formatAgo(flag.updated_at, Date.now())}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table label='Flags' head={['Key', 'On', 'For whom', 'Last called', 'Name', 'Changed']}>
+        {flags.map((flag) => (
+          <tr key={flag.id}>
+            <td class='value'><a {...linkTo(`/projects/${projectId.value}/flags/${flag.id}`)}>{showText(flag.key, 60)}</a></td>
+            <td>{flag.active ? 'on' : 'off'}</td>
+            <td class='wide'>{showText(describeRollout(flag.filters), 120)}</td>
+            <td class='wide'><LastCall usage={usageOf.get(flag.id)} isReported={usage.value?.is_reported === true} /></td>
+            <td class='wide'>{showText(flag.name, 120)}</td>
+            <td title={`${formatTime(flag.updated_at)} UTC`}>{formatAgo(flag.updated_at, Date.now())}</td>
+          </tr>
+        ))}
+      </Table>
     </>
   )
 }

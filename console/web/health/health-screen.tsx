@@ -7,7 +7,7 @@ import { useLoaded } from '../load.ts'
 import { linkTo } from '../router.ts'
 import { may } from '../session.ts'
 import { shownProject } from '../shown-project.ts'
-import { Show } from '../states.tsx'
+import { Show, Table } from '../states.tsx'
 import { describeNotTaken } from './not-taken.ts'
 import { describeProblems } from './problems.ts'
 import { describeAssurances, describeStages, describeWhole, type Stage, type StageState } from './stages.ts'
@@ -56,21 +56,14 @@ function Health ({ status }: { status: Status }) {
       <LifeOfEvent status={status} />
       <NotTaken ingest={status.ingest} />
       <h2>Processes</h2>
-      <div class='scroll' role='region' aria-label='Processes' tabIndex={0}>
-        <table>
-          <thead>
-            <tr><th scope='col'>Tier</th><th scope='col'>Address</th><th scope='col'>Status</th><th scope='col' class='number'>Memory</th><th scope='col' class='number'>Event loop, p99</th></tr>
-          </thead>
-          <tbody>
-            {status.tiers.map(({ tier, url, status: word, memoryBytes, eventLoopP99Ms }) => (
-              <tr key={`${tier} ${url}`}>
-                <td>{tier}</td><td><code>{url}</code></td><td>{word}</td>
-                <td class='number'>{formatBytes(memoryBytes)}</td><td class='number'>{formatMs(eventLoopP99Ms)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table label='Processes' head={['Tier', 'Address', 'Status', '#Memory', '#Event loop, p99']}>
+        {status.tiers.map(({ tier, url, status: word, memoryBytes, eventLoopP99Ms }) => (
+          <tr key={`${tier} ${url}`}>
+            <td>{tier}</td><td><code>{url}</code></td><td>{word}</td>
+            <td class='number'>{formatBytes(memoryBytes)}</td><td class='number'>{formatMs(eventLoopP99Ms)}</td>
+          </tr>
+        ))}
+      </Table>
       <p class='hint'>Millrace {status.version}, {formatTime(status.time)} UTC. The same in a terminal: <code>npx millrace status</code>.</p>
     </>
   )
@@ -100,14 +93,9 @@ function NotTaken ({ ingest }: { ingest: Status['ingest'] }) {
     <>
       <h2>Dropped and refused since the start of ingest</h2>
       <p class='hint'>In all projects. <Leads name='warnings'>Warnings</Leads> says when, and shows cases.</p>
-      <div class='scroll' role='region' aria-label='Dropped and refused' tabIndex={0}>
-        <table>
-          <thead><tr><th scope='col'>What</th><th scope='col'>Why</th><th scope='col' class='number'>Count</th></tr></thead>
-          <tbody>
-            {lost.map(({ what, why, count }) => <tr key={what + why}><td>{what}</td><td class='wide'>{why}</td><td class='number'>{formatCount(count)}</td></tr>)}
-          </tbody>
-        </table>
-      </div>
+      <Table label='Dropped and refused' head={['What', 'Why', '#Count']}>
+        {lost.map(({ what, why, count }) => <tr key={what + why}><td>{what}</td><td class='wide'>{why}</td><td class='number'>{formatCount(count)}</td></tr>)}
+      </Table>
     </>
   )
 }

@@ -6,7 +6,7 @@ import { formatCount, formatTime, showText } from '../format.ts'
 import { type Loaded, useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Empty, Failed, Show } from '../states.tsx'
+import { Empty, Failed, Show, Table } from '../states.tsx'
 import { DeletePerson } from './delete-person.tsx'
 import { describeId, describeSetting, listProperties, type Person, type PersonHistory } from './person.ts'
 
@@ -66,23 +66,18 @@ function Properties ({ person, history }: { person: Person, history: PersonHisto
   return (
     <>
       <h2>Properties <span class='hint'>{formatCount(properties.length)}</span></h2>
-      <div class='scroll' role='region' aria-label='Properties' tabIndex={0}>
-        <table>
-          <thead><tr><th scope='col'>Name</th><th scope='col'>Value</th><th scope='col'>Set</th></tr></thead>
-          <tbody>
-            {properties.map((property) => (
-              <tr key={property.name}>
-                <td>{showText(property.name, 80)}</td>
-                <td class='wide'>{showText(property.text)}</td>
-                <td class='hint numbers'>
-                  {describeSetting(property, history !== undefined)}
-                  {property.setting !== undefined && <> by <EventLink uuid={property.setting.uuid} event={property.setting.event} /></>}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table label='Properties' head={['Name', 'Value', 'Set']}>
+        {properties.map((property) => (
+          <tr key={property.name}>
+            <td>{showText(property.name, 80)}</td>
+            <td class='wide'>{showText(property.text)}</td>
+            <td class='hint numbers'>
+              {describeSetting(property, history !== undefined)}
+              {property.setting !== undefined && <> by <EventLink uuid={property.setting.uuid} event={property.setting.event} /></>}
+            </td>
+          </tr>
+        ))}
+      </Table>
       <p class='hint'>Persons do not keep times: they are those of the stored events that set a property last.</p>
     </>
   )
@@ -98,19 +93,14 @@ function Ids ({ person, history }: { person: Person, history: PersonHistory | un
   return (
     <>
       <h2>Distinct ids <span class='hint'>{formatCount(count)}</span></h2>
-      <div class='scroll' role='region' aria-label='Distinct ids' tabIndex={0}>
-        <table>
-          <thead><tr><th scope='col'>Distinct id</th><th scope='col'>How it came to this person</th></tr></thead>
-          <tbody>
-            {ids.map((id) => (
-              <tr key={id.distinct_id}>
-                <td class='wide'>{showText(id.distinct_id)}</td>
-                <td class='hint numbers'>{history === undefined ? '' : describeId(id)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table label='Distinct ids' head={['Distinct id', 'How it came to this person']}>
+        {ids.map((id) => (
+          <tr key={id.distinct_id}>
+            <td class='wide'>{showText(id.distinct_id)}</td>
+            <td class='hint numbers'>{history === undefined ? '' : describeId(id)}</td>
+          </tr>
+        ))}
+      </Table>
       {count > ids.length && <p class='hint'>The {formatCount(ids.length)} that came last.</p>}
     </>
   )
@@ -124,21 +114,16 @@ function Events ({ history }: { history: Loaded<PersonHistory | undefined> }) {
         {(value) => value === undefined || value.events.length === 0
           ? <Empty>No event of it is stored.</Empty>
           : (
-            <div class='scroll' role='region' aria-label='Last events' tabIndex={0}>
-              <table>
-                <thead><tr><th scope='col'>Time (UTC)</th><th scope='col'>Event</th><th scope='col'>Distinct id</th><th scope='col'>Receipt</th></tr></thead>
-                <tbody>
-                  {value.events.map(({ uuid, event, distinct_id: id, timestamp }) => (
-                    <tr key={uuid}>
-                      <td class='numbers'>{formatTime(timestamp)}</td>
-                      <td>{showText(event, 80)}</td>
-                      <td class='wide'>{showText(id, 80)}</td>
-                      <td><a {...linkTo(`/projects/${projectId.value}/find?uuid=${uuid}`)}><code>{uuid}</code></a></td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <Table label='Last events' head={['Time (UTC)', 'Event', 'Distinct id', 'Receipt']}>
+              {value.events.map(({ uuid, event, distinct_id: id, timestamp }) => (
+                <tr key={uuid}>
+                  <td class='numbers'>{formatTime(timestamp)}</td>
+                  <td>{showText(event, 80)}</td>
+                  <td class='wide'>{showText(id, 80)}</td>
+                  <td><a {...linkTo(`/projects/${projectId.value}/find?uuid=${uuid}`)}><code>{uuid}</code></a></td>
+                </tr>
+              ))}
+            </Table>
             )}
       </Show>
     </>

@@ -1,11 +1,10 @@
-import { useEffect, useState } from 'preact/hooks'
 import type { Answer } from '../../../schema/api-types.ts'
 import { request, type Page } from '../api-client.ts'
 import { formatTime, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
-import { PAGE, Pager, Search } from '../paging.tsx'
+import { PAGE, Paged, Search, usePages } from '../paging.tsx'
 import { linkTo, path, projectId, query } from '../router.ts'
-import { Empty, Show } from '../states.tsx'
+import { Empty, Show, Table } from '../states.tsx'
 import { Deletions } from './delete-person.tsx'
 import { PersonDetail } from './person-detail.tsx'
 
@@ -34,22 +33,10 @@ function PersonList () {
 }
 
 function Newest () {
-  const [offset, setOffset] = useState(0)
-  useEffect(() => { setOffset(0) }, [projectId.value])
-  const persons = useLoaded(`persons ${projectId.value} ${offset}`, async (signal) =>
-    await request<Page<ListedPerson>>(`/api/projects/${projectId.value}/persons/`, { query: { limit: PAGE, offset }, signal }))
-  return (
-    <Show of={persons} what='Persons'>
-      {(page) => page.count === 0
-        ? <Empty>There are no persons yet: <code>identify</code>, or an event with <code>$set</code>, makes the first.</Empty>
-        : (
-          <>
-            <Pager page={page} offset={offset} onOffset={setOffset} />
-            <Table persons={page.results} />
-          </>
-          )}
-    </Show>
-  )
+  const persons = usePages(`persons ${projectId.value}`, async (page, signal) =>
+    await request<Page<ListedPerson>>(`/api/projects/${projectId.value}/persons/`, { query: page, signal }))
+  const empty = <Empty>There are no persons yet: <code>identify</code>, or an event with <code>$set</code>, makes the first.</Empty>
+  return <Paged of={persons} what='Persons' empty={empty}>{(results) => <PersonTable persons={results} />}</Paged>
 }
 
 function Matches ({ search }: { search: string }) {
@@ -62,7 +49,7 @@ function Matches ({ search }: { search: string }) {
           {!isWhole && <p class='hint' role='status'>Emails and names were not searched: ClickHouse, which has them in a form that can be, is unavailable or took too long.</p>}
           {matches.length === 0
             ? <Empty>No person has this distinct id, person id, email, name or username. A distinct id that only sent plain events has no person: <a {...linkTo(`/projects/${projectId.value}/find?distinct_id=${encodeURIComponent(search)}`)}>find its events</a>.</Empty>
-            : <Table persons={matches} by={new Map(matches.map(({ uuid, by }) => [uuid, by]))} />}
+            : <PersonTable persons={matches} by={new Map(matches.map(({ uuid, by }) => [uuid, by]))} />}
           {matches.length >= PAGE && <p class='hint'>These are the first {PAGE}: a longer search finds fewer.</p>}
         </>
       )}
@@ -71,28 +58,18 @@ function Matches ({ search }: { search: string }) {
 }
 
 /** @param props.by  Why each was found. */
-function Table ({ persons, by }: { persons: readonly ListedPerson[], by?: ReadonlyMap<string, string> }) {
+function PersonTable ({ persons, by }: { persons: readonly ListedPerson[], by?: ReadonlyMap<string, string> }) {
   return (
-    <div class='scroll' role='region' aria-label='Persons' tabIndex={0}>
-      <table>
-        <thead>
-          <tr>
-            {by !== undefined && <th scope='col'>Found by</th>}
-            <th scope='col'>Person</th><th scope='col'>Distinct ids</th><th scope='col'>Identified</th><th scope='col'>Known since (UTC)</th>
-          </tr>
-        </thead>
-        <tbody>
-          {persons.map(({ uuid, name, distinct_ids: ids, is_identified: isIdentified, created_at: at }) => (
-            <tr key={uuid}>
-              {by !== undefined && <td class='hint'>{by.get(uuid)}</td>}
-              <td class='wide'><a {...linkTo(`/projects/${projectId.value}/persons/${uuid}`)}>{showText(name === '' ? ids[0] ?? uuid : name, 80)}</a></td>
-              <td class='wide'>{ids.slice(0, 3).map((id) => showText(id, 60)).join(', ')}{ids.length > 3 && ' …'}</td>
-              <td>{isIdentified ? 'yes' : 'no'}</td>
-              <td class='numbers'>{formatTime(at)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table label='Persons' head={[by !== undefined && 'Found by', 'Person', 'Distinct ids', 'Identified', 'Known since (UTC)']}>
+      {persons.map(({ uuid, name, distinct_ids: ids, is_identified: isIdentified, created_at: at }) => (
+        <tr key={uuid}>
+          {by !== undefined && <td class='hint'>{by.get(uuid)}</td>}
+          <td class='wide'><a {...linkTo(`/projects/${projectId.value}/persons/${uuid}`)}>{showText(name === '' ? ids[0] ?? uuid : name, 80)}</a></td>
+          <td class='wide'>{ids.slice(0, 3).map((id) => showText(id, 60)).join(', ')}{ids.length > 3 && ' …'}</td>
+          <td>{isIdentified ? 'yes' : 'no'}</td>
+          <td class='numbers'>{formatTime(at)}</td>
+        </tr>
+      ))}
+    </Table>
   )
 }

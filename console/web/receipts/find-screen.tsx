@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import { showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId, query } from '../router.ts'
-import { Again, Empty, Show } from '../states.tsx'
+import { Again, Empty, Show, Table } from '../states.tsx'
 import { WhatElse } from './what-else.tsx'
 import { ReceiptOf, StoredOf } from './receipt-view.tsx'
 import { explainReceipt, nameOf } from './explain-receipt.ts'
@@ -97,21 +97,16 @@ function EventsOf ({ distinctId, onCount }: { distinctId: string, onCount?: (cou
         : (
           <>
             <h2>Newest events of the distinct id <code>{showText(distinctId)}</code></h2>
-            <div class='scroll' role='region' aria-label='Events' tabIndex={0}>
-              <table>
-                <thead><tr><th scope='col'>Event</th><th scope='col'>Fate</th><th scope='col'>What it means</th><th scope='col'>Uuid</th></tr></thead>
-                <tbody>
-                  {found.map((receipt) => (
-                    <tr key={receipt.uuid}>
-                      <td class='value'>{showText(nameOf(receipt))}</td>
-                      <td>{receipt.fate.replaceAll('_', ' ')}</td>
-                      <td class='wide'>{explainReceipt(receipt, Date.now())}</td>
-                      <td><a {...linkTo(`/projects/${projectId.value}/find?uuid=${receipt.uuid}`)}><code>{receipt.uuid}</code></a></td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <Table label='Events' head={['Event', 'Fate', 'What it means', 'Uuid']}>
+              {found.map((receipt) => (
+                <tr key={receipt.uuid}>
+                  <td class='value'>{showText(nameOf(receipt))}</td>
+                  <td>{receipt.fate.replaceAll('_', ' ')}</td>
+                  <td class='wide'>{explainReceipt(receipt, Date.now())}</td>
+                  <td><a {...linkTo(`/projects/${projectId.value}/find?uuid=${receipt.uuid}`)}><code>{receipt.uuid}</code></a></td>
+                </tr>
+              ))}
+            </Table>
             <p><Again of={receipts} /></p>
           </>
           )}

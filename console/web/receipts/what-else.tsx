@@ -5,7 +5,7 @@ import { formatAgo, formatCounted, formatTime, showText } from '../format.ts'
 import { type Loaded, useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may, session } from '../session.ts'
-import { Show } from '../states.tsx'
+import { Show, Table } from '../states.tsx'
 import { fetchRefused, UUID } from './receipts.ts'
 import { describeRefused, explainWarning } from './warning-words.ts'
 
@@ -43,21 +43,16 @@ function Named ({ text, events }: { text: string, events: Lookup['events'] }) {
   return (
     <>
       <h2>Newest stored events called <code>{showText(text)}</code></h2>
-      <div class='scroll' role='region' aria-label='Events of this name' tabIndex={0}>
-        <table>
-          <thead><tr><th scope='col'>Received</th><th scope='col'>Distinct id</th><th scope='col'>Happened (UTC)</th><th scope='col'>Uuid</th></tr></thead>
-          <tbody>
-            {events.map(({ uuid, distinct_id: id, received_at: received, timestamp, is_bot: isBot }) => (
-              <tr key={uuid}>
-                <td title={`${formatTime(received)} UTC`}>{formatAgo(received, Date.now())}</td>
-                <td class='value'><a {...linkTo(`${home}/find?distinct_id=${encodeURIComponent(id)}`)}>{showText(id, 80)}</a>{isBot && <> <span class='tag'>bot</span></>}</td>
-                <td class='numbers'>{formatTime(timestamp)}</td>
-                <td><a {...linkTo(`${home}/find?uuid=${uuid}`)}><code>{uuid}</code></a></td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table label='Events of this name' head={['Received', 'Distinct id', 'Happened (UTC)', 'Uuid']}>
+        {events.map(({ uuid, distinct_id: id, received_at: received, timestamp, is_bot: isBot }) => (
+          <tr key={uuid}>
+            <td title={`${formatTime(received)} UTC`}>{formatAgo(received, Date.now())}</td>
+            <td class='value'><a {...linkTo(`${home}/find?distinct_id=${encodeURIComponent(id)}`)}>{showText(id, 80)}</a>{isBot && <> <span class='tag'>bot</span></>}</td>
+            <td class='numbers'>{formatTime(timestamp)}</td>
+            <td><a {...linkTo(`${home}/find?uuid=${uuid}`)}><code>{uuid}</code></a></td>
+          </tr>
+        ))}
+      </Table>
     </>
   )
 }
@@ -84,25 +79,20 @@ function Warnings ({ warnings }: { warnings: Lookup['warnings'] }) {
   return (
     <>
       <h2>Not stored as sent, in the last 7 days</h2>
-      <div class='scroll' role='region' aria-label='Not stored as sent' tabIndex={0}>
-        <table>
-          <thead><tr><th scope='col'>Received</th><th scope='col'>Event</th><th scope='col'>What happened</th><th scope='col'>Distinct id</th><th scope='col'>Value at fault</th></tr></thead>
-          <tbody>
-            {warnings.map((warning, index) => (
-              <tr key={index}>
-                <td title={`${formatTime(warning.received_at)} UTC`}>{formatAgo(warning.received_at, Date.now())}</td>
-                <td class='value'>{UUID.test(warning.uuid)
-                  ? <a {...linkTo(`/projects/${projectId.value}/find?uuid=${warning.uuid.toLowerCase()}`)}>{showText(warning.event, 80) || '(no name)'}</a>
-                  : showText(warning.event, 80)}
-                </td>
-                <td class='wide'>{explainWarning(warning.reason)}</td>
-                <td class='value'>{showText(warning.distinct_id, 80)}</td>
-                <td class='value'><code>{showText(warning.value)}</code></td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table label='Not stored as sent' head={['Received', 'Event', 'What happened', 'Distinct id', 'Value at fault']}>
+        {warnings.map((warning, index) => (
+          <tr key={index}>
+            <td title={`${formatTime(warning.received_at)} UTC`}>{formatAgo(warning.received_at, Date.now())}</td>
+            <td class='value'>{UUID.test(warning.uuid)
+              ? <a {...linkTo(`/projects/${projectId.value}/find?uuid=${warning.uuid.toLowerCase()}`)}>{showText(warning.event, 80) || '(no name)'}</a>
+              : showText(warning.event, 80)}
+            </td>
+            <td class='wide'>{explainWarning(warning.reason)}</td>
+            <td class='value'>{showText(warning.distinct_id, 80)}</td>
+            <td class='value'><code>{showText(warning.value)}</code></td>
+          </tr>
+        ))}
+      </Table>
       <p class='hint'>Some cases of each minute are kept. <a {...linkTo(`/projects/${projectId.value}/warnings?hours=168`)}>Warnings</a> has the exact counts.</p>
     </>
   )

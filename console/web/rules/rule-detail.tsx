@@ -4,6 +4,7 @@ import { type ActivateProps, DefinitionDetail, type DefinitionScreen } from '../
 import { formatAgo, formatCount, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
+import { Table } from '../states.tsx'
 import {
   describePrediction, describeRule, describeState, type EventRule, RULE_LANGUAGE, type RulePrediction, type RuleVersion, testOf
 } from './event-rules.ts'
@@ -112,18 +113,13 @@ function Counts ({ label, head, rows }: CountsProps) {
   const shown = rows.filter(({ matched }) => matched > 0)
   if (shown.length === 0) return null
   return (
-    <div class='scroll' role='region' aria-label={label} tabIndex={0}>
-      <table>
-        <thead><tr>{head.map((title) => <th key={title} scope='col'>{title}</th>)}<th scope='col' class='number'>Events</th><th scope='col' class='number'>Pass</th></tr></thead>
-        <tbody>
-          {shown.map(({ cells, events, matched }) => (
-            <tr key={cells.join(' ')}>
-              {cells.map((cell, index) => <td key={index} class='value'>{showText(cell, 80)}</td>)}
-              <td class='number'>{formatCount(events)}</td><td class='number'>{formatCount(matched)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table label={label} head={[...head, '#Events', '#Pass']}>
+      {shown.map(({ cells, events, matched }) => (
+        <tr key={cells.join(' ')}>
+          {cells.map((cell, index) => <td key={index} class='value'>{showText(cell, 80)}</td>)}
+          <td class='number'>{formatCount(events)}</td><td class='number'>{formatCount(matched)}</td>
+        </tr>
+      ))}
+    </Table>
   )
 }

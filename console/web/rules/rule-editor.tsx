@@ -2,6 +2,7 @@ import { JsonEditor } from '../drafts/json-editor.tsx'
 import { readJson, type TextError } from '../drafts/json-text.ts'
 import { showText } from '../format.ts'
 import { OPERATORS } from '../flags/flag-filters.ts'
+import { Table } from '../states.tsx'
 import { describeRule, describeTests } from './event-rules.ts'
 
 interface RuleEditorProps {
@@ -76,21 +77,16 @@ export function RuleTests ({ text, wereTried, failing }: RuleTestsProps) {
         : (
           <>
             <p class='hint'>They are tried when a version is stored, and by a check: a rule that fails one is not stored.</p>
-            <div class='scroll' role='region' aria-label='Tests' tabIndex={0}>
-              <table>
-                <thead><tr><th scope='col'>Test</th><th scope='col'>Result</th><th scope='col'>The rule</th><th scope='col'>Event</th></tr></thead>
-                <tbody>
-                  {tests.map(({ name, event, expected }, index) => (
-                    <tr key={index}>
-                      <td class='value'>{showText(name, 100)}</td>
-                      <td class={`value ${failing?.index === index ? 'error' : ''}`}>{resultOf(index)}</td>
-                      <td class='value'>{showText(expected, 300)}</td>
-                      <td class='wide'><code>{showText(event, 300)}</code></td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <Table label='Tests' head={['Test', 'Result', 'The rule', 'Event']}>
+              {tests.map(({ name, event, expected }, index) => (
+                <tr key={index}>
+                  <td class='value'>{showText(name, 100)}</td>
+                  <td class={`value ${failing?.index === index ? 'error' : ''}`}>{resultOf(index)}</td>
+                  <td class='value'>{showText(expected, 300)}</td>
+                  <td class='wide'><code>{showText(event, 300)}</code></td>
+                </tr>
+              ))}
+            </Table>
           </>
           )}
     </>

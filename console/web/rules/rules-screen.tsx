@@ -4,7 +4,7 @@ import { formatCount, showText } from '../format.ts'
 import { type Loaded, useLoaded } from '../load.ts'
 import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
-import { Empty, Failed, Show } from '../states.tsx'
+import { Empty, Failed, Show, Table } from '../states.tsx'
 import { describeRule, describeState, type EventRule, planMove, type RuleCounts } from './event-rules.ts'
 import { RULE_SCREEN, RuleDetail } from './rule-detail.tsx'
 import { listRules, REQUESTS } from './rule-requests.ts'
@@ -90,37 +90,27 @@ function RuleTable ({ rules, counts, onMoved }: RuleTableProps) {
     <>
       {error !== undefined && <Failed error={error} onRetry={onMoved} />}
       <p class='hidden' role='status'>{moved}</p>
-      <div class='scroll' role='region' aria-label='Rules' tabIndex={0}>
-        <table>
-          <thead>
-            <tr>
-              <th scope='col' class='number'>Place</th><th scope='col'>Rule</th><th scope='col'>On</th><th scope='col' class='number'>Dropped</th>
-              <th scope='col' class='number'>Sampled out</th><th scope='col' class='number'>Changed</th>{mayWrite && <th scope='col'><span class='hidden'>Order</span></th>}
-            </tr>
-          </thead>
-          <tbody>
-            {rules.map((rule, index) => (
-              <tr key={rule.id} class={rule.active_version === null ? 'gone' : ''}>
-                <td class='number'>{index + 1}</td>
-                <td class='wide'>
-                  <a {...linkTo(`/projects/${projectId.value}/rules/${rule.id}`)}>{showText(rule.name, 100)}</a>
-                  <div class='hint'>{showText(describeRule(rule), 300)}</div>
-                </td>
-                <td>{describeState(rule)}</td>
-                <td class='number'>{countOf(rule.id, 'dropped')}</td>
-                <td class='number'>{countOf(rule.id, 'sampled')}</td>
-                <td class='number'>{countOf(rule.id, 'changed')}</td>
-                {mayWrite && (
-                  <td>
-                    <Move label={`Run ${showText(rule.name, 60)} earlier`} sign='↑' isOff={isBusy || index === 0} onMove={() => { void move(index, -1) }} />{' '}
-                    <Move label={`Run ${showText(rule.name, 60)} later`} sign='↓' isOff={isBusy || index === rules.length - 1} onMove={() => { void move(index, 1) }} />
-                  </td>
-                )}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table label='Rules' head={['#Place', 'Rule', 'On', '#Dropped', '#Sampled out', '#Changed', mayWrite && '-Order']}>
+        {rules.map((rule, index) => (
+          <tr key={rule.id} class={rule.active_version === null ? 'gone' : ''}>
+            <td class='number'>{index + 1}</td>
+            <td class='wide'>
+              <a {...linkTo(`/projects/${projectId.value}/rules/${rule.id}`)}>{showText(rule.name, 100)}</a>
+              <div class='hint'>{showText(describeRule(rule), 300)}</div>
+            </td>
+            <td>{describeState(rule)}</td>
+            <td class='number'>{countOf(rule.id, 'dropped')}</td>
+            <td class='number'>{countOf(rule.id, 'sampled')}</td>
+            <td class='number'>{countOf(rule.id, 'changed')}</td>
+            {mayWrite && (
+              <td>
+                <Move label={`Run ${showText(rule.name, 60)} earlier`} sign='↑' isOff={isBusy || index === 0} onMove={() => { void move(index, -1) }} />{' '}
+                <Move label={`Run ${showText(rule.name, 60)} later`} sign='↓' isOff={isBusy || index === rules.length - 1} onMove={() => { void move(index, 1) }} />
+              </td>
+            )}
+          </tr>
+        ))}
+      </Table>
     </>
   )
 }

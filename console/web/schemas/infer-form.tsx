@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { useAttempt } from '../confirm.tsx'
 import { formatCount, showText } from '../format.ts'
-import { Failed } from '../states.tsx'
+import { Failed, Table } from '../states.tsx'
 import type { InferredSchema } from './event-schemas.ts'
 import { inferDraft } from './schema-requests.ts'
 
@@ -49,16 +49,11 @@ function Basis ({ found: { events, stored, properties } }: { found: InferredSche
         Inferred from {formatCount(events)}{stored > events && ` of ${formatCount(stored)}`} events, which all meet the draft.
         What is sent by mistake today is in it, too.
       </summary>
-      <div class='scroll' role='region' aria-label='Properties that were found' tabIndex={0}>
-        <table>
-          <thead><tr><th scope='col'>Property</th><th scope='col'>Types</th><th scope='col' class='number'>Events</th></tr></thead>
-          <tbody>
-            {properties.map(({ name, types, events: having }) => (
-              <tr key={name}><td class='wide'>{showText(name)}</td><td>{types.join(', ')}</td><td class='number'>{formatCount(having)}</td></tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table label='Properties that were found' head={['Property', 'Types', '#Events']}>
+        {properties.map(({ name, types, events: having }) => (
+          <tr key={name}><td class='wide'>{showText(name)}</td><td>{types.join(', ')}</td><td class='number'>{formatCount(having)}</td></tr>
+        ))}
+      </Table>
     </details>
   )
 }

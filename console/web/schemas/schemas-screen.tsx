@@ -1,11 +1,11 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import { type Page, request } from '../api-client.ts'
 import { formatAgo, formatTime, showText, UNKNOWN } from '../format.ts'
 import { useLoaded } from '../load.ts'
-import { PAGE, Pager, Search } from '../paging.tsx'
+import { Paged, Search, usePages } from '../paging.tsx'
 import { linkTo, path, projectId, query } from '../router.ts'
 import { may } from '../session.ts'
-import { Empty, Failed, Show } from '../states.tsx'
+import { Empty, Failed, Table } from '../states.tsx'
 import { COUNTED_DAYS, describeEnforced, describeFailed, type EventSchema } from './event-schemas.ts'
 import { Quarantined, useQuarantined } from './quarantined.tsx'
 import { SCHEMA_SCREEN, SchemaDetail } from './schema-detail.tsx'
@@ -22,9 +22,8 @@ export function SchemasScreen () {
 
 function SchemaList () {
   const search = query.value.get('search') ?? ''
-  const [offset, setOffset] = useState(0)
-  useEffect(() => { setOffset(0) }, [search, projectId.value])
-  const schemas = useLoaded(`schemas ${projectId.value} ${search} ${offset}`, async (signal) => await REQUESTS.list({ search, limit: PAGE, offset }, signal))
+  const schemas = usePages(`schemas ${projectId.value} ${search}`, async (page, signal) => await REQUESTS.list({ search, ...page }, signal))
+  const none = search === '' ? 'No event has a schema yet: whatever is sent is stored.' : `No event has all these words: ${search}`
   return (
     <section>
       <h1>Schemas</h1>
@@ -33,16 +32,14 @@ function SchemaList () {
         <Search label='Search schemas' />
         {may('event_definition:write') && <a class='button' {...linkTo(`/projects/${projectId.value}/schemas/new`)}>New schema</a>}
       </div>
-      <Show of={schemas} what='Schemas'>
-        {(page) => page.count === 0
-          ? <Empty><p>{search === '' ? 'No event has a schema yet: whatever is sent is stored.' : `No event has all these words: ${search}`}</p></Empty>
-          : <SchemaTable page={page} offset={offset} onOffset={setOffset} />}
-      </Show>
+      <Paged of={schemas} what='Schemas' empty={<Empty><p>{none}</p></Empty>}>
+        {(results) => <SchemaTable schemas={results} />}
+      </Paged>
     </section>
   )
 }
 
-function SchemaTable ({ page, offset, onOffset }: { page: Page<EventSchema>, offset: number, onOffset: (offset: number) => void }) {
+function SchemaTable ({ schemas }: { schemas: readonly EventSchema[] }) {
   const quarantined = useQuarantined()
   const counts = useLoaded(`schema counts ${projectId.value}`, async (signal) => await REQUESTS.counts(COUNTED_DAYS, signal))
   const now = Date.now()
@@ -54,35 +51,27 @@ function SchemaTable ({ page, offset, onOffset }: { page: Page<EventSchema>, off
   return (
     <>
       {counts.error !== undefined && <Failed error={counts.error} onRetry={counts.reload} />}
-      <Pager page={page} offset={offset} onOffset={onOffset} />
-      <div class='scroll' role='region' aria-label='Schemas' tabIndex={0}>
-        <table>
-          <thead>
-            <tr>
-              <th scope='col'>Event</th><th scope='col'>Enforced</th><th scope='col' class='number'>Newest version</th><th scope='col' class='number'>Not met in {COUNTED_DAYS} days</th>
-              {may('dead_letter:read') && <th scope='col' class='number'>Quarantined</th>}<th scope='col'>Owner</th><th scope='col'>Changed</th>
-            </tr>
-          </thead>
-          <tbody>
-            {page.results.map((schema) => (
-              <tr key={schema.id}>
-                <td class='wide'>
-                  <a {...linkTo(`/projects/${projectId.value}/schemas/${schema.id}`)}>{showText(schema.event)}</a>
-                  {schema.description !== '' && <div class='hint'>{showText(schema.description, 120)}</div>}
-                </td>
-                <td>{describeEnforced(schema)}</td>
-                <td class='number'>{schema.version}</td>
-                <td class='number'>{failedOf(schema.id)}</td>
-                {may('dead_letter:read') && (
-                  <td class='number'><Quarantined event={schema.event} counts={quarantined} /></td>
-                )}
-                <td class='value'>{showText(schema.owner, 60)}</td>
-                <td title={`${formatTime(schema.updated_at)} UTC`}>{formatAgo(schema.updated_at, now)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table
+        label='Schemas'
+        head={['Event', 'Enforced', '#Newest version', `#Not met in ${COUNTED_DAYS} days`, may('dead_letter:read') && '#Quarantined', 'Owner', 'Changed']}
+      >
+        {schemas.map((schema) => (
+          <tr key={schema.id}>
+            <td class='wide'>
+              <a {...linkTo(`/projects/${projectId.value}/schemas/${schema.id}`)}>{showText(schema.event)}</a>
+              {schema.description !== '' && <div class='hint'>{showText(schema.description, 120)}</div>}
+            </td>
+            <td>{describeEnforced(schema)}</td>
+            <td class='number'>{schema.version}</td>
+            <td class='number'>{failedOf(schema.id)}</td>
+            {may('dead_letter:read') && (
+              <td class='number'><Quarantined event={schema.event} counts={quarantined} /></td>
+            )}
+            <td class='value'>{showText(schema.owner, 60)}</td>
+            <td title={`${formatTime(schema.updated_at)} UTC`}>{formatAgo(schema.updated_at, now)}</td>
+          </tr>
+        ))}
+      </Table>
     </>
   )
 }
