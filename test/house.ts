@@ -34,13 +34,13 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_245,
+  lines: 80_767,
   platformLines: 5_976,
   trackedFiles: 1_511,
   circles: 0,
   repeatedNames: 4,
   longFunctions: 11,
-  assertions: 351,
+  assertions: 349,
   casts: 420
 } satisfies Record<keyof House, number>
 

@@ -4,24 +4,8 @@ import { HttpError } from '../../engines/errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import type { Scope } from '../../platform/scopes.ts'
 import { accessOf } from '../http/personal-key-access.ts'
-import { selectUserSummary, type UserSummary, userSummarySchema } from '../projects/users.ts'
-import { array, object } from '../http/json-schema.ts'
-
-/** The notes as answers show them, under the names of PostHog's API. */
-export interface DefinitionNotes {
-  description: string
-  owner: UserSummary | null
-  verified: boolean
-  hidden: boolean
-}
-
-/** What PATCH may change of them; an owner is the id of a user. */
-export interface NoteChanges {
-  description?: string
-  owner?: number | null
-  verified?: boolean
-  hidden?: boolean
-}
+import { selectUserSummary, userSummarySchema } from '../projects/users.ts'
+import { array, object, type Value } from '../http/json-schema.ts'
 
 /** Tags of a definition. */
 const MAX_TAGS = 1000
@@ -29,14 +13,12 @@ const MAX_TAGS = 1000
 /** Definitions of one request that changes many. */
 const MAX_ROWS = 500
 
-/** The columns of `DefinitionNotes`, for a query on a table of definitions `AS d`. */
+/** The columns of the notes, for a query on a table of definitions `AS d`. */
 export function selectNotes (sql: Sql): Statement {
   return sql`d.description, (SELECT ${selectUserSummary(sql)} FROM users u WHERE u.id = d.owner_id) AS owner, d.verified, d.hidden`
 }
 
-export const notesRequired = ['description', 'owner', 'verified', 'hidden'] as const
-
-/** Their schema in answers. */
+/** Their schema in answers, under the names of PostHog's API. */
 export const notesSchema = {
   description: { type: 'string', description: 'What it means, in words of the people who send it.' },
   owner: { ...userSummarySchema, description: 'Whom to ask about it; null when nobody is named or the user is gone.' },
@@ -52,6 +34,9 @@ export const noteChangesSchema = {
   hidden: { type: 'boolean' }
 } as const
 
+/** What PATCH may change of them. */
+export type NoteChanges = Value<{ type: 'object', properties: typeof noteChangesSchema }>
+
 export const tagListSchema = { type: 'array', maxItems: MAX_TAGS, items: { type: 'string', minLength: 1, maxLength: 255 } } as const
 
 /** Filters of a list by its notes. */
@@ -60,10 +45,7 @@ export const noteFiltersSchema = {
   verified: { type: 'boolean', description: 'true: only verified ones; false: only the others. Default: both.' }
 } as const
 
-export interface NoteFilters {
-  exclude_hidden?: boolean
-  verified?: boolean
-}
+export type NoteFilters = Partial<Value<{ type: 'object', properties: typeof noteFiltersSchema }>>
 
 /** The condition of the filters, for a table of definitions `AS d`. */
 export function matchNotes (sql: Sql, { exclude_hidden: excludeHidden = false, verified }: NoteFilters): Statement {
@@ -89,12 +71,6 @@ export async function refuseUnknownOwner (sql: Sql, { owner }: NoteChanges): Pro
 }
 
 /** Body of a change of many definitions. */
-interface BulkChange extends NoteChanges {
-  ids: string[]
-  add_tags?: string[]
-  remove_tags?: string[]
-}
-
 const bulkSchema = {
   type: 'object',
   additionalProperties: false,
@@ -116,17 +92,12 @@ const bulkAnswerSchema = object({
   }), { description: 'Those that were not changed, in the order of the request.' })
 })
 
-interface BulkAnswer {
-  changed: string[]
-  errors: { id: string, code: 'not_found' | 'too_many_tags', detail: string }[]
-}
-
 /** `POST .../bulk_update`: the same change for many definitions of one kind, in one statement. */
 export async function bulkNoteRoutes (
   app: FastifyInstance,
   { sql, ...kind }: { sql: Sql, scope: Scope, tag: string, table: 'event_definitions' | 'property_definitions' }
 ): Promise<void> {
-  app.post<{ Body: BulkChange }>('/bulk_update', {
+  app.post<{ Body: Value<typeof bulkSchema> }>('/bulk_update', {
     config: { scope: kind.scope },
     schema: {
       tags: [kind.tag], summary: `Update many ${kind.tag}`, body: bulkSchema, response: { 200: bulkAnswerSchema },
@@ -141,8 +112,8 @@ export async function bulkNoteRoutes (
 async function changeMany (
   sql: Sql,
   { projectId, table }: { projectId: number, table: 'event_definitions' | 'property_definitions' },
-  change: BulkChange
-): Promise<BulkAnswer> {
+  change: Value<typeof bulkSchema>
+): Promise<Value<typeof bulkAnswerSchema>> {
   const { add_tags: added = [], remove_tags: removed = [] } = change
   await refuseUnknownOwner(sql, change)
   const from = table === 'event_definitions' ? sql`event_definitions` : sql`property_definitions`

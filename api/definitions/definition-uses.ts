@@ -4,17 +4,13 @@ import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { Promotion } from '../../platform/query-log/promoted-column.ts'
 import { allowsScope } from '../../platform/scopes.ts'
 import { type Metric, readMetric, readSecondaryMetrics } from '../experiments/results/read-metric.ts'
-import { object } from '../http/json-schema.ts'
+import { object, type Value } from '../http/json-schema.ts'
 
 /** Something that names a definition, as its own list shows it. */
 export interface User { id: number, name: string }
 
 /** Null: the key may not see these. */
-export interface DefinitionUses {
-  saved_queries: User[] | null
-  feature_flags: User[] | null
-  experiments: User[] | null
-}
+export type DefinitionUses = Value<typeof definitionUsesSchema>
 
 /** A definition that may be used. */
 export interface UsedDefinition {
@@ -23,11 +19,11 @@ export interface UsedDefinition {
   name: string
 }
 
-const userListSchema = (what: string): object => ({
+const userListSchema = (what: string) => ({
   type: ['array', 'null'],
   description: `${what}; null when the key may not read them.`,
   items: object({ id: { type: 'integer' }, name: { type: 'string' } })
-})
+}) as const
 
 export const definitionUsesSchema = object({
   saved_queries: userListSchema('Saved queries that name it, by the rules by which usage is counted'),

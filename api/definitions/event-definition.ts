@@ -1,36 +1,14 @@
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { notFound } from '../http/errors.ts'
-import { selectCreatedBy, type UserSummary, userSummarySchema } from '../projects/users.ts'
-import { type DefinitionNotes, type NoteChanges, noteChangesSchema, notesRequired, notesSchema, selectNotes, tagListSchema } from './definition-notes.ts'
+import { selectCreatedBy, userSummarySchema } from '../projects/users.ts'
+import { noteChangesSchema, notesSchema, selectNotes, tagListSchema } from './definition-notes.ts'
+import { object, type Row, type Value } from '../http/json-schema.ts'
 
 /** An event definition as answers show it (docs/reference/contract/service.md 2.5). */
-export interface EventDefinition extends DefinitionNotes {
-  id: string
-  name: string
-  volume_30_day: number
-  query_usage_30_day: number
-  created_at: Date
-  last_seen_at: Date | null
-  last_updated_at: Date
-  tags: string[]
-  is_action: 'false'
-  action_id: null
-  is_calculating: boolean
-  last_calculated_at: Date | null
-  created_by: UserSummary | null
-  post_to_slack: boolean
-}
+export type EventDefinition = Row<typeof eventDefinitionSchema>
 
 /** What PATCH may change; columns of the same names. */
-export interface EventDefinitionChanges extends NoteChanges {
-  name?: string
-  volume_30_day?: number
-  query_usage_30_day?: number
-  created_at?: string
-  last_seen_at?: string
-  tags?: string[]
-  post_to_slack?: boolean
-}
+export type EventDefinitionChanges = Value<typeof eventDefinitionChangesSchema>
 
 /** The columns of an `EventDefinition`, for a query on `event_definitions AS d`. */
 export function selectEventDefinition (sql: Sql): Statement {
@@ -48,39 +26,31 @@ export async function findEventDefinition (sql: Sql, projectId: number, id: stri
   return definition
 }
 
-export const eventDefinitionSchema = {
-  $id: 'EventDefinition',
-  type: 'object',
-  required: [
-    'id', 'name', 'volume_30_day', 'query_usage_30_day', 'created_at', 'last_seen_at', 'last_updated_at', 'tags',
-    'is_action', 'action_id', 'is_calculating', 'last_calculated_at', 'created_by', 'post_to_slack', ...notesRequired
-  ],
-  properties: {
-    id: { type: 'string', format: 'uuid' },
-    name: { type: 'string' },
-    volume_30_day: {
-      type: 'integer',
-      description: 'Events of that name in the last 30 days, updated all the time.'
-    },
-    query_usage_30_day: {
-      type: 'integer',
-      description: 'SELECTs of analysts in the last 30 days that name the event, counted from the query log every minute.'
-    },
-    created_at: { type: 'string', format: 'date-time', description: 'When the event was first seen.' },
-    last_seen_at: { type: ['string', 'null'], format: 'date-time', description: 'Time of the latest event; its arrival if its clock was ahead by more than a minute.' },
-    last_updated_at: { type: 'string', format: 'date-time', description: 'Last change by a user.' },
-    tags: { type: 'array', items: { type: 'string' } },
-    is_action: { type: 'string', description: 'Always "false": there are no actions.' },
-    action_id: { type: ['integer', 'null'], description: 'Always null: there are no actions.' },
-    is_calculating: { type: 'boolean', description: 'Always false: nothing is calculated in the background.' },
-    last_calculated_at: {
-      type: ['string', 'null'], format: 'date-time', description: 'When volume_30_day was last computed.'
-    },
-    created_by: userSummarySchema,
-    post_to_slack: { type: 'boolean', description: 'Stored only; nothing is posted to Slack.' },
-    ...notesSchema
-  }
-} as const
+export const eventDefinitionSchema = object({
+  id: { type: 'string', format: 'uuid' },
+  name: { type: 'string' },
+  volume_30_day: {
+    type: 'integer',
+    description: 'Events of that name in the last 30 days, updated all the time.'
+  },
+  query_usage_30_day: {
+    type: 'integer',
+    description: 'SELECTs of analysts in the last 30 days that name the event, counted from the query log every minute.'
+  },
+  created_at: { type: 'string', format: 'date-time', description: 'When the event was first seen.' },
+  last_seen_at: { type: ['string', 'null'], format: 'date-time', description: 'Time of the latest event; its arrival if its clock was ahead by more than a minute.' },
+  last_updated_at: { type: 'string', format: 'date-time', description: 'Last change by a user.' },
+  tags: { type: 'array', items: { type: 'string' } },
+  is_action: { type: 'string', description: 'Always "false": there are no actions.' },
+  action_id: { type: ['integer', 'null'], description: 'Always null: there are no actions.' },
+  is_calculating: { type: 'boolean', description: 'Always false: nothing is calculated in the background.' },
+  last_calculated_at: {
+    type: ['string', 'null'], format: 'date-time', description: 'When volume_30_day was last computed.'
+  },
+  created_by: userSummarySchema,
+  post_to_slack: { type: 'boolean', description: 'Stored only; nothing is posted to Slack.' },
+  ...notesSchema
+}, { $id: 'EventDefinition' })
 
 /** Body of PATCH. */
 export const eventDefinitionChangesSchema = {

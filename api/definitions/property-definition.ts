@@ -1,32 +1,17 @@
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { notFound } from '../http/errors.ts'
-import { type DefinitionNotes, type NoteChanges, noteChangesSchema, notesRequired, notesSchema, selectNotes, tagListSchema } from './definition-notes.ts'
+import { noteChangesSchema, notesSchema, selectNotes, tagListSchema } from './definition-notes.ts'
+import { object, type Row, type Value } from '../http/json-schema.ts'
 
 export const PROPERTY_TYPES = ['DateTime', 'String', 'Numeric', 'Boolean'] as const
 
 export type PropertyType = typeof PROPERTY_TYPES[number]
 
 /** A property definition as answers show it (docs/reference/contract/service.md 2.4). */
-export interface PropertyDefinition extends DefinitionNotes {
-  id: string
-  name: string
-  is_numerical: boolean
-  query_usage_30_day: number
-  property_type: PropertyType | null
-  tags: string[]
-  is_seen_on_filtered_events: 'true' | 'false' | null
-  created_at: Date
-  last_seen_at: Date | null
-}
+export type PropertyDefinition = Row<typeof propertyDefinitionSchema>
 
 /** What PATCH may change. */
-export interface PropertyDefinitionChanges extends NoteChanges {
-  name?: string
-  is_numerical?: boolean
-  query_usage_30_day?: number
-  property_type?: PropertyType | null
-  tags?: string[]
-}
+export type PropertyDefinitionChanges = Value<typeof propertyDefinitionChangesSchema>
 
 /**
  * The columns of a `PropertyDefinition`, for a query on `property_definitions AS d`.
@@ -50,35 +35,27 @@ export async function findPropertyDefinition (sql: Sql, projectId: number, id: s
   return definition
 }
 
-export const propertyDefinitionSchema = {
-  $id: 'PropertyDefinition',
-  type: 'object',
-  required: [
-    'id', 'name', 'is_numerical', 'query_usage_30_day', 'property_type', 'tags', 'is_seen_on_filtered_events',
-    'created_at', 'last_seen_at', ...notesRequired
-  ],
-  properties: {
-    id: { type: 'string', format: 'uuid' },
-    name: { type: 'string' },
-    is_numerical: { type: 'boolean', description: 'True exactly when property_type is Numeric.' },
-    query_usage_30_day: {
-      type: 'integer',
-      description: 'SELECTs of analysts in the last 30 days that name the property, counted from the query log every minute.'
-    },
-    property_type: {
-      type: ['string', 'null'], enum: [...PROPERTY_TYPES, null],
-      description: 'Inferred from the values, or set by a user; null while only null, arrays or objects were seen.'
-    },
-    tags: { type: 'array', items: { type: 'string' } },
-    is_seen_on_filtered_events: {
-      type: ['string', 'null'], enum: ['true', 'false', null],
-      description: 'Whether the property was seen on any event of event_names; null when the request names none.'
-    },
-    created_at: { type: 'string', format: 'date-time', description: 'When an event first carried it.' },
-    last_seen_at: { type: ['string', 'null'], format: 'date-time', description: 'Time of the latest event that carried it.' },
-    ...notesSchema
-  }
-} as const
+export const propertyDefinitionSchema = object({
+  id: { type: 'string', format: 'uuid' },
+  name: { type: 'string' },
+  is_numerical: { type: 'boolean', description: 'True exactly when property_type is Numeric.' },
+  query_usage_30_day: {
+    type: 'integer',
+    description: 'SELECTs of analysts in the last 30 days that name the property, counted from the query log every minute.'
+  },
+  property_type: {
+    type: ['string', 'null'], enum: [...PROPERTY_TYPES, null],
+    description: 'Inferred from the values, or set by a user; null while only null, arrays or objects were seen.'
+  },
+  tags: { type: 'array', items: { type: 'string' } },
+  is_seen_on_filtered_events: {
+    type: ['string', 'null'], enum: ['true', 'false', null],
+    description: 'Whether the property was seen on any event of event_names; null when the request names none.'
+  },
+  created_at: { type: 'string', format: 'date-time', description: 'When an event first carried it.' },
+  last_seen_at: { type: ['string', 'null'], format: 'date-time', description: 'Time of the latest event that carried it.' },
+  ...notesSchema
+}, { $id: 'PropertyDefinition' })
 
 /** Body of PATCH. */
 export const propertyDefinitionChangesSchema = {

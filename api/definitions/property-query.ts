@@ -1,24 +1,14 @@
 import { HttpError } from '../../engines/errors.ts'
 import { cursorQueryProperties, searchQueryProperties } from '../http/list-queries.ts'
-import { type PageQuery, pageQueryProperties } from '../http/pagination.ts'
+import { pageQueryProperties } from '../http/pagination.ts'
 import { readNameList } from '../http/request-values.ts'
 import { type NoteFilters, noteFiltersSchema } from './definition-notes.ts'
+import type { Value } from '../http/json-schema.ts'
 
 /** Query of the list, as it arrives (docs/reference/contract/service.md 4.2). */
-export interface PropertyDefinitionQuery extends PageQuery, NoteFilters {
-  type: 'event' | 'person' | 'group'
-  group_type_index?: number
-  search?: string
-  properties?: string
-  excluded_properties?: string
-  event_names?: string
-  filter_by_event_names: boolean
-  is_feature_flag?: boolean
-  is_numerical?: boolean
-  after?: string
-}
+export type PropertyDefinitionQuery = Value<typeof propertyDefinitionQuerySchema>
 
-const nameList = { type: 'string', maxLength: 100_000 }
+const nameList = { type: 'string', maxLength: 100_000 } as const
 
 export const propertyDefinitionQuerySchema = {
   type: 'object',

@@ -1,30 +1,24 @@
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
-import { object } from '../http/json-schema.ts'
+import { nullableObject, object, type Value } from '../http/json-schema.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { accessOf } from '../http/personal-key-access.ts'
-
-/** The event as analysts find it. */
-interface StoredContent {
-  event: string
-  distinct_id: string
-  timestamp: string
-  properties: string
-  is_bot: boolean
-}
 
 const time = { type: ['string', 'null'], format: 'date-time' } as const
 
 const storedSchema = object({
-  stored: object({
+  stored: nullableObject({
     event: { type: 'string' },
     distinct_id: { type: 'string' },
     timestamp: { type: 'string', format: 'date-time' },
     properties: { type: 'string', description: 'JSON as stored: numbers have all their digits.' },
     is_bot: { type: 'boolean', description: 'Sent by an automated browser, according to its user agent.' }
-  }, { type: ['object', 'null'], description: 'Null: it is not stored, or not yet.' })
+  }, 'Null: it is not stored, or not yet.')
 })
+
+/** The event as analysts find it. */
+type StoredContent = NonNullable<Value<typeof storedSchema>['stored']>
 
 const arrivalsSchema = object({
   first_received_at: { ...time, description: 'When the first event was received; null while it is not known, also when there are events.' },

@@ -1,9 +1,9 @@
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { answerInTime } from '../http/errors.ts'
-import { object } from '../http/json-schema.ts'
+import { object, type Value } from '../http/json-schema.ts'
 import { cursorQueryProperties, cutPage, decodeCursor, encodeCursor } from '../http/list-queries.ts'
-import { buildPage, type PageContent, pageQueryProperties, pageSchema, type PageQuery } from '../http/pagination.ts'
+import { buildPage, type PageContent, pageQueryProperties, pageSchema } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { parseIsoDateTime } from '../http/request-values.ts'
 
@@ -33,11 +33,7 @@ const querySchema = {
   }
 } as const
 
-interface LedgerQuery extends PageQuery {
-  after?: string
-  from?: string
-  to?: string
-}
+type LedgerQuery = Value<typeof querySchema>
 
 type LedgerRow = Record<Exclude<keyof typeof properties, 'stored'>, number>
 

@@ -3,38 +3,12 @@ import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-er
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { HttpError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { INGESTION_WARNINGS, type WarningEffect, type WarningReason, WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
+import { INGESTION_WARNINGS, WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
 import { accessOf } from '../http/personal-key-access.ts'
-import { array, object } from '../http/json-schema.ts'
+import { array, object, type Value } from '../http/json-schema.ts'
 
 /** What is known of a text beside receipts. The text is the name of an event, a distinct id, or an uuid. */
-export interface Lookup {
-  /** The newest stored events of this name. */
-  events: FoundEvent[]
-  /** Cases of ingestion warnings that have it, newest first. */
-  warnings: FoundWarning[]
-  /** Other projects that have it, of those that the key may see. */
-  elsewhere: { project_id: number, what: 'name' | 'distinct id' | 'uuid' }[]
-}
-
-export interface FoundEvent {
-  uuid: string
-  distinct_id: string
-  received_at: string
-  timestamp: string
-  /** Sent by an automated browser, as its user agent says. */
-  is_bot: boolean
-}
-
-export interface FoundWarning {
-  reason: WarningReason
-  effect: WarningEffect
-  received_at: string
-  event: string
-  distinct_id: string
-  uuid: string
-  value: string
-}
+export type Lookup = Value<typeof lookupSchema>
 
 /** How far back is looked, in days: who asks where an event is asks within days. */
 const DAYS = 7
@@ -94,9 +68,9 @@ export async function lookupRoutes (
   })
 }
 
-async function readEvents (clickhouse: ClickHouse, project: number, text: string): Promise<FoundEvent[]> {
+async function readEvents (clickhouse: ClickHouse, project: number, text: string): Promise<Lookup['events']> {
   for (const hours of SPANS_HOURS) {
-    const rows = await queryRows<Omit<FoundEvent, 'is_bot'> & { is_bot: number | boolean }>(clickhouse, `
+    const rows = await queryRows<Omit<Lookup['events'][number], 'is_bot'> & { is_bot: number | boolean }>(clickhouse, `
       SELECT toString(events.uuid) AS uuid, distinct_id, is_bot,
         ${iso('events.received_at')} AS received_at, ${iso('events.timestamp')} AS timestamp
       FROM events WHERE project_id = {project: UInt32} AND event = {text: String}
@@ -109,8 +83,8 @@ async function readEvents (clickhouse: ClickHouse, project: number, text: string
   return []
 }
 
-async function readWarnings (clickhouse: ClickHouse, project: number, text: string): Promise<FoundWarning[]> {
-  return await queryRows<FoundWarning>(clickhouse, `
+async function readWarnings (clickhouse: ClickHouse, project: number, text: string): Promise<Lookup['warnings']> {
+  return await queryRows<Lookup['warnings'][number]>(clickhouse, `
     SELECT reason, any(effect) AS effect, ${iso('sample.received_at')} AS received_at, sample.event AS event,
       sample.distinct_id AS distinct_id, sample.uuid AS uuid, sample.value AS value
     FROM ${WARNINGS_TABLE} ARRAY JOIN samples AS sample

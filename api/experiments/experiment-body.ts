@@ -1,17 +1,8 @@
 import { HttpError } from '../../engines/errors.ts'
+import type { Value } from '../http/json-schema.ts'
 
 /** What a client may write of an experiment. */
-export interface ExperimentFields {
-  name?: string
-  description?: string | null
-  start_date?: string | null
-  end_date?: string | null
-  feature_flag_key?: string
-  parameters?: Record<string, unknown> | null
-  secondary_metrics?: Record<string, unknown> | unknown[] | null
-  filters?: Record<string, unknown>
-  archived?: boolean
-}
+export type ExperimentFields = Value<typeof experimentChangesSchema>
 
 export type NewExperiment = ExperimentFields & { name: string, feature_flag_key: string }
 

@@ -1,39 +1,15 @@
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
-import { selectCreatedBy, type UserSummary, userSummarySchema } from '../projects/users.ts'
+import { selectCreatedBy, userSummarySchema } from '../projects/users.ts'
 import { cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
 import { notFound } from '../http/errors.ts'
-import { object } from '../http/json-schema.ts'
+import { object, type Row, type Value } from '../http/json-schema.ts'
 import type { PageContent, PageQuery } from '../http/pagination.ts'
 
 /** The flag of an experiment as answers show it (docs/reference/contract/service.md 2.3). */
-export interface LinkedFlag {
-  id: number
-  team_id: number
-  name: string
-  key: string
-  filters: Record<string, unknown>
-  deleted: boolean
-  active: boolean
-  ensure_experience_continuity: boolean
-}
+export type LinkedFlag = Value<typeof linkedFlagSchema>
 
 /** An experiment as answers show it (docs/reference/contract/service.md 2.3). */
-export interface Experiment {
-  id: number
-  name: string
-  description: string
-  start_date: Date | null
-  end_date: Date | null
-  feature_flag_key: string
-  feature_flag: LinkedFlag
-  parameters: Record<string, unknown>
-  secondary_metrics: unknown
-  filters: Record<string, unknown>
-  archived: boolean
-  created_by: UserSummary | null
-  created_at: Date
-  updated_at: Date
-}
+export type Experiment = Row<typeof experimentSchema>
 
 /** The columns of an `Experiment`, for a query on `experiments AS e JOIN feature_flags AS f`. */
 function selectExperiment (sql: Sql): Statement {
@@ -45,7 +21,7 @@ function selectExperiment (sql: Sql): Statement {
     e.created_at, e.updated_at`
 }
 
-const anyObject = { type: 'object', additionalProperties: true }
+const anyObject = { type: 'object', additionalProperties: true } as const
 
 const linkedFlagSchema = object({
   id: { type: 'integer' },
@@ -58,7 +34,7 @@ const linkedFlagSchema = object({
   ensure_experience_continuity: { type: 'boolean' }
 }, { description: 'The flag that decides who sees which variant.' })
 
-const nullableDateTime = { type: ['string', 'null'], format: 'date-time' }
+const nullableDateTime = { type: ['string', 'null'], format: 'date-time' } as const
 
 export const experimentProperties = {
   id: { type: 'integer' },

@@ -1,4 +1,4 @@
-/** Short forms of the JSON schemas that describe requests and answers. */
+/** Short forms of the JSON schemas that describe requests and answers, and the types of what they describe. */
 
 /** An object that has each of these properties. `more` are other keywords, such as `$id` and `description`. */
 export function object<const Properties extends object> (
@@ -8,11 +8,37 @@ export function object<const Properties extends object> (
 }
 
 /** The same, or null. */
-export function nullableObject (properties: object, description: string): object {
-  return object(properties, { type: ['object', 'null'], description })
+export function nullableObject<const Properties extends object> (
+  properties: Properties, description: string
+): { type: ['object', 'null'], description: string, required: string[], properties: Properties } {
+  return { ...object(properties), type: ['object', 'null'], description }
 }
 
 /** An array of these items. */
 export function array<const Items extends object> (items: Items, more: object = {}): { type: 'array', items: Items } {
   return { type: 'array', items, ...more }
 }
+
+/** The values that a schema describes. Properties are optional unless they are required or have a default. */
+export type Value<S, Time = string> = S extends { enum: readonly (infer One)[] } ? One
+  : S extends { type: readonly (infer Type)[] } ? OfType<S, Type, Time>
+    : S extends { type: infer Type } ? OfType<S, Type, Time> : unknown
+
+/** The same with the times of Postgres, which become ISO 8601 in JSON. */
+export type Row<S> = Value<S, Date>
+
+type OfType<S, Type, Time> = Type extends 'string' ? S extends { format: 'date-time' } ? Time : string
+  : Type extends 'integer' | 'number' ? number
+    : Type extends 'boolean' ? boolean
+      : Type extends 'null' ? null
+        : Type extends 'array' ? S extends { items: infer Items } ? Value<Items, Time>[] : unknown[]
+          : S extends { properties: infer P } ? OfProperties<P, Given<S, P>, Time>
+            : S extends { additionalProperties: infer More extends object } ? Record<string, Value<More, Time>>
+              : Record<string, unknown>
+
+type Given<S, P> = (S extends { required: readonly (infer Name)[] } ? string extends Name ? keyof P : Name : never) |
+  { [Name in keyof P]: P[Name] extends { default: unknown } ? Name : never }[keyof P]
+
+type OfProperties<P, Names, Time> =
+  { -readonly [Name in keyof P as Name extends Names ? Name : never]: Value<P[Name], Time> } &
+  { -readonly [Name in keyof P as Name extends Names ? never : Name]?: Value<P[Name], Time> }

@@ -2,19 +2,11 @@ import { parseStoredJson } from '../../engines/body/parse-json.ts'
 import { toDistinctId } from '../../schema/wire/identity.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { cursorQueryProperties, cutPage, decodeCursor, encodeCursor } from '../http/list-queries.ts'
-import { type PageContent, pageQueryProperties, type PageQuery } from '../http/pagination.ts'
-import { object } from '../http/json-schema.ts'
+import { type PageContent, pageQueryProperties } from '../http/pagination.ts'
+import { object, type Row, type Value } from '../http/json-schema.ts'
 
 /** A person as lists show it. */
-export interface ListedPerson {
-  id: string
-  uuid: string
-  name: string
-  distinct_ids: string[]
-  properties: Record<string, unknown>
-  is_identified: boolean
-  created_at: Date
-}
+export type ListedPerson = Row<typeof personSchema>
 
 /** Distinct ids of a person in a list at most. A person of a shared account may have thousands. */
 const SHOWN_IDS = 100
@@ -29,11 +21,7 @@ export const personSchema = object({
   created_at: { type: 'string', format: 'date-time' }
 }, { $id: 'Person' })
 
-export interface PersonQuery extends PageQuery {
-  distinct_id?: string
-  search?: string
-  after?: string
-}
+export type PersonQuery = Value<typeof personQuerySchema>
 
 export const personQuerySchema = {
   type: 'object',

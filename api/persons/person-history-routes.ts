@@ -8,7 +8,7 @@ import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { requireScope } from '../../platform/scopes.ts'
 import { toDistinctId } from '../../schema/wire/identity.ts'
 import { notFound } from '../http/errors.ts'
-import { array, object } from '../http/json-schema.ts'
+import { array, object, type Row, type Value } from '../http/json-schema.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { uuidParams, type UuidParams } from '../http/request-values.ts'
 
@@ -23,26 +23,10 @@ const MATCHED_BY = ['uuid', 'old uuid', 'distinct id', 'email', 'name', 'usernam
 
 export type MatchedBy = (typeof MATCHED_BY)[number]
 
-export interface PersonMatch {
-  by: MatchedBy
-  uuid: string
-  name: string
-  distinct_ids: string[]
-  is_identified: boolean
-  created_at: Date
-}
+export type PersonMatch = Row<typeof searchSchema>['matches'][number]
 
 /** What is known of how a person came to be what it is. Times are ISO 8601. */
-export interface PersonHistory {
-  changed_at: string | null
-  distinct_id_count: number
-  distinct_ids: { distinct_id: string, since: string | null, is_first: boolean }[]
-  events: { uuid: string, event: string, distinct_id: string, timestamp: string }[]
-  /** Stored events that set a property: see `readSettings`. `value` is JSON. */
-  properties: {
-    name: string, how: '$set' | '$set_once', uuid: string, event: string, at: string, received_at: string, value: string
-  }[]
-}
+export type PersonHistory = Value<typeof historySchema>
 
 /** Properties that name somebody. */
 const NAMES = ['email', 'name', 'username'] as const

@@ -6,7 +6,7 @@ import { deletePerson } from './delete-person.ts'
 import { findPersonByUuid } from '../../platform/persons/person-ids.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { notFound } from '../http/errors.ts'
-import { object } from '../http/json-schema.ts'
+import { object, type Row } from '../http/json-schema.ts'
 import { buildPage, type PageContent, pageQueryProperties, type PageQuery, pageSchema } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { uuidParams, type UuidParams } from '../http/request-values.ts'
@@ -48,14 +48,7 @@ const deletionSchema = object({
   swept_at: { ...time, description: 'When also what was on its way at the time of the request had arrived and was deleted; null: not yet.' }
 })
 
-interface ListedDeletion {
-  id: number
-  person: string
-  with_events: boolean
-  requested_at: Date
-  done_at: Date | null
-  swept_at: Date | null
-}
+type ListedDeletion = Row<typeof deletionSchema>
 
 async function listDeletions (
   sql: Sql, projectId: number, { person, limit, offset }: PageQuery & { person?: string }

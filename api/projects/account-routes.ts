@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { HttpError, MillraceError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { notFound } from '../http/errors.ts'
-import { object } from '../http/json-schema.ts'
+import { nullableObject, object } from '../http/json-schema.ts'
 import { buildPage, pageQueryProperties, pageSchema, type PageQuery } from '../http/pagination.ts'
 import { accessOf, requireAllProjects } from '../http/personal-key-access.ts'
 import { isAdministrator } from './key-rights.ts'
@@ -19,18 +19,17 @@ const projectSchema = object({
   created_at: { type: 'string', format: 'date-time' }
 }, { $id: 'Project' })
 
-const ownUserSchema = {
-  type: 'object',
-  required: [...userSummarySchema.required, 'team', 'personal_api_key'],
-  properties: {
-    ...userSummarySchema.properties,
-    team: object({ id: { type: 'integer' }, uuid: { type: 'string', format: 'uuid' }, name: { type: 'string' } }, { type: ['object', 'null'], description: 'The project that @current stands for; null when the key has access to none.' }),
-    personal_api_key: object({
-      scopes: { type: 'array', items: { type: 'string' } },
-      scoped_teams: { type: ['array', 'null'], items: { type: 'integer' }, description: 'Ids of its projects; null for all.' }
-    }, { description: 'What the key of this request may do.' })
-  }
-} as const
+const ownUserSchema = object({
+  ...userSummarySchema.properties,
+  team: nullableObject(
+    { id: { type: 'integer' }, uuid: { type: 'string', format: 'uuid' }, name: { type: 'string' } },
+    'The project that @current stands for; null when the key has access to none.'
+  ),
+  personal_api_key: object({
+    scopes: { type: 'array', items: { type: 'string' } },
+    scoped_teams: { type: ['array', 'null'], items: { type: 'integer' }, description: 'Ids of its projects; null for all.' }
+  }, { description: 'What the key of this request may do.' })
+})
 
 interface Project {
   id: number
@@ -38,11 +37,7 @@ interface Project {
   name: string
 }
 
-const userSchema = {
-  type: 'object',
-  required: [...userSummarySchema.required, 'keys'],
-  properties: { ...userSummarySchema.properties, keys: { type: 'integer', description: 'Personal keys that can be used now.' } }
-} as const
+const userSchema = object({ ...userSummarySchema.properties, keys: { type: 'integer', description: 'Personal keys that can be used now.' } })
 
 const newUserSchema = {
   type: 'object',

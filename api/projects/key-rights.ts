@@ -2,24 +2,11 @@ import { HttpError } from '../../engines/errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { allowsScope, type Scope } from '../../platform/scopes.ts'
 import { notFound } from '../http/errors.ts'
-import { object } from '../http/json-schema.ts'
+import { object, type Row } from '../http/json-schema.ts'
 import type { Access } from '../http/personal-key-access.ts'
 
 /** A personal key as answers show it: never the key itself. */
-export interface ShownKey {
-  id: string
-  label: string
-  mask_value: string
-  user: { id: number, email: string, first_name: string }
-  scopes: string[]
-  scoped_teams: number[] | null
-  created_at: Date
-  last_used_at: Date | null
-  expires_at: Date | null
-  revoked_at: Date | null
-  made_by: string[]
-  is_current: boolean
-}
+export type ShownKey = Row<typeof shownKeySchema>
 
 const time = { type: ['string', 'null'], format: 'date-time' } as const
 

@@ -8,6 +8,7 @@ import { type Access, accessOf } from '../http/personal-key-access.ts'
 import { parseIsoDateTime, uuidParams, type UuidParams } from '../http/request-values.ts'
 import { changeKeys, inheritKeys, outlasts, readMaker, revokeWithMade } from './key-makers.ts'
 import { isAdministrator, isSeenBy, isWithin, lockKey, selectShownKey, type ShownKey, shownKeySchema } from './key-rights.ts'
+import { object, type Value } from '../http/json-schema.ts'
 
 /** Keys of one user that can be used at a time. */
 const MAX_KEYS_OF_USER = 200
@@ -16,11 +17,9 @@ const MAX_KEYS_OF_USER = 200
 const GRACE_SECONDS = 86_400
 const MAX_GRACE_SECONDS = 7_776_000
 
-const withValue = {
-  type: 'object',
-  required: [...shownKeySchema.required, 'value'],
-  properties: { ...shownKeySchema.properties, value: { type: 'string', description: 'The key, shown this once: only its hash is stored.' } }
-} as const
+const withValue = object({
+  ...shownKeySchema.properties, value: { type: 'string', description: 'The key, shown this once: only its hash is stored.' }
+})
 
 const newKeySchema = {
   type: 'object',
@@ -49,13 +48,7 @@ const rotationSchema = {
   }
 } as const
 
-interface NewKeyBody {
-  label: string
-  scopes: string[]
-  scoped_teams?: number[] | null
-  expires_at?: string | null
-  user_id?: number
-}
+type NewKeyBody = Value<typeof newKeySchema>
 
 interface KeyDeps { sql: Sql, publicUrl: string, now: () => number }
 

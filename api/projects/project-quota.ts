@@ -2,10 +2,10 @@
 import { HttpError } from '../../engines/errors.ts'
 import { monthOf } from '../../platform/quotas/measured-usage.ts'
 import {
-  BEYOND, type Beyond, BURST_SECONDS, DEFAULT_SAMPLE_RATE, type ProjectQuota, QUOTA_LIMITS, type StoredQuota
+  BEYOND, BURST_SECONDS, DEFAULT_SAMPLE_RATE, type ProjectQuota, QUOTA_LIMITS, type StoredQuota
 } from '../../platform/quotas/quota-store.ts'
 import type { DayUsage } from '../../platform/quotas/usage.ts'
-import { array, object } from '../http/json-schema.ts'
+import { array, object, type Value } from '../http/json-schema.ts'
 
 const dateTime = { type: 'string', format: 'date-time' } as const
 
@@ -48,13 +48,7 @@ export const quotaSchema = object(properties, { $id: 'Quota' })
 export const quotaChangesSchema = { type: 'object', additionalProperties: false, properties: writable } as const
 
 /** The fields of a PATCH. */
-export interface QuotaChanges {
-  events_per_second?: number | null
-  burst?: number | null
-  events_per_month?: number | null
-  beyond?: Beyond
-  sample_rate?: number
-}
+export type QuotaChanges = Value<typeof quotaChangesSchema>
 
 /** A project without a quota. */
 const NONE: ProjectQuota = {

@@ -1,26 +1,19 @@
 import { MillraceError } from '../../engines/errors.ts'
 import type { Sql, SqlTemplates, Statement } from '../../platform/postgres/connect-postgres.ts'
-import { object } from '../http/json-schema.ts'
+import { nullableObject, type Value } from '../http/json-schema.ts'
 
 /** A user as answers show them, in `created_by` (docs/reference/contract/service.md 2.2). */
-export interface UserSummary {
-  id: number
-  uuid: string
-  distinct_id: string
-  first_name: string
-  email: string
-  is_email_verified: boolean
-}
+export type UserSummary = NonNullable<Value<typeof userSummarySchema>>
 
 /** Schema of `created_by`. */
-export const userSummarySchema = object({
+export const userSummarySchema = nullableObject({
   id: { type: 'integer' },
   uuid: { type: 'string', format: 'uuid' },
   distinct_id: { type: 'string' },
   first_name: { type: 'string' },
   email: { type: 'string', format: 'email' },
   is_email_verified: { type: 'boolean' }
-}, { type: ['object', 'null'], description: 'Who created it; null when that is not a user or the user is gone.' })
+}, 'Who created it; null when that is not a user or the user is gone.')
 
 /** A `UserSummary` of the table `users AS u`, as a column of a query. */
 export function selectUserSummary (sql: SqlTemplates): Statement {

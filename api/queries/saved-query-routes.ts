@@ -8,32 +8,17 @@ import {
 } from '../http/list-queries.ts'
 import { buildPage, type PageContent, pageQueryProperties, type PageQuery, pageSchema } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
-import { selectCreatedBy, type UserSummary, userSummarySchema } from '../projects/users.ts'
+import { selectCreatedBy, userSummarySchema } from '../projects/users.ts'
+import type { Row, Value } from '../http/json-schema.ts'
 
 /** Saved queries of a project. */
 const MAX_QUERIES = 1000
 
 /** How a result is drawn. */
-export interface ChartChoice {
-  kind: 'line' | 'bar'
-  /** Names of columns; absent: the first that fits, and all numbers. */
-  x?: string
-  y?: string[]
-}
+export type ChartChoice = NonNullable<Value<typeof writable.chart>>
 
 /** A saved query as answers show it. */
-interface SavedQuery {
-  id: number
-  team_id: number
-  name: string
-  description: string
-  query: string
-  parameters: Record<string, string>
-  chart: ChartChoice | null
-  created_by: UserSummary | null
-  created_at: Date
-  updated_at: Date
-}
+type SavedQuery = Row<{ type: 'object', required: string[], properties: typeof writable & typeof readOnly }>
 
 type SavedQueryFields = Partial<Pick<SavedQuery, keyof typeof writable>>
 type NewSavedQuery = SavedQueryFields & Pick<SavedQuery, 'name' | 'query'>

@@ -5,7 +5,7 @@ import { toEventName } from '../../../schema/wire/identity.ts'
 import type { UserSummary } from '../../projects/users.ts'
 import { invalidField } from '../change-definitions.ts'
 import { type DefinitionKind, describeCheck, describeFields, listOf } from '../definition-kind.ts'
-import { object } from '../../http/json-schema.ts'
+import { object, type Value } from '../../http/json-schema.ts'
 
 /** An event schema as answers show it. */
 export interface EventSchema {
@@ -105,12 +105,7 @@ export const SCHEMA_CHECK_LIMIT = 1_000_000
 export const checkBodySchema = describeCheck({ schema: { ...schema, description: 'A draft; default: the newest version.' } }, SCHEMA_CHECK_LIMIT)
 
 /** What making a draft takes. */
-export interface InferFields {
-  event: string
-  days?: number
-  limit?: number
-  include_sdk?: boolean
-}
+export type InferFields = Value<typeof inferBodySchema>
 
 export const inferBodySchema = {
   type: 'object',

@@ -1,7 +1,7 @@
-import { DEAD_LETTER_STAGES, type DeadLetterStage } from '../../../schema/wire/streams.ts'
+import { DEAD_LETTER_STAGES } from '../../../schema/wire/streams.ts'
 import { cursorQueryProperties } from '../../http/list-queries.ts'
 import { pageQueryProperties } from '../../http/pagination.ts'
-import { object } from '../../http/json-schema.ts'
+import { object, type Value } from '../../http/json-schema.ts'
 
 const nullableText = { type: ['string', 'null'] }
 
@@ -110,16 +110,6 @@ export const resendBodySchema = object({
 export const resendResultSchema = object({ uuid: { type: 'string', description: 'Of the new event.' } })
 
 /** Filters of a request. */
-export interface FilterFields {
-  stage?: DeadLetterStage
-  reason?: string
-  event?: string
-  error_code?: string
-  from?: string
-  to?: string
-}
+export type FilterFields = Value<{ type: 'object', properties: typeof filter }>
 
-export interface ReplayFields extends FilterFields {
-  limit?: number
-  dry_run?: boolean
-}
+export type ReplayFields = Value<typeof purgeBodySchema>

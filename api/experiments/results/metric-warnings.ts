@@ -1,16 +1,11 @@
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { describeClickHouseError } from '../../http/describe-clickhouse-error.ts'
-import { object } from '../../http/json-schema.ts'
+import { object, type Value } from '../../http/json-schema.ts'
 import { formatInstant, type MetricScope, withParts } from './query-metric.ts'
 import type { Metric } from './read-metric.ts'
 
 /** Why a metric that nobody has a value of may be a mistake in its definition. */
-export interface MetricWarning {
-  code: 'event_not_seen' | 'property_without_numbers'
-  event: string
-  property: string | null
-  detail: string
-}
+export type MetricWarning = Value<typeof metricWarningSchema>
 
 export const metricWarningSchema = object({
   code: { type: 'string', enum: ['event_not_seen', 'property_without_numbers'] },

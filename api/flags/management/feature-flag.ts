@@ -1,24 +1,11 @@
 import type { Sql, SqlTemplates, Statement } from '../../../platform/postgres/connect-postgres.ts'
 import type { FlagDefinition } from '../../../engines/flags/flag-definition.ts'
-import { selectCreatedBy, type UserSummary, userSummarySchema } from '../../projects/users.ts'
+import { selectCreatedBy, userSummarySchema } from '../../projects/users.ts'
+import type { Row } from '../../http/json-schema.ts'
 
 /** A feature flag as answers show it. */
-export interface FeatureFlag {
-  id: number
-  team_id: number
-  name: string
-  key: string
-  filters: unknown
-  deleted: boolean
-  active: boolean
-  ensure_experience_continuity: boolean
-  evaluation_runtime: 'all' | 'server' | 'client'
-  bucketing_identifier: 'distinct_id' | 'device_id'
-  version: number
-  created_by: UserSummary | null
-  created_at: Date
-  updated_at: Date
-}
+export type FeatureFlag = Row<{ type: 'object', required: string[], properties: Omit<typeof writable & typeof readOnly, 'filters'> }> &
+  { filters: unknown }
 
 /** The columns of a `FeatureFlag`, for a query on `feature_flags AS f`. */
 export function selectFeatureFlag (sql: Sql): Statement {

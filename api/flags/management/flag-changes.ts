@@ -4,10 +4,10 @@ import type { Columns } from '../../../platform/postgres/sql-statement.ts'
 import type { Sql, SqlTemplates, Statement, TransactionSql } from '../../../platform/postgres/connect-postgres.ts'
 import { cursorQueryProperties, cutPage, decodeCursor, encodeCursor } from '../../http/list-queries.ts'
 import { type PageContent, pageQueryProperties, type PageQuery } from '../../http/pagination.ts'
-import { selectUserSummary, type UserSummary, userSummarySchema } from '../../projects/users.ts'
+import { selectUserSummary, userSummarySchema } from '../../projects/users.ts'
 import { WRITABLE_FIELDS } from './feature-flag.ts'
 import { findFeatureFlag } from './read-feature-flags.ts'
-import { array, object } from '../../http/json-schema.ts'
+import { array, object, type Value } from '../../http/json-schema.ts'
 
 /** Who writes flags. */
 export interface FlagActor {
@@ -27,28 +27,7 @@ const MAX_BYTES = 10_000_000
 type Definition = Record<string, unknown>
 
 /** A change, in the form of PostHog's activity log. */
-export interface FlagActivity {
-  id: string
-  user: UserSummary | null
-  is_system: false
-  activity: 'created' | 'updated' | 'deleted'
-  item_id: string
-  scope: 'FeatureFlag'
-  detail: { name: string, changes: FieldChange[], short_id: null, type: null, trigger: null }
-  created_at: Date
-  version: number
-  key_label: string
-  experiment: string | null
-  definition: Definition
-}
-
-interface FieldChange {
-  type: 'FeatureFlag'
-  action: 'changed'
-  field: string
-  before: unknown
-  after: unknown
-}
+export type FlagActivity = Value<typeof flagActivitySchema, Date>
 
 export const flagActivitySchema = object({
   id: { type: 'string' },
