@@ -1,7 +1,7 @@
 import { allOf, compileFilter, type FilterContext, NO, UNSURE } from './compile-filter.ts'
 import type { FlagDefinition } from './flag-definition.ts'
 import type { Outcome, Reason } from './flag-outcome.ts'
-import { compileIdentify, hashIdentifier, isIdentified, NO_DEVICE, NO_GROUP, UNREAD_IDENTIFIER } from './rollout-hash.ts'
+import { compileHash, compileIdentify, isIdentified, NO_DEVICE, NO_GROUP, UNREAD_IDENTIFIER } from './rollout-hash.ts'
 import type { ParsedCondition, ParsedVariant } from './parse-filters.ts'
 import type { Subject } from './subject.ts'
 
@@ -31,6 +31,11 @@ export function compileCondition (
   const matches = allOf(condition.properties.map((property) => compileFilter(property, aggregation, context)))
   const identify = compileIdentify(flag, aggregation)
   const rollout = rolloutPercentage / 100
+  const hash = compileHash(flag.key)
+  // With 0 % nothing but an empty identifier is in (one of 10^18 others would be).
+  const place = rolloutPercentage <= 0
+    ? (identifier: string) => identifier === '' ? 0 : 1
+    : (identifier: string) => hash(identifier, '')
   const forced = variants.findIndex(({ key }) => key === condition.variant)
   const choose = chooseOutcome(variants, forced, outcomes)
   const needsHash = rolloutPercentage !== 100 || typeof choose === 'function'
@@ -47,8 +52,8 @@ export function compileCondition (
     const identifier = identify(subject)
     if (identifier === UNREAD_IDENTIFIER) return undefined
     if (identifier === NO_GROUP || identifier === NO_DEVICE) return 'out_of_rollout_bound'
-    if (rolloutPercentage !== 100 && hashIdentifier(flag.key, identifier, '') > rollout) return 'out_of_rollout_bound'
-    return typeof choose === 'function' ? choose(hashIdentifier(flag.key, identifier, 'variant')) : choose
+    if (rolloutPercentage !== 100 && place(identifier) > rollout) return 'out_of_rollout_bound'
+    return typeof choose === 'function' ? choose(hash(identifier, 'variant')) : choose
   }
 }
 

@@ -60,64 +60,62 @@ const SCALE = 2 ** 60
  * @param salt        Empty for rollouts, `variant` for the choice of a variant.
  */
 export function hashIdentifier (key: string, identifier: string, salt: '' | 'variant'): number {
-  return identifier === '' ? 0 : hashText(`${key}.${identifier}${salt}`)
+  return compileHash(key)(identifier, salt)
+}
+
+/** `hashIdentifier` for one flag: its key is laid out once. */
+export function compileHash (key: string): (identifier: string, salt: '' | 'variant') => number {
+  const prefix = `${key}.`
+  return (identifier, salt) => identifier === '' ? 0 : hashText(prefix, identifier, salt)
 }
 
 /** The hash for holdouts: the same for every flag, so that all of them exclude the same identifiers. */
 export function hashForHoldout (identifier: string): number {
-  return hashText(`holdout-${identifier}`)
+  return hashText('holdout-', identifier, '')
 }
 
-function hashText (text: string): number {
-  if (text.length <= MAX_SHORT_TEXT) {
-    const bits = sha1TopBits(text)
-    if (bits >= 0) return bits / SCALE
-  }
-  return Number.parseInt(hash('sha1', text, 'hex').slice(0, 15), 16) / SCALE
+/** The hash of three texts, one after the other. They are not joined: that costs as much as a third of the hash. */
+function hashText (prefix: string, identifier: string, salt: string): number {
+  const bits = writeBlock(prefix, identifier, salt)
+    ? sha1TopBits()
+    : Number.parseInt(hash('sha1', prefix + identifier + salt, 'hex').slice(0, 15), 16)
+  return bits / SCALE
 }
 
 /** A text of this length still fits one block of 64 bytes with its padding. */
 const MAX_SHORT_TEXT = 55
 
-/** The message schedule, reused by every call: the function never yields in between. */
+/** The message schedule, reused by every call: the functions never yield in between. */
 const schedule = new Int32Array(80)
 
 /**
- * The first 15 hex digits of the SHA-1 of a short ASCII text, as a number; -1 when the text is not ASCII.
+ * The first 15 hex digits of the SHA-1 of the block in `schedule`, as a number.
  *
  * A request evaluates up to hundreds of flags and each costs a hash of some 30 characters. The call into the
- * platform's SHA-1 costs more than the hash itself: 416 ns against 244 ns here (Node 26, one core of an EPYC).
- *
- * @param text  At most {@link MAX_SHORT_TEXT} characters.
+ * platform's SHA-1 costs more than the hash itself. Each word of the schedule is made in the round that needs it: the
+ * processor does both at a time, which takes two thirds of the time.
  */
-function sha1TopBits (text: string): number {
-  if (!writeBlock(text)) return -1
-
+function sha1TopBits (): number {
   const w = schedule
-  for (let t = 16; t < 80; t++) {
-    const x = w[t - 3]! ^ w[t - 8]! ^ w[t - 14]! ^ w[t - 16]!
-    w[t] = x << 1 | x >>> 31
-  }
   let a = 0x67452301
   let b = 0xefcdab89 | 0
   let c = 0x98badcfe | 0
   let d = 0x10325476
   let e = 0xc3d2e1f0 | 0
   let t = 0
-  for (; t < 20; t++) {
+  for (; t < 16; t++) {
     const next = ((a << 5 | a >>> 27) + (d ^ (b & (c ^ d))) + e + 0x5a827999 + w[t]!) | 0
     e = d; d = c; c = b << 30 | b >>> 2; b = a; a = next
   }
-  for (; t < 40; t++) {
-    const next = ((a << 5 | a >>> 27) + (b ^ c ^ d) + e + 0x6ed9eba1 + w[t]!) | 0
-    e = d; d = c; c = b << 30 | b >>> 2; b = a; a = next
-  }
-  for (; t < 60; t++) {
-    const next = ((a << 5 | a >>> 27) + ((b & c) | (d & (b | c))) + e - 0x70e44324 + w[t]!) | 0
-    e = d; d = c; c = b << 30 | b >>> 2; b = a; a = next
-  }
   for (; t < 80; t++) {
-    const next = ((a << 5 | a >>> 27) + (b ^ c ^ d) + e - 0x359d3e2a + w[t]!) | 0
+    const x = w[t - 3]! ^ w[t - 8]! ^ w[t - 14]! ^ w[t - 16]!
+    const word = w[t] = x << 1 | x >>> 31
+    const mixed = t < 20
+      ? (d ^ (b & (c ^ d))) + 0x5a827999
+      : t < 40
+        ? (b ^ c ^ d) + 0x6ed9eba1
+        : t < 60 ? ((b & c) | (d & (b | c))) - 0x70e44324 : (b ^ c ^ d) - 0x359d3e2a
+    const next = ((a << 5 | a >>> 27) + mixed + e + word) | 0
     e = d; d = c; c = b << 30 | b >>> 2; b = a; a = next
   }
   const first = (0x67452301 + a) >>> 0
@@ -126,29 +124,25 @@ function sha1TopBits (text: string): number {
   return first * 0x10000000 + (second >>> 4)
 }
 
-/** Lays the text and its padding into the first 16 words, big-endian; false when a character is not ASCII. */
-function writeBlock (text: string): boolean {
-  const length = text.length
-  const whole = length >> 2
-  let seen = 0
-  for (let i = 0; i < whole; i++) {
-    const at = i << 2
-    const c0 = text.charCodeAt(at)
-    const c1 = text.charCodeAt(at + 1)
-    const c2 = text.charCodeAt(at + 2)
-    const c3 = text.charCodeAt(at + 3)
-    seen |= c0 | c1 | c2 | c3
-    schedule[i] = c0 << 24 | c1 << 16 | c2 << 8 | c3
-  }
-  let tail = 0x80 << (24 - ((length & 3) << 3))
-  for (let at = whole << 2; at < length; at++) {
-    const code = text.charCodeAt(at)
-    seen |= code
-    tail |= code << (24 - ((at & 3) << 3))
-  }
-  if (seen > 0x7f) return false
-  schedule[whole] = tail
-  for (let i = whole + 1; i < 15; i++) schedule[i] = 0
+/** Lays texts and their padding into the first 16 words, big-endian; false when they are too long or not ASCII. */
+function writeBlock (prefix: string, identifier: string, salt: string): boolean {
+  const end = prefix.length + identifier.length
+  const length = end + salt.length
+  if (length > MAX_SHORT_TEXT) return false
+  for (let t = 0; t < 15; t++) schedule[t] = 0
+  const seen = writeText(prefix, 0) | writeText(identifier, prefix.length) | writeText(salt, end)
+  schedule[length >> 2]! |= 0x80 << (24 - ((length & 3) << 3))
   schedule[15] = length << 3
-  return true
+  return seen <= 0x7f
+}
+
+/** @returns all bits of its characters. */
+function writeText (text: string, from: number): number {
+  let seen = 0
+  for (let i = 0, at = from; i < text.length; i++, at++) {
+    const code = text.charCodeAt(i)
+    seen |= code
+    schedule[at >> 2]! |= code << (24 - ((at & 3) << 3))
+  }
+  return seen
 }

@@ -1,6 +1,6 @@
 import { isExactNumber } from '../body/parse-json.ts'
 import { readNumber } from './match-number.ts'
-import { type CompileTest, NEVER, rememberLongTexts } from './property-test.ts'
+import { type CompileTest, NEVER, rememberTexts } from './property-test.ts'
 
 export const compileDateExact = compileDate((actual, expected) => actual === expected)
 export const compileDateBefore = compileDate((actual, expected) => actual < expected)
@@ -9,7 +9,7 @@ export const compileDateAfter = compileDate((actual, expected) => actual > expec
 /** Unix times from this number on are in milliseconds, smaller ones in seconds (this one: the year 5138). */
 const MILLISECONDS_FROM = 1e11
 
-const isUnixTime = rememberLongTexts((text) => /^-?\d+(?:\.\d+)?$/.test(text))
+const isUnixTime = rememberTexts((text) => /^-?\d+(?:\.\d+)?$/.test(text))
 
 function compileDate (compare: (actual: number, expected: number) => boolean): CompileTest {
   return (value, { timezone, invalid }) => {
@@ -48,7 +48,7 @@ function fromUnixTime (value: number): number {
 }
 
 /** Number and unit. */
-const readRelative = rememberLongTexts((text): readonly [number, string] | null => {
+const readRelative = rememberTexts((text): readonly [number, string] | null => {
   const [, digits, unit = ''] = /^-?(\d+)([hdwmy])$/.exec(text) ?? []
   return digits === undefined ? null : [Number(digits), unit]
 })
@@ -118,7 +118,7 @@ function parseDate (text: string, timezone: string): number {
 }
 
 /** What a text of `DATE_TEXT` says; the offset in milliseconds. A date that does not exist is NaN. */
-const readDate = rememberLongTexts((text): { wall: number, milliseconds: number, offset: number | null } | null => {
+const readDate = rememberTexts((text): { wall: number, milliseconds: number, offset: number | null } | null => {
   const match = DATE_TEXT.exec(text)
   if (match === null) return null
   const [, year, month, day, hour = '0', minute = '0', second = '0', fraction = '0', offset] = match

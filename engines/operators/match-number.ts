@@ -1,5 +1,5 @@
 import { isExactNumber } from '../body/parse-json.ts'
-import { type CompileTest, NEVER, rememberLongTexts } from './property-test.ts'
+import { type CompileTest, NEVER, rememberTexts } from './property-test.ts'
 
 export const compileGreater = compileComparison((actual, bound) => actual > bound)
 export const compileGreaterOrEqual = compileComparison((actual, bound) => actual >= bound)
@@ -43,7 +43,7 @@ function compileRange (negated: boolean): CompileTest {
 /** Digits can belong to one part only: where two may share them, every split is tried: the square of their number. */
 const NUMBER_TEXT = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/
 
-const readText = rememberLongTexts((text) => NUMBER_TEXT.test(text) ? Number(text) : Number.NaN)
+const readText = rememberTexts((text) => NUMBER_TEXT.test(text) ? Number(text) : Number.NaN)
 
 /** The value of a number or of a string that is a number; NaN for anything else. */
 export function readNumber (value: unknown): number {

@@ -1,4 +1,4 @@
-import { type CompileTest, NEVER, propertyText, rememberLongTexts } from './property-test.ts'
+import { type CompileTest, NEVER, propertyText, rememberTexts } from './property-test.ts'
 
 /** Major, minor, patch. */
 type Version = readonly [number, number, number]
@@ -80,7 +80,7 @@ function compileRange (parse: (text: string) => readonly [Version, Version] | nu
  * Reads a version as loosely as SDKs do: a leading v, pre-release, build and parts after the third are ignored, missing
  * parts are 0, leading zeros are allowed. Null when a part is not a number.
  */
-const parseVersion = rememberLongTexts((text): Version | null => {
+const parseVersion = rememberTexts((text): Version | null => {
   const core = text.trim().replace(/^[vV]/, '').split(/[-+]/, 1)[0]!
   if (core === '' || core.startsWith('.')) return null
   const [major, minor, patch] = core.split('.', 3).map((part) => (part === '' ? 0 : parsePart(part)))

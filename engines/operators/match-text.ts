@@ -2,7 +2,7 @@ import { RE2JS } from 're2js'
 import { isExactNumber } from '../body/parse-json.ts'
 import { readNumber } from './match-number.ts'
 import { patternCost } from './pattern-cost.ts'
-import { type CompileTest, lowerAscii, NEVER, type PropertyTest, propertyText, type ValueTest } from './property-test.ts'
+import { type CompileTest, lowerAscii, NEVER, type PropertyTest, propertyText, rememberTexts, type ValueTest } from './property-test.ts'
 
 /** `exact`: equal to a text, or to one of several, ignoring case. */
 export const compileExact: CompileTest = (value) => ({ test: equals(value), whenAbsent: false })
@@ -157,7 +157,7 @@ function compileOrNull (pattern: string): TextTest | null {
   if (patternCost(pattern) > MAX_REGEX_COST) return null
   try {
     const engine = RE2JS.compile(pattern)
-    return (text) => engine.test(text)
+    return rememberTexts((text) => engine.test(text))
   } catch {
     // The engine refuses the pattern; the caller reports it.
     return null

@@ -46,19 +46,6 @@ export function propertyText (value: unknown): string {
  */
 const texts = new WeakMap<object, string>()
 
-/** Lower-cases A to Z only, as the text operators do; `exact` uses the full Unicode mapping. */
-export function lowerAscii (text: string): string {
-  if (text === last) return lastLower
-  if (text.length >= LONG_TEXT) return lowerLongAscii(text)
-  lastLower = mapAscii(text)
-  last = text
-  return lastLower
-}
-
-// Several flags and rules ask for the same text, one after the other.
-let last = ''
-let lastLower = ''
-
 function mapAscii (text: string): string {
   return NOT_ASCII.test(text) ? text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase()) : text.toLowerCase()
 }
@@ -75,15 +62,23 @@ const LONG_TEXT = 1024
 const LONG_TEXTS = 16
 
 /**
- * Makes something of a text. What it makes of long ones is remembered until the event loop turns, as long as a request
- * is worked on: each of its conditions asks anew, and the time must not grow with megabytes times conditions.
+ * Makes something of a text, and remembers it for the conditions that ask next: of the last short text, and of long
+ * ones until the event loop turns, as long as a request is worked on. The time must not grow with megabytes times
+ * conditions.
  */
-export function rememberLongTexts<Made extends NonNullable<unknown> | null> (
+export function rememberTexts<Made extends NonNullable<unknown> | null> (
   make: (text: string) => Made
 ): (text: string) => Made {
   const known = new Map<string, Made>()
+  let last: string | undefined
+  let lastMade: Made
   return (text) => {
-    if (text.length < LONG_TEXT) return make(text)
+    if (text === last) return lastMade
+    if (text.length < LONG_TEXT) {
+      lastMade = make(text)
+      last = text
+      return lastMade
+    }
     const earlier = known.get(text)
     if (earlier !== undefined) return earlier
     if (known.size === 0) setImmediate(() => known.clear()).unref()
@@ -94,7 +89,8 @@ export function rememberLongTexts<Made extends NonNullable<unknown> | null> (
   }
 }
 
-const lowerLongAscii = rememberLongTexts(mapAscii)
+/** Lower-cases A to Z only, as the text operators do; `exact` uses the full Unicode mapping. */
+export const lowerAscii = rememberTexts(mapAscii)
 
 /** Objects nested deeper keep their order of names: the JSON of a request must not exhaust the stack. */
 const MAX_DEPTH = 20
