@@ -120,7 +120,7 @@ function compileOptIn (
   const older = filters.superCondition
   if (older === null || older.properties.length === 0) return null
   const lookups = older.properties.map(({ key }) => compilePersonLookup(key))
-  const condition = compileCondition(flag, asPersonCondition(older), [],
+  const condition = compileCondition(flag, { ...older, aggregation: null, variant: null }, [],
     { outcomes: { plain: on, byVariant: [] }, context })
   return (subject) => {
     const has = hasAny(lookups.map((lookup) => lookup(subject)))
@@ -128,10 +128,6 @@ function compileOptIn (
     const result = condition(subject)
     return result === undefined ? 'unsure' : typeof result === 'object' ? result : off
   }
-}
-
-function asPersonCondition (condition: ParsedCondition): ParsedCondition {
-  return { ...condition, aggregation: null, variant: null }
 }
 
 function hasAny (values: ReadonlyArray<ReturnType<PropertyLookup>>): boolean | 'unsure' {

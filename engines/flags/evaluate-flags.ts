@@ -76,7 +76,7 @@ function finish (set: FlagSet, subject: Subject, positions: readonly number[]): 
 
 /** Compiles the flags of a project. A flag with malformed filters fails alone; the others are not affected. */
 export function compileFlagSet (
-  definitions: ProjectDefinitions, findCounter: FindCounter = createUnreadCounter
+  definitions: ProjectDefinitions, findCounter: FindCounter = () => ({ count: 0 })
 ): FlagSet {
   const flags: CompiledFlag[] = []
   const staticCohorts = new Set<number>()
@@ -170,8 +170,4 @@ function findCycles (flags: ReadonlyArray<Pick<CompiledFlag, 'dependencies'>>): 
     open = next
   }
   return open
-}
-
-function createUnreadCounter (): { count: number } {
-  return { count: 0 }
 }

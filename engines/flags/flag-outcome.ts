@@ -34,8 +34,8 @@ export interface Outcome {
   failed: boolean
   /** As stored in the filters: a string (usually JSON) or any other JSON; undefined when there is none. */
   payload: unknown
-  /** `"key":{...}`, a member of the `flags` object of `/flags` version 2. */
-  detailJson: string
+  /** `"key":{...}` and a comma: a member of the `flags` object of `/flags` version 2, in UTF-8. */
+  detail: Buffer
   /** Counts the evaluations with this value. */
   counter: EvaluationCounter
 }
@@ -85,7 +85,7 @@ export function buildOutcome (flag: FlagDefinition, parts: OutcomeParts, findCou
     conditionIndex,
     failed,
     payload,
-    detailJson: `${JSON.stringify(flag.key)}:${JSON.stringify(detail)}`,
+    detail: Buffer.from(`${JSON.stringify(flag.key)}:${JSON.stringify(detail)},`),
     counter: findCounter(flag.key, failed ? 'failed' : String(value))
   }
 }
