@@ -2,7 +2,7 @@ import { compileCondition, type Condition, needsHash } from './compile-condition
 import type { FilterContext } from './compile-filter.ts'
 import type { FlagDefinition } from './flag-definition.ts'
 import { buildOutcome, type Failure, type FindCounter, type Outcome, type OutcomeParts, outranks, type Reason } from './flag-outcome.ts'
-import { type ParsedCondition, type ParsedFilters, parseFilters } from './parse-filters.ts'
+import { type ParsedFilters, parseFilters } from './parse-filters.ts'
 import { ABSENT, compilePersonLookup, type PropertyLookup, type Subject, UNREAD } from './subject.ts'
 import { compileIdentify, hashForHoldout } from './rollout-hash.ts'
 
