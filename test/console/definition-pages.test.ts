@@ -1,7 +1,7 @@
 /** Definitions in the console: many changed at once, and the page of one. */
 import t from 'tap'
 import { waitFor } from '../support/wait-for.ts'
-import { checkScreens, findBarriers, HOSTILE, openProject, send, wasHacked, whenClosed } from './open-console.ts'
+import { checkScreens, findBarriers, HOSTILE, openProject, send, wasHacked } from './open-console.ts'
 
 t.test('changes of definitions, and what is known of one', async (t) => {
   const screens = await openProject(t)
@@ -20,7 +20,7 @@ t.test('changes of definitions, and what is known of one', async (t) => {
     await page.getByLabel(/^Verified/).selectOption('yes')
     await page.getByLabel(/^Owner/).selectOption({ index: 2 })
     await page.getByRole('button', { name: 'Save' }).click()
-    await whenClosed(page.getByRole('dialog'))
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
     await page.getByText('1 to 6 of 6').waitFor()
     t.match(await stack.sql`SELECT hidden, verified, owner_id FROM event_definitions WHERE project_id = ${stack.project} AND hidden ORDER BY name`,
       [{ hidden: true, verified: true, owner_id: Number }, { hidden: true, verified: true, owner_id: Number }])
