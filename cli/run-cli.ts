@@ -12,6 +12,7 @@ import { addBackupsCommands } from './commands/backups.ts'
 import { addDeadLettersCommands } from './commands/dead-letters.ts'
 import { addEventCommands } from './commands/event.ts'
 import { addEventsCommands } from './commands/events.ts'
+import { addImportCommands, IMPORTED_WITH_REJECTS } from './commands/import.ts'
 import { addLoginsCommands } from './commands/logins.ts'
 import { addLogsCommands } from './commands/logs.ts'
 import { addPersonsCommands } from './commands/persons.ts'
@@ -35,7 +36,7 @@ const GROUPS: readonly CommandGroup[] = [
   addProjectsCommands, addUsersCommands, addKeysCommands, addPersonsCommands,
   addDeadLettersCommands, addEventCommands, addEventsCommands, addAuditCommands, addWatermarkCommands,
   addBackupCommands, addBackupsCommands, addUpgradeCommands, addRetentionCommands, addPropertiesCommands,
-  addSchemasCommands, addRulesCommands, addLoginsCommands
+  addSchemasCommands, addRulesCommands, addLoginsCommands, addImportCommands
 ]
 
 /** Exit codes of `npx millrace`; documented in docs/run/operations.md. */
@@ -48,7 +49,9 @@ export const EXIT = {
   /** A service refuses connections or does not answer: changes may be done or not. */
   noAnswer: NO_ANSWER,
   /** Of `upgrade --check`: something is to be done. */
-  upgradeWaits: UPGRADE_WAITS
+  upgradeWaits: UPGRADE_WAITS,
+  /** Of `import`: everything is stored but rows that were rejected. */
+  importedWithRejects: IMPORTED_WITH_REJECTS
 } as const
 
 /**

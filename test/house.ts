@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 80_767,
+  lines: 82_225,
   platformLines: 5_976,
-  trackedFiles: 1_511,
+  trackedFiles: 1_527,
   circles: 0,
   repeatedNames: 4,
-  longFunctions: 11,
-  assertions: 348,
-  casts: 420
+  longFunctions: 12,
+  assertions: 352,
+  casts: 428
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

@@ -108,7 +108,8 @@ export function takeBody (
     const { requestId, receivedAt, isEngage } = request
     const { sentAt, historical, isAttemptTime, retryCount } = envelope
     const context: RequestContext = {
-      project, requestId, receivedAt, sentAt, ip, historical, visitor, isAttemptTime, retryCount, sampleRate,
+      // An import comes from the address of whoever runs it.
+      project, requestId, receivedAt, sentAt, ip: historical ? '' : ip, historical, visitor, isAttemptTime, retryCount, sampleRate,
       isTextReplaced: body.isTextReplaced === true
     }
     const taken: TakenBody = { projectId: project.id, received: 0, dropped: {}, quarantined: 0, warnings: null }

@@ -1,0 +1,158 @@
+import path from 'node:path'
+import { type Command, InvalidArgumentError } from 'commander'
+import { MillraceError } from '../../engines/errors.ts'
+import { createAmplitudeMapper } from '../../engines/import/from-amplitude.ts'
+import { completeMapping, createMapper } from '../../engines/import/from-mapping.ts'
+import { createMixpanelMapper } from '../../engines/import/from-mixpanel.ts'
+import { createPosthogMapper } from '../../engines/import/from-posthog.ts'
+import { RejectedRowError } from '../../engines/import/imported-event.ts'
+import type { CliContext } from '../cli-context.ts'
+import { DAY_MS } from '../import/event-digest.ts'
+import { queryStoredEvents } from '../import/query-store.ts'
+import { listFiles } from '../import/read-rows.ts'
+import { type ImportResult, type MapperOf, runImport } from '../import/run-import.ts'
+import { findManagementApi } from '../management-client.ts'
+import { collectStrings, readId } from '../read-arguments.ts'
+import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
+
+const SOURCES = ['posthog', 'mixpanel', 'amplitude', 'files'] as const
+type Source = typeof SOURCES[number]
+
+interface ImportCommandOptions extends Output {
+  project: number
+  map?: string[]
+  timezone: string
+  eventsPerSecond: number
+  state?: string
+  dryRun?: true
+  verify?: true
+}
+
+/** Of an import that is complete but for rows that were rejected; documented in docs/run/operations.md. */
+export const IMPORTED_WITH_REJECTS = 5
+
+/** `millrace import <source> <files...>`. */
+export function addImportCommands (program: Command, context: CliContext): void {
+  program.command('import')
+    .description('import the events of another product from exported files, and prove that all are stored')
+    .argument('<source>', `where they come from: ${SOURCES.join(', ')}`, readSource)
+    .argument('<files...>', 'exported files, or folders with them', (file: string, before: string[] = []) => [...before, file])
+    .option('--project <id>', 'project that gets the events', readId, 1)
+    .option('--map <field=column>', 'of files: event, timestamp, distinct_id, uuid, properties; guessed by the names of columns', collectStrings)
+    .option('--timezone <zone>', 'of mixpanel: the time zone of a project made before 2023', 'UTC')
+    .option('--events-per-second <number>', 'events to send at most, so that live ones are not delayed; 0: no limit', readRate, 5000)
+    .option('--state <folder>', 'what was sent, rejected.ndjson and proof.json (default: millrace-import-<source>-<project>)')
+    .option('--dry-run', 'read and count the files, and send nothing')
+    .option('--verify', 'compare the files with what is stored, and send nothing')
+    .option(...JSON_OPTION)
+    .action(async (source: Source, files: string[], options: ImportCommandOptions) => {
+      await importFiles(context, source, { ...options, files })
+    })
+}
+
+async function importFiles (
+  context: CliContext, source: Source, { files, project, ...options }: ImportCommandOptions & { files: string[] }
+): Promise<void> {
+  const { dryRun = false, verify = false, json } = options
+  const access = await findManagementApi(context.env, context.access)
+  const api = await context.api()
+  const { api_token: projectKey } = await api.get('/api/projects/{project_id}', { params: { project_id: project } })
+  if (projectKey === null) throw new MillraceError('MILLRACE_KEY_MISSING', `project ${project} has no key that SDKs send: npx millrace projects rotate-key ${project} makes one`)
+  const stateFolder = options.state ?? `millrace-import-${source}-${project}`
+  const listed = await listFiles(files)
+  const result = await runImport({
+    files: listed,
+    createMapperOf: () => chooseMapper(context, source, options),
+    stateFolder,
+    store: queryStoredEvents(access, project),
+    url: access.url,
+    projectKey,
+    eventsPerSecond: options.eventsPerSecond,
+    isDryRun: dryRun,
+    isVerification: verify,
+    onProgress: (file, rows) => { context.stderr.write(`${file}: ${rows} rows so far\n`) }
+  })
+  if (json === true) context.stdout.write(`${JSON.stringify(result, null, 2)}\n`)
+  else print(context, result, stateFolder)
+  const isIncomplete = result.broken.length > 0 || result.proof?.isComplete === false
+  context.exitCode = isIncomplete ? 1 : result.rejected > 0 ? IMPORTED_WITH_REJECTS : 0
+}
+
+function chooseMapper (
+  context: CliContext, source: Source, { map = [], timezone }: Pick<ImportCommandOptions, 'map' | 'timezone'>
+): MapperOf {
+  const now = context.now()
+  const remember = rememberSome()
+  if (source === 'posthog') return () => createPosthogMapper(now)
+  if (source === 'amplitude') return () => createAmplitudeMapper({ now, remember })
+  if (source === 'mixpanel') {
+    const mapper = createMixpanelMapper({ now, timeZone: readZone(timezone), remember })
+    return () => mapper
+  }
+  let told = ''
+  return (first) => {
+    try {
+      const mapping = completeMapping(map, Object.keys(first ?? {}))
+      const draft = Object.entries(mapping).map(([field, column]) => `--map ${field}=${String(column)}`).join(' ')
+      if (draft !== told) context.stderr.write(`Mapping: ${draft}\n`)
+      told = draft
+      return createMapper(mapping, now)
+    } catch (error) {
+      if (error instanceof RejectedRowError) throw new MillraceError('MILLRACE_IMPORT_MAPPING', error.message)
+      throw error
+    }
+  }
+}
+
+/** Keys that are remembered at a time; one that comes again later is sent again, and stored once. */
+const REMEMBERED = 200_000
+
+/** @returns a function that tells whether a key is new. */
+function rememberSome (): (key: string) => boolean {
+  const known = new Set<string>()
+  return (key) => {
+    if (known.has(key)) return false
+    if (known.size === REMEMBERED) known.clear()
+    known.add(key)
+    return true
+  }
+}
+
+function print (context: CliContext, { proof, broken, days, ...counts }: ImportResult, stateFolder: string): void {
+  const dayOf = (day: number): string => new Date(day * DAY_MS).toISOString().slice(0, 10)
+  printFields(context, {
+    ...counts,
+    days: days === null ? null : `${dayOf(days[0])} to ${dayOf(days[1])}`,
+    ...proof !== null && { 'stored exactly so': `${proof.equal} of ${proof.groups} days and names`, complete: proof.isComplete ? 'yes' : 'no' }
+  }, {})
+  if (proof !== null && proof.differing.length > 0) {
+    context.stdout.write('\n')
+    printRows(context, proof.differing, [
+      ['day', ({ day }) => day], ['event', ({ event }) => event], ['source', ({ source }) => source], ['stored', ({ stored }) => stored],
+      ['missing', ({ missing }) => missing], ['changed', ({ changed }) => changed], ['other properties', ({ otherProperties }) => otherProperties]
+    ], {})
+    context.stdout.write(`\nnpx millrace event <uuid> says why: the uuids are in ${path.join(stateFolder, 'proof.json')}\n`)
+  }
+  for (const { file, error } of broken) context.stderr.write(`${file}: ${error}; what comes behind that was not read\n`)
+  if (counts.rejected > 0) context.stderr.write(`Rejected rows are in ${path.join(stateFolder, 'rejected.ndjson')}, each with its reason.\n`)
+}
+
+function readSource (text: string): Source {
+  const source = SOURCES.find((each) => each === text)
+  if (source === undefined) throw new InvalidArgumentError(`Give one of ${SOURCES.join(', ')}.`)
+  return source
+}
+
+function readRate (text: string): number {
+  const rate = Number(text)
+  if (!/^\d{1,7}$/.test(text)) throw new InvalidArgumentError('Give a whole number.')
+  return rate
+}
+
+function readZone (zone: string): string {
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone: zone }).resolvedOptions().timeZone
+  } catch {
+    throw new InvalidArgumentError('--timezone: give the name of a time zone, such as Europe/Berlin.')
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * Checksums of events by UTC day and name that do not depend on their order: count, XOR and sum (mod 2^64) of a 64-bit
+ * hash of each. Computed of the files here, and of the table `events` by SQL.
+ */
+import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs'
+import path from 'node:path'
+import { stringifyJson } from '../../engines/body/stringify-json.ts'
+import type { ImportedEvent } from '../../engines/import/imported-event.ts'
+import { SipHasher } from '../../schema/sip-hash.ts'
+
+export const DAY_MS = 86_400_000
+
+export interface Digest {
+  /** UTC day, as days since 1970. */
+  day: number
+  event: string
+  count: number
+  /** Of uuid, event, distinct id and timestamp. */
+  xor: bigint
+  sum: bigint
+  /** Of the properties as well; rules, schemas and enrichment may change them. */
+  withProperties: bigint
+}
+
+/** An event as it is compared one by one. */
+export interface EventHashes { identity: bigint, properties: bigint }
+
+const hasher = new SipHasher([0, 0, 0, 0])
+
+/** What `sipHash64` of ClickHouse gives for the same bytes. */
+function hashText (text: string): bigint {
+  hasher.reset()
+  hasher.writeBytes(Buffer.from(text))
+  hasher.hash()
+  return BigInt(hasher.high >>> 0) << 32n | BigInt(hasher.low >>> 0)
+}
+
+/** The same as `HASHES_SQL`. */
+export function hashEvent ({ uuid, event, distinct_id: id, timestamp, properties }: ImportedEvent): EventHashes {
+  return { identity: hashText(`${uuid}\n${event}\n${id}\n${timestamp}`), properties: hashText(stringifyJson(properties)) }
+}
+
+/** Columns `identity` and `properties_hash` of the table `events`. */
+export const HASHES_SQL = `sipHash64(concat(toString(uuid), '\\n', event, '\\n', distinct_id, '\\n', toString(toUnixTimestamp64Milli(timestamp)))) AS identity,
+  sipHash64(properties) AS properties_hash`
+
+const WORD = 2n ** 64n - 1n
+
+export function add (digest: Digest, { identity, properties }: EventHashes): void {
+  digest.count++
+  digest.xor ^= identity
+  digest.sum = (digest.sum + identity) & WORD
+  digest.withProperties = (digest.withProperties + (identity ^ properties)) & WORD
+}
+
+/** Bytes of an event on disk: what makes it one, its group, and its two hashes. */
+const RECORD_BYTES = 28
+const BUCKETS = 256
+const BUFFERED_RECORDS = 500
+
+/**
+ * Collects the events of an import and counts each once, as the store does. They wait in files by their identity, so
+ * that one of 256 parts is in memory at a time.
+ */
+export class DigestCollector {
+  readonly #folder: string
+  readonly #groups: { day: number, event: string }[] = []
+  readonly #groupIds = new Map<string, number>()
+  readonly #buffers = Array.from({ length: BUCKETS }, () =>
+    ({ bytes: Buffer.alloc(RECORD_BYTES * BUFFERED_RECORDS), used: 0 }))
+
+  /** Events, each as often as it came. */
+  events = 0
+
+  /** @param folder  For its files; it is removed by `finish`. */
+  constructor (folder: string) {
+    this.#folder = folder
+    rmSync(folder, { recursive: true, force: true })
+    mkdirSync(folder, { recursive: true })
+  }
+
+  add (event: ImportedEvent): void {
+    this.events++
+    const { identity, properties } = hashEvent(event)
+    const key = hashText(`${event.uuid}\n${event.event}\n${event.distinct_id}`)
+    const index = Number(key & BigInt(BUCKETS - 1))
+    const buffer = this.#buffers[index]!
+    const { bytes, used } = buffer
+    bytes.writeBigUInt64LE(key, used)
+    bytes.writeUInt32LE(this.#groupOf(event), used + 8)
+    bytes.writeBigUInt64LE(identity, used + 12)
+    bytes.writeBigUInt64LE(properties, used + 20)
+    buffer.used += RECORD_BYTES
+    if (buffer.used === bytes.length) this.#write(index)
+  }
+
+  #groupOf ({ event, timestamp }: ImportedEvent): number {
+    const day = Math.floor(timestamp / DAY_MS)
+    const key = `${day} ${event}`
+    let id = this.#groupIds.get(key)
+    if (id === undefined) {
+      id = this.#groups.push({ day, event }) - 1
+      this.#groupIds.set(key, id)
+    }
+    return id
+  }
+
+  #write (index: number): void {
+    const buffer = this.#buffers[index]!
+    const file = openSync(path.join(this.#folder, String(index)), 'a')
+    writeSync(file, buffer.bytes, 0, buffer.used)
+    closeSync(file)
+    buffer.used = 0
+  }
+
+  /** @returns the digests, each event counted once, in order of day and name. */
+  finish (): Digest[] {
+    const digests = this.#groups.map((group): Digest => ({ ...group, count: 0, xor: 0n, sum: 0n, withProperties: 0n }))
+    for (let index = 0; index < BUCKETS; index++) {
+      if (this.#buffers[index]!.used > 0) this.#write(index)
+      this.#countBucket(path.join(this.#folder, String(index)), digests)
+    }
+    rmSync(this.#folder, { recursive: true, force: true })
+    return digests.filter(({ count }) => count > 0).sort((a, b) => a.day - b.day || (a.event < b.event ? -1 : 1))
+  }
+
+  #countBucket (file: string, digests: readonly Digest[]): void {
+    let bytes: Buffer
+    try {
+      bytes = readFileSync(file)
+    } catch {
+      return
+    }
+    /** Days of the events that were counted, by identity: a day off is the same event. */
+    const counted = new Map<bigint, number[]>()
+    for (let at = 0; at < bytes.length; at += RECORD_BYTES) {
+      const key = bytes.readBigUInt64LE(at)
+      const digest = digests[bytes.readUInt32LE(at + 8)]!
+      const days = counted.get(key) ?? []
+      if (days.some((day) => Math.abs(day - digest.day) <= 1)) continue
+      counted.set(key, [...days, digest.day])
+      add(digest, { identity: bytes.readBigUInt64LE(at + 12), properties: bytes.readBigUInt64LE(at + 20) })
+    }
+  }
+}

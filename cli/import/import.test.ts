@@ -1,0 +1,256 @@
+/** `millrace import`, from exported files to the proof, against the whole system. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { appendFile, mkdir, mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import zlib from 'node:zlib'
+import { parquetWriteBuffer } from 'hyparquet-writer'
+import t, { type Test } from 'tap'
+import { createStackProject, type StackProject } from '../../test/start-stack.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { type Captured, runCaptured } from '../testing/run-captured.ts'
+import type { Proof } from './prove-import.ts'
+
+const START = Date.parse('2023-01-01')
+
+interface Import {
+  stack: StackProject
+  folder: string
+  run: (...args: string[]) => Promise<Captured>
+  /** Events of the project, by name. */
+  counts: () => Promise<Record<string, number>>
+}
+
+async function startImport (t: Test): Promise<Import> {
+  const stack = await createStackProject(t)
+  const folder = await mkdtemp(path.join(tmpdir(), 'millrace-import-'))
+  t.teardown(async () => await rm(folder, { recursive: true, force: true }))
+  await mkdir(path.join(folder, 'export'))
+  const where = ['--project', String(stack.project), '--state', path.join(folder, 'state'), '--events-per-second', '0']
+  return {
+    stack,
+    folder: path.join(folder, 'export'),
+    run: async (...args) => await runCaptured(['import', ...args, ...where], { MILLRACE_URL: stack.url, MILLRACE_KEY: stack.personalApiKey }),
+    async counts () {
+      const rows = await stack.select<{ event: string, n: string }>(
+        'SELECT event, count() AS n FROM events WHERE project_id = {project:UInt32} GROUP BY event ORDER BY event', { project: stack.project })
+      return Object.fromEntries(rows.map(({ event, n }) => [event, Number(n)]))
+    }
+  }
+}
+
+/** An event as a batch export of PostHog has it, its objects as JSON texts. */
+function posthogRow (i: number, names = ['seen', 'paid', 'Ünïcode ✓']): Record<string, unknown> {
+  const uuid = `${i.toString(16).padStart(8, '0')}-aaaa-4bbb-8ccc-123456789012`
+  return {
+    uuid, event: names[i % names.length], distinct_id: `user ${i % 50}`, timestamp: new Date(START + i * 3_600_000 + i % 1000).toISOString(),
+    properties: JSON.stringify({ amount: i / 7, text: 'ä "quoted"\n', list: [1, { deep: null }], $set: { plan: i % 3 } }), elements_chain: '',
+    person_id: 'p', team_id: 1, created_at: new Date(START).toISOString(), _inserted_at: new Date(START).toISOString()
+  }
+}
+
+function nested (row: Record<string, unknown>): Record<string, unknown> {
+  return { ...row, properties: JSON.parse(String(row['properties'])) }
+}
+
+const lines = (rows: readonly unknown[]): string => rows.map((row) => `${JSON.stringify(row)}\n`).join('')
+
+t.test('PostHog: every format and compression, twice; the second time stores nothing', async (t) => {
+  const { folder, run, counts, stack } = await startImport(t)
+  const rows = Array.from({ length: 3000 }, (_, i) => posthogRow(i))
+  await writeFile(path.join(folder, 'a.jsonl'), lines(rows.slice(0, 600).map(nested)))
+  await writeFile(path.join(folder, 'b.jsonl.gz'), zlib.gzipSync(lines(rows.slice(500, 1200).map(nested))))
+  await writeFile(path.join(folder, 'c.jsonl.zst'), zlib.zstdCompressSync(lines(rows.slice(1200, 1800).map(nested))))
+  await writeFile(path.join(folder, 'd.jsonl.br'), zlib.brotliCompressSync(lines(rows.slice(1800, 2400).map(nested))))
+  const columns = ['uuid', 'event', 'distinct_id', 'timestamp', 'properties']
+  await writeFile(path.join(folder, 'e.parquet'), Buffer.from(parquetWriteBuffer({
+    columnData: columns.map((name) => ({ name, data: rows.slice(2400).map((row) => name === 'timestamp' ? new Date(String(row[name])) : row[name]) })),
+    rowGroupSize: 250
+  })))
+
+  const first = await run('posthog', folder)
+  t.equal(first.code, 0, first.err)
+  t.match(first.out, /events +3000\n/)
+  t.match(first.out, /duplicates +100\n/)
+  t.match(first.out, /complete +yes/)
+  const stored = { paid: 1000, seen: 1000, 'Ünïcode ✓': 1000 }
+  t.same(await counts(), stored)
+
+  await rm(path.join(path.dirname(folder), 'state'), { recursive: true })
+  t.equal((await run('posthog', folder)).code, 0)
+  t.same(await counts(), stored, 'nothing twice')
+  const [row] = await stack.select('SELECT toString(timestamp) AS timestamp, properties, person_id FROM events WHERE project_id = {project:UInt32} AND uuid = {uuid:UUID}',
+    { project: stack.project, uuid: rows[2999]!['uuid'] })
+  t.match(row, { properties: rows[2999]!['properties'], timestamp: '2023-05-05 23:00:00.999' })
+})
+
+t.test('one byte that differs names the day, the event and the uuid', async (t) => {
+  const { folder, run } = await startImport(t)
+  const file = path.join(folder, 'a.jsonl')
+  const rows = Array.from({ length: 100 }, (_, i) => nested(posthogRow(i)))
+  await writeFile(file, lines(rows))
+  t.equal((await run('posthog', file)).code, 0)
+
+  const later = new Date(START + 30 * 3_600_000 + 31).toISOString()
+  await writeFile(file, lines([
+    { ...rows[0], properties: { amount: 1 } }, { ...rows[30], timestamp: later },
+    ...rows.slice(1, 30), ...rows.slice(31), posthogRow(200)
+  ]))
+  const { code, out } = await run('posthog', file, '--verify', '--json')
+  const { proof } = JSON.parse(out) as { proof: Proof }
+
+  t.equal(code, 1)
+  t.match(proof, {
+    isComplete: false,
+    differing: [
+      { day: '2023-01-01', event: 'seen', missing: 0, changed: 0, otherProperties: 1 },
+      { day: '2023-01-02', event: 'seen', missing: 0, changed: 1 },
+      { day: '2023-01-09', event: 'Ünïcode ✓', source: 1, stored: 0, missing: 1 }
+    ]
+  })
+  t.same(proof.differences.map(({ uuid, what }) => [uuid.slice(0, 8), what]),
+    [['00000000', 'properties'], ['0000001e', 'changed'], ['000000c8', 'missing']])
+})
+
+t.test('what cannot be imported is kept with its reason, and the rest goes on', async (t) => {
+  const { folder, run, counts } = await startImport(t)
+  await writeFile(path.join(folder, 'a.jsonl'), `${lines([nested(posthogRow(1))])}{"event": broken\n\n${lines([{ event: 'no time', distinct_id: 'a' }])}`)
+  const { code, err } = await run('posthog', folder)
+
+  t.equal(code, 5)
+  t.match(err, /rejected\.ndjson/)
+  const rejected = (await readFile(path.join(path.dirname(folder), 'state/rejected.ndjson'), 'utf8')).trim().split('\n').map((line) => JSON.parse(line))
+  t.match(rejected, [
+    { file: 'a.jsonl', row: 2, error: 'the line is not JSON', text: '{"event": broken' },
+    { file: 'a.jsonl', row: 4, error: 'timestamp is not a time' }
+  ])
+
+  const whole = zlib.gzipSync(lines(Array.from({ length: 500 }, (_, i) => nested(posthogRow(1000 + i)))))
+  const cut = path.join(folder, 'b.jsonl.gz')
+  await writeFile(cut, whole)
+  await truncate(cut, whole.length - 200)
+  const broken = await run('posthog', folder)
+  t.equal(broken.code, 1)
+  t.match(broken.err, /b\.jsonl\.gz: .*end of file.*; what comes behind that was not read/)
+  await writeFile(cut, whole)
+  t.equal((await run('posthog', folder)).code, 5)
+  t.same(Object.values(await counts()).reduce((sum, n) => sum + n, 0), 501)
+  t.match(await run('posthog', path.join(folder, 'nowhere')), { code: 1, err: /there is no file or folder/ })
+  t.match(await run('pendo', folder), { code: 2, err: /Give one of posthog, mixpanel/ })
+})
+
+t.test('an import that was interrupted goes on where it was, and its proof is of the whole', async (t) => {
+  const { folder, run, counts } = await startImport(t)
+  const file = path.join(folder, 'a.jsonl')
+  await writeFile(file, lines(Array.from({ length: 2500 }, (_, i) => nested(posthogRow(i)))))
+  const state = path.join(path.dirname(folder), 'state')
+  t.equal((await run('posthog', folder)).code, 0)
+  const progress = JSON.parse(await readFile(path.join(state, 'progress.json'), 'utf8'))
+  t.match(progress, { 'a.jsonl': { rows: 2500 } })
+  await writeFile(path.join(state, 'progress.json'), JSON.stringify({ 'a.jsonl': { ...progress['a.jsonl'], rows: 1700 } }))
+
+  const again = await run('posthog', folder)
+  t.match(again, { code: 0, out: /events +2500\n/ })
+  t.equal((await counts())['seen'], 834)
+  await appendFile(file, lines([nested(posthogRow(2501))]))
+  t.match(await run('posthog', folder), { code: 0, out: /events +2501\n/ }, 'a file that grew is read anew')
+})
+
+t.test('an importer that is killed goes on, and nothing is stored twice', async (t) => {
+  const { folder, run, counts, stack } = await startImport(t)
+  await writeFile(path.join(folder, 'a.jsonl'), lines(Array.from({ length: 30_000 }, (_, i) => nested(posthogRow(i)))))
+  const state = path.join(path.dirname(folder), 'state')
+  const main = path.join(import.meta.dirname, '../main.ts')
+  const total = async (): Promise<number> => Object.values(await counts()).reduce((sum, n) => sum + n, 0)
+  for (const patienceMs of [0, 200, 400]) {
+    const args = [main, 'import', 'posthog', folder, '--project', String(stack.project), '--state', state]
+    const child = spawn(process.execPath, args, {
+      env: { ...process.env, MILLRACE_URL: stack.url, MILLRACE_KEY: stack.personalApiKey }, stdio: 'ignore'
+    })
+    const ended = once(child, 'exit')
+    const before = await total()
+    // Some of it is stored by now, and some under way.
+    await waitFor(async () => await total() > before, { timeoutMs: 120_000 })
+    await sleep(patienceMs)
+    child.kill('SIGKILL')
+    await ended
+  }
+
+  t.match(await run('posthog', folder), { code: 0, out: /events +30000\n[^]*complete +yes/ })
+  t.same(await counts(), { paid: 10_000, seen: 10_000, 'Ünïcode ✓': 10_000 })
+})
+
+t.test('persons of PostHog, before the events or behind them, and live events beside', async (t) => {
+  const { folder, run, stack } = await startImport(t)
+  const person = '0195aaaa-0000-4000-8000-00000000000a'
+  await writeFile(path.join(folder, 'persons.jsonl'), lines(['anon', 'ann'].map((id) => ({
+    team_id: 1, distinct_id: id, person_id: person, properties: { plan: 'pro' }, is_deleted: false, created_at: '2023-01-01T00:00:00Z'
+  }))))
+  await writeFile(path.join(folder, 'events.jsonl'), lines([nested({ ...posthogRow(0), distinct_id: 'anon' }), nested({ ...posthogRow(1), distinct_id: 'ann' })]))
+  t.equal((await run('posthog', folder)).code, 0)
+
+  await waitFor(async () => {
+    const [row] = await stack.select<{ people: string }>(
+      "SELECT uniqExact(person_id) AS people FROM events_with_person WHERE project_id = {project:UInt32} AND event IN ('seen', 'paid')",
+      { project: stack.project })
+    return Number(row?.people) === 1
+  }, { timeoutMs: 60_000 })
+  t.ok(true, 'both are one person')
+})
+
+t.test('Mixpanel, Amplitude in its zip, and a CSV with a mapping', async (t) => {
+  const { folder, run, counts, stack } = await startImport(t)
+  await writeFile(path.join(folder, 'mixpanel.json'), lines(Array.from({ length: 20 }, (_, i) => ({
+    event: 'Signed up', properties: { time: START / 1000 + i, distinct_id: `m${i}`, $insert_id: `i${i}`, plan: 'pro' }
+  }))))
+  t.match(await run('mixpanel', path.join(folder, 'mixpanel.json'), '--timezone', 'Europe/Berlin'), { code: 0, out: /complete +yes/ })
+
+  const amplitude = lines(Array.from({ length: 20 }, (_, i) => ({
+    uuid: `${i.toString(16).padStart(8, '0')}-bbbb-11ee-8ccc-123456789012`, event_type: 'bought', event_time: '2023-02-02 10:00:00.000123',
+    user_id: 'ann', device_id: 'phone', event_properties: { i }, user_properties: {}
+  })))
+  await writeFile(path.join(folder, 'amplitude.zip'), zip('123/1.json.gz', zlib.gzipSync(amplitude)))
+  t.match(await run('amplitude', path.join(folder, 'amplitude.zip')), { code: 0, out: /complete +yes/ })
+
+  await writeFile(path.join(folder, 'plain.csv'), 'who,what,at,amount,note\nann,order,2023-03-03 10:00:00,12.5,"a, b"\nbob,order,2023-03-03 11:00:00,3,\n')
+  const csv = await run('files', path.join(folder, 'plain.csv'), '--map', 'event=what', '--map', 'distinct_id=who')
+  t.match(csv, { code: 0, err: /Mapping: --map event=what --map timestamp=at --map distinct_id=who/ })
+  t.match(await run('files', path.join(folder, 'plain.csv')), { code: 1, err: /which column is event and distinct_id/ })
+
+  t.same(await counts(), { $identify: 1, 'Signed up': 20, bought: 20, order: 2 })
+  const [first] = await stack.select("SELECT toString(min(timestamp)) AS at, any(ip) AS ip FROM events WHERE project_id = {project:UInt32} AND event = 'Signed up'", { project: stack.project })
+  t.match(first, { at: '2022-12-31 23:00:00.000', ip: '' })
+})
+
+t.test('a dry run counts and sends nothing', async (t) => {
+  const { folder, run, counts } = await startImport(t)
+  await writeFile(path.join(folder, 'a.jsonl'), lines([nested(posthogRow(0)), nested(posthogRow(24))]))
+
+  t.match(await run('posthog', folder, '--dry-run'), { code: 0, out: /events +2\n[^]*days +2023-01-01 to 2023-01-02/ })
+  t.same(await counts(), {})
+})
+
+/** A zip of one stored file (PKWARE APPNOTE 4.3). */
+function zip (name: string, content: Buffer): Buffer {
+  const header = (signature: number, isCentral: boolean): Buffer => {
+    const fields = Buffer.alloc(isCentral ? 46 : 30)
+    fields.writeUInt32LE(signature, 0)
+    const at = isCentral ? 16 : 14
+    fields.writeUInt32LE(zlib.crc32(content), at)
+    fields.writeUInt32LE(content.length, at + 4)
+    fields.writeUInt32LE(content.length, at + 8)
+    fields.writeUInt16LE(name.length, at + 12)
+    return Buffer.concat([fields, Buffer.from(name)])
+  }
+  const local = Buffer.concat([header(0x04034b50, false), content])
+  const central = header(0x02014b50, true)
+  const end = Buffer.alloc(22)
+  end.writeUInt32LE(0x06054b50, 0)
+  end.writeUInt16LE(1, 8)
+  end.writeUInt16LE(1, 10)
+  end.writeUInt32LE(central.length, 12)
+  end.writeUInt32LE(local.length, 16)
+  return Buffer.concat([local, central, end])
+}

@@ -1,0 +1,118 @@
+/** Compares what the files of an import have with what is stored. */
+import type { ImportedEvent } from '../../engines/import/imported-event.ts'
+import { DAY_MS, type Digest, hashEvent } from './event-digest.ts'
+import type { StoredEvents } from './query-store.ts'
+
+/** A day and name whose events are not stored as the files have them. */
+export interface DifferingGroup {
+  day: string
+  event: string
+  /** Events in the files, each once. */
+  source: number
+  stored: number
+  /** Of the files, not stored. */
+  missing: number
+  /** Stored with another distinct id or time than in the files. */
+  changed: number
+  /** Stored with other properties, by a rule, enrichment, or another copy of the event. */
+  otherProperties: number
+}
+
+/** An event of the files that is not stored, or not as the files have it. */
+export interface Difference {
+  uuid: string
+  distinct_id: string
+  day: string
+  event: string
+  what: 'missing' | 'changed' | 'properties'
+}
+
+export interface Proof {
+  /** Days and names in the files, and those that are stored exactly so, properties included. */
+  groups: number
+  equal: number
+  differing: DifferingGroup[]
+  differences: Difference[]
+  /** Every event of the files is stored, with its ids and its time. */
+  isComplete: boolean
+}
+
+/** Stored events that are compared one by one: their hashes take 200 bytes each. */
+const MAX_COMPARED = 1_000_000
+
+/** Differences that are listed one by one. */
+const MAX_DIFFERENCES = 1000
+
+/** @param readEvents  Reads the files once more. */
+export async function proveImport (
+  source: readonly Digest[], store: StoredEvents, readEvents: () => AsyncIterable<ImportedEvent>
+): Promise<Proof> {
+  const [first, last] = [source[0]?.day ?? 0, source.at(-1)?.day ?? 0]
+  const stored = new Map((await store.digests(first, last)).map((digest) => [keyOf(digest), digest]))
+  const suspects = new Map<string, DifferingGroup>()
+  for (const digest of source) {
+    const found = stored.get(keyOf(digest))
+    if (found !== undefined && isEqual(digest, found)) continue
+    const { day, event, count: source } = digest
+    suspects.set(keyOf(digest), {
+      day: toDate(day), event, source, stored: found?.count ?? 0, missing: 0, changed: 0, otherProperties: 0
+    })
+  }
+  const differences = suspects.size === 0 ? [] : await compareEvents(suspects, store, readEvents)
+  // A day and name that has events of others beside those of the files, such as live ones, is no difference.
+  const differing = [...suspects.values()].filter((group) =>
+    group.missing + group.changed + group.otherProperties > 0)
+  return {
+    groups: source.length,
+    equal: source.length - differing.length,
+    differing,
+    differences,
+    isComplete: differing.every(({ missing, changed }) => missing + changed === 0)
+  }
+}
+
+async function compareEvents (
+  suspects: ReadonlyMap<string, DifferingGroup>, store: StoredEvents, readEvents: () => AsyncIterable<ImportedEvent>
+): Promise<Difference[]> {
+  const differences: Difference[] = []
+  const byGroup = new Map<string, Awaited<ReturnType<StoredEvents['events']>>>()
+  let room = MAX_COMPARED
+  for (const [key, group] of suspects) {
+    room -= group.stored
+    // What has no room is told by its counts alone.
+    if (room < 0) group.missing = Math.max(0, group.source - group.stored)
+    else byGroup.set(key, await store.events(Date.parse(group.day) / DAY_MS, group.event))
+  }
+  const seen = new Set<string>()
+  for await (const event of readEvents()) {
+    const day = Math.floor(event.timestamp / DAY_MS)
+    const key = keyOf({ day, event: event.event })
+    const group = suspects.get(key)
+    const id = `${event.uuid} ${event.distinct_id}`
+    if (group === undefined || seen.has(`${key} ${id}`)) continue
+    seen.add(`${key} ${id}`)
+    const there = byGroup.get(key)
+    if (there === undefined) continue
+    const found = there.get(id)
+    const { identity, properties } = hashEvent(event)
+    if (found?.identity === identity && found.properties === properties) continue
+    const what = found === undefined ? 'missing' : found.identity === identity ? 'properties' : 'changed'
+    group[what === 'properties' ? 'otherProperties' : what]++
+    if (differences.length < MAX_DIFFERENCES) {
+      differences.push({ uuid: event.uuid, distinct_id: event.distinct_id, day: group.day, event: event.event, what })
+    }
+  }
+  return differences
+}
+
+function isEqual (a: Digest, b: Digest): boolean {
+  return a.count === b.count && a.xor === b.xor && a.sum === b.sum && a.withProperties === b.withProperties
+}
+
+function keyOf ({ day, event }: Pick<Digest, 'day' | 'event'>): string {
+  return `${day} ${event}`
+}
+
+function toDate (day: number): string {
+  return new Date(day * DAY_MS).toISOString().slice(0, 10)
+}

@@ -1,0 +1,191 @@
+/** An import from its files to the proof: what `millrace import` does. */
+import { createWriteStream } from 'node:fs'
+import { mkdir, readFile, rename, stat, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { finished } from 'node:stream/promises'
+import { stringifyJson } from '../../engines/body/stringify-json.ts'
+import { MillraceError } from '../../engines/errors.ts'
+import { type ImportedEvent, type MapRow, RejectedRowError } from '../../engines/import/imported-event.ts'
+import { type Digest, DigestCollector } from './event-digest.ts'
+import { type Proof, proveImport } from './prove-import.ts'
+import type { StoredEvents } from './query-store.ts'
+import { type ReadRow, readRows, type SourceFile } from './read-rows.ts'
+import { createSender, type SenderOptions } from './send-events.ts'
+
+/** Makes the mapper of a file, knowing its first row. */
+export type MapperOf = (first: unknown) => MapRow
+
+export interface ImportOptions extends Omit<SenderOptions, 'onAcknowledged'> {
+  files: readonly SourceFile[]
+  /** Called before the files are read, and again before they are read a second time. */
+  createMapperOf: () => MapperOf
+  /** Folder for what was sent, what was rejected, and the proof. */
+  stateFolder: string
+  store: StoredEvents
+  /** Read and count only. */
+  isDryRun: boolean
+  /** Compare only. */
+  isVerification: boolean
+  /** @param rows  Of all files. */
+  onProgress: (file: string, rows: number) => void
+}
+
+export interface ImportResult {
+  rows: number
+  /** Events in the files, each once. */
+  events: number
+  /** Events that the files have more than once. */
+  duplicates: number
+  rejected: number
+  /** Files that could not be read to their end, with the reason. */
+  broken: { file: string, error: string }[]
+  /** First and last UTC day of the events; null: there is none. */
+  days: [first: number, last: number] | null
+  /** Null for a dry run. */
+  proof: Proof | null
+}
+
+/** Rows of each file that are acknowledged, by its name. */
+type Progress = Record<string, { bytes: number, rows: number }>
+
+const PROGRESS = 'progress.json'
+const SAVE_INTERVAL_MS = 1000
+
+/** The store has so long to show what was acknowledged, in milliseconds, without moving. */
+const STORE_PATIENCE_MS = 300_000
+
+/**
+ * Runs an import, or goes on with one that was interrupted: events that were acknowledged are read again for the
+ * proof, and not sent.
+ *
+ * @throws {MillraceError} `MILLRACE_IMPORT_REFUSED`, `MILLRACE_IMPORT_GAVE_UP`, `MILLRACE_IMPORT_NOT_STORED`,
+ *   `MILLRACE_IMPORT_UNVERIFIED`.
+ */
+export async function runImport (options: ImportOptions): Promise<ImportResult> {
+  const { files, stateFolder, isDryRun, isVerification, store } = options
+  await mkdir(stateFolder, { recursive: true })
+  const progress = await readProgress(stateFolder)
+  const digests = new DigestCollector(path.join(stateFolder, 'digests'))
+  const rejects = createWriteStream(path.join(stateFolder, 'rejected.ndjson'))
+  const result: ImportResult = { rows: 0, events: 0, duplicates: 0, rejected: 0, broken: [], days: null, proof: null }
+  const mapperOf = options.createMapperOf()
+  let answeredAt = 0
+
+  for (const file of files) {
+    const before = progress[file.name]
+    const done = progress[file.name] = before?.bytes === file.bytes ? before : { bytes: file.bytes, rows: 0 }
+    let savedAt = performance.now()
+    const sender = createSender({
+      ...options,
+      onAcknowledged (mark) {
+        done.rows = Math.max(done.rows, mark)
+        if (performance.now() - savedAt < SAVE_INTERVAL_MS) return
+        savedAt = performance.now()
+        void saveProgress(stateFolder, progress)
+      }
+    })
+    const alreadySent = done.rows
+    try {
+      for await (const { position, events, error, text } of readEvents(file, mapperOf)) {
+        result.rows++
+        if (error !== undefined) {
+          result.rejected++
+          rejects.write(`${JSON.stringify({ file: file.name, row: position, error, text })}\n`)
+        }
+        for (const event of events) {
+          digests.add(event)
+          if (!isDryRun && !isVerification && position > alreadySent) await sender.add(event, position)
+        }
+        if (result.rows % 100_000 === 0) options.onProgress(file.name, result.rows)
+      }
+      const { size } = await stat(file.path)
+      if (size !== file.bytes) throw new Error('the file changed while it was read')
+    } catch (error) {
+      if (error instanceof MillraceError) throw error
+      result.broken.push({ file: file.name, error: (error as Error).message })
+    }
+    answeredAt = Math.max(answeredAt, await sender.finish())
+    await saveProgress(stateFolder, progress)
+  }
+  rejects.end()
+  await finished(rejects)
+
+  const source = digests.finish()
+  result.events = source.reduce((sum, { count }) => sum + count, 0)
+  result.duplicates = digests.events - result.events
+  const [first, last] = [source[0], source.at(-1)]
+  if (first !== undefined && last !== undefined) result.days = [first.day, last.day]
+  if (isDryRun) return result
+  await awaitStored(store, answeredAt)
+  result.proof = await prove(source, options)
+  await writeFile(path.join(stateFolder, 'proof.json'), `${JSON.stringify(result, null, 2)}\n`)
+  return result
+}
+
+async function prove (
+  source: readonly Digest[], { store, files, createMapperOf }: ImportOptions
+): Promise<Proof> {
+  const mapperOf = createMapperOf()
+  return await proveImport(source, store, async function * () {
+    for (const file of files) {
+      try {
+        for await (const { events } of readEvents(file, mapperOf)) yield * events
+      } catch {
+        // It was told when it was read first.
+      }
+    }
+  })
+}
+
+interface MappedRow { position: number, events: readonly ImportedEvent[], error?: string, text?: string }
+
+async function * readEvents (file: SourceFile, mapperOf: MapperOf): AsyncGenerator<MappedRow> {
+  let map: MapRow | undefined
+  for await (const read of readRows(file)) {
+    const { position } = read
+    if ('error' in read) {
+      yield { position, events: [], error: read.error, text: read.text }
+      continue
+    }
+    map ??= mapperOf(read.row)
+    yield mapRow(map, read, `${file.name}:${position}`)
+  }
+}
+
+function mapRow (map: MapRow, { position, row }: ReadRow & { row: unknown }, place: string): MappedRow {
+  try {
+    return { position, events: map(row, place) }
+  } catch (error) {
+    if (!(error instanceof RejectedRowError)) throw error
+    return { position, events: [], error: error.message, text: stringifyJson(row) }
+  }
+}
+
+async function readProgress (folder: string): Promise<Progress> {
+  const text = await readFile(path.join(folder, PROGRESS), 'utf8').catch(() => '{}')
+  return JSON.parse(text) as Progress
+}
+
+/** Replaced as a whole: a crash leaves the one before. */
+async function saveProgress (folder: string, progress: Progress): Promise<void> {
+  const file = path.join(folder, PROGRESS)
+  await writeFile(`${file}.new`, JSON.stringify(progress))
+  await rename(`${file}.new`, file)
+}
+
+/** Waits until everything that was acknowledged up to a moment of the server is stored. */
+async function awaitStored (store: StoredEvents, answeredAt: number): Promise<void> {
+  let through = 0
+  let movedAt = performance.now()
+  // The time of an answer has whole seconds.
+  while (through <= answeredAt + 1000) {
+    const now = await store.completeThrough()
+    if (now > through) movedAt = performance.now()
+    through = Math.max(through, now)
+    if (performance.now() - movedAt > STORE_PATIENCE_MS) {
+      throw new MillraceError('MILLRACE_IMPORT_NOT_STORED', 'everything is acknowledged, and the watermark does not move: look at npx millrace status; --verify compares later')
+    }
+    if (through <= answeredAt + 1000) await sleep(500)
+  }
+}

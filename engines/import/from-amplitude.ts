@@ -1,0 +1,59 @@
+/**
+ * The export of Amplitude (https://amplitude.com/docs/apis/analytics/export, read 2026-11-26): a zip of gzipped files, a
+ * line an event, with `uuid`, `event_type`, `event_time` in UTC, `user_id`, `device_id`, `event_properties`,
+ * `user_properties` and `groups`.
+ */
+import {
+  checked, identify, type MapRow, readObject, readText, readTime, readUuid, RejectedRowError, requireObject
+} from './imported-event.ts'
+
+/** Fields that are properties under another name. */
+const PROPERTIES: Readonly<Record<string, string>> = {
+  ip_address: '$ip', device_id: '$device_id', os_name: '$os', os_version: '$os_version', device_type: '$device_type',
+  device_manufacturer: '$device_manufacturer', device_model: '$device_model', country: '$geoip_country_name',
+  region: '$geoip_subdivision_1_name', city: '$geoip_city_name', language: '$browser_language', library: '$lib',
+  version_name: '$app_version', session_id: '$session_id', platform: 'platform', dma: 'dma'
+}
+
+/** Names of Amplitude for what has one here. */
+const EVENTS: Readonly<Record<string, string>> = { '[Amplitude] Page Viewed': '$pageview', $identify: '$set' }
+
+export function createAmplitudeMapper ({ now, remember }: { now: number, remember: (key: string) => boolean }): MapRow {
+  return (row, place) => {
+    const fields = requireObject(row)
+    const { user_id: userId, device_id: deviceId } = fields
+    const sentName = readText(fields['event_type'], 'event_type')
+    if (sentName === '$groupidentify') throw new RejectedRowError('event_type $groupidentify: properties of groups are not imported')
+    const id = [userId, deviceId, fields['amplitude_id']].find((each) => each !== undefined && each !== null && each !== '')
+    if (id === undefined) throw new RejectedRowError('user_id, device_id and amplitude_id are missing')
+    const properties: Record<string, unknown> = readObject(fields['event_properties'], 'event_properties')
+    for (const [field, name] of Object.entries(PROPERTIES)) {
+      const value = fields[field]
+      if (value !== undefined && value !== null && value !== '' && properties[name] === undefined) properties[name] = value
+    }
+    const $set = readObject(fields['user_properties'], 'user_properties')
+    const $groups = readGroups(fields['groups'])
+    const timestamp = readTime(fields['event_time'], 'event_time', now)
+    const mapped = checked({
+      uuid: readUuid(fields['uuid'], fields, place),
+      event: EVENTS[sentName] ?? sentName,
+      distinct_id: readText(id, 'user_id'),
+      timestamp,
+      properties: {
+        ...properties,
+        ...Object.keys($set).length > 0 && { $set },
+        ...Object.keys($groups).length > 0 && { $groups }
+      }
+    })
+    const isPair = typeof userId === 'string' && userId !== '' && typeof deviceId === 'string' && deviceId !== ''
+    if (!isPair) return [mapped]
+    const merge = identify(userId, deviceId, timestamp)
+    return remember(merge.uuid) ? [merge, mapped] : [mapped]
+  }
+}
+
+/** Of a group type with several groups the first: an event has one group of each type. */
+function readGroups (value: unknown): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(readObject(value, 'groups')).map(([type, group]) =>
+    [type, Array.isArray(group) ? group[0] : group]))
+}

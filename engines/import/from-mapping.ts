@@ -1,0 +1,76 @@
+/** Any table of events: CSV, JSON Lines or Parquet, with a mapping of its columns. */
+import { parseStoredJson } from '../body/parse-json.ts'
+import {
+  checked, type MapRow, readObject, readText, readTime, readUuid, RejectedRowError, requireObject
+} from './imported-event.ts'
+
+/** Which column is which field. `properties` names a column with an object; all other columns are properties. */
+export interface Mapping {
+  event: string
+  timestamp: string
+  distinct_id: string
+  uuid?: string
+  properties?: string
+}
+
+const FIELDS = ['event', 'timestamp', 'distinct_id', 'uuid', 'properties'] as const satisfies readonly (keyof Mapping)[]
+
+/** Usual names of the columns, the likeliest first. */
+const USUAL: Readonly<Record<keyof Mapping, readonly string[]>> = {
+  event: ['event', 'event_name', 'event_type', 'name', 'action'],
+  timestamp: ['timestamp', 'time', 'event_time', 'occurred_at', 'created_at', 'at', 'ts', 'date'],
+  distinct_id: ['distinct_id', 'user_id', 'userid', 'anonymous_id', 'visitor_id', 'device_id', 'user', 'email'],
+  uuid: ['uuid', 'event_id', 'message_id', 'insert_id', '$insert_id', 'id'],
+  properties: ['properties', 'event_properties', 'props', 'data', 'payload']
+}
+
+/**
+ * Completes a mapping by the names of the columns.
+ *
+ * @param given  What was said: `['event=name', 'timestamp=at']`.
+ * @throws {RejectedRowError} for a field that there is not, a column that there is not, or a field that is missing.
+ */
+export function completeMapping (given: readonly string[], columns: readonly string[]): Mapping {
+  const mapping: Partial<Record<keyof Mapping, string>> = {}
+  for (const each of given) {
+    const at = each.indexOf('=')
+    const field = FIELDS.find((name) => name === each.slice(0, at))
+    const column = each.slice(at + 1)
+    if (field === undefined) throw new RejectedRowError(`--map ${each}: give one of ${FIELDS.join(', ')}, such as event=name`)
+    if (!columns.includes(column)) throw new RejectedRowError(`--map ${each}: there is no column ${column}; there are ${columns.join(', ')}`)
+    mapping[field] = column
+  }
+  for (const field of FIELDS) {
+    const taken = Object.values(mapping)
+    const free = columns.filter((column) => !taken.includes(column))
+    const found = USUAL[field].map((name) => free.find((column) => column.toLowerCase() === name))
+      .find((column) => column !== undefined)
+    if (mapping[field] === undefined && found !== undefined) mapping[field] = found
+  }
+  const { event, timestamp, distinct_id: distinctId, ...optional } = mapping
+  if (event === undefined || timestamp === undefined || distinctId === undefined) {
+    const missing = (['event', 'timestamp', 'distinct_id'] as const).filter((field) => mapping[field] === undefined)
+    throw new RejectedRowError(`which column is ${missing.join(' and ')}? Give --map ${missing[0]}=<column>; there are ${columns.join(', ')}`)
+  }
+  return { event, timestamp, distinct_id: distinctId, ...optional }
+}
+
+export function createMapper (mapping: Mapping, now: number): MapRow {
+  const mapped = new Set<string>(Object.values(mapping))
+  return (row, place) => {
+    const fields = requireObject(row)
+    const properties: Record<string, unknown> = mapping.properties === undefined
+      ? {}
+      : { ...readObject(fields[mapping.properties], mapping.properties, parseStoredJson) }
+    for (const [column, value] of Object.entries(fields)) {
+      if (!mapped.has(column) && value !== null && value !== '') properties[column] = value instanceof Date ? value.toISOString() : value
+    }
+    return [checked({
+      uuid: readUuid(mapping.uuid === undefined ? undefined : fields[mapping.uuid], fields, place),
+      event: readText(fields[mapping.event], mapping.event),
+      distinct_id: readText(fields[mapping.distinct_id], mapping.distinct_id),
+      timestamp: readTime(fields[mapping.timestamp], mapping.timestamp, now),
+      properties
+    })]
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * The raw export of Mixpanel (https://docs.mixpanel.com/reference/raw-event-export, read 2026-11-26): a line an
+ * event, `{"event", "properties": {"time", "distinct_id", "$insert_id", ...}}`. Mixpanel counts an event once by name,
+ * distinct id, time and `$insert_id`, and so does its uuid here.
+ */
+import {
+  checked, identify, type ImportedEvent, type MapRow, readObject, readText, readTime, RejectedRowError, requireObject,
+  uuidOf
+} from './imported-event.ts'
+import { createZoneReader } from './time-zone.ts'
+
+/** Properties that Mixpanel gives other names; all others stay as they are. */
+const NAMES: Readonly<Record<string, string>> = {
+  $city: '$geoip_city_name', $region: '$geoip_subdivision_1_name', mp_country_code: '$geoip_country_code', mp_lib: '$lib',
+  $app_version_string: '$app_version'
+}
+
+/**
+ * @param options.timeZone  Of the project: `time` of one made before 2023 is the wall clock of that zone, counted as if
+ *   it were UTC. `UTC` for newer ones.
+ */
+export function createMixpanelMapper (
+  { now, timeZone, remember }: { now: number, timeZone: string, remember: (key: string) => boolean }
+): MapRow {
+  const toUtc = createZoneReader(timeZone)
+  return (row) => {
+    const fields = requireObject(row)
+    const sent = readObject(fields['properties'], 'properties')
+    const { time, distinct_id: id, $insert_id: insertId, $device_id: deviceId, $user_id: userId, ...rest } = sent
+    const event = readText(fields['event'], 'event')
+    const distinctId = readText(id, 'properties.distinct_id')
+    if (time === undefined) throw new RejectedRowError('properties.time is missing')
+    const timestamp = toUtc(readTime(time, 'properties.time', now + 86_400_000))
+    const properties = Object.fromEntries(Object.entries(rest).map(([name, value]) => [NAMES[name] ?? name, value]))
+    const mapped = checked(toMerge({
+      uuid: uuidOf('mixpanel', event, distinctId, JSON.stringify(time), typeof insertId === 'string' ? insertId : JSON.stringify(sent)),
+      event,
+      distinct_id: distinctId,
+      timestamp,
+      properties
+    }))
+    // Before somebody logs in, the distinct id is that of the device with a prefix (Simplified ID Merge).
+    const isPair = typeof deviceId === 'string' && deviceId !== '' && typeof userId === 'string' && userId !== ''
+    if (!isPair) return [mapped]
+    const merge = identify(userId, `$device:${deviceId}`, timestamp)
+    return remember(merge.uuid) ? [merge, mapped] : [mapped]
+  }
+}
+
+/** Events of the older ID merge, by which Mixpanel made two ids one, become those that do so here. */
+function toMerge (mapped: ImportedEvent): ImportedEvent {
+  const { $identified_id: identified, $anon_id: anonymous, $distinct_ids: ids } = mapped.properties
+  if (mapped.event === '$identify' && typeof identified === 'string' && typeof anonymous === 'string') {
+    return { ...mapped, distinct_id: identified, properties: { $anon_distinct_id: anonymous } }
+  }
+  if (mapped.event === '$merge' && Array.isArray(ids) && typeof ids[0] === 'string' && typeof ids[1] === 'string') {
+    return { ...mapped, event: '$merge_dangerously', distinct_id: ids[0], properties: { alias: ids[1] } }
+  }
+  return mapped
+}

@@ -1,0 +1,142 @@
+/** What every source of an import gives: events as the capture routes take them, or the reason why a row is none. */
+import { createHash } from 'node:crypto'
+import { stringifyJson } from '../body/stringify-json.ts'
+
+/** An event of another product, ready to be sent. */
+export interface ImportedEvent {
+  /** Of the source, or made of what identifies the row there: the same in every run. */
+  uuid: string
+  event: string
+  distinct_id: string
+  /** Epoch milliseconds. */
+  timestamp: number
+  properties: Record<string, unknown>
+}
+
+/** A row as a file has it: an object, or whatever else stands there. */
+export type SourceRow = unknown
+
+/**
+ * Turns a row of a source into the events to send: none for what the source has no event for, such as a deleted
+ * person.
+ *
+ * @param place  Names the row for the uuid of one that has no other identity: the file and the position in it.
+ * @throws {RejectedRowError} when the row is no event.
+ */
+export type MapRow = (row: SourceRow, place: string) => ImportedEvent[]
+
+/** A row that cannot be imported. Its message names the field. */
+export class RejectedRowError extends Error {}
+
+/** Ingest replaces times before this (2000-01-01); an import refuses them instead. */
+const EARLIEST_MS = 946_684_800_000
+
+/** Ingest replaces times further ahead than this, in milliseconds. */
+const MAX_FUTURE_MS = 23 * 3_600_000
+
+/** Bytes of a name or an id that are stored (docs/reference/contract/sdks.md 1.5). */
+const MAX_TEXT = 200
+
+/** @throws {RejectedRowError} */
+export function requireObject (row: unknown, what = 'the row'): Record<string, unknown> {
+  if (typeof row === 'object' && row !== null && !Array.isArray(row)) return row as Record<string, unknown>
+  throw new RejectedRowError(`${what} is not an object`)
+}
+
+/**
+ * Reads an object that some formats hold as its JSON text. Empty and missing ones are an empty object.
+ *
+ * @param parse  Reads JSON and keeps the digits of long numbers.
+ * @throws {RejectedRowError}
+ */
+export function readObject (
+  value: unknown, field: string, parse: (text: string) => unknown = JSON.parse
+): Record<string, unknown> {
+  if (value === undefined || value === null || value === '') return {}
+  if (typeof value !== 'string') return requireObject(value, field)
+  let parsed: unknown
+  try {
+    parsed = parse(value)
+  } catch {
+    throw new RejectedRowError(`${field} is not JSON`)
+  }
+  return parsed === null ? {} : requireObject(parsed, field)
+}
+
+/** @throws {RejectedRowError} when it is missing, blank, or no text or number. */
+export function readText (value: unknown, field: string): string {
+  const text = typeof value === 'number' || typeof value === 'bigint' ? String(value) : value
+  if (typeof text === 'string' && text.trim() !== '') return text
+  throw new RejectedRowError(text === undefined || text === null || text === '' ? `${field} is missing` : `${field} is not a text`)
+}
+
+/**
+ * Reads a time: a Date, ISO 8601 (without a zone: UTC), or a number of seconds, milliseconds or microseconds.
+ *
+ * @returns epoch milliseconds.
+ * @throws {RejectedRowError} also for a time that ingest would replace.
+ */
+export function readTime (value: unknown, field: string, now: number): number {
+  const ms = Math.floor(toMs(value))
+  if (Number.isNaN(ms)) throw new RejectedRowError(`${field} is not a time`)
+  if (ms < EARLIEST_MS) throw new RejectedRowError(`${field} is before 2000`)
+  if (ms > now + MAX_FUTURE_MS) throw new RejectedRowError(`${field} is in the future`)
+  return ms
+}
+
+const HAS_ZONE = /(?:Z|[+-]\d\d(?::?\d\d)?)$/i
+const DATE_ONLY = /^\d{4}-\d\d-\d\d$/
+
+function toMs (value: unknown): number {
+  if (value instanceof Date) return value.getTime()
+  if (typeof value === 'bigint') return toMs(Number(value))
+  if (typeof value === 'number') return value < 1e11 ? value * 1000 : value < 1e14 ? value : value / 1000
+  if (typeof value !== 'string') return NaN
+  const text = value.trim()
+  if (/^\d{9,16}(?:\.\d+)?$/.test(text)) return toMs(Number(text))
+  if (!/^\d{4}-\d\d-\d\d/.test(text)) return NaN
+  // JavaScript reads three digits of a fraction; `2026-11-26 10:00:00.123456` is what databases write.
+  const iso = text.replace(' ', 'T').replace(/(\.\d{3})\d+/, '$1').replace(/(T.*[+-]\d\d)$/, '$1:00')
+  return Date.parse(HAS_ZONE.test(iso) || DATE_ONLY.test(iso) ? iso : `${iso}Z`)
+}
+
+const NAMESPACE = Buffer.from('6f0e5f0c9a1d5c6b8a7f2b1f4d3e2c10', 'hex')
+
+/** An uuid of version 5 (RFC 9562, 5.5) of parts that identify a row. */
+export function uuidOf (...parts: readonly string[]): string {
+  const bytes = createHash('sha1').update(NAMESPACE).update(JSON.stringify(parts)).digest()
+  const hex = bytes.toString('hex')
+  const variant = ((Number.parseInt(hex[16] ?? '0', 16) & 3) | 8).toString(16)
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`
+}
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+const NIL = '00000000-0000-0000-0000-000000000000'
+
+/** The uuid that the source gives, or one made of the row and its place. */
+export function readUuid (value: unknown, row: unknown, place: string): string {
+  if (typeof value === 'string' && UUID.test(value) && value !== NIL) return value.toLowerCase()
+  return typeof value === 'string' && value !== '' && value !== NIL
+    ? uuidOf('id', value)
+    : uuidOf('row', place, stringifyJson(row))
+}
+
+/** Says that two ids are of one person, as an event of the day on which a source showed them together. */
+export function identify (userId: string, deviceId: string, timestamp: number): ImportedEvent {
+  const day = Math.floor(timestamp / 86_400_000) * 86_400_000
+  return {
+    uuid: uuidOf('identify', userId, deviceId, String(day)),
+    event: '$identify',
+    distinct_id: userId,
+    timestamp: day,
+    properties: { $anon_distinct_id: deviceId }
+  }
+}
+
+/** @throws {RejectedRowError} for a name or an id that ingest would cut. */
+export function checked (event: ImportedEvent): ImportedEvent {
+  for (const field of ['event', 'distinct_id'] as const) {
+    if (event[field].length > MAX_TEXT) throw new RejectedRowError(`${field} has more than ${MAX_TEXT} characters`)
+  }
+  return event
+}

@@ -1,0 +1,162 @@
+/** What becomes of the rows of each source; docs/run/import.md has the same tables. */
+import t from 'tap'
+import { createAmplitudeMapper } from './from-amplitude.ts'
+import { completeMapping, createMapper } from './from-mapping.ts'
+import { createMixpanelMapper } from './from-mixpanel.ts'
+import { createPosthogMapper } from './from-posthog.ts'
+import { type MapRow, readTime, RejectedRowError, uuidOf } from './imported-event.ts'
+import { createZoneReader } from './time-zone.ts'
+
+const NOW = Date.parse('2026-11-26T12:00:00Z')
+const AT = Date.parse('2024-03-31T10:00:00.250Z')
+const UUID = '018e94a1-2f3b-7c4d-8e5f-0123456789ab'
+
+function once (): (key: string) => boolean {
+  const known = new Set<string>()
+  return (key) => !known.has(key) && known.add(key) !== undefined
+}
+
+function rejects (map: MapRow, row: unknown): string {
+  try {
+    map(row, 'file:1')
+    return 'not rejected'
+  } catch (error) {
+    if (!(error instanceof RejectedRowError)) throw error
+    return error.message
+  }
+}
+
+t.test('PostHog: an event, with objects nested as in JSON Lines or as texts as in Parquet and CSV', async (t) => {
+  const map = createPosthogMapper(NOW)
+  const properties = { amount: 12.5, $set: { plan: 'pro' } }
+  const event = { uuid: UUID, event: 'order paid', distinct_id: 'ann', elements_chain: 'button:text="Buy"', team_id: 7, person_id: 'p' }
+  const expected = [{
+    uuid: UUID, event: 'order paid', distinct_id: 'ann', timestamp: AT, properties: { ...properties, $elements_chain: 'button:text="Buy"' }
+  }]
+
+  t.same(map({ ...event, properties, timestamp: '2024-03-31T10:00:00.250000+00:00' }, ''), expected)
+  t.same(map({ ...event, properties: JSON.stringify(properties), timestamp: '2024-03-31 10:00:00.250000' }, ''), expected)
+  t.same(map({ ...event, properties: JSON.stringify(properties), timestamp: new Date(AT) }, ''), expected)
+  t.equal(JSON.stringify(map({ ...event, properties: '{"id":12345678901234567890}', timestamp: AT }, '')[0]!.properties['id']), '12345678901234567890')
+})
+
+t.test('PostHog: a person is its id, with which its distinct ids are merged; a deleted one is none', async (t) => {
+  const map = createPosthogMapper(NOW)
+  const row = { team_id: 1, distinct_id: 'ann', person_id: UUID, properties: '{"plan":"pro"}', created_at: '2024-03-31 10:00:00.25', is_deleted: false }
+
+  t.match(map(row, ''), [{
+    event: '$merge_dangerously', distinct_id: UUID, timestamp: AT, properties: { alias: 'ann', $set: { plan: 'pro' } }
+  }])
+  t.equal(map(row, 'one')[0]!.uuid, map(row, 'another')[0]!.uuid)
+  t.same(map({ ...row, is_deleted: true }, ''), [])
+})
+
+t.test('Mixpanel: the insert id, the distinct id, the time and the name are the uuid', async (t) => {
+  const map = createMixpanelMapper({ now: NOW, timeZone: 'UTC', remember: once() })
+  const properties = { time: 1711879200, distinct_id: 'ann', $insert_id: 'abc', $city: 'Berlin', mp_lib: 'web', plan: 'pro' }
+  const [event] = map({ event: 'Signed up', properties }, 'a:1')
+
+  t.match(event, {
+    event: 'Signed up', distinct_id: 'ann', timestamp: 1711879200000, properties: { $geoip_city_name: 'Berlin', $lib: 'web', plan: 'pro' }
+  })
+  t.equal(event!.properties['time'], undefined)
+  t.equal(map({ event: 'Signed up', properties }, 'b:9')[0]!.uuid, event!.uuid)
+  t.not(map({ event: 'Signed up', properties: { ...properties, $insert_id: 'abd' } }, 'a:1')[0]!.uuid, event!.uuid)
+})
+
+t.test('Mixpanel: device and user are merged once a day, and merges of old projects stay merges', async (t) => {
+  const map = createMixpanelMapper({ now: NOW, timeZone: 'UTC', remember: once() })
+  const login = { event: 'login', properties: { time: 1711879200, distinct_id: 'ann', $device_id: 'd1', $user_id: 'ann', $insert_id: '1' } }
+
+  t.match(map(login, ''), [
+    { event: '$identify', distinct_id: 'ann', timestamp: Date.parse('2024-03-31'), properties: { $anon_distinct_id: '$device:d1' } },
+    { event: 'login', distinct_id: 'ann' }
+  ])
+  t.equal(map(login, '').length, 1)
+  t.match(map({ event: '$identify', properties: { time: 1711879200, distinct_id: 'x', $identified_id: 'ann', $anon_id: 'anon' } }, ''),
+    [{ event: '$identify', distinct_id: 'ann', properties: { $anon_distinct_id: 'anon' } }])
+  t.match(map({ event: '$merge', properties: { time: 1711879200, distinct_id: 'x', $distinct_ids: ['ann', 'anna'] } }, ''),
+    [{ event: '$merge_dangerously', distinct_id: 'ann', properties: { alias: 'anna' } }])
+})
+
+t.test('Mixpanel: times of an old project are the wall clock of its zone', async (t) => {
+  const map = createMixpanelMapper({ now: NOW, timeZone: 'Europe/Berlin', remember: once() })
+  const at = (wall: string): string => new Date(map({
+    event: 'e', properties: { time: Date.parse(`${wall}Z`) / 1000, distinct_id: 'a' }
+  }, '')[0]!.timestamp).toISOString()
+
+  t.equal(at('2024-01-15T12:00:00'), '2024-01-15T11:00:00.000Z')
+  t.equal(at('2024-07-15T00:30:00'), '2024-07-14T22:30:00.000Z')
+})
+
+t.test('wall clocks are read across changes of the clock', async (t) => {
+  for (const [zone, wall, utc] of [
+    ['Europe/Berlin', '2024-03-31T01:59:59', '2024-03-31T00:59:59'], ['Europe/Berlin', '2024-03-31T02:30:00', '2024-03-31T01:30:00'],
+    ['Europe/Berlin', '2024-03-31T03:00:00', '2024-03-31T01:00:00'], ['Europe/Berlin', '2024-10-27T02:30:00', '2024-10-27T00:30:00'],
+    ['Europe/Berlin', '2024-10-27T03:00:00', '2024-10-27T02:00:00'], ['America/Santiago', '2024-09-08T01:30:00', '2024-09-08T04:30:00'],
+    ['Asia/Kathmandu', '2024-06-01T05:45:00', '2024-06-01T00:00:00'], ['UTC', '2024-06-01T05:45:00', '2024-06-01T05:45:00']
+  ] as const) t.equal(new Date(createZoneReader(zone)(Date.parse(`${wall}Z`))).toISOString(), `${utc}.000Z`, `${zone} ${wall}`)
+})
+
+t.test('Amplitude: fields become properties, those of the user $set, and its groups $groups', async (t) => {
+  const map = createAmplitudeMapper({ now: NOW, remember: once() })
+  const row = {
+    uuid: UUID, event_type: '[Amplitude] Page Viewed', event_time: '2024-03-31 10:00:00.250000', user_id: 'ann', device_id: 'd1',
+    amplitude_id: 123, ip_address: '203.0.113.7', os_name: 'iOS', city: 'Berlin', session_id: 1711879200000,
+    event_properties: { path: '/' }, user_properties: { plan: 'pro' }, groups: { org: ['acme', 'other'] }
+  }
+
+  t.same(map(row, ''), [
+    {
+      uuid: uuidOf('identify', 'ann', 'd1', String(Date.parse('2024-03-31'))),
+      event: '$identify', distinct_id: 'ann', timestamp: Date.parse('2024-03-31'), properties: { $anon_distinct_id: 'd1' }
+    },
+    {
+      uuid: UUID, event: '$pageview', distinct_id: 'ann', timestamp: AT,
+      properties: {
+        path: '/', $ip: '203.0.113.7', $device_id: 'd1', $os: 'iOS', $geoip_city_name: 'Berlin', $session_id: 1711879200000,
+        $set: { plan: 'pro' }, $groups: { org: 'acme' }
+      }
+    }
+  ])
+  t.match(map({ ...row, user_id: null }, ''), [{ distinct_id: 'd1' }])
+  t.match(map({ ...row, user_id: null, device_id: '' }, ''), [{ distinct_id: '123' }])
+})
+
+t.test('files: columns are mapped as told, guessed by their names, or asked for', async (t) => {
+  t.same(completeMapping([], ['Event_Name', 'user_id', 'ts', 'amount']), { event: 'Event_Name', timestamp: 'ts', distinct_id: 'user_id' })
+  t.same(completeMapping(['event=what', 'timestamp=at', 'distinct_id=who', 'uuid=key'], ['what', 'at', 'who', 'key']),
+    { event: 'what', timestamp: 'at', distinct_id: 'who', uuid: 'key' })
+  t.throws(() => completeMapping([], ['a', 'user_id']), /which column is event and timestamp\? Give --map event=<column>; there are a, user_id/)
+  t.throws(() => completeMapping(['event=b'], ['a']), /there is no column b/)
+  t.throws(() => completeMapping(['colour=a'], ['a']), /give one of event/)
+
+  const map = createMapper({ event: 'what', timestamp: 'at', distinct_id: 'who' }, NOW)
+  const row = { what: 'paid', at: '2024-03-31T10:00:00.250Z', who: 7, amount: '3', note: '' }
+  t.match(map(row, 'a:1'), [{ event: 'paid', distinct_id: '7', timestamp: AT, properties: { amount: '3', note: undefined } }])
+  t.equal(map(row, 'a:1')[0]!.uuid, map(row, 'a:1')[0]!.uuid)
+  t.not(map(row, 'a:1')[0]!.uuid, map(row, 'a:2')[0]!.uuid, 'equal rows are two events')
+})
+
+t.test('times are read in every notation of these products', async (t) => {
+  for (const value of [
+    '2024-03-31T10:00:00.250Z', '2024-03-31 10:00:00.250', '2024-03-31 12:00:00.250123+02', '2024-03-31T12:00:00.25+02:00', '1711879200250',
+    1711879200250, 1711879200250123, 1711879200.25, 1711879200250n, new Date(AT)
+  ]) t.equal(readTime(value, 'at', NOW), AT, String(value))
+  t.equal(readTime('2024-03-31', 'at', NOW), Date.parse('2024-03-31'))
+})
+
+t.test('a row that is no event says which field is wrong', async (t) => {
+  const posthog = createPosthogMapper(NOW)
+  const good = { uuid: UUID, event: 'e', distinct_id: 'a', timestamp: AT, properties: {} }
+
+  for (const [row, reason] of [
+    [null, 'the row is not an object'], ['text', 'the row is not an object'], [{ ...good, event: '' }, 'event is missing'],
+    [{ ...good, event: {} }, 'event is not a text'], [{ ...good, distinct_id: ' ' }, 'distinct_id is not a text'],
+    [{ ...good, timestamp: 'soon' }, 'timestamp is not a time'], [{ ...good, timestamp: '1999-12-31' }, 'timestamp is before 2000'],
+    [{ ...good, timestamp: '2027-01-01' }, 'timestamp is in the future'], [{ ...good, properties: '{' }, 'properties is not JSON'],
+    [{ ...good, properties: [] }, 'properties is not an object'], [{ ...good, event: 'x'.repeat(201) }, 'event has more than 200 characters']
+  ] as const) t.equal(rejects(posthog, row), reason)
+  t.equal(rejects(createAmplitudeMapper({ now: NOW, remember: once() }), { event_type: 'e', event_time: AT }), 'user_id, device_id and amplitude_id are missing')
+  t.equal(rejects(createMixpanelMapper({ now: NOW, timeZone: 'UTC', remember: once() }), { event: 'e', properties: { distinct_id: 'a' } }), 'properties.time is missing')
+})
