@@ -3,60 +3,65 @@ import { useState } from 'preact/hooks'
 import { ApiError } from './api-client.ts'
 import { Dialog, Failed } from './states.tsx'
 
-export interface ConfirmProps {
+interface FormDialogProps {
   title: string
-  /** What is to be typed: nobody does that by accident. */
-  word: string
   /** On the button. */
-  action: string
-  /** What will happen. */
+  action: ComponentChildren
   children: ComponentChildren
   /** Does it; the dialog closes when it has worked, and shows why when it has not. */
   onConfirm: () => Promise<void>
   onClose: () => void
+  /** Whether the form may be sent; default true. */
+  isReady?: boolean
+  /** Of the form; default: its fields below each other. */
+  class?: string
+  isDangerous?: boolean
 }
 
-/** Asks for a typed word before something that cannot be taken back. */
-export function Confirm ({ title, word, action, children, onConfirm, onClose }: ConfirmProps) {
-  const [typed, setTyped] = useState('')
+/** A dialog with a form. */
+export function FormDialog (
+  { title, action, children, onConfirm, onClose, isReady = true, class: style = 'stacked', isDangerous = false }: FormDialogProps
+) {
   const { isBusy, error, attempt } = useAttempt()
   const confirm = async (): Promise<void> => { if (await attempt(onConfirm)) onClose() }
   return (
     <Dialog title={title} onClose={onClose}>
-      {children}
       <form
+        class={style}
         onSubmit={(event) => {
           event.preventDefault()
-          if (typed === word && !isBusy) void confirm()
+          if (isReady && !isBusy) void confirm()
         }}
       >
-        <label>
-          Type <code>{word}</code> to go on
-          <input value={typed} autocomplete='off' onInput={(event) => setTyped(event.currentTarget.value)} />
-        </label>
+        {children}
         {error !== undefined && <Failed error={error} onRetry={() => { void confirm() }} />}
         <p class='actions'>
           <button type='button' onClick={onClose}>Cancel</button>
-          <button type='submit' class='primary danger' disabled={isBusy || typed !== word}>{action}</button>
+          <button type='submit' class={isDangerous ? 'primary danger' : 'primary'} disabled={isBusy || !isReady}>{action}</button>
         </p>
       </form>
     </Dialog>
   )
 }
 
+type AskProps = Omit<FormDialogProps, 'isReady' | 'class' | 'isDangerous'>
+
 /** Asks once before something that can be taken back. */
-export function Ask ({ title, action, children, onConfirm, onClose }: Omit<ConfirmProps, 'word'>) {
-  const { isBusy, error, attempt } = useAttempt()
-  const confirm = async (): Promise<void> => { if (await attempt(onConfirm)) onClose() }
+export function Ask (props: AskProps) {
+  return <FormDialog {...props} class='' />
+}
+
+/** Asks for a typed word before something that cannot be taken back: nobody types one by accident. */
+export function Confirm ({ word, children, ...props }: AskProps & { word: string }) {
+  const [typed, setTyped] = useState('')
   return (
-    <Dialog title={title} onClose={onClose}>
+    <FormDialog {...props} class='' isReady={typed === word} isDangerous>
       {children}
-      {error !== undefined && <Failed error={error} onRetry={() => { void confirm() }} />}
-      <p class='actions'>
-        <button type='button' onClick={onClose}>Cancel</button>
-        <button type='button' class='primary' disabled={isBusy} onClick={() => { void confirm() }}>{action}</button>
-      </p>
-    </Dialog>
+      <label>
+        Type <code>{word}</code> to go on
+        <input value={typed} autocomplete='off' onInput={(event) => setTyped(event.currentTarget.value)} />
+      </label>
+    </FormDialog>
   )
 }
 

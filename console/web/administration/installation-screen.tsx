@@ -1,12 +1,12 @@
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
 import type { Answer } from '../../../schema/api-types.ts'
-import { useAttempt } from '../confirm.tsx'
+import { FormDialog } from '../confirm.tsx'
 import { showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate } from '../router.ts'
 import { may, resumeSession, session } from '../session.ts'
-import { Dialog, Failed, Show, Table } from '../states.tsx'
+import { Show, Table } from '../states.tsx'
 
 type ShownSettings = Answer<'/api/settings'>
 
@@ -70,30 +70,19 @@ function Settings () {
 function NewProjectDialog ({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState('')
   const [timezone, setTimezone] = useState('UTC')
-  const { isBusy, error, attempt } = useAttempt()
   const create = async (): Promise<void> => {
-    await attempt(async () => {
-      const { id } = await request<{ id: number }>('/api/projects/', { method: 'POST', body: { name, timezone } })
-      // The session lists the projects.
-      await resumeSession()
-      onClose()
-      navigate(`/projects/${id}/connect`)
-    })
+    const { id } = await request<{ id: number }>('/api/projects/', { method: 'POST', body: { name, timezone } })
+    // The session lists the projects.
+    await resumeSession()
+    navigate(`/projects/${id}/connect`)
   }
   return (
-    <Dialog title='New project' onClose={onClose}>
-      <form class='stacked' onSubmit={(event) => { event.preventDefault(); void create() }}>
-        <label>Name <input required maxLength={200} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
-        <label>
-          Time zone, in which days begin
-          <input required maxLength={100} value={timezone} onInput={(event) => setTimezone(event.currentTarget.value)} />
-        </label>
-        {error !== undefined && <Failed error={error} onRetry={() => { void create() }} />}
-        <p class='actions'>
-          <button type='button' onClick={onClose}>Cancel</button>
-          <button type='submit' class='primary' disabled={isBusy || name === ''}>Create</button>
-        </p>
-      </form>
-    </Dialog>
+    <FormDialog title='New project' action='Create' isReady={name !== ''} onClose={onClose} onConfirm={create}>
+      <label>Name <input required maxLength={200} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
+      <label>
+        Time zone, in which days begin
+        <input required maxLength={100} value={timezone} onInput={(event) => setTimezone(event.currentTarget.value)} />
+      </label>
+    </FormDialog>
   )
 }

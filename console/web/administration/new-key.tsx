@@ -2,10 +2,9 @@ import { useState } from 'preact/hooks'
 import { isScope, SCOPE_OBJECTS, type Scope } from '../../../platform/scopes.ts'
 import { request } from '../api-client.ts'
 import type { Answer } from '../../../schema/api-types.ts'
-import { useAttempt } from '../confirm.tsx'
+import { FormDialog } from '../confirm.tsx'
 import { showText } from '../format.ts'
 import { may, session } from '../session.ts'
-import { Dialog, Failed } from '../states.tsx'
 
 /** A key just made, with its value, which is shown once. */
 export type NewKey = Answer<'/api/personal_api_keys', 'post'>
@@ -20,56 +19,45 @@ export function NewKeyDialog ({ onClose, onMade }: { onClose: () => void, onMade
   const [access, setAccess] = useState<Record<string, string>>({})
   const [project, setProject] = useState('')
   const [days, setDays] = useState('90')
-  const { isBusy, error, attempt } = useAttempt()
   const scopes = access.everything === 'yes'
     ? ['*']
     : Object.entries(access).map(([object, action]) => `${object}:${action}`).filter(isScope)
 
   const create = async (): Promise<void> => {
-    const done = await attempt(async () => {
-      onMade(await request<NewKey>('/api/personal_api_keys/', {
-        method: 'POST',
-        body: {
-          label, scopes, scoped_teams: project === '' ? null : [Number(project)],
-          expires_at: days === '' ? null : new Date(Date.now() + Number(days) * DAY_MS).toISOString()
-        }
-      }))
-    })
-    if (done) onClose()
+    onMade(await request<NewKey>('/api/personal_api_keys/', {
+      method: 'POST',
+      body: {
+        label, scopes, scoped_teams: project === '' ? null : [Number(project)],
+        expires_at: days === '' ? null : new Date(Date.now() + Number(days) * DAY_MS).toISOString()
+      }
+    }))
   }
   return (
-    <Dialog title='New key' onClose={onClose}>
-      <form class='stacked' onSubmit={(event) => { event.preventDefault(); void create() }}>
-        <label>What it is for <input required maxLength={40} value={label} onInput={(event) => setLabel(event.currentTarget.value)} /></label>
-        {session.value!.scopes.includes('*') && (
-          <label class='choice'>
-            <input
-              type='checkbox' checked={access.everything === 'yes'}
-              onChange={(event) => setAccess({ ...access, everything: event.currentTarget.checked ? 'yes' : '' })}
-            /> It may do everything
-          </label>
-        )}
-        {access.everything !== 'yes' && <Scopes access={access} onAccess={setAccess} />}
-        <label>
-          Projects
-          <select value={project} onChange={(event) => setProject(event.currentTarget.value)}>
-            <option value=''>all that you may see</option>
-            {session.value!.projects.map(({ id, name }) => <option key={id} value={String(id)}>{showText(name, 60)} ({id})</option>)}
-          </select>
+    <FormDialog title='New key' action='Create' isReady={label !== '' && scopes.length > 0} onClose={onClose} onConfirm={create}>
+      <label>What it is for <input required maxLength={40} value={label} onInput={(event) => setLabel(event.currentTarget.value)} /></label>
+      {session.value!.scopes.includes('*') && (
+        <label class='choice'>
+          <input
+            type='checkbox' checked={access.everything === 'yes'}
+            onChange={(event) => setAccess({ ...access, everything: event.currentTarget.checked ? 'yes' : '' })}
+          /> It may do everything
         </label>
-        <label>
-          It ends
-          <select value={days} onChange={(event) => setDays(event.currentTarget.value)}>
-            {Object.entries(LIVES).map(([name, value]) => <option key={name} value={value}>{name}</option>)}
-          </select>
-        </label>
-        {error !== undefined && <Failed error={error} onRetry={() => { void create() }} />}
-        <p class='actions'>
-          <button type='button' onClick={onClose}>Cancel</button>
-          <button type='submit' class='primary' disabled={isBusy || label === '' || scopes.length === 0}>Create</button>
-        </p>
-      </form>
-    </Dialog>
+      )}
+      {access.everything !== 'yes' && <Scopes access={access} onAccess={setAccess} />}
+      <label>
+        Projects
+        <select value={project} onChange={(event) => setProject(event.currentTarget.value)}>
+          <option value=''>all that you may see</option>
+          {session.value!.projects.map(({ id, name }) => <option key={id} value={String(id)}>{showText(name, 60)} ({id})</option>)}
+        </select>
+      </label>
+      <label>
+        It ends
+        <select value={days} onChange={(event) => setDays(event.currentTarget.value)}>
+          {Object.entries(LIVES).map(([name, value]) => <option key={name} value={value}>{name}</option>)}
+        </select>
+      </label>
+    </FormDialog>
   )
 }
 

@@ -1,10 +1,10 @@
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
-import { useAttempt } from '../confirm.tsx'
+import { FormDialog } from '../confirm.tsx'
 import { formatCount, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { may, session } from '../session.ts'
-import { Dialog, Failed, Show, Table } from '../states.tsx'
+import { Show, Table } from '../states.tsx'
 
 interface User { id: number, email: string, first_name: string, keys: number }
 
@@ -34,24 +34,15 @@ export function Users () {
 function NewUserDialog ({ onClose, onDone }: { onClose: () => void, onDone: () => void }) {
   const [email, setEmail] = useState('')
   const [name, setName] = useState('')
-  const { isBusy, error, attempt } = useAttempt()
   const create = async (): Promise<void> => {
-    if (!await attempt(async () => { await request('/api/users/', { method: 'POST', body: { email, first_name: name } }) })) return
+    await request('/api/users/', { method: 'POST', body: { email, first_name: name } })
     onDone()
-    onClose()
   }
   return (
-    <Dialog title='New user' onClose={onClose}>
+    <FormDialog title='New user' action='Create' isReady={email !== ''} onClose={onClose} onConfirm={create}>
       <p class='hint'>Nothing is mailed: make a key for the user with <code>npx millrace keys create --user</code>.</p>
-      <form class='stacked' onSubmit={(event) => { event.preventDefault(); void create() }}>
-        <label>E-mail <input required type='email' maxLength={254} value={email} onInput={(event) => setEmail(event.currentTarget.value)} /></label>
-        <label>First name <input maxLength={150} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
-        {error !== undefined && <Failed error={error} onRetry={() => { void create() }} />}
-        <p class='actions'>
-          <button type='button' onClick={onClose}>Cancel</button>
-          <button type='submit' class='primary' disabled={isBusy || email === ''}>Create</button>
-        </p>
-      </form>
-    </Dialog>
+      <label>E-mail <input required type='email' maxLength={254} value={email} onInput={(event) => setEmail(event.currentTarget.value)} /></label>
+      <label>First name <input maxLength={150} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
+    </FormDialog>
   )
 }

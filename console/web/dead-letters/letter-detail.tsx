@@ -1,5 +1,5 @@
 import { useMemo, useState } from 'preact/hooks'
-import { ApiError } from '../api-client.ts'
+import { useAttempt } from '../confirm.tsx'
 import { formatBytes, formatTime, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
@@ -26,20 +26,12 @@ export function LetterDetail ({ id }: { id: string }) {
 }
 
 function Letter ({ letter }: { letter: OpenedDeadLetter }) {
-  const [outcome, setOutcome] = useState<'replaying' | 'replayed' | 'kept'>()
-  const [error, setError] = useState<ApiError>()
+  const [outcome, setOutcome] = useState<'replayed' | 'kept'>()
+  const { isBusy, error, attempt } = useAttempt()
   const [isPurging, setPurging] = useState(false)
 
-  async function send (): Promise<void> {
-    setOutcome('replaying')
-    setError(undefined)
-    try {
-      const result = await replay({ id: letter.id })
-      setOutcome(result.replayed === 1 ? 'replayed' : 'kept')
-    } catch (cause) {
-      setOutcome(undefined)
-      setError(cause instanceof ApiError ? cause : new ApiError(0, 'console_error', String(cause)))
-    }
+  const send = async (): Promise<void> => {
+    await attempt(async () => { setOutcome((await replay({ id: letter.id })).replayed === 1 ? 'replayed' : 'kept') })
   }
 
   return (
@@ -55,7 +47,7 @@ function Letter ({ letter }: { letter: OpenedDeadLetter }) {
       {error !== undefined && <Failed error={error} onRetry={() => { void send() }} />}
       {may('dead_letter:write') && outcome !== 'replayed' && (
         <p>
-          <button type='button' class='primary' disabled={outcome === 'replaying'} onClick={() => { void send() }}>Replay</button>{' '}
+          <button type='button' class='primary' disabled={isBusy} onClick={() => { void send() }}>Replay</button>{' '}
           <button type='button' onClick={() => setPurging(true)}>Purge …</button>{' '}
           <span class='hint'>A replay publishes it to its stream again. An event that is stored already is not counted twice.</span>
         </p>
@@ -97,20 +89,11 @@ function Json ({ value }: { value: unknown }) {
 function EditEvent ({ letter }: { letter: OpenedDeadLetter }) {
   const draft = useMemo(() => draftEvent(letter, makeUuid()), [letter.id])
   const [text, setText] = useState(draft ?? '')
-  const [isBusy, setBusy] = useState(false)
-  const [error, setError] = useState<string>()
+  const { isBusy, error, attempt } = useAttempt()
   const [sent, setSent] = useState<string>()
   if (draft === null) return null
-
-  async function send (): Promise<void> {
-    setBusy(true)
-    setError(undefined)
-    try {
-      setSent((await resend(letter.id, text)).uuid)
-    } catch (cause) {
-      setError(cause instanceof ApiError ? cause.message : String(cause))
-    }
-    setBusy(false)
+  const send = async (): Promise<void> => {
+    await attempt(async () => { setSent((await resend(letter.id, text)).uuid) })
   }
 
   return (
@@ -121,7 +104,7 @@ function EditEvent ({ letter }: { letter: OpenedDeadLetter }) {
         The event
         <textarea rows={12} spellcheck={false} value={text} onInput={(event) => setText(event.currentTarget.value)} />
       </label>
-      {error !== undefined && <p role='alert' class='error'>{error}</p>}
+      {error !== undefined && <p role='alert' class='error'>{error.message}</p>}
       <p><button type='button' class='primary' disabled={isBusy || sent !== undefined} onClick={() => { void send() }}>Send</button></p>
       {sent !== undefined && (may('event:read') ? <ReceiptOf uuid={sent} /> : <p role='status'>Sent as <code>{sent}</code>.</p>)}
     </details>

@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
-import { ApiError } from '../api-client.ts'
+import { useAttempt } from '../confirm.tsx'
 import { formatCount, formatCounted } from '../format.ts'
 import { Dialog, Failed } from '../states.tsx'
 import { countPurge, type Filter, purge, purgeLetter, type PurgeResult } from './dead-letters.ts'
@@ -14,20 +14,7 @@ export function PurgeDialog (
   const [expected, setExpected] = useState<number | undefined>('id' in what ? 1 : undefined)
   const [typed, setTyped] = useState('')
   const [result, setResult] = useState<PurgeResult>()
-  const [isBusy, setBusy] = useState(false)
-  const [error, setError] = useState<ApiError>()
-
-  async function attempt (work: () => Promise<void>): Promise<void> {
-    setBusy(true)
-    setError(undefined)
-    try {
-      await work()
-    } catch (cause) {
-      setError(cause instanceof ApiError ? cause : new ApiError(0, 'console_error', String(cause)))
-    }
-    setBusy(false)
-  }
-
+  const { isBusy, error, attempt } = useAttempt()
   const count = async (): Promise<void> => {
     if ('id' in what) return
     await attempt(async () => { setExpected((await countPurge(what)).matched) })

@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
-import { ApiError } from '../api-client.ts'
+import { useAttempt } from '../confirm.tsx'
 import { formatCount, formatCounted } from '../format.ts'
 import { Dialog, Failed } from '../states.tsx'
 import { countReplay, type Filter, replay, REPLAY_LIMIT, type ReplayResult } from './dead-letters.ts'
@@ -8,24 +8,13 @@ import { countReplay, type Filter, replay, REPLAY_LIMIT, type ReplayResult } fro
 export function ReplayDialog ({ filter, onClose, onDone }: { filter: Filter, onClose: () => void, onDone: () => void }) {
   const [expected, setExpected] = useState<ReplayResult>()
   const [result, setResult] = useState<ReplayResult>()
-  const [isBusy, setBusy] = useState(false)
-  const [error, setError] = useState<ApiError>()
-
-  async function attempt<T> (work: () => Promise<T>, then: (value: T) => void): Promise<void> {
-    setBusy(true)
-    setError(undefined)
-    try {
-      then(await work())
-    } catch (cause) {
-      setError(cause instanceof ApiError ? cause : new ApiError(0, 'console_error', String(cause)))
-    }
-    setBusy(false)
+  const { isBusy, error, attempt } = useAttempt()
+  const count = async (): Promise<void> => {
+    await attempt(async () => { setExpected(await countReplay(filter)) })
   }
-
-  const count = async (): Promise<void> => { await attempt(async () => await countReplay(filter), setExpected) }
   const send = async (): Promise<void> => {
-    await attempt(async () => await replay(filter), (value) => {
-      setResult(value)
+    await attempt(async () => {
+      setResult(await replay(filter))
       onDone()
     })
   }

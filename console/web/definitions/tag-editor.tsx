@@ -1,8 +1,8 @@
 import { useState } from 'preact/hooks'
-import { ApiError, request } from '../api-client.ts'
+import { request } from '../api-client.ts'
+import { FormDialog } from '../confirm.tsx'
 import { showText } from '../format.ts'
 import { projectId } from '../router.ts'
-import { Dialog, Failed } from '../states.tsx'
 
 interface Tagged { id: string, name: string, tags: string[] }
 
@@ -34,35 +34,16 @@ export function Tags<T extends Tagged> (props: TagEditorProps<T>) {
 
 function TagDialog<T extends Tagged> ({ resource, definition, onChanged, onClose }: TagEditorProps<T> & { onClose: () => void }) {
   const [text, setText] = useState(definition.tags.join(', '))
-  const [error, setError] = useState<ApiError>()
-
-  async function save (): Promise<void> {
-    try {
-      onChanged(await request<T>(`/api/projects/${projectId.value}/${resource}/${definition.id}/`, {
-        method: 'PATCH', body: { tags: readTags(text) }
-      }))
-      onClose()
-    } catch (cause) {
-      setError(cause instanceof ApiError ? cause : new ApiError(0, 'console_error', String(cause)))
-    }
+  const save = async (): Promise<void> => {
+    onChanged(await request<T>(`/api/projects/${projectId.value}/${resource}/${definition.id}/`, {
+      method: 'PATCH', body: { tags: readTags(text) }
+    }))
   }
-
   return (
-    <Dialog title={`Tags of ${showText(definition.name, 60)}`} onClose={onClose}>
-      <form onSubmit={(event) => {
-        event.preventDefault()
-        void save()
-      }}
-      >
-        <label for='tags'>Tags, separated by commas</label>
-        <input id='tags' value={text} onInput={(event) => setText(event.currentTarget.value)} />
-        {error !== undefined && <Failed error={error} onRetry={() => { void save() }} />}
-        <p class='actions'>
-          <button type='button' onClick={onClose}>Cancel</button>
-          <button type='submit' class='primary'>Save</button>
-        </p>
-      </form>
-    </Dialog>
+    <FormDialog class='' title={`Tags of ${showText(definition.name, 60)}`} action='Save' onClose={onClose} onConfirm={save}>
+      <label for='tags'>Tags, separated by commas</label>
+      <input id='tags' value={text} onInput={(event) => setText(event.currentTarget.value)} />
+    </FormDialog>
   )
 }
 

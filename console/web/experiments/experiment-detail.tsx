@@ -1,10 +1,11 @@
 import { useState } from 'preact/hooks'
-import { ApiError, request } from '../api-client.ts'
+import { request } from '../api-client.ts'
+import { Ask } from '../confirm.tsx'
 import { formatTime, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Again, Dialog, Failed, Show } from '../states.tsx'
+import { Again, Show } from '../states.tsx'
 import { countSecondaryMetrics, describeMetric, nameOfMetric } from './describe-metric.ts'
 import { type Experiment, type ExperimentResults, type SecondaryResults, statusOf } from './experiment.ts'
 import { MetricPicture, ResultsPicture } from './results-picture.tsx'
@@ -91,27 +92,14 @@ interface StepDialogProps {
 }
 
 function StepDialog ({ experiment, step, onClose, onDone }: StepDialogProps) {
-  const [error, setError] = useState<ApiError>()
-
-  async function run (): Promise<void> {
-    try {
-      await request(`${pathOf(experiment.id)}/`, { method: 'PATCH', body: step.fields() })
-      onClose()
-      onDone()
-    } catch (cause) {
-      setError(cause instanceof ApiError ? cause : new ApiError(0, 'console_error', String(cause)))
-    }
+  const run = async (): Promise<void> => {
+    await request(`${pathOf(experiment.id)}/`, { method: 'PATCH', body: step.fields() })
+    onDone()
   }
-
   return (
-    <Dialog title={`${step.name}: ${showText(experiment.name, 60)}`} onClose={onClose}>
+    <Ask title={`${step.name}: ${showText(experiment.name, 60)}`} action={step.name} onClose={onClose} onConfirm={run}>
       <p>{step.what}</p>
-      {error !== undefined && <Failed error={error} onRetry={() => { void run() }} />}
-      <p class='actions'>
-        <button type='button' onClick={onClose}>Cancel</button>
-        <button type='button' class='primary' onClick={() => { void run() }}>{step.name}</button>
-      </p>
-    </Dialog>
+    </Ask>
   )
 }
 

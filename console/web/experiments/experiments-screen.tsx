@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
-import { ApiError, type Page, request } from '../api-client.ts'
+import { type Page, request } from '../api-client.ts'
+import { useAttempt } from '../confirm.tsx'
 import { formatTime, showText } from '../format.ts'
 import { Paged, usePages } from '../paging.tsx'
 import { linkTo, navigate, path, projectId } from '../router.ts'
@@ -56,7 +57,7 @@ const KINDS: Record<string, string> = {
 /** A draft: the flag is made with it, or an existing one is linked. */
 function NewExperiment () {
   const [fields, setFields] = useState({ name: '', flag: '', kind: 'funnel', event: '', property: '', effect: '5' })
-  const [error, setError] = useState<ApiError>()
+  const { isBusy, error, attempt } = useAttempt()
   const set = (name: keyof typeof fields) => (event: { currentTarget: { value: string } }): void => {
     const { value } = event.currentTarget
     setFields((before) => ({ ...before, [name]: value }))
@@ -66,15 +67,13 @@ function NewExperiment () {
   async function create (): Promise<void> {
     const { name, flag, kind, event, property, effect } = fields
     const metric = kind === 'funnel' ? { kind, steps: [event] } : { kind, event, ...(needsProperty ? { property } : {}) }
-    try {
+    await attempt(async () => {
       const experiment = await request<Experiment>(`/api/projects/${projectId.value}/experiments/`, {
         method: 'POST',
         body: { name, feature_flag_key: flag, filters: { metric }, parameters: { minimum_detectable_effect: Number(effect) } }
       })
       navigate(`/projects/${projectId.value}/experiments/${experiment.id}`)
-    } catch (cause) {
-      setError(cause instanceof ApiError ? cause : new ApiError(0, 'console_error', String(cause)))
-    }
+    })
   }
 
   return (
@@ -99,7 +98,7 @@ function NewExperiment () {
         {needsProperty && <label>Property with the number <input required value={fields.property} onInput={set('property')} /></label>}
         <label>Smallest change worth seeing, in percent <input type='number' required min='0.1' step='any' value={fields.effect} onInput={set('effect')} /></label>
         {error !== undefined && <Failed error={error} onRetry={() => { void create() }} />}
-        <p class='actions'><button type='submit' class='primary'>Create a draft</button></p>
+        <p class='actions'><button type='submit' class='primary' disabled={isBusy}>Create a draft</button></p>
       </form>
     </section>
   )

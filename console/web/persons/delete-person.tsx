@@ -1,55 +1,24 @@
 import { useState } from 'preact/hooks'
-import { ApiError, request, type Page } from '../api-client.ts'
+import { type Page, request } from '../api-client.ts'
+import { Confirm } from '../confirm.tsx'
 import { formatTime, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
-import { Dialog, Empty, Failed, Show } from '../states.tsx'
+import { Empty, Show } from '../states.tsx'
 import { describeDeletion, type Person, type PersonDeletion } from './person.ts'
-
-/** What has to be typed: nobody does that by accident. */
-const WORD = 'delete'
 
 /** Deletes a person after a word was typed, and leads to the receipt of it. */
 export function DeletePerson ({ person, onClose }: { person: Person, onClose: () => void }) {
-  const [typed, setTyped] = useState('')
   const [withEvents, setWithEvents] = useState(false)
-  const [isBusy, setBusy] = useState(false)
-  const [error, setError] = useState<ApiError>()
-
-  async function confirm (): Promise<void> {
-    if (typed !== WORD || isBusy) return
-    setBusy(true)
-    setError(undefined)
-    try {
-      await request(`/api/projects/${projectId.value}/persons/${person.uuid}/`, { method: 'DELETE', query: { delete_events: withEvents } })
-      navigate(`/projects/${projectId.value}/persons/deletions/${person.uuid}`)
-    } catch (cause) {
-      setError(cause instanceof ApiError ? cause : new ApiError(0, 'console_error', String(cause)))
-      setBusy(false)
-    }
+  const remove = async (): Promise<void> => {
+    await request(`/api/projects/${projectId.value}/persons/${person.uuid}/`, { method: 'DELETE', query: { delete_events: withEvents } })
+    navigate(`/projects/${projectId.value}/persons/deletions/${person.uuid}`)
   }
-
   return (
-    <Dialog title={`Delete ${showText(person.name, 80)}`} onClose={onClose}>
-      {error !== undefined && <Failed error={error} onRetry={() => { void confirm() }} />}
+    <Confirm title={`Delete ${showText(person.name, 80)}`} word='delete' action='Delete' onClose={onClose} onConfirm={remove}>
       <p>Its properties, distinct ids and memberships of cohorts are deleted for good. Later events of its distinct ids make a new person.</p>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
-          void confirm()
-        }}
-      >
-        <p><label class='check'><input type='checkbox' checked={withEvents} onChange={(event) => setWithEvents(event.currentTarget.checked)} /> Delete all its events received so far, too</label></p>
-        <label>
-          Type <code>{WORD}</code> to go on
-          <input value={typed} autocomplete='off' onInput={(event) => setTyped(event.currentTarget.value)} />
-        </label>
-        <p class='actions'>
-          <button type='button' onClick={onClose}>Cancel</button>
-          <button type='submit' class='primary' disabled={isBusy || typed !== WORD}>{isBusy ? 'Deleting …' : 'Delete'}</button>
-        </p>
-      </form>
-    </Dialog>
+      <p><label class='check'><input type='checkbox' checked={withEvents} onChange={(event) => setWithEvents(event.currentTarget.checked)} /> Delete all its events received so far, too</label></p>
+    </Confirm>
   )
 }
 

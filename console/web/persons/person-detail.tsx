@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
-import { ApiError, request } from '../api-client.ts'
+import { request } from '../api-client.ts'
+import { useAttempt } from '../confirm.tsx'
 import { useCohortNames } from '../flags/cohorts.ts'
 import { Explained, type Explanation } from '../flags/test-as.tsx'
 import { formatCount, formatTime, showText } from '../format.ts'
@@ -134,20 +135,13 @@ function Events ({ history }: { history: Loaded<PersonHistory | undefined> }) {
 function Flags ({ ids }: { ids: readonly string[] }) {
   const [id, setId] = useState(ids[0]!)
   const [results, setResults] = useState<{ id: string, flags: Explanation[] }>()
-  const [error, setError] = useState<ApiError>()
-  const [isBusy, setBusy] = useState(false)
+  const { isBusy, error, attempt } = useAttempt()
   useCohortNames()
-
-  async function compute (): Promise<void> {
-    setBusy(true)
-    setError(undefined)
-    try {
+  const compute = async (): Promise<void> => {
+    await attempt(async () => {
       const { results: flags } = await request<{ results: Explanation[] }>(`/api/projects/${projectId.value}/feature_flags/test`, { method: 'POST', body: { distinct_id: id } })
       setResults({ id, flags })
-    } catch (cause) {
-      setError(cause instanceof ApiError ? cause : new ApiError(0, 'console_error', String(cause)))
-    }
-    setBusy(false)
+    })
   }
 
   return (

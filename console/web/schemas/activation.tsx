@@ -1,7 +1,6 @@
 import { useState } from 'preact/hooks'
-import { useAttempt } from '../confirm.tsx'
+import { FormDialog } from '../confirm.tsx'
 import type { ActivateProps, DialogProps } from '../drafts/definition-screen.tsx'
-import { Dialog, Failed } from '../states.tsx'
 import { describePrediction, type EventSchema, MODES, type Prediction, type SchemaMode, type SchemaVersion } from './event-schemas.ts'
 import { REQUESTS } from './schema-requests.ts'
 
@@ -11,52 +10,36 @@ export function ActivateDialog (
 ) {
   const [version, setVersion] = useState(offered)
   const [mode, setMode] = useState<SchemaMode>(schema.mode)
-  const { isBusy, error, attempt } = useAttempt()
   const activate = async (): Promise<void> => {
-    const worked = await attempt(async () => { await REQUESTS.change(schema.id, { active_version: version, mode }) })
-    if (!worked) return
-    onClose()
+    await REQUESTS.change(schema.id, { active_version: version, mode })
     onDone()
   }
   const isChecked = prediction !== undefined && version === schema.version
   return (
-    <Dialog title='Activate' onClose={onClose}>
-      <form
-        class='stacked'
-        onSubmit={(event) => {
-          event.preventDefault()
-          if (!isBusy) void activate()
-        }}
-      >
-        <label>
-          Version
-          <select value={String(version)} onChange={(event) => setVersion(Number(event.currentTarget.value))}>
-            {Array.from({ length: schema.version - schema.first_version + 1 }, (_, index) => schema.version - index).map((each) => (
-              <option key={each} value={String(each)}>
-                {each}{each === schema.version && ', the newest'}{each === schema.active_version && ', active now'}
-              </option>
-            ))}
-          </select>
-        </label>
-        <fieldset>
-          <legend>An event that does not meet it is</legend>
-          {(Object.keys(MODES) as SchemaMode[]).map((each) => (
-            <label key={each} class='choice'>
-              <input type='radio' name='mode' value={each} checked={mode === each} onChange={() => setMode(each)} />
-              <span><strong>{each}</strong>: {MODES[each]}</span>
-            </label>
+    <FormDialog title='Activate' action={`Activate version ${version}`} onClose={onClose} onConfirm={activate}>
+      <label>
+        Version
+        <select value={String(version)} onChange={(event) => setVersion(Number(event.currentTarget.value))}>
+          {Array.from({ length: schema.version - schema.first_version + 1 }, (_, index) => schema.version - index).map((each) => (
+            <option key={each} value={String(each)}>
+              {each}{each === schema.version && ', the newest'}{each === schema.active_version && ', active now'}
+            </option>
           ))}
-        </fieldset>
-        <p class={isChecked && prediction.failed > 0 && mode !== 'observe' ? 'error' : 'hint'}>
-          {isChecked ? describePrediction(prediction, mode) : 'This version was not checked by stored events here.'}
-        </p>
-        {error !== undefined && <Failed error={error} onRetry={() => { void activate() }} />}
-        <p class='actions'>
-          <button type='button' onClick={onClose}>Cancel</button>
-          <button type='submit' class='primary' disabled={isBusy}>Activate version {version}</button>
-        </p>
-      </form>
-    </Dialog>
+        </select>
+      </label>
+      <fieldset>
+        <legend>An event that does not meet it is</legend>
+        {(Object.keys(MODES) as SchemaMode[]).map((each) => (
+          <label key={each} class='choice'>
+            <input type='radio' name='mode' value={each} checked={mode === each} onChange={() => setMode(each)} />
+            <span><strong>{each}</strong>: {MODES[each]}</span>
+          </label>
+        ))}
+      </fieldset>
+      <p class={isChecked && prediction.failed > 0 && mode !== 'observe' ? 'error' : 'hint'}>
+        {isChecked ? describePrediction(prediction, mode) : 'This version was not checked by stored events here.'}
+      </p>
+    </FormDialog>
   )
 }
 
@@ -64,32 +47,17 @@ export function ActivateDialog (
 export function NotesDialog ({ definition: schema, onClose, onDone }: DialogProps<EventSchema>) {
   const [description, setDescription] = useState(schema.description)
   const [owner, setOwner] = useState(schema.owner)
-  const { isBusy, error, attempt } = useAttempt()
   const save = async (): Promise<void> => {
-    if (!await attempt(async () => { await REQUESTS.change(schema.id, { description, owner }) })) return
-    onClose()
+    await REQUESTS.change(schema.id, { description, owner })
     onDone()
   }
   return (
-    <Dialog title='Description and owner' onClose={onClose}>
-      <form
-        class='stacked'
-        onSubmit={(event) => {
-          event.preventDefault()
-          if (!isBusy) void save()
-        }}
-      >
-        <label>
-          What the event is for
-          <textarea rows={3} maxLength={3000} value={description} onInput={(event) => setDescription(event.currentTarget.value)} />
-        </label>
-        <label>Owner: a person or a team<input maxLength={400} value={owner} onInput={(event) => setOwner(event.currentTarget.value)} /></label>
-        {error !== undefined && <Failed error={error} onRetry={() => { void save() }} />}
-        <p class='actions'>
-          <button type='button' onClick={onClose}>Cancel</button>
-          <button type='submit' class='primary' disabled={isBusy}>Save</button>
-        </p>
-      </form>
-    </Dialog>
+    <FormDialog title='Description and owner' action='Save' onClose={onClose} onConfirm={save}>
+      <label>
+        What the event is for
+        <textarea rows={3} maxLength={3000} value={description} onInput={(event) => setDescription(event.currentTarget.value)} />
+      </label>
+      <label>Owner: a person or a team<input maxLength={400} value={owner} onInput={(event) => setOwner(event.currentTarget.value)} /></label>
+    </FormDialog>
   )
 }

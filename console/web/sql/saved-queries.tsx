@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
 import { ApiError, type Page, request } from '../api-client.ts'
+import { Ask } from '../confirm.tsx'
 import { formatAgo, formatCount, formatTime, showText } from '../format.ts'
 import type { Loaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
@@ -100,26 +101,18 @@ export function SaveDialog ({ fields, saved, onSaved, onClose }: SaveDialogProps
 /** Deletes the query that is open. */
 export function DeleteQuery ({ saved, onDeleted }: { saved: SavedQuery, onDeleted: () => void }) {
   const [isAsking, setAsking] = useState(false)
-  const [error, setError] = useState<string>()
   if (!may('query:write')) return null
   const remove = async (): Promise<void> => {
-    try {
-      await request(savedQueriesPath(saved.id), { method: 'DELETE' })
-      setAsking(false)
-      onDeleted()
-    } catch (cause) {
-      setError(cause instanceof ApiError ? cause.message : String(cause))
-    }
+    await request(savedQueriesPath(saved.id), { method: 'DELETE' })
+    onDeleted()
   }
   return (
     <>
       <button type='button' onClick={() => setAsking(true)}>Delete …</button>
       {isAsking && (
-        <Dialog title={`Delete ${showText(saved.name, 80)}?`} onClose={() => setAsking(false)}>
+        <Ask title={`Delete ${showText(saved.name, 80)}?`} action='Delete' onClose={() => setAsking(false)} onConfirm={remove}>
           <p>Its link leads nowhere then. Results are not stored, and nothing else is lost.</p>
-          {error !== undefined && <p role='alert' class='error'>{error}</p>}
-          <p class='actions'><button type='button' onClick={() => setAsking(false)}>Back</button><button type='button' class='primary' onClick={() => { void remove() }}>Delete</button></p>
-        </Dialog>
+        </Ask>
       )}
     </>
   )
