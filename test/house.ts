@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_225,
+  lines: 82_026,
   platformLines: 5_976,
-  trackedFiles: 1_527,
+  trackedFiles: 1_526,
   circles: 0,
   repeatedNames: 4,
   longFunctions: 12,
   assertions: 352,
-  casts: 428
+  casts: 426
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

@@ -6,7 +6,7 @@ import { cursorQueryProperties, searchQueryProperties } from '../http/list-queri
 import { pageQueryProperties } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { uuidParams, type UuidParams } from '../http/request-values.ts'
-import { deleteEventDefinition, updateEventDefinition } from './change-event-definition.ts'
+import { deleteDefinition, updateEventDefinition } from './write-definition.ts'
 import { type EventDefinitionChanges, eventDefinitionChangesSchema, eventDefinitionSchema, findEventDefinition } from './event-definition.ts'
 import { eventProfileRoutes } from './definition-profile-routes.ts'
 import { bulkNoteRoutes, noteFiltersSchema } from './definition-notes.ts'
@@ -67,7 +67,8 @@ export async function eventDefinitionRoutes (
       tags, summary: 'Update an event definition', params: uuidParams, body: eventDefinitionChangesSchema,
       response: { 200: one }
     }
-  }, async (request) => await updateEventDefinition(sql, accessOf(request).projectId, request.params.id, request.body))
+  }, async (request) =>
+    await updateEventDefinition(sql, { projectId: accessOf(request).projectId, id: request.params.id }, request.body))
 
   app.delete<UuidParams>('/:id', {
     config: write,
@@ -77,7 +78,7 @@ export async function eventDefinitionRoutes (
       response: { 204: { type: 'null', description: 'Deleted.' } }
     }
   }, async (request, reply) => {
-    await deleteEventDefinition(sql, accessOf(request).projectId, request.params.id)
+    await deleteDefinition(sql, 'event', { projectId: accessOf(request).projectId, id: request.params.id })
     return await reply.code(204).send()
   })
 }

@@ -6,7 +6,7 @@ import { propertyProfileRoutes } from './definition-profile-routes.ts'
 import { bulkNoteRoutes } from './definition-notes.ts'
 import { answerDefinitions, definitionPageSchema } from './definition-page.ts'
 import { uuidParams, type UuidParams } from '../http/request-values.ts'
-import { deletePropertyDefinition, updatePropertyDefinition } from './change-property-definition.ts'
+import { deleteDefinition, updatePropertyDefinition } from './write-definition.ts'
 import { listPropertyDefinitions } from './list-property-definitions.ts'
 import { findPropertyDefinition, type PropertyDefinitionChanges, propertyDefinitionChangesSchema, propertyDefinitionSchema } from './property-definition.ts'
 import { type PropertyDefinitionQuery, propertyDefinitionQuerySchema } from './property-query.ts'
@@ -51,7 +51,8 @@ export async function propertyDefinitionRoutes (
       response: { 200: one }
     }
   }, async (request) => {
-    return await updatePropertyDefinition(sql, accessOf(request).projectId, request.params.id, request.body)
+    const key = { projectId: accessOf(request).projectId, id: request.params.id }
+    return await updatePropertyDefinition(sql, key, request.body)
   })
 
   app.delete<UuidParams>('/:id', {
@@ -62,7 +63,7 @@ export async function propertyDefinitionRoutes (
       response: { 204: { type: 'null', description: 'Deleted.' } }
     }
   }, async (request, reply) => {
-    await deletePropertyDefinition(sql, accessOf(request).projectId, request.params.id)
+    await deleteDefinition(sql, 'property', { projectId: accessOf(request).projectId, id: request.params.id })
     return await reply.code(204).send()
   })
 }
