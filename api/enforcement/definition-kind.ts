@@ -6,7 +6,7 @@
 import type { CursorKind } from '../http/list-queries.ts'
 import { userSummarySchema } from '../projects/users.ts'
 import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import { object } from '../http/json-schema.ts'
+import { array, object } from '../http/json-schema.ts'
 
 /** Rules, or event schemas: how they are stored, what answers show of them, and what they are checked by. */
 export interface DefinitionKind<Definition, Version, Content> {
@@ -158,7 +158,7 @@ export function describeCheck (draft: Record<string, object>, defaultLimit: numb
   }
 }
 
-/** @param fields  All required. */
-export function listOf (fields: Record<string, object>): { type: 'array', items: object } {
-  return { type: 'array', items: object(fields) }
+/** Of objects that have each of these fields. */
+export function listOf<const Fields extends object> (fields: Fields) {
+  return array(object(fields))
 }

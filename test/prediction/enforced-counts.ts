@@ -1,8 +1,8 @@
 /** Counts of what enforcement did, in the words of the prediction. */
 import { generalise } from '../../engines/json-schema/describe-failure.ts'
-import type { SchemaPrediction } from '../../api/enforcement/schemas/prediction.ts'
+import type { SchemaPrediction } from '../../api/enforcement/schemas/event-schema.ts'
 import type { SchemaFailure } from '../../engines/json-schema/evaluation.ts'
-import type { RulePrediction } from '../../api/enforcement/rules/check-stored-rules.ts'
+import type { RulePrediction } from '../../api/enforcement/rules/event-rule.ts'
 
 /** Kinds of failures, names and SDKs that a prediction tells apart; with more, it leaves some out. */
 const MAX_GROUPS = 200
@@ -45,13 +45,13 @@ export class SchemaCounts {
 
 /** What a rule did, alone. */
 export class RuleCounts {
-  readonly counts = { events: 0, dropped: 0, sampled: 0, changed: 0, withoutAddress: 0 }
+  readonly counts = { events: 0, dropped: 0, sampled: 0, changed: 0, without_address: 0 }
   readonly #names = new Map<string, number>()
 
   add (event: string, fate: 'dropped' | 'sampled' | 'changed' | null, withoutAddress: boolean): void {
     this.counts.events++
     if (fate !== null) this.counts[fate]++
-    if (withoutAddress) this.counts.withoutAddress++
+    if (withoutAddress) this.counts.without_address++
     this.#names.set(event, (this.#names.get(event) ?? 0) + 1)
   }
 

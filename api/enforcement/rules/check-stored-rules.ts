@@ -4,35 +4,14 @@ import { type LookBackOptions, sdkKey, takeGroup, visitStoredEvents } from '../l
 import type { StoredEvent, StoredEventsQuery } from '../read-stored-events.ts'
 import { applyRules, ProjectRules, type RuleOutcome } from '../../../engines/rules/apply-rules.ts'
 import type { CompiledRule } from '../../../engines/rules/compile-rule.ts'
-
-/** What a rule would have done with stored events; exact for the events that were looked into. */
-export interface RulePrediction {
-  /** Events of names with which the rule may do something; the others are not looked into. */
-  events: number
-  /** Of them, those that pass the condition, and what becomes of these. */
-  matched: number
-  dropped: number
-  /** Not stored, because their distinct id is not in the share. */
-  sampled: number
-  changed: number
-  /** Events without a stored address, of which a rule that asks for it cannot be predicted. */
-  withoutAddress: number
-  /** False when there are more events than the limit: the older ones were not looked into. */
-  complete: boolean
-  /** By name, most matched events first. */
-  names: { event: string, events: number, matched: number }[]
-  /** By SDK, most matched events first. */
-  libs: { lib: string, libVersion: string, events: number, matched: number }[]
-  /** Some events that pass. */
-  samples: { uuid: string, event: string }[]
-}
+import type { RulePrediction } from './event-rule.ts'
 
 const MAX_SAMPLES = 10
 
 /** Columns of an event that rules see, beside its properties, and its SDK. */
 const COLUMNS = ['event', 'distinct_id', 'ip', 'toString(toUnixTimestamp64Milli(received_at))', 'lib', 'lib_version']
 
-type Columns = [event: string, distinctId: string, ip: string, receivedAt: string, lib: string, libVersion: string]
+type Columns = [event: string, distinctId: string, ip: string, receivedAt: string, lib: string, version: string]
 
 /**
  * Runs a rule over stored events, with the code that ingest runs: what it predicts is what enforcement does with events
@@ -45,10 +24,10 @@ export async function checkStoredEventsByRule (
   const tally = new Tally()
   const selection = { names: (event: string) => rules.of(event).length > 0, columns: COLUMNS }
   const isComplete = await visitStoredEvents(clickhouse, query, selection, (stored) => {
-    const [event, distinctId, ip, receivedAt, lib, libVersion] = JSON.parse(stored.columns) as Columns
+    const [event, distinctId, ip, receivedAt, lib, version] = JSON.parse(stored.columns) as Columns
     const ruled = { event, distinctId, ip, receivedAt: Number(receivedAt), properties: propertiesOf(stored) }
     const outcome = applyRules(rules, ruled, 'stored')
-    tally.add({ uuid: stored.uuid, event, lib, libVersion }, {
+    tally.add({ uuid: stored.uuid, event, lib, version }, {
       outcome,
       matched: outcome !== null || compiled.matches(ruled),
       withoutAddress: compiled.usesAddress && ip === ''
@@ -72,24 +51,24 @@ interface Verdict {
 /** Adds up what a rule would have done, in bounded memory. */
 class Tally {
   events = 0
-  readonly #counts = { matched: 0, dropped: 0, sampled: 0, changed: 0, withoutAddress: 0 }
+  readonly #counts = { matched: 0, dropped: 0, sampled: 0, changed: 0, without_address: 0 }
   readonly #names = new Map<string, RulePrediction['names'][number]>()
   readonly #libs = new Map<string, RulePrediction['libs'][number]>()
   readonly #samples: RulePrediction['samples'] = []
 
   add (
-    { uuid, event, lib, libVersion }: { uuid: string, event: string, lib: string, libVersion: string },
+    { uuid, event, lib, version }: { uuid: string, event: string, lib: string, version: string },
     { matched, outcome, withoutAddress }: Verdict
   ): void {
     const counts = this.#counts
     this.events++
-    if (withoutAddress) counts.withoutAddress++
+    if (withoutAddress) counts.without_address++
     if (outcome?.kind === 'dropped') counts.dropped++
     if (outcome?.kind === 'sampled') counts.sampled++
     if (outcome?.kind === 'stored' && outcome.changedBy.length > 0) counts.changed++
     const groups = [
       takeGroup(this.#names, event, () => ({ event, events: 0, matched: 0 })),
-      takeGroup(this.#libs, sdkKey(lib, libVersion), () => ({ lib, libVersion, events: 0, matched: 0 }))
+      takeGroup(this.#libs, sdkKey(lib, version), () => ({ lib, lib_version: version, events: 0, matched: 0 }))
     ]
     for (const group of groups) if (group !== undefined) group.events++
     if (!matched) return

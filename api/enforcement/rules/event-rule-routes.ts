@@ -31,14 +31,7 @@ export async function eventRuleRoutes (app: FastifyInstance, deps: DefinitionDep
       limit: RULE_CHECK_LIMIT,
       prepare: (stored, draft) => {
         const compiled = compileDraftRule(draft.actions === undefined ? { ...stored, ...draft } : draft)
-        return async (clickhouse, query) => {
-          const { libs, withoutAddress, ...prediction } = await checkStoredEventsByRule(clickhouse, compiled, query)
-          return {
-            ...prediction,
-            without_address: withoutAddress,
-            libs: libs.map(({ libVersion, ...lib }) => ({ ...lib, lib_version: libVersion }))
-          }
-        }
+        return async (clickhouse, query) => await checkStoredEventsByRule(clickhouse, compiled, query)
       }
     }
   })

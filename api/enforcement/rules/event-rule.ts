@@ -4,7 +4,7 @@ import { checkRule } from '../../../engines/rules/run-rule-tests.ts'
 import type { UserSummary } from '../../projects/users.ts'
 import { invalidField } from '../change-definitions.ts'
 import { type DefinitionKind, describeCheck, describeFields, listOf } from '../definition-kind.ts'
-import { object } from '../../http/json-schema.ts'
+import { object, type Value } from '../../http/json-schema.ts'
 
 /** A rule as answers show it, with its newest version. */
 export interface EventRule extends RuleDefinition {
@@ -139,6 +139,9 @@ const predicted = {
 } as const
 
 export const rulePredictionSchema = object(predicted)
+
+/** What a rule would have done with stored events; exact for the events that were looked into. */
+export type RulePrediction = Value<typeof rulePredictionSchema>
 
 export const ruleCountsSchema = object({
   results: {

@@ -1,16 +1,11 @@
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { RULE_SEPARATOR } from '../../../schema/wire/ingestion-warnings.ts'
 import { countByDefinition, type CountedDefinition, type CountsQuery } from '../definition-counts.ts'
+import type { Value } from '../../http/json-schema.ts'
+import type { ruleCountsSchema } from './event-rule.ts'
 
 /** What a rule did with the events of some days. */
-export interface RuleCounts {
-  /** Id of the rule. */
-  rule: number
-  dropped: number
-  /** Not stored, because their distinct id is not in the share. */
-  sampled: number
-  changed: number
-}
+export type RuleCounts = Value<typeof ruleCountsSchema>['results'][number]
 
 const REASONS = { rule_dropped: 'dropped', rule_sampled: 'sampled', rule_changed: 'changed' } as const
 

@@ -3,7 +3,8 @@ import { type LookBackOptions, visitStoredEvents } from '../look-back.ts'
 import type { StoredEventsQuery } from '../read-stored-events.ts'
 import type { CompiledSchema } from '../../../engines/json-schema/compile-schema.ts'
 import type { SchemaFailure } from '../../../engines/json-schema/evaluation.ts'
-import { PredictionTally, type SchemaPrediction, type Sdk } from './prediction.ts'
+import { PredictionTally, type Sdk } from './prediction.ts'
+import type { SchemaPrediction } from './event-schema.ts'
 
 /** Which stored events are checked. */
 export interface CheckQuery extends StoredEventsQuery {
@@ -38,10 +39,10 @@ class SdkReader {
   read (columns: string): Sdk {
     const known = this.#known.get(columns)
     if (known !== undefined) return known
-    const [lib, libVersion] = JSON.parse(columns) as [string, string]
+    const [lib, version] = JSON.parse(columns) as [string, string]
     // SDKs are anybody's choice.
     if (this.#known.size === MAX_KNOWN_SDKS) this.#known.clear()
-    const sdk = { lib, libVersion }
+    const sdk = { lib, version }
     this.#known.set(columns, sdk)
     return sdk
   }

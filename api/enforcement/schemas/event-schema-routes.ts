@@ -11,6 +11,7 @@ import { inferSchema } from './infer-schema.ts'
 import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { SCHEMA_SEPARATOR } from '../../../schema/wire/ingestion-warnings.ts'
 import { beginOf, countByDefinition, type CountedDefinition, type CountsQuery } from '../definition-counts.ts'
+import type { Value } from '../../http/json-schema.ts'
 
 /**
  * A schema has 64 KiB at most, six times as much when each character is escaped. Only a larger body takes the API so
@@ -42,10 +43,7 @@ export async function eventSchemaRoutes (app: FastifyInstance, deps: DefinitionD
       limit: SCHEMA_CHECK_LIMIT,
       prepare: ({ event, schema }, draft) => {
         const compiled = compileDraft(draft.schema ?? schema)
-        return async (clickhouse, query) => {
-          const { libs, ...prediction } = await checkStoredEvents(clickhouse, compiled, { ...query, event })
-          return { ...prediction, libs: libs.map(({ libVersion, ...lib }) => ({ ...lib, lib_version: libVersion })) }
-        }
+        return async (clickhouse, query) => await checkStoredEvents(clickhouse, compiled, { ...query, event })
       }
     }
   })
@@ -67,15 +65,7 @@ export async function eventSchemaRoutes (app: FastifyInstance, deps: DefinitionD
 }
 
 /** How many events of some days ingest held against a schema. */
-export interface SchemaCounts {
-  /** Id of the schema. */
-  schema: number
-  checked: number
-  /** Of them, those that did not meet it, by what became of them. */
-  kept: number
-  quarantined: number
-  rejected: number
-}
+export type SchemaCounts = Value<typeof schemaCountsSchema>['results'][number]
 
 const REASONS = ['schema_not_met', 'schema_quarantined', 'schema_rejected'] as const
 

@@ -134,6 +134,9 @@ export const predictionSchema = object({
   libs: { ...listOf({ lib: text, lib_version: text, events: count, failed: count }), description: 'By SDK, most failed events first.' }
 })
 
+/** What a schema would have done with stored events; exact for the events that were checked. */
+export type SchemaPrediction = Value<typeof predictionSchema>
+
 const counted = {
   schema: { ...count, description: 'Id of the schema.' },
   checked: { ...count, description: 'Events that ingest held against it.' },
@@ -152,3 +155,6 @@ export const inferredSchema = object({
     ...listOf({ name: text, events: count, types: { type: 'array', items: text } }), description: 'Most events first.'
   }
 })
+
+/** A draft of a schema, which every event it was made from meets, and what it was made from. */
+export type InferredSchema = Value<typeof inferredSchema>

@@ -2,6 +2,7 @@ import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect
 import { visitRows } from '../look-back.ts'
 import { isStorableText } from '../../../engines/body/storable-text.ts'
 import { SCHEMA_LIMITS } from '../../../engines/json-schema/schema-place.ts'
+import type { InferredSchema } from './event-schema.ts'
 
 /** Which stored events a draft is made from. */
 export interface InferQuery {
@@ -15,18 +16,6 @@ export interface InferQuery {
   includeSdk?: boolean
   /** Epoch milliseconds. */
   now: number
-}
-
-/** A draft of a schema, and what it was made from. */
-export interface InferredSchema {
-  /** A JSON Schema that every event it was made from meets. */
-  schema: Record<string, unknown>
-  /** Events that were read. */
-  events: number
-  /** Events of the days; more than were read when a sample of them was. */
-  stored: number
-  /** By name: in how many of the events that were read, and of which types. */
-  properties: { name: string, events: number, types: string[] }[]
 }
 
 /** Properties of a draft at most; the most frequent ones. */

@@ -3,33 +3,14 @@ import { sdkKey, takeGroup } from '../look-back.ts'
 import { describeValue, generalise } from '../../../engines/json-schema/describe-failure.ts'
 import { cutText } from '../../../engines/body/storable-text.ts'
 import type { SchemaFailure } from '../../../engines/json-schema/evaluation.ts'
-
-/** Counts are exact for the events that were checked. */
-export interface SchemaPrediction {
-  /** Events that were checked, and how many of them meet the schema. */
-  events: number
-  met: number
-  failed: number
-  /** False when there are more events than the limit: the older ones were not checked. */
-  complete: boolean
-  /** Most events first. */
-  failures: PredictedFailure[]
-  /** By SDK, most failed events first. */
-  libs: { lib: string, libVersion: string, events: number, failed: number }[]
-}
+import type { SchemaPrediction } from './event-schema.ts'
 
 /** What is wrong with how many events; an event with several failures counts under each. */
-export interface PredictedFailure {
-  /** JSON pointer into the properties, its first 500 characters, `*` for the places in arrays. */
-  path: string
-  keyword: string
-  events: number
-  samples: { uuid: string, value: string }[]
-}
+type PredictedFailure = SchemaPrediction['failures'][number]
 
 export interface Sdk {
   lib: string
-  libVersion: string
+  version: string
 }
 
 /** Samples of each failure. */
@@ -42,9 +23,9 @@ export class PredictionTally {
   readonly #failures = new Map<string, PredictedFailure>()
   readonly #libs = new Map<string, SchemaPrediction['libs'][number]>()
 
-  add ({ uuid, sdk: { lib, libVersion } }: { uuid: string, sdk: Sdk }, failures: readonly SchemaFailure[]): void {
+  add ({ uuid, sdk: { lib, version } }: { uuid: string, sdk: Sdk }, failures: readonly SchemaFailure[]): void {
     this.#events++
-    const sdk = takeGroup(this.#libs, sdkKey(lib, libVersion), () => ({ lib, libVersion, events: 0, failed: 0 }))
+    const sdk = takeGroup(this.#libs, sdkKey(lib, version), () => ({ lib, lib_version: version, events: 0, failed: 0 }))
     if (sdk !== undefined) sdk.events++
     // Nearly all meet it.
     if (failures.length === 0) return
