@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdir, writeFile } from 'node:fs/promises'
+import { cp, readdir, readFile, rename, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
 import { lockDataDir } from './data-dir-lock.ts'
@@ -42,6 +42,34 @@ t.test('takes over the lock of a process that was killed', async (t) => {
 
   await (await lockDataDir(dataDir)).release()
 })
+
+t.test('a copy of a data directory in use is refused, one of a stopped one and a moved one are not', async (t) => {
+  const dir = t.testdir({ original: {} })
+  const original = path.join(dir, 'original')
+  const holder = hold(original)
+  t.equal(await holder.said, 'locked')
+  await setWrittenAt(original, Date.now() - 3_600_000)
+  const copy = path.join(dir, 'copy')
+  await cp(original, copy, { recursive: true, preserveTimestamps: true })
+  await t.rejects(lockDataDir(copy), { code: 'MILLRACE_DATA_DIR_COPIED', message: /copied while Millrace ran.*remove .*lock$/ })
+  await holder.kill()
+  await t.rejects(lockDataDir(copy), { code: 'MILLRACE_DATA_DIR_COPIED' }, 'also when nobody holds the original any more')
+
+  const moved = path.join(dir, 'moved')
+  await rename(original, moved)
+  await (await lockDataDir(moved)).release()
+  const ofStopped = path.join(dir, 'of stopped')
+  await cp(moved, ofStopped, { recursive: true })
+  await (await lockDataDir(ofStopped)).release()
+})
+
+/** As if it was locked then. */
+async function setWrittenAt (dataDir: string, writtenAt: number): Promise<void> {
+  const file = path.join(dataDir, 'lock')
+  const lock = JSON.parse(await readFile(file, 'utf8')) as object
+  // Written in place, so that it stays the same file.
+  await writeFile(file, JSON.stringify({ ...lock, writtenAt }))
+}
 
 t.test('takes over a lock whose process number belongs to another process by now, and a torn one', async (t) => {
   const dataDir = t.testdir()

@@ -1,4 +1,4 @@
-import { chmod, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { chmod, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { MillraceError } from '../../engines/errors.ts'
@@ -15,9 +15,22 @@ export class DataDirLockedError extends MillraceError {
   }
 }
 
+/** The data directory is a copy of one that was in use: its parts are not of one moment. */
+export class DataDirCopiedError extends MillraceError {
+  constructor (dataDir: string) {
+    super('MILLRACE_DATA_DIR_COPIED', `${dataDir} was copied while Millrace ran on the original, so its stores are not of one moment, ` +
+      'and events may be missing or counted twice. Copy it again when Millrace is stopped, or take a backup with "npx millrace backup". ' +
+      `To use the copy nevertheless, remove ${path.join(dataDir, 'lock')}`)
+    this.name = 'DataDirCopiedError'
+  }
+}
+
 export interface DataDirLock {
   release (): Promise<void>
 }
+
+/** A lock file that was renamed this long after it was written is none that this program made, in milliseconds. */
+const COPY_AFTER_MS = 10_000
 
 /** How long a start waits for others that check the lock at the same moment. */
 const MAX_WAIT_MS = 10_000
@@ -27,9 +40,11 @@ const PAUSE_MS = 10
  * Makes this process the only stack on the data directory, which is created when missing.
  *
  * The lock is a file with the pid and the start time of its holder. A holder that was killed does not remove it; the
- * file then names a process that no longer runs, and is taken over.
+ * file then names a process that no longer runs, and is taken over. It also has its own inode, by which a copy of a
+ * data directory in use is known: the stopped one has no lock.
  *
  * @throws {DataDirLockedError} naming the holder.
+ * @throws {DataDirCopiedError} for a copy of a data directory in use.
  * @throws {MillraceError} `MILLRACE_DATA_DIR_UNUSABLE` or `MILLRACE_DATA_DIR_FULL` when nothing can be written there.
  */
 export async function lockDataDir (dataDir: string): Promise<DataDirLock> {
@@ -47,9 +62,13 @@ async function takeLock (dataDir: string): Promise<DataDirLock> {
   const file = path.join(dataDir, 'lock')
   const mine = path.join(dataDir, `lock.${process.pid}`)
   try {
-    await writeFile(mine, JSON.stringify({ pid: process.pid, identity: await readProcessIdentity(process.pid) }))
+    await writeFile(mine, '')
+    const { ino: inode } = await stat(mine)
+    const identity = await readProcessIdentity(process.pid)
+    await writeFile(mine, JSON.stringify({ pid: process.pid, identity, inode, writtenAt: Date.now() }))
     const guard = await enterGuard(path.join(dataDir, 'lock.guard'))
     try {
+      await refuseCopy(dataDir, file)
       await refuseWhenHeld(dataDir, file)
       await rename(mine, file)
     } finally {
@@ -74,6 +93,18 @@ async function enterGuard (file: string): Promise<FileLock> {
   throw new Error(`another process has held ${file} for ${MAX_WAIT_MS / 1000} seconds`)
 }
 
+/**
+ * A copy has another inode, and later times: both must differ, as some file systems number a file anew at each mount.
+ *
+ * @throws {DataDirCopiedError}
+ */
+async function refuseCopy (dataDir: string, file: string): Promise<void> {
+  const { inode, writtenAt } = parseLock(await readLock(file))
+  if (typeof inode !== 'number' || typeof writtenAt !== 'number') return
+  const { ino, ctimeMs } = await stat(file)
+  if (ino !== inode && ctimeMs - writtenAt > COPY_AFTER_MS) throw new DataDirCopiedError(dataDir)
+}
+
 /** @throws {DataDirLockedError} when the process that the lock names still runs. */
 async function refuseWhenHeld (dataDir: string, file: string): Promise<void> {
   const holder = await findHolder(file)
@@ -86,22 +117,23 @@ export async function readLockHolder (dataDir: string): Promise<number | undefin
 }
 
 async function findHolder (file: string): Promise<number | undefined> {
-  const content = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+  const { pid, identity } = parseLock(await readLock(file))
+  if (typeof pid !== 'number' || typeof identity !== 'string') return undefined
+  return await readProcessIdentity(pid) === identity ? pid : undefined
+}
+
+async function readLock (file: string): Promise<string> {
+  return await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return ''
     throw error
   })
-  const holder = parseHolder(content)
-  return holder !== undefined && await readProcessIdentity(holder.pid) === holder.identity ? holder.pid : undefined
 }
 
-function parseHolder (content: string): { pid: number, identity: string } | undefined {
+function parseLock (content: string): Partial<Record<'pid' | 'identity' | 'inode' | 'writtenAt', unknown>> {
   try {
-    const holder = JSON.parse(content) as { pid?: unknown, identity?: unknown }
-    return typeof holder.pid === 'number' && typeof holder.identity === 'string'
-      ? { pid: holder.pid, identity: holder.identity }
-      : undefined
+    return JSON.parse(content) as Record<string, unknown>
   } catch {
     // Absent, or cut off by a full disk or a power loss: nobody holds it.
-    return undefined
+    return {}
   }
 }
