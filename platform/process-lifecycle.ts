@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process'
 import { MillraceError } from '../engines/errors.ts'
 import { explainListenError } from './listen-errors.ts'
 import type { Logger } from './logger.ts'
@@ -25,7 +26,22 @@ function fail (what: string, error: unknown): never {
   // Our own errors say what to do; any other needs its stack trace to be found.
   const why = error instanceof MillraceError ? error.message : error instanceof Error ? error.stack : String(error)
   process.stderr.write(`${what}: ${why}\n`)
+  killWhenExitHangs()
   process.exit(1)
+}
+
+/** How long the exit may take, in seconds: it runs the handlers of libraries, some of them native. */
+const EXIT_SECONDS = 5
+
+/**
+ * A process that hangs in its exit neither works nor ends, so nobody starts it again. A shell kills it, if it is still
+ * the shell's parent by then: no other process that got its number is.
+ */
+function killWhenExitHangs (): void {
+  if (process.platform !== 'linux') return
+  const { pid } = process
+  const script = `sleep ${EXIT_SECONDS}; read -r _ _ _ parent _ < /proc/$$/stat; [ "$parent" != ${pid} ] || kill -9 ${pid}`
+  spawn('/bin/sh', ['-c', script], { detached: true, stdio: 'ignore', cwd: '/' }).unref()
 }
 
 /**
