@@ -35,7 +35,7 @@ export async function uncountEvents (deps: RemovalDeps, removal: EventRemoval): 
       const query = read(`${onEachShard(cluster, 'events')} WHERE ${where}`)
       const values = await queryRows<Record<string, unknown>>(clickhouse, query, params)
       if (values.length === 0) continue
-      const settings = { insert_deduplication_token: `${sourceOf(removal)}${index}` }
+      const settings = { async_insert: 0 as const, insert_deduplication_token: `${sourceOf(removal)}${index}` }
       await clickhouse.insert({ table, values, format: 'JSONEachRow', clickhouse_settings: settings })
     }
   }

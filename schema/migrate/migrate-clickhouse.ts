@@ -91,7 +91,8 @@ export async function migrateClickHouse (
         if (view !== null) await reattachView(client, view, topology)
       }
       const { name, checksum } = migration
-      await client.insert({ table: 'schema_migrations', values: [{ name, checksum }], format: 'JSONEachRow' })
+      const settings = { async_insert: 0 as const }
+      await client.insert({ table: 'schema_migrations', values: [{ name, checksum }], format: 'JSONEachRow', clickhouse_settings: settings })
     }
     // Also when nothing was pending: a restore brings columns that no migration made (promoted properties).
     await refreshEventsWithPerson(client, { topology })
