@@ -1,3 +1,5 @@
+import { readdir, stat } from 'node:fs/promises'
+import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { jetstream, JetStreamApiError, jetstreamManager } from '@nats-io/jetstream'
 import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
@@ -93,12 +95,46 @@ export const CAPACITY_FAULTS: readonly Fault[] = [
     what: 'the disk with all data has no room',
     lastsMs: [15_000, 8000],
     unavailable: (disk) => disk === null ? 'only root can mount a small disk' : null,
-    async inject ({ disk }) {
+    async inject ({ system, disk, expect }) {
+      expect(async () => {
+        const damaged = await findEmptyParts(system)
+        return damaged.length === 0 ? null : `active parts without content: ${damaged.join(', ')}`
+      })
       await disk?.fill()
       return async () => { await disk?.free() }
     }
   }
 ]
+
+/** Files of a part that always have content. */
+const NEVER_EMPTY = /\.(bin|cmrk\d*|mrk\d*|idx)$|^(checksums|columns|count)\.txt$/
+
+interface Part {
+  name: string
+  path: string
+}
+
+/** Active parts that a merge or an insert on a full disk left without what belongs into their files. */
+async function findEmptyParts (system: FaultSystem): Promise<string[]> {
+  const damaged = (await Promise.all((await listParts(system)).map(describeDamage))).filter((each) => each !== null)
+  // One that was merged away meanwhile has no files any more.
+  const left = new Set((await listParts(system)).map(({ path }) => path))
+  return damaged.filter(({ part }) => left.has(part.path)).map(({ part, what }) => `${part.name} (${what})`)
+}
+
+async function listParts ({ select }: FaultSystem): Promise<Part[]> {
+  return await select<Part>(`SELECT concat(table, ' ', name) AS name, path FROM system.parts
+    WHERE active AND rows > 0 AND database = currentDatabase()`)
+}
+
+async function describeDamage (part: Part): Promise<{ part: Part, what: string } | null> {
+  const files = await readdir(part.path).catch(() => [])
+  if (files.length === 0) return { part, what: `no folder ${part.path}` }
+  const sizes = await Promise.all(files.map(async (file) =>
+    ({ file, size: await stat(path.join(part.path, file)).then(({ size }) => size, () => 1) })))
+  const empty = sizes.filter(({ file, size }) => size === 0 && NEVER_EMPTY.test(file)).map(({ file }) => file)
+  return empty.length === 0 ? null : { part, what: empty.join(', ') }
+}
 
 /** What both pipeline processes call stuck. */
 async function listStuck ({ pipeline }: FaultSystem): Promise<string[]> {
