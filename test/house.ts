@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_963,
-  platformLines: 5_976,
-  trackedFiles: 1_526,
+  lines: 82_012,
+  platformLines: 5_992,
+  trackedFiles: 1_531,
   circles: 0,
   repeatedNames: 4,
   longFunctions: 12,

@@ -1,5 +1,3 @@
-import { readdir, stat } from 'node:fs/promises'
-import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { jetstream, JetStreamApiError, jetstreamManager } from '@nats-io/jetstream'
 import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
@@ -97,8 +95,8 @@ export const CAPACITY_FAULTS: readonly Fault[] = [
     unavailable: (disk) => disk === null ? 'only root can mount a small disk' : null,
     async inject ({ system, disk, expect }) {
       expect(async () => {
-        const damaged = await findEmptyParts(system)
-        return damaged.length === 0 ? null : `active parts without content: ${damaged.join(', ')}`
+        const damaged = await findDamagedParts(system)
+        return damaged.length === 0 ? null : `damaged parts: ${damaged.join(', ')}`
       })
       await disk?.fill()
       return async () => { await disk?.free() }
@@ -106,34 +104,21 @@ export const CAPACITY_FAULTS: readonly Fault[] = [
   }
 ]
 
-/** Files of a part that always have content. */
-const NEVER_EMPTY = /\.(bin|cmrk\d*|mrk\d*|idx)$|^(checksums|columns|count)\.txt$/
-
-interface Part {
-  name: string
-  path: string
+/** Active parts whose files are not what their checksums say, as a merge on a full disk might leave them. */
+async function findDamagedParts ({ select }: FaultSystem): Promise<string[]> {
+  const tables = await select<{ name: string }>(
+    "SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree'")
+  const checked = await Promise.all(tables.map(async ({ name }) => (await select<PartCheck>(
+    `CHECK TABLE ${name} SETTINGS check_query_single_value_result = 0`)).map((part) => ({ name, ...part }))))
+  const parts = checked.flat()
+  if (parts.length === 0) return ['no part was checked']
+  return parts.filter((part) => !part.is_passed).map((part) => `${part.name} ${part.part_path}: ${part.message}`)
 }
 
-/** Active parts that a merge or an insert on a full disk left without what belongs into their files. */
-async function findEmptyParts (system: FaultSystem): Promise<string[]> {
-  const damaged = (await Promise.all((await listParts(system)).map(describeDamage))).filter((each) => each !== null)
-  // One that was merged away meanwhile has no files any more.
-  const left = new Set((await listParts(system)).map(({ path }) => path))
-  return damaged.filter(({ part }) => left.has(part.path)).map(({ part, what }) => `${part.name} (${what})`)
-}
-
-async function listParts ({ select }: FaultSystem): Promise<Part[]> {
-  return await select<Part>(`SELECT concat(table, ' ', name) AS name, path FROM system.parts
-    WHERE active AND rows > 0 AND database = currentDatabase()`)
-}
-
-async function describeDamage (part: Part): Promise<{ part: Part, what: string } | null> {
-  const files = await readdir(part.path).catch(() => [])
-  if (files.length === 0) return { part, what: `no folder ${part.path}` }
-  const sizes = await Promise.all(files.map(async (file) =>
-    ({ file, size: await stat(path.join(part.path, file)).then(({ size }) => size, () => 1) })))
-  const empty = sizes.filter(({ file, size }) => size === 0 && NEVER_EMPTY.test(file)).map(({ file }) => file)
-  return empty.length === 0 ? null : { part, what: empty.join(', ') }
+interface PartCheck {
+  part_path: string
+  is_passed: 0 | 1 | boolean
+  message: string
 }
 
 /** What both pipeline processes call stuck. */
