@@ -56,6 +56,27 @@ export function Again ({ of: { isLoading, reload }, children = 'Ask again' }: { 
   return <button ref={button} type='button' aria-disabled={isLoading} onClick={() => { if (!isLoading) reload() }}>{children}</button>
 }
 
+interface SelectProps {
+  label: string
+  value: string | number
+  /** Values, and what they are called. */
+  options: readonly (readonly [value: string | number, name: string])[]
+  disabled?: boolean
+  onChange: (value: string) => void
+}
+
+/** A choice of one. */
+export function Select ({ label, value, options, disabled = false, onChange }: SelectProps) {
+  return (
+    <label>
+      {label}{' '}
+      <select value={String(value)} disabled={disabled} onChange={(event) => onChange(event.currentTarget.value)}>
+        {options.map(([each, name]) => <option key={each} value={String(each)}>{name}</option>)}
+      </select>
+    </label>
+  )
+}
+
 /** The columns of a table: `#` marks one of numbers, `-` one whose title only screen readers see. */
 export type Columns = readonly (string | false)[]
 

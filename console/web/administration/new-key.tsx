@@ -5,6 +5,7 @@ import type { Answer } from '../../../schema/api-types.ts'
 import { FormDialog } from '../confirm.tsx'
 import { showText } from '../format.ts'
 import { may, session } from '../session.ts'
+import { Select } from '../states.tsx'
 
 /** A key just made, with its value, which is shown once. */
 export type NewKey = Answer<'/api/personal_api_keys', 'post'>
@@ -44,19 +45,11 @@ export function NewKeyDialog ({ onClose, onMade }: { onClose: () => void, onMade
         </label>
       )}
       {access.everything !== 'yes' && <Scopes access={access} onAccess={setAccess} />}
-      <label>
-        Projects
-        <select value={project} onChange={(event) => setProject(event.currentTarget.value)}>
-          <option value=''>all that you may see</option>
-          {session.value!.projects.map(({ id, name }) => <option key={id} value={String(id)}>{showText(name, 60)} ({id})</option>)}
-        </select>
-      </label>
-      <label>
-        It ends
-        <select value={days} onChange={(event) => setDays(event.currentTarget.value)}>
-          {Object.entries(LIVES).map(([name, value]) => <option key={name} value={value}>{name}</option>)}
-        </select>
-      </label>
+      <Select
+        label='Projects' value={project} options={[['', 'all that you may see'], ...session.value!.projects.map(({ id, name }) => [id, `${showText(name, 60)} (${id})`] as const)]}
+        onChange={setProject}
+      />
+      <Select label='It ends' value={days} options={Object.entries(LIVES).map(([name, value]) => [value, name] as const)} onChange={setDays} />
     </FormDialog>
   )
 }

@@ -4,7 +4,7 @@ import { Confirm, Copyable } from '../confirm.tsx'
 import { type Loaded, useLoaded } from '../load.ts'
 import { projectId, query, setQuery } from '../router.ts'
 import { may, session } from '../session.ts'
-import { Empty, Show, Table } from '../states.tsx'
+import { Empty, Select, Show, Table } from '../states.tsx'
 import { formatAgo, formatTime, showText } from '../format.ts'
 import { ArrivalLight } from './arrival-light.tsx'
 import { buildSnippets } from './snippets.ts'
@@ -87,12 +87,10 @@ function RotateDialog ({ onClose, onDone }: { onClose: () => void, onDone: () =>
       }}
     >
       <p>The project gets a new key. Pages and phones go on sending the old one until they are updated.</p>
-      <label>
-        The old key is accepted{' '}
-        <select value={String(grace)} onChange={(event) => setGrace(Number(event.currentTarget.value))}>
-          {Object.entries(GRACES).map(([name, seconds]) => <option key={name} value={String(seconds)}>{name}</option>)}
-        </select>
-      </label>
+      <Select
+        label='The old key is accepted' value={grace} options={Object.entries(GRACES).map(([name, seconds]) => [seconds, name] as const)}
+        onChange={(value) => setGrace(Number(value))}
+      />
       {grace === 0 && <p class='error'>Events that are sent with the old key are refused from then on.</p>}
     </Confirm>
   )

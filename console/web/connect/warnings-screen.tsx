@@ -5,7 +5,7 @@ import { UUID } from '../receipts/receipts.ts'
 import { explainWarning, isOfRequests } from '../receipts/warning-words.ts'
 import { linkTo, projectId, query, setQuery } from '../router.ts'
 import { session } from '../session.ts'
-import { Empty, Show, Sparkline, Table } from '../states.tsx'
+import { Empty, Select, Show, Sparkline, Table } from '../states.tsx'
 
 interface Sample { received_at: string, event: string, distinct_id: string, uuid: string, lib: string, lib_version: string, value: string }
 
@@ -36,12 +36,7 @@ export function WarningsScreen () {
       <h1>Warnings</h1>
       <p class='hint'>What was not stored as it was sent, or was refused. Counts are exact.</p>
       <div class='toolbar'>
-        <label>
-          In{' '}
-          <select value={hours} onChange={(event) => setQuery({ hours: event.currentTarget.value })}>
-            {Object.entries(PERIODS).map(([value, name]) => <option key={value} value={value}>{name}</option>)}
-          </select>
-        </label>
+        <Select label='In' value={hours} options={Object.entries(PERIODS)} onChange={(value) => setQuery({ hours: value })} />
       </div>
       <Show of={warnings} what='Warnings'>
         {({ results }) => results.length === 0

@@ -4,7 +4,7 @@ import { useLoaded } from '../load.ts'
 import { PAGE, Pager } from '../paging.tsx'
 import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
-import { Empty, Show, Sparkline, Table } from '../states.tsx'
+import { Empty, Select, Show, Sparkline, Table } from '../states.tsx'
 import { type DeadLetterGroup, type DeadLetterGroups, fetchGroups, type Filter, filterOf, STAGES } from './dead-letters.ts'
 import { LetterDetail } from './letter-detail.tsx'
 import { LetterList } from './letter-list.tsx'
@@ -34,13 +34,10 @@ function Groups () {
       <h1>Dead letters</h1>
       <p class='hint'>Events that were accepted and could not be stored. Nothing is lost: fix the cause, then replay them.</p>
       <div class='toolbar'>
-        <label>
-          Stage{' '}
-          <select value={filter.stage ?? ''} onChange={(event) => setQuery({ at: event.currentTarget.value })}>
-            <option value=''>all</option>
-            {Object.keys(STAGES).map((stage) => <option key={stage} value={stage}>{stage}</option>)}
-          </select>
-        </label>
+        <Select
+          label='Stage' value={filter.stage ?? ''} options={[['', 'all'], ...Object.keys(STAGES).map((stage) => [stage, stage] as const)]}
+          onChange={(value) => setQuery({ at: value })}
+        />
         {event !== null && (
           <>
             <span>Only of <strong>{showText(event, 60)}</strong></span>

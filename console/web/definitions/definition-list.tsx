@@ -5,7 +5,7 @@ import { formatCount, showText, UNKNOWN } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { Paged, Search, usePages } from '../paging.tsx'
 import { linkTo, projectId, query, setQuery } from '../router.ts'
-import { type Columns, Empty, Failed, Sparkline, Table } from '../states.tsx'
+import { type Columns, Empty, Failed, Select, Sparkline, Table } from '../states.tsx'
 import { ChangeDialog } from './change-dialog.tsx'
 import type { Noted } from './definition.ts'
 
@@ -46,12 +46,7 @@ export function DefinitionList<T extends Noted> (props: DefinitionListProps<T>) 
       <div class='toolbar'>
         <Search label={`Search ${title.toLowerCase()}`} />
         {orderings !== undefined && (
-          <label>
-            Order{' '}
-            <select value={ordering} onChange={(event) => setQuery({ ordering: event.currentTarget.value })}>
-              {Object.entries(orderings).map(([value, name]) => <option key={value} value={value}>{name}</option>)}
-            </select>
-          </label>
+          <Select label='Order' value={ordering} options={Object.entries(orderings)} onChange={(value) => setQuery({ ordering: value })} />
         )}
         {choices}
         <label>

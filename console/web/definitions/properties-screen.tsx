@@ -8,7 +8,7 @@ import { ByDay, DefinitionList, NameCell } from './definition-list.tsx'
 import { Tags } from './tag-editor.tsx'
 import { request } from '../api-client.ts'
 import { useLoaded } from '../load.ts'
-import { Show, Table } from '../states.tsx'
+import { Select, Show, Table } from '../states.tsx'
 import { Notes, SdkVersions, UsedBy } from './definition-parts.tsx'
 
 /** The properties that events or persons have, with the type that their values have; or one of them (`/<id>`). */
@@ -24,12 +24,7 @@ export function PropertiesScreen () {
       mayWrite={mayWrite}
       filter={{ type }}
       choices={
-        <label>
-          Of{' '}
-          <select value={type} onChange={(event) => setQuery({ of: event.currentTarget.value })}>
-            <option value='event'>events</option><option value='person'>persons</option>
-          </select>
-        </label>
+        <Select label='Of' value={type} options={[['event', 'events'], ['person', 'persons']]} onChange={(value) => setQuery({ of: value })} />
       }
       hint='Every property that was ever sent, by name. The type is inferred from the values.'
       head={['Name', 'Type', 'Events by day', 'Last seen', 'First seen', '#Queries in 30 days', 'Tags']}

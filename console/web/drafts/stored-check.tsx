@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { useAttempt } from '../confirm.tsx'
 import { formatCount } from '../format.ts'
-import { Failed } from '../states.tsx'
+import { Failed, Select } from '../states.tsx'
 import type { AskedEvents, CheckFollower } from './definition-requests.ts'
 
 const DAYS = [1, 7, 30, 90, 365]
@@ -47,18 +47,14 @@ export function StoredCheck ({ hint, text, limit: initialLimit, check, children 
       <h2>Check by stored events</h2>
       <p class='hint'>{hint}</p>
       <div class='toolbar'>
-        <label>
-          Events of{' '}
-          <select value={String(days)} disabled={isBusy} onChange={(event) => setDays(Number(event.currentTarget.value))}>
-            {DAYS.map((each) => <option key={each} value={String(each)}>{each === 1 ? 'the last day' : `${each} days`}</option>)}
-          </select>
-        </label>
-        <label>
-          at most{' '}
-          <select value={String(limit)} disabled={isBusy} onChange={(event) => setLimit(Number(event.currentTarget.value))}>
-            {LIMITS.map((each) => <option key={each} value={String(each)}>{formatCount(each)}</option>)}
-          </select>
-        </label>
+        <Select
+          label='Events of' value={days} disabled={isBusy} options={DAYS.map((each) => [each, each === 1 ? 'the last day' : `${each} days`] as const)}
+          onChange={(value) => setDays(Number(value))}
+        />
+        <Select
+          label='at most' value={limit} disabled={isBusy} options={LIMITS.map((each) => [each, formatCount(each)] as const)}
+          onChange={(value) => setLimit(Number(value))}
+        />
         {isBusy
           ? <button type='button' onClick={() => running.current?.abort()}>Stop</button>
           : <button type='button' onClick={() => { void start() }}>Check the draft</button>}

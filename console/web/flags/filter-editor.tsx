@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks'
 import { showText } from '../format.ts'
 import { useFocusOnParts } from '../keep-focus.ts'
 import { cohortNames, type Condition, describeCondition, type FlagFilters, OPERATORS, type PropertyFilter, readValue, replaceAt, type Variant, WITHOUT_VALUE, writeValue } from './flag-filters.ts'
+import { Select } from '../states.tsx'
 
 /** Fields for the conditions, variants and payloads of a flag. What it has no field for stays as it is. */
 export function FilterEditor ({ filters, onChange }: { filters: FlagFilters, onChange: (filters: FlagFilters) => void }) {
@@ -61,13 +62,10 @@ function ConditionEditor ({ condition, number, variants, onChange }: ConditionEd
           /> %
         </label>
         {variants.length > 0 && (
-          <label>
-            Variant{' '}
-            <select value={condition.variant ?? ''} onChange={(event) => onChange({ ...condition, variant: event.currentTarget.value === '' ? null : event.currentTarget.value })}>
-              <option value=''>by their shares</option>
-              {variants.map(({ key }) => <option key={key} value={key}>{key}</option>)}
-            </select>
-          </label>
+          <Select
+            label='Variant' value={condition.variant ?? ''} options={[['', 'by their shares'], ...variants.map(({ key }) => [key, key] as const)]}
+            onChange={(value) => onChange({ ...condition, variant: value === '' ? null : value })}
+          />
         )}
         <button type='button' data-add onClick={() => onChange({ ...condition, properties: [...properties, { type: 'person', key: '', operator: 'exact', value: '' }] })}>Add a filter</button>
         <button type='button' onClick={() => onChange(null)}>Remove condition {number}</button>

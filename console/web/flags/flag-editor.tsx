@@ -4,7 +4,7 @@ import { useAttempt } from '../confirm.tsx'
 import { useUnsaved } from '../drafts/unsaved.tsx'
 import { projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Failed } from '../states.tsx'
+import { Failed, Select } from '../states.tsx'
 import { Differences } from './differences.tsx'
 import { FilterEditor } from './filter-editor.tsx'
 import { changedFields } from './flag-diff.ts'
@@ -99,18 +99,14 @@ function FurtherSettings ({ draft, onChange }: { draft: FlagDefinition, onChange
   return (
     <>
       <h2>Further settings</h2>
-      <label>
-        For SDKs{' '}
-        <select value={draft.evaluation_runtime} onChange={(event) => onChange({ evaluation_runtime: event.currentTarget.value })}>
-          <option value='all'>on servers and clients</option><option value='server'>on servers</option><option value='client'>on clients</option>
-        </select>
-      </label>
-      <label>
-        Users are told apart by{' '}
-        <select value={draft.bucketing_identifier} onChange={(event) => onChange({ bucketing_identifier: event.currentTarget.value })}>
-          <option value='distinct_id'>distinct id</option><option value='device_id'>device id</option>
-        </select>
-      </label>
+      <Select
+        label='For SDKs' value={draft.evaluation_runtime} options={[['all', 'on servers and clients'], ['server', 'on servers'], ['client', 'on clients']]}
+        onChange={(value) => onChange({ evaluation_runtime: value })}
+      />
+      <Select
+        label='Users are told apart by' value={draft.bucketing_identifier} options={[['distinct_id', 'distinct id'], ['device_id', 'device id']]}
+        onChange={(value) => onChange({ bucketing_identifier: value })}
+      />
       <label class='line'>
         <input
           type='checkbox' checked={draft.ensure_experience_continuity}

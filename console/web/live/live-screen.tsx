@@ -2,7 +2,7 @@ import { useEffect, useMemo, useState } from 'preact/hooks'
 import { toQuery } from '../api-client.ts'
 import { formatCount } from '../format.ts'
 import { projectId, query, setQuery } from '../router.ts'
-import { Empty, Failed } from '../states.tsx'
+import { Empty, Failed, Select } from '../states.tsx'
 import { useTypedParameter } from '../paging.tsx'
 import { EventDialog } from './event-dialog.tsx'
 import { type Feed, useFeed } from './follow-feed.ts'
@@ -71,13 +71,10 @@ function Filters () {
       <Typed name='distinct_id' label='Distinct id' />
       <Typed name='key' label='Key' />
       <Typed name='lib' label='SDK' />
-      <label>
-        Fate{' '}
-        <select value={query.value.get('fate') ?? ''} onChange={(event) => setQuery({ fate: event.currentTarget.value })}>
-          <option value=''>any</option>
-          {fates.map(([value, name]) => <option key={value} value={value}>{name}</option>)}
-        </select>
-      </label>
+      <Select
+        label='Fate' value={query.value.get('fate') ?? ''} options={[['', 'any'], ...fates.map(([value, name]) => [value, name] as const)]}
+        onChange={(value) => setQuery({ fate: value })}
+      />
       <Typed name='property' label='Property' />
       <select aria-label='Property is' value={query.value.get('operator') ?? '='} onChange={(event) => setQuery({ operator: event.currentTarget.value })}>
         <option value='='>=</option>

@@ -7,7 +7,7 @@ import { formatCount, formatTime, showText } from '../format.ts'
 import { type Loaded, useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Empty, Failed, Show, Table } from '../states.tsx'
+import { Empty, Failed, Select, Show, Table } from '../states.tsx'
 import { DeletePerson } from './delete-person.tsx'
 import { describeId, describeSetting, listProperties, type Person, type PersonHistory } from './person.ts'
 
@@ -148,12 +148,7 @@ function Flags ({ ids }: { ids: readonly string[] }) {
     <>
       <h2>Flags as seen now</h2>
       <div class='toolbar'>
-        <label>
-          Distinct id{' '}
-          <select value={id} onChange={(event) => setId(event.currentTarget.value)}>
-            {ids.map((each) => <option key={each} value={each}>{showText(each, 60)}</option>)}
-          </select>
-        </label>
+        <Select label='Distinct id' value={id} options={ids.map((each) => [each, showText(each, 60)] as const)} onChange={setId} />
         <button type='button' disabled={isBusy} onClick={() => { void compute() }}>{results === undefined ? 'Compute' : 'Compute again'}</button>
       </div>
       {error !== undefined && <Failed error={error} onRetry={() => { void compute() }} />}

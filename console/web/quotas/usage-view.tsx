@@ -2,7 +2,7 @@ import { request } from '../api-client.ts'
 import { formatCount, formatCounted } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { projectId, query, setQuery } from '../router.ts'
-import { Show } from '../states.tsx'
+import { Select, Show } from '../states.tsx'
 import { buildBars, type Usage } from './quota.ts'
 
 const DAYS = [7, 30, 90, 365]
@@ -25,12 +25,7 @@ export function UsageView () {
         Drops and refusals are known for 90 days.
       </p>
       <div class='toolbar'>
-        <label>
-          In{' '}
-          <select value={String(days)} onChange={(event) => setQuery({ days: event.currentTarget.value })}>
-            {DAYS.map((each) => <option key={each} value={String(each)}>{each} days</option>)}
-          </select>
-        </label>
+        <Select label='In' value={days} options={DAYS.map((each) => [each, `${each} days`] as const)} onChange={(value) => setQuery({ days: value })} />
       </div>
       <Show of={usage} what='Usage'>
         {(value) => (

@@ -4,7 +4,7 @@ import { formatCount, showText } from '../format.ts'
 import { type Loaded, useLoaded } from '../load.ts'
 import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
-import { Empty, Failed, Show, Table } from '../states.tsx'
+import { Empty, Failed, Select, Show, Table } from '../states.tsx'
 import { describeRule, describeState, type EventRule, planMove, type RuleCounts } from './event-rules.ts'
 import { RULE_SCREEN, RuleDetail } from './rule-detail.tsx'
 import { listRules, REQUESTS } from './rule-requests.ts'
@@ -48,12 +48,10 @@ function RuleList () {
       <h1>Rules</h1>
       <p class='hint'>What is kept out, sampled or changed before it is stored. They run in this order, each on what those before have left.</p>
       <div class='toolbar'>
-        <label>
-          Counts of{' '}
-          <select value={String(days)} onChange={(event) => setQuery({ days: event.currentTarget.value })}>
-            {DAYS.map((each) => <option key={each} value={String(each)}>{each === 1 ? 'the last day' : `${each} days`}</option>)}
-          </select>
-        </label>
+        <Select
+          label='Counts of' value={days} options={DAYS.map((each) => [each, each === 1 ? 'the last day' : `${each} days`] as const)}
+          onChange={(value) => setQuery({ days: value })}
+        />
         {may('event_definition:write') && <a class='button' {...linkTo(`/projects/${projectId.value}/rules/new`)}>New rule</a>}
       </div>
       {counts.error !== undefined && <Failed error={counts.error} onRetry={counts.reload} />}

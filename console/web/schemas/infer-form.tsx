@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { useAttempt } from '../confirm.tsx'
 import { formatCount, showText } from '../format.ts'
-import { Failed, Table } from '../states.tsx'
+import { Failed, Select, Table } from '../states.tsx'
 import type { InferredSchema } from './event-schemas.ts'
 import { inferDraft } from './schema-requests.ts'
 
@@ -23,12 +23,10 @@ export function InferForm ({ event, onDraft }: { event: string, onDraft: (schema
   return (
     <>
       <div class='toolbar'>
-        <label>
-          Events of{' '}
-          <select value={String(days)} onChange={(change) => setDays(Number(change.currentTarget.value))}>
-            {DAYS.map((each) => <option key={each} value={String(each)}>{each === 1 ? 'the last day' : `${each} days`}</option>)}
-          </select>
-        </label>
+        <Select
+          label='Events of' value={days} options={DAYS.map((each) => [each, each === 1 ? 'the last day' : `${each} days`] as const)}
+          onChange={(value) => setDays(Number(value))}
+        />
         <label>
           <input type='checkbox' checked={includeSdk} onChange={(change) => setIncludeSdk(change.currentTarget.checked)} /> With properties of SDKs ($…)
         </label>

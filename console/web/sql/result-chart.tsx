@@ -3,6 +3,7 @@ import { formatCount, formatCounted, showText } from '../format.ts'
 import { useWidth } from '../measure-width.ts'
 import { buildChart, chooseColumns, type ChartChoice, type ChartModel, formatMark, MAX_SERIES } from './chart-model.ts'
 import { type Column, isNumeric, type Value } from './query-result.ts'
+import { Select } from '../states.tsx'
 
 const HEIGHT = 300
 const EDGE = { left: 64, right: 12, top: 12, bottom: 28 }
@@ -26,12 +27,10 @@ export function ResultChart ({ columns, rows, choice, onChoice }: ResultChartPro
   return (
     <div class='chart'>
       <div class='toolbar'>
-        <label>
-          Along{' '}
-          <select value={String(chosen.x)} onChange={(event) => onChoice({ ...choice, x: columns[Number(event.currentTarget.value)]!.name })}>
-            {columns.map(({ name }, index) => <option key={index} value={String(index)}>{showText(name, 40)}</option>)}
-          </select>
-        </label>
+        <Select
+          label='Along' value={chosen.x} options={columns.map(({ name }, index) => [index, showText(name, 40)] as const)}
+          onChange={(value) => onChoice({ ...choice, x: columns[Number(value)]!.name })}
+        />
         {numbers.map(({ name, index }) => (
           <label key={index} class={`series series-${chosen.y.indexOf(index)}`}>
             <input type='checkbox' checked={chosen.y.includes(index)} disabled={!chosen.y.includes(index) && chosen.y.length >= MAX_SERIES} onChange={() => toggle(index)} />

@@ -10,6 +10,7 @@ import { positionOf, type QueryRun, runQuery } from './query-result.ts'
 import { ResultTable, RunFailure, RunStatus } from './result-view.tsx'
 import { DeleteQuery, SaveDialog, type SavedQuery, type SavedQueryFields } from './saved-queries.tsx'
 import { defaultValue, findParameters, parameterValue } from './sql-parameters.ts'
+import { Select } from '../states.tsx'
 
 /** What is in the editor. */
 export type Draft = SavedQueryFields
@@ -159,12 +160,10 @@ export function Workbench ({ saved, draft: first, catalog, onChanged, onSaved }:
         {isRunning
           ? <button type='button' class='primary run' onClick={cancel}>Cancel</button>
           : <button type='button' class='primary run' disabled={draft.query.trim() === ''} onClick={() => { void start() }}>Run</button>}
-        <label>
-          First{' '}
-          <select value={String(maxRows)} onChange={(event) => setMaxRows(Number(event.currentTarget.value))}>
-            {ROWS.map((rows) => <option key={rows} value={String(rows)}>{rows.toLocaleString('en')} rows</option>)}
-          </select>
-        </label>
+        <Select
+          label='First' value={maxRows} options={ROWS.map((rows) => [rows, `${rows.toLocaleString('en')} rows`] as const)}
+          onChange={(value) => setMaxRows(Number(value))}
+        />
         {may('query:write') && <button type='button' onClick={() => setSaving(true)}>Save …</button>}
         {saved !== undefined && <DeleteQuery saved={saved} onDeleted={() => { onChanged(); navigate(`/projects/${project}/sql`) }} />}
         <button type='button' onClick={() => { void copyLink() }}>Copy link</button>
