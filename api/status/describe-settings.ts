@@ -1,14 +1,18 @@
 import { settings, type SettingName } from '../../platform/settings.ts'
+import { array, object, type Value } from '../http/json-schema.ts'
+
+export const settingsSchema = object({
+  results: array(object({
+    name: { type: 'string' },
+    value: { type: 'string', description: 'Masked: of secrets nothing, of URLs everything but the password.' },
+    source: { type: 'string', enum: ['environment', 'default'] },
+    isSecret: { type: 'boolean' },
+    description: { type: 'string' }
+  }))
+})
 
 /** A setting as people see it: a secret only says whether it is set. */
-export interface ShownSetting {
-  name: string
-  /** Masked: of secrets nothing, of URLs everything but the password. */
-  value: string
-  source: 'environment' | 'default'
-  isSecret: boolean
-  description: string
-}
+export type ShownSetting = Value<typeof settingsSchema>['results'][number]
 
 /** Values of these are never shown. */
 const SECRET_NAME = /PASSWORD|SECRET|KEY$|TOKEN/

@@ -1,9 +1,8 @@
 import type { FastifyInstance } from 'fastify'
-import type { ShownSetting } from './describe-settings.ts'
+import { settingsSchema, type ShownSetting } from './describe-settings.ts'
 import type { Status } from './build-status.ts'
 import { accessOf, requireAllProjects } from '../http/personal-key-access.ts'
 import { statusSchema } from './status-schema.ts'
-import { array, object } from '../http/json-schema.ts'
 
 export interface StatusRoutesDeps {
   /** The status of the whole installation. */
@@ -11,16 +10,6 @@ export interface StatusRoutesDeps {
   /** What every setting is for the API process. */
   settings: () => ShownSetting[]
 }
-
-const settingsSchema = object({
-  results: array(object({
-    name: { type: 'string' },
-    value: { type: 'string', description: 'Masked: of secrets nothing, of URLs everything but the password.' },
-    source: { type: 'string', enum: ['environment', 'default'] },
-    isSecret: { type: 'boolean' },
-    description: { type: 'string' }
-  }))
-})
 
 /** The installation as a whole, for keys of all projects: its status and the settings of the API. */
 export async function statusRoutes (app: FastifyInstance, { status, settings }: StatusRoutesDeps): Promise<void> {

@@ -41,12 +41,6 @@ export function writeJson (value: unknown): string {
   return JSON.stringify(value, null, 2)
 }
 
-/** Whether a text means a value, however it is spaced. The order of names counts, as it does for a version. */
-export function saysSame (text: string, value: unknown): boolean {
-  const read = readJson(text)
-  return read.error === undefined && JSON.stringify(read.value) === JSON.stringify(value)
-}
-
 /**
  * The places in which two values differ, such as `properties › plan › enum`, at most `limit`.
  *
