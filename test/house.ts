@@ -34,13 +34,13 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_012,
+  lines: 81_960,
   platformLines: 5_992,
   trackedFiles: 1_531,
   circles: 0,
   repeatedNames: 4,
   longFunctions: 12,
-  assertions: 352,
+  assertions: 347,
   casts: 426
 } satisfies Record<keyof House, number>
 

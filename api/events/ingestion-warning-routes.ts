@@ -7,7 +7,7 @@ import { INGESTION_WARNINGS, NO_PROJECT, type WarningEffect, type WarningReason 
 import { cursorQueryProperties, cutPage, decodeCursor, encodeCursor } from '../http/list-queries.ts'
 import { buildPage, type PageContent, pageQueryProperties, pageSchema, type PageQuery } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
-import { parseIsoDateTime } from '../http/request-values.ts'
+import { limitSeconds, parseSeconds } from '../http/request-values.ts'
 
 const effects = [...new Set(Object.values(INGESTION_WARNINGS))]
 const text = { type: 'string' } as const
@@ -182,7 +182,7 @@ async function readWarnings (
     ...(to === undefined ? [] : ['minute < toDateTime({to: UInt32})'])
   ].join(' AND ')
   const all = {
-    project, reason, effect, from: toSeconds(from), to: toSeconds(to), limit: limit + 1,
+    project, reason, effect, from: parseSeconds(from), to: parseSeconds(to), limit: limit + 1,
     offset: last === undefined ? offset : 0, last: last && limitSeconds(Number(last[0])), lastReason: last?.[1]
   }
   const params = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined))
@@ -198,16 +198,6 @@ async function readWarnings (
   return cutPage(rows, {
     limit, count: counts[0]?.count ?? 0, cursorOf: (row) => encodeCursor(ORDER, [String(row.minute), row.reason])
   })
-}
-
-function toSeconds (text: string | undefined): number | undefined {
-  const time = text === undefined ? undefined : parseIsoDateTime(text)?.getTime()
-  return time === undefined ? undefined : limitSeconds(Math.floor(time / 1000))
-}
-
-/** ClickHouse has no years before 1970 here, and none after 2106. */
-function limitSeconds (seconds: number): number {
-  return Math.min(Math.max(seconds, 0), 4_294_967_295)
 }
 
 function describe ({ minute, reason, effect, count, samples }: WarningRow): object {

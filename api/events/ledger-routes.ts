@@ -5,7 +5,7 @@ import { object, type Value } from '../http/json-schema.ts'
 import { cursorQueryProperties, cutPage, decodeCursor, encodeCursor } from '../http/list-queries.ts'
 import { buildPage, type PageContent, pageQueryProperties, pageSchema } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
-import { parseIsoDateTime } from '../http/request-values.ts'
+import { limitSeconds, parseSeconds } from '../http/request-values.ts'
 
 const count = (description: string) => ({ type: 'integer', description }) as const
 
@@ -73,7 +73,7 @@ async function readLedger (
     ...(to === undefined ? [] : ['minute < toDateTime({to: UInt32})'])
   ].join(' AND ')
   const all = {
-    project, from: toSeconds(from), to: toSeconds(to), limit: limit + 1, offset: last === undefined ? offset : 0,
+    project, from: parseSeconds(from), to: parseSeconds(to), limit: limit + 1, offset: last === undefined ? offset : 0,
     last: last && limitSeconds(Number(last[0]))
   }
   const params = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined))
@@ -111,14 +111,4 @@ async function countStored (
     GROUP BY minute SETTINGS final = 0, max_execution_time = ${MAX_SECONDS}`,
   { project, from: Math.min(...minutes), to: Math.max(...minutes) + 60 })
   return new Map(rows.map(({ minute, count }) => [minute, Number(count)]))
-}
-
-function toSeconds (text: string | undefined): number | undefined {
-  const time = text === undefined ? undefined : parseIsoDateTime(text)?.getTime()
-  return time === undefined ? undefined : limitSeconds(Math.floor(time / 1000))
-}
-
-/** ClickHouse has no years before 1970 here, and none after 2106. */
-function limitSeconds (seconds: number): number {
-  return Math.min(Math.max(seconds, 0), 4_294_967_295)
 }

@@ -1,6 +1,6 @@
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { selectCreatedBy, userSummarySchema } from '../projects/users.ts'
-import { cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
+import { matchSearch, selectPage } from '../http/list-queries.ts'
 import { notFound } from '../http/errors.ts'
 import { object, type Row, type Value } from '../http/json-schema.ts'
 import type { PageContent, PageQuery } from '../http/pagination.ts'
@@ -82,20 +82,8 @@ export async function listExperiments (
   const where = sql`e.project_id = ${projectId} AND NOT e.deleted
     AND ${query.archived === undefined ? sql`true` : sql`e.archived = ${query.archived}`}
     AND ${matchSearch(sql, sql`e.name`, query.search)}`
-  const after = decodeCursor(query.after, 'newest', ['integer'])
-
-  const [totals, rows] = await Promise.all([
-    sql<{ count: number }[]>`SELECT count(*) AS count FROM experiments e WHERE ${where}`,
-    sql<Experiment[]>`
-      SELECT ${selectExperiment(sql)}
-      FROM experiments e JOIN feature_flags f ON f.id = e.feature_flag_id
-      WHERE ${where} AND ${after === undefined ? sql`true` : sql`e.id < ${after[0]!}::bigint`}
-      ORDER BY e.id DESC
-      LIMIT ${query.limit + 1} OFFSET ${after === undefined ? query.offset : 0}`
-  ])
-  return cutPage(rows, {
-    limit: query.limit,
-    count: totals[0]?.count ?? 0,
-    cursorOf: (last) => encodeCursor('newest', [String(last.id)])
+  return await selectPage<Experiment>(sql, query, {
+    order: 'newest', kind: 'integer', select: selectExperiment(sql), where, key: sql`e.id`, keyOf: ({ id }) => id,
+    from: sql`experiments e JOIN feature_flags f ON f.id = e.feature_flag_id`
   })
 }

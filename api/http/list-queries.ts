@@ -1,7 +1,7 @@
 import { HttpError } from '../../engines/errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { isStorableText } from '../../engines/body/storable-text.ts'
-import type { PageContent } from './pagination.ts'
+import type { PageContent, PageQuery } from './pagination.ts'
 import { isIsoDateTime, parseInteger } from './request-values.ts'
 
 /** What a query casts a value of a cursor to; a forged one must not reach the query. */
@@ -90,4 +90,38 @@ export function cutPage<T> (
     more: rows.length > page.limit,
     after: last === undefined ? undefined : page.cursorOf(last)
   }
+}
+
+/** A list in Postgres whose order has one key that no two items share. */
+export interface KeyedList<T> {
+  /** Name of the order in cursors. */
+  order: string
+  select: Statement
+  from: Statement
+  where: Statement
+  key: Statement
+  /** Integers descend, the newest first; texts ascend. */
+  kind: 'integer' | 'text'
+  keyOf: (item: T) => string | number
+}
+
+/**
+ * Reads a page of a list with two queries.
+ *
+ * @throws {HttpError} 400 for a cursor of another list.
+ */
+export async function selectPage<T extends object> (
+  sql: Sql, { limit, offset, after }: PageQuery & { after?: string }, list: KeyedList<T>
+): Promise<PageContent<T>> {
+  const { order, select, from, where, key, kind, keyOf } = list
+  const [last] = decodeCursor(after, order, [kind]) ?? []
+  const follows = kind === 'integer' ? sql`${key} < ${last!}::bigint` : sql`${key} > ${last!}`
+  const [counted, found] = await Promise.all([
+    sql<{ count: number }[]>`SELECT count(*)::integer AS count FROM ${from} WHERE ${where}`,
+    sql<T[]>`SELECT ${select} FROM ${from} WHERE ${where} AND ${last === undefined ? sql`true` : follows}
+      ORDER BY ${key} ${kind === 'integer' ? sql`DESC` : sql`ASC`} LIMIT ${limit + 1} OFFSET ${last === undefined ? offset : 0}`
+  ])
+  return cutPage(found, {
+    limit, count: counted[0]?.count ?? 0, cursorOf: (item) => encodeCursor(order, [String(keyOf(item))])
+  })
 }

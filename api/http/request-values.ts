@@ -24,6 +24,16 @@ export function parseIsoDateTime (text: string): Date | undefined {
   return date.getUTCFullYear() >= 1000 && date.getUTCFullYear() <= 9999 ? date : undefined
 }
 
+/** The same in whole seconds within the years that ClickHouse's DateTime has: 1970 to 2106. */
+export function parseSeconds (text: string | undefined): number | undefined {
+  const time = text === undefined ? undefined : parseIsoDateTime(text)?.getTime()
+  return time === undefined ? undefined : limitSeconds(Math.floor(time / 1000))
+}
+
+export function limitSeconds (seconds: number): number {
+  return Math.min(Math.max(seconds, 0), 4_294_967_295)
+}
+
 function isDayOfCalendar (year: number, month: number, day: number): boolean {
   if (month < 1 || month > 12 || day < 1) return false
   const date = new Date(0)

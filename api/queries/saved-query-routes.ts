@@ -3,9 +3,7 @@ import { HttpError } from '../../engines/errors.ts'
 import { isUniqueViolation } from '../../platform/postgres/postgres-errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { notFound } from '../http/errors.ts'
-import {
-  cursorQueryProperties, cutPage, decodeCursor, encodeCursor, matchSearch, searchQueryProperties
-} from '../http/list-queries.ts'
+import { cursorQueryProperties, matchSearch, searchQueryProperties, selectPage } from '../http/list-queries.ts'
 import { buildPage, type PageContent, pageQueryProperties, type PageQuery, pageSchema } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { selectCreatedBy, userSummarySchema } from '../projects/users.ts'
@@ -133,21 +131,10 @@ interface SavedQueryQuery extends PageQuery {
   after?: string
 }
 
-/** Name of the sort order in cursors. */
-const ORDER = 'name'
-
 async function list (sql: Sql, projectId: number, query: SavedQueryQuery): Promise<PageContent<SavedQuery>> {
-  const after = decodeCursor(query.after, ORDER, ['text'])
-  const matches = sql`q.project_id = ${projectId} AND ${matchSearch(sql, sql`q.name`, query.search)}`
-  const name = sql`q.name COLLATE "C"`
-  const follows = after === undefined ? sql`true` : sql`${name} > ${after[0]!}`
-  const [counted, found] = await Promise.all([
-    sql<{ count: number }[]>`SELECT count(*)::integer AS count FROM saved_queries AS q WHERE ${matches}`,
-    sql<SavedQuery[]>`SELECT ${columns(sql)} FROM saved_queries AS q WHERE ${matches} AND ${follows}
-      ORDER BY ${name} LIMIT ${query.limit + 1} OFFSET ${after === undefined ? query.offset : 0}`
-  ])
-  return cutPage(found, {
-    limit: query.limit, count: counted[0]!.count, cursorOf: (last) => encodeCursor(ORDER, [last.name])
+  return await selectPage<SavedQuery>(sql, query, {
+    order: 'name', kind: 'text', select: columns(sql), from: sql`saved_queries AS q`, key: sql`q.name COLLATE "C"`,
+    keyOf: ({ name }) => name, where: sql`q.project_id = ${projectId} AND ${matchSearch(sql, sql`q.name`, query.search)}`
   })
 }
 

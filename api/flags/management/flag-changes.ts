@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Columns } from '../../../platform/postgres/sql-statement.ts'
 import type { Sql, SqlTemplates, Statement, TransactionSql } from '../../../platform/postgres/connect-postgres.ts'
-import { cursorQueryProperties, cutPage, decodeCursor, encodeCursor } from '../../http/list-queries.ts'
+import { cursorQueryProperties, selectPage } from '../../http/list-queries.ts'
 import { type PageContent, pageQueryProperties, type PageQuery } from '../../http/pagination.ts'
 import { selectUserSummary, userSummarySchema } from '../../projects/users.ts'
 import { WRITABLE_FIELDS } from './feature-flag.ts'
@@ -121,9 +121,6 @@ export async function findLastAuthor (
   return found?.email ?? null
 }
 
-/** Name of the sort order in cursors. */
-const ORDER = 'newest change'
-
 interface Row extends Pick<FlagActivity, 'id' | 'user' | 'version' | 'key_label' | 'experiment' | 'created_at'> {
   before: Definition | null
   after: Definition
@@ -137,20 +134,12 @@ interface Row extends Pick<FlagActivity, 'id' | 'user' | 'version' | 'key_label'
 export async function listFlagChanges (
   sql: Sql, key: { projectId: number, id: number }, query: PageQuery & { after?: string }
 ): Promise<PageContent<FlagActivity>> {
-  const cursor = decodeCursor(query.after, ORDER, ['integer'])
-  const position = cursor === undefined ? sql`OFFSET ${query.offset}` : sql``
-  const follows = cursor === undefined ? sql`true` : sql`c.version < ${cursor[0]!}::bigint`
-  const [, counted, found] = await Promise.all([
-    findFeatureFlag(sql, key, { deleted: true }),
-    sql<Array<{ count: number }>>`SELECT count(*)::integer AS count FROM feature_flag_changes WHERE flag_id = ${key.id}`,
-    sql<Row[]>`
-      SELECT c.id::text AS id, c.version, c.before, c.after, c.key_label, c.experiment, c.created_at,
-        (SELECT ${selectUserSummary(sql)} FROM users u WHERE u.id = c.user_id) AS user
-      FROM feature_flag_changes AS c WHERE c.flag_id = ${key.id} AND ${follows}
-      ORDER BY c.version DESC LIMIT ${query.limit + 1} ${position}`
-  ])
-  const page = cutPage(found, {
-    limit: query.limit, count: counted[0]!.count, cursorOf: ({ version }) => encodeCursor(ORDER, [String(version)])
+  await findFeatureFlag(sql, key, { deleted: true })
+  const page = await selectPage<Row>(sql, query, {
+    order: 'newest change', kind: 'integer', from: sql`feature_flag_changes AS c`, where: sql`c.flag_id = ${key.id}`,
+    key: sql`c.version`, keyOf: ({ version }) => version,
+    select: sql`c.id::text AS id, c.version, c.before, c.after, c.key_label, c.experiment, c.created_at,
+      (SELECT ${selectUserSummary(sql)} FROM users u WHERE u.id = c.user_id) AS user`
   })
   return { ...page, results: page.results.map((row) => toActivity(key.id, row)) }
 }

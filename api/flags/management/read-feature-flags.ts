@@ -1,5 +1,5 @@
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
-import { cutPage, decodeCursor, encodeCursor, matchSearch } from '../../http/list-queries.ts'
+import { matchSearch, selectPage } from '../../http/list-queries.ts'
 import type { PageContent, PageQuery } from '../../http/pagination.ts'
 import { notFound } from '../../http/errors.ts'
 import { type FeatureFlag, selectFeatureFlag } from './feature-flag.ts'
@@ -12,29 +12,17 @@ export interface FeatureFlagQuery extends PageQuery {
   after?: string
 }
 
-/** Name of the sort order in cursors. */
-const ORDER = 'newest'
-
 /** Lists the flags of a project, newest first. */
 export async function listFeatureFlags (
   sql: Sql, projectId: number, query: FeatureFlagQuery
 ): Promise<PageContent<FeatureFlag>> {
-  const after = decodeCursor(query.after, ORDER, ['integer'])
   const matches = sql`f.project_id = ${projectId} AND NOT f.deleted
     AND (${query.active ?? null}::boolean IS NULL OR f.active = ${query.active ?? null})
     AND (${query.ids ?? null}::integer[] IS NULL OR f.id = ANY(${query.ids ?? null}::integer[]))
     AND ${matchSearch(sql, sql`f.key || ' ' || f.name`, query.search)}`
-  const position = after === undefined ? sql`OFFSET ${query.offset}` : sql``
-  const follows = after === undefined ? sql`true` : sql`f.id < ${after[0]!}::bigint`
-  const [counted, found] = await Promise.all([
-    sql<Array<{ count: number }>>`SELECT count(*)::integer AS count FROM feature_flags AS f WHERE ${matches}`,
-    sql<FeatureFlag[]>`SELECT ${selectFeatureFlag(sql)} FROM feature_flags AS f WHERE ${matches} AND ${follows}
-      ORDER BY f.id DESC LIMIT ${query.limit + 1} ${position}`
-  ])
-  return cutPage(found, {
-    limit: query.limit,
-    count: counted[0]!.count,
-    cursorOf: (last) => encodeCursor(ORDER, [String(last.id)])
+  return await selectPage<FeatureFlag>(sql, query, {
+    order: 'newest', kind: 'integer', select: selectFeatureFlag(sql), from: sql`feature_flags AS f`, where: matches,
+    key: sql`f.id`, keyOf: ({ id }) => id
   })
 }
 
