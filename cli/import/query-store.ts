@@ -22,45 +22,8 @@ const NIL_UUID = '00000000-0000-0000-0000-000000000000'
 const dayOf = (day: number): string => new Date(day * DAY_MS).toISOString().slice(0, 10)
 
 /** @throws from each: {MillraceError} `MILLRACE_IMPORT_UNVERIFIED` when ClickHouse does not answer the question. */
-export function queryStoredEvents ({ url, key }: ManagementAccess, project: number): StoredEvents {
-  async function ask (
-    query: string, parameters: Record<string, string> = {}
-  ): Promise<{ rows: unknown[][], isCut: boolean }> {
-    const named = { project: String(project), ...parameters }
-    const text = await post(JSON.stringify({ query, parameters: named, max_rows: MAX_ROWS }))
-    const rows: unknown[][] = []
-    let isCut = false
-    for (const line of text.split('\n')) {
-      if (line === '') continue
-      const { rows: more = [], end, error } = JSON.parse(line) as {
-        rows?: unknown[][], end?: { cut: string | null }, error?: { detail: string }
-      }
-      if (error !== undefined) throw new MillraceError('MILLRACE_IMPORT_UNVERIFIED', error.detail)
-      for (const row of more) rows.push(row)
-      isCut = end?.cut === 'rows' || end?.cut === 'bytes'
-    }
-    return { rows, isCut }
-  }
-
-  /** Again while the API is away, as when it is started anew. */
-  async function post (body: string): Promise<string> {
-    const givesUpAt = performance.now() + PATIENCE_MS
-    for (;;) {
-      try {
-        const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
-        const response = await fetch(new URL('/api/sql', url), { method: 'POST', headers, body })
-        const text = await response.text()
-        if (response.ok) return text
-        const isFinal = response.status < 500 && response.status !== 429
-        if (isFinal || performance.now() > givesUpAt) {
-          throw new MillraceError('MILLRACE_IMPORT_UNVERIFIED', `the API answered ${response.status}: ${text.slice(0, 300)}`)
-        }
-      } catch (error) {
-        if (error instanceof MillraceError || performance.now() > givesUpAt) throw error
-      }
-      await sleep(PAUSE_MS)
-    }
-  }
+export function queryStoredEvents (access: ManagementAccess, project: number): StoredEvents {
+  const ask = createAsk(access, project)
 
   async function digests (first: number, last: number): Promise<Digest[]> {
     const { rows, isCut } = await ask(`SELECT toUnixTimestamp(toStartOfDay(timestamp, 'UTC')) / 86400 AS day, event, toString(count()),
@@ -101,6 +64,47 @@ export function queryStoredEvents ({ url, key }: ManagementAccess, project: numb
     async completeThrough () {
       const { rows } = await ask('SELECT toString(toUnixTimestamp64Milli(complete_through)) FROM watermarks WHERE project_id = 0')
       return Number(rows[0]?.[0] ?? 0)
+    }
+  }
+}
+
+type Ask = (query: string, parameters?: Record<string, string>) => Promise<{ rows: unknown[][], isCut: boolean }>
+
+/** Makes what asks a question, and asks it again while the API is away, as when it is started anew. */
+function createAsk ({ url, key }: ManagementAccess, project: number): Ask {
+  return async function ask (query, parameters = {}) {
+    const named = { project: String(project), ...parameters }
+    const text = await post(JSON.stringify({ query, parameters: named, max_rows: MAX_ROWS }))
+    const rows: unknown[][] = []
+    let isCut = false
+    for (const line of text.split('\n')) {
+      if (line === '') continue
+      const { rows: more = [], end, error } = JSON.parse(line) as {
+        rows?: unknown[][], end?: { cut: string | null }, error?: { detail: string }
+      }
+      if (error !== undefined) throw new MillraceError('MILLRACE_IMPORT_UNVERIFIED', error.detail)
+      for (const row of more) rows.push(row)
+      isCut = end?.cut === 'rows' || end?.cut === 'bytes'
+    }
+    return { rows, isCut }
+  }
+
+  async function post (body: string): Promise<string> {
+    const givesUpAt = performance.now() + PATIENCE_MS
+    for (;;) {
+      try {
+        const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+        const response = await fetch(new URL('/api/sql', url), { method: 'POST', headers, body })
+        const text = await response.text()
+        if (response.ok) return text
+        const isFinal = response.status < 500 && response.status !== 429
+        if (isFinal || performance.now() > givesUpAt) {
+          throw new MillraceError('MILLRACE_IMPORT_UNVERIFIED', `the API answered ${response.status}: ${text.slice(0, 300)}`)
+        }
+      } catch (error) {
+        if (error instanceof MillraceError || performance.now() > givesUpAt) throw error
+      }
+      await sleep(PAUSE_MS)
     }
   }
 }
