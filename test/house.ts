@@ -34,12 +34,12 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_960,
+  lines: 81_948,
   platformLines: 5_992,
   trackedFiles: 1_531,
   circles: 0,
   repeatedNames: 4,
-  longFunctions: 12,
+  longFunctions: 11,
   assertions: 347,
   casts: 426
 } satisfies Record<keyof House, number>

@@ -8,6 +8,7 @@ import { parse as parseCsv } from 'csv-parse'
 import { type AsyncBuffer, parquetMetadataAsync, parquetReadObjects } from 'hyparquet'
 import { compressors } from 'hyparquet-compressors'
 import yauzl from 'yauzl'
+import { HAS_SAFE_BROTLI } from '../../engines/body/decompress.ts'
 import { parseStoredJson } from '../../engines/body/parse-json.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import type { SourceRow } from '../../engines/import/imported-event.ts'
@@ -83,7 +84,10 @@ async function * readText (source: Readable, name: string): AsyncGenerator<ReadR
 
 /** By the first bytes; brotli has none of its own, and is told by the name. */
 async function decompress (source: Readable, name: string): Promise<Readable> {
-  if (name.endsWith('.br')) return chain(source, zlib.createBrotliDecompress())
+  if (name.endsWith('.br')) {
+    if (!HAS_SAFE_BROTLI) throw new Error(`Brotli is not read by Node ${process.version}, whose decoder is not safe`)
+    return chain(source, zlib.createBrotliDecompress())
+  }
   const first = await new Promise<Buffer>((resolve, reject) => {
     source.once('error', reject)
     source.once('end', () => resolve(Buffer.alloc(0)))
