@@ -176,7 +176,7 @@ export class ServiceTimeoutError extends MillraceError {
  *
  * @throws {MillraceError} when the stack on the data directory is stopped, or this user may not read it.
  */
-async function findAddress (env: NodeJS.ProcessEnv, name: AddressName): Promise<string> {
+export async function findAddress (env: NodeJS.ProcessEnv, name: AddressName): Promise<string> {
   const { [name]: fallback, MILLRACE_DATA_DIR: dataDir } = loadSettings(env, [name, 'MILLRACE_DATA_DIR'])
   if (env[name] !== undefined && env[name] !== '') return fallback
   return (await findRunningStack(dataDir))?.[IN_STACK[name]] ?? fallback

@@ -9,6 +9,7 @@ import { createCliContext, DEFAULT_TIMEOUT_MS, SERVICE_SETTINGS, ServiceTimeoutE
 import { addAuditCommands } from './commands/audit.ts'
 import { addBackupCommands } from './commands/backup.ts'
 import { addBackupsCommands } from './commands/backups.ts'
+import { addCheckCommands } from './commands/check.ts'
 import { addDeadLettersCommands } from './commands/dead-letters.ts'
 import { addEventCommands } from './commands/event.ts'
 import { addEventsCommands } from './commands/events.ts'
@@ -36,7 +37,7 @@ const GROUPS: readonly CommandGroup[] = [
   addProjectsCommands, addUsersCommands, addKeysCommands, addPersonsCommands,
   addDeadLettersCommands, addEventCommands, addEventsCommands, addAuditCommands, addWatermarkCommands,
   addBackupCommands, addBackupsCommands, addUpgradeCommands, addRetentionCommands, addPropertiesCommands,
-  addSchemasCommands, addRulesCommands, addLoginsCommands, addImportCommands
+  addSchemasCommands, addRulesCommands, addLoginsCommands, addImportCommands, addCheckCommands
 ]
 
 /** Exit codes of `npx millrace`; documented in docs/run/operations.md. */

@@ -23,8 +23,15 @@ interface Pair {
   server: net.Socket
 }
 
-/** Puts a proxy in front of a real server, so that the network between the two can be broken. */
-export async function startTcpFaultProxy (target: { port: number }): Promise<TcpFaultProxy> {
+/**
+ * Puts a proxy in front of a real server, so that the network between the two can be broken.
+ *
+ * @param target.host  Default 127.0.0.1.
+ * @param listenPort  On 127.0.0.1; default: a free one.
+ */
+export async function startTcpFaultProxy (
+  target: { host?: string, port: number }, listenPort = 0
+): Promise<TcpFaultProxy> {
   let fault: TcpFault = 'pass'
   const pairs = new Set<Pair>()
 
@@ -34,7 +41,7 @@ export async function startTcpFaultProxy (target: { port: number }): Promise<Tcp
       handle.broken++
       return
     }
-    const server = net.connect(target.port, '127.0.0.1')
+    const server = net.connect(target.port, target.host ?? '127.0.0.1')
     const pair = { client, server }
     pairs.add(pair)
     for (const socket of [client, server]) {
@@ -54,7 +61,7 @@ export async function startTcpFaultProxy (target: { port: number }): Promise<Tcp
     if (fault === 'stall') pause(pair)
   })
   const handle: TcpFaultProxy = { port: 0, broken: 0, set, close }
-  proxy.listen(0, '127.0.0.1')
+  proxy.listen(listenPort, '127.0.0.1')
   await once(proxy, 'listening')
   handle.port = (proxy.address() as AddressInfo).port
   return handle

@@ -1,0 +1,30 @@
+import t from 'tap'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import type { Finding } from '../check-clickhouse.ts'
+import { runCaptured } from '../testing/run-captured.ts'
+
+t.test('one node is looked at: what it flushes, what it does with a repeated insert, and its logins', async (t) => {
+  const { client, url } = await createTestClickHouse(t)
+  const env = { CLICKHOUSE_URL: url }
+
+  const fine = await runCaptured(['check', 'clickhouse', '--json'], env)
+  t.equal(fine.code, 0, fine.out)
+  const findings = JSON.parse(fine.out) as Finding[]
+  t.match(findings.filter(({ level }) => level === 'ok').map(({ subject }) => subject), ['tables', 'tokens', 'tokens'])
+  t.match(findings.find(({ text }) => text.startsWith('millrace_api')), { level: 'note', text: /set CLICKHOUSE_API_PASSWORD/ })
+
+  await client.command({ query: 'ALTER TABLE persons MODIFY SETTING fsync_after_insert = 0' })
+  const bad = await runCaptured(['check', 'clickhouse'], { ...env, CLICKHOUSE_API_PASSWORD: 'not the password' })
+  t.equal(bad.code, 1)
+  t.match(bad.out, /^wrong +tables +persons answers before its rows are on the disk: run "millrace migrate"/m)
+  t.match(bad.out, /^wrong +logins +millrace_api is refused "SELECT /m)
+})
+
+t.test('the cluster that is asked for has to be there', async (t) => {
+  const { url } = await createTestClickHouse(t)
+  const { code, out } = await runCaptured(['check', 'clickhouse'], {
+    CLICKHOUSE_URL: url, MILLRACE_CLICKHOUSE_CLUSTER: 'nowhere'
+  })
+  t.equal(code, 1)
+  t.match(out, /^wrong +nodes +no cluster nowhere in remote_servers of this node/m)
+})

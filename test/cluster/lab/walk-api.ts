@@ -1,0 +1,79 @@
+import type { LabProduct } from './open-product.ts'
+
+/** A document of OpenAPI, as far as it is read here. */
+interface Operation { parameters?: { name: string, in: string, required?: boolean }[] }
+
+/** Ends only with its client. */
+const ENDLESS = /\/events\/live$/
+
+/**
+ * Makes one of everything that the API knows, reads every path of its document, and runs what computes from stored
+ * events.
+ *
+ * @returns how many paths answered.
+ * @throws naming each path that answered with a failure.
+ */
+export async function walkApi (product: LabProduct): Promise<string> {
+  const failed: string[] = []
+  const call = async (method: string, path: string, body?: unknown): Promise<any> => {
+    const answer = await product.call(method, path, body)
+    if (answer.status >= 400) failed.push(`${method} ${path}: ${answer.status} ${JSON.stringify(answer.body).slice(0, 200)}`)
+    return answer.body
+  }
+  const project = '/api/projects/1'
+  const { id: experiment } = await call('POST', `${project}/experiments/`, {
+    name: 'walked', feature_flag_key: 'walked', filters: { insight: 'FUNNELS', events: [{ id: 'visited' }, { id: 'paid' }] },
+    secondary_metrics: [{ metric: { kind: 'mean', event: 'paid', property: 'amount' } }]
+  })
+  await call('PATCH', `${project}/experiments/${experiment}/`, { start_date: new Date(Date.now() - 3_600_000).toISOString() })
+  await call('POST', `${project}/event_schemas`, { event: 'paid', schema: { type: 'object', required: ['amount'] } })
+  await call('POST', `${project}/rules`, {
+    name: 'walked', condition: { type: 'AND', values: [{ type: 'event', value: 'never' }] }, actions: [{ type: 'drop' }]
+  })
+  await call('POST', `${project}/saved_queries`, { name: 'walked', query: 'SELECT 1' })
+  const { results: [event] } = await readEvents(product)
+  const { paths } = await call('GET', '/api/schema') as { paths: Record<string, Record<string, Operation>> }
+  let answered = 0
+  for (const [path, { get }] of Object.entries(paths)) {
+    if (get === undefined || ENDLESS.test(path) || !path.startsWith('/api/')) continue
+    const target = await fill(call, path, event?.uuid ?? '')
+    if (target === undefined) continue
+    const query = (get.parameters ?? []).filter((parameter) => parameter.in === 'query' && parameter.required === true)
+      .map(({ name }) => `${name}=${encodeURIComponent(REQUIRED[name] ?? 'paid')}`).join('&')
+    await call('GET', `${target}${query === '' ? '' : `?${query}`}`)
+    answered++
+  }
+  await call('GET', `${project}/experiments/${experiment}/results?refresh=true`)
+  await call('GET', `${project}/experiments/${experiment}/secondary_results?refresh=true`)
+  await call('POST', `${project}/event_schemas/infer`, { event: 'paid' })
+  const rows = await call('POST', '/api/sql', { query: 'SELECT count() FROM events WHERE distinct_id IN (SELECT distinct_id FROM events)' })
+  if (String(rows).includes('"error"')) failed.push(`SQL of the console: ${String(rows).slice(0, 300)}`)
+  if (failed.length > 0) throw new Error(failed.map((line) => `\n        ${line}`).join(''))
+  return `${answered} paths`
+}
+
+/** Values of parameters that have to be there. */
+const REQUIRED: Record<string, string> = {
+  q: 'person 1', event: 'paid', property: 'amount', distinct_id: 'person 1', days: '7',
+  from: new Date(Date.now() - 3_600_000).toISOString(), to: new Date(Date.now() + 60_000).toISOString()
+}
+
+/** The path with the id of something that is there; undefined when there is nothing. */
+async function fill (
+  call: (method: string, path: string) => Promise<any>, path: string, uuid: string
+): Promise<string | undefined> {
+  let filled = path.replace('{project_id}', '1').replace('{uuid}', uuid)
+  const [, list, name] = /^(.*)\/\{(\w+)\}/.exec(filled) ?? []
+  if (list === undefined || name === undefined) return filled
+  const { results } = await call('GET', `${list}?limit=1`) as { results?: Record<string, unknown>[] }
+  const value = results?.[0]?.[name]
+  if (value === undefined) return undefined
+  filled = filled.replace(`{${name}}`, encodeURIComponent(String(value)))
+  return filled
+}
+
+async function readEvents ({ call }: LabProduct): Promise<{ results: { uuid: string }[] }> {
+  const { body } = await call('POST', '/api/sql', { query: "SELECT toString(uuid) FROM events WHERE event = 'paid' LIMIT 1" })
+  const uuid = /"rows":\s*\[\["([\da-f-]{36})"\]\]/.exec(typeof body === 'string' ? body : JSON.stringify(body))?.[1]
+  return { results: uuid === undefined ? [] : [{ uuid }] }
+}
