@@ -4,10 +4,13 @@
 -- product's own (docs/change/management-api.md, how usage is counted). A cluster keeps its users in Keeper
 -- (user_directories.replicated), or add ON CLUSTER to each statement. The embedded ClickHouse server has the same limits in its profiles.ts.
 --
--- Limits. Each may be lowered by a query and not raised; MIN 1, because 0 would mean none.
+-- Limits. Each may be lowered by a query and not raised; MIN 1, because 0 would mean none. The two of results have no MIN:
+-- a node sends 0 with a subquery to the other shards, which would answer with MIN rows, and refuse more. A query that sets
+-- them to 0 itself still ends after max_execution_time.
 -- final: exact counts without thinking; duplicates of an event that are not merged away yet count once. They share their
 -- partition, so merging across partitions would be work for nothing.
 -- distributed_product_mode: on a cluster a query may compare a table of all shards with itself.
+-- load_balancing, prefer_localhost_replica: the first replica of each shard that answers, which has what was confirmed.
 -- readonly = 2: no writes, no definitions; settings may change within these bounds, because every client sets some.
 -- overflow modes: a result beyond the limit is an error, never silently truncated.
 CREATE SETTINGS PROFILE IF NOT EXISTS analyst_limits SETTINGS
@@ -15,14 +18,16 @@ CREATE SETTINGS PROFILE IF NOT EXISTS analyst_limits SETTINGS
     final = 1,
     do_not_merge_across_partitions_select_final = 1,
     distributed_product_mode = 'global',
+    load_balancing = 'in_order',
+    prefer_localhost_replica = 0,
     max_memory_usage = 4000000000 MIN 1 MAX 4000000000,
     max_memory_usage_for_user = 8000000000 MIN 1 MAX 8000000000,
     max_bytes_before_external_group_by = 2000000000 MIN 1 MAX 2000000000,
     max_bytes_before_external_sort = 2000000000 MIN 1 MAX 2000000000,
     max_execution_time = 60 MIN 1 MAX 60,
     timeout_overflow_mode = 'throw' CONST,
-    max_result_rows = 5000000 MIN 1 MAX 5000000,
-    max_result_bytes = 2000000000 MIN 1 MAX 2000000000,
+    max_result_rows = 5000000 MAX 5000000,
+    max_result_bytes = 2000000000 MAX 2000000000,
     result_overflow_mode = 'throw' CONST,
     max_concurrent_queries_for_user = 8 MIN 1 MAX 8,
     max_query_size = 1048576 MAX 1048576,

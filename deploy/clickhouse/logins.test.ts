@@ -39,8 +39,11 @@ t.test('the settings of an analyst exist, and none can be set to no limit', asyn
     format: 'JSONEachRow'
   })
   t.equal((await known.json()).length, settings.length)
-  for (const { name, bounds } of settings.filter(({ name }) => /^max_(memory|bytes|execution|result|concurrent)/.test(name))) {
+  for (const { name, bounds } of settings.filter(({ name }) => /^max_(memory|bytes|execution|concurrent)/.test(name))) {
     t.match(bounds, /MIN 1 MAX \d+$/, name)
+  }
+  for (const { name, bounds } of settings.filter(({ name }) => name.startsWith('max_result'))) {
+    t.match(bounds, /^ MAX \d+$/, `${name} lets 0 pass, which a shard sends to the others with a subquery`)
   }
   for (const name of ['final', 'max_execution_time', 'max_result_rows', 'max_result_bytes', 'max_query_size', 'max_ast_elements']) {
     t.equal(settings.find((setting) => setting.name === name)?.value, ANALYST_PROFILE[name], `${name} as on the embedded ClickHouse server`)

@@ -9,9 +9,18 @@ export type ClickHouse = ReturnType<typeof createClient>
 /** Marks our own queries in a query log, whatever login they run under. */
 export const OUR_LOG_COMMENT = 'millrace'
 
+/**
+ * What is inserted and read through any node goes to the first replica of each shard that answers, not to the node's
+ * own copy: a reader sees what was confirmed, whatever another replica still lacks.
+ */
+export const FIRST_REPLICA = { load_balancing: 'in_order', prefer_localhost_replica: '0' } as const
+
 /** A subquery on a table of all shards is answered once and sent to each of them; else it is refused. */
 const ON_A_CLUSTER: ClickHouseSettings = {
-  distributed_ddl_output_mode: ONLY_ACTIVE_NODES, distributed_product_mode: 'global'
+  distributed_ddl_output_mode: ONLY_ACTIVE_NODES,
+  distributed_product_mode: 'global',
+  load_balancing: FIRST_REPLICA.load_balancing,
+  prefer_localhost_replica: 0
 }
 
 /**

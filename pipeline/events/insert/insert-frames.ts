@@ -1,7 +1,7 @@
 /** One insert of frames over HTTP, and the settings under which ClickHouse recognises its repetition. */
 import http from 'node:http'
 import https from 'node:https'
-import { parseClickHouseUrl } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { FIRST_REPLICA, parseClickHouseUrl } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../../../engines/errors.ts'
 import { EVENT_COLUMNS } from '../../../schema/wire/event-row.ts'
 
@@ -33,7 +33,7 @@ const INSERT_TIMEOUT_MS = 120_000
 const INSERT = `INSERT INTO events (${EVENT_COLUMNS.map(({ name }) => name).join(', ')}) FORMAT Native`
 
 /** Where `events` is spread over shards, the answer comes when each of them has its rows. Changes no block. */
-const EVERY_INSERT = { distributed_foreground_insert: '1' } as const
+const EVERY_INSERT = { distributed_foreground_insert: '1', ...FIRST_REPLICA } as const
 
 /** Bytes of an error's text that are kept. */
 const MAX_ERROR_BYTES = 16_384
