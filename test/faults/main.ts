@@ -1,7 +1,7 @@
 /**
  * Breaks a running system again and again, and looks whether an event was lost or counted twice:
  *
- *     npm run faults -- [--minutes 10] [--seed 1] [--fault NAME]... [--rate 1500] [--nats 3] [--logs] [--tamper] ...
+ *     npm run faults -- [--minutes 10] [--seed 1] [--fault NAME]... [--rate 1500] [--nats 3] [--clickhouse 4] ...
  *     npm run faults -- --fault power-cut-behind --minutes 1 [--disk xfs] [--unflushed random] [--nats-server PATH]
  *
  * Prints a table by fault, and exits with
@@ -14,8 +14,9 @@
  * however long that takes, and so does one of named faults; in one of 8 minutes or more they last longer. `--tamper`
  * removes one stored event and repeats another before the comparison, which then has to end with 1;
  * `--tamper-watermark` has the watermark run ten seconds ahead all the time, with the same end; `--no-flush` makes
- * `power-cut` lose events. `--nats 3` breaks a cluster of nats-servers, in ways of its own. `--disk` and `--unflushed`
- * choose what a power cut hits, `--nats-server` which server has to survive it.
+ * `power-cut` lose events. `--nats 3` breaks a cluster of nats-servers, and `--clickhouse 4` one of ClickHouse
+ * (`test/cluster/lab/start-lab.ts`), in ways of their own. `--disk` and `--unflushed` choose what a power cut hits,
+ * `--nats-server` which server has to survive it.
  *
  * In order: `system/` starts what is broken, `load/` sends to it and remembers what was acknowledged, `run-faults.ts`
  * breaks it in one of the ways in `kinds/` after the other, `audit/` compares and reports.
@@ -23,6 +24,7 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { readCount } from '../../cli/read-arguments.ts'
 import { chooseExitStatus, isClean, renderReport } from './audit/fault-report.ts'
+import { CLICKHOUSE_CLUSTER_FAULTS } from './kinds/clickhouse-cluster-faults.ts'
 import { FAULTS } from './kinds/faults.ts'
 import { NATS_CLUSTER_FAULTS } from './kinds/nats-cluster-faults.ts'
 import { enterMountNamespace } from './system/small-disk.ts'
@@ -53,7 +55,12 @@ const FAULTS_ON_CLUSTER = [
   ...NATS_CLUSTER_FAULTS, ...FAULTS.filter(({ name }) => /^(ingest|pipeline|clickhouse|postgres)-kill$/.test(name))
 ]
 
-const ALL_FAULTS = [...FAULTS, ...NATS_CLUSTER_FAULTS, ...ONLY_BY_NAME]
+/** A cluster of ClickHouse meets its own faults, and those of whoever inserts into it. */
+const FAULTS_ON_CLICKHOUSE_CLUSTER = [
+  ...CLICKHOUSE_CLUSTER_FAULTS, ...FAULTS.filter(({ name }) => /^(pipeline-kill|clickhouse-lost-answer)$/.test(name))
+]
+
+const ALL_FAULTS = [...FAULTS, ...NATS_CLUSTER_FAULTS, ...CLICKHOUSE_CLUSTER_FAULTS, ...ONLY_BY_NAME]
 
 interface Options {
   minutes: number
@@ -64,6 +71,7 @@ interface Options {
   natsServer?: string
   disk: FileSystem
   unflushed: Unflushed
+  clickhouse: 1 | 4
   logs?: true
   tamper?: true
   tamperWatermark?: true
@@ -81,6 +89,7 @@ const options = new Command('npm run faults --')
   .option('--nats-server <path>', 'another nats-server, which may be an old one')
   .addOption(new Option('--disk <file system>', 'of faults that need a disk of their own').choices(FILE_SYSTEM_NAMES).default('ext4'))
   .addOption(new Option('--unflushed <blocks>', 'what a power cut does with what was not flushed').choices(['lost', 'random']).default('lost'))
+  .option('--clickhouse <nodes>', '4: a cluster of two shards with two replicas, and the faults of one', readClickHouseNodes, 1)
   .option('--logs', 'keep the logs also when nothing differs')
   .option('--tamper', 'remove one stored event and repeat another before the comparison: has to end with 1')
   .option('--tamper-watermark', 'the watermark says that all is stored: has to end with 1')
@@ -99,7 +108,8 @@ if (options.list === true) {
 
 async function run (): Promise<number> {
   const { minutes, seed = Date.now() % 1_000_000, fault: names } = options
-  const usual = options.nats === 3 ? FAULTS_ON_CLUSTER : FAULTS
+  const ofNats = options.nats === 3 ? FAULTS_ON_CLUSTER : FAULTS
+  const usual = options.clickhouse === 4 ? FAULTS_ON_CLICKHOUSE_CLUSTER : ofNats
   const faults = names === undefined ? usual : [...usual, ...ONLY_BY_NAME].filter(({ name }) => names.includes(name))
   const isLong = minutes >= LONG_RUN_MINUTES || names?.length === 1
   const stopped = new AbortController()
@@ -115,7 +125,7 @@ async function run (): Promise<number> {
     const wantsSmallDisk = faults.some(({ name }) => NEED_SMALL_DISK.includes(name))
     await using opened = await openFaultSystem({
       signal: stopped.signal, wantsSmallDisk, natsNodes: options.nats, natsServer: options.natsServer,
-      disk: { fileSystem: options.disk, unflushed: options.unflushed }
+      clickhouseNodes: options.clickhouse, disk: { fileSystem: options.disk, unflushed: options.unflushed }
     })
     if (wantsSmallDisk && opened.disk === null) say('DISK-FULL AND POWER-CUT ARE NOT RUN: a small disk cannot be mounted here')
     if (options.flush === false) await stopFlushing(opened.system)
@@ -145,6 +155,11 @@ function readMinutes (text: string): number {
 function readNatsNodes (text: string): 1 | 3 {
   if (text !== '1' && text !== '3') throw new InvalidArgumentError('Give 1 or 3.')
   return text === '3' ? 3 : 1
+}
+
+function readClickHouseNodes (text: string): 1 | 4 {
+  if (text !== '1' && text !== '4') throw new InvalidArgumentError('Give 1 or 4.')
+  return text === '4' ? 4 : 1
 }
 
 function collectFaults (name: string, before: string[] = []): string[] {

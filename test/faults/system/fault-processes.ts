@@ -5,6 +5,8 @@ import { startClickHouse } from '../../../embedded/supervisor/start-clickhouse.t
 import type { Service, ServiceOptions } from '../../../embedded/supervisor/processes/service.ts'
 import { startNatsServer } from '../../../embedded/nats/start-nats-server.ts'
 import { startPostgres } from '../../../embedded/postgres/start-postgres.ts'
+import { allShardsUrl } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import type { ClickHouseLab } from '../../cluster/lab/start-lab.ts'
 import { freePorts } from '../../support/local-ports.ts'
 import { withoutSettings } from '../../support/environments.ts'
 import { waitFor } from '../../support/wait-for.ts'
@@ -24,6 +26,8 @@ export interface FaultTiersOptions {
   dataDir: string
   natsUrl: string
   clickhouseUrl: string
+  /** Of ClickHouse; empty: one node. */
+  cluster: string
   databaseUrl: string
   /** Both ingest processes listen on one port. */
   sharedPort: boolean
@@ -51,6 +55,7 @@ export async function startFaultTiers (
     CLICKHOUSE_URL: options.clickhouseUrl,
     DATABASE_URL: options.databaseUrl,
     MILLRACE_PARTITIONS: String(PARTITIONS),
+    MILLRACE_CLICKHOUSE_CLUSTER: options.cluster,
     NODE_OPTIONS: `--import=${path.join(import.meta.dirname, 'shift-clock.ts')}`
   }
   const start = async (name: 'ingest' | 'pipeline' | 'api', index: number, port: number): Promise<TierPart> => {
@@ -64,6 +69,7 @@ export async function startFaultTiers (
         MILLRACE_DATA_DIR: dataDir,
         MILLRACE_TEST_CLOCK_FILE: options.clockFile(name),
         [portSetting]: String(port),
+        ...name === 'api' ? { CLICKHOUSE_URL: allShardsUrl(options.clickhouseUrl, options.cluster) } : {},
         ...options.settings
       }
     }))
@@ -85,15 +91,19 @@ export interface FaultService {
   url: string
 }
 
-/**
- * Starts nats-server, ClickHouse and Postgres on free ports, as `npm start` does.
- *
- * @param options.cluster  Serves as nats-server when it is not null.
- * @param options.natsServer  Path of another binary, which may be an old one.
- */
+export interface FaultServicesOptions {
+  dataDir: string
+  /** Serves as nats-server when it is not null. */
+  cluster: NatsCluster | null
+  /** Serves as ClickHouse when it is not null. */
+  lab: ClickHouseLab | null
+  /** Path of another nats-server, which may be an old one. */
+  natsServer?: string | undefined
+}
+
+/** Starts nats-server, ClickHouse and Postgres on free ports, as `npm start` does. */
 export async function startFaultServices (
-  { dataDir, cluster, natsServer }: { dataDir: string, cluster: NatsCluster | null, natsServer?: string | undefined },
-  supervise: Supervise
+  { dataDir, cluster, lab, natsServer }: FaultServicesOptions, supervise: Supervise
 ): Promise<{ nats: FaultService, clickhouse: FaultService, postgres: FaultService }> {
   const keep = async (name: string, start: (options: ServiceOptions) => Promise<Service>): Promise<FaultService> => {
     // A service that is started again keeps the port of its first start, which its clients know.
@@ -109,8 +119,10 @@ export async function startFaultServices (
     cluster === null
       ? keep('nats', async (options) => await startNatsServer({ ...options, binary: natsServer, old: 'accept' }))
       : Promise.resolve({ part: cluster.nodes[0]!, port: cluster.nodes[0]!.port, url: cluster.url }),
-    keep('clickhouse', async (options) =>
-      await startClickHouse({ ...options, password: 'faults', analystPassword: 'analyst' })),
+    lab === null
+      ? keep('clickhouse', async (options) =>
+        await startClickHouse({ ...options, password: 'faults', analystPassword: 'analyst' }))
+      : Promise.resolve({ part: lab.nodes[0]!, port: 0, url: lab.url('default') }),
     keep('postgres', async (options) => await startPostgres({ ...options, password: 'faults' }))
   ])
   return { nats, clickhouse, postgres }

@@ -1,12 +1,12 @@
 import path from 'node:path'
 import { cp, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { ClickHouseLogLevel, createClient } from '@clickhouse/client'
 import { pino } from 'pino'
 import { createFirstProject } from '../../../embedded/supervisor/create-first-project.ts'
-import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { allShardsUrl, type ClickHouse, connectClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { connectNats, type NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import { connectPostgres, type Sql } from '../../../platform/postgres/connect-postgres.ts'
+import { type ClickHouseLab, LAB_CLUSTER, startLab } from '../../cluster/lab/start-lab.ts'
 import { migrateAll } from '../../../schema/migrate/migrate-all.ts'
 import { type ClickHouseFaultProxy, startClickHouseFaultProxy } from './clickhouse-fault-proxy.ts'
 import { type FaultService, type Pair, type TierPart, startFaultServices, startFaultTiers } from './fault-processes.ts'
@@ -31,7 +31,10 @@ export interface FaultSystem {
   nats: SupervisedPart
   /** Of a cluster, which its clients reach directly; empty for a single server. */
   natsNodes: readonly NatsNode[]
+  /** Of a cluster, its first node. */
   clickhouse: SupervisedPart
+  /** null: one node, of the embedded engine. */
+  clickhouseCluster: ClickHouseLab | null
   postgres: SupervisedPart
   ingest: Pair
   pipeline: Pair
@@ -69,6 +72,8 @@ export interface FaultSystemOptions {
   natsServer?: string | undefined
   /** A cluster of nats-servers flushes as well, as a single one always does. */
   durable?: boolean
+  /** Default 1; 4: two shards of two replicas. */
+  clickhouseNodes?: 1 | 4
 }
 
 /** Ends what one step of the start brought up. */
@@ -93,7 +98,7 @@ async function startFaultSystem (options: FaultSystemOptions): Promise<FaultSyst
 }
 
 async function start (
-  { dataDir, signal, sharedPort = false, natsNodes = 1, natsServer, durable = false }: FaultSystemOptions,
+  { dataDir, signal, sharedPort = false, natsNodes = 1, natsServer, durable = false, clickhouseNodes = 1 }: FaultSystemOptions,
   closers: Closer[]
 ): Promise<Omit<FaultSystem, 'stop'>> {
   const parts: SupervisedPart[] = []
@@ -115,9 +120,17 @@ async function start (
   const ofCluster = { dataDir, nodes: natsNodes, binary: natsServer, durable }
   const cluster = natsNodes === 1 ? null : await startNatsCluster(ofCluster, superviseServices)
   if (cluster !== null) closers.unshift(cluster.close)
-  const services = await startFaultServices({ dataDir, cluster, natsServer }, superviseServices)
+  const lab = clickhouseNodes === 1 ? null : await startLab({ dataDir, shards: [1, 1, 2, 2] }, superviseServices)
+  if (lab !== null) closers.unshift(lab.close)
+  const services = await startFaultServices({ dataDir, cluster, lab, natsServer }, superviseServices)
   const { nats, clickhouse, postgres } = services
-  await migrateAll({ databaseUrl: postgres.url, clickhouseUrl: clickhouse.url })
+  const clusterName = lab === null ? '' : LAB_CLUSTER
+  await migrateAll({
+    databaseUrl: postgres.url,
+    // One node, because a statement for all of them may not be on the next one yet.
+    clickhouseUrl: lab?.nodes[0]?.url('default') ?? clickhouse.url,
+    topology: lab === null ? {} : { cluster: LAB_CLUSTER }
+  })
   await createFirstProject({
     databaseUrl: postgres.url, projectApiKey: FAULT_PROJECT_KEY, personalApiKey: FAULT_PERSONAL_KEY
   })
@@ -133,6 +146,7 @@ async function start (
     dataDir,
     natsUrl: cluster?.url ?? `nats://127.0.0.1:${proxies.nats.port}`,
     clickhouseUrl: proxies.clickhouse.url,
+    cluster: clusterName,
     databaseUrl: withPort(postgres.url, proxies.postgres.port),
     sharedPort,
     settings: tierSettings,
@@ -140,8 +154,8 @@ async function start (
   }, superviseAs())
   return {
     dataDir, nats: nats.part, natsNodes: cluster?.nodes ?? [],
-    clickhouse: clickhouse.part, postgres: postgres.part, ...tiers, parts, proxies,
-    tierSettings, clockFile, surprises, ...await connectAudit(services, closers)
+    clickhouse: clickhouse.part, clickhouseCluster: lab, postgres: postgres.part, ...tiers, parts, proxies,
+    tierSettings, clockFile, surprises, ...await connectAudit(services, clusterName, closers)
   }
 }
 
@@ -159,12 +173,12 @@ async function startProxies (
 
 /** Connections of those who look on. */
 async function connectAudit (
-  { nats, clickhouse, postgres }: Record<'nats' | 'clickhouse' | 'postgres', FaultService>, closers: Closer[]
+  { nats, clickhouse, postgres }: Record<'nats' | 'clickhouse' | 'postgres', FaultService>, cluster: string, closers: Closer[]
 ): Promise<Pick<FaultSystem, 'connection' | 'sql' | 'stored' | 'select' | 'command'>> {
   const connection = await connectNats({ url: nats.url, name: 'fault-audit', logger: pino({ level: 'silent' }) })
   const sql = connectPostgres({ url: postgres.url, max: 2 })
   // It is asked while it is unavailable, too.
-  const client = createClient({ url: clickhouse.url, request_timeout: 60_000, log: { level: ClickHouseLogLevel.OFF } })
+  const client = connectClickHouse({ url: allShardsUrl(clickhouse.url, cluster), cluster })
   closers.push(async () => await Promise.all([connection.close(), sql.end({ timeout: 1 }), client.close()]))
   return {
     connection,
