@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_948,
-  platformLines: 5_992,
-  trackedFiles: 1_531,
+  lines: 82_258,
+  platformLines: 6_001,
+  trackedFiles: 1_545,
   circles: 0,
   repeatedNames: 4,
   longFunctions: 11,
   assertions: 347,
-  casts: 426
+  casts: 427
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

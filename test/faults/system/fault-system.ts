@@ -97,10 +97,9 @@ async function startFaultSystem (options: FaultSystemOptions): Promise<FaultSyst
   }
 }
 
-async function start (
-  { dataDir, signal, sharedPort = false, natsNodes = 1, natsServer, durable = false, clickhouseNodes = 1 }: FaultSystemOptions,
-  closers: Closer[]
-): Promise<Omit<FaultSystem, 'stop'>> {
+async function start (options: FaultSystemOptions, closers: Closer[]): Promise<Omit<FaultSystem, 'stop'>> {
+  const { dataDir, signal, natsServer } = options
+  const { sharedPort = false, natsNodes = 1, durable = false, clickhouseNodes = 1 } = options
   const parts: SupervisedPart[] = []
   const surprises: string[] = []
   /** Parts that are started together are ended together. */
