@@ -212,11 +212,13 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
 
     await plantDeadLetter(stack)
     const [{ id: letter }] = (await client.call(t, 'GET', '~/dead_letters/')).body.results
-    t.match(await client.call(t, 'GET', '~/dead_letters/'), { status: 200, body: { results: [{ id: letter }] } })
-    t.match(await client.call(t, 'GET', '~/dead_letters/groups/'), { status: 200, body: { count: 1, results: [{ count: 1 }] } })
-    t.match(await client.call(t, 'GET', `~/dead_letters/${letter}/`), { status: 200, body: { error: 'planted' } })
-    t.match(await client.call(t, 'POST', '~/dead_letters/replay/', { dry_run: true }), { status: 200, body: { matched: 1 } })
-    t.match(await client.call(t, 'POST', '~/dead_letters/purge/', { dry_run: true }), { status: 200, body: { matched: 1 } })
+    for (const root of ['~', '/api']) {
+      t.match(await client.call(t, 'GET', `${root}/dead_letters/`), { status: 200, body: { results: [{ id: letter }] } })
+      t.match(await client.call(t, 'GET', `${root}/dead_letters/groups/`), { status: 200, body: { count: 1, results: [{ count: 1 }] } })
+      t.match(await client.call(t, 'GET', `${root}/dead_letters/${letter}/`), { status: 200, body: { error: 'planted' } })
+      t.match(await client.call(t, 'POST', `${root}/dead_letters/replay/`, { dry_run: true }), { status: 200, body: { matched: 1 } })
+      t.match(await client.call(t, 'POST', `${root}/dead_letters/purge/`, { dry_run: true }), { status: 200, body: { matched: 1 } })
+    }
     // Before anything is sent again: from then on there are events.
     t.match(await client.call(t, 'GET', '~/events/arrivals/'), { status: 200, body: { first_received_at: null } })
     const corrected = JSON.stringify({
@@ -224,9 +226,14 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     })
     t.match(await client.call(t, 'POST', `~/dead_letters/${letter}/resend/`, { event: corrected }), { status: 200 })
     t.match(await client.call(t, 'POST', `~/dead_letters/${letter}/replay/`), { status: 200, body: { replayed: 1 } })
+    for (const root of ['~', '/api']) {
+      await plantDeadLetter(stack)
+      const [{ id: other }] = (await client.call(t, 'GET', `${root}/dead_letters/`)).body.results
+      t.match(await client.call(t, 'DELETE', `${root}/dead_letters/${other}/`), { status: 204 })
+    }
     await plantDeadLetter(stack)
-    const [{ id: other }] = (await client.call(t, 'GET', '~/dead_letters/')).body.results
-    t.match(await client.call(t, 'DELETE', `~/dead_letters/${other}/`), { status: 204 })
+    const [{ id: last }] = (await client.call(t, 'GET', '/api/dead_letters/')).body.results
+    t.match(await client.call(t, 'POST', `/api/dead_letters/${last}/replay/`), { status: 200, body: { replayed: 1 } })
 
     t.match(await client.call(t, 'GET', `~/events/${randomUUID()}/receipt/`), { status: 200, body: { fate: 'unknown', may_be_in: [] } })
     t.match(await client.call(t, 'GET', `~/events/${randomUUID()}/`), { status: 200, body: { stored: null } })
