@@ -150,7 +150,7 @@ export async function readReplicas (
 }
 
 /** The definitions follow the views within seconds. */
-const COUNTS_TIMEOUT_MS = 20_000
+const COUNTS_TIMEOUT_MS = 60_000
 
 /**
  * Waits until everything is stored, and compares it with what the clients know: uuid by uuid, then volumes, properties,

@@ -21,9 +21,6 @@ import { openConsoleOf, send, type Watched } from './open-console.ts'
 
 t.setTimeout(600_000)
 
-/** A screen must have said something after this long: the patience of the API with a store, and some. */
-const SETTLED_MS = 20_000
-
 /** Where a page waits for the next outage: it asks for nothing until something is typed. */
 const PARKED = '/projects/1/find'
 
@@ -146,11 +143,11 @@ async function plantDetails (stack: Stack): Promise<string[]> {
   })
   await connection.close()
   const idOf = async (query: string): Promise<string> =>
-    (await waitFor(async () => (await stack.select<{ id: string }>(query))[0], { timeoutMs: 30_000 })).id
+    (await waitFor(async () => (await stack.select<{ id: string }>(query))[0])).id
   const { uuid } = await waitFor(async () =>
-    (await stack.sql<{ uuid: string }[]>`SELECT uuid FROM persons LIMIT 1`)[0], { timeoutMs: 30_000 })
+    (await stack.sql<{ uuid: string }[]>`SELECT uuid FROM persons LIMIT 1`)[0])
   const definition = async (table: string, name: string): Promise<string> => (await waitFor(async () =>
-    (await stack.sql.unsafe<{ id: string }[]>(`SELECT id FROM ${table} WHERE name = $1 LIMIT 1`, [name]))[0], { timeoutMs: 30_000 })).id
+    (await stack.sql.unsafe<{ id: string }[]>(`SELECT id FROM ${table} WHERE name = $1 LIMIT 1`, [name]))[0])).id
   const event = await idOf("SELECT toString(uuid) AS id FROM events WHERE event = 'paid'")
   return [
     `flags/${flag}`, `experiments/${experiment}`, `events/${await definition('event_definitions', 'paid')}`,
@@ -178,7 +175,7 @@ async function settle (page: Page): Promise<{ text: string, isFailed: boolean }>
     text = await page.locator('main').innerText()
     return text.trim() !== '' && text === before && !/^Loading/m.test(text)
   }
-  await waitFor(isSettled, { timeoutMs: SETTLED_MS })
+  await waitFor(isSettled)
     .catch((cause: unknown) => { throw new Error(`${page.url()} still loads: ${text}`, { cause }) })
   return { text, isFailed: await page.locator('.failed').count() > 0 }
 }
@@ -190,5 +187,5 @@ async function recover (page: Page): Promise<void> {
     for (const button of await page.getByRole('button', { name: 'Try again' }).all()) await button.click({ timeout: 1000 }).catch(() => {})
     await waitFor(async () => await page.locator('.failed').count() === 0, { timeoutMs: 3000 })
     return true
-  }, { timeoutMs: 30_000 }).catch(async (cause: unknown) => { throw new Error(`${page.url()}: ${await page.locator('main').innerText()}`, { cause }) })
+  }).catch(async (cause: unknown) => { throw new Error(`${page.url()}: ${await page.locator('main').innerText()}`, { cause }) })
 }

@@ -14,6 +14,8 @@ import { waitFor } from '../support/wait-for.ts'
 
 const logger = createLogger({ component: 'test', level: 'silent' })
 const LIB = { $lib: 'web', $lib_version: '1.2.3' }
+/** Between two messages of a process. */
+const PAUSE_MS = 100
 const UUID = '0193a5b2-7c1d-7e8f-9abc-def012345678'
 
 interface Warning {
@@ -302,12 +304,15 @@ t.test('what a process had taken when it died is stored within half a minute', a
 
 t.test('a flood of bad requests makes few messages and one row', async (t) => {
   const { ingest, client, store, read } = await startSystem(t)
+  const startedAt = performance.now()
   for (let round = 0; round < 20; round++) {
     await Promise.all(Array.from({ length: 20 }, async (_, n) =>
       await ingest.post('/capture/', { api_key: PROJECT_KEY, event: `${round} ${n}`, distinct_id: '' })))
   }
+  // Two of each round, and one after each pause where a round takes longer.
+  const most = 41 + (performance.now() - startedAt) / PAUSE_MS
   const { state } = await (await jetstreamManager(ingest.connection)).streams.info(WARNINGS_STREAM)
-  t.ok(state.messages <= 41, `${state.messages} messages for 400 requests`)
+  t.ok(state.messages <= most, `${state.messages} messages for 400 requests`)
 
   await store()
   await client.command({ query: 'OPTIMIZE TABLE ingestion_warnings_by_source FINAL' })

@@ -12,7 +12,7 @@ import { withoutSettings } from '../support/environments.ts'
 
 export const ROOT = path.join(import.meta.dirname, '..', '..')
 const READY_TIMEOUT_MS = 90_000
-const VISIBLE_TIMEOUT_MS = 20_000
+const VISIBLE_TIMEOUT_MS = 60_000
 const run = promisify(execFile)
 
 /** A user of the package: where it runs, and as whom. */

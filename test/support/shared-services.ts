@@ -6,8 +6,8 @@ import http from 'node:http'
 import { readProcessIdentity } from '../../embedded/supervisor/processes/recorded-processes.ts'
 
 const FOLDER = path.resolve(import.meta.dirname, '..', '..', '.tap')
-const START_TIMEOUT_MS = 60_000
-const STOP_TIMEOUT_MS = 20_000
+const START_TIMEOUT_MS = 180_000
+const STOP_TIMEOUT_MS = 60_000
 
 /** Where the process that holds the services listens. */
 interface ServicesAddress {
