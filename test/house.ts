@@ -36,7 +36,7 @@ export interface House {
 const LIMITS = {
   lines: 82_258,
   platformLines: 6_001,
-  trackedFiles: 1_545,
+  trackedFiles: 1_543,
   circles: 0,
   repeatedNames: 4,
   longFunctions: 11,

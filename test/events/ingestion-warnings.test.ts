@@ -98,13 +98,12 @@ t.test('a text that cannot be stored is counted where it was replaced, and what 
     about({ distinct_id: 12 }), about({ event: '$identify', properties: { $anon_distinct_id: 'other' } })
   ]
 
-  for (const [event, value] of replaced) {
-    t.equal((await ingest.post('/capture/', { api_key: PROJECT_KEY, ...event })).status, 200)
-    await store()
-    const [warning] = await read()
-    t.match(warning, { reason: 'text_replaced', effect: 'replaced', count: replaced.findIndex(([each]) => each === event) + 1 })
-    if (warning!.count <= 3) t.ok(warning!.samples.some((sample) => sample.value === value), value)
-  }
+  // A message each: then the first samples of each are kept.
+  for (const [event] of replaced) t.equal((await ingest.post('/capture/', { api_key: PROJECT_KEY, ...event })).status, 200)
+  await store()
+  const [warning] = await read()
+  t.match(warning, { reason: 'text_replaced', effect: 'replaced', count: replaced.length })
+  for (const { value } of warning!.samples) t.ok(replaced.some(([, each]) => each === value), `${value} was sent`)
   t.equal((await ingest.post('/batch/', { api_key: PROJECT_KEY, batch: asSent })).status, 200)
   await store()
   t.match(await read(), [{ reason: 'text_replaced', count: replaced.length }])
@@ -128,15 +127,15 @@ t.test('a body that is not UTF-8 is counted where it was replaced, unless it say
   const post = async (body: Buffer, type: string): Promise<number> =>
     (await ingest.post('/batch/', body, { headers: { 'content-type': type } })).status
 
-  for (const [index, [body, type, value]] of replaced.entries()) {
+  for (const [body, type] of replaced) {
     t.equal(await post(body, type), 200)
     t.equal(await post(body, `${type}; charset=iso-8859-1`), 200)
-    await store()
-    const [warning, ...others] = await read()
-    t.match(warning, { reason: 'text_replaced', effect: 'replaced', count: index + 1 })
-    if (value !== undefined) t.ok(warning!.samples.some((sample) => sample.value === value), value)
-    t.same(others, [])
   }
+  await store()
+  const [warning, ...others] = await read()
+  t.match(warning, { reason: 'text_replaced', effect: 'replaced', count: replaced.length })
+  t.same(warning!.samples.map((sample) => sample.value).sort(), replaced.flatMap(([,, value]) => value ?? []).sort())
+  t.same(others, [])
 })
 
 t.test('dropped events are remembered by uuid, as many as a process may name in a minute', async (t) => {
