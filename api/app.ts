@@ -38,6 +38,7 @@ import { createRequestValidation, readJsonBodies, refuseUnstorableValues } from 
 import { ingestionWarningRoutes } from './events/ingestion-warning-routes.ts'
 import { personalKeyRoutes } from './projects/personal-key-routes.ts'
 import { quotaRoutes } from './projects/quota-routes.ts'
+import { retentionRoutes } from './projects/retention-routes.ts'
 import { ledgerRoutes } from './events/ledger-routes.ts'
 import { personHistoryRoutes } from './persons/person-history-routes.ts'
 import { personRoutes } from './persons/person-routes.ts'
@@ -180,6 +181,7 @@ async function managementRoutes (
   await app.register(accountRoutes, { prefix: '/api', ...deps })
   await app.register(personalKeyRoutes, { prefix: '/api', ...deps })
   await app.register(deadLetterRoutes, { prefix: '/api/dead_letters', ...deps, ofAllProjects: true })
+  await app.register(retentionRoutes, { prefix: '/api/retention', ...deps })
   await app.register(sqlRoutes, { prefix: '/api/sql', ...deps })
   await app.register(statusRoutes, { prefix: '/api', ...deps })
   await app.register(async (project) => {

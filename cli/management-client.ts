@@ -1,5 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { Readable } from 'node:stream'
 import { type Credentials, findRunningStack } from '../embedded/data-dir/stack-access.ts'
 import { parseStoredJson } from '../engines/body/parse-json.ts'
 import { HttpError, type HttpErrorBody, MillraceError } from '../engines/errors.ts'
@@ -29,6 +31,8 @@ export interface ManagementClient {
   get: <Path extends PathsWith<'get'>>(path: Path, request?: Request) => Promise<Answer<Path>>
   post: <Path extends PathsWith<'post'>>(path: Path, request?: Request) => Promise<Answer<Path, 'post'>>
   patch: <Path extends PathsWith<'patch'>>(path: Path, request?: Request) => Promise<Answer<Path, 'patch'>>
+  /** Lines of an answer that goes on, as they come. */
+  follow: (path: PathsWith<'get'>, request?: Request) => AsyncGenerator<string>
   /** @returns the status of the answer. */
   delete: (path: PathsWith<'delete'>, request?: Request) => Promise<number>
 }
@@ -99,9 +103,21 @@ export function createManagementClient ({ url, key }: ManagementAccess, timeoutM
     get: async (template, request) => await read('GET', template, request),
     post: async (template, request) => await read('POST', template, request),
     patch: async (template, request) => await read('PATCH', template, request),
+    async * follow (template, request) {
+      const { body } = await send('GET', template, { ...request, timeoutMs: LONGEST_MS })
+      const input = Readable.fromWeb(body!)
+      try {
+        yield * createInterface({ input })
+      } finally {
+        input.destroy()
+      }
+    },
     delete: async (template, request) => (await send('DELETE', template, request)).status
   }
 }
+
+/** Of a timer. */
+const LONGEST_MS = 2_147_483_647
 
 const PROJECT = '/api/projects/{project_id}'
 

@@ -14,7 +14,7 @@ export type Scope = `${ScopeObject}:${'read' | 'write'}`
 export const CAPTURE_SCOPE: Scope = 'event:write'
 
 /** True when a key with these scopes may do what the route asks: `*` is all, writing includes reading. */
-export function allowsScope (scopes: readonly string[], wanted: Scope): boolean {
+export function allowsScope (scopes: readonly string[], wanted: Scope | '*'): boolean {
   if (scopes.includes('*') || scopes.includes(wanted)) return true
   const [object = ''] = wanted.split(':')
   return wanted.endsWith(':read') && scopes.includes(`${object}:write`)
@@ -28,7 +28,7 @@ export function isScope (text: string): boolean {
 }
 
 /** @throws {HttpError} 403 `permission_denied` when a key with these scopes may not do what is asked. */
-export function requireScope (scopes: readonly string[], wanted: Scope): void {
+export function requireScope (scopes: readonly string[], wanted: Scope | '*'): void {
   if (allowsScope(scopes, wanted)) return
   throw new HttpError(403, 'authentication_error', 'permission_denied', `API key missing required scope '${wanted}'.`)
 }

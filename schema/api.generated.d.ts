@@ -1759,6 +1759,38 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/retention": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the rules of retention
+         * @description What has no rule is kept forever.
+         *
+         *     Requires the scope project:read.
+         */
+        get: operations["getRetention"];
+        put?: never;
+        /**
+         * Set a rule of retention
+         * @description What is older is deleted within an hour, for good. For keys of all projects.
+         *
+         *     Requires the scope *.
+         */
+        post: operations["postRetention"];
+        /**
+         * Remove a rule of retention
+         * @description Requires the scope *.
+         */
+        delete: operations["deleteRetention"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/settings": {
         parameters: {
             query?: never;
@@ -1910,6 +1942,50 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/watermark": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show the watermark and what it waits for
+         * @description Every event that was acknowledged and received before complete_through is stored. For keys of all projects.
+         *
+         *     Requires the scope project:read.
+         */
+        get: operations["getWatermark"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/watermark/ingest/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Stop waiting for a spool folder that is lost
+         * @description Acknowledged events in it will not be stored, and the watermark passes them. For keys of all projects.
+         *
+         *     Requires the scope *.
+         */
+        delete: operations["deleteWatermarkIngestById"];
         options?: never;
         head?: never;
         patch?: never;
@@ -7590,6 +7666,96 @@ export interface operations {
             };
         };
     };
+    getRetention: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        results: {
+                            /** @description Full days to keep, by the timestamp of events in UTC; null: forever. */
+                            days: number | null;
+                            /** @description Null: of all projects without a rule of their own. Dead letters have only this one. */
+                            project_id: number | null;
+                            /** @enum {string} */
+                            what: "events" | "dead_letters";
+                        }[];
+                    };
+                };
+            };
+        };
+    };
+    postRetention: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Full days to keep, by the timestamp of events in UTC; null: forever. */
+                    days: number | null;
+                    /** @description Null: of all projects without a rule of their own. Dead letters have only this one. */
+                    project_id: number | null;
+                    /** @enum {string} */
+                    what: "events" | "dead_letters";
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        results: {
+                            /** @description Full days to keep, by the timestamp of events in UTC; null: forever. */
+                            days: number | null;
+                            /** @description Null: of all projects without a rule of their own. Dead letters have only this one. */
+                            project_id: number | null;
+                            /** @enum {string} */
+                            what: "events" | "dead_letters";
+                        }[];
+                    };
+                };
+            };
+        };
+    };
+    deleteRetention: {
+        parameters: {
+            query?: {
+                project_id?: number;
+                what?: "events" | "dead_letters";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
     getSettings: {
         parameters: {
             query?: never;
@@ -7851,6 +8017,70 @@ export interface operations {
                         uuid: string;
                     };
                 };
+            };
+        };
+    };
+    getWatermark: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /**
+                         * Format: date-time
+                         * @description Null while nothing is known.
+                         */
+                        complete_through: string | null;
+                        /** @description What it waits for; empty while it is at most a few seconds behind. */
+                        held_by: string | null;
+                        /** @description Every spool folder that it waits for, whether its process runs or not, furthest behind first; null while NATS does not answer. */
+                        ingest: {
+                            folder: string;
+                            host: string;
+                            id: string;
+                            in_flight: number;
+                            /** Format: date-time */
+                            published_through: string | null;
+                            /** Format: date-time */
+                            reported_at: string | null;
+                            spool_bytes: number;
+                            version: string;
+                        }[] | null;
+                        /** Format: date-time */
+                        updated_at: string | null;
+                    };
+                };
+            };
+        };
+    };
+    deleteWatermarkIngestById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of the folder, as the watermark lists it. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
         };
     };

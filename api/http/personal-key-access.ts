@@ -31,7 +31,7 @@ declare module 'fastify' {
   }
   interface FastifyContextConfig {
     /** The scope that the route requires; every route behind `authenticatePersonalKey` declares one. */
-    scope?: Scope
+    scope?: Scope | '*'
     /** An answer that goes on until its client leaves, and ends then: it is not measured. */
     isEndless?: boolean
   }

@@ -1,10 +1,11 @@
 /** The watermark as people read it, and what the ingest processes say that hold it back. */
 import { JetStreamApiError, jetstreamManager } from '@nats-io/jetstream'
 import { Kvm } from '@nats-io/kv'
-import { MillraceError } from '../../engines/errors.ts'
+import { HttpError } from '../../engines/errors.ts'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { readStreamInfo } from '../../platform/nats/stream-info.ts'
+import { notFound } from '../http/errors.ts'
 import { INGEST_BUCKET, type IngestPresence, presenceKey } from '../../schema/wire/ingest-presence.ts'
 
 /** The watermark of all projects. */
@@ -73,24 +74,17 @@ export async function listIngest (connection: NatsConnection): Promise<KnownInge
 /** An entry younger than this, in milliseconds, belongs to a process that runs: it renews it every four seconds. */
 const ALIVE_MS = 10_000
 
-/** @throws {MillraceError} `MILLRACE_INGEST_UNKNOWN`; or what NATS says. */
-export async function findIngest (connection: NatsConnection, id: string): Promise<KnownIngest> {
-  const known = (await listIngest(connection)).find((each) => each.id === id)
-  if (known !== undefined) return known
-  throw new MillraceError('MILLRACE_INGEST_UNKNOWN', `no spool folder has the id ${id}: see millrace watermark`)
-}
-
 /**
  * Removes the entry of a spool folder that is lost: the watermark no longer waits for what was in it.
  *
  * @param now  Epoch milliseconds.
- * @throws {MillraceError} `MILLRACE_INGEST_UNKNOWN`, `MILLRACE_INGEST_ALIVE`; or what NATS says.
+ * @throws {HttpError} 404 `not_found`, 409 `ingest_alive`; or what NATS says.
  */
-export async function forgetIngest (connection: NatsConnection, id: string, now: number): Promise<KnownIngest> {
-  const known = await findIngest(connection, id)
+export async function forgetIngest (connection: NatsConnection, id: string, now: number): Promise<void> {
+  const known = (await listIngest(connection)).find((each) => each.id === id)
+  if (known === undefined) throw notFound()
   if (now - known.storedAt < ALIVE_MS) {
-    throw new MillraceError('MILLRACE_INGEST_ALIVE', `ingest ${id} on ${known.host} runs: stop it instead`)
+    throw new HttpError(409, 'invalid_request', 'ingest_alive', `Ingest ${id} on ${known.host} runs: stop it instead.`)
   }
   await (await new Kvm(connection).open(INGEST_BUCKET)).delete(presenceKey(id))
-  return known
 }

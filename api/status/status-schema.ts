@@ -74,3 +74,19 @@ export const statusSchema = {
     powerCuts: { type: ['string', 'null'], description: 'Why data may be lost in a power cut; null while no process reports a reason.' }
   }, { description: 'Rates are per second. A figure is null when it is unknown, a mean without a sample.' })
 }
+
+const time = { type: ['string', 'null'], format: 'date-time' } as const
+
+export const watermarkSchema = object({
+  complete_through: { ...time, description: 'Null while nothing is known.' },
+  updated_at: time,
+  held_by: { type: ['string', 'null'], description: 'What it waits for; empty while it is at most a few seconds behind.' },
+  ingest: {
+    type: ['array', 'null'],
+    description: 'Every spool folder that it waits for, whether its process runs or not, furthest behind first; null while NATS does not answer.',
+    items: object({
+      id: text, host: text, folder: text, version: text, published_through: time, in_flight: number,
+      spool_bytes: number, reported_at: time
+    })
+  }
+})

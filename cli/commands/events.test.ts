@@ -1,39 +1,44 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
-import { createTestClickHouse } from '../../test/support/test-stores.ts'
-import { runCaptured } from '../testing/run-captured.ts'
+import { createNatsOnDemand } from '../../api/events/dead-letters/nats-on-demand.ts'
+import { PROJECT_KEY, startTestIngest } from '../../ingest/testing/start-test-ingest.ts'
+import { createLogger } from '../../platform/logger.ts'
+import { type Captured, runCaptured, startApi } from '../testing/run-captured.ts'
 
-t.test('shows the last events of a project, then each new one once, and ends when it is told', async (t) => {
-  const { client, url } = await createTestClickHouse(t)
-  const insert = async (...events: { event: string, at: string, project?: number }[]): Promise<void> => {
-    const values = events.map(({ event, at, project = 1 }) => ({
-      project_id: project, uuid: randomUUID(), event, distinct_id: 'jo\u001b[31m', timestamp: '2026-01-02 03:04:05.678',
-      inserted_at: at, properties: '{"account":12345678901234567890}'
-    }))
-    await client.insert({ table: 'events', format: 'JSONEachRow', values })
-  }
-  const ago = (seconds: number): string => new Date(Date.now() - seconds * 1000).toISOString().slice(0, -1).replace('T', ' ')
-  const run = async (...args: string[]): Promise<string[]> => {
-    const { out, err } = await runCaptured(['events', 'tail', ...args], { CLICKHOUSE_URL: url })
-    t.equal(err, '')
-    return out.trimEnd().split('\n')
-  }
-  await insert({ event: 'first', at: ago(60) }, { event: 'second', at: ago(50) }, { event: 'theirs', at: ago(40), project: 2 })
-
-  t.match(await run('--lines', '1', '--limit', '1'), [/^2026-01-02 03:04:05\.678 {2}\S{36} {2}second {2}jo\?\[31m$/])
-  t.match(await run('--limit', '2', '--json'), [/"event":"first".*"properties":\{"account":12345678901234567890\}\}$/, /"event":"second"/])
-  t.match(await run('--event', 'first', '--limit', '1'), [/first/])
-  const watch = { isOver: false }
-  const watched = run('--lines', '2', '--limit', '4').finally(() => { watch.isOver = true })
-  while (!watch.isOver) {
-    await insert({ event: 'new', at: ago(0) }, { event: 'theirs', at: ago(0), project: 2 })
-    await delay(200)
+t.test('shows events of a project as they arrive, and ends when it is told', async (t) => {
+  const ingest = await startTestIngest(t)
+  const logger = createLogger({ component: 'test', level: 'silent' })
+  const { run } = await startApi(t, { nats: createNatsOnDemand({ url: ingest.nats.url, logger }) })
+  const tail = async (...args: string[]): Promise<string> => {
+    const watch = { isOver: false }
+    const watched = run('events', 'tail', ...args).finally(() => { watch.isOver = true })
+    // The feed begins some time after the command.
+    while (!watch.isOver) {
+      await ingest.post('/batch/', {
+        api_key: PROJECT_KEY,
+        batch: [
+          { event: 'first', distinct_id: 'jo\u001b[31m', uuid: randomUUID(), properties: { account: 'x' } },
+          { event: 'second', distinct_id: 'jo' }, { event: 'nobody' }
+        ]
+      })
+      await delay(100)
+    }
+    const { code, out, err }: Captured = await watched
+    t.match({ code, err }, { code: 0, err: '' })
+    return out
   }
 
-  const shown = (await watched).map((line) => line.split('  '))
-  t.equal(new Set(shown.map(([, uuid]) => uuid)).size, 4)
-  t.ok(shown.some(([,, event]) => event === 'new'))
-  t.notOk(shown.some(([,, event]) => event === 'theirs'))
-  t.match(await runCaptured(['events', 'tail', '--limit', 'many'], { CLICKHOUSE_URL: url }), { code: 2 })
+  t.match(await tail('--event', 'first', '--limit', '2'), /^(20\S+Z {2}\S{36} {2}first {2}jo\?\[31m\n){2}$/)
+  t.match(JSON.parse(await tail('--event', 'first', '--limit', '1', '--json')), { event: 'first', drop: null, sent: /"account":"x"/ })
+  t.match(await tail('--distinct-id', 'jo', '--limit', '1'), /second {2}jo\n$/)
+  t.match(await tail('--event', 'nobody', '--limit', '1'), /nobody .*dropped: missing_distinct_id\n$/)
+  t.match(await run('events', 'tail', '--project', '999'), { code: 1, err: /there is no project 999/ })
+  t.match(await runCaptured(['events', 'tail', '--limit', 'many'], {}), { code: 2 })
+})
+
+t.test('says that nothing can be seen while NATS does not answer', async (t) => {
+  const { run } = await startApi(t)
+
+  t.match(await run('events', 'tail'), { code: 3, err: /NATS, which is unavailable/ })
 })

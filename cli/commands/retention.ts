@@ -1,13 +1,11 @@
 import { type Command, InvalidArgumentError } from 'commander'
-import { applyRetention } from '../../pipeline/apply-retention.ts'
-import { clearRetention, listRetention, setRetention } from '../../platform/retention-rules.ts'
 import type { CliContext } from '../cli-context.ts'
-import { JSON_OPTION, printFields, printRows, type Output } from '../terminal-output.ts'
+import { JSON_OPTION, printRows, type Output } from '../terminal-output.ts'
 import { readCount, readId } from '../read-arguments.ts'
 
 interface RuleOptions extends Output { project?: number, deadLetters?: boolean, days?: number, forever?: boolean }
 
-/** `millrace retention show|set|clear|apply`. */
+/** `millrace retention show|set|clear`. */
 export function addRetentionCommands (program: Command, context: CliContext): void {
   const group = program.command('retention').description('how long events and dead letters are stored')
 
@@ -17,16 +15,17 @@ export function addRetentionCommands (program: Command, context: CliContext): vo
     .action(async (output: Output) => { await show(context, output) })
 
   group.command('set')
-    .description('keep events, or dead letters, for a number of days')
-    .option('--days <number>', 'full days to keep; events count by their timestamp in UTC', readDays)
+    .description('keep events, or dead letters, for a number of days; what is older is deleted within an hour')
+    .option('--days <number>', 'full days to keep; events count by their timestamp in UTC', readCount)
     .option('--forever', 'keep forever')
     .option('--project <id>', 'only the events of this project', readId)
     .option('--dead-letters', 'the rule of dead letters instead of events')
     .option(...JSON_OPTION)
     .action(async ({ days, forever, ...rule }: RuleOptions) => {
-      if ((days === undefined) === (forever !== true)) throw wrong('give either --days or --forever')
+      if ((days === undefined) === (forever !== true)) throw new InvalidArgumentError('give either --days or --forever')
       const subject = readSubject(rule)
-      await setRetention(await context.postgres(), { ...subject, days: days ?? null })
+      const api = await context.api()
+      await api.post('/api/retention', { body: { project_id: null, ...subject, days: days ?? null } })
       await show(context, rule)
     })
 
@@ -36,51 +35,28 @@ export function addRetentionCommands (program: Command, context: CliContext): vo
     .option('--dead-letters', 'the rule of dead letters instead of events')
     .option(...JSON_OPTION)
     .action(async (rule: RuleOptions) => {
-      await clearRetention(await context.postgres(), readSubject(rule))
+      const query = readSubject(rule)
+      const api = await context.api()
+      await api.delete('/api/retention', { query })
       await show(context, rule)
     })
-
-  group.command('apply')
-    .description('delete now what the rules no longer keep, instead of within the hour')
-    .option(...JSON_OPTION)
-    .action(async (output: Output) => {
-      printFields(context, {
-        ...await applyRetention({
-          sql: await context.postgres(),
-          clickhouse: await context.clickhouse(),
-          connection: await context.nats(),
-          cluster: context.cluster(),
-          now: context.now
-        })
-      }, output)
-    })
 }
 
-function readSubject ({ project, deadLetters }: RuleOptions): { what: 'events' | 'dead_letters', projectId: number | null } {
-  if (deadLetters !== true) return { what: 'events', projectId: project ?? null }
-  if (project !== undefined) throw wrong('--project cannot be combined with --dead-letters')
-  return { what: 'dead_letters', projectId: null }
-}
-
-/** An error about several options together; commander checks each alone. */
-function wrong (message: string): InvalidArgumentError {
-  return new InvalidArgumentError(message)
-}
-
-function readDays (text: string): number {
-  const days = readCount(text)
-  if (days > 36_500) throw new InvalidArgumentError('Give at most 36500 days, or --forever.')
-  return days
+function readSubject ({ project, deadLetters }: RuleOptions): { what: 'events' | 'dead_letters', project_id?: number } {
+  if (deadLetters !== true) return { what: 'events', ...project !== undefined && { project_id: project } }
+  if (project !== undefined) throw new InvalidArgumentError('--project cannot be combined with --dead-letters')
+  return { what: 'dead_letters' }
 }
 
 async function show (context: CliContext, output: Output): Promise<void> {
-  const rules = await listRetention(await context.postgres())
+  const api = await context.api()
+  const { results: rules } = await api.get('/api/retention')
   const unset = (['events', 'dead_letters'] as const)
-    .filter((what) => !rules.some((rule) => rule.what === what && rule.projectId === null))
-    .map((what) => ({ what, projectId: null, days: null }))
+    .filter((what) => !rules.some((rule) => rule.what === what && rule.project_id === null))
+    .map((what) => ({ what, project_id: null, days: null }))
   printRows(context, [...unset, ...rules], [
     ['what', ({ what }) => what.replace('_', ' ')],
-    ['project', ({ projectId }) => projectId ?? 'all'],
+    ['project', ({ project_id: project }) => project ?? 'all'],
     ['days', ({ days }) => days ?? 'forever']
   ], output)
 }

@@ -1,14 +1,19 @@
 import t from 'tap'
+import { createNatsOnDemand } from '../../api/events/dead-letters/nats-on-demand.ts'
+import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { openIngestBucket } from '../../pipeline/accounting/keep-watermark.ts'
 import { startTestStores } from '../../pipeline/testing/start-test-partition.ts'
+import { createLogger } from '../../platform/logger.ts'
 import { presenceKey } from '../../schema/wire/ingest-presence.ts'
-import { runCaptured, type Captured } from '../testing/run-captured.ts'
+import { type Captured, runCaptured, startApi } from '../testing/run-captured.ts'
 
 t.test('shows the watermark and who holds it back, and forgets a folder that is lost', async (t) => {
   const { nats, clickhouse, connection } = await startTestStores(t)
-  const later = { now: () => Date.now() + 60_000 }
-  const run = async (line: string, world = later): Promise<Captured> =>
-    await runCaptured(['watermark', ...line.split(' ')], { NATS_URL: nats.url, CLICKHOUSE_URL: clickhouse.url }, world)
+  let aheadMs = 60_000
+  const logger = createLogger({ component: 'test', level: 'silent' })
+  const deps = { clickhouse: clickhouse.client, now: () => Date.now() + aheadMs }
+  const api = await startApi(t, { ...deps, nats: createNatsOnDemand({ url: nats.url, logger }) })
+  const run = async (line: string): Promise<Captured> => await api.run('watermark', ...line.split(' '))
   t.match(JSON.parse((await run('--json')).out), { complete_through: null, held_by: null, ingest: [] })
 
   const bucket = await openIngestBucket(connection, { replicas: 1 })
@@ -20,16 +25,22 @@ t.test('shows the watermark and who holds it back, and forgets a folder that is 
   })
   const { out } = await run('--json')
   t.match(JSON.parse(out), {
-    complete_through: '2026-01-02T00:00:00.000Z', held_by: 'ingest ab', ingest: [{ id: 'ab', host: 'one', spoolBytes: 9 }]
+    complete_through: '2026-01-02T00:00:00.000Z', held_by: 'ingest ab', ingest: [{ id: 'ab', host: 'one', spool_bytes: 9 }]
   })
-  const apart = await runCaptured(['watermark'], { NATS_URL: 'nats://127.0.0.1:9', CLICKHOUSE_URL: clickhouse.url }, later)
-  t.match(apart, { code: 3, out: /^complete_through +2026-01-02/, err: 'nats does not answer: the ingest processes are not listed.\n' })
+  const { run: runApart } = await startApi(t, deps)
+  t.match(await runApart('watermark'), {
+    code: 3, out: /^complete_through +2026-01-02/, err: 'nats does not answer: the ingest processes are not listed.\n'
+  })
+  const { key } = await createPersonalKey(api.sql, { email: api.user.email, label: '', scopes: ['project:write'], projectIds: null, expiresAt: null })
+  t.match(await runCaptured(['watermark', 'forget', 'ab', '--yes'], { ...api.env, MILLRACE_KEY: key }), { code: 1, err: /scope '\*'/ })
 
   t.match(await run('forget ab'), { code: 0, err: /add --yes/i, out: /ab +one/ })
   t.match(await run('forget cd'), { code: 1, err: /no spool folder has the id cd/ })
   t.match(await run('forget cd --yes'), { code: 1, err: /no spool folder has the id cd/ })
-  t.match(await run('forget ab --yes', { now: Date.now }), { code: 1, err: /runs: stop it instead/ })
-  t.match(await run('forget ab --yes'), { code: 0, out: /no longer waits for ab on one; 9 bytes/ })
+  aheadMs = -60_000
+  t.match(await run('forget ab --yes'), { code: 1, err: /runs: stop it instead/ })
+  aheadMs = 60_000
+  t.match(await run('forget ab --yes'), { code: 0, out: /ab +one/, err: /no longer waits/ })
   t.match(JSON.parse((await run('--json')).out), { ingest: [] })
 
   await clickhouse.client.command({ query: 'TRUNCATE TABLE watermark_reached' })

@@ -1,57 +1,55 @@
 import type { Command } from 'commander'
-import { findIngest, forgetIngest, type KnownIngest, listIngest, readWatermark } from '../../api/status/ingest-processes.ts'
+import { MillraceError } from '../../engines/errors.ts'
+import type { Answer } from '../../schema/api-types.ts'
 import type { CliContext } from '../cli-context.ts'
-import { askNats } from '../optional-services.ts'
+import { NO_ANSWER } from '../optional-services.ts'
 import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
+
+type Ingest = NonNullable<Answer<'/api/watermark'>['ingest']>[number]
 
 /** `millrace watermark [forget]`. */
 export function addWatermarkCommands (program: Command, context: CliContext): void {
   const group = program.command('watermark')
     .description('up to which moment of receipt everything is stored, and what it waits for')
     .option(...JSON_OPTION)
-    .action(async (output: Output) => { await show(context, output) })
+    .action(async (output: Output) => {
+      const api = await context.api()
+      const { ingest, ...fields } = await api.get('/api/watermark')
+      printFields(context, output.json === true ? { ...fields, ingest } : fields, output)
+      if (ingest === null) {
+        context.exitCode = NO_ANSWER
+        context.stderr.write('nats does not answer: the ingest processes are not listed.\n')
+      } else if (output.json !== true) {
+        context.stdout.write('\n')
+        printIngest(context, ingest)
+      }
+    })
 
   group.command('forget <id>')
     .description('stop waiting for the spool folder of an ingest process that is lost for good')
     .option('--yes', 'forget it; without it, the entry is only shown')
     .action(async (id: string, { yes }: { yes?: true }) => {
-      const connection = await context.nats()
-      if (yes !== true) {
-        printRows(context, [await findIngest(connection, id)], COLUMNS, {})
-        context.stderr.write('Nothing was forgotten. Add --yes to say that the folder is lost: events in it were acknowledged and will not be stored,\n' +
+      const api = await context.api()
+      const known = (await api.get('/api/watermark')).ingest?.filter((each) => each.id === id) ?? []
+      if (known.length === 0) throw new MillraceError('MILLRACE_INGEST_UNKNOWN', `no spool folder has the id ${id}: see millrace watermark`)
+      printIngest(context, known)
+      if (yes === true) await api.delete('/api/watermark/ingest/{id}', { params: { id } })
+      context.stderr.write(yes === true
+        ? 'The watermark no longer waits for it.\n'
+        : 'Nothing was forgotten. Add --yes to say that the folder is lost: events in it were acknowledged and will not be stored,\n' +
           'and the watermark will pass them. If the folder still exists, start an ingest process on its data directory instead.\n')
-        return
-      }
-      const forgotten = await forgetIngest(connection, id, context.now())
-      context.stdout.write(`The watermark no longer waits for ${id} on ${forgotten.host}; ${forgotten.spoolBytes} bytes were in its spool.\n`)
     })
 }
 
-const COLUMNS = [
-  ['id', ({ id }: KnownIngest) => id],
-  ['host', ({ host }: KnownIngest) => host],
-  ['folder', ({ folder }: KnownIngest) => folder],
-  ['published through', ({ publishedThrough }: KnownIngest) => publishedThrough === 0 ? null : new Date(publishedThrough)],
-  ['in flight', ({ inFlight }: KnownIngest) => inFlight],
-  ['spool bytes', ({ spoolBytes }: KnownIngest) => spoolBytes],
-  ['heard of', ({ storedAt }: KnownIngest) => new Date(storedAt)],
-  ['version', ({ version }: KnownIngest) => version]
-] as const
-
-async function show (context: CliContext, output: Output): Promise<void> {
-  const watermark = await readWatermark(await context.clickhouse())
-  const ingest = await askNats(context, listIngest, 'the ingest processes are not listed')
-  const fields = {
-    complete_through: watermark?.completeThrough ?? null,
-    updated_at: watermark?.updatedAt ?? null,
-    held_by: watermark?.heldBy ?? null
-  }
-  if (output.json === true) {
-    context.stdout.write(`${JSON.stringify({ ...fields, ingest }, null, 2)}\n`)
-    return
-  }
-  printFields(context, fields, output)
-  if (ingest === null) return
-  context.stdout.write('\n')
-  printRows(context, ingest, COLUMNS, output)
+function printIngest (context: CliContext, ingest: Ingest[]): void {
+  printRows(context, ingest, [
+    ['id', ({ id }) => id],
+    ['host', ({ host }) => host],
+    ['folder', ({ folder }) => folder],
+    ['published through', ({ published_through: through }) => through],
+    ['in flight', ({ in_flight: messages }) => messages],
+    ['spool bytes', ({ spool_bytes: bytes }) => bytes],
+    ['heard of', ({ reported_at: at }) => at],
+    ['version', ({ version }) => version]
+  ], {})
 }

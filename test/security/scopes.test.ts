@@ -49,8 +49,12 @@ const ACCOUNT: Record<string, string> = {
 const INSTALLATION: Record<string, string> = {
   '/api/dead_letters': 'dead_letter', '/api/dead_letters/groups': 'dead_letter', '/api/dead_letters/{id}': 'dead_letter',
   '/api/dead_letters/replay': 'dead_letter', '/api/dead_letters/{id}/replay': 'dead_letter', '/api/dead_letters/purge': 'dead_letter',
-  '/api/settings': 'project', '/api/sql': 'query', '/api/sql/download': 'query', '/api/sql/tables': 'query', '/api/status': 'project'
+  '/api/settings': 'project', '/api/sql': 'query', '/api/sql/download': 'query', '/api/sql/tables': 'query', '/api/status': 'project',
+  '/api/retention': 'project', '/api/watermark': 'project', '/api/watermark/ingest/{id}': 'project'
 }
+
+/** Only keys that may do everything change these. */
+const ADMINISTRATION = ['/api/retention', '/api/watermark/ingest/{id}']
 
 /** Nobody needs a personal key there. */
 const OPEN = /^\/(capture|batch|decide|flags|ofrep|_|api\/feature_flag)/
@@ -148,7 +152,7 @@ async function managementEndpoints (t: Test, app: FastifyInstance): Promise<Endp
         method: method.toUpperCase() as Endpoint['method'],
         // One asks for a second scope when it has read the id.
         path: path.replace('{project_id}', String(api.projectId)).replace('persons/{id}', `persons/${randomUUID()}`).replace(/\{\w+\}/g, '999'),
-        wanted: `${object}:${method === 'get' || ASKING.includes(path) ? 'read' : 'write'}`,
+        wanted: method !== 'get' && ADMINISTRATION.includes(path) ? '*' : `${object}:${method === 'get' || ASKING.includes(path) ? 'read' : 'write'}`,
         isOfInstallation: path in INSTALLATION
       })
     }

@@ -39,7 +39,7 @@ export function createNatsOnDemand (options: { url: string, logger: Logger }): N
 const NO_STREAM = 10059
 
 /**
- * Runs a request on the stream of dead letters.
+ * Runs a request on what NATS stores.
  *
  * @param none  The result when there is no such stream yet.
  * @throws {HttpError} 503 when NATS is unavailable or does not take a message.
@@ -54,7 +54,7 @@ export async function askStream<T> (
     // A bug, not an outage.
     if (error instanceof HttpError || error instanceof TypeError || error instanceof RangeError) throw error
     throw new HttpError(503, 'server_error', 'stream_unavailable',
-      'Dead letters are in NATS, which is unavailable; try again later.',
+      'This is in NATS, which is unavailable; try again later.',
       { cause: error, action: 'retry' })
   }
 }

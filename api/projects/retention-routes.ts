@@ -1,0 +1,56 @@
+import type { FastifyInstance } from 'fastify'
+import { HttpError, MillraceError } from '../../engines/errors.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { clearRetention, listRetention, type RetentionSubject, setRetention } from '../../platform/retention-rules.ts'
+import { array, object } from '../http/json-schema.ts'
+import { accessOf, requireAllProjects } from '../http/personal-key-access.ts'
+
+const what = { type: 'string', enum: ['events', 'dead_letters'] } as const
+const projectId = { type: 'integer', minimum: 1, maximum: 2_147_483_647 } as const
+const rule = object({
+  what,
+  project_id: { ...projectId, type: ['integer', 'null'], description: 'Null: of all projects without a rule of their own. Dead letters have only this one.' },
+  days: { type: ['integer', 'null'], minimum: 1, maximum: 36_500, description: 'Full days to keep, by the timestamp of events in UTC; null: forever.' }
+}, { additionalProperties: false })
+const rules = object({ results: array(rule) })
+const tags = ['installation']
+
+interface RuleFields { what: RetentionSubject, project_id: number | null }
+
+/** How long events and dead letters are stored, for keys of all projects. */
+export async function retentionRoutes (app: FastifyInstance, { sql }: { sql: Sql }): Promise<void> {
+  app.addHook('preValidation', async (request) => { requireAllProjects(accessOf(request)) })
+  const list = async (): Promise<object> => ({
+    results: (await listRetention(sql)).map(({ what, projectId, days }) => ({ what, project_id: projectId, days }))
+  })
+
+  app.get('/', {
+    config: { scope: 'project:read' },
+    schema: { tags, summary: 'List the rules of retention', description: 'What has no rule is kept forever.', response: { 200: rules } }
+  }, list)
+
+  app.post<{ Body: RuleFields & { days: number | null } }>('/', {
+    config: { scope: '*' },
+    schema: {
+      tags, summary: 'Set a rule of retention', body: rule, response: { 200: rules },
+      description: 'What is older is deleted within an hour, for good. For keys of all projects.'
+    }
+  }, async ({ body: { what, project_id: projectId, days } }) => {
+    await setRetention(sql, { what, projectId, days }).catch((cause: unknown) => {
+      if (!(cause instanceof MillraceError)) throw cause
+      throw new HttpError(400, 'validation_error', 'invalid_input', `There is no project ${projectId}.`, { attr: 'project_id', cause })
+    })
+    return await list()
+  })
+
+  app.delete<{ Querystring: Partial<RuleFields> }>('/', {
+    config: { scope: '*' },
+    schema: {
+      tags, summary: 'Remove a rule of retention', response: { 204: { type: 'null' } },
+      querystring: { type: 'object', properties: { what: { ...what, default: 'events' }, project_id: projectId } }
+    }
+  }, async ({ query: { what = 'events', project_id: projectId = null } }, reply) => {
+    await clearRetention(sql, { what, projectId })
+    return await reply.code(204).send()
+  })
+}
