@@ -61,6 +61,9 @@ export interface CliContext extends CliWorld {
 /** Default of `--timeout`, in milliseconds: ten times what a service under load needs to answer. */
 export const DEFAULT_TIMEOUT_MS = 10_000
 
+/** Exit code of a command that got no answer, or not all of one: nobody may take one for the other. */
+export const NO_ANSWER = 3
+
 /** Interval of pinging the services, in milliseconds. Most commands end before the first ping. */
 const PING_INTERVAL_MS = 1000
 

@@ -105,7 +105,8 @@ export function createManagementClient ({ url, key }: ManagementAccess, timeoutM
     patch: async (template, request) => await read('PATCH', template, request),
     async * follow (template, request) {
       const { body } = await send('GET', template, { ...request, timeoutMs: LONGEST_MS })
-      const input = Readable.fromWeb(body!)
+      if (body === null) return
+      const input = Readable.fromWeb(body)
       try {
         yield * createInterface({ input })
       } finally {

@@ -2,7 +2,6 @@ import t from 'tap'
 import { makeEvents, publishEvents } from '../../pipeline/testing/publish-events.ts'
 import { startTestPartition, startTestStores, waitUntilStored } from '../../pipeline/testing/start-test-partition.ts'
 import { createTestPostgres } from '../../test/support/test-stores.ts'
-import { waitFor } from '../../test/support/wait-for.ts'
 import { runCaptured, type Captured } from '../testing/run-captured.ts'
 
 t.test('prints the equation of each project, and fails when the table was changed by hand', async (t) => {
@@ -37,12 +36,7 @@ t.test('prints the equation of each project, and fails when the table was change
   t.match(await run('--project 1'), { code: 0 })
   t.match(await run('--project 999'), { code: 1, out: '', err: /there is no project 999/ })
 
-  const apart = await waitFor(async () => {
-    const answer = await run('--project 2', { NATS_URL: 'nats://127.0.0.1:9' })
-    return answer.out.includes('\n2 ') && answer
-  })
-  t.match(apart, { code: 3, out: /\n2 +7 +0 +4 +2 +0 +0 +1 +0 +0 +0\n\nnot compared: /, err: /^nats does not answer: the books cannot be compared/ })
-  t.notMatch(apart.out, /drift/)
+  t.match(await run('--project 2', { NATS_URL: 'nats://127.0.0.1:9' }), { code: 3, out: '', err: /nats does not answer/ })
 })
 
 t.test('says which argument is wrong', async (t) => {

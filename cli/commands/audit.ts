@@ -1,8 +1,9 @@
 import { type Command, InvalidArgumentError } from 'commander'
-import { auditLedger, auditWithoutNats, driftError, type LedgerAudit } from '../../pipeline/accounting/audit-ledger.ts'
+import { auditLedger, driftError, type LedgerAudit } from '../../pipeline/accounting/audit-ledger.ts'
+import { MillraceError } from '../../engines/errors.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { minuteOfReceipt } from '../../schema/wire/ledger.ts'
 import type { CliContext } from '../cli-context.ts'
-import { askNats, requireProject } from '../optional-services.ts'
 import { readId, readInstant } from '../read-arguments.ts'
 import { JSON_OPTION, printRows, type Output } from '../terminal-output.ts'
 
@@ -32,16 +33,15 @@ export function addAuditCommands (program: Command, context: CliContext): void {
       const to = Math.min(options.to?.getTime() ?? context.now(), context.now() + AHEAD_MS)
       const from = options.from?.getTime() ?? Math.max(0, to - DAY_MS)
       if (from >= to) command.error('error: --from must be before --to, and not in the future')
-      const deps = { clickhouse: await context.clickhouse(), cluster: context.cluster() }
-      const span = {
+      const deps = {
+        clickhouse: await context.clickhouse(), cluster: context.cluster(), connection: await context.nats()
+      }
+      const audit = await auditLedger(deps, {
         from: minuteOfReceipt(from),
         to: minuteOfReceipt(to - 1) + 1,
         ...(project !== undefined && { projectId: project })
-      }
-      const compared = await askNats(context, async (connection) => await auditLedger({ ...deps, connection }, span),
-        'the books cannot be compared, only added up; and what waits in the stream is not known')
-      const audit = compared ?? await auditWithoutNats(deps, span)
-      if (project !== undefined && audit.projects.length === 0) await requireProject(context, project)
+      })
+      if (project !== undefined && audit.projects.length === 0) await requireProject(await context.postgres(), project)
       if (options.json === true) context.stdout.write(`${JSON.stringify(audit, null, 2)}\n`)
       else printAudit(context, audit)
       if (audit.drift.length > 0) throw driftError(audit)
@@ -77,7 +77,6 @@ function printAudit (context: CliContext, audit: LedgerAudit): void {
     ['dropped', ({ dropped }) => dropped]
   ], {})
   write('')
-  if (waitingMessages === null) return write('not compared: "changing" may be events under way, or missing (above 0) or extra (below 0)')
   write(`waiting in the stream, on neither side: ${waitingMessages} messages`)
   if (unsettled > 0) write(`${unsettled} rows belong to inserts that do not end; ask again when the pipeline is healthy`)
   if (drift.length === 0) return write('drift: 0')
@@ -89,6 +88,12 @@ function printAudit (context: CliContext, audit: LedgerAudit): void {
     ['extra', ({ extra }) => extra]
   ], {})
   if (drift.length > LISTED_MINUTES) write(`and ${drift.length - LISTED_MINUTES} more minutes`)
+}
+
+/** Nothing would look like an answer. */
+async function requireProject (sql: Sql, id: number): Promise<void> {
+  if ((await sql`SELECT 1 FROM projects WHERE id = ${id}`).length > 0) return
+  throw new MillraceError('MILLRACE_PROJECT_NOT_FOUND', `there is no project ${id}; npx millrace projects list shows all`)
 }
 
 function readMoment (text: string): Date {

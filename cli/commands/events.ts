@@ -37,7 +37,7 @@ async function tail (
   for await (const line of lines) {
     // Others only keep the connection alive.
     if (!line.startsWith('data: ')) continue
-    const { connected, events, matched, shown } = JSON.parse(line.slice(6)) as Schema<'FeedBatch'>
+    const { connected, events, matched, shown }: Schema<'FeedBatch'> = JSON.parse(line.slice(6))
     for (const each of events.slice(0, left)) context.stdout.write(`${json === true ? JSON.stringify(each) : toLine(each)}\n`)
     left -= events.length
     if (left <= 0) return

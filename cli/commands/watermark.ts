@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { MillraceError } from '../../engines/errors.ts'
 import type { Answer } from '../../schema/api-types.ts'
 import type { CliContext } from '../cli-context.ts'
-import { NO_ANSWER } from '../optional-services.ts'
+import { NO_ANSWER } from '../cli-context.ts'
 import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
 
 type Ingest = NonNullable<Answer<'/api/watermark'>['ingest']>[number]

@@ -6,9 +6,7 @@ import { onEachShard, queryRows } from '../../platform/clickhouse/connect-clickh
 import { MillraceError } from '../../engines/errors.ts'
 import { WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
 import { checkBooks, countStored, type Drift, type StoredCounts, storedByBooks } from './check-books.ts'
-import {
-  type BookTotals, type LedgerDeps, type LedgerSpan, readBooks, readFirstMinute, readWrittenBooks
-} from './read-books.ts'
+import { type BookTotals, type LedgerDeps, type LedgerSpan, readBooks } from './read-books.ts'
 import { readStreamInfo } from '../../platform/nats/stream-info.ts'
 
 /** accepted + replayed = stored + duplicates + deadLettered + deleted + changing + missing - extra. */
@@ -23,7 +21,7 @@ export interface ProjectBooks {
   duplicates: number
   deadLettered: number
   deleted: number
-  /** Stored or removed while it was counted; without NATS also what is missing, extra, or not yet in the books. */
+  /** Stored or removed while it was counted. */
   changing: number
   missing: number
   extra: number
@@ -42,8 +40,8 @@ export interface LedgerAudit {
   drift: (Omit<Drift, 'projectId' | 'minute'> & { project: number, minute: string })[]
   /** Rows of inserts that were still under way: they may be too many, and are no drift yet. */
   unsettled: number
-  /** Messages that ingest published and the pipeline has not dealt with: on neither side. null: NATS was not asked. */
-  waitingMessages: number | null
+  /** Messages that ingest published and the pipeline has not dealt with: on neither side. */
+  waitingMessages: number
 }
 
 /** Minutes that are compared at a time: bounds the memory. */
@@ -88,34 +86,6 @@ export async function auditLedger (deps: LedgerDeps, span: LedgerSpan): Promise<
   }
 }
 
-/**
- * The equation of a span from ClickHouse alone, for when NATS does not answer. What is under way is known only there: a
- * difference may be that, so nothing is called drift.
- *
- * @throws when ClickHouse does not answer.
- */
-export async function auditWithoutNats (
-  deps: Omit<LedgerDeps, 'connection'>, span: LedgerSpan
-): Promise<LedgerAudit> {
-  const firstMinute = await readFirstMinute(deps)
-  const from = Math.min(span.to, Math.max(span.from, firstMinute))
-  const projects = new Map<number, ProjectBooks>()
-  for (let at = from; at < span.to; at += CHUNK_MINUTES) {
-    const chunk = { ...span, from: at, to: Math.min(span.to, at + CHUNK_MINUTES) }
-    addBooks(projects, await readWrittenBooks(deps, chunk), await countStored(deps, chunk))
-  }
-  await addDropped(deps, { ...span, from }, projects)
-  return {
-    from: toIso(span.from),
-    to: toIso(span.to),
-    booksSince: Number.isFinite(firstMinute) ? toIso(firstMinute) : null,
-    projects: [...projects.values()].sort((a, b) => a.project - b.project),
-    drift: [],
-    unsettled: 0,
-    waitingMessages: null
-  }
-}
-
 /** Says that the books of an audit do not balance. */
 export function driftError ({ drift }: LedgerAudit): MillraceError {
   const missing = drift.reduce((sum, each) => sum + each.missing, 0)
@@ -152,7 +122,7 @@ function addDrift (projects: Map<number, ProjectBooks>, drift: readonly Drift[])
 }
 
 async function addDropped (
-  { clickhouse, cluster }: Omit<LedgerDeps, 'connection'>, { from, to, projectId = 0 }: LedgerSpan, projects: Map<number, ProjectBooks>
+  { clickhouse, cluster }: LedgerDeps, { from, to, projectId = 0 }: LedgerSpan, projects: Map<number, ProjectBooks>
 ): Promise<void> {
   const rows = await queryRows<{ project: number, dropped: string }>(clickhouse, `
     SELECT project_id AS project, sum(total) AS dropped FROM (

@@ -57,21 +57,6 @@ export async function readBooks (deps: LedgerDeps, span: LedgerSpan): Promise<Bo
   return { totals, positions, openedAt: positions.size === 0 ? Infinity : openedAt }
 }
 
-/** The books of a span as far as the table has them: up to ten seconds behind the records. By `ledgerKey`. */
-export async function readWrittenBooks (
-  deps: Omit<LedgerDeps, 'connection'>, span: LedgerSpan
-): Promise<ReadonlyMap<string, BookTotals>> {
-  return new Map((await readTable(deps, span, [])).map(({ key, source, ...totals }) => [key, totals]))
-}
-
-/** The first minute of which the table has books; Infinity: none. Minutes since 1970. */
-export async function readFirstMinute ({ clickhouse, cluster }: Omit<LedgerDeps, 'connection'>): Promise<number> {
-  const [row] = await queryRows<{ minute: number, books: string }>(clickhouse, `
-    SELECT intDiv(toUnixTimestamp(min(minute)), 60) AS minute, count() AS books
-    FROM ${onEachShard(cluster, LEDGER_TABLE)} SETTINGS final = 0`)
-  return row === undefined || Number(row.books) === 0 ? Infinity : Number(row.minute)
-}
-
 function isWithin ({ from, to, projectId }: LedgerSpan, key: string): boolean {
   const { projectId: project, minute } = readLedgerKey(key)
   return minute >= from && minute < to && (projectId === undefined || project === projectId)
