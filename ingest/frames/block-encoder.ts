@@ -69,6 +69,11 @@ export class BlockEncoder {
     return this.#uuid.view
   }
 
+  /** Four bytes a row. */
+  get projectIds (): DataView {
+    return this.#projectId.view
+  }
+
   get events (): LowCardinalityColumn {
     return this.#event
   }

@@ -26,7 +26,6 @@ const ZSTD_OPTIONS = { params: { [zlib.constants.ZSTD_c_compressionLevel]: 1 } }
 /** Collects rows and turns them into the payload of one message. Keeps its buffers from frame to frame. */
 export class FrameEncoder {
   readonly #block = new BlockEncoder()
-  readonly #projectIds: number[] = []
   readonly #accepted = new AcceptedCounter()
   readonly #key: () => FingerprintKey | null
   readonly #untimedUuidAt: number
@@ -60,7 +59,6 @@ export class FrameEncoder {
   append (row: EventRow): void {
     if (this.#block.rows === 0) this.#receivedAt = row.receivedAt
     this.#block.append(row)
-    this.#projectIds.push(row.projectId)
     this.#accepted.add(row.projectId, row.receivedAt)
   }
 
@@ -74,7 +72,6 @@ export class FrameEncoder {
     payload.set(frame, rows * FINGERPRINT_BYTES)
     const receivedAt = this.#receivedAt
     this.#block.reset()
-    this.#projectIds.length = 0
     return { payload, rows, receivedAt, oldestUuidAt, keyId: this.#writerKey?.id ?? '', accepted: this.#accepted.take() }
   }
 
@@ -85,17 +82,17 @@ export class FrameEncoder {
       this.#writer = new FingerprintWriter(key)
     }
     const into = new DataView(payload.buffer, payload.byteOffset)
-    const { uuids, events, distinctIds, timestamps } = this.#block
+    const { rows, projectIds, uuids, events, distinctIds, timestamps } = this.#block
     const event = { projectId: 0, event: '', timestamp: 0, uuid: uuids, uuidOffset: 0, distinctId: distinctIds, from: 0, to: 0 }
     let at = 0
-    for (let row = 0; row < this.#projectIds.length; row++) {
+    for (let row = 0; row < rows; row++) {
       let length = 0
       for (let shift = 0; ; shift += 7) {
         const byte = distinctIds[at++] as number
         length += (byte & 0x7f) * 2 ** shift
         if (byte < 0x80) break
       }
-      event.projectId = this.#projectIds[row] as number
+      event.projectId = projectIds.getUint32(row * 4, true)
       event.event = events.valueAt(row)
       event.timestamp = timestamps.getInt32(row * 8 + 4, true) * 0x1_0000_0000 + timestamps.getUint32(row * 8, true)
       event.uuidOffset = row * 16

@@ -14,6 +14,9 @@ export interface Enrichment {
   place: Place | null
 }
 
+const BOT: Readonly<Enrichment> = { isBot: true, place: null }
+const HUMAN: Readonly<Enrichment> = { isBot: false, place: null }
+
 export interface EnrichDeps {
   isBot: IsBot
   /** Null: there is no file of places, and no address is asked about. */
@@ -21,7 +24,7 @@ export interface EnrichDeps {
 }
 
 /** @param properties  As they were sent, with the address and the user agent that are not stored later. */
-export type Enrich = (properties: Properties, isCookieless: boolean, context: RequestContext) => Enrichment
+export type Enrich = (properties: Properties, isCookieless: boolean, context: RequestContext) => Readonly<Enrichment>
 
 /**
  * Tells bots and places from user agent and address: those that the event names, or those of the request when the
@@ -35,14 +38,14 @@ export function createEnrich ({ isBot, locate }: EnrichDeps): Enrich {
     // An import comes from a script, whichever SDK recorded the events.
     const device = historical ? 'other' : senderDevice(properties, visitor.userAgent)
     const userAgent = sentUserAgent(properties) ?? (device === 'browser' ? visitor.userAgent : '')
-    const answer: Enrichment = { isBot: isBot(userAgent), place: null }
-    if (locate === null) return answer
+    const known = isBot(userAgent) ? BOT : HUMAN
+    if (locate === null) return known
     const { $ip: sentAddress, $geoip_disable: isDisabled, $geoip_country_code: sentCountry } = properties
-    if (isDisabled === true || sentCountry !== undefined) return answer
+    if (isDisabled === true || sentCountry !== undefined) return known
     const address = typeof sentAddress === 'string' ? sentAddress : device === 'other' ? '' : visitor.address
     const place = address === '' ? null : locate(address)
-    answer.place = place !== null && (isCookieless || project.anonymizeIps) ? onlyCountry(place) : place
-    return answer
+    if (place === null) return known
+    return { ...known, place: isCookieless || project.anonymizeIps ? onlyCountry(place) : place }
   }
 }
 
