@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_195,
+  lines: 82_227,
   platformLines: 6_001,
   trackedFiles: 1_543,
   circles: 0,
   repeatedNames: 4,
   longFunctions: 11,
   assertions: 347,
-  casts: 427
+  casts: 426
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

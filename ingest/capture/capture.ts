@@ -7,6 +7,7 @@ import type { BodyLimits, CaptureLarge } from '../large/capture-large.ts'
 import type { ArrivalFeed } from '../publish/arrival-feed.ts'
 import type { Publishing } from '../publish/open-publishing.ts'
 import type { Admissions, SentRequest } from './admissions.ts'
+import { addressOf } from './envelope.ts'
 import { findEvents, type SentBody } from './find-events.ts'
 import { countTaken, type IngestCounts } from './ingest-counts.ts'
 import { type CapturedEvent, RequestSink } from './request-sink.ts'
@@ -76,7 +77,7 @@ export function createCapture (deps: CaptureDeps): Capture {
       const chunks = await readBody(request.raw, {
         maxBytes: limits.maxBodyBytes,
         smallBytes: SMALL_BODY_BYTES,
-        admit: async (bytes) => { lease = await budget.acquire(bytes) }
+        admit: async (bytes) => { lease = await budget.acquire(bytes, senderOf(request)) }
       })
       await captureBytes(request, chunks)
     } finally {
@@ -91,7 +92,7 @@ export function createCapture (deps: CaptureDeps): Capture {
     counts.bytes += length
     const body = decodeSmallBody(chunks, length, hintsOf(request), limits.maxDecompressedBytes)
     if (body !== null) return captureSmall(request, bodyRequest, body)
-    const taken = captureLarge(chunks, { ...bodyRequest, hints: hintsOf(request) }, {
+    const taken = captureLarge(chunks, { ...bodyRequest, hints: hintsOf(request), sender: senderOf(request) }, {
       admit: (credentials) => admissions.admit(credentials, request), count
     })
     return holding(bodyRequest.receivedAt, taken.then((taken) => {
@@ -167,6 +168,11 @@ function readAtOnce ({ raw, query }: CaptureRequest, maxBytes: number): Buffer[]
   const data = typeof query.data === 'string' ? query.data : ''
   // A plus sign of base64 that was not escaped arrives as a blank.
   return [Buffer.from(/^\s*[{[]/.test(data) ? data : data.replaceAll(' ', '+'))]
+}
+
+/** Whose body it is, as far as is known before it is read: the key of a dialect, else the address. */
+function senderOf ({ dialect, sender }: CaptureRequest): string {
+  return dialect?.apiKey || addressOf(sender)
 }
 
 function hintsOf ({ raw, query }: CaptureRequest): BodyHints {

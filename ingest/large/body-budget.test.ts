@@ -42,6 +42,38 @@ t.test('refuses who comes when too many wait', async (t) => {
   ;(await waiting).release()
 })
 
+t.test('the body of another sender waits for one, not for all that came before it', async (t) => {
+  const budget = new BodyBudget({ maxBytes: 100, maxWaiting: 10, maxWaitMs: 60_000 })
+  const order: string[] = []
+  const take = async (sender: string): Promise<void> => {
+    const lease = await budget.acquire(50, sender)
+    order.push(sender)
+    setImmediate(() => lease.release())
+  }
+
+  await Promise.all(['a', 'a', 'a', 'a', 'a', 'b', 'a', 'b'].map(take))
+
+  // Two had room at once, and one of the first that waited had its turn.
+  t.same(order, ['a', 'a', 'a', 'b', 'a', 'b', 'a', 'a'])
+  await new Promise((resolve) => setImmediate(resolve))
+  t.equal(budget.used, 0)
+})
+
+t.test('a sender that fills the queue is refused, not who comes after it', async (t) => {
+  const budget = new BodyBudget({ maxBytes: 100, maxWaiting: 3, maxWaitMs: 60_000 })
+  const lease = await budget.acquire(100, 'a')
+  const take = async (sender: string): Promise<void> => (await budget.acquire(100, sender)).release()
+  const first = [take('a'), take('a')]
+  const last = take('a')
+  const other = take('b')
+
+  await t.rejects(last, OVERLOADED)
+  await t.rejects(budget.acquire(100, 'a'), OVERLOADED)
+
+  lease.release()
+  await Promise.all([...first, other])
+})
+
 t.test('refuses who waited too long, and lets the next one have the room', async (t) => {
   const budget = new BodyBudget({ maxBytes: 100, maxWaiting: 10, maxWaitMs: 20 })
   const lease = await budget.acquire(50)

@@ -21,16 +21,22 @@ export interface BodyLease {
 
 interface Waiting {
   bytes: number
+  sender: string
   grant: () => void
+  refuse: () => void
 }
 
 /**
  * Bounds the memory of large bodies: a request that gets no room is not read further, so that the bytes wait with the
- * client. First come, first served.
+ * client. Senders take turns; of one sender, first come, first served. When too many wait, the last of the sender with
+ * the most is refused.
  */
 export class BodyBudget {
   readonly #options: BodyBudgetOptions
   readonly #waiting: Waiting[] = []
+  /** The turn in which each sender was served last, since somebody waits. */
+  readonly #turns = new Map<string, number>()
+  #turn = 0
   #used = 0
 
   constructor (options: BodyBudgetOptions) {
@@ -42,32 +48,43 @@ export class BodyBudget {
     return this.#used
   }
 
-  /** @throws {HttpError} 503 `overloaded` when too many wait, or when none left in time. */
-  async acquire (wanted: number): Promise<BodyLease> {
+  /**
+   * @param sender  Whose body it is, as far as anything tells that before it is read.
+   * @throws {HttpError} 503 `overloaded` when too many wait, or when none left in time.
+   */
+  async acquire (wanted: number, sender = ''): Promise<BodyLease> {
     // A body larger than the whole budget would wait indefinitely; alone it is let through.
     const bytes = Math.min(wanted, this.#options.maxBytes)
-    if (this.#waiting.length > 0 || this.#used + bytes > this.#options.maxBytes) await this.#wait(bytes)
+    if (this.#waiting.length > 0 || this.#used + bytes > this.#options.maxBytes) await this.#wait(bytes, sender)
     else this.#used += bytes
     return this.#createLease(bytes)
   }
 
-  #wait (bytes: number): Promise<void> {
-    if (this.#waiting.length >= this.#options.maxWaiting) return Promise.reject(overloaded())
+  #wait (bytes: number, sender: string): Promise<void> {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
-        this.#waiting.splice(this.#waiting.indexOf(waiting), 1)
-        reject(overloaded())
+        waiting.refuse()
         this.#grant()
       }, this.#options.maxWaitMs)
-      const waiting = {
+      const leave = (): void => {
+        clearTimeout(timer)
+        this.#waiting.splice(this.#waiting.indexOf(waiting), 1)
+      }
+      const waiting: Waiting = {
         bytes,
-        grant: (): void => {
-          clearTimeout(timer)
-          resolve()
-        }
+        sender,
+        grant: () => { leave(); resolve() },
+        refuse: () => { leave(); reject(overloaded()) }
       }
       this.#waiting.push(waiting)
+      if (this.#waiting.length > this.#options.maxWaiting) this.#lastOfMost()?.refuse()
     })
+  }
+
+  /** The last that waits of the sender with the most. */
+  #lastOfMost (): Waiting | undefined {
+    const bySender = Map.groupBy(this.#waiting, ({ sender }) => sender)
+    return [...bySender.values()].reduce((most, each) => each.length >= most.length ? each : most).at(-1)
   }
 
   #createLease (granted: number): BodyLease {
@@ -89,12 +106,16 @@ export class BodyBudget {
   }
 
   #grant (): void {
-    for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
+    const turnOf = ({ sender }: Waiting): number => this.#turns.get(sender) ?? 0
+    while (this.#waiting.length > 0) {
+      const next = this.#waiting.reduce((first, each) => turnOf(each) < turnOf(first) ? each : first)
       if (this.#used + next.bytes > this.#options.maxBytes) return
-      this.#waiting.shift()
       this.#used += next.bytes
+      if (this.#turns.size > this.#options.maxWaiting) this.#turns.clear()
+      this.#turns.set(next.sender, ++this.#turn)
       next.grant()
     }
+    this.#turns.clear()
   }
 }
 

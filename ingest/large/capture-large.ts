@@ -53,7 +53,7 @@ export interface CaptureLargeHooks {
  * @throws {HttpError} as `Capture`; 503 `overloaded` when there is no room for it.
  */
 export type CaptureLarge = (
-  chunks: readonly Buffer[], request: BodyRequest & { hints: BodyHints }, hooks: CaptureLargeHooks
+  chunks: readonly Buffer[], request: BodyRequest & { hints: BodyHints, sender: string }, hooks: CaptureLargeHooks
 ) => Promise<TakenBody>
 
 /** Dead letters of a body in flight at a time: a body may have a million, and each is a message. */
@@ -67,9 +67,9 @@ export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
   const { pool, inflated, arrivals, secrets, geoip, limits } = deps
   const { persons, quarantine, warnings, publishFrames } = deps.publishing
 
-  return async function captureLarge (chunks, request, { admit, count }) {
+  return async function captureLarge (chunks, { sender, ...request }, { admit, count }) {
     const owned = chunks.map(ownMemory)
-    const lease = await inflated.acquire(limits.maxDecompressedBytes)
+    const lease = await inflated.acquire(limits.maxDecompressedBytes, sender)
     try {
       const result = await pool.run({
         ...request,
