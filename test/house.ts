@@ -34,8 +34,8 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_227,
-  platformLines: 6_001,
+  lines: 82_228,
+  platformLines: 6_002,
   trackedFiles: 1_543,
   circles: 0,
   repeatedNames: 4,

@@ -11,7 +11,8 @@ export const OUR_LOG_COMMENT = 'millrace'
 
 /**
  * What is inserted and read through any node goes to the first replica of each shard that answers, not to the node's
- * own copy: a reader sees what was confirmed, whatever another replica still lacks.
+ * own copy: a reader sees what was confirmed, whatever another replica still lacks. It does not for the seconds in
+ * which one that came back catches up.
  */
 export const FIRST_REPLICA = { load_balancing: 'in_order', prefer_localhost_replica: '0' } as const
 

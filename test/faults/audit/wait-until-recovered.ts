@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { readStreamInfo } from '../../../platform/nats/stream-info.ts'
+import { LAB_CLUSTER } from '../../cluster/lab/start-lab.ts'
 import { EVENTS_STREAM, PERSONS_STREAM } from '../../../schema/wire/streams.ts'
 import type { SdkLoad } from '../sdk-load.ts'
 import type { FaultSystem } from '../system/fault-system.ts'
@@ -15,7 +16,7 @@ const POLL_INTERVAL_MS = 100
 const FRESH_MS = 3000
 
 /** What is needed of a system to see whether something waits in it. */
-export interface DrainableSystem extends Pick<FaultSystem, 'connection'> {
+export interface DrainableSystem extends Pick<FaultSystem, 'connection'>, Partial<Pick<FaultSystem, 'clickhouseCluster' | 'select'>> {
   parts: readonly Pick<SupervisedPart, 'name' | 'isRunning'>[]
   ingest: readonly { name: string, port: number }[]
 }
@@ -50,7 +51,8 @@ export async function waitUntilDrained (
     async () => await findLeftBehind(system),
     async () => await findSpooled(system),
     // What left the spool meanwhile.
-    async () => await findLeftBehind(system)
+    async () => await findLeftBehind(system),
+    async () => await findBehind(system)
   ], { timeoutMs, signal })
 }
 
@@ -108,6 +110,16 @@ async function findLeftBehind (
     }
   }
   return wrong
+}
+
+/** Replicas of ClickHouse that do not have everything yet: what they are asked is not what is stored. */
+async function findBehind ({ clickhouseCluster, select }: DrainableSystem): Promise<string[]> {
+  if (select === undefined || (clickhouseCluster ?? null) === null) return []
+  const [row] = await select<{ tables: number, behind: number }>(`
+    SELECT toUInt32(count()) AS tables,
+      toUInt32(countIf(queue_size > 0 OR is_readonly OR active_replicas < total_replicas OR log_pointer <= log_max_index)) AS behind
+    FROM clusterAllReplicas('${LAB_CLUSTER}', system.replicas) WHERE database = 'millrace'`)
+  return row?.behind === 0 && row.tables > 0 ? [] : [`${row?.behind} of ${row?.tables} replicas of tables are behind`]
 }
 
 async function isStored ({ select }: FaultSystem, uuid: string): Promise<boolean> {
