@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { Kvm } from '@nats-io/kv'
+import { type KvEntry, Kvm } from '@nats-io/kv'
 import type { PartitionRecord } from '../../../pipeline/stream/partition-records.ts'
 import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import { FLUSH_SETTINGS } from '../../../schema/migrate/migrate-clickhouse.ts'
@@ -18,6 +18,9 @@ const GATHER_MS = { least: 3000, most: 15_000 }
 
 /** How long one class of partitions is behind before `power-cut-behind`, in milliseconds. */
 const BEHIND_MS = 180_000
+
+/** Three servers that start at once need some seconds until each stream has a leader, on a busy machine more. */
+const ELECTION_TIMEOUT_MS = 60_000
 
 const BUSY: InsertFault = { kind: 'answer', code: 252, name: 'TOO_MANY_PARTS', text: 'Too many parts (3000)' }
 
@@ -98,7 +101,9 @@ async function watchRecords (connection: NatsConnection): Promise<{ findLost: ()
       await following
       const wrong: string[] = []
       for (const [key, { revision, done }] of seen) {
-        const entry = await bucket.get(key)
+        // A cluster elects its leaders first. Found or not, it is an answer.
+        const read = async (): Promise<{ entry: KvEntry | null }> => ({ entry: await bucket.get(key) })
+        const { entry } = await waitFor(read, { timeoutMs: ELECTION_TIMEOUT_MS })
         if (entry === null) wrong.push(`${key} is gone, which was done up to ${done}`)
         else if (entry.revision < revision) wrong.push(`${key} went back from revision ${revision} to ${entry.revision}`)
       }
