@@ -1,6 +1,7 @@
 /** ClickHouse in memory, as far as the writer of events asks it: inserts that bear a token, and a few queries. */
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { cellsOf, uuidFromNative } from '../../schema/wire/native-block.ts'
+import { LEDGER_TABLE } from '../../schema/wire/ledger.ts'
 import { decodeFrame } from '../../schema/wire/frame-codec.ts'
 import { type FramesInsert, InsertError, type InsertFrames } from '../../pipeline/events/insert/insert-frames.ts'
 import { type VirtualProcess, type World, WORLD_BEGAN_AT } from './virtual-time.ts'
@@ -33,7 +34,10 @@ export type InsertFate =
 export interface ClickHouseFaults {
   fateOfInsert: (shards: number) => InsertFate
   failsQuery: () => boolean
-  forgetsTokens: () => boolean
+  /** Whether the table lacks a column that inserts bring. */
+  isMigrating: () => boolean
+  /** Tokens of so many inserts are remembered. */
+  tokenWindow: number
 }
 
 interface Shard {
@@ -56,6 +60,8 @@ export class FakeClickHouse {
   readonly #copies = new Map<string, number>()
   /** Totals of the books, by source and key: the highest wins. */
   readonly ledger = new Map<string, Record<string, unknown>>()
+  /** What is remembered of events that came again. */
+  readonly traces = new Set<string>()
   readonly violations: string[] = []
   readonly #world: World
   readonly #faults: ClickHouseFaults
@@ -93,6 +99,9 @@ export class FakeClickHouse {
             world.after(fate.afterMs, () => this.#commit(insert.token, rows, fate.shards, insertedAt), null)
             return
           }
+          if (this.#faults.isMigrating()) {
+            return answer(new InsertError('Code: 16. DB::Exception: No such column', 16), 2)
+          }
           if (rows.some(({ event }) => event === REFUSED_EVENT)) {
             return answer(new InsertError('Code: 117. DB::Exception: Incorrect data', 117), 2)
           }
@@ -107,9 +116,9 @@ export class FakeClickHouse {
 
   /** The client as one process has it. */
   clientOf (owner: VirtualProcess): ClickHouse {
-    const ask = async <T> (answer: () => T): Promise<T> => {
+    const ask = async <T> (answer: () => T, probes = false): Promise<T> => {
       const world = this.#world
-      const fails = this.#faults.failsQuery()
+      const fails = this.#faults.failsQuery() || (probes && this.#faults.isMigrating())
       return await new Promise<T>((resolve, reject) => {
         world.after(world.between(1, 20), () => {
           const result = answer()
@@ -122,7 +131,7 @@ export class FakeClickHouse {
     }
     return {
       query: async ({ query, query_params: params }: { query: string, query_params?: Record<string, unknown> }) => {
-        const rows = await ask(() => this.#query(query, params ?? {}))
+        const rows = await ask(() => this.#query(query, params ?? {}), query.includes('LIMIT 0'))
         return { json: async () => rows, text: async () => JSON.stringify(rows) }
       },
       exec: async ({ query, query_params: { since } }: { query: string, query_params: { since: number } }) => {
@@ -130,7 +139,10 @@ export class FakeClickHouse {
         return { stream: [bytes] }
       },
       insert: async ({ table, values }: { table: string, values: Record<string, unknown>[] }) => {
-        await ask(() => { if (table.startsWith('ledger')) this.#addToLedger(values) })
+        await ask(() => {
+          if (table === LEDGER_TABLE) this.#addToLedger(values)
+          else for (const { project_id: _, ...value } of values) this.traces.add(JSON.stringify(value))
+        })
       }
     } as unknown as ClickHouse
   }
@@ -149,6 +161,7 @@ export class FakeClickHouse {
         return
       }
       shard.tokens.set(token, digest)
+      if (shard.tokens.size > this.#faults.tokenWindow) shard.tokens.delete(shard.tokens.keys().next().value ?? '')
       for (const row of mine) {
         shard.rows.push({ ...row, token, insertedAt })
         const copies = (this.#copies.get(identityOf(row)) ?? 0) + 1

@@ -163,8 +163,9 @@ export class FakeConnection {
     this.#world.after(this.#lastUp - this.#world.now + late, () => {
       if (fate === 'lost' || (late === 0 && life !== this.#life && this.#world.chance(0.5))) return
       const stream = this.#server.streamOf(message.subject)
-      if (stream !== undefined && stream.silentUntil > this.#world.now) return
-      const answer = this.#server.handle(message, { receiver: this, reply })
+      const isSilent = stream !== undefined && stream.silentUntil > this.#world.now
+      if (isSilent && (!message.subject.includes('.STREAM.INFO.') || this.#world.chance(0.5))) return
+      const answer = isSilent ? stream.describe(true) : this.#server.handle(message, { receiver: this, reply })
       if (answer === null || reply === '' || fate === 'answer lost') return
       this.receive(reply, { subject: reply, data: Buffer.from(JSON.stringify(answer)), headers: newHeaders() })
     }, null)

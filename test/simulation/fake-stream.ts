@@ -195,14 +195,16 @@ export class FakeStream {
     }
   }
 
-  describe (): Record<string, unknown> {
+  /** @param isOfFollower  As a server says that follows nobody, and does not have the last messages. */
+  describe (isOfFollower = false): Record<string, unknown> {
     return {
+      ...(isOfFollower && { cluster: { name: 'cluster', replicas: [] } }),
       config: { name: this.options.name, retention: this.options.retention, num_replicas: 1, allow_direct: false },
       created: new Date(WORLD_BEGAN_AT).toISOString(),
       state: {
         messages: this.messages.size,
         first_seq: Math.min(this.lastSequence + 1, ...this.messages.keys()),
-        last_seq: this.lastSequence,
+        last_seq: isOfFollower ? Math.floor(this.lastSequence / 2) : this.lastSequence,
         subjects: Object.fromEntries([...Map.groupBy(this.messages.values(), ({ subject }) => subject)]
           .map(([subject, messages]) => [subject, messages.length]))
       }

@@ -2,6 +2,8 @@
 import { createAcknowledgedPublisher } from '../../ingest/publish/acknowledged-publisher.ts'
 import { pause } from '../../platform/intervals.ts'
 import { EVENTS_STREAM, eventsSubject } from '../../schema/wire/streams.ts'
+import { compareBooks } from './compare-books.ts'
+import type { StoredMessage } from './fake-stream.ts'
 import { KNOWN_MESSAGES, type KnownMessage } from './known-messages.ts'
 import { chooseScenario, type Scenario } from './scenario.ts'
 import { SimulatedSystem } from './simulated-system.ts'
@@ -33,6 +35,8 @@ export async function runSeed (seed: number): Promise<SeedResult> {
   const { nats, clickhouse, clickhouse: { violations } } = system
   const sent = sendMessages(world, system, scenario)
   const events = nats.stream(EVENTS_STREAM)
+  const published: StoredMessage[] = []
+  events.listeners.push((message) => published.push(message))
   nats.onAcknowledged = (_stream, { data, sequence }) => {
     const message = sent.find(({ message: { payload } }) => Buffer.compare(payload, data) === 0)?.message
     message?.identities.forEach((identity, row) => {
@@ -45,7 +49,10 @@ export async function runSeed (seed: number): Promise<SeedResult> {
     (world.now > healedAfterMs && events.messages.size === 0 && sent.every(({ isAcknowledged }) => isAcknowledged)))
   if (!isHealed) violations.push(`${events.messages.size} messages wait ${RECOVERY_MS} ms after everything works again`)
   await world.run(world.now + AFTERMATH_MS, () => violations.length > 0)
-  if (violations.length === 0) violations.push(...compareRows(sent, (identity) => clickhouse.copiesOf(identity)))
+  if (violations.length === 0) {
+    violations.push(...compareRows(sent, (identity) => clickhouse.copiesOf(identity)))
+    violations.push(...compareBooks(system, published))
+  }
   world.end()
   return { violations, trace: world.trace }
 }

@@ -11,6 +11,12 @@ export interface Scenario {
   processes: number
   partitions: number
   shards: number
+  /** An insert whose answer is lost stores its rows within so long, in milliseconds. */
+  longestInsertMs: number
+  /** ClickHouse remembers the tokens of so many inserts. */
+  tokenWindow: number
+  /** The table lacks a column between these two moments, as while it is migrated; the same moment twice: never. */
+  migration: [from: number, to: number]
   /** How often something goes wrong: 0 in kinds of faults that a seed does not have. */
   rates: Record<Rate, number>
 }
@@ -28,11 +34,20 @@ export function chooseScenario (seed: number): Scenario {
   const random = createRandom(seed ^ 0x5eed)
   const rates = Object.fromEntries(Object.entries(RATES)
     .map(([name, most]) => [name, random() < 0.5 ? 0 : most * random()])) as Record<Rate, number>
+  const healedAfterMs = 20_000 + random() * 60_000
+  const migratedAt = random() * healedAfterMs
+  const isMigrated = random() < 0.3
+  const isForgetful = random() < 0.3
   return {
-    healedAfterMs: 20_000 + random() * 60_000,
+    healedAfterMs,
+    // What is stored after its token was forgotten, or its rows were looked up, is stored twice: nobody can know of it.
+    longestInsertMs: isMigrated || isForgetful ? 1000 : 119_000,
+    tokenWindow: isForgetful ? 4 : Infinity,
+    migration: [migratedAt, isMigrated ? migratedAt + random() * 30_000 : migratedAt],
     messages: 6 + Math.floor(random() * 24),
     processes: 1 + Math.floor(random() * 2.5),
-    partitions: random() < 0.7 ? 1 : 2,
+    // The inserts of another partition would push tokens out of the window while this one waits.
+    partitions: isForgetful || random() < 0.6 ? 1 : 2,
     shards: random() < 0.6 ? 1 : 2,
     rates
   }
@@ -41,7 +56,8 @@ export function chooseScenario (seed: number): Scenario {
 /** Codes of ClickHouse with which an insert may be repeated as it is. */
 const RETRIED = [0, 241, 252, 319]
 
-export function createFaults (world: World, { rates, healedAfterMs }: Scenario): NetworkFaults & ClickHouseFaults {
+export function createFaults (world: World, scenario: Scenario): NetworkFaults & ClickHouseFaults {
+  const { rates, healedAfterMs, migration, longestInsertMs, tokenWindow } = scenario
   const happens = (rate: Rate): boolean => world.now < healedAfterMs && world.chance(rates[rate])
   return {
     fateOf ({ subject }) {
@@ -54,12 +70,12 @@ export function createFaults (world: World, { rates, healedAfterMs }: Scenario):
     fateOfInsert (shards): InsertFate {
       const some = Math.floor(world.between(0, shards + 1))
       if (happens('insertSilent')) {
-        const afterMs = world.chance(0.5) ? world.between(5, 5000) : world.between(5000, 119_000)
-        return { kind: 'silent', shards: some, afterMs }
+        return { kind: 'silent', shards: some, afterMs: longestInsertMs * world.random() ** 3 }
       }
       return happens('insertError') ? { kind: 'refused', code: pickOne(RETRIED, world.random), shards: some } : { kind: 'stored' }
     },
     failsQuery: () => happens('queryError'),
-    forgetsTokens: () => false
+    isMigrating: () => world.now >= migration[0] && world.now < migration[1],
+    tokenWindow
   }
 }
