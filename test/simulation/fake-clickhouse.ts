@@ -63,6 +63,11 @@ export class FakeClickHouse {
   /** What is remembered of events that came again. */
   readonly traces = new Set<string>()
   readonly violations: string[] = []
+  /** Inserts that nobody waits for, and that may still store their rows. */
+  unanswered = 0
+  /** Told of each row of the watermark. */
+  onWatermark: (through: number) => void = () => {}
+  #watermarks: number[] = []
   readonly #world: World
   readonly #faults: ClickHouseFaults
 
@@ -70,6 +75,11 @@ export class FakeClickHouse {
     this.#world = world
     this.#faults = faults
     this.shards = Array.from({ length: shards }, () => ({ rows: [], tokens: new Map() }))
+  }
+
+  /** Epoch milliseconds. */
+  get watermark (): number {
+    return Math.max(0, ...this.#watermarks)
   }
 
   copiesOf (identity: string): number {
@@ -96,7 +106,11 @@ export class FakeClickHouse {
           if (fate.kind === 'silent') {
             answer(new InsertError(`ClickHouse did not answer within ${INSERT_TIMEOUT_MS} ms`, 0), INSERT_TIMEOUT_MS)
             const insertedAt = WORLD_BEGAN_AT + world.now
-            world.after(fate.afterMs, () => this.#commit(insert.token, rows, fate.shards, insertedAt), null)
+            this.unanswered++
+            world.after(fate.afterMs, () => {
+              this.#commit(insert.token, rows, fate.shards, insertedAt)
+              this.unanswered--
+            }, null)
             return
           }
           if (this.#faults.isMigrating()) {
@@ -137,6 +151,9 @@ export class FakeClickHouse {
       exec: async ({ query, query_params: { since } }: { query: string, query_params: { since: number } }) => {
         const bytes = await ask(() => this.#read(query, since))
         return { stream: [bytes] }
+      },
+      command: async ({ query_params: { through } }: { query_params: { through: number } }) => {
+        await ask(() => this.#raiseWatermark(through))
       },
       insert: async ({ table, values }: { table: string, values: Record<string, unknown>[] }) => {
         await ask(() => {
@@ -182,6 +199,7 @@ export class FakeClickHouse {
     }
     if (query === 'SELECT count() FROM events') return [[String(this.rows().length)]]
     if (query.includes('LIMIT 0')) return []
+    if (query.includes('watermark_reached')) return this.watermark === 0 ? [] : [{ through: this.watermark }]
     const uuids = /PREWHERE uuid IN \(SELECT toUUID\(arrayJoin\(splitByChar\(',', '([^']*)'/.exec(query)?.[1]
     if (uuids === undefined) throw new Error(`the simulation does not know the query ${query}`)
     const wanted = new Set(uuids.split(','))
@@ -207,6 +225,14 @@ export class FakeClickHouse {
       const name = Buffer.from(event)
       return [fixed, Buffer.from([name.length]), name, Buffer.from([distinctId.length]), distinctId]
     }))
+  }
+
+  /** Of a table in memory few rows are kept; the highest counts. */
+  #raiseWatermark (through: number): void {
+    const before = this.watermark
+    this.#watermarks = [...this.#watermarks.slice(-15), through]
+    if (this.watermark < before) this.violations.push(`the watermark went back from ${before} to ${this.watermark}`)
+    this.onWatermark(this.watermark)
   }
 
   #addToLedger (values: readonly Record<string, unknown>[]): void {

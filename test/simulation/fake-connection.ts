@@ -57,6 +57,7 @@ export class FakeConnection {
     this.#server = server
     this.#owner = owner
     this.#faults = faults
+    server.receivers.push(this)
   }
 
   /** As the code under test sees it. */
@@ -135,14 +136,20 @@ export class FakeConnection {
 
   /** From the server. */
   receive (inbox: string, delivery: Delivery): void {
-    if (this.#isDown || this.#owner.isDead || this.#faults.losesDelivery()) return
+    if (this.#isDown || this.#owner.isDead || this.#callbackOf(inbox) === undefined) return
+    if (this.#faults.losesDelivery()) return
     const life = this.#life
     this.#lastDown = Math.max(this.#lastDown, this.#world.now + this.#world.between(0.2, 3))
     this.#world.after(this.#lastDown - this.#world.now, () => {
       if (life !== this.#life) return
-      const callback = this.#subscriptions.get(inbox) ?? this.#subscriptions.get(prefixOf(inbox))
-      callback?.(null, toMsg(delivery))
+      const { reply } = delivery
+      const respond = (data: string): void => { if (reply !== undefined) this.publish(reply, data) }
+      this.#callbackOf(inbox)?.(null, Object.assign(toMsg(delivery), { respond }))
     }, this.#owner)
+  }
+
+  #callbackOf (inbox: string): Callback | undefined {
+    return this.#subscriptions.get(inbox) ?? this.#subscriptions.get(prefixOf(inbox))
   }
 
   #forgetPulls (): void {
@@ -159,7 +166,8 @@ export class FakeConnection {
     const life = this.#life
     this.#lastUp = Math.max(this.#lastUp, this.#world.now + this.#world.between(0.2, 3))
     const late = fate === 'late' ? this.#world.between(500, 6000) : 0
-    if (fate !== 'handled') this.#world.log(`${message.subject} ${fate}`)
+    // Names of inboxes count on from world to world.
+    if (fate !== 'handled') this.#world.log(`${message.subject.replace(/^_INBOX.*/, 'answer')} ${fate}`)
     this.#world.after(this.#lastUp - this.#world.now + late, () => {
       if (fate === 'lost' || (late === 0 && life !== this.#life && this.#world.chance(0.5))) return
       const stream = this.#server.streamOf(message.subject)

@@ -1,4 +1,5 @@
 /** The server of the simulated streams: what it answers to the requests of the client. */
+import { INGEST_BUCKET } from '../../schema/wire/ingest-presence.ts'
 import { DEAD_LETTER_STREAM, EVENTS_STREAM, MEMBERS_BUCKET, PARTITIONS_BUCKET, PERSONS_STREAM } from '../../schema/wire/streams.ts'
 import {
   ApiError, FakeStream, type Receiver, type SentMessage, type StoredMessage, type StreamOptions, tellStatus
@@ -9,13 +10,14 @@ const STREAMS: readonly StreamOptions[] = [
   { name: EVENTS_STREAM, prefix: 'events.', retention: 'workqueue' },
   { name: PERSONS_STREAM, prefix: 'persons.', retention: 'workqueue' },
   { name: DEAD_LETTER_STREAM, prefix: 'dead.', retention: 'limits' },
-  ...[PARTITIONS_BUCKET, MEMBERS_BUCKET].map((bucket) =>
+  ...[PARTITIONS_BUCKET, MEMBERS_BUCKET, INGEST_BUCKET].map((bucket) =>
     ({ name: `KV_${bucket}`, prefix: `$KV.${bucket}.`, retention: 'limits', isBucket: true }) as const)
 ]
 
 /** The server: all its streams, and what it answers to the requests of the client. */
 export class FakeJetStream {
   readonly streams = new Map<string, FakeStream>()
+  readonly receivers: Receiver[] = []
   /** Told of each message that leaves a work queue. */
   onAcknowledged: (stream: string, message: StoredMessage) => void = () => {}
   readonly #world: World
@@ -58,7 +60,11 @@ export class FakeJetStream {
   ): Record<string, unknown> | null {
     const tokens = subject.split('.')
     if (!subject.startsWith('$JS.')) {
-      if (stream === undefined) return null
+      if (stream === undefined) {
+        // Nobody keeps it: who listens hears it.
+        for (const each of this.receivers) each.receive(subject, { subject, data, headers, reply })
+        return null
+      }
       const { sequence, isDuplicate } = stream.publish({ subject, data, headers })
       this.#world.log(`stored ${subject} ${sequence}${isDuplicate ? ' again' : ''}`)
       return { stream: stream.options.name, seq: sequence, ...(isDuplicate && { duplicate: true }) }

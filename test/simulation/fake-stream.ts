@@ -72,7 +72,7 @@ export class FakeStream {
   readonly messages = new Map<number, StoredMessage>()
   readonly consumers = new Map<string, Consumer>()
   /** Told of each message that is stored. */
-  readonly listeners: ((message: StoredMessage) => void)[] = []
+  readonly listeners = new Set<(message: StoredMessage) => void>()
   lastSequence = 0
   /** Nobody answers for it before that. */
   silentUntil = 0
@@ -227,9 +227,7 @@ export class FakeStream {
 
   /** Delivers what the pulls of a consumer ask for. */
   #serve (consumer: Consumer): void {
-    const { pulls } = consumer
-    while (pulls.length > 0) {
-      const pull = pulls[0]!
+    for (let pull = consumer.pulls[0]; pull !== undefined; pull = consumer.pulls[0]) {
       const message = this.#nextFor(consumer)
       if (message === null) return
       const bytes = message.data.length + message.subject.length + 100
@@ -248,7 +246,7 @@ export class FakeStream {
       })
       if (pull.left === 0) {
         pull.isOver = true
-        pulls.shift()
+        consumer.pulls.shift()
       }
     }
   }

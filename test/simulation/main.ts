@@ -6,18 +6,24 @@
  * Each seed runs twice and must do the same twice. Exits with 1 at the first seed in which something is wrong.
  */
 import './virtual-time.ts'
+import './fake-disk.ts'
 import { parseArgs } from 'node:util'
-import { runSeed } from './run-seed.ts'
+import { runContractSteps, runSeed } from './run-seed.ts'
 
 const { values } = parseArgs({
   options: {
     seeds: { type: 'string', default: '100' },
     from: { type: 'string', default: '1' },
     trace: { type: 'boolean', default: false },
+    contract: { type: 'boolean', default: false },
     once: { type: 'boolean', default: false }
   }
 })
 
+if (values.contract) {
+  console.log(JSON.stringify(await runContractSteps()))
+  process.exit(0)
+}
 // What libraries draw once in a process, they draw here.
 await runSeed(0)
 const cpuAtStart = process.cpuUsage()

@@ -1,19 +1,18 @@
 /** Runs the world of one seed, and says what was wrong in it. */
-import { createAcknowledgedPublisher } from '../../ingest/publish/acknowledged-publisher.ts'
 import { pause } from '../../platform/intervals.ts'
-import { EVENTS_STREAM, eventsSubject } from '../../schema/wire/streams.ts'
+import { EVENTS_STREAM } from '../../schema/wire/streams.ts'
+import { pickOne } from '../support/random.ts'
 import { compareBooks } from './compare-books.ts'
+import { takeContractSteps } from './contract-steps.ts'
+import { FakeConnection } from './fake-connection.ts'
 import type { StoredMessage } from './fake-stream.ts'
 import { KNOWN_MESSAGES, type KnownMessage } from './known-messages.ts'
-import { chooseScenario, type Scenario } from './scenario.ts'
+import { chooseScenario, createFaults, type Scenario } from './scenario.ts'
 import { SimulatedSystem } from './simulated-system.ts'
 import { VirtualProcess, World } from './virtual-time.ts'
 
 /** After everything works again, all that came must be stored within so long, in milliseconds of the world. */
 const RECOVERY_MS = 600_000
-
-/** An insert that nobody waits for any more stores its rows within so long, in milliseconds. */
-const AFTERMATH_MS = 150_000
 
 export interface SeedResult {
   /** What was wrong; empty when all was right. */
@@ -21,10 +20,14 @@ export interface SeedResult {
   trace: string[]
 }
 
-/** A message on its way, and whether its sender was told that it is safe. */
+/** A request of a client. */
 interface Sent {
   message: KnownMessage
+  /** Epoch milliseconds of ingest; Infinity: it was not received. */
+  receivedAt: number
   isAcknowledged: boolean
+  /** The watermark passed it while it was not stored. */
+  isPassed: boolean
 }
 
 export async function runSeed (seed: number): Promise<SeedResult> {
@@ -33,10 +36,16 @@ export async function runSeed (seed: number): Promise<SeedResult> {
   const { healedAfterMs } = scenario
   const system = new SimulatedSystem(world, scenario)
   const { nats, clickhouse, clickhouse: { violations } } = system
-  const sent = sendMessages(world, system, scenario)
+  const { requests: sent, unsent } = sendMessages(world, system, scenario)
   const events = nats.stream(EVENTS_STREAM)
   const published: StoredMessage[] = []
-  events.listeners.push((message) => published.push(message))
+  events.listeners.add((message) => published.push(message))
+  const copiesOf = (identity: string): number => clickhouse.copiesOf(identity)
+  clickhouse.onWatermark = (through) => {
+    checkWatermark(through, sent, copiesOf)
+    const passed = sent.find(({ isPassed, isAcknowledged }) => isPassed && isAcknowledged)
+    if (passed !== undefined) violations.push(`the watermark ${through} passed a request of ${passed.receivedAt}`)
+  }
   nats.onAcknowledged = (_stream, { data, sequence }) => {
     const message = sent.find(({ message: { payload } }) => Buffer.compare(payload, data) === 0)?.message
     message?.identities.forEach((identity, row) => {
@@ -45,40 +54,80 @@ export async function runSeed (seed: number): Promise<SeedResult> {
     })
   }
 
+  /** The watermark says so, too: it has passed the time of the last request. */
+  const isAllStored = (): boolean => events.messages.size === 0 &&
+    unsent.size === 0 &&
+    sent.every(({ receivedAt }) => receivedAt === Infinity || receivedAt < clickhouse.watermark)
   const isHealed = await world.run(healedAfterMs + RECOVERY_MS, () => violations.length > 0 ||
-    (world.now > healedAfterMs && events.messages.size === 0 && sent.every(({ isAcknowledged }) => isAcknowledged)))
-  if (!isHealed) violations.push(`${events.messages.size} messages wait ${RECOVERY_MS} ms after everything works again`)
-  await world.run(world.now + AFTERMATH_MS, () => violations.length > 0)
+    (world.now > healedAfterMs && isAllStored()))
+  if (!isHealed) {
+    violations.push(`${events.messages.size} messages, or the watermark, wait ${RECOVERY_MS} ms after all works again`)
+  }
+  await world.run(Infinity, () => violations.length > 0 || clickhouse.unanswered === 0)
   if (violations.length === 0) {
-    violations.push(...compareRows(sent, (identity) => clickhouse.copiesOf(identity)))
+    violations.push(...compareRows(sent, copiesOf))
     violations.push(...compareBooks(system, published))
   }
   world.end()
   return { violations, trace: world.trace }
 }
 
-/** Clients send each message until it is acknowledged, under the same id, as the spool does. */
-function sendMessages (world: World, system: SimulatedSystem, scenario: Scenario): Sent[] {
-  const client = new VirtualProcess('client')
+/** What the contract of the real servers says of those in memory. */
+export async function runContractSteps (): Promise<unknown[]> {
+  const world = new World(0)
+  const scenario = { ...chooseScenario(0), processes: 0, healedAfterMs: 0, shards: 1 }
+  const { clickhouse, ...system } = new SimulatedSystem(world, scenario)
+  const owner = new VirtualProcess('contract')
+  let seen: unknown[] | null = null
+  void world.as(owner, async () => await takeContractSteps({
+    connection: new FakeConnection(world, system.nats, owner, createFaults(world, scenario)).asNats(),
+    clickhouse: clickhouse.clientOf(owner),
+    insertFrames: clickhouse.insertFramesOf(owner)
+  }).then((steps) => { seen = steps }))
+  await world.run(600_000, () => seen !== null)
+  return seen ?? ['it did not end']
+}
+
+/** Clients send each message until it is answered with 200, each time as a request of its own. */
+function sendMessages (
+  world: World, system: SimulatedSystem, scenario: Scenario
+): { requests: Sent[], unsent: ReadonlySet<number> } {
+  const requests: Sent[] = []
+  const unsent = new Set<number>()
   const never = new AbortController().signal
-  return world.as(client, () => {
-    const { publish } = createAcknowledgedPublisher(system.connect(client).asNats(), 2000)
-    return Array.from({ length: scenario.messages }, (_, number) => {
+  async function send (known: number): Promise<void> {
+    for (;;) {
+      const ingest = pickOne(system.ingests, world.random)
+      const message = KNOWN_MESSAGES[known]!
+      const sent: Sent = { message, receivedAt: Infinity, isAcknowledged: false, isPassed: false }
+      requests.push(sent)
+      // What a process takes is its own, and a dead one never answers.
+      const answered = ingest?.capture(sent.message, known % scenario.partitions, (at) => { sent.receivedAt = at })
+        .then(() => { sent.isAcknowledged = true }, () => {})
+      await Promise.race([answered, pause(10_000, never)])
+      if (sent.isAcknowledged) return
+      await pause(500, never)
+    }
+  }
+  world.as(null, () => {
+    for (let number = 0; number < scenario.messages; number++) {
       const known = Math.floor(world.random() * KNOWN_MESSAGES.length)
-      const sent = { message: KNOWN_MESSAGES[known]!, isAcknowledged: false }
-      const { headers, payload } = sent.message
-      const outgoing = {
-        subject: eventsSubject('live', known % scenario.partitions), id: `message-${number}`, headers, payload
-      }
-      void (async () => {
-        await pause(world.between(0, scenario.healedAfterMs), never)
-        while (!sent.isAcknowledged) {
-          await publish(outgoing).then(() => { sent.isAcknowledged = true }, async () => await pause(500, never))
-        }
-      })()
-      return sent
-    })
+      unsent.add(number)
+      world.after(world.between(1000, scenario.healedAfterMs), () => {
+        void send(known).then(() => unsent.delete(number))
+      })
+    }
   })
+  return { requests, unsent }
+}
+
+/** What a row of the watermark says is that every event of an earlier request is stored, if it is answered with 200. */
+function checkWatermark (through: number, requests: readonly Sent[], copiesOf: (identity: string) => number): void {
+  for (const sent of requests) {
+    const { message: { identities, isRefused }, receivedAt } = sent
+    if (receivedAt >= through || sent.isPassed) continue
+    sent.isPassed = identities.some((identity, row) => isRefused[row] !== true && copiesOf(identity) === 0)
+  }
 }
 
 /** Each event is stored once; one that ClickHouse refuses is not. */

@@ -9,6 +9,7 @@ export interface Scenario {
   healedAfterMs: number
   messages: number
   processes: number
+  ingests: number
   partitions: number
   shards: number
   /** An insert whose answer is lost stores its rows within so long, in milliseconds. */
@@ -24,7 +25,7 @@ export interface Scenario {
 const RATES = {
   lostRequest: 0.05, lostAnswer: 0.08, lateRequest: 0.04, lostDelivery: 0.03,
   insertError: 0.15, insertSilent: 0.12, queryError: 0.04,
-  election: 0.5, disconnect: 0.6, freeze: 0.7, kill: 0.5
+  powerCut: 0.2, election: 0.5, disconnect: 0.6, freeze: 0.7, kill: 0.5
 } as const
 
 type Rate = keyof typeof RATES
@@ -46,6 +47,7 @@ export function chooseScenario (seed: number): Scenario {
     migration: [migratedAt, isMigrated ? migratedAt + random() * 30_000 : migratedAt],
     messages: 6 + Math.floor(random() * 24),
     processes: 1 + Math.floor(random() * 2.5),
+    ingests: 1 + Math.floor(random() * 2),
     // The inserts of another partition would push tokens out of the window while this one waits.
     partitions: isForgetful || random() < 0.6 ? 1 : 2,
     shards: random() < 0.6 ? 1 : 2,

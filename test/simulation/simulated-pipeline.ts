@@ -1,12 +1,12 @@
 /** A process of the pipeline that writes events, put together as `pipeline/main.ts` does it, on simulated stores. */
 import type { KV, KvWatchEntry } from '@nats-io/kv'
-import { headers } from '@nats-io/transport-node'
 import { createLogger, type Logger } from '../../platform/logger.ts'
 import { createDuplicateFilters } from '../../pipeline/events/duplicates/duplicate-filter.ts'
 import { createRecordDuplicates } from '../../pipeline/events/duplicates/record-duplicates.ts'
 import { createProbeTable } from '../../pipeline/events/insert/store-batch-range.ts'
 import { runEventsPartition } from '../../pipeline/events/events-partition.ts'
 import { createInsertLedgerRows } from '../../pipeline/accounting/ledger-writer.ts'
+import { WatermarkKeeper } from '../../pipeline/accounting/keep-watermark.ts'
 import { createPipelineMetrics } from '../../pipeline/pipeline-metrics.ts'
 import { choosePartitionOwner, findPartitions } from '../../pipeline/stream/find-partitions.ts'
 import { Membership } from '../../pipeline/stream/membership.ts'
@@ -14,7 +14,8 @@ import { watchDisconnects } from '../../pipeline/stream/ordered-pulls.ts'
 import { openPartitionRecords } from '../../pipeline/stream/partition-records.ts'
 import { PartitionSupervisor } from '../../pipeline/stream/partition-supervisor.ts'
 import { TEST_KEY } from '../../pipeline/testing/publish-events.ts'
-import { retryAtStart } from '../../platform/nats/prepare-jetstream.ts'
+import { openBucket, retryAtStart } from '../../platform/nats/prepare-jetstream.ts'
+import { INGEST_BUCKET } from '../../schema/wire/ingest-presence.ts'
 import { MEMBERS_BUCKET } from '../../schema/wire/streams.ts'
 import type { FakeClickHouse } from './fake-clickhouse.ts'
 import type { FakeConnection } from './fake-connection.ts'
@@ -32,23 +33,27 @@ export interface SimulatedPipeline {
   stop: () => Promise<void>
 }
 
+/** Hands over the messages of a bucket, then each that follows, and how many are behind it; returns how to end that. */
+export type WatchStream = (stream: string, see: (message: StoredMessage, delta: number) => void) => () => void
+
 export interface SimulatedPipelineDeps {
   owner: VirtualProcess
   connection: FakeConnection
   clickhouse: FakeClickHouse
   partitions: number
-  /** Calls back with every heartbeat that is stored. */
-  watchMembers: (see: (message: StoredMessage) => void) => void
+  watch: WatchStream
 }
 
 export async function startSimulatedPipeline (
-  world: World, { owner, connection, clickhouse, partitions, watchMembers }: SimulatedPipelineDeps
+  world: World, { owner, connection, clickhouse, partitions, watch }: SimulatedPipelineDeps
 ): Promise<SimulatedPipeline> {
   const logger = createTracingLogger(world)
   const nats = connection.asNats()
   const client = clickhouse.clientOf(owner)
   const records = await retryAtStart(() => openPartitionRecords(nats, { replicas: 1 }), logger)
-  const membership = new Membership(owner.name, createMembersBucket(connection, watchMembers), logger)
+  const openOne = async (name: string): Promise<KV> =>
+    await retryAtStart(() => openWatchedBucket(connection, name, watch), logger)
+  const membership = new Membership(owner.name, await openOne(MEMBERS_BUCKET), logger)
   await retryAtStart(() => membership.join(), logger)
   const filters = createDuplicateFilters({ clickhouse: client, fingerprintKey: async () => TEST_KEY, metrics, logger })
   const deps = {
@@ -78,51 +83,52 @@ export async function startSimulatedPipeline (
       .finally(() => filters.close(partition))
   })
   supervisor.start()
+  const watermark = new WatermarkKeeper({
+    connection: nats, clickhouse: client, bucket: await openOne(INGEST_BUCKET), leads: () => membership.leads(),
+    metrics: { ...metrics.metrics, gaugeFrom: () => {} }, logger
+  })
   return {
     async stop () {
+      await watermark.stop()
       await supervisor.stop()
       await membership.leave()
     }
   }
 }
 
-/** What the membership does with its bucket. An ordered consumer, which the client uses to watch, loses nothing. */
-function createMembersBucket (
-  connection: FakeConnection, watchMembers: SimulatedPipelineDeps['watchMembers']
-): KV {
-  const put = async (key: string, value: string, operation?: string): Promise<number> => {
-    const sent = headers()
-    if (operation !== undefined) sent.set('KV-Operation', operation)
-    const answer = await connection.request(`$KV.${MEMBERS_BUCKET}.${key}`, value, { timeout: 2500, headers: sent })
-    return answer.json<{ seq: number }>().seq
-  }
-  return {
-    put,
-    purge: async (key: string) => { await put(key, '', 'PURGE') },
+/**
+ * A bucket of the client, but for its watching: the ordered consumer of the client makes itself again when it misses
+ * something, so here nothing is missed.
+ */
+async function openWatchedBucket (connection: FakeConnection, name: string, watch: WatchStream): Promise<KV> {
+  const bucket = await openBucket(connection.asNats(), name, { history: 1, replicas: 1, allow_direct: false })
+  return Object.assign(bucket, {
     watch: async () => {
       const entries: KvWatchEntry[] = []
+      const stopped = new AbortController()
       let wake = (): void => {}
-      watchMembers(({ subject, data, headers: sent, sequence }) => {
+      const forget = watch(`KV_${name}`, ({ subject, data, headers, sequence, storedAt }, delta) => {
+        const string = (): string => Buffer.from(data).toString()
+        const operation = headers.get('KV-Operation')
         entries.push({
-          key: subject.slice(`$KV.${MEMBERS_BUCKET}.`.length), revision: sequence,
-          operation: sent.get('KV-Operation') === '' ? 'PUT' : 'PURGE',
-          json: () => JSON.parse(Buffer.from(data).toString()) as never
+          key: subject.slice(`$KV.${name}.`.length), revision: sequence, created: new Date(storedAt), delta,
+          operation: operation === '' ? 'PUT' : operation, string, json: () => JSON.parse(string()) as never
         } as unknown as KvWatchEntry)
         wake()
       })
       return Object.assign((async function * () {
-        for (;;) {
+        while (!stopped.signal.aborted) {
           const entry = entries.shift()
           if (entry === undefined) await new Promise<void>((resolve) => { wake = resolve })
           else yield entry
         }
-      })(), { stop: () => {} })
+      })(), { stop: () => { stopped.abort(); forget(); wake() } })
     }
-  } as unknown as KV
+  })
 }
 
 /** Writes into the trace what the process would write into its log. */
-function createTracingLogger (world: World): Logger {
+export function createTracingLogger (world: World): Logger {
   const write = (level: string) => (fields: { err?: Error } & Record<string, unknown>, text: string): void => {
     world.log(`${level} ${text}${fields.err === undefined ? '' : `: ${fields.err.message}`}`)
   }

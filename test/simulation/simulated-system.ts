@@ -1,11 +1,12 @@
 /** The simulated stores and processes of one world, and what happens to them. */
-import { MEMBERS_BUCKET } from '../../schema/wire/streams.ts'
 import { pickOne } from '../support/random.ts'
 import { FakeClickHouse } from './fake-clickhouse.ts'
 import { FakeConnection } from './fake-connection.ts'
+import { disk } from './fake-disk.ts'
 import { FakeJetStream } from './fake-jetstream.ts'
 import type { StoredMessage } from './fake-stream.ts'
 import { createFaults, type Scenario } from './scenario.ts'
+import { type SimulatedIngest, startSimulatedIngest } from './simulated-ingest.ts'
 import { startSimulatedPipeline } from './simulated-pipeline.ts'
 import { VirtualProcess, type World } from './virtual-time.ts'
 
@@ -15,11 +16,13 @@ const DISTURB_MS = 1000
 export class SimulatedSystem {
   readonly nats: FakeJetStream
   readonly clickhouse: FakeClickHouse
+  /** By the folder of the spool; null while none runs there. */
+  readonly ingests: (SimulatedIngest | null)[] = []
   readonly #world: World
   readonly #scenario: Scenario
   readonly #faults: ReturnType<typeof createFaults>
   readonly #connections: FakeConnection[] = []
-  #processes: VirtualProcess[] = []
+  #processes: { owner: VirtualProcess, restart: () => void }[] = []
   #started = 0
 
   constructor (world: World, scenario: Scenario) {
@@ -28,7 +31,9 @@ export class SimulatedSystem {
     this.#faults = createFaults(world, scenario)
     this.nats = new FakeJetStream(world)
     this.clickhouse = new FakeClickHouse(world, this.#faults, scenario.shards)
+    disk.clear()
     for (let number = 0; number < scenario.processes; number++) this.#startPipeline()
+    for (let slot = 0; slot < scenario.ingests; slot++) this.#startIngest(slot)
     world.after(DISTURB_MS, () => this.#disturb(), null)
   }
 
@@ -41,14 +46,14 @@ export class SimulatedSystem {
   #startPipeline (): void {
     const world = this.#world
     const owner = new VirtualProcess(`pipeline${++this.#started}`)
-    this.#processes.push(owner)
+    this.#processes.push({ owner, restart: () => this.#startPipeline() })
     world.as(owner, () => {
       startSimulatedPipeline(world, {
         owner,
         connection: this.connect(owner),
         clickhouse: this.clickhouse,
         partitions: this.#scenario.partitions,
-        watchMembers: (see) => this.#watchMembers(owner, see)
+        watch: (stream, see) => this.#watch(owner, stream, see)
       }).catch((error: unknown) => {
         world.log(`could not start: ${String(error)}`)
         this.#end(owner)
@@ -58,18 +63,47 @@ export class SimulatedSystem {
 
   /** The process ends, and whoever manages it starts another one. */
   #end (owner: VirtualProcess): void {
+    const process = this.#processes.find((each) => each.owner === owner)
+    if (process === undefined) return
     owner.isDead = true
-    this.#processes = this.#processes.filter((each) => each !== owner)
-    this.#world.after(this.#world.between(500, 5000), () => this.#startPipeline(), null)
+    this.#processes = this.#processes.filter((each) => each !== process)
+    this.#world.after(this.#world.between(500, 5000), process.restart, null)
   }
 
-  /** A watcher first hears the last heartbeats, then each that follows. */
-  #watchMembers (owner: VirtualProcess, see: (message: StoredMessage) => void): void {
+  /** A watcher first hears what is there, then each that follows, in order. */
+  #watch (owner: VirtualProcess, name: string, see: (message: StoredMessage, delta: number) => void): () => void {
     const world = this.#world
-    const members = this.nats.stream(`KV_${MEMBERS_BUCKET}`)
-    const tell = (message: StoredMessage): void => { world.after(world.between(1, 3), () => see(message), owner) }
-    for (const message of members.messages.values()) tell(message)
-    members.listeners.push(tell)
+    const stream = this.nats.stream(name)
+    let last = 0
+    const tell = (message: StoredMessage, delta = 0): void => {
+      last = Math.max(last, world.now + world.between(1, 3))
+      world.after(last - world.now, () => see(message, delta), owner)
+    }
+    const there = [...stream.messages.values()]
+    there.forEach((message, index) => tell(message, there.length - index - 1))
+    const listen = (message: StoredMessage): void => tell(message)
+    stream.listeners.add(listen)
+    return () => stream.listeners.delete(listen)
+  }
+
+  #startIngest (slot: number): void {
+    const world = this.#world
+    const owner = new VirtualProcess(`ingest${slot}-${++this.#started}`)
+    this.#processes.push({ owner, restart: () => { this.ingests[slot] = null; this.#startIngest(slot) } })
+    world.as(owner, () => {
+      startSimulatedIngest(world, { owner, connection: this.connect(owner), folder: `/simulated/${slot}` })
+        .then((ingest) => { if (!owner.isDead) this.ingests[slot] = ingest }, (error: unknown) => {
+          world.log(`could not start: ${String(error)}`)
+          this.#end(owner)
+        })
+    })
+  }
+
+  /** Of the machine of ingest. */
+  #cutPower (): void {
+    this.#world.log('the power fails')
+    disk.cutPower(this.#world)
+    for (const { owner } of this.#processes.filter((each) => each.owner.name.startsWith('ingest'))) this.#end(owner)
   }
 
   #disturb (): void {
@@ -82,8 +116,9 @@ export class SimulatedSystem {
       world.log('leaders are elected')
     }
     if (happens(rates.disconnect)) pickOne(this.#connections, world.random).disconnect(world.between(50, 4000))
+    if (happens(rates.powerCut)) this.#cutPower()
     if (this.#processes.length > 0) {
-      const one = pickOne(this.#processes, world.random)
+      const one = pickOne(this.#processes, world.random).owner
       if (happens(rates.freeze)) {
         const ms = world.chance(0.7) ? world.between(500, 12_000) : world.between(12_000, 180_000)
         one.frozenUntil = world.now + ms
