@@ -4,6 +4,7 @@ import { cellsOf, uuidFromNative } from '../../schema/wire/native-block.ts'
 import { LEDGER_TABLE } from '../../schema/wire/ledger.ts'
 import { decodeFrame } from '../../schema/wire/frame-codec.ts'
 import { type FramesInsert, InsertError, type InsertFrames } from '../../pipeline/events/insert/insert-frames.ts'
+import type { Faults } from './scenario.ts'
 import { type VirtualProcess, type World, WORLD_BEGAN_AT } from './virtual-time.ts'
 
 /** Rows with this name are refused by their values, as a value out of range is. */
@@ -17,27 +18,8 @@ export interface StoredRow {
   distinctId: Buffer
   /** Epoch milliseconds. */
   timestamp: number
-  minute: number
   token: string
   insertedAt: number
-}
-
-/** What becomes of an insert. */
-export type InsertFate =
-  /** Stored, and answered. */
-  | { kind: 'stored' }
-  /** Answered with an error of this code, before anything is stored or after `shards` of the shards stored it. */
-  | { kind: 'refused', code: number, shards: number }
-  /** Never answered: stored after so long on so many shards, or not at all (0 shards). */
-  | { kind: 'silent', shards: number, afterMs: number }
-
-export interface ClickHouseFaults {
-  fateOfInsert: (shards: number) => InsertFate
-  failsQuery: () => boolean
-  /** Whether the table lacks a column that inserts bring. */
-  isMigrating: () => boolean
-  /** Tokens of so many inserts are remembered. */
-  tokenWindow: number
 }
 
 interface Shard {
@@ -69,9 +51,9 @@ export class FakeClickHouse {
   onWatermark: (through: number) => void = () => {}
   #watermarks: number[] = []
   readonly #world: World
-  readonly #faults: ClickHouseFaults
+  readonly #faults: Faults
 
-  constructor (world: World, faults: ClickHouseFaults, shards: number) {
+  constructor (world: World, faults: Faults, shards: number) {
     this.#world = world
     this.#faults = faults
     this.shards = Array.from({ length: shards }, () => ({ rows: [], tokens: new Map() }))
@@ -247,9 +229,9 @@ export class FakeClickHouse {
 async function readRows ({ frames }: FramesInsert): Promise<StoredRow[]> {
   const rows: StoredRow[] = []
   for (const frame of frames) {
-    const block = await decodeFrame(frame, { columns: 6 })
+    const block = await decodeFrame(frame, { columns: 5 })
     const columns = block.columns.map(({ name }) => cellsOf(block, name))
-    const [project, uuid, event, distinctId, timestamp, received] = columns
+    const [project, uuid, event, distinctId, timestamp] = columns
     for (let row = 0; row < block.rows; row++) {
       rows.push({
         projectId: Buffer.from(project![row]!).readUInt32LE(),
@@ -258,7 +240,6 @@ async function readRows ({ frames }: FramesInsert): Promise<StoredRow[]> {
         event: Buffer.from(event![row]!).toString(),
         distinctId: Buffer.from(distinctId![row]!),
         timestamp: Number(Buffer.from(timestamp![row]!).readBigInt64LE()),
-        minute: Math.floor(Number(Buffer.from(received![row]!).readBigInt64LE()) / 60_000),
         token: '',
         insertedAt: 0
       })

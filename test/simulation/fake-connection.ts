@@ -2,18 +2,9 @@
 import { errors, headers as newHeaders, type Msg, type MsgHdrs } from '@nats-io/transport-node'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { FakeJetStream } from './fake-jetstream.ts'
-import type { SentMessage } from './fake-stream.ts'
+import type { Delivery, SentMessage } from './fake-stream.ts'
+import type { Faults } from './scenario.ts'
 import type { VirtualProcess, World } from './virtual-time.ts'
-
-/** What becomes of a message from a client. */
-export type MessageFate = 'handled' | 'lost' | 'answer lost' | 'late'
-
-/** What goes wrong on the way. */
-export interface NetworkFaults {
-  fateOf: (message: SentMessage) => MessageFate
-  /** Whether a delivery never arrives. */
-  losesDelivery: () => boolean
-}
 
 /** The class behind `headers()`, which the client does not export. */
 const Headers = newHeaders().constructor as unknown as { decode: (bytes: Uint8Array) => MsgHdrs }
@@ -27,13 +18,6 @@ function toMsg ({ subject, data, headers, reply }: Delivery): Msg {
   return { subject, data, headers, reply, string: text, json: () => JSON.parse(text()) as never } as unknown as Msg
 }
 
-interface Delivery {
-  subject: string
-  data: Uint8Array
-  headers: MsgHdrs
-  reply?: string
-}
-
 export class FakeConnection {
   readonly options = { inboxPrefix: '_INBOX' }
   readonly info = { max_payload: 67_108_864, cluster: '' }
@@ -41,7 +25,7 @@ export class FakeConnection {
   readonly #world: World
   readonly #server: FakeJetStream
   readonly #owner: VirtualProcess
-  readonly #faults: NetworkFaults
+  readonly #faults: Faults
   readonly #subscriptions = new Map<string, Callback>()
   readonly #listeners = new Set<(type: string) => void>()
   #lastUp = 0
@@ -52,7 +36,7 @@ export class FakeConnection {
   #waiting: (() => void)[] = []
   #requests = 0
 
-  constructor (world: World, server: FakeJetStream, owner: VirtualProcess, faults: NetworkFaults) {
+  constructor (world: World, server: FakeJetStream, owner: VirtualProcess, faults: Faults) {
     this.#world = world
     this.#server = server
     this.#owner = owner

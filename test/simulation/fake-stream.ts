@@ -15,10 +15,14 @@ export interface StoredMessage extends SentMessage {
   storedAt: number
 }
 
+export interface Delivery extends SentMessage {
+  reply?: string
+}
+
 /** Where deliveries and answers go: one connection of a client. */
 export interface Receiver {
   /** @param inbox  Subject of the subscription, which a delivery does not bear as its own. */
-  receive: (inbox: string, message: { subject: string, data: Uint8Array, headers: MsgHdrs, reply?: string }) => void
+  receive: (inbox: string, message: Delivery) => void
 }
 
 interface Pull {
@@ -129,9 +133,7 @@ export class FakeStream {
       .filter(({ sequence, subject }) => sequence >= consumer.next && subject === consumer.filter).length
     return {
       stream_name: this.options.name, name, config: { filter_subject: consumer.filter }, num_pending: waiting,
-      num_ack_pending: consumer.pending.size, num_waiting: consumer.pulls.length,
-      delivered: { consumer_seq: consumer.delivered, stream_seq: consumer.next - 1 },
-      ack_floor: { consumer_seq: 0, stream_seq: 0 }
+      delivered: { consumer_seq: consumer.delivered }
     }
   }
 

@@ -1,7 +1,6 @@
 /** What a seed decides: how much comes when, and what goes wrong. */
 import { createRandom, pickOne } from '../support/random.ts'
-import type { ClickHouseFaults, InsertFate } from './fake-clickhouse.ts'
-import type { NetworkFaults } from './fake-connection.ts'
+import type { SentMessage } from './fake-stream.ts'
 import type { World } from './virtual-time.ts'
 
 export interface Scenario {
@@ -55,21 +54,36 @@ export function chooseScenario (seed: number): Scenario {
   }
 }
 
+/** What becomes of a message from a client. */
+export type MessageFate = 'handled' | 'lost' | 'answer lost' | 'late'
+
+/** What becomes of an insert. */
+export type InsertFate =
+  /** Stored, and answered. */
+  | { kind: 'stored' }
+  /** Answered with an error of this code, before anything is stored or after `shards` of the shards stored it. */
+  | { kind: 'refused', code: number, shards: number }
+  /** Never answered: stored after so long on so many shards, or not at all (0 shards). */
+  | { kind: 'silent', shards: number, afterMs: number }
+
+/** What goes wrong, asked at each step. */
+export type Faults = ReturnType<typeof createFaults>
+
 /** Codes of ClickHouse with which an insert may be repeated as it is. */
 const RETRIED = [0, 241, 252, 319]
 
-export function createFaults (world: World, scenario: Scenario): NetworkFaults & ClickHouseFaults {
+export function createFaults (world: World, scenario: Scenario) {
   const { rates, healedAfterMs, migration, longestInsertMs, tokenWindow } = scenario
   const happens = (rate: Rate): boolean => world.now < healedAfterMs && world.chance(rates[rate])
   return {
-    fateOf ({ subject }) {
+    fateOf ({ subject }: SentMessage): MessageFate {
       if (subject.startsWith('$JS.ACK')) return 'handled'
       if (happens('lostRequest')) return 'lost'
       if (happens('lostAnswer')) return 'answer lost'
       return happens('lateRequest') ? 'late' : 'handled'
     },
     losesDelivery: () => happens('lostDelivery'),
-    fateOfInsert (shards): InsertFate {
+    fateOfInsert (shards: number): InsertFate {
       const some = Math.floor(world.between(0, shards + 1))
       if (happens('insertSilent')) {
         return { kind: 'silent', shards: some, afterMs: longestInsertMs * world.random() ** 3 }
@@ -77,7 +91,8 @@ export function createFaults (world: World, scenario: Scenario): NetworkFaults &
       return happens('insertError') ? { kind: 'refused', code: pickOne(RETRIED, world.random), shards: some } : { kind: 'stored' }
     },
     failsQuery: () => happens('queryError'),
-    isMigrating: () => world.now >= migration[0] && world.now < migration[1],
+    // Of several servers, one after the other.
+    isMigrating: () => world.now >= migration[0] && world.now < migration[1] && Math.floor(world.now / 700) % 2 === 0,
     tokenWindow
   }
 }

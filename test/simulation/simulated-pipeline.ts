@@ -28,11 +28,6 @@ const LIMITS = { maxRows: 12, maxBytes: 1_000_000, maxAgeMs: 100 }
 const metrics = createPipelineMetrics(() => [])
 const silent = createLogger({ component: 'simulation', level: 'silent' })
 
-export interface SimulatedPipeline {
-  /** As SIGTERM does. */
-  stop: () => Promise<void>
-}
-
 /** Hands over the messages of a bucket, then each that follows, and how many are behind it; returns how to end that. */
 export type WatchStream = (stream: string, see: (message: StoredMessage, delta: number) => void) => () => void
 
@@ -44,9 +39,10 @@ export interface SimulatedPipelineDeps {
   watch: WatchStream
 }
 
+/** @returns how to end it as SIGTERM does. */
 export async function startSimulatedPipeline (
   world: World, { owner, connection, clickhouse, partitions, watch }: SimulatedPipelineDeps
-): Promise<SimulatedPipeline> {
+): Promise<() => Promise<void>> {
   const logger = createTracingLogger(world)
   const nats = connection.asNats()
   const client = clickhouse.clientOf(owner)
@@ -87,12 +83,9 @@ export async function startSimulatedPipeline (
     connection: nats, clickhouse: client, bucket: await openOne(INGEST_BUCKET), leads: () => membership.leads(),
     metrics: { ...metrics.metrics, gaugeFrom: () => {} }, logger
   })
-  return {
-    async stop () {
-      await watermark.stop()
-      await supervisor.stop()
-      await membership.leave()
-    }
+  return async () => {
+    await Promise.all([supervisor.stop(), watermark.stop()])
+    await membership.leave()
   }
 }
 

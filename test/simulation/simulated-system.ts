@@ -5,13 +5,20 @@ import { FakeConnection } from './fake-connection.ts'
 import { disk } from './fake-disk.ts'
 import { FakeJetStream } from './fake-jetstream.ts'
 import type { StoredMessage } from './fake-stream.ts'
-import { createFaults, type Scenario } from './scenario.ts'
+import { createFaults, type Faults, type Scenario } from './scenario.ts'
 import { type SimulatedIngest, startSimulatedIngest } from './simulated-ingest.ts'
 import { startSimulatedPipeline } from './simulated-pipeline.ts'
 import { VirtualProcess, type World } from './virtual-time.ts'
 
 /** Interval of what happens to processes and servers, in milliseconds. */
 const DISTURB_MS = 1000
+
+interface RunningProcess {
+  owner: VirtualProcess
+  restart: () => void
+  /** In order, as SIGTERM does. */
+  stop?: () => Promise<void>
+}
 
 export class SimulatedSystem {
   readonly nats: FakeJetStream
@@ -20,9 +27,9 @@ export class SimulatedSystem {
   readonly ingests: (SimulatedIngest | null)[] = []
   readonly #world: World
   readonly #scenario: Scenario
-  readonly #faults: ReturnType<typeof createFaults>
+  readonly #faults: Faults
   readonly #connections: FakeConnection[] = []
-  #processes: { owner: VirtualProcess, restart: () => void }[] = []
+  #processes: RunningProcess[] = []
   #started = 0
 
   constructor (world: World, scenario: Scenario) {
@@ -46,7 +53,8 @@ export class SimulatedSystem {
   #startPipeline (): void {
     const world = this.#world
     const owner = new VirtualProcess(`pipeline${++this.#started}`)
-    this.#processes.push({ owner, restart: () => this.#startPipeline() })
+    const process: RunningProcess = { owner, restart: () => this.#startPipeline() }
+    this.#processes.push(process)
     world.as(owner, () => {
       startSimulatedPipeline(world, {
         owner,
@@ -54,7 +62,7 @@ export class SimulatedSystem {
         clickhouse: this.clickhouse,
         partitions: this.#scenario.partitions,
         watch: (stream, see) => this.#watch(owner, stream, see)
-      }).catch((error: unknown) => {
+      }).then((stop) => { process.stop = stop }, (error: unknown) => {
         world.log(`could not start: ${String(error)}`)
         this.#end(owner)
       })
@@ -118,14 +126,17 @@ export class SimulatedSystem {
     if (happens(rates.disconnect)) pickOne(this.#connections, world.random).disconnect(world.between(50, 4000))
     if (happens(rates.powerCut)) this.#cutPower()
     if (this.#processes.length > 0) {
-      const one = pickOne(this.#processes, world.random).owner
+      const { owner: one, stop } = pickOne(this.#processes, world.random)
       if (happens(rates.freeze)) {
         const ms = world.chance(0.7) ? world.between(500, 12_000) : world.between(12_000, 180_000)
         one.frozenUntil = world.now + ms
         world.log(`${one.name} is frozen for ${ms}`)
       } else if (happens(rates.kill)) {
-        world.log(`${one.name} is killed`)
-        this.#end(one)
+        const isOrderly = stop !== undefined && world.chance(0.5)
+        world.log(`${one.name} is ${isOrderly ? 'stopped' : 'killed'}`)
+        const end = (): void => this.#end(one)
+        if (isOrderly) void world.as(one, stop).then(end, end)
+        else end()
       }
     }
     world.after(DISTURB_MS, () => this.#disturb(), null)

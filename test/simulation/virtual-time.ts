@@ -34,7 +34,6 @@ export class VirtualProcess {
 
 interface Task {
   at: number
-  id: number
   owner: VirtualProcess | null
   run: () => void
   isCancelled: boolean
@@ -52,7 +51,6 @@ export class World {
   /** What happened, in order; equal for equal seeds. */
   readonly trace: string[] = []
   #queue: Task[] = []
-  #lastId = 0
   #ended = false
 
   constructor (seed: number) {
@@ -80,8 +78,8 @@ export class World {
 
   /** Runs `work` after a time, unless its owner has died by then. Returns how to cancel it. */
   after (ms: number, work: () => void, owner: VirtualProcess | null = owners.getStore() ?? null): () => void {
-    const task: Task = { at: this.now + Math.max(0, ms), id: ++this.#lastId, owner, run: work, isCancelled: false }
-    push(this.#queue, task)
+    const task: Task = { at: this.now + Math.max(0, ms), owner, run: work, isCancelled: false }
+    enqueue(this.#queue, task)
     return () => { task.isCancelled = true }
   }
 
@@ -91,12 +89,12 @@ export class World {
     while (!this.#ended && !isDone()) {
       const task = this.#queue[0]
       if (task === undefined || task.at > untilMs) break
-      pop(this.#queue)
+      this.#queue.shift()
       const { owner } = task
       if (task.isCancelled || owner?.isDead === true) continue
       if (owner !== null && owner.frozenUntil > task.at) {
         task.at = owner.frozenUntil
-        push(this.#queue, task)
+        enqueue(this.#queue, task)
         continue
       }
       this.now = Math.max(this.now, task.at)
@@ -121,65 +119,32 @@ async function turn (): Promise<void> {
   await new Promise<void>((resolve) => { realImmediate(resolve) })
 }
 
-function isBefore (a: Task, b: Task): boolean {
-  return a.at < b.at || (a.at === b.at && a.id < b.id)
-}
-
-/** Adds to a binary heap. */
-function push (heap: Task[], task: Task): void {
-  let at = heap.push(task) - 1
-  while (at > 0) {
-    const parent = (at - 1) >> 1
-    if (!isBefore(task, heap[parent]!)) break
-    heap[at] = heap[parent]!
-    at = parent
+/** Puts a task behind those that are not later. */
+function enqueue (queue: Task[], task: Task): void {
+  let from = 0
+  for (let to = queue.length; from < to;) {
+    const middle = (from + to) >> 1
+    if (queue[middle]!.at <= task.at) from = middle + 1
+    else to = middle
   }
-  heap[at] = task
+  queue.splice(from, 0, task)
 }
 
-/** Removes the first of a binary heap. */
-function pop (heap: Task[]): void {
-  const last = heap.pop()
-  if (last === undefined || heap.length === 0) return
-  let at = 0
-  for (;;) {
-    let child = 2 * at + 1
-    if (child >= heap.length) break
-    if (child + 1 < heap.length && isBefore(heap[child + 1]!, heap[child]!)) child++
-    if (!isBefore(heap[child]!, last)) break
-    heap[at] = heap[child]!
-    at = child
-  }
-  heap[at] = last
-}
-
+/** In a world that has ended no timer fires. */
 class VirtualTimer {
-  readonly #cancel: () => void
-  #isOver = false
+  #cancel: (() => void) | undefined
 
   constructor (ms: number, run: () => void, everyMs: number | null) {
-    const world = current
-    if (world === null) {
-      // Left over from a world that ended.
-      this.#cancel = () => {}
-      return
-    }
-    const owner = owners.getStore() ?? null
-    let cancel = (): void => {}
     const fire = (): void => {
-      if (this.#isOver) return
-      if (everyMs !== null) cancel = world.after(everyMs, fire, owner)
+      if (everyMs !== null) this.#cancel = current?.after(everyMs, fire)
       run()
     }
-    cancel = world.after(ms, fire, owner)
-    this.#cancel = () => cancel()
+    this.#cancel = current?.after(ms, fire)
   }
 
-  close (): void { this.#isOver = true; this.#cancel() }
+  close (): void { this.#cancel?.() }
   ref (): this { return this }
   unref (): this { return this }
-  hasRef (): boolean { return true }
-  [Symbol.dispose] (): void { this.close() }
 }
 
 type Callback = (...args: unknown[]) => void
