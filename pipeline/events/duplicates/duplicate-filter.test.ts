@@ -7,8 +7,10 @@ import type { BatchRange } from '../../stream/partition-records.ts'
 import { encodePayload, makeEvent, makeEvents, publishEvents, TEST_KEY } from '../../testing/publish-events.ts'
 import { countEvents, silentLogger, startTestPartition, startTestStores, waitUntilStored } from '../../testing/start-test-partition.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
+import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { createPipelineMetrics } from '../../pipeline-metrics.ts'
 import type { PartitionMessage } from '../events-reader.ts'
-import { createDuplicateFilter, type DuplicateFilter } from './duplicate-filter.ts'
+import { createDuplicateFilter, createDuplicateFilters, type DuplicateFilter } from './duplicate-filter.ts'
 import { FingerprintMemory } from './fingerprint-memory.ts'
 import { loadFingerprints } from './load-fingerprints.ts'
 import { createLookUpEvents, type EventIdentity, type LookUpEvents } from './look-up-events.ts'
@@ -211,6 +213,35 @@ t.test('a memory that is loaded recognises what ingest sends again', async (t) =
 
   t.same(deduplicated, [[message.sequence, [0, 300]]])
   t.same(asked, [4], 'a sample')
+})
+
+t.test('a memory from before another owner is given up, also when what that one stored cannot be loaded', async (t) => {
+  const partition = { eventClass: 'live', number: 0 } as const
+  let loads = 0
+  let isAway = false
+  const clickhouse = {
+    query: async () => ({ json: async () => [] }),
+    exec: async () => {
+      if (isAway) throw new Error('socket hang up')
+      loads++
+      return { stream: [] }
+    }
+  } as unknown as ClickHouse
+  const metrics = createPipelineMetrics(() => [])
+  const filters = createDuplicateFilters({
+    clickhouse, fingerprintKey: async () => TEST_KEY, metrics, logger: silentLogger
+  })
+
+  await filters.open(partition, { wasMine: false })
+  await filters.open(partition, { wasMine: true })
+  t.equal(loads, 1)
+  isAway = true
+  await t.rejects(filters.open(partition, { wasMine: false }))
+  isAway = false
+  // The claim of the session before is this process's own.
+  await filters.open(partition, { wasMine: true })
+
+  t.equal(loads, 2)
 })
 
 t.test('asks ClickHouse about few old events once their uuids are read from it', async (t) => {

@@ -62,7 +62,10 @@ export function createDuplicateFilters (deps: DuplicateFiltersDeps): DuplicateFi
   return {
     async open (partition, { wasMine }) {
       const key = partitionKey(partition)
-      let memory = wasMine ? memories.get(key) : undefined
+      // What another process stored is not remembered, and stays so if the load fails: the next session finds its own
+      // claim, and would take what is left from before for complete.
+      if (!wasMine) memories.delete(key)
+      let memory = memories.get(key)
       if (memory === undefined) {
         // Others have stored events of this partition.
         uuids.reset()
