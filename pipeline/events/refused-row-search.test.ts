@@ -121,6 +121,26 @@ t.test('dead-letters nothing while the table lacks a column', async (t) => {
   t.same(await listDeadLetters(stores.connection), [])
 })
 
+t.test('tries a row again that was refused just before a migration ended', async (t) => {
+  const stores = await startTestStores(t)
+  const agent = createClickHouseAgent()
+  t.teardown(() => agent.destroy())
+  const insert = createInsertFrames({ url: stores.clickhouse.url, agent })
+  let tries = 0
+  const insertFrames: InsertFrames = async (range) => {
+    // The table has the column by the time it is looked at.
+    if (++tries === 1) throw new InsertError('Code: 16. DB::Exception: No such column ip in table events', 16)
+    await insert(range)
+  }
+  await publishEvents(stores.connection, makeEvents(1))
+
+  await startTestPartition(t, stores, { store: { insertFrames } })
+  await waitUntilStored(stores)
+
+  t.equal((await countEvents(stores)).rows, 1)
+  t.same(await listDeadLetters(stores.connection), [])
+})
+
 t.test('stores the rest of a message alone when its first rows are stored and ClickHouse takes everything again', async (t) => {
   const stores = await startTestStores(t)
   const agent = createClickHouseAgent()

@@ -50,6 +50,8 @@ export class RefusedRowSearch {
   #searchedSince = 0
   #storedSince = false
   #waits = 0
+  /** The row that was refused just now, after which the table was found to be as it should. */
+  #suspect = ''
 
   constructor (deps: RefusedRowSearchDeps) {
     this.#deps = deps
@@ -76,12 +78,20 @@ export class RefusedRowSearch {
     const isReadable = await openBlock(message) !== null
     if (await this.#mayBeClickHouse(error, isReadable)) {
       this.#deps.logger.error({ err: error, partition: this.#deps.state.key }, 'cannot tell whether the row or ClickHouse is at fault; the partition waits and retries')
+      this.#suspect = ''
       this.#deps.state.fail(error)
       await pause(retryDelayMs(this.#waits++), this.#deps.stop)
       return null
     }
     const [from, to] = range.rows ?? [0, message.rows]
-    if (to - from <= 1 || !isReadable) return isReadable ? { row: from } : {}
+    if (!isReadable) return {}
+    if (to - from <= 1) {
+      // A migration may have ended between the refusal and the look at the table: the row is tried once more.
+      const row = `${message.sequence}:${from}`
+      const isFirst = classifyClickHouseError(error).action === 'mismatch' && this.#suspect !== row
+      this.#suspect = isFirst ? row : ''
+      return isFirst ? null : { row: from }
+    }
     this.limits = { messages: 1, rows: Math.ceil((to - from) / 2) }
     return null
   }
