@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_228,
+  lines: 82_241,
   platformLines: 6_002,
-  trackedFiles: 1_543,
+  trackedFiles: 1_549,
   circles: 0,
   repeatedNames: 4,
   longFunctions: 11,

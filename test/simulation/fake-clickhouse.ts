@@ -5,10 +5,8 @@ import { LEDGER_TABLE } from '../../schema/wire/ledger.ts'
 import { decodeFrame } from '../../schema/wire/frame-codec.ts'
 import { type FramesInsert, InsertError, type InsertFrames } from '../../pipeline/events/insert/insert-frames.ts'
 import type { Faults } from './scenario.ts'
-import { type VirtualProcess, type World, WORLD_BEGAN_AT } from './virtual-time.ts'
-
-/** Rows with this name are refused by their values, as a value out of range is. */
-export const REFUSED_EVENT = 'refused by ClickHouse'
+import type { VirtualProcess, World } from './virtual-time.ts'
+import { REFUSED_EVENT, WORLD_BEGAN_AT } from './world-constants.ts'
 
 export interface StoredRow {
   projectId: number

@@ -1,6 +1,7 @@
 /** A stream of JetStream in memory, as far as Millrace uses one: pull consumers, compare-and-set by subject. */
 import { type MsgHdrs, headers as newHeaders } from '@nats-io/transport-node'
-import { type World, WORLD_BEGAN_AT } from './virtual-time.ts'
+import type { World } from './virtual-time.ts'
+import { WORLD_BEGAN_AT } from './world-constants.ts'
 
 /** A message as a client sends it. */
 export interface SentMessage {

@@ -5,8 +5,7 @@ import { AcceptedCounter } from '../../schema/wire/ledger.ts'
 import { HEADER } from '../../schema/wire/streams.ts'
 import type { PlainEvent } from '../support/event-block.ts'
 import { createRandom, pickOne } from '../support/random.ts'
-import { REFUSED_EVENT } from './fake-clickhouse.ts'
-import { WORLD_BEGAN_AT } from './virtual-time.ts'
+import { REFUSED_EVENT, WORLD_BEGAN_AT } from './world-constants.ts'
 
 /** A message, and the events of its rows. */
 export interface KnownMessage {

@@ -9,13 +9,11 @@ import { syncBuiltinESMExports } from 'node:module'
 import timersPromises from 'node:timers/promises'
 import zlib from 'node:zlib'
 import { createRandom, type Random } from '../support/random.ts'
+import { WORLD_BEGAN_AT } from './world-constants.ts'
 
 const realImmediate = setImmediate
 const RealDate = Date
 const realNow = performance.now.bind(performance)
-
-/** Where every world begins, epoch milliseconds: what depends on the time of day is the same in each. */
-export const WORLD_BEGAN_AT = RealDate.UTC(2026, 5, 1, 12)
 
 /** Monotonic clock of a world at its begin: `performance.now()` of a process is never 0. */
 const MONOTONIC_OFFSET_MS = 10_000
