@@ -131,7 +131,7 @@ function collectTypes (rows: readonly GroupedRow[], firstDay: number): SeenType[
     }
     seen.events += events
     seen.share = seen.events / all
-    seen.volumes[day - firstDay]! += events
+    seen.volumes[day - firstDay] = (seen.volumes[day - firstDay] ?? 0) + events
     if (firstMs < seen.first_seen_at.getTime()) seen.first_seen_at = new Date(firstMs)
     if (lastMs > seen.last_seen_at.getTime()) seen.last_seen_at = new Date(lastMs)
     types.set(type, seen)
@@ -212,7 +212,10 @@ export async function countProperties (
         SELECT toDate(timestamp) AS day, property_types, count() AS n FROM events WHERE ${IN_DAYS} GROUP BY day, property_types)
       ARRAY JOIN arrayMap(each -> concat(substring(each, 1, 1), substring(each, 3)), splitByChar('\\0', toString(property_types))) AS entry
       WHERE entry IN {entries: Array(String)} GROUP BY entry, day ${LIMITS}`, { project: projectId, first: firstDay, entries })
-    for (const { entry, day, volume } of rows) volumes[placeOf.get(entry)!]![day - firstDay] = volume
+    for (const { entry, day, volume } of rows) {
+      const ofEntry = volumes[placeOf.get(entry) ?? -1]
+      if (ofEntry !== undefined) ofEntry[day - firstDay] = volume
+    }
   }
   return volumes
 }
@@ -230,7 +233,7 @@ export function splitBySize (names: readonly string[]): string[][] {
       parts.push([])
       bytes = 0
     }
-    parts.at(-1)!.push(name)
+    parts.at(-1)?.push(name)
     bytes += more
   }
   return parts

@@ -76,8 +76,8 @@ async function findSavedQueries (
 function fillParameters (query: string, parameters: Record<string, string>): string {
   // The name of a type ends where it ends (`\b`): any shorter one would be tried for a brace that is not closed.
   return query.replaceAll(/\{\s*(\w+)\s*:\s*(\w+)\b[^{}]*\}/g, (whole, name: string, type: string) => {
-    if (!Object.hasOwn(parameters, name)) return whole
-    const value = parameters[name]!
+    const value = Object.hasOwn(parameters, name) ? parameters[name] : undefined
+    if (value === undefined) return whole
     return /^U?Int/.test(type) && /^\d+$/.test(value) ? value : `'${value.replaceAll(/['\\]/g, '\\$&')}'`
   })
 }

@@ -16,7 +16,8 @@ import { EVENT_ORDERINGS, EVENT_TYPES, type EventDefinitionQuery, listEventDefin
 
 const read = { scope: 'event_definition:read' } as const
 const write = { scope: 'event_definition:write' } as const
-const tags = ['event definitions']
+const TAG = 'event definitions'
+const tags = [TAG]
 const one = { $ref: 'EventDefinition#' }
 
 const listQuery = {
@@ -45,7 +46,7 @@ export async function eventDefinitionRoutes (
   app.addSchema(eventDefinitionSchema)
   await app.register(eventVolumeRoutes, { sql, clickhouse: deps.clickhouse, now: deps.now })
   await app.register(eventProfileRoutes, { sql, clickhouse: deps.clickhouse, now: deps.now })
-  await app.register(bulkNoteRoutes, { sql, scope: write.scope, tag: tags[0]!, table: 'event_definitions' })
+  await app.register(bulkNoteRoutes, { sql, scope: write.scope, tag: TAG, table: 'event_definitions' })
 
   app.get<{ Querystring: EventDefinitionQuery }>('/', {
     config: read,

@@ -13,7 +13,8 @@ import { type PropertyDefinitionQuery, propertyDefinitionQuerySchema } from './p
 
 const read = { scope: 'property_definition:read' } as const
 const write = { scope: 'property_definition:write' } as const
-const tags = ['property definitions']
+const TAG = 'property definitions'
+const tags = [TAG]
 const one = { $ref: 'PropertyDefinition#' }
 
 /** Property definitions of a project (docs/reference/contract/service.md 4.2), from Postgres, values excepted. */
@@ -25,7 +26,7 @@ export async function propertyDefinitionRoutes (
   app.addSchema(propertyDefinitionSchema)
   const { clickhouse, now, cluster = '' } = deps
   await app.register(propertyProfileRoutes, { sql, clickhouse, now, cluster })
-  await app.register(bulkNoteRoutes, { sql, scope: write.scope, tag: tags[0]!, table: 'property_definitions' })
+  await app.register(bulkNoteRoutes, { sql, scope: write.scope, tag: TAG, table: 'property_definitions' })
 
   app.get<{ Querystring: PropertyDefinitionQuery }>('/', {
     config: read,

@@ -57,15 +57,15 @@ export async function listDefinitions<Definition extends object> (
   const matches = sql`d.project_id = ${projectId} AND NOT d.deleted
     AND (${query.active ?? null}::boolean IS NULL OR (d.active_version IS NOT NULL) = ${query.active ?? null})
     AND ${matchSearch(sql, sql`d.${sql.unsafe(kind.nameColumn)}`, query.search)}`
-  const [counted, found] = await Promise.all([
-    sql<{ count: number }[]>`SELECT count(*)::integer AS count FROM ${sql.unsafe(kind.table)} AS d WHERE ${matches}`,
+  const [[{ count }], found] = await Promise.all([
+    sql<[{ count: number }]>`SELECT count(*)::integer AS count FROM ${sql.unsafe(kind.table)} AS d WHERE ${matches}`,
     sql<Definition[]>`${selectDefinitions(sql, kind)} WHERE ${matches} AND ${matchAfter(sql, kind, after)}
       ORDER BY ${orderBy(sql, kind)} LIMIT ${query.limit + 1} OFFSET ${after === undefined ? query.offset : 0}`
   ])
   const positionOf = (last: Definition): string[] =>
     kind.order.map(({ field }) => String(last[field as keyof Definition]))
   return cutPage(found, {
-    limit: query.limit, count: counted[0]!.count, cursorOf: (last) => encodeCursor(kind.table, positionOf(last))
+    limit: query.limit, count, cursorOf: (last) => encodeCursor(kind.table, positionOf(last))
   })
 }
 
@@ -76,10 +76,9 @@ function orderBy (sql: Sql, { order }: AnyKind): Statement {
 /** Matches what follows a cursor in the order of the list. */
 function matchAfter (sql: Sql, kind: AnyKind, after: readonly string[] | undefined): Statement {
   if (after === undefined) return sql`true`
-  const values = kind.order.map((each, index) =>
-    each.kind === 'integer' ? sql`${after[index]!}::bigint` : sql`${after[index]!}::text`)
-  const [first, ...others] = values
-  return sql`(${orderBy(sql, kind)}) > (${others.reduce((list, value) => sql`${list}, ${value}`, first!)})`
+  const values = after.map((value, index) =>
+    kind.order[index]?.kind === 'integer' ? sql`${value}::bigint` : sql`${value}::text`)
+  return sql`(${orderBy(sql, kind)}) > (${values.reduce((list, value) => sql`${list}, ${value}`)})`
 }
 
 /** What counting the events of definitions needs: of all of a project, without their content. */
@@ -113,24 +112,24 @@ export async function listVersions<Version extends { version: number }> (
   sql: Sql, kind: DefinitionKind<unknown, Version, any>, { limit, offset, ...query }: DefinitionKey & VersionQuery
 ): Promise<PageContent<Version>> {
   const { deleted = false, version = null } = query
-  const after = decodeCursor(query.after, NEWEST, ['integer'])
+  const [after] = decodeCursor(query.after, NEWEST, ['integer']) ?? []
   const ofDefinition = sql`FROM ${sql.unsafe(kind.table)} AS d
     JOIN ${sql.unsafe(kind.versionsTable)} AS v ON v.${sql.unsafe(kind.parentColumn)} = d.id
     WHERE ${matchName(sql, kind, query)}
       AND (${deleted}::boolean OR (v.version >= d.first_version AND NOT d.deleted))
       AND (${version}::integer IS NULL OR v.version = ${version})`
-  const follows = after === undefined ? sql`true` : sql`v.version < ${after[0]!}::bigint`
-  const [counted, found] = await Promise.all([
-    sql<{ count: number }[]>`SELECT count(*)::integer AS count ${ofDefinition}`,
+  const follows = after === undefined ? sql`true` : sql`v.version < ${after}::bigint`
+  const [[{ count }], found] = await Promise.all([
+    sql<[{ count: number }]>`SELECT count(*)::integer AS count ${ofDefinition}`,
     sql<Version[]>`
       SELECT v.version, ${sql.unsafe(kind.contentColumns)}, ${selectCreatedBy(sql, sql`v.created_by`)}, v.created_at
       ${ofDefinition} AND ${follows}
       ORDER BY v.version DESC LIMIT ${limit + 1} OFFSET ${after === undefined ? offset : 0}`
   ])
   // Each definition has a version.
-  if (counted[0]!.count === 0) throw notFound()
+  if (count === 0) throw notFound()
   return cutPage(found, {
-    limit, count: counted[0]!.count, cursorOf: (last) => encodeCursor(NEWEST, [String(last.version)])
+    limit, count, cursorOf: (last) => encodeCursor(NEWEST, [String(last.version)])
   })
 }
 

@@ -152,7 +152,7 @@ async function readSummary (
     const byMinute = Array.from({ length: MINUTES }, () => 0)
     for (const [minute, events] of recent) {
       const index = (minute - options.hour) / 60
-      if (index >= 0 && index < MINUTES) byMinute[index]! += events
+      if (index >= 0 && index < MINUTES) byMinute[index] = (byMinute[index] ?? 0) + events
     }
     const { samples: shown } = describe({ minute: last, reason, effect, count, samples }) as { samples: object[] }
     const time = (seconds: number): string => new Date(seconds * 1000).toISOString()

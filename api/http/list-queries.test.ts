@@ -77,7 +77,7 @@ for (const list of LISTS) {
   })
 }
 
-/** A connection that is opened asks for the server's types, and the caches of keys and projects are refreshed. */
+/** Opened connections ask for the types of the server; caches of keys, projects and flags are refreshed meanwhile. */
 function isAboutThePage (query: string): boolean {
-  return !/pg_catalog|pg_type|(personal|project)_api_keys|FROM projects/.test(query)
+  return !/pg_catalog|pg_type|(personal|project)_api_keys|FROM projects|FROM flag_revisions/.test(query)
 }

@@ -40,13 +40,13 @@ export async function listPersonPage (
   sql: Sql, projectId: number, query: PersonQuery
 ): Promise<PageContent<ListedPerson>> {
   const { distinct_id: distinctId, search, limit, offset } = query
-  const after = decodeCursor(query.after, ORDER, ['integer'])
+  const [after] = decodeCursor(query.after, ORDER, ['integer']) ?? []
   const where = sql`project_id = ${projectId}
     ${distinctId === undefined ? sql`` : haveId(sql, projectId, sql`distinct_id = ${toDistinctId(distinctId)}`)}
     ${search === undefined ? sql`` : haveId(sql, projectId, sql`starts_with(distinct_id, ${toDistinctId(search)})`)}`
   const [[total], rows] = await Promise.all([
     sql<{ count: number }[]>`SELECT count(*) AS count FROM persons WHERE ${where}`,
-    selectPersons(sql, sql`${where} ${after === undefined ? sql`` : sql`AND id < ${after[0]!}::bigint`}
+    selectPersons(sql, sql`${where} ${after === undefined ? sql`` : sql`AND id < ${after}::bigint`}
       ORDER BY id DESC LIMIT ${limit + 1} OFFSET ${after === undefined ? offset : 0}`)
   ])
   const page = cutPage(rows, { limit, count: total?.count ?? 0, cursorOf: ({ row }) => encodeCursor(ORDER, [row]) })

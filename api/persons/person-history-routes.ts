@@ -166,7 +166,7 @@ async function readHistory (
     sql<{ distinct_id: string, version: string }[]>`
       SELECT distinct_id, version::text AS version FROM person_distinct_ids WHERE person_id = ${person.id}::bigint
       ORDER BY person_distinct_ids.version DESC, distinct_id LIMIT ${MAX_IDS}`,
-    sql<{ count: number }[]>`
+    sql<[{ count: number }]>`
       SELECT count(*)::integer AS count FROM person_distinct_ids WHERE person_id = ${person.id}::bigint`
   ])
   const uuids = [...new Set([uuid, ...ids.map(({ distinct_id: id }) => personUuid(projectId, id))])].slice(0, MAX_IDS)
@@ -175,7 +175,7 @@ async function readHistory (
   ])
   return {
     changed_at: timeOf(person.version),
-    distinct_id_count: counted!.count,
+    distinct_id_count: counted.count,
     distinct_ids: ids.slice(0, SHOWN_IDS).map(({ distinct_id: id, version }) => ({
       distinct_id: id, since: timeOf(version), is_first: personUuid(projectId, id) === uuid
     })),

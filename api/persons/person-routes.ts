@@ -54,13 +54,13 @@ async function listDeletions (
   sql: Sql, projectId: number, { person, limit, offset }: PageQuery & { person?: string }
 ): Promise<PageContent<ListedDeletion>> {
   const matches = sql`project_id = ${projectId} AND ${person === undefined ? sql`true` : sql`person_uuid = ${person}`}`
-  const [counted, results] = await Promise.all([
-    sql<{ count: number }[]>`SELECT count(*)::integer AS count FROM person_deletions WHERE ${matches}`,
+  const [[{ count }], results] = await Promise.all([
+    sql<[{ count: number }]>`SELECT count(*)::integer AS count FROM person_deletions WHERE ${matches}`,
     sql<ListedDeletion[]>`
       SELECT id, person_uuid AS person, with_events, requested_at, done_at, swept_at FROM person_deletions WHERE ${matches}
       ORDER BY person_deletions.id DESC LIMIT ${limit} OFFSET ${offset}`
   ])
-  return { results, count: counted[0]!.count }
+  return { results, count }
 }
 
 interface PersonDeps {

@@ -97,7 +97,7 @@ export async function personalKeyRoutes (app: FastifyInstance, deps: KeyDeps): P
       throw refuse('scopes', 'A key cannot make a key that may do more than itself.')
     }
     await refuseUnknownProjects(sql, projectIds)
-    const expiresAt = expires === null ? null : parseIsoDateTime(expires)!
+    const expiresAt = expires === null ? null : parseIsoDateTime(expires) ?? null
     if (expiresAt !== null && expiresAt.getTime() <= now()) throw refuse('expires_at', 'It would have ended already.')
     const created = await changeKeys(sql, async (tx) => {
       const maker = await readMaker(tx, access)
@@ -172,14 +172,14 @@ async function insertKey (sql: Sql, key: NewKey, access: Access): Promise<ShownK
     FROM users u WHERE u.id = ${key.userId}`
   if (owner === undefined) throw refuse('user_id', `There is no user ${key.userId}.`)
   if (owner.usable >= MAX_KEYS_OF_USER) throw refuse('user_id', `A user has at most ${MAX_KEYS_OF_USER} keys that can be used: revoke some.`)
-  const [row] = await sql<{ id: string }[]>`
+  const [row] = await sql<[{ id: string }]>`
     INSERT INTO personal_api_keys (user_id, label, secure_value, mask_value, scopes, project_ids, expires_at, made_by)
     VALUES (${key.userId}, ${key.label}, ${hashPersonalKey(value)}, ${maskKey(value)}, ${key.scopes}::text[],
       ${key.projectIds === null ? null : [...key.projectIds]}::integer[], ${key.expiresAt}, ${key.madeBy}::uuid[])
     RETURNING id`
-  const [created] = await sql<ShownKey[]>`
-    SELECT ${selectShownKey(sql, access)} FROM personal_api_keys k JOIN users u ON u.id = k.user_id WHERE k.id = ${row!.id}`
-  return { ...created!, value }
+  const [created] = await sql<[ShownKey]>`
+    SELECT ${selectShownKey(sql, access)} FROM personal_api_keys k JOIN users u ON u.id = k.user_id WHERE k.id = ${row.id}`
+  return { ...created, value }
 }
 
 function refuseUnknownScope (scopes: string[]): void {

@@ -114,5 +114,5 @@ function readSpan ({ from, to }: UsageQuery, now: number): { first: number, last
 
 /** Validated before; ClickHouse has no minutes before 1970 or after 2106. */
 function timeOf (text: string): number {
-  return Math.min(Math.max(parseIsoDateTime(text)!.getTime(), 0), LAST_MS)
+  return Math.min(Math.max(parseIsoDateTime(text)?.getTime() ?? 0, 0), LAST_MS)
 }

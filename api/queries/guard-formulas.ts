@@ -25,7 +25,7 @@ export function guardFormulas (): Transform {
       const out: Uint8Array[] = []
       let from = 0
       const guard = (at: number): void => {
-        if (!BEGINS_FORMULA.has(chunk[at]!)) return
+        if (!BEGINS_FORMULA.has(chunk[at] ?? 0)) return
         out.push(chunk.subarray(from, at), APOSTROPHE)
         from = at
       }

@@ -79,7 +79,7 @@ export function failedUnexpectedly (): QueryFailure {
 export function tookTooLong (seconds: number): QueryFailure {
   return {
     code: 159, name: 'TIMEOUT_EXCEEDED', detail: `The query and the reading of its result took more than ${seconds} seconds.`,
-    advice: ADVICE[159]!, position: null
+    advice: ADVICE[159] ?? '', position: null
   }
 }
 

@@ -154,8 +154,8 @@ async function create (
   const id = await sql.begin(async (tx) => {
     // Those who create at the same time take turns, so that the count holds.
     await tx`SELECT id FROM projects WHERE id = ${projectId} FOR NO KEY UPDATE`
-    const [counted] = await tx<{ count: number }[]>`SELECT count(*)::integer AS count FROM saved_queries WHERE project_id = ${projectId}`
-    if (counted!.count >= MAX_QUERIES) throw invalid('name', 'invalid_input', `A project has at most ${MAX_QUERIES} saved queries: delete one first.`)
+    const [counted] = await tx<[{ count: number }]>`SELECT count(*)::integer AS count FROM saved_queries WHERE project_id = ${projectId}`
+    if (counted.count >= MAX_QUERIES) throw invalid('name', 'invalid_input', `A project has at most ${MAX_QUERIES} saved queries: delete one first.`)
     const [stored] = await tx<{ id: number }[]>`
       INSERT INTO saved_queries (project_id, name, description, query, parameters, chart, created_by)
       VALUES (${projectId}, ${name}, ${description}, ${query}, ${tx.json(parameters)}, ${chart === null ? null : tx.json(chart)}, ${userId})

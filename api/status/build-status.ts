@@ -119,9 +119,11 @@ export function buildStatus (before: Reading, now: Reading): Status {
   const versions = new Set((['ingest', 'pipeline', 'api'] as const)
     .flatMap((tier) => [...by(tier, `millrace_${tier}_build_info`, 'version').keys()]))
   const pipeline = 'millrace_pipeline'
-  const streams = ['messages', 'bytes', 'max_bytes', 'oldest_message_seconds']
-    // Every pipeline process sees the same streams.
-    .map((name) => of(now, 'pipeline').find(({ health }) => health !== null)?.metrics.by(`${pipeline}_stream_${name}`, 'stream') ?? new Map<string, number>())
+  // Every pipeline process sees the same streams.
+  const watcher = of(now, 'pipeline').find(({ health }) => health !== null)
+  const ofStreams = (name: string): ReadonlyMap<string, number> =>
+    watcher?.metrics.by(`${pipeline}_stream_${name}`, 'stream') ?? new Map<string, number>()
+  const [bytes, maxBytes, oldest] = [ofStreams('bytes'), ofStreams('max_bytes'), ofStreams('oldest_message_seconds')]
   const clients = viewOfClients(tiers, {
     spoolBytes: total('ingest', 'millrace_ingest_spool_bytes') ?? 0,
     refusedPerSecond: of(now, 'ingest').reduce((sum, each) =>
@@ -153,11 +155,11 @@ export function buildStatus (before: Reading, now: Reading): Status {
       spoolBytes: total('ingest', 'millrace_ingest_spool_bytes'),
       refusedMessages: total('ingest', 'millrace_ingest_messages_total', { outcome: 'refused' })
     },
-    streams: Object.fromEntries([...streams[0]!.keys()].map((stream) => [stream, {
-      messages: streams[0]!.get(stream) ?? 0,
-      bytes: streams[1]!.get(stream) ?? 0,
-      maxBytes: streams[2]!.get(stream) ?? 0,
-      oldestSeconds: streams[3]!.get(stream) ?? 0
+    streams: Object.fromEntries([...ofStreams('messages')].map(([stream, messages]) => [stream, {
+      messages,
+      bytes: bytes.get(stream) ?? 0,
+      maxBytes: maxBytes.get(stream) ?? 0,
+      oldestSeconds: oldest.get(stream) ?? 0
     }])),
     pipeline: {
       storedPerSecond: rate('pipeline', `${pipeline}_rows_stored_total`),

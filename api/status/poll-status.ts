@@ -60,14 +60,12 @@ export function createStatusPoll (
   let outcome: PromiseSettledResult<Status> | undefined
 
   async function read (): Promise<Status> {
-    let age = before === undefined ? Infinity : Date.now() - before.time.getTime()
-    if (age > MAX_INTERVAL_MS) {
-      before = await poll()
-      age = 0
-    }
+    const isRecent = before !== undefined && Date.now() - before.time.getTime() <= MAX_INTERVAL_MS
+    const first = isRecent && before !== undefined ? before : await poll()
+    const age = isRecent ? Date.now() - first.time.getTime() : 0
     if (age < MIN_INTERVAL_MS) await sleep(MIN_INTERVAL_MS - age)
     const now = await poll()
-    const status = buildStatus(before!, now)
+    const status = buildStatus(first, now)
     before = now
     return status
   }

@@ -124,7 +124,7 @@ function parseLine (line: string): Sample | null {
   const [, name, labelText = '', value] = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/.exec(line) ?? []
   if (name === undefined) return null
   const labels = Object.fromEntries([...labelText.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)]
-    .map(([, key, text]) => [key, text!.replaceAll(/\\(.)/g, (_, c: string) => c === 'n' ? '\n' : c)]))
+    .map(([, key, text = '']) => [key, text.replaceAll(/\\(.)/g, (_, c: string) => c === 'n' ? '\n' : c)]))
   return { name, labels, value: Number(value) }
 }
 

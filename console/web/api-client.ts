@@ -55,7 +55,9 @@ export async function request<T> (path: string, options: RequestOptions = {}): P
 export async function openStream (
   path: string, signal: AbortSignal, options: Omit<RequestOptions, 'signal'> = {}
 ): Promise<ReadableStream<Uint8Array<ArrayBuffer>>> {
-  return (await send(path, { ...options, signal })).body!
+  const { body } = await send(path, { ...options, signal })
+  if (body === null) throw new ApiError(0, 'broken_off', 'The answer is empty.')
+  return body
 }
 
 /** The lines of a text that goes on, as many at a time as came; what has no end of line at the end is left out. */
@@ -64,7 +66,7 @@ export async function * readLines (body: ReadableStream<Uint8Array<ArrayBuffer>>
   let rest = ''
   for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
     const lines = (rest + piece.value).split('\n')
-    rest = lines.pop()!
+    rest = lines.pop() ?? ''
     if (lines.length > 0) yield lines
   }
 }

@@ -79,6 +79,6 @@ const MAX_CHARACTERS = 200
 export function showText (text: string, maxCharacters: number = MAX_CHARACTERS): string {
   const cut = text.length > maxCharacters ? `${text.slice(0, maxCharacters)}…` : text
   return cut
-    .replace(INVISIBLE, (character) => `\\u{${character.codePointAt(0)!.toString(16)}}`)
+    .replace(INVISIBLE, (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`)
     .replace(/^ +| +$/g, (blanks) => '␣'.repeat(blanks.length))
 }

@@ -9,8 +9,10 @@ export function useWidth (): { box: RefObject<HTMLElement | null>, width: number
   const box = useRef<HTMLElement>(null)
   const [width, setWidth] = useState(640)
   useLayoutEffect(() => {
-    const measure = new ResizeObserver(([entry]) => setWidth(Math.max(LEAST, Math.floor(entry!.contentRect.width))))
-    measure.observe(box.current!)
+    const measure = new ResizeObserver((entries) => {
+      for (const { contentRect } of entries) setWidth(Math.max(LEAST, Math.floor(contentRect.width)))
+    })
+    if (box.current !== null) measure.observe(box.current)
     return () => measure.disconnect()
   }, [])
   return { box, width }

@@ -28,6 +28,12 @@ export const query = computed(() => new URL(address.value, location.origin).sear
 /** The project that is shown; undefined outside of projects. */
 export const projectId = computed(() => path.value[0] === 'projects' ? Number(path.value[1]) : undefined)
 
+/** The project that is shown, for a screen of a project. */
+export function shownProjectId (): number {
+  if (projectId.value === undefined) throw new Error('no project is shown')
+  return projectId.value
+}
+
 /**
  * Goes to an address of the console.
  *

@@ -15,6 +15,12 @@ export interface Session {
 /** Undefined until it is known, null when nobody is logged in. */
 export const session = signal<Session | null | undefined>(undefined)
 
+/** Who is logged in, for what is shown to nobody else. */
+export function currentSession (): Session {
+  if (session.value == null) throw new Error('nobody is logged in')
+  return session.value
+}
+
 /** Why it is not known who is logged in; undefined while nothing failed. */
 export const sessionFailure = signal<ApiError | undefined>(undefined)
 

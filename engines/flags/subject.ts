@@ -111,3 +111,9 @@ function findCurrentName (name: string): string | null {
   if (WITH_DOLLAR.has(rest)) return `$${rest}`
   return CAMPAIGN.has(rest) ? rest : null
 }
+
+/** The groups of a subject: the index of the type, and the key. */
+export function groupKeysOf ({ groupKeys }: Pick<Subject, 'groupKeys'>): Map<number, string> {
+  return new Map(Object.entries(groupKeys).flatMap(([index, key]): Array<[number, string]> =>
+    key === undefined ? [] : [[Number(index), key]]))
+}

@@ -46,15 +46,16 @@ export function findNames (query: string): NamesInQuery {
     tables: new Set(), texts: new Set(), properties: [], columns: new Set(), projects: undefined
   }
   for (const [i, token] of tokens.entries()) {
-    if (token.kind === 'word' && tokens[i + 1]?.text === '(' && JSON_FUNCTION.test(token.text)) {
+    const scope = scopes[i]
+    if (token.kind === 'word' && scope !== undefined && tokens[i + 1]?.text === '(' && JSON_FUNCTION.test(token.text)) {
       const read = readJsonCall(tokens, i)
       if (read === undefined) continue
       propertyTokens.add(read.token)
-      const kinds = kindsOf(scopes[i]!, read.qualifier)
+      const kinds = kindsOf(scope, read.qualifier)
       if (kinds.length > 0) reads.set(read.property, new Set([...reads.get(read.property) ?? [], ...kinds]))
     } else if (token.kind === 'text' && !propertyTokens.has(token)) {
       names.texts.add(token.text)
-    } else if (isColumn(tokens, i)) {
+    } else if (isColumn(token, tokens[i - 1], tokens[i + 1])) {
       names.columns.add(token.text)
       if (token.text === 'project_id') readProjects(tokens, i + 1, names)
     }
@@ -67,9 +68,8 @@ export function findNames (query: string): NamesInQuery {
 }
 
 /** A name that is neither a function nor given just here. */
-function isColumn (tokens: readonly QueryToken[], at: number): boolean {
-  const { kind } = tokens[at]!
-  return (kind === 'word' || kind === 'name') && tokens[at + 1]?.text !== '(' && !isWord(tokens[at - 1], 'AS')
+function isColumn ({ kind }: QueryToken, before: QueryToken | undefined, after: QueryToken | undefined): boolean {
+  return (kind === 'word' || kind === 'name') && after?.text !== '(' && !isWord(before, 'AS')
 }
 
 /** `JSONExtractString(<something with properties>, 'plan', ...)`: the literal after the first argument. */
@@ -78,15 +78,15 @@ function readJsonCall (
 ): { token: QueryToken, property: string, qualifier: string | undefined } | undefined {
   let depth = 0
   let column = -1
-  for (let i = at + 1; i < tokens.length; i++) {
-    const { kind, text } = tokens[i]!
+  for (let i = at + 1, token = tokens[i]; token !== undefined; token = tokens[++i]) {
+    const { kind, text } = token
     if (kind === 'symbol' && '([{'.includes(text)) depth++
     if (kind === 'symbol' && ')]}'.includes(text) && --depth === 0) return undefined
     if ((kind === 'word' || kind === 'name') && text === 'properties') column = i
     if (kind !== 'symbol' || text !== ',' || depth !== 1) continue
     const literal = tokens[i + 1]
     if (column === -1 || literal?.kind !== 'text') return undefined
-    const path = JSON_PATH_FUNCTION.test(tokens[at]!.text) ? FIRST_STEP.exec(literal.text) : undefined
+    const path = JSON_PATH_FUNCTION.test(tokens[at]?.text ?? '') ? FIRST_STEP.exec(literal.text) : undefined
     const property = path === undefined ? literal.text : path?.[1] ?? path?.[2]
     if (property === undefined) return undefined
     const qualifier = tokens[column - 1]?.text === '.' ? tokens[column - 2]?.text : undefined
@@ -104,9 +104,9 @@ function readProjects (tokens: readonly QueryToken[], at: number, names: NamesIn
   let next = at
   if (tokens[next]?.text === '=' || isWord(tokens[next], 'IN')) {
     while (next < tokens.length && (tokens[next]?.text === '=' || isWord(tokens[next], 'IN') || tokens[next]?.text === '(')) next++
-    for (; tokens[next]?.kind === 'number'; next += 2) {
+    for (let token = tokens[next]; token?.kind === 'number'; next += 2, token = tokens[next]) {
       names.projects ??= new Set()
-      names.projects.add(Number(tokens[next]!.text))
+      names.projects.add(Number(token.text))
       if (tokens[next + 1]?.text !== ',') break
     }
   }

@@ -58,13 +58,14 @@ export function findScopes (tokens: readonly QueryToken[]): QueryScope[] {
       open.push(begun)
       if (begun !== undefined) {
         if (isWord(tokens[i - 1], 'FROM', 'JOIN')) scope.sources.push(begun)
-        if (isWord(tokens[i - 1], 'AS') && isName(tokens[i - 2])) scope.aliases.set(tokens[i - 2]!.text, begun)
+        const name = tokens[i - 2]
+        if (isWord(tokens[i - 1], 'AS') && isName(name)) scope.aliases.set(name.text, begun)
         scope = begun
       }
     } else if (token.text === ')' && token.kind === 'symbol') {
       const ended = open.pop()
-      if (ended !== undefined) {
-        scope = ended.parent!
+      if (ended?.parent !== undefined) {
+        scope = ended.parent
         const alias = aliasAt(tokens, i + 1)
         if (alias !== undefined) scope.aliases.set(alias, ended)
       }
@@ -77,9 +78,10 @@ export function findScopes (tokens: readonly QueryToken[]): QueryScope[] {
 
 /** `[database .] table [FINAL] [[AS] alias]` */
 function readTable (tokens: readonly QueryToken[], at: number, scope: QueryScope): void {
-  if (!isName(tokens[at])) return
-  const end = tokens[at + 1]?.text === '.' && isName(tokens[at + 2]) ? at + 2 : at
-  const table = tokens[end]!.text
+  const [first, point, second] = tokens.slice(at, at + 3)
+  if (!isName(first)) return
+  const end = point?.text === '.' && isName(second) ? at + 2 : at
+  const table = end > at && second !== undefined ? second.text : first.text
   scope.tables.add(table)
   let next = end + 1
   while (isWord(tokens[next], ...AFTER_TABLE) && !isWord(tokens[next], 'AS')) next++
@@ -89,8 +91,8 @@ function readTable (tokens: readonly QueryToken[], at: number, scope: QueryScope
 
 function aliasAt (tokens: readonly QueryToken[], at: number): string | undefined {
   const name = isWord(tokens[at], 'AS') ? tokens[at + 1] : tokens[at]
-  if (!isName(name) || (name!.kind === 'word' && CLAUSES.has(name!.text.toUpperCase()))) return undefined
-  return name!.text
+  if (!isName(name) || (name.kind === 'word' && CLAUSES.has(name.text.toUpperCase()))) return undefined
+  return name.text
 }
 
 /** All tables that a SELECT reads rows of, directly or through what stands after its FROM. */
@@ -130,6 +132,6 @@ export function isWord (token: QueryToken | undefined, ...words: string[]): bool
   return token?.kind === 'word' && words.includes(token.text.toUpperCase())
 }
 
-function isName (token: QueryToken | undefined): boolean {
+function isName (token: QueryToken | undefined): token is QueryToken {
   return token?.kind === 'word' || token?.kind === 'name'
 }

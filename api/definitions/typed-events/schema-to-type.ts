@@ -10,9 +10,9 @@ export interface TypeBudget {
 /** Deeper ones are `any`. */
 const MAX_DEPTH = 20
 
-const NAMES: Readonly<Record<string, string>> = {
-  string: 'string', number: 'number', integer: 'number', boolean: 'boolean', null: 'null'
-}
+const NAMES: ReadonlyMap<unknown, string> = new Map([
+  ['string', 'string'], ['number', 'number'], ['integer', 'number'], ['boolean', 'boolean'], ['null', 'null']
+])
 
 /**
  * Every object of TypeScript has these, so that a type with an optional one of another type would refuse `{}`.
@@ -59,7 +59,7 @@ export function schemaToType (schema: unknown, budget: TypeBudget): string {
       if (name === 'array') return `readonly (${schema.items === undefined ? 'any' : typeOf(schema.items, depth + 1)})[]`
       // SDKs send a Date as such a text.
       if (name === 'string' && schema.format === 'date-time') return 'string | Date'
-      return typeof name === 'string' && Object.hasOwn(NAMES, name) ? NAMES[name]! : 'any'
+      return NAMES.get(name) ?? 'any'
     }))
   }
 
@@ -140,8 +140,8 @@ function othersOf ({ additionalProperties, patternProperties }: Schema): Others 
 
 function intersect (types: readonly string[]): string {
   const narrow = [...new Set(types)].filter((type) => type !== 'any')
-  if (narrow.length === 0) return 'any'
-  return narrow.length === 1 ? narrow[0]! : narrow.map((type) => `(${type})`).join(' & ')
+  const [only = 'any'] = narrow
+  return narrow.length <= 1 ? only : narrow.map((type) => `(${type})`).join(' & ')
 }
 
 function unite (types: readonly string[]): string {

@@ -22,8 +22,9 @@ export async function readRuleCounts (
   })
   const counts = new Map<number, RuleCounts>()
   for (const { id, reason, count } of rows) {
-    if (!counts.has(id)) counts.set(id, { rule: id, dropped: 0, sampled: 0, changed: 0 })
-    counts.get(id)![REASONS[reason]] = count
+    const ofRule = counts.get(id) ?? { rule: id, dropped: 0, sampled: 0, changed: 0 }
+    ofRule[REASONS[reason]] = count
+    counts.set(id, ofRule)
   }
   return [...counts.values()]
 }

@@ -75,7 +75,8 @@ export async function groupDeadLetters (
       group.error = error
     }
     const hoursAgo = Math.floor((now - Date.parse(time)) / HOUR_MS)
-    if (hoursAgo < HOURS) group.byHour[HOURS - 1 - Math.max(0, hoursAgo)]!++
+    const hour = HOURS - 1 - Math.max(0, hoursAgo)
+    if (hour >= 0) group.byHour[hour] = (group.byHour[hour] ?? 0) + 1
   }
   const largest = [...groups.values()].sort((one, other) => other.count - one.count).slice(0, MAX_GROUPS)
   return { groups: largest, count, ungrouped: count - largest.reduce((sum, group) => sum + group.count, 0) }
@@ -97,7 +98,8 @@ export function createDeadLetterGroups (): typeof groupDeadLetters {
     const answer = await groupDeadLetters(connection, filter, now)
     remembered.delete(key)
     remembered.set(key, { answer, state: current, at: now })
-    if (remembered.size > MAX_REMEMBERED) remembered.delete([...remembered.keys()][0]!)
+    const [oldest] = remembered.keys()
+    if (remembered.size > MAX_REMEMBERED && oldest !== undefined) remembered.delete(oldest)
     return answer
   }
 }

@@ -41,16 +41,17 @@ export class FateJoin {
   /** @returns its fate, when that came first. */
   expect (number: number, fingerprint: string): ToldFate | null {
     const key = Buffer.from(fingerprint, 'hex').toString('latin1')
-    const known = this.#known.get(key)
+    let known = this.#known.get(key)
     if (known === undefined) {
-      if (this.#known.size >= MAX_KNOWN) this.#known.delete(this.#known.keys().next().value!)
-      this.#known.set(key, { waiting: [], last: number })
+      const [oldest] = this.#known.keys()
+      if (this.#known.size >= MAX_KNOWN && oldest !== undefined) this.#known.delete(oldest)
+      this.#known.set(key, known = { waiting: [], last: number })
     } else {
       known.last = number
     }
     const early = this.#earlier.get(key)?.shift() ?? this.#early.get(key)?.shift()
     if (early !== undefined) return { number, ...early }
-    this.#known.get(key)!.waiting.push(number)
+    known.waiting.push(number)
     return null
   }
 

@@ -69,9 +69,11 @@ async function withDuplicates (
   projectId: number, events: readonly StoredEvent[], clickhouse: FindReceiptDeps['clickhouse']
 ): Promise<ListedReceipt[]> {
   const traces = await readTraces({ projectId, uuids: events.map(({ uuid }) => uuid) }, clickhouse)
-  return events.map((stored, index) => ({
-    uuid: stored.uuid, receivedAt: stored.receivedAt, receipt: { fate: 'stored', stored, duplicates: traces[index]!.duplicates }
-  }))
+  return traces.flatMap(({ duplicates }, index): ListedReceipt[] => {
+    const stored = events[index]
+    if (stored === undefined) return []
+    return [{ uuid: stored.uuid, receivedAt: stored.receivedAt, receipt: { fate: 'stored', stored, duplicates } }]
+  })
 }
 
 /** The dead letters that are about one event. */

@@ -1,7 +1,7 @@
 import { Counter } from 'prom-client'
 import type { Metrics } from '../../../platform/metrics.ts'
 import { evaluateFlags, type Evaluation, type FlagSet } from '../../../engines/flags/evaluate-flags.ts'
-import { NO_FACTS, type Properties, type StoredFacts, type Subject } from '../../../engines/flags/subject.ts'
+import { groupKeysOf, NO_FACTS, type Properties, type StoredFacts, type Subject } from '../../../engines/flags/subject.ts'
 import type { EvaluationCounter, FindCounter } from '../../../engines/flags/flag-outcome.ts'
 import type { CircuitBreaker } from './circuit-breaker.ts'
 import type { Runtime } from './detect-runtime.ts'
@@ -88,7 +88,7 @@ export function selectFlags (set: FlagSet, { flagKeys, runtime }: FlagRequest): 
     positionsBySet.set(set, positions)
   }
   const selected = positions[runtime]
-  return flagKeys === null ? selected : selected.filter((position) => flagKeys.has(set.flags[position]!.definition.key))
+  return flagKeys === null ? selected : selected.filter((position) => flagKeys.has(set.flags[position]?.definition.key ?? ''))
 }
 
 interface ReadFactsParams {
@@ -105,7 +105,7 @@ async function readFacts (
   const facts = await guard(() => persons.readForFlags({
     projectId,
     distinctId: request.distinctId,
-    groups: new Map(Object.entries(subject.groupKeys).map(([index, key]) => [Number(index), key!])),
+    groups: groupKeysOf(subject),
     cohortIds: set.staticCohorts,
     needsHashKeys: sticky.length > 0
   }))

@@ -31,7 +31,7 @@ export function chooseAnswer (
 }
 
 function newestUpTo (versions: readonly BuildAnswer[], asked: number): BuildAnswer {
-  return versions[Math.min(Math.max(asked, 1), versions.length) - 1]!
+  return versions[Math.min(Math.max(asked, 1), versions.length) - 1] ?? buildFlagsV2
 }
 
 /** Null for anything but a whole number: an SDK gets its flags in any case. */

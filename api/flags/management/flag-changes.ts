@@ -145,9 +145,10 @@ export async function listFlagChanges (
 }
 
 function toActivity (flagId: number, { before, after, ...row }: Row): FlagActivity {
-  const changes = before === null
+  const changes: FieldChange[] = before === null
     ? []
-    : WRITABLE_FIELDS.filter((field) => !isDeepStrictEqual(before[field], after[field]))
+    : WRITABLE_FIELDS.filter((field) => !isDeepStrictEqual(before[field], after[field])).map((field) =>
+      ({ type: 'FeatureFlag', action: 'changed', field, before: before[field], after: after[field] }))
   return {
     ...row,
     is_system: false,
@@ -156,8 +157,7 @@ function toActivity (flagId: number, { before, after, ...row }: Row): FlagActivi
     scope: 'FeatureFlag',
     detail: {
       name: String(after['key']),
-      changes: changes.map((field) =>
-        ({ type: 'FeatureFlag', action: 'changed', field, before: before![field], after: after[field] })),
+      changes,
       short_id: null,
       type: null,
       trigger: null

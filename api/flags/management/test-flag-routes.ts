@@ -8,7 +8,7 @@ import { createPersonReader, type PersonReader } from '../endpoints/person-reade
 import { compileFlagSet, evaluateFlags, type FlagSet } from '../../../engines/flags/evaluate-flags.ts'
 import { explainFlag, type FlagExplanation } from '../../../engines/flags/explain-flag.ts'
 import { MalformedFlagError, type ProjectDefinitions } from '../../../engines/flags/flag-definition.ts'
-import type { StoredFacts, Subject } from '../../../engines/flags/subject.ts'
+import { groupKeysOf, type StoredFacts, type Subject } from '../../../engines/flags/subject.ts'
 import { notFound } from '../../http/errors.ts'
 import { accessOf } from '../../http/personal-key-access.ts'
 import { featureFlagFieldsSchema, type NewFeatureFlag, toFlagDefinition } from './feature-flag.ts'
@@ -116,7 +116,7 @@ async function readFacts (
   const { answer, cancel } = persons.readForFlags({
     projectId: set.definitions.projectId,
     distinctId,
-    groups: new Map(Object.entries(groupKeys).map(([index, key]) => [Number(index), key!])),
+    groups: groupKeysOf({ groupKeys }),
     cohortIds: set.staticCohorts,
     needsHashKeys: set.flags.some(({ isSticky }) => isSticky)
   })

@@ -105,7 +105,7 @@ function checkReferences (draft: FlagDefinition, others: ProjectDefinitions): vo
   if (missing !== undefined) {
     throw new MalformedFlagError('invalid', missing.attr, `There is no feature flag "${missing.reference}".`)
   }
-  if (set.flags.at(-1)!.broken === 'dependency_cycle') {
+  if (set.flags.at(-1)?.broken === 'dependency_cycle') {
     throw new MalformedFlagError('invalid', 'filters__groups', 'This flag would depend on itself.')
   }
 }

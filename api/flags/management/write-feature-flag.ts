@@ -160,10 +160,10 @@ export async function openFlagWriter (tx: TransactionSql, actor: FlagActor): Pro
     async insert (fields) {
       validateFlag(toFlagDefinition(NEW_ID, fields), definitions)
       const columns = { ...toColumns(tx, fields), project_id: projectId, created_by: userId }
-      const [row] = await tx<Array<{ id: number }>>`INSERT INTO feature_flags ${tx(columns as never)} RETURNING id`
+      const [row] = await tx<[{ id: number }]>`INSERT INTO feature_flags ${tx(columns)} RETURNING id`
         .catch(translate)
-      await recordCreation(tx, actor, row!.id)
-      return row!.id
+      await recordCreation(tx, actor, row.id)
+      return row.id
     },
     async change (id, fields) {
       const stored = findFlag(definitions, id)

@@ -12,7 +12,7 @@ interface User { id: number, email: string, first_name: string, keys: number }
 export function Users () {
   const [isCreating, setCreating] = useState(false)
   const users = useLoaded('users', async (signal) => await request<{ results: User[] }>('/api/users/', { signal }))
-  const mayCreate = may('user:write') && session.value!.all_projects
+  const mayCreate = may('user:write') && currentSession().all_projects
   return (
     <>
       <h2>Users</h2>

@@ -21,7 +21,8 @@ export function PurgeDialog (
   }
   const confirm = async (): Promise<void> => {
     await attempt(async () => {
-      setResult('id' in what ? await purgeLetter(what.id) : await purge(what, expected!))
+      if ('id' in what) setResult(await purgeLetter(what.id))
+      else if (expected !== undefined) setResult(await purge(what, expected))
     })
   }
   useEffect(() => { void count() }, [])

@@ -16,11 +16,12 @@ export function JsonEditor ({ label, text, onText, error, isReadOnly = false }: 
   const id = `error-${label.replaceAll(/\W+/g, '-')}`
   const lines = text.split('\n').length
   const show = (): void => {
-    const { from, to } = error!.range!
+    if (area.current === null || error?.range === undefined) return
+    const { from, to } = error.range
     // A browser scrolls to the place when the field gets the focus.
-    area.current!.blur()
-    area.current!.setSelectionRange(from, to)
-    area.current!.focus()
+    area.current.blur()
+    area.current.setSelectionRange(from, to)
+    area.current.focus()
   }
   return (
     <>

@@ -93,7 +93,7 @@ function splitAttr (attr: string, root: unknown): string[] {
   while (rest !== '') {
     const names = typeof here === 'object' && here !== null ? Object.keys(here) : []
     const fitting = names.filter((name) => rest === name || rest.startsWith(`${name}__`)).sort((one, other) => other.length - one.length)
-    const name = fitting[0] ?? rest.split('__', 1)[0]!
+    const name = fitting[0] ?? rest.replace(/__.*$/s, '')
     path.push(name)
     rest = rest.slice(name.length + 2)
     here = (here as Record<string, unknown> | undefined)?.[name]
@@ -128,10 +128,10 @@ export function findPlace (text: string, path: readonly string[]): TextRange {
         if (begin === '{') next()
         const name = begin === '{' ? JSON.parse(key.token) as string : String(index)
         if (begin === '{') next()
-        const isMeant = rest?.[0] === name
-        const found = readValue(isMeant ? rest!.slice(1) : null)
+        const further = rest?.[0] === name ? rest.slice(1) : null
+        const found = readValue(further)
         // Of a name that is written twice, the last one counts.
-        if (isMeant) inner = found ?? { from: key.from, to: key.to }
+        if (further !== null) inner = found ?? { from: key.from, to: key.to }
       }
       next()
     }

@@ -59,7 +59,7 @@ function Opened ({ experiment, onChanged }: { experiment: Experiment, onChanged:
       </dl>
       {may('experiment:write') && (
         <div class='toolbar'>
-          {STEPS[status]!.map((each) => <button key={each.name} type='button' onClick={() => setStep(each)}>{each.name} …</button>)}
+          {STEPS[status]?.map((each) => <button key={each.name} type='button' onClick={() => setStep(each)}>{each.name} …</button>)}
         </div>
       )}
       {step !== undefined && <StepDialog experiment={experiment} step={step} onClose={() => setStep(undefined)} onDone={onChanged} />}

@@ -54,7 +54,8 @@ function CoursePicture ({ course, model, width }: { course: Course, model: Cours
   const { from, to } = model
   const x = (place: number): number => EDGE.left + place * (width - EDGE.left - EDGE.right)
   const y = (share: number): number => EDGE.top + Math.min(1, Math.max(0, 1 - (share - from) / (to - from))) * (HEIGHT - EDGE.top - EDGE.bottom)
-  const last = course.days.at(-1)!
+  const last = course.days.at(-1)
+  if (last === undefined) return null
   return (
     <svg
       width={width} height={HEIGHT} viewBox={`0 0 ${width} ${HEIGHT}`} role='img'
@@ -63,7 +64,7 @@ function CoursePicture ({ course, model, width }: { course: Course, model: Cours
       <text x={EDGE.left - 8} y={EDGE.top + 8} text-anchor='end'>{formatPercent(to, true)}</text>
       <text x={EDGE.left - 8} y={HEIGHT - EDGE.bottom} text-anchor='end'>{formatPercent(from, true)}</text>
       <g class={sideOf(last)}>
-        {bands(course.days).map((days) => <Band key={days[0]!.day} days={days} x={x} y={y} />)}
+        {bands(course.days).map((days) => <Band key={days[0]?.day} days={days} x={x} y={y} />)}
       </g>
       <line class='zero' x1={EDGE.left} x2={width - EDGE.right} y1={y(0)} y2={y(0)} />
     </svg>
@@ -75,28 +76,32 @@ function sideOf ({ interval }: DayOfCourse): string {
 }
 
 /** Days next to each other that have an interval: a gap stays a gap. */
-function bands (days: readonly DayOfCourse[]): DayOfCourse[][] {
-  const found: DayOfCourse[][] = []
-  let isOpen = false
-  for (const day of days) {
-    if (day.interval !== null) {
-      if (isOpen) found.at(-1)!.push(day)
-      else found.push([day])
+function bands (days: readonly DayOfCourse[]): BoundedDay[][] {
+  const found: BoundedDay[][] = []
+  let open: BoundedDay[] | null = null
+  for (const { interval, ...day } of days) {
+    if (interval === null) {
+      open = null
+      continue
     }
-    isOpen = day.interval !== null
+    if (open === null) found.push(open = [])
+    open.push({ ...day, interval })
   }
   return found
 }
 
-function Band ({ days, x, y }: { days: DayOfCourse[], x: (place: number) => number, y: (share: number) => number }) {
-  const at = (day: DayOfCourse, share: number): string => `${x(day.place).toFixed(1)} ${y(share).toFixed(1)}`
-  const outline = [...days.map((day) => at(day, day.interval![1])), ...days.toReversed().map((day) => at(day, day.interval![0]))]
+/** A day that has an interval. */
+type BoundedDay = DayOfCourse & { interval: NonNullable<DayOfCourse['interval']> }
+
+function Band ({ days, x, y }: { days: BoundedDay[], x: (place: number) => number, y: (share: number) => number }) {
+  const at = (day: BoundedDay, share: number): string => `${x(day.place).toFixed(1)} ${y(share).toFixed(1)}`
+  const outline = [...days.map((day) => at(day, day.interval[1])), ...days.toReversed().map((day) => at(day, day.interval[0]))]
   const line = days.flatMap((day) => day.lift === null ? [] : [at(day, day.lift)])
   const [only] = days
   if (days.length === 1 && only !== undefined) {
     return (
       <>
-        <line class='thin' x1={x(only.place)} x2={x(only.place)} y1={y(only.interval![0])} y2={y(only.interval![1])} />
+        <line class='thin' x1={x(only.place)} x2={x(only.place)} y1={y(only.interval[0])} y2={y(only.interval[1])} />
         {only.lift !== null && <circle cx={x(only.place)} cy={y(only.lift)} r='3' />}
       </>
     )

@@ -82,7 +82,7 @@ function FilterFields ({ filter, label, onChange }: { filter: PropertyFilter, la
       <select
         aria-label='Of what' value={type ?? 'person'} onChange={(event) => {
           const next = event.currentTarget.value
-          onChange({ type: next, key: next === 'cohort' ? 'id' : '', operator: DEFAULT_OPERATOR[next]!, value: next === 'flag' ? true : '' })
+          onChange({ type: next, key: next === 'cohort' ? 'id' : '', operator: DEFAULT_OPERATOR[next] ?? 'exact', value: next === 'flag' ? true : '' })
         }}
       >
         <option value='person'>person property</option><option value='group'>group property</option><option value='cohort'>cohort</option><option value='flag'>other flag</option>

@@ -95,31 +95,35 @@ function sorted (variants: readonly Variant[]): Variant[] {
 
 /** Conditions have no names: equal ones are matched in order, and what is between them is compared one by one. */
 function describeConditionDifferences (before: readonly Condition[], after: readonly Condition[]): Difference[] {
+  const [was, is] = [numberAll(before), numberAll(after)]
   const differences: Difference[] = []
   const end = [before.length, after.length] as const
   let [i, j] = [0, 0]
   for (const [untilBefore, untilAfter] of [...matchInOrder(before.map(canonical), after.map(canonical)), end]) {
-    while (i < untilBefore || j < untilAfter) {
-      const was = i < untilBefore ? { number: i + 1, condition: before[i++]! } : null
-      const is = j < untilAfter ? { number: j + 1, condition: after[j++]! } : null
-      differences.push(describeConditionDifference(was, is))
+    const [gone, come] = [was.slice(i, untilBefore), is.slice(j, untilAfter)]
+    for (let at = 0; at < Math.max(gone.length, come.length); at++) {
+      differences.push(describeConditionDifference(gone[at], come[at]))
     }
-    [i, j] = [untilBefore + 1, untilAfter + 1]
+    ;[i, j] = [untilBefore + 1, untilAfter + 1]
   }
   return differences
 }
 
 interface Numbered { number: number, condition: Condition }
 
-function describeConditionDifference (was: Numbered | null, is: Numbered | null): Difference {
-  const isMoved = was !== null && is !== null && was.number !== is.number
+function numberAll (conditions: readonly Condition[]): Numbered[] {
+  return conditions.map((condition, index) => ({ number: index + 1, condition }))
+}
+
+function describeConditionDifference (was: Numbered | undefined, is: Numbered | undefined): Difference {
+  const isMoved = was !== undefined && is !== undefined && was.number !== is.number
   // Two conditions with one sentence differ in what the sentence leaves out.
-  const isSameSentence = was !== null && is !== null &&
+  const isSameSentence = was !== undefined && is !== undefined &&
     describeCondition(was.condition) === describeCondition(is.condition)
-  const read = (numbered: Numbered | null): string | null =>
-    numbered === null ? null : (isSameSentence ? canonical : describeCondition)(numbered.condition)
+  const read = (numbered: Numbered | undefined): string | null =>
+    numbered === undefined ? null : (isSameSentence ? canonical : describeCondition)(numbered.condition)
   return {
-    what: `Condition ${(is ?? was)!.number}${isMoved ? ` (was ${was.number})` : ''}`,
+    what: `Condition ${(is ?? was)?.number}${isMoved ? ` (was ${was.number})` : ''}`,
     before: read(was),
     after: read(is)
   }
@@ -131,19 +135,20 @@ const MAX_COMPARISONS = 250_000
 /** The places of a longest common subsequence of two lists. */
 function matchInOrder (before: readonly string[], after: readonly string[]): Array<readonly [number, number]> {
   if (before.length * after.length > MAX_COMPARISONS) return []
-  const longest = before.map(() => new Uint16Array(after.length + 1))
-  longest.push(new Uint16Array(after.length + 1))
+  const width = after.length + 1
+  const longest = new Uint16Array((before.length + 1) * width)
+  const lengthAt = (i: number, j: number): number => longest[i * width + j] ?? 0
   for (let i = before.length - 1; i >= 0; i--) {
     for (let j = after.length - 1; j >= 0; j--) {
-      longest[i]![j] = before[i] === after[j]
-        ? longest[i + 1]![j + 1]! + 1
-        : Math.max(longest[i + 1]![j]!, longest[i]![j + 1]!)
+      longest[i * width + j] = before[i] === after[j]
+        ? lengthAt(i + 1, j + 1) + 1
+        : Math.max(lengthAt(i + 1, j), lengthAt(i, j + 1))
     }
   }
   const matches: Array<readonly [number, number]> = []
   for (let [i, j] = [0, 0]; i < before.length && j < after.length;) {
     if (before[i] === after[j]) matches.push([i++, j++])
-    else if (longest[i + 1]![j]! >= longest[i]![j + 1]!) i++
+    else if (lengthAt(i + 1, j) >= lengthAt(i, j + 1)) i++
     else j++
   }
   return matches
@@ -159,6 +164,7 @@ export function cutAlike (before: string, after: string): [string, string] {
   let start = 0
   while (start < before.length && before[start] === after[start]) start++
   const from = Math.max(0, start - AROUND)
-  return [before, after].map((text) => (from === 0 ? '' : '…') + text.slice(from, from + MAX_CHARACTERS) +
-    (from + MAX_CHARACTERS < text.length ? '…' : '')) as [string, string]
+  const cut = (text: string): string => (from === 0 ? '' : '…') + text.slice(from, from + MAX_CHARACTERS) +
+    (from + MAX_CHARACTERS < text.length ? '…' : '')
+  return [cut(before), cut(after)]
 }

@@ -100,7 +100,7 @@ export function describeCondition (condition: Condition): string {
   const all = groupType == null ? 'everyone' : `all ${of}`
   const who = properties.length === 0 ? all : `${of} where ${properties.map(describeFilter).join(' and ')}`
   const isWhole = percentage == null || percentage === 100
-  const share = isWhole ? who[0]!.toUpperCase() + who.slice(1) : `${percentage} % of ${who}`
+  const share = isWhole ? who.charAt(0).toUpperCase() + who.slice(1) : `${percentage} % of ${who}`
   return variant == null ? share : `${share}: variant ${variant}`
 }
 
@@ -108,8 +108,9 @@ export function describeCondition (condition: Condition): string {
 export function describeRollout ({ groups = [], multivariate }: FlagFilters): string {
   const variants = multivariate?.variants ?? []
   const suffix = variants.length === 0 ? '' : `, ${formatCounted(variants.length, 'variant')}`
-  if (groups.length === 0) return 'nobody'
-  if (groups.length === 1) return describeCondition(groups[0]!) + suffix
+  const [first, ...others] = groups
+  if (first === undefined) return 'nobody'
+  if (others.length === 0) return describeCondition(first) + suffix
   return `${groups.length} conditions${suffix}`
 }
 

@@ -54,7 +54,7 @@ export function FlagHistory ({ flag, onPutBack }: { flag: FeatureFlag, onPutBack
               <span class='hint'>{formatCount(results.length)} of {formatCount(count)}</span>
             </p>
           )}
-          {next === null && count > 0 && results.at(-1)!.activity !== 'created' && <p class='hint'>Older changes are not kept.</p>}
+          {next === null && count > 0 && results.at(-1)?.activity !== 'created' && <p class='hint'>Older changes are not kept.</p>}
         </>
       )}
     </Show>

@@ -144,11 +144,11 @@ const LATE_INTERVALS = 2
 /** Nothing where no backups are made. */
 function describeBackup ({ ageSeconds, intervalSeconds, failed, lastError, lastWarning }: Status['backup']): Assurance[] {
   const name = 'Last backup'
-  const isScheduled = (intervalSeconds ?? 0) > 0
-  if (ageSeconds === null && !failed && !isScheduled) return []
+  const interval = intervalSeconds ?? 0
+  if (ageSeconds === null && !failed && interval <= 0) return []
   const age = ageSeconds === null ? 'There is none yet' : `Made ${formatSeconds(ageSeconds)} ago`
   if (failed) return [{ name, state: 'stopped', sentence: `${age}. The last one failed: ${showText(lastError ?? UNKNOWN)}.` }]
-  const isLate = ageSeconds !== null && isScheduled && ageSeconds > LATE_INTERVALS * intervalSeconds!
+  const isLate = ageSeconds !== null && interval > 0 && ageSeconds > LATE_INTERVALS * interval
   if (isLate) return [{ name, state: 'waiting', sentence: `${age}, which is more than two intervals.` }]
   if (lastWarning !== null) return [{ name, state: 'waiting', sentence: `${age}. ${showText(lastWarning)}.` }]
   return [{ name, state: ageSeconds === null ? 'waiting' : 'ok', sentence: `${age}.` }]

@@ -86,7 +86,7 @@ export async function * readBatches (body: ReadableStream<Uint8Array>): AsyncGen
       if (done) return
       text += decoder.decode(value, { stream: true })
       const messages = text.split('\n\n')
-      text = messages.pop()!
+      text = messages.pop() ?? ''
       for (const message of messages) {
         if (message.startsWith('data: ')) yield JSON.parse(message.slice(6)) as FeedBatch
       }

@@ -27,7 +27,7 @@ export function LiveTable (
   useLayoutEffect(() => {
     // It grows with its first rows, and with the window.
     const observer = new ResizeObserver(look)
-    observer.observe(box.current!)
+    if (box.current !== null) observer.observe(box.current)
     return () => observer.disconnect()
   }, [])
 
@@ -36,9 +36,9 @@ export function LiveTable (
   return (
     <div
       ref={box} class='scroll live' role='region' aria-label='Live events' tabIndex={0}
-      onScroll={() => {
+      onScroll={(event) => {
         look()
-        if (box.current!.scrollTop > 0) onHold()
+        if (event.currentTarget.scrollTop > 0) onHold()
       }}
     >
       <table aria-rowcount={events.length + 1}>

@@ -133,7 +133,7 @@ function Events ({ history }: { history: Loaded<PersonHistory | undefined> }) {
 
 /** What `/flags` would answer now, with the reasons; computed by the same code, for one of its distinct ids. */
 function Flags ({ ids }: { ids: readonly string[] }) {
-  const [id, setId] = useState(ids[0]!)
+  const [id, setId] = useState(ids[0] ?? '')
   const [results, setResults] = useState<{ id: string, flags: Explanation[] }>()
   const { isBusy, error, attempt } = useAttempt()
   useCohortNames()

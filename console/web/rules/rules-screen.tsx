@@ -77,7 +77,7 @@ function RuleTable ({ rules, counts, onMoved }: RuleTableProps) {
   const move = async (from: number, by: -1 | 1): Promise<void> => {
     await attempt(async () => {
       for (const { id, position } of planMove(rules, from, by)) await REQUESTS.change(id, { position })
-      setMoved(`${showText(rules[from]!.name, 60)} runs ${by === 1 ? 'later' : 'earlier'} now: place ${from + by + 1} of ${rules.length}.`)
+      setMoved(`${showText(rules[from]?.name ?? '', 60)} runs ${by === 1 ? 'later' : 'earlier'} now: place ${from + by + 1} of ${rules.length}.`)
     })
     // Also after a failure: some may have moved.
     onMoved()

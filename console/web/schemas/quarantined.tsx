@@ -1,7 +1,7 @@
 import { fetchGroups } from '../dead-letters/dead-letters.ts'
 import { formatCount, showText, UNKNOWN } from '../format.ts'
 import { useLoaded } from '../load.ts'
-import { linkTo, projectId } from '../router.ts'
+import { linkTo, projectId, shownProjectId } from '../router.ts'
 import { may } from '../session.ts'
 import { linkToQuarantined } from './event-schemas.ts'
 
@@ -24,6 +24,6 @@ export function Quarantined ({ event, counts }: { event: string, counts: Readonl
   const count = counts.get(event) ?? 0
   if (count === 0) return <>0</>
   return (
-    <a {...linkTo(linkToQuarantined(projectId.value!, event))}>{formatCount(count)}<span class='hidden'> dead letters of {showText(event, 60)}</span></a>
+    <a {...linkTo(linkToQuarantined(shownProjectId(), event))}>{formatCount(count)}<span class='hidden'> dead letters of {showText(event, 60)}</span></a>
   )
 }

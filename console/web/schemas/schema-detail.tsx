@@ -3,7 +3,7 @@ import { JsonEditor } from '../drafts/json-editor.tsx'
 import { writeJson } from '../drafts/json-text.ts'
 import { formatAgo, formatCount, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
-import { linkTo, projectId } from '../router.ts'
+import { linkTo, projectId, shownProjectId } from '../router.ts'
 import { may, session } from '../session.ts'
 import { Table } from '../states.tsx'
 import { ActivateDialog, NotesDialog } from './activation.tsx'
@@ -65,7 +65,7 @@ function Facts ({ definition: schema }: { definition: EventSchema }) {
         <div><dt>Quarantined</dt><dd><Quarantined event={schema.event} counts={quarantined} /></dd></div>
       )}
       {schema.active_version !== null && may('query:read') && session.value?.all_projects === true && (
-        <div><dt>By SDK</dt><dd><a {...linkTo(linkToShare(projectId.value!, schema.event))}>How many stored events do not meet it, in SQL</a></dd></div>
+        <div><dt>By SDK</dt><dd><a {...linkTo(linkToShare(shownProjectId(), schema.event))}>How many stored events do not meet it, in SQL</a></dd></div>
       )}
     </dl>
   )

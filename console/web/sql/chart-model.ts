@@ -38,10 +38,10 @@ export function chooseColumns (columns: readonly Column[], choice: ChartChoice):
   const first = columns.findIndex(({ type }) => isTime(type))
   const words = columns.findIndex(({ type }) => !isNumeric(type))
   const x = wanted !== -1 ? wanted : first !== -1 ? first : words !== -1 ? words : 0
-  const isDrawn = (index: number): boolean => isNumeric(columns[index]!.type) && (index !== x || columns.length === 1)
-  const numbers = columns.map((_, index) => index).filter(isDrawn)
-  const named = numbers.filter((index) => choice.y?.includes(columns[index]!.name))
-  const y = (named.length > 0 ? named : numbers).slice(0, MAX_SERIES)
+  const numbers = columns.map(({ name, type }, index) => ({ name, type, index }))
+    .filter(({ type, index }) => isNumeric(type) && (index !== x || columns.length === 1))
+  const named = numbers.filter(({ name }) => choice.y?.includes(name))
+  const y = (named.length > 0 ? named : numbers).slice(0, MAX_SERIES).map(({ index }) => index)
   return y.length === 0 ? null : { kind: choice.kind, x, y }
 }
 
@@ -49,15 +49,16 @@ export function buildChart (
   columns: readonly Column[], rows: readonly Value[][], { kind, x, y }: ChartColumns
 ): ChartModel {
   const drawn = rows.slice(0, kind === 'bar' ? MAX_BARS : MAX_POINTS)
-  const labels = drawn.map((row) => formatValue(row[x] ?? null, columns[x]!.type))
-  const position = drawn.map((row, index) => placeOf(row[x] ?? null, columns[x]!.type) ?? index)
+  const type = columns[x]?.type ?? ''
+  const labels = drawn.map((row) => formatValue(row[x] ?? null, type))
+  const position = drawn.map((row, index) => placeOf(row[x] ?? null, type) ?? index)
   const [least, most] = [Math.min(...position), Math.max(...position)]
   const isInProportion = kind === 'line' && most > least && position.every(Number.isFinite)
-  const places = drawn.map((_, index) => isInProportion
-    ? (position[index]! - least) / (most - least)
+  const places = position.map((place, index) => isInProportion
+    ? (place - least) / (most - least)
     : kind === 'bar' ? (index + 0.5) / drawn.length : drawn.length === 1 ? 0.5 : index / (drawn.length - 1))
   const series = y.map((index) => ({
-    name: columns[index]!.name, values: drawn.map((row) => toNumber(row[index] ?? null))
+    name: columns[index]?.name ?? '', values: drawn.map((row) => toNumber(row[index] ?? null))
   }))
   const values = series.flatMap((each) => each.values.filter((value) => value !== null))
   const { from, to, marks } = layOutAxis(Math.min(0, ...values), Math.max(0, ...values))
@@ -81,12 +82,12 @@ function placeOf (value: Value, type: string): number | null {
 function layOutAxis (least: number, most: number): Pick<ChartModel, 'from' | 'to' | 'marks'> {
   const span = most - least || 1
   const power = 10 ** Math.floor(Math.log10(span / 4))
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((each) => span / each <= 5)!
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((each) => span / each <= 5) ?? 10 * power
   const from = Math.floor(least / step) * step
   const count = Math.ceil((Math.max(most, least + span * 0.01) - from) / step)
   // Adding up would add up the errors of doubles, too.
   const marks = Array.from({ length: count + 1 }, (_, index) => Number((from + index * step).toPrecision(12)))
-  return { from: marks[0]!, to: marks.at(-1)!, marks }
+  return { from: marks[0] ?? from, to: marks.at(-1) ?? from, marks }
 }
 
 const SHORT = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 2 })

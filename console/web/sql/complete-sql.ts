@@ -150,10 +150,10 @@ function textOf ({ start, end }: SqlToken, sql: string): string {
 function findMeaning (before: readonly SqlToken[]): Place['inside'] {
   // A list: `event IN ('a', 'b')` means the same for each.
   let index = before.length - 1
-  while (index > 0 && [',', '('].includes(before[index]!.text) && !isCall(before, index)) {
-    const isList = before[index]!.text === ','
+  while (index > 0 && [',', '('].includes(before[index]?.text ?? '') && !isCall(before, index)) {
+    const isList = before[index]?.text === ','
     index--
-    if (isList) while (index > 0 && before[index]!.kind === 'string') index--
+    if (isList) while (index > 0 && before[index]?.kind === 'string') index--
   }
   const words = before.slice(Math.max(0, index - 3), index + 1).map(({ text }) => text)
   if (words.some((word) => word === 'EVENT') && /^(?:=|IN|EVENT|LIKE|!)$/.test(words.at(-1) ?? '')) return 'event'
@@ -163,5 +163,5 @@ function findMeaning (before: readonly SqlToken[]): Place['inside'] {
 }
 
 function isCall (tokens: readonly SqlToken[], bracket: number): boolean {
-  return tokens[bracket]!.text === '(' && /^JSON/.test(tokens[bracket - 1]?.text ?? '')
+  return tokens[bracket]?.text === '(' && /^JSON/.test(tokens[bracket - 1]?.text ?? '')
 }

@@ -47,13 +47,13 @@ export function QueryEditor ({ value, onInput, onRun, catalog, findNames, errorA
 
   function complete (isAsked: boolean): void {
     asking.current?.abort()
-    const caret = area.current!.selectionStart
-    const place = findPlace(area.current!.value, caret)
+    if (area.current === null) return
+    const place = findPlace(area.current.value, area.current.selectionStart)
     if (place === null || (!isAsked && place.typed === '' && place.wants === 'any' && place.inside === 'name')) return setList(null)
     const show = (suggestions: Suggestion[]): void => {
-      const isWritten = suggestions.length === 1 && suggestions[0]!.text === place.typed
-      if (suggestions.length === 0 || isWritten) return setList(null)
-      setList({ place, suggestions, chosen: 0, ...placeOf(colours.current!, place.from) })
+      const isWritten = suggestions.length === 1 && suggestions[0]?.text === place.typed
+      if (suggestions.length === 0 || isWritten || colours.current === null) return setList(null)
+      setList({ place, suggestions, chosen: 0, ...placeOf(colours.current, place.from) })
     }
     if (place.inside === 'name') return show(suggestNames(place, catalog))
     const ended = asking.current = new AbortController()
@@ -65,9 +65,11 @@ export function QueryEditor ({ value, onInput, onRun, catalog, findNames, errorA
   }
 
   function accept (index: number): void {
-    const { place, suggestions } = list!
-    const { text, back } = applySuggestion(suggestions[index]!)
-    const field = area.current!
+    const suggestion = list?.suggestions[index]
+    const field = area.current
+    if (list === null || suggestion === undefined || field === null) return
+    const { place } = list
+    const { text, back } = applySuggestion(suggestion)
     field.focus()
     field.setSelectionRange(place.from, place.to)
     // The only way in that keeps the browser's undo.

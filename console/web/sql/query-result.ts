@@ -75,7 +75,7 @@ function apply (run: QueryRun, line: Line): QueryRun {
   if ('progress' in line) return { ...run, progress: line.progress }
   if ('columns' in line) {
     const [names, types] = line.columns
-    return { ...run, columns: names.map((name, index) => ({ name, type: types[index]! })) }
+    return { ...run, columns: names.map((name, index) => ({ name, type: types[index] ?? '' })) }
   }
   if ('rows' in line) {
     // The array is the run's own, and grows: copying it for each piece would be quadratic.
@@ -125,5 +125,5 @@ export function positionOf (query: string, { position }: Pick<QueryFailure, 'pos
 /** A position as people count: `line 2, column 8`. */
 export function describePosition (query: string, position: number): string {
   const lines = query.slice(0, position).split('\n')
-  return `line ${lines.length}, column ${lines.at(-1)!.length + 1}`
+  return `line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}`
 }

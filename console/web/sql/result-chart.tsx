@@ -20,9 +20,10 @@ export function ResultChart ({ columns, rows, choice, onChoice }: ResultChartPro
   const chosen = chooseColumns(columns, choice)
   if (chosen === null) return <p class='hint'>A chart needs a column of numbers.</p>
   const numbers = columns.map((column, index) => ({ ...column, index })).filter(({ type, index }) => isNumeric(type) && index !== chosen.x)
+  const nameOf = (index: number): string => columns[index]?.name ?? ''
   const toggle = (index: number): void => {
     const next = chosen.y.includes(index) ? chosen.y.filter((each) => each !== index) : [...chosen.y, index]
-    if (next.length > 0) onChoice({ ...choice, y: next.map((each) => columns[each]!.name) })
+    if (next.length > 0) onChoice({ ...choice, y: next.map(nameOf) })
   }
   return (
     <div class='chart'>
@@ -38,7 +39,7 @@ export function ResultChart ({ columns, rows, choice, onChoice }: ResultChartPro
           </label>
         ))}
       </div>
-      <Picture columns={columns} rows={rows} chosen={chosen} along={columns[chosen.x]!.name} />
+      <Picture columns={columns} rows={rows} chosen={chosen} along={nameOf(chosen.x)} />
     </div>
   )
 }
@@ -50,12 +51,11 @@ function Picture ({ columns, rows, chosen, along }: PictureProps) {
   const { box, width } = useWidth()
   const [pointed, setPointed] = useState<number>()
   const inner = width - EDGE.left - EDGE.right
-  const x = (place: number): number => EDGE.left + place * inner
+  const x = (index: number): number => EDGE.left + (model.places[index] ?? 0) * inner
   const y = (value: number): number => EDGE.top + (1 - (value - model.from) / (model.to - model.from)) * (HEIGHT - EDGE.top - EDGE.bottom)
   const point = (event: PointerEvent): void => {
-    const place = (event.offsetX - EDGE.left) / inner
-    const nearest = model.places.reduce((best, each, index) => Math.abs(each - place) < Math.abs(model.places[best]! - place) ? index : best, 0)
-    setPointed(nearest)
+    const distance = (index: number): number => Math.abs(x(index) - event.offsetX)
+    setPointed(model.places.reduce((best, _, index) => distance(index) < distance(best) ? index : best, 0))
   }
   const names = model.series.map(({ name }) => showText(name, 40)).join(', ')
   return (
@@ -71,51 +71,55 @@ function Picture ({ columns, rows, chosen, along }: PictureProps) {
           </g>
         ))}
         <Labels model={model} x={x} width={inner} />
-        {pointed !== undefined && <line class='pointer' x1={x(model.places[pointed] ?? 0)} x2={x(model.places[pointed] ?? 0)} y1={EDGE.top} y2={HEIGHT - EDGE.bottom} />}
+        {pointed !== undefined && <line class='pointer' x1={x(pointed)} x2={x(pointed)} y1={EDGE.top} y2={HEIGHT - EDGE.bottom} />}
         {model.kind === 'line' ? <Lines model={model} x={x} y={y} /> : <Bars model={model} x={x} y={y} width={inner} pointed={pointed} />}
       </svg>
       <figcaption class='hint numbers'>
         {pointed === undefined || model.labels[pointed] === undefined
           ? model.left > 0 ? `The first ${formatCount(model.labels.length)} rows; ${formatCount(model.left)} further ones are not drawn.` : 'Point at it for the values.'
-          : `${showText(model.labels[pointed], 60)}: ${chosen.y.map((index) => `${showText(columns[index]!.name, 40)} ${String(rows[pointed]?.[index] ?? 'NULL')}`).join(' · ')}`}
+          : `${showText(model.labels[pointed], 60)}: ${chosen.y.map((index) => `${showText(columns[index]?.name ?? '', 40)} ${String(rows[pointed]?.[index] ?? 'NULL')}`).join(' · ')}`}
       </figcaption>
     </figure>
   )
 }
 
 /** As many labels as there is room for, the first always. */
-function Labels ({ model, x, width }: { model: ChartModel, x: (place: number) => number, width: number }) {
+function Labels ({ model, x, width }: { model: ChartModel, x: (index: number) => number, width: number }) {
   const longest = Math.max(...model.labels.map((label) => Math.min(label.length, 20)))
   const room = Math.max(1, Math.floor(width / (longest * 7.5 + 16)))
   const every = Math.max(1, Math.ceil(model.labels.length / room))
+  const anchorOf = (index: number): 'start' | 'middle' | 'end' => {
+    const place = model.kind === 'bar' ? 0.5 : model.places[index] ?? 0
+    return place < 0.05 ? 'start' : place > 0.95 ? 'end' : 'middle'
+  }
   return (
     <>
       {model.labels.map((label, index) => index % every !== 0
         ? null
-        : <text key={index} x={x(model.places[index]!)} y={HEIGHT - 8} text-anchor={model.kind === 'bar' ? 'middle' : model.places[index]! < 0.05 ? 'start' : model.places[index]! > 0.95 ? 'end' : 'middle'}>{showText(label, 20)}</text>)}
+        : <text key={index} x={x(index)} y={HEIGHT - 8} text-anchor={anchorOf(index)}>{showText(label, 20)}</text>)}
     </>
   )
 }
 
-interface DrawnProps { model: ChartModel, x: (place: number) => number, y: (value: number) => number }
+interface DrawnProps { model: ChartModel, x: (index: number) => number, y: (value: number) => number }
 
 /** A gap where a value is missing. */
 function Lines ({ model, x, y }: DrawnProps) {
   return (
     <>
       {model.series.map(({ values }, index) => {
-        const order = values.map((_, at) => at).sort((one, other) => model.places[one]! - model.places[other]!)
+        const order = values.map((_, at) => at).sort((one, other) => x(one) - x(other))
         let isOpen = false
         const path = order.map((at) => {
           const value = values[at]
-          const command = value === null || value === undefined ? '' : `${isOpen ? 'L' : 'M'}${x(model.places[at]!).toFixed(1)} ${y(value).toFixed(1)}`
+          const command = value === null || value === undefined ? '' : `${isOpen ? 'L' : 'M'}${x(at).toFixed(1)} ${y(value).toFixed(1)}`
           isOpen = command !== ''
           return command
         }).join('')
         return (
           <g key={index} class={`series-${index}`}>
             <path class='line' d={path} />
-            {values.length <= 60 && values.map((value, at) => value !== null && <circle key={at} cx={x(model.places[at]!)} cy={y(value)} r='2.5' />)}
+            {values.length <= 60 && values.map((value, at) => value !== null && <circle key={at} cx={x(at)} cy={y(value)} r='2.5' />)}
           </g>
         )
       })}
@@ -132,7 +136,7 @@ function Bars ({ model, x, y, width, pointed }: DrawnProps & { width: number, po
         <g key={index} class={`series-${index}`}>
           {values.map((value, at) => value !== null && (
             <rect
-              key={at} class={pointed === undefined || pointed === at ? '' : 'pale'} x={x(model.places[at]!) - group / 2 + index * bar} width={Math.max(1, bar - 1)}
+              key={at} class={pointed === undefined || pointed === at ? '' : 'pale'} x={x(at) - group / 2 + index * bar} width={Math.max(1, bar - 1)}
               y={Math.min(y(0), y(value))} height={Math.abs(y(value) - y(0))}
             />
           ))}

@@ -51,8 +51,9 @@ function describeEnd ({ state, end, maxRows, error }: QueryRun): string {
 /** Why there is no result, and what to do. */
 export function RunFailure ({ run, onShow }: { run: QueryRun, onShow: () => void }) {
   if (run.error !== undefined) return <div class='failed' role='alert'><p><strong>{run.error.message}</strong> <span class='hint'>{run.error.code}</span></p></div>
-  const { detail, advice, name } = run.failure!
-  const position = positionOf(run.query, run.failure!)
+  if (run.failure === undefined) return null
+  const { detail, advice, name } = run.failure
+  const position = positionOf(run.query, run.failure)
   return (
     <div class='failed' role='alert'>
       <div>

@@ -19,7 +19,7 @@ export function findParameters (sql: string): Parameter[] {
 }
 
 function writeType (tokens: readonly SqlToken[], sql: string): string {
-  return sql.slice(tokens[0]!.start, tokens.at(-1)!.end)
+  return sql.slice(tokens[0]?.start, tokens.at(-1)?.end)
 }
 
 /** The value that was chosen for a parameter; its name may be any word, such as `constructor`. */

@@ -3,7 +3,7 @@ import { type Page, request } from '../api-client.ts'
 import { showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { Search } from '../paging.tsx'
-import { linkTo, projectId, query } from '../router.ts'
+import { linkTo, query, shownProjectId } from '../router.ts'
 import { Show } from '../states.tsx'
 import type { Catalog, Table } from './complete-sql.ts'
 import { LISTED, savedQueriesPath, type SavedQuery, SavedQueryList } from './saved-queries.tsx'
@@ -21,7 +21,7 @@ import trend from '../../../docs/query/queries/trend.sql'
 
 /** SQL for analysts: a query, its result, and the queries that were kept. */
 export function SqlScreen () {
-  const project = projectId.value!
+  const project = shownProjectId()
   const savedId = Number(query.value.get('saved') ?? 0) || undefined
   const search = query.value.get('search') ?? ''
   const list = useLoaded(`saved queries ${project} ${search}`, async (signal) =>

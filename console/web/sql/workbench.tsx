@@ -1,7 +1,7 @@
 import type { ComponentType } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, fetchFile, type Page, request } from '../api-client.ts'
-import { navigate, projectId } from '../router.ts'
+import { navigate, projectId, shownProjectId } from '../router.ts'
 import { may } from '../session.ts'
 import type { ChartChoice } from './chart-model.ts'
 import type { Catalog, Place, Suggestion } from './complete-sql.ts'
@@ -21,7 +21,7 @@ const FIRST: Draft = {
 }
 
 /** Rows that may be fetched. */
-const ROWS = [1000, 10_000]
+const ROWS = [1000, 10_000] as const
 
 const drafts = new Map<number, Draft>()
 
@@ -63,13 +63,13 @@ interface WorkbenchProps {
 export function Workbench ({ saved, draft: first, catalog, onChanged, onSaved }: WorkbenchProps) {
   const [draft, setDraft] = useState<Draft>({ query: first.query, parameters: first.parameters, chart: first.chart })
   const [run, setRun] = useState<QueryRun>()
-  const [maxRows, setMaxRows] = useState(ROWS[0]!)
+  const [maxRows, setMaxRows] = useState<number>(ROWS[0])
   const [isSaving, setSaving] = useState(false)
   const [notice, setNotice] = useState('')
   const [shownError, setShownError] = useState<number | null>(null)
   const running = useRef<AbortController>(undefined)
   useEffect(() => () => running.current?.abort(), [])
-  const project = projectId.value!
+  const project = shownProjectId()
 
   function change (changes: Partial<Draft>): void {
     setShownError(null)
@@ -108,7 +108,7 @@ export function Workbench ({ saved, draft: first, catalog, onChanged, onSaved }:
   /** Goes there again, wherever the caret is now. */
   function showError ({ query, failure }: QueryRun): void {
     setShownError(null)
-    requestAnimationFrame(() => setShownError(positionOf(query, failure!)))
+    if (failure !== undefined) requestAnimationFrame(() => setShownError(positionOf(query, failure)))
   }
 
   function cancel (): void {

@@ -32,7 +32,7 @@ export function loadAllowList (): AllowList {
   for (const line of readFileSync(FILE, 'utf8').split('\n')) {
     if (line === '' || line.startsWith('#')) continue
     const head = /^((?:allow|ignore|refuse) (?:aggregate functions|functions|settings|formats)|bound \w+): /.exec(line)
-    if (head !== null) lists.set(head[1]!, current = lists.get(head[1]!) ?? new Set())
+    if (head?.[1] !== undefined) lists.set(head[1], current = lists.get(head[1]) ?? new Set())
     else if (!line.startsWith('  ') || current === undefined) throw new Error(`${FILE}: not understood: ${line}`)
     else for (const name of line.trim().split(' ')) current.add(name.toLowerCase())
   }

@@ -69,13 +69,13 @@ export function boundCosts (
       const isNested = part.kind === 'word' && (part.text === 'SELECT' || !['blocks', 'elements'].includes(kinds.get(part.text.toLowerCase()) ?? 'blocks'))
       if (isNested) throw denied(`${part.text} within an argument of ${token.text}`)
     }
-    const [first] = checked
-    if (first === undefined) return
+    const [first, last] = [checked[0]?.[0], checked[0]?.at(-1)]
+    if (first === undefined || last === undefined) return
     const product = checked.map((argument) => bound.size.replace('@', () => writeTokens(argument))).join(' * ')
     const message = `${token.text}: the ${bound.what} is above ${bound.most}`
-    const [start, end] = [first[0]!.start, first.at(-1)!.end]
-    before.set(first[0]!, { kind: 'symbol', text: `${bound.keep}(`, start, end: start })
-    after.set(first.at(-1)!, { kind: 'symbol', text: `, 1, ${ALL} + throwIf(ifNull(${product}, 0) > ${bound.most}, '${message}'))`, start: end, end })
+    const [start, end] = [first.start, last.end]
+    before.set(first, { kind: 'symbol', text: `${bound.keep}(`, start, end: start })
+    after.set(last, { kind: 'symbol', text: `, 1, ${ALL} + throwIf(ifNull(${product}, 0) > ${bound.most}, '${message}'))`, start: end, end })
     nameColumn(tokens, i, { before, after })
   })
   if (rows === Infinity) return { tokens: [...tokens], settings: [] }
@@ -91,12 +91,14 @@ export function boundCosts (
 
 /** Columns are called as the query has it, and not by what is written into it. */
 function nameColumn (tokens: readonly CanonicalToken[], i: number, { before, after }: Insertions): void {
-  const close = tokens.indexOf(argumentsOf(tokens, i + 1).flat().at(-1)!) + 1
-  if (!isInSelectClause(tokens, i) || isInLambda(tokens, i)) return
+  const last = argumentsOf(tokens, i + 1).flat().at(-1)
+  const close = last === undefined ? 0 : tokens.indexOf(last) + 1
+  const [opening, closing] = [tokens[i], tokens[close]]
+  if (opening === undefined || closing === undefined || !isInSelectClause(tokens, i) || isInLambda(tokens, i)) return
   const name = writeTokens(tokens.slice(i, close + 1)).replaceAll(/[`\\]/g, '\\$&')
-  const [{ start }, { end }] = [tokens[i]!, tokens[close]!]
-  before.set(tokens[i]!, { kind: 'symbol', text: '(', start, end: start })
-  after.set(tokens[close]!, { kind: 'symbol', text: ` AS \`${name}\`)`, start: end, end })
+  const [{ start }, { end }] = [opening, closing]
+  before.set(opening, { kind: 'symbol', text: '(', start, end: start })
+  after.set(closing, { kind: 'symbol', text: ` AS \`${name}\`)`, start: end, end })
 }
 
 const CLAUSES = new Set(('SELECT DISTINCT WITH FROM ON WHERE PREWHERE BY HAVING QUALIFY WINDOW LIMIT INTERPOLATE ' +
