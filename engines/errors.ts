@@ -89,9 +89,15 @@ export function toHttpErrorBody (error: HttpError): HttpErrorBody {
   return { type: error.type, code: error.code, detail: error.detail, attr: error.attr }
 }
 
+/** The code of an error of Node, of Postgres or of Millrace; empty without one. */
+export function errorCode (error: unknown): string {
+  const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined
+  return typeof code === 'string' ? code : ''
+}
+
 /** Whether an error is a bug of this process: one of JavaScript or Node, without the code of a socket or a driver. */
 export function isBug (error: unknown): boolean {
-  const code = (error as { code?: unknown } | null | undefined)?.code
+  const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined
   if (code !== undefined && !String(code).startsWith('ERR_')) return false
   return error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError ||
     error instanceof ReferenceError

@@ -2,6 +2,7 @@
 import { mkdir, open, readdir, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { errorCode } from '../engines/errors.ts'
 
 /** Ends when the process does, however it ends. */
 export interface FileLock {
@@ -54,7 +55,7 @@ export async function makeFolder (folder: string, { mode = 0o777 }: { mode?: num
     await mkdir(folder, { mode })
     return true
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
+    const code = errorCode(error)
     if (code === 'EEXIST' && (await stat(folder)).isDirectory()) return false
     const parent = path.dirname(folder)
     if (code !== 'ENOENT' || parent === folder) throw error
@@ -91,6 +92,6 @@ async function flushIfThere (name: string): Promise<void> {
     // A file is flushed as a folder is: opened, and synced.
     await flushFolder(name)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    if (errorCode(error) !== 'ENOENT') throw error
   }
 }

@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import { errorCode } from '../engines/errors.ts'
 import { withTimeout } from './intervals.ts'
 import type { Registry } from './metrics.ts'
 
@@ -174,8 +175,7 @@ export async function checkService (
     await withTimeout(timeoutMs, check())
     return { name, healthy: true, answerMs: Math.round(performance.now() - startedAt) }
   } catch (error) {
-    const code = (error as { code?: unknown }).code
-    return { name, healthy: false, lastError: typeof code === 'string' ? code : `no answer within ${timeoutMs} ms` }
+    return { name, healthy: false, lastError: errorCode(error) || `no answer within ${timeoutMs} ms` }
   }
 }
 

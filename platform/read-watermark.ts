@@ -1,4 +1,4 @@
-import type { ClickHouse } from './clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, queryRows } from './clickhouse/connect-clickhouse.ts'
 
 const READ_COMPLETE_THROUGH = `
   SELECT toFloat64(toUnixTimestamp64Milli(max(complete_through))) AS through FROM watermark_reached GROUP BY id`
@@ -11,7 +11,6 @@ const READ_COMPLETE_THROUGH = `
  * @throws when ClickHouse is unavailable.
  */
 export async function readCompleteThrough (clickhouse: ClickHouse): Promise<Date | null> {
-  const result = await clickhouse.query({ query: READ_COMPLETE_THROUGH, format: 'JSONEachRow' })
-  const [row] = await result.json<{ through: number }>()
+  const [row] = await queryRows<{ through: number }>(clickhouse, READ_COMPLETE_THROUGH)
   return row === undefined ? null : new Date(row.through)
 }

@@ -55,14 +55,13 @@ export async function createExperiment (
       parameters: body.parameters,
       active: start !== null
     })
-    const [row] = await tx<{ id: number }[]>`
+    const [row] = await tx<[{ id: number }]>`
       INSERT INTO experiments (project_id, name, description, start_date, end_date, feature_flag_id, parameters,
         secondary_metrics, filters, archived, created_by)
       VALUES (${who.projectId}, ${body.name}, ${body.description ?? ''}, ${start}, ${end}, ${flagId},
-        ${tx.json((body.parameters ?? {}) as never)}, ${tx.json((body.secondary_metrics ?? {}) as never)},
-        ${tx.json((body.filters ?? {}) as never)}, ${body.archived ?? false}, ${who.userId})
+        ${tx.json(body.parameters ?? {})}, ${tx.json(body.secondary_metrics ?? {})},
+        ${tx.json(body.filters ?? {})}, ${body.archived ?? false}, ${who.userId})
       RETURNING id`
-    if (row === undefined) throw new Error('the insert returned no row')
     await keepVersions(tx, { experimentId: row.id })
     return row.id
   })
@@ -90,7 +89,7 @@ export async function updateExperiment (sql: Sql, change: Change, body: Experime
     const flagId = await followFlag(flags, { change, stored, body, period: { start_date: start, end_date: end } })
     if (Object.keys(body).length === 0) return
     const columns = { ...toColumns(tx, body, start, end), feature_flag_id: flagId }
-    await tx`UPDATE experiments SET ${tx(columns as never)}, updated_at = now() WHERE id = ${id}`
+    await tx`UPDATE experiments SET ${tx(columns)}, updated_at = now() WHERE id = ${id}`
     await (start === null ? forgetVersions(tx, id) : keepVersions(tx, { experimentId: id }))
   })
   return await findExperiment(sql, change.projectId, id)
@@ -193,7 +192,7 @@ function toColumns (
   if (body.start_date !== undefined) columns['start_date'] = start
   if (body.end_date !== undefined) columns['end_date'] = end
   for (const field of ['parameters', 'secondary_metrics', 'filters'] as const) {
-    if (body[field] !== undefined) columns[field] = tx.json((body[field] ?? {}) as never)
+    if (body[field] !== undefined) columns[field] = tx.json(body[field] ?? {})
   }
   return columns
 }

@@ -30,7 +30,7 @@ export async function writeExperiment<T> (
   sql: Sql, actor: FlagActor, work: (writer: ExperimentWriter) => Promise<T>
 ): Promise<T> {
   try {
-    return await sql.begin(async (tx) => await work({ tx, flags: await openFlagWriter(tx, actor) })) as T
+    return await sql.begin(async (tx) => await work({ tx, flags: await openFlagWriter(tx, actor) }))
   } catch (error) {
     if (!(error instanceof MalformedFlagError)) throw error
     throw invalidExperiment(toExperimentField(error.attr), error.message, error.code)
@@ -92,7 +92,7 @@ function readRollout ({ rollout_percentage: percentage }: Record<string, unknown
 /** The group type that people are counted by; undefined for persons. */
 export function readGroupTypeIndex (parameters: Record<string, unknown>): number | undefined {
   const index = parameters['aggregation_group_type_index'] ?? undefined
-  if (index === undefined || (Number.isInteger(index) && index as number >= 0)) return index as number | undefined
+  if (index === undefined || (typeof index === 'number' && Number.isInteger(index) && index >= 0)) return index
   throw invalidExperiment('parameters__aggregation_group_type_index', 'aggregation_group_type_index must be the number of a group type.')
 }
 

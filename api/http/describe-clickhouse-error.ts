@@ -18,7 +18,7 @@ export function describeClickHouseError (error: unknown, what = ''): unknown {
   const { action, code } = classifyClickHouseError(error)
   if (error instanceof HttpError || action !== 'retry') return error
   const clause = what === '' ? '' : `, ${what},`
-  const { message } = error as Error
+  const message = error instanceof Error ? error.message : ''
   if (TIMEOUTS.has(code) || message === CLIENT_TIMEOUT) {
     const limit = limitIn(message)
     return tookTooLong(`ClickHouse${clause} took longer than ${limit === null ? 'this may take' : `the ${limit} that this may take`}; try again later.`, error)

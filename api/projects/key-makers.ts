@@ -1,6 +1,6 @@
 /** Which keys a key has made: they last no longer than it, and are revoked with it. */
 import { HttpError } from '../../engines/errors.ts'
-import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql, SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
 
 /** The key that makes another one. */
 export interface Maker {
@@ -13,12 +13,11 @@ export interface Maker {
 const KEYS_LOCK = 7_104_370
 
 /** Runs a change of personal keys alone, in a transaction: a key that is being revoked makes no other meanwhile. */
-export async function changeKeys<T> (sql: Sql, change: (tx: Sql) => Promise<T>): Promise<T> {
-  const changed = await sql.begin(async (tx) => {
+export async function changeKeys<T> (sql: Sql, change: (tx: SqlTemplates) => Promise<T>): Promise<T> {
+  return await sql.begin(async (tx) => {
     await tx`SELECT pg_advisory_xact_lock(${KEYS_LOCK})`
-    return { value: await change(tx as unknown as Sql) }
+    return await change(tx)
   })
-  return changed.value
 }
 
 /**
@@ -26,7 +25,7 @@ export async function changeKeys<T> (sql: Sql, change: (tx: Sql) => Promise<T>):
  *
  * @throws {HttpError} 401 when it ended meanwhile.
  */
-export async function readMaker (tx: Sql, { keyHash }: { keyHash: string }): Promise<Maker> {
+export async function readMaker (tx: SqlTemplates, { keyHash }: { keyHash: string }): Promise<Maker> {
   const [maker] = await tx<Maker[]>`
     SELECT id, expires_at AS "expiresAt" FROM personal_api_keys
     WHERE secure_value = ${keyHash} AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())`
@@ -40,12 +39,12 @@ export function outlasts (expiresAt: Date | null, maker: Maker): boolean {
 }
 
 /** Lets what an old key has made end with the one in its place, too. */
-export async function inheritKeys (tx: Sql, { from, to }: { from: string, to: string }): Promise<void> {
+export async function inheritKeys (tx: SqlTemplates, { from, to }: { from: string, to: string }): Promise<void> {
   await tx`UPDATE personal_api_keys SET made_by = made_by || ${to}::uuid WHERE ${from}::uuid = ANY(made_by) AND id <> ${to}`
 }
 
 /** Revokes a key with all that it made, and that those made. One that was revoked before keeps its time. */
-export async function revokeWithMade (tx: Sql, id: string): Promise<void> {
+export async function revokeWithMade (tx: SqlTemplates, id: string): Promise<void> {
   await tx`
     WITH RECURSIVE ended AS (
       SELECT ${id}::uuid AS id

@@ -1,5 +1,5 @@
 import { HttpError } from '../../engines/errors.ts'
-import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
+import type { SqlTemplates, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { allowsScope, type Scope } from '../../platform/scopes.ts'
 import { notFound } from '../http/errors.ts'
 import { object, type Row } from '../http/json-schema.ts'
@@ -26,7 +26,7 @@ export const shownKeySchema = object({
 })
 
 /** The columns of a `ShownKey`, for a query on `personal_api_keys AS k` joined to `users AS u`. */
-export function selectShownKey (sql: Sql, { keyHash }: Pick<Access, 'keyHash'>): Statement {
+export function selectShownKey (sql: SqlTemplates, { keyHash }: Pick<Access, 'keyHash'>): Statement {
   return sql`k.id, k.label, k.mask_value, json_build_object('id', u.id, 'email', u.email, 'first_name', u.first_name) AS user,
     k.scopes, k.project_ids AS scoped_teams, k.created_at, k.last_used_at, k.expires_at, k.revoked_at, k.made_by,
     k.secure_value = ${keyHash} AS is_current`
@@ -38,7 +38,7 @@ export function isAdministrator ({ scopes, projectIds }: Rights): boolean {
 }
 
 /** The rows of `personal_api_keys AS k` that a key sees: all as administrator, else those of its own user. */
-export function isSeenBy (sql: Sql, access: Access): Statement {
+export function isSeenBy (sql: SqlTemplates, access: Access): Statement {
   return isAdministrator(access) ? sql`true` : sql`k.user_id = ${access.userId}`
 }
 
@@ -59,7 +59,7 @@ export function isWithin (inner: Rights, outer: Rights): boolean {
  *
  * @throws {HttpError} 404 for a key that is not seen, 403 for one that may do more than the key of the request.
  */
-export async function lockKey (sql: Sql, id: string, access: Access): Promise<ShownKey> {
+export async function lockKey (sql: SqlTemplates, id: string, access: Access): Promise<ShownKey> {
   const [key] = await sql<ShownKey[]>`
     SELECT ${selectShownKey(sql, access)} FROM personal_api_keys k JOIN users u ON u.id = k.user_id
     WHERE k.id = ${id} AND ${isSeenBy(sql, access)} FOR UPDATE OF k`

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { HttpError } from '../../engines/errors.ts'
 import { hashPersonalKey, maskKey, mintKey } from '../../platform/directory/key-text.ts'
-import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql, SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
 import { isScope, SCOPE_OBJECTS } from '../../platform/scopes.ts'
 import { buildPage, pageQueryProperties, pageSchema, type PageQuery } from '../http/pagination.ts'
 import { type Access, accessOf } from '../http/personal-key-access.ts'
@@ -62,7 +62,7 @@ const write = { scope: 'user:write' } as const
  * those of its own user; one with the scope `*` for all projects sees and makes those of everybody.
  */
 export async function personalKeyRoutes (app: FastifyInstance, deps: KeyDeps): Promise<void> {
-  const { sql, now } = deps
+  const { sql } = deps
 
   app.get<{ Querystring: PageQuery }>('/personal_api_keys', {
     config: read,
@@ -86,26 +86,7 @@ export async function personalKeyRoutes (app: FastifyInstance, deps: KeyDeps): P
     config: write,
     schema: { tags, summary: 'Create a personal key', body: newKeySchema, response: { 201: withValue } }
   }, async (request, reply) => {
-    const access = accessOf(request)
-    const { label, scopes, expires_at: expires = null, user_id: userId = access.userId } = request.body
-    if (userId !== access.userId && !isAdministrator(access)) {
-      throw refuse('user_id', 'Only a key with the scope * for all projects makes keys of other users.')
-    }
-    const projectIds = request.body.scoped_teams ?? access.projectIds
-    refuseUnknownScope(scopes)
-    if (!isWithin({ scopes, projectIds }, access)) {
-      throw refuse('scopes', 'A key cannot make a key that may do more than itself.')
-    }
-    await refuseUnknownProjects(sql, projectIds)
-    const expiresAt = expires === null ? null : parseIsoDateTime(expires) ?? null
-    if (expiresAt !== null && expiresAt.getTime() <= now()) throw refuse('expires_at', 'It would have ended already.')
-    const created = await changeKeys(sql, async (tx) => {
-      const maker = await readMaker(tx, access)
-      if (expiresAt !== null && outlasts(expiresAt, maker)) throw refuse('expires_at', 'A key cannot make a key that lasts longer than itself.')
-      const key = { userId, label, scopes, projectIds, expiresAt: expiresAt ?? maker.expiresAt, madeBy: [maker.id] }
-      return await insertKey(tx, key, access)
-    })
-    return await reply.code(201).send(created)
+    return await reply.code(201).send(await createKey(deps, accessOf(request), request.body))
   })
 
   app.post<UuidParams & { Body: { grace_seconds?: number } }>('/personal_api_keys/:id/rotate', {
@@ -115,26 +96,8 @@ export async function personalKeyRoutes (app: FastifyInstance, deps: KeyDeps): P
       description: 'The new key may do the same and ends when the old one would have, and is revoked with the key of this request and with what made the old one. The old one is accepted for a grace period.'
     }
   }, async (request, reply) => {
-    const access = accessOf(request)
-    const endsAt = new Date(now() + (request.body.grace_seconds ?? GRACE_SECONDS) * 1000)
-    const created = await changeKeys(sql, async (tx) => {
-      const maker = await readMaker(tx, access)
-      const old = await lockKey(tx, request.params.id, access)
-      if (!isUsable(old, now())) throw refuse('id', 'It can no longer be used: create a new key.')
-      if (outlasts(old.expires_at, maker)) throw new HttpError(403, 'authentication_error', 'permission_denied', 'This key lasts longer than yours.')
-      const fresh = await insertKey(tx, {
-        userId: old.user.id,
-        label: old.label,
-        scopes: old.scopes,
-        projectIds: old.scoped_teams,
-        expiresAt: old.expires_at,
-        madeBy: [...new Set([...old.made_by, maker.id])]
-      }, access)
-      await inheritKeys(tx, { from: old.id, to: fresh.id })
-      await tx`UPDATE personal_api_keys SET expires_at = LEAST(expires_at, ${endsAt}) WHERE id = ${old.id}`
-      return fresh
-    })
-    return await reply.code(201).send(created)
+    const rotation = { id: request.params.id, ...request.body }
+    return await reply.code(201).send(await rotateKey(deps, accessOf(request), rotation))
   })
 
   app.delete<UuidParams>('/personal_api_keys/:id', {
@@ -152,6 +115,51 @@ export async function personalKeyRoutes (app: FastifyInstance, deps: KeyDeps): P
   })
 }
 
+/** @throws {HttpError} 400 for a key that may do more than the one that makes it, or lasts longer. */
+async function createKey ({ sql, now }: KeyDeps, access: Access, body: NewKeyBody): Promise<CreatedKey> {
+  const { label, scopes, expires_at: expires = null, user_id: userId = access.userId } = body
+  const projectIds = body.scoped_teams ?? access.projectIds
+  if (userId !== access.userId && !isAdministrator(access)) {
+    throw refuse('user_id', 'Only a key with the scope * for all projects makes keys of other users.')
+  }
+  refuseUnknownScope(scopes)
+  if (!isWithin({ scopes, projectIds }, access)) {
+    throw refuse('scopes', 'A key cannot make a key that may do more than itself.')
+  }
+  await refuseUnknownProjects(sql, projectIds)
+  const expiresAt = expires === null ? null : parseIsoDateTime(expires) ?? null
+  if (expiresAt !== null && expiresAt.getTime() <= now()) throw refuse('expires_at', 'It would have ended already.')
+  return await changeKeys(sql, async (tx) => {
+    const maker = await readMaker(tx, access)
+    if (expiresAt !== null && outlasts(expiresAt, maker)) throw refuse('expires_at', 'A key cannot make a key that lasts longer than itself.')
+    const key = { userId, label, scopes, projectIds, expiresAt: expiresAt ?? maker.expiresAt, madeBy: [maker.id] }
+    return await insertKey(tx, key, access)
+  })
+}
+
+/** @throws {HttpError} 400 for a key that has ended, 403 for one that lasts longer than the key of the request. */
+async function rotateKey (
+  { sql, now }: KeyDeps, access: Access,
+  { id, grace_seconds: graceSeconds = GRACE_SECONDS }: { id: string, grace_seconds?: number }
+): Promise<CreatedKey> {
+  const endsAt = new Date(now() + graceSeconds * 1000)
+  return await changeKeys(sql, async (tx) => {
+    const maker = await readMaker(tx, access)
+    const old = await lockKey(tx, id, access)
+    if (!isUsable(old, now())) throw refuse('id', 'It can no longer be used: create a new key.')
+    if (outlasts(old.expires_at, maker)) throw new HttpError(403, 'authentication_error', 'permission_denied', 'This key lasts longer than yours.')
+    const madeBy = [...new Set([...old.made_by, maker.id])]
+    const { label, scopes, scoped_teams: projectIds, expires_at: expiresAt } = old
+    const key = { userId: old.user.id, label, scopes, projectIds, expiresAt, madeBy }
+    const fresh = await insertKey(tx, key, access)
+    await inheritKeys(tx, { from: old.id, to: fresh.id })
+    await tx`UPDATE personal_api_keys SET expires_at = LEAST(expires_at, ${endsAt}) WHERE id = ${old.id}`
+    return fresh
+  })
+}
+
+type CreatedKey = ShownKey & { value: string }
+
 function isUsable ({ revoked_at: revokedAt, expires_at: expiresAt }: ShownKey, now: number): boolean {
   return revokedAt === null && (expiresAt === null || expiresAt.getTime() > now)
 }
@@ -165,7 +173,7 @@ interface NewKey {
   madeBy: string[]
 }
 
-async function insertKey (sql: Sql, key: NewKey, access: Access): Promise<ShownKey & { value: string }> {
+async function insertKey (sql: SqlTemplates, key: NewKey, access: Access): Promise<CreatedKey> {
   const value = mintKey('phx_')
   const [owner] = await sql<{ usable: number }[]>`
     SELECT (SELECT count(*) FROM personal_api_keys k WHERE k.user_id = u.id AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())) AS usable

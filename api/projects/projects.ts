@@ -20,9 +20,8 @@ export interface CreatedProject {
 export async function createProject (sql: Sql, project: NewProject): Promise<CreatedProject> {
   const apiKey = project.apiKey ?? mintKey('phc_')
   return await sql.begin(async (tx) => {
-    const [row] = await tx<{ id: number, name: string }[]>`
+    const [row] = await tx<[{ id: number, name: string }]>`
       INSERT INTO projects (name, timezone) VALUES (${project.name}, ${project.timezone ?? 'UTC'}) RETURNING id, name`
-    if (row === undefined) throw new Error('the insert returned no row')
     await tx`INSERT INTO project_api_keys (api_key, project_id) VALUES (${apiKey}, ${row.id})`
     return { ...row, apiKey }
   })

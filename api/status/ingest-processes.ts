@@ -28,8 +28,7 @@ const READ_WATERMARK = `
  * @throws when ClickHouse is unavailable.
  */
 export async function readWatermark (clickhouse: ClickHouse): Promise<Watermark | null> {
-  const result = await clickhouse.query({ query: READ_WATERMARK, format: 'JSONEachRow' })
-  const [row] = await result.json<{ through: number, updated: number, held_by: string }>()
+  const [row] = await queryRows<{ through: number, updated: number, held_by: string }>(clickhouse, READ_WATERMARK)
   if (row === undefined) return null
   return { completeThrough: new Date(row.through), updatedAt: new Date(row.updated), heldBy: row.held_by }
 }

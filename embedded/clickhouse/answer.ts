@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Writable } from 'node:stream'
+import { Writable } from 'node:stream'
 import zlib from 'node:zlib'
-import { EarlyResponse } from './early-response.ts'
+import type { Socket } from 'node:net'
 import type { ErrorAnswer } from './query-errors.ts'
 import { BlockCompressor, compressBlock } from './blocks/compressed-blocks.ts'
 import { formatProgress, formatSummary, type Progress, type Summary } from './query-record.ts'
@@ -170,5 +170,58 @@ export class Answer {
     if (choose('deflate')) return zlib.createDeflate({ level: Math.min(level, 9) })
     if (choose('br')) return zlib.createBrotliCompress({ params: { [zlib.constants.BROTLI_PARAM_QUALITY]: Math.min(level, 5) } })
     return undefined
+  }
+}
+
+/** A response whose headers go out one by one while its query still runs, which Node's own response cannot do. */
+/**
+ * Writes status, headers and a chunked body to the socket of a response, in whose place it stands. The connection is
+ * closed after it: Node does not know what was written.
+ */
+export class EarlyResponse extends Writable {
+  isBody = false
+  #response: ServerResponse
+  #socket: Socket
+  #written = new Set<string>()
+
+  constructor (response: ServerResponse) {
+    super({ highWaterMark: 65_536 })
+    this.#response = response
+    this.#socket = response.socket!
+    this.#socket.write(`HTTP/1.1 200 OK\r\nDate: ${new Date().toUTCString()}\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n`, 'latin1')
+    this.on('error', () => {})
+    // A client that has gone takes nothing more; those who wait are told by the response.
+    response.once('close', () => this.destroy())
+    this.#writeHeaders()
+  }
+
+  writeHeader (name: string, value: string): void {
+    this.#socket.write(`${name}: ${value}\r\n`, 'latin1')
+  }
+
+  /** Sends the headers that the response was given since, and ends them. */
+  startBody (): void {
+    this.isBody = true
+    this.#writeHeaders()
+    this.#socket.write('\r\n')
+  }
+
+  override _write (chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
+    this.#socket.write(`${chunk.length.toString(16)}\r\n`)
+    this.#socket.write(chunk)
+    if (this.#socket.write('\r\n')) done()
+    else this.#socket.once('drain', done)
+  }
+
+  override _final (done: (error?: Error | null) => void): void {
+    this.#socket.end('0\r\n\r\n', done)
+  }
+
+  #writeHeaders (): void {
+    for (const name of this.#response.getHeaderNames()) {
+      if (this.#written.has(name)) continue
+      this.#written.add(name)
+      this.writeHeader(name, String(this.#response.getHeader(name)))
+    }
   }
 }

@@ -90,8 +90,14 @@ function tidySyntaxError (text: string): string {
     .replace(/^(Code: 62\. DB::Exception: Syntax error.*? failed at position \d+ )\(([A-Z0-9_]+)\)/, "$1('$2')")
 }
 
+/** The code of an error of Node; empty without one. */
+export function errorCode (error: unknown): string {
+  const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined
+  return typeof code === 'string' ? code : ''
+}
+
 function describeSystemError (error: unknown, message: string): string {
-  const errno = (error as NodeJS.ErrnoException | null)?.code ?? ''
+  const errno = errorCode(error)
   if (errno === 'ENOSPC' || errno === 'EDQUOT') return new QueryError(243, `Cannot spool: ${message}`).message
   if (errno === 'ECONNRESET' || errno === 'ERR_STREAM_PREMATURE_CLOSE') return new QueryError(210, message).message
   if (/^Z_|^ERR__?ERROR_FORMAT|^ERR_BROTLI|^ZSTD_/.test(errno)) return new QueryError(354, message).message

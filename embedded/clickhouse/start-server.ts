@@ -4,6 +4,7 @@ import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { hostname } from 'node:os'
 import path from 'node:path'
+import { errorCode } from './query-errors.ts'
 import type { Logger } from './json-log.ts'
 import { type Options, StartError } from './options.ts'
 import { loadAllowList } from './analyst/allow-list.ts'
@@ -117,7 +118,7 @@ async function listen (server: Server, { host, port }: ServerOptions): Promise<n
     await once(server, 'listening')
     return (server.address() as AddressInfo).port
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
+    const code = errorCode(error)
     if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
       throw new StartError(`--host: ${host} is no address of this machine`)
     }

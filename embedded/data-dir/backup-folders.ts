@@ -1,7 +1,7 @@
 /** The folder of scheduled backups: a folder for each, named after the moment in which it began. */
 import { lstat, open, readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
-import { MillraceError } from '../../engines/errors.ts'
+import { errorCode, MillraceError } from '../../engines/errors.ts'
 
 export interface ScheduledBackup {
   folder: string
@@ -69,7 +69,7 @@ async function lookInto (folder: string): Promise<Pick<ScheduledBackup, 'isCompl
     await (await open(path.join(folder, MANIFEST))).close()
     return { isComplete: true }
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
+    const code = errorCode(error)
     if (code === 'ENOENT' || code === 'ENOTDIR') return { isComplete: false }
     return { isComplete: false, unreadable: await explain(folder, error, 'read') }
   }
@@ -77,11 +77,11 @@ async function lookInto (folder: string): Promise<Pick<ScheduledBackup, 'isCompl
 
 /** Why something cannot be done with a backup: whose it is, and the command that gives it to this user. */
 async function explain (folder: string, error: unknown, what: string): Promise<string> {
-  const { code, message } = error as NodeJS.ErrnoException
+  const code = errorCode(error)
   const owner = await lstat(folder).then(({ uid }) => uid, () => undefined)
   const user = process.geteuid?.()
   if ((code !== 'EACCES' && code !== 'EPERM') || owner === undefined || owner === user) {
-    return `${folder} cannot be ${what}: ${message}`
+    return `${folder} cannot be ${what}: ${String(error instanceof Error ? error.message : error)}`
   }
   return `${folder} cannot be ${what} by the user ${user}, because it belongs to the user ${owner}: as an administrator, run ` +
     `"chown --recursive ${user} ${folder}"`

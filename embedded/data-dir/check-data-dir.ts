@@ -1,7 +1,7 @@
 /** Whether a stack may start on a data directory: it can be written to, has room, and is not half restored. */
 import { access, constants, lstat, open, readdir, readFile, rm, stat, statfs } from 'node:fs/promises'
 import path from 'node:path'
-import { MillraceError } from '../../engines/errors.ts'
+import { errorCode, MillraceError } from '../../engines/errors.ts'
 import { flushFolder } from '../../platform/durable-folder.ts'
 
 /** Free space and free files (inodes) of a file system. */
@@ -57,7 +57,7 @@ export async function explainUnusable (dataDir: string, cause: unknown): Promise
   }
   const text = cause instanceof Error ? cause.message : String(cause)
   // The system makes no folders there, as in /proc, which has no room either.
-  if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return unusable(`${text}: ${remedy}`)
+  if (errorCode(cause) === 'ENOENT') return unusable(`${text}: ${remedy}`)
   const { bytes, files } = await readRoom(found)
   if (DISK_FULL.test(text) || bytes < ROOM_OF_START.bytes || files < ROOM_OF_START.files) {
     return full(`the disk of the data directory ${dataDir} is full (${describeRoom({ bytes, files })} are free): ${MAKE_ROOM}`, cause)

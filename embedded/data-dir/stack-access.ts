@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { access, chmod, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { MillraceError } from '../../engines/errors.ts'
+import { errorCode, MillraceError } from '../../engines/errors.ts'
 import { mintKey } from '../../platform/directory/key-text.ts'
 import { flushFolder } from '../../platform/durable-folder.ts'
 import { listRecordedProcesses } from '../supervisor/processes/recorded-processes.ts'
@@ -141,7 +141,7 @@ async function findAddresses (folder: string): Promise<StackAddresses | undefine
   try {
     return await readAddresses(folder)
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
+    const code = errorCode(error)
     if (code === 'EACCES' || code === 'EPERM') throw unreadable(folder, error)
     if (code !== 'ENOENT' && code !== 'ENOTDIR') throw error
     return undefined

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { access, constants } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
+import { errorCode } from '../../engines/errors.ts'
 import { fetchDebianPackage } from '../supervisor/fetch-debian-package.ts'
 import { forgetsStreams, OLDEST_NATS_SERVER, type OldNatsServer, survivesPowerCut } from '../../platform/nats/nats-server-floor.ts'
 import { compareVersions } from '../../schema/version.ts'
@@ -102,7 +103,7 @@ async function readVersion (binary: string): Promise<string | undefined> {
 }
 
 function explainMissing (cached: string, cause: unknown): string {
-  const why = (cause as { code?: string }).code === 'ENOENT'
+  const why = errorCode(cause) === 'ENOENT'
     ? 'this machine has no apt to fetch it with'
     : cause instanceof Error ? cause.message : String(cause)
   return [

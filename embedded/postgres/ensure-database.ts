@@ -1,4 +1,5 @@
 import { Client } from 'pg'
+import { errorCode } from '../../engines/errors.ts'
 import { ServiceStartError } from '../supervisor/processes/service.ts'
 
 /** SQLSTATE of a wrong password. */
@@ -22,7 +23,7 @@ export async function ensureDatabase (url: string): Promise<void> {
     const { rowCount } = await client.query('SELECT 1 FROM pg_database WHERE datname = $1', [database])
     if (rowCount === 0) await client.query(`CREATE DATABASE ${client.escapeIdentifier(database)}`)
   } catch (error) {
-    if ((error as { code?: string }).code !== WRONG_PASSWORD) throw error
+    if (errorCode(error) !== WRONG_PASSWORD) throw error
     throw new ServiceStartError('postgres refuses the password of credentials.json in the data directory: ' +
       'restore the file with which its database was created', error)
   } finally {

@@ -7,6 +7,7 @@ import { readdir, readFile, readlink, rm } from 'node:fs/promises'
 import { connect } from 'node:net'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { errorCode } from '../../engines/errors.ts'
 import { startOnPort } from '../supervisor/ports.ts'
 import { type Service, type ServiceOptions, waitUntilReady } from '../supervisor/processes/service.ts'
 import { spawnProcess } from '../supervisor/processes/spawn-process.ts'
@@ -168,6 +169,6 @@ function isAlive (pid: number): boolean {
     process.kill(pid, 0)
     return true
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
+    return errorCode(error) === 'EPERM'
   }
 }

@@ -62,6 +62,6 @@ export function keepOutputToOwner (fd: number): string {
     fchmodSync(fd, 0o600)
     return 'This file has keys and passwords: only its owner can read it now (mode 0600).\n'
   } catch (error) {
-    return `This file has keys and passwords, and others can read it (${(error as Error).message}): change its mode, or remove it.\n`
+    return `This file has keys and passwords, and others can read it (${String(error instanceof Error ? error.message : error)}): change its mode, or remove it.\n`
   }
 }

@@ -1,4 +1,4 @@
-import { HttpError, MillraceError } from '../../engines/errors.ts'
+import { errorCode, HttpError, MillraceError } from '../../engines/errors.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import { drainSpool } from '../spool/drain-spool.ts'
@@ -182,8 +182,7 @@ function isTooLarge (error: unknown): boolean {
 
 /** Codes and names only: `/_health` is public, and messages may name addresses. */
 function codeOf (error: unknown): string {
-  const { code, name } = error as { code?: unknown, name?: unknown }
-  return typeof code === 'string' ? code : String(name)
+  return errorCode(error) || (error instanceof Error ? error.name : 'unknown')
 }
 
 export function createPublishCounts (metrics: Metrics, spool: Pick<Spool, 'bytes' | 'refusedBytes'>): PublishCounts {

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
+import { errorCode } from '../../engines/errors.ts'
 import { flushFolder } from '../../platform/durable-folder.ts'
 
 /**
@@ -45,7 +46,7 @@ async function readIfThere (file: string): Promise<string> {
   try {
     return (await readFile(file, 'utf8')).trim()
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return ''
+    if (errorCode(error) === 'ENOENT') return ''
     throw error
   }
 }

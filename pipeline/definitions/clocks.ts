@@ -1,4 +1,4 @@
-import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
 
 /** The clock of ClickHouse, which stamps events, compared with that of Postgres, which stamps what users do. */
@@ -14,13 +14,12 @@ export interface Clocks {
 /** Reads the clocks of both stores. */
 export async function compareClocks (clickhouse: ClickHouse, sql: SqlTemplates): Promise<Clocks> {
   const beforeMs = await readPostgresClock(sql)
-  const result = await clickhouse.query({
-    query: 'SELECT toUnixTimestamp64Milli(now64(3)) AS now_ms, toString(today()) AS today', format: 'JSONEachRow'
-  })
-  const { now_ms: now, today } = firstOf(await result.json<{ now_ms: string, today: string }>())
+  const [row] = await queryRows<{ now: string, today: string }>(clickhouse,
+    'SELECT toUnixTimestamp64Milli(now64(3)) AS now, toString(today()) AS today')
+  if (row === undefined) throw new Error('ClickHouse answered the query for its clock with no row')
   const afterMs = await readPostgresClock(sql)
-  const nowMs = Number(now)
-  return { nowMs, today, clockLeadMs: clockLead({ beforeMs, nowMs, afterMs }) }
+  const nowMs = Number(row.now)
+  return { nowMs, today: row.today, clockLeadMs: clockLead({ beforeMs, nowMs, afterMs }) }
 }
 
 /**
@@ -59,11 +58,7 @@ export async function forgetFuture (sql: SqlTemplates): Promise<void> {
 }
 
 async function readPostgresClock (sql: SqlTemplates): Promise<number> {
-  return firstOf(await sql<{ now_ms: number }[]>`
-    SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now_ms`).now_ms
-}
-
-function firstOf<Row> ([row]: readonly Row[]): Row {
-  if (row === undefined) throw new Error('a SELECT of the clock returned no row')
-  return row
+  const [{ now_ms: nowMs }] = await sql<[{ now_ms: number }]>`
+    SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now_ms`
+  return nowMs
 }

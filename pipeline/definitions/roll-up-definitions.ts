@@ -1,4 +1,4 @@
-import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { Sql, SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
@@ -166,8 +166,7 @@ export async function rollUpDefinitions (
 
 /** Projects with too many changes to be read with the others. */
 async function findBusy (clickhouse: ClickHouse, since: number): Promise<number[]> {
-  const result = await clickhouse.query({ query: COUNT_CHANGES, query_params: { since }, format: 'JSONEachRow' })
-  const counts = await result.json<{ project_id: number, changes: number }>()
+  const counts = await queryRows<{ project_id: number, changes: number }>(clickhouse, COUNT_CHANGES, { since })
   return counts.filter(({ changes }) => changes > MAX_CHANGES).map((row) => row.project_id)
 }
 

@@ -1,6 +1,7 @@
-import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
-import { readSql } from '../read-sql.ts'
 
 /** Stores of a round; Postgres within its transaction. */
 export interface RollUpStores {
@@ -126,16 +127,11 @@ export async function rollUpPage (
   { clickhouse, sql }: RollUpStores
 ): Promise<RolledUpPage> {
   const key = after ?? source.key.map((_, index) => index === 0 ? 0 : '')
-  const result = await clickhouse.query({
-    query: source.read,
-    query_params: {
-      since: span.since, clock_lead_ms: span.clockLeadMs, limit: ROWS_PER_PAGE,
-      first_project: span.project ?? 0, last_project: span.project ?? LAST_PROJECT, except: [...span.except],
-      ...Object.fromEntries(key.map((value, index) => [`after_${index + 1}`, value]))
-    },
-    format: 'JSONEachRow'
+  const rows = await queryRows<Record<string, string | number>>(clickhouse, source.read, {
+    since: span.since, clock_lead_ms: span.clockLeadMs, limit: ROWS_PER_PAGE,
+    first_project: span.project ?? 0, last_project: span.project ?? LAST_PROJECT, except: [...span.except],
+    ...Object.fromEntries(key.map((value, index) => [`after_${index + 1}`, value]))
   })
-  const rows = await result.json<Record<string, string | number>>()
   const beyond: number[] = []
   for (let from = 0; from < rows.length; from += ROWS_PER_UPSERT) {
     const some = JSON.stringify(rows.slice(from, from + ROWS_PER_UPSERT))
@@ -153,4 +149,9 @@ export async function pruneDefinitions (sql: SqlTemplates, projectId: number, li
   for (const { prune, limit } of ROLL_UP_SOURCES) {
     await sql.unsafe(prune, [projectId, limits.retentionDays, KEPT_DAYS * limits[limit]])
   }
+}
+
+/** The text of a .sql file beside the module that runs it; `folder` is the `import.meta.dirname` of that module. */
+export function readSql (folder: string, name: string): string {
+  return readFileSync(path.join(folder, name), 'utf8')
 }

@@ -76,12 +76,9 @@ export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): D
 
   async function poll (): Promise<void> {
     try {
-      const result = await clickhouse.query({
-        query: `SELECT hostName() AS host, name AS disk, free_space AS free, total_space AS total
-          FROM ${systemTable(cluster, 'disks')} ${ANSWERING_NODES}`,
-        format: 'JSONEachRow'
-      })
-      const found = await result.json<Disk>()
+      const found = await queryRows<Disk>(clickhouse, `
+        SELECT hostName() AS host, name AS disk, free_space AS free, total_space AS total
+        FROM ${systemTable(cluster, 'disks')} ${ANSWERING_NODES}`)
       files = await readFiles(clickhouse, cluster)
       nodes = await countNodes(clickhouse, cluster)
       disks = found
@@ -128,14 +125,11 @@ const MAIN_DISK = 'default'
 /** By {@link diskKey}. Empty when nobody counts them, as for a login that was made before they were asked for. */
 async function readFiles (clickhouse: ClickHouse, cluster: string): Promise<Map<string, Files>> {
   try {
-    const result = await clickhouse.query({
-      query: `SELECT hostName() AS host, toFloat64(sumIf(value, metric = 'FilesystemMainPathTotalINodes')) AS total,
-          total - sumIf(value, metric = 'FilesystemMainPathUsedINodes') AS free
-        FROM ${systemTable(cluster, 'asynchronous_metrics')}
-        WHERE metric LIKE 'FilesystemMainPath%INodes' GROUP BY host HAVING total > 0 ${ANSWERING_NODES}`,
-      format: 'JSONEachRow'
-    })
-    const rows = await result.json<Files & { host: string }>()
+    const rows = await queryRows<Files & { host: string }>(clickhouse, `
+      SELECT hostName() AS host, toFloat64(sumIf(value, metric = 'FilesystemMainPathTotalINodes')) AS total,
+        total - sumIf(value, metric = 'FilesystemMainPathUsedINodes') AS free
+      FROM ${systemTable(cluster, 'asynchronous_metrics')}
+      WHERE metric LIKE 'FilesystemMainPath%INodes' GROUP BY host HAVING total > 0 ${ANSWERING_NODES}`)
     return new Map(rows.map(({ host, free, total }) => [diskKey(host, MAIN_DISK), { free, total }]))
   } catch {
     return new Map()
@@ -192,13 +186,10 @@ export function watchParts ({ clickhouse, cluster, metrics, logger }: WatchParts
 
   async function poll (): Promise<void> {
     try {
-      const result = await clickhouse.query({
-        query: `SELECT hostName() AS host, table, name, assumeNotNull(reason) AS reason
-          FROM ${systemTable(cluster, 'detached_parts')}
-          WHERE database = currentDatabase() AND ${BROKEN} ORDER BY host, table, name ${ANSWERING_NODES}`,
-        format: 'JSONEachRow'
-      })
-      broken = await result.json<BrokenPart>()
+      broken = await queryRows<BrokenPart>(clickhouse, `
+        SELECT hostName() AS host, table, name, assumeNotNull(reason) AS reason
+        FROM ${systemTable(cluster, 'detached_parts')}
+        WHERE database = currentDatabase() AND ${BROKEN} ORDER BY host, table, name ${ANSWERING_NODES}`)
     } catch {
       // ClickHouse is unavailable, which its health check reports. What was broken still is.
       return

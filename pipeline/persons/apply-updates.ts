@@ -1,4 +1,4 @@
-import { isBug } from '../../engines/errors.ts'
+import { errorCode, isBug } from '../../engines/errors.ts'
 import { lockPersons } from '../../platform/persons/lock-persons.ts'
 import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { classifyPostgresError } from '../../platform/postgres/postgres-errors.ts'
@@ -126,9 +126,9 @@ export async function isolateUpdates (
 
 /** Postgres puts values only into the error's `detail`, which is dropped here: its `message` names the rule alone. */
 function refuse (update: PersonsUpdate, error: unknown): RefusedUpdate {
-  const { code, message } = error as { code?: string, message?: string }
-  const refused = refuseUpdate(update, 'not_applicable', message ?? String(error))
-  return code === undefined ? refused : { ...refused, code }
+  const code = errorCode(error)
+  const refused = refuseUpdate(update, 'not_applicable', error instanceof Error ? error.message : String(error))
+  return code === '' ? refused : { ...refused, code }
 }
 
 /** An error from neither Postgres nor the connection is a bug that some update provokes. */

@@ -1,17 +1,22 @@
+import { jetstreamManager } from '@nats-io/jetstream'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { createLetterRoom } from '../../platform/dead-letters/letter-room.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { PERSONS_PARTITIONS } from '../../schema/wire/streams.ts'
+import { EVENTS_STREAM, PERSONS_PARTITIONS } from '../../schema/wire/streams.ts'
 import type { PartitionState } from '../stream/partition-state.ts'
 import { PartitionSupervisor, type PartitionSupervisorOptions } from '../stream/partition-supervisor.ts'
 import { deadLetterUpdates } from './dead-letter-updates.ts'
 import { createPersonsMetrics } from './persons-metrics.ts'
 import { CopyRunner } from './run-copies.ts'
-import { startDeletions } from './run-deletions.ts'
 import { runPersonsPartition } from './persons-partition.ts'
+import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
+import { readStreamInfo } from '../../platform/nats/stream-info.ts'
+import {
+  finishPersonDeletion, type PersonDeletion, selectDeletion
+} from '../../platform/persons/finish-person-deletion.ts'
 
 /** Default of `maxBatchBytes`: some thousand updates. */
 const MAX_BATCH_BYTES = 2_097_152
@@ -96,4 +101,60 @@ export function startPersons (deps: PersonsDeps): PersonApplier {
       await Promise.all([copies.stop(), deletions.stop()])
     }
   }
+}
+
+/** Interval of polling unfinished deletions, in milliseconds. They are rare, and the law gives days for them. */
+const POLL_INTERVAL_MS = 10_000
+
+/** Maximum wait for one deletion in one poll, in milliseconds; ClickHouse goes on, and the next poll asks again. */
+const WAIT_MS = 2000
+
+export interface DeletionDeps {
+  connection: NatsConnection
+  sql: Sql
+  clickhouse: ClickHouse
+  /** Name of the ClickHouse cluster; empty: one node. */
+  cluster?: string
+  logger: Logger
+}
+
+/**
+ * Finishes interrupted deletions of persons, and deletes once more when the events that were in flight at the time of
+ * the request have been stored.
+ */
+export function startDeletions (deps: DeletionDeps, pollIntervalMs = POLL_INTERVAL_MS): IntervalLoop {
+  return runAtIntervals({
+    everyMs: pollIntervalMs,
+    run: async (signal) => await finishOpenDeletions(deps, signal),
+    logger: deps.logger,
+    failure: 'could not finish deletions of persons; retrying',
+    stopWithinMs: 2 * WAIT_MS
+  })
+}
+
+async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Promise<void> {
+  const { sql, connection, logger } = deps
+  const open = await sql<PersonDeletion[]>`
+    SELECT ${selectDeletion(sql)} FROM person_deletions WHERE swept_at IS NULL ORDER BY id LIMIT 100`
+  if (open.length === 0) return
+  const arrivedUntil = await findArrivedUntil(connection)
+  for (const deletion of open) {
+    if (signal.aborted) return
+    const isLast = !deletion.withEvents || deletion.requestedAt.getTime() < arrivedUntil
+    // Deleted already; the last pass waits for the events in flight.
+    if (deletion.doneAt !== null && !isLast) continue
+    const { isDone, events } = await finishPersonDeletion(deletion, { ...deps, waitMs: WAIT_MS })
+    logger.info({ deletion: deletion.id, isDone, isLast, events }, 'deletion of a person: progress')
+    if (isDone && isLast) await sql`UPDATE person_deletions SET swept_at = now() WHERE id = ${deletion.id}`
+  }
+}
+
+/**
+ * Events that reached the stream before this time, in epoch milliseconds, are stored or dead-lettered: messages leave
+ * the stream when they are acknowledged.
+ */
+async function findArrivedUntil (connection: NatsConnection): Promise<number> {
+  const askedAt = Date.now()
+  const { state } = await readStreamInfo(await jetstreamManager(connection), EVENTS_STREAM)
+  return state.messages === 0 ? askedAt : Date.parse(state.first_ts)
 }

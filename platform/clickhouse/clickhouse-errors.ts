@@ -1,4 +1,4 @@
-import { isBug, type KnownStoreError, type StoreError } from '../../engines/errors.ts'
+import { errorCode, isBug, type KnownStoreError, type StoreError } from '../../engines/errors.ts'
 
 /**
  * The one table of ClickHouse's errors, for inserts and for queries. Names and numbers are those of
@@ -109,14 +109,15 @@ const TOO_MANY_PARTITIONS_ERROR: KnownStoreError = {
 export function classifyClickHouseError (error: unknown): StoreError & { code: number } {
   if (isBug(error)) return { code: -1, name: 'BUG', action: 'unknown', why: 'an error of this process, not of ClickHouse' }
   const code = clickHouseCodeOf(error) ?? 0
-  if (code === 252 && TOO_MANY_PARTITIONS.test((error as Error).message)) return { code, ...TOO_MANY_PARTITIONS_ERROR }
+  const isPartitions = code === 252 && error instanceof Error && TOO_MANY_PARTITIONS.test(error.message)
+  if (isPartitions) return { code, ...TOO_MANY_PARTITIONS_ERROR }
   return { code, ...(CLICKHOUSE_ERRORS[code] ?? { name: `CODE_${code}`, action: 'unknown', why: 'not in the table' }) }
 }
 
 /** `clickhouseCode` of our insert, or `code` of the client, which is a string of digits; undefined without either. */
 export function clickHouseCodeOf (error: unknown): number | undefined {
   if (typeof error !== 'object' || error === null) return
-  const { clickhouseCode, code } = error as { clickhouseCode?: unknown, code?: unknown }
-  if (typeof clickhouseCode === 'number') return clickhouseCode
-  return typeof code === 'string' && /^\d+$/.test(code) ? Number(code) : undefined
+  if ('clickhouseCode' in error && typeof error.clickhouseCode === 'number') return error.clickhouseCode
+  const code = errorCode(error)
+  return /^\d+$/.test(code) ? Number(code) : undefined
 }

@@ -45,9 +45,11 @@ export function connectClickHouse (options: { url: string, cluster?: string, req
 
 /** The rows of a query, each an object by the names of its columns. */
 export async function queryRows<T> (
-  clickhouse: Pick<ClickHouse, 'query'>, query: string, params: Record<string, unknown> = {}
+  clickhouse: Pick<ClickHouse, 'query'>, query: string, params: Record<string, unknown> = {},
+  settings: ClickHouseSettings = {}
 ): Promise<T[]> {
-  return await (await clickhouse.query({ query, query_params: params, format: 'JSONEachRow' })).json<T>()
+  const result = await clickhouse.query({ query, query_params: params, format: 'JSONEachRow', clickhouse_settings: settings })
+  return await result.json<T>()
 }
 
 /** The parts of a ClickHouse URL, for code that speaks HTTP to it directly. */

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { type ClickHouse, onCluster, onEachReplica, onEachShard } from '../clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, onCluster, onEachReplica, onEachShard, queryRows } from '../clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../postgres/connect-postgres.ts'
 import { WHOLE_TABLES } from '../../schema/migrate/clickhouse-topology.ts'
 import { TRACES_TABLE } from '../../schema/wire/event-traces.ts'
@@ -182,13 +182,9 @@ async function countRows (
 ): Promise<number> {
   let count = 0
   for (const params of toParams(deletion)) {
-    const result = await clickhouse.query({
-      // Without `final`, which would hide superseded rows.
-      query: `SELECT count() AS count FROM ${onEachReplica(cluster, table)} WHERE ${where} SETTINGS final = 0`,
-      query_params: params,
-      format: 'JSONEachRow'
-    })
-    const [row] = await result.json<{ count: string }>()
+    // Without `final`, which would hide superseded rows.
+    const [row] = await queryRows<{ count: string }>(clickhouse,
+      `SELECT count() AS count FROM ${onEachReplica(cluster, table)} WHERE ${where} SETTINGS final = 0`, params)
     count += Number(row?.count)
   }
   return count

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import type { ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, queryRows } from '../clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import { toDistinctId } from '../../schema/wire/identity.ts'
 import type { Sql } from '../postgres/connect-postgres.ts'
@@ -55,13 +55,9 @@ export async function findPersonByDistinctId (
 
 async function readOverride (clickhouse: ClickHouse, projectId: number, uuid: string): Promise<string | null> {
   try {
-    const result = await clickhouse.query({
-      query: `SELECT person_id FROM person_overrides FINAL
-        WHERE project_id = {project: UInt32} AND old_person_id = {uuid: UUID}`,
-      query_params: { project: projectId, uuid },
-      format: 'JSONEachRow'
-    })
-    const [override] = await result.json<{ person_id: string }>()
+    const [override] = await queryRows<{ person_id: string }>(clickhouse, `
+      SELECT person_id FROM person_overrides FINAL WHERE project_id = {project: UInt32} AND old_person_id = {uuid: UUID}`,
+    { project: projectId, uuid })
     return override?.person_id ?? null
   } catch (cause) {
     throw new MillraceError('MILLRACE_MERGED_PERSONS_UNAVAILABLE',

@@ -154,7 +154,7 @@ async function tryInsert (clickhouse: ClickHouse, target: string, rows: readonly
     return null
   } catch (error) {
     // Anything else (network, memory, too many parts, a missing table or column) is waited out.
-    if (classifyClickHouseError(error).action === 'refuse') return (error as Error).message
+    if (classifyClickHouseError(error).action === 'refuse') return String(error instanceof Error ? error.message : error)
     throw error
   }
 }

@@ -1,3 +1,4 @@
+import { errorCode } from '../../engines/errors.ts'
 import type { KnownStoreError, StoreError } from '../../engines/errors.ts'
 
 const NO_ANSWER: KnownStoreError = {
@@ -56,9 +57,9 @@ export const POSTGRES_ERRORS: Readonly<Record<string, KnownStoreError>> = {
  * Errors without a code are `unknown`, bugs of this process among them.
  */
 export function classifyPostgresError (error: unknown): StoreError & { code: string } {
-  const code = readCode(error)
+  const code = errorCode(error)
   // A socket of Unix that is not there; of a file it says nothing about Postgres.
-  const isNoSocket = code === 'ENOENT' && (error as { syscall?: unknown }).syscall === 'connect'
+  const isNoSocket = code === 'ENOENT' && error instanceof Error && 'syscall' in error && error.syscall === 'connect'
   if (NO_CONNECTION.has(code) || isNoSocket) return { code, ...NO_ANSWER }
   const known = SQLSTATE.test(code) ? POSTGRES_ERRORS[code] ?? POSTGRES_ERRORS[code.slice(0, 2)] : undefined
   return { code, ...(known ?? { name: code, action: 'unknown', why: 'not in the table' }) }
@@ -70,9 +71,4 @@ const SQLSTATE = /^[0-9A-Z]{5}$/
 export function isUniqueViolation (error: unknown, constraint?: string): boolean {
   if (classifyPostgresError(error).name !== 'unique_violation') return false
   return constraint === undefined || (error as { constraint?: string }).constraint === constraint
-}
-
-function readCode (error: unknown): string {
-  const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined
-  return typeof code === 'string' ? code : ''
 }

@@ -1,5 +1,5 @@
 import { quoteString } from '../../engines/sql/clickhouse-sql.ts'
-import { type ClickHouse, LOCAL_DATABASE, OUR_LOG_COMMENT, systemTable } from '../clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, LOCAL_DATABASE, OUR_LOG_COMMENT, queryRows, systemTable } from '../clickhouse/connect-clickhouse.ts'
 
 /** SELECTs with one text, of one day. */
 export interface LoggedQueries {
@@ -86,14 +86,10 @@ async function * readRows (chunks: AsyncIterable<{ json: <T = LogRow>() => T }[]
 }
 
 async function findLog (clickhouse: ClickHouse, cluster: string): Promise<QueryLog | undefined> {
-  const result = await clickhouse.query({
-    query: `
-      SELECT database FROM system.tables
-      WHERE (database, name) IN (('chdb_server', 'query_log'), ('system', 'query_log'))
-      ORDER BY database LIMIT 1`,
-    format: 'JSONEachRow'
-  })
-  const [found] = await result.json<{ database: string }>()
+  const [found] = await queryRows<{ database: string }>(clickhouse, `
+    SELECT database FROM system.tables
+    WHERE (database, name) IN (('chdb_server', 'query_log'), ('system', 'query_log'))
+    ORDER BY database LIMIT 1`)
   if (found === undefined) return undefined
   return found.database === 'system' ? { ...SYSTEM_LOG, table: systemTable(cluster, 'query_log') } : EMBEDDED_LOG
 }

@@ -51,7 +51,7 @@ function readNewEvent (json: string, { id, uuid: origin }: ResentEvent['letter']
   try {
     value = JSON.parse(json)
   } catch (error) {
-    throw invalid(`it is not JSON: ${(error as Error).message}`)
+    throw invalid(`it is not JSON: ${String(error instanceof Error ? error.message : error)}`)
   }
   const { event, uuid, properties } = fieldsOf(value)
   if (typeof event !== 'string' || event.trim() === '') throw invalid('it has no event name')

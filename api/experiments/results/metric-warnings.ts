@@ -1,4 +1,4 @@
-import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { describeClickHouseError } from '../../http/describe-clickhouse-error.ts'
 import { object, type Value } from '../../http/json-schema.ts'
 import { formatInstant, type MetricScope, withParts } from './query-metric.ts'
@@ -53,16 +53,10 @@ async function querySeen (
   clickhouse: ClickHouse, scope: MetricScope, { names, property }: { names: readonly string[], property: string }
 ): Promise<{ event: string, has_number: number }[]> {
   try {
-    const result = await clickhouse.query({
-      query: QUERY,
-      query_params: {
-        project_id: scope.projectId, events: names, property,
-        since: formatInstant(scope.since), until: formatInstant(scope.until)
-      },
-      format: 'JSONEachRow',
-      clickhouse_settings: { max_execution_time: 30 }
-    })
-    return await result.json<{ event: string, has_number: number }>()
+    return await queryRows(clickhouse, QUERY, {
+      project_id: scope.projectId, events: names, property,
+      since: formatInstant(scope.since), until: formatInstant(scope.until)
+    }, { max_execution_time: 30 })
   } catch (error) {
     throw describeClickHouseError(error)
   }

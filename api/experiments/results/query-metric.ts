@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
-import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { describeClickHouseError } from '../../http/describe-clickhouse-error.ts'
 import type { Metric } from './read-metric.ts'
 
@@ -79,8 +79,11 @@ const EXPRESSIONS: Readonly<Record<string, string>> = {
 const FUNNEL = loadQuery('funnel-metric')
 const VALUE = loadQuery('value-metric')
 
-/** Longer, and the person who waits has gone away; the server stops the query itself. */
-const MAX_SECONDS = 60
+/**
+ * `final`: an event counts once, whatever lies beyond the memory of the writer. Numbers arrive as numbers. After a
+ * minute the person who waits has gone away.
+ */
+const SETTINGS = { final: 1, output_format_json_quote_64bit_integers: 0, max_execution_time: 60 } as const
 
 /**
  * Measures one metric with one query.
@@ -90,17 +93,12 @@ const MAX_SECONDS = 60
 export async function queryMetric (clickhouse: ClickHouse, scope: MetricScope, metric: Metric): Promise<Measurement> {
   const days = { first: dayOf(scope.since, scope.timezone), last: dayOf(scope.until, scope.timezone) }
   try {
-    const result = await clickhouse.query({
-      query: metric.kind === 'funnel' ? FUNNEL : VALUE,
-      query_params: buildParameters(scope, metric, days),
-      format: 'JSONEachRow',
-      // final: an event counts once, whatever lies beyond the memory of the writer. Numbers arrive as numbers.
-      clickhouse_settings: { final: 1, output_format_json_quote_64bit_integers: 0, max_execution_time: MAX_SECONDS }
-    })
+    const parameters = buildParameters(scope, metric, days)
     if (metric.kind === 'funnel') {
-      return { days, changes: foldSteps(await result.json<StepRow>(), metric.steps.length), blocks: [] }
+      const steps = await queryRows<StepRow>(clickhouse, FUNNEL, parameters, SETTINGS)
+      return { days, changes: foldSteps(steps, metric.steps.length), blocks: [] }
     }
-    const rows = await result.json<ValueBlock & { exposed: number }>()
+    const rows = await queryRows<ValueBlock & { exposed: number }>(clickhouse, VALUE, parameters, SETTINGS)
     return {
       days,
       changes: rows.filter(({ level }) => level === 0)

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { describeClickHouseError } from '../../http/describe-clickhouse-error.ts'
 import { array, object } from '../../http/json-schema.ts'
 import { accessOf } from '../../http/personal-key-access.ts'
@@ -100,13 +100,8 @@ async function lookForFlags (
   clickhouse: ClickHouse, projectId: number, events: readonly string[]
 ): Promise<FlagImplementation[]> {
   try {
-    const result = await clickhouse.query({
-      query: QUERY,
-      query_params: { project_id: projectId, events },
-      format: 'JSONEachRow',
-      clickhouse_settings: { output_format_json_quote_64bit_integers: 0, max_execution_time: 30 }
-    })
-    const rows = await result.json<FlagImplementation>()
+    const rows = await queryRows<FlagImplementation>(clickhouse, QUERY, { project_id: projectId, events },
+      { output_format_json_quote_64bit_integers: 0, max_execution_time: 30 })
     return events.map((event) => rows.find((row) => row.event === event) ?? { event, looked_at: 0, with_flags: 0 })
   } catch (error) {
     throw describeClickHouseError(error)

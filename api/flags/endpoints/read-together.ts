@@ -1,3 +1,4 @@
+import { errorCode } from '../../../engines/errors.ts'
 import type { CancellableWork } from './circuit-breaker.ts'
 
 /** Reads the answers to several questions, in their order. */
@@ -82,6 +83,5 @@ export function readTogether<Question, Answer> (
 }
 
 function isRefusedValue (error: unknown): boolean {
-  const { code } = error as { code?: unknown }
-  return typeof code === 'string' && code.startsWith('22')
+  return errorCode(error).startsWith('22')
 }

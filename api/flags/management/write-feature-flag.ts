@@ -74,7 +74,7 @@ async function write<T> (
   sql: Sql, actor: FlagActor, work: (flags: FlagWriter, tx: TransactionSql) => Promise<T>
 ): Promise<T> {
   try {
-    return await sql.begin(async (tx) => await work(await openFlagWriter(tx, actor), tx)) as T
+    return await sql.begin(async (tx) => await work(await openFlagWriter(tx, actor), tx))
   } catch (error) {
     if (!(error instanceof MalformedFlagError)) throw error
     throw new HttpError(400, 'validation_error', error.code, error.message, { attr: error.attr, cause: error })

@@ -27,9 +27,9 @@ export interface DraftLanguage {
 /** The value that a text means, or why it means none. */
 export function readJson (text: string): { value: unknown, error?: undefined } | { error: TextError } {
   try {
-    return { value: JSON.parse(text) as unknown }
+    return { value: JSON.parse(text) }
   } catch (cause) {
-    const message = (cause as Error).message
+    const message = cause instanceof Error ? cause.message : String(cause)
     const at = placeInMessage(message, text)
     const range = at === undefined ? {} : { range: { from: at, to: Math.min(at + 1, text.length) } }
     return { error: { message: `This is not JSON: ${message.replace(/^JSON\.parse: |^JSON Parse error: /, '')}`, path: [], ...range } }

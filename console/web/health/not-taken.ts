@@ -1,5 +1,5 @@
 import type { Status } from '../../../schema/api-types.ts'
-import { explainDrop } from '../receipts/warning-remedies.ts'
+import { explainDrop } from '../receipts/warning-words.ts'
 
 /** Something that ingest did not take, for one reason. */
 export interface NotTaken {

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { INGESTION_WARNINGS } from '../../../schema/wire/ingestion-warnings.ts'
 import { explainReceipt, leadsOf, nameOf, type Receipt } from './explain-receipt.ts'
-import { explainDrop, remedyFor } from './warning-remedies.ts'
+import { explainDrop, remedyFor } from './warning-words.ts'
 
 const NOW = Date.parse('2026-11-23T12:00:30.000Z')
 

@@ -1,6 +1,6 @@
 import type { Scope } from '../../../platform/scopes.ts'
 import { formatAgo, formatCount, formatCounted, formatTime, showText } from '../format.ts'
-import { explainDrop, remedyFor, splitReason } from './warning-remedies.ts'
+import { explainDrop, remedyFor, splitReason } from './warning-words.ts'
 
 /** The dead letter of an event, as its receipt has it. */
 export interface ReceiptLetter { id: number, event: string | null, stage: string, reason: string, error: string }

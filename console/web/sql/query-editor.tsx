@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 import { type SqlToken, tokenizeSql } from '../../../engines/sql/clickhouse-sql.ts'
 import { showText } from '../format.ts'
 import { applySuggestion, type Catalog, findPlace, type Place, type Suggestion, suggestNames } from './complete-sql.ts'
-import { KEYWORDS } from './sql-words.ts'
+import { KEYWORDS } from './complete-sql.ts'
 
 export interface QueryEditorProps {
   value: string

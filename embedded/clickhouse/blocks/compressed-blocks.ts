@@ -110,7 +110,7 @@ function decompressBlock (block: Buffer): Buffer {
     if (method === LZ4) return decompressLz4(data, size)
     if (method === ZSTD) return zlib.zstdDecompressSync(data, { maxOutputLength: Math.max(size, 1) })
   } catch (error) {
-    throw new QueryError(271, `Cannot decompress: ${(error as Error).message}`)
+    throw new QueryError(271, `Cannot decompress: ${String(error instanceof Error ? error.message : error)}`)
   }
   if (method === NONE && data.length === size) return data
   throw new QueryError(432, `Unknown codec family code: ${method}`)

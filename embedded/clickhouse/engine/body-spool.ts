@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { accessSync, constants, copyFileSync, mkdirSync, readdirSync, rmdirSync, rmSync, statfsSync, writeSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import path from 'node:path'
-import { QueryError } from '../query-errors.ts'
+import { errorCode, QueryError } from '../query-errors.ts'
 import type { InsertRows } from '../request/read-query-body.ts'
 
 /** Where bodies of inserts wait for the engine, and the pipes through which it answers. */
@@ -106,7 +106,7 @@ export async function spoolBody (spool: Spool, rows: InsertRows): Promise<Spoole
     return { path: file.path, bytes: file.bytes, remove: () => rmSync(file.path, { force: true }) }
   } catch (error) {
     await file.abandon()
-    if ((error as NodeJS.ErrnoException).code === 'ECONNRESET') {
+    if (errorCode(error) === 'ECONNRESET') {
       throw new QueryError(210, 'The client closed the connection before the body was complete; nothing was stored')
     }
     throw error
@@ -135,7 +135,7 @@ export class SpoolFile {
     try {
       await this.#write(chunk)
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOSPC' || !this.#spool.isInMemory(this.path)) throw error
+      if (errorCode(error) !== 'ENOSPC' || !this.#spool.isInMemory(this.path)) throw error
       await this.#moveToDisk()
       await this.#write(chunk)
     }

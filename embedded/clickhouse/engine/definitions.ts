@@ -3,7 +3,7 @@ import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, statfsSync, stat
 import path from 'node:path'
 import type { Logger } from '../json-log.ts'
 import type { SqlToken } from '../statement/sql-lexer.ts'
-import { QueryError } from '../query-errors.ts'
+import { errorCode, QueryError } from '../query-errors.ts'
 import { listFolder } from '../list-folder.ts'
 
 /** Statements that may write a definition. Those that only remove or rename need no room. */
@@ -112,7 +112,7 @@ function keep (engineDir: string, statement: DefiningStatement): void {
       keepOne(file, { before: kept.get(name), link: path.join(folder, name) })
     } catch (error) {
       // Another statement has dropped or renamed it since it was listed.
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+      if (errorCode(error) !== 'ENOENT') throw error
     }
   }
 }

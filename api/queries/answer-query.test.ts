@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
-import { guardFormulas } from './guard-formulas.ts'
+import { guardFormulas } from './answer-query.ts'
 
 /** What comes out for text that comes in such pieces. */
 async function guarded (...pieces: string[]): Promise<string> {
