@@ -1,3 +1,4 @@
+import { fieldsOf } from '../engines/fields.ts'
 import { CLICKHOUSE_ERRORS, clickHouseCodeOf } from './clickhouse/clickhouse-errors.ts'
 import { classifyPostgresError } from './postgres/postgres-errors.ts'
 
@@ -15,7 +16,7 @@ const UNAVAILABLE_MESSAGE = /^Timeout error\.$|^timeout$|system temporarily unav
  */
 export function isUnavailable (error: unknown): boolean {
   for (let at = error, depth = 0; typeof at === 'object' && at !== null && depth < 5; depth++) {
-    const { name, message, cause } = at as Record<string, unknown>
+    const { name, message, cause } = fieldsOf(at)
     if (UNAVAILABLE_NAMES.has(String(name))) return true
     if (classifyPostgresError(at).isDown === true) return true
     if (CLICKHOUSE_ERRORS[clickHouseCodeOf(at) ?? -1]?.isDown === true) return true

@@ -79,7 +79,7 @@ async function createEstimate (
   clickhouse: ClickHouse, cluster: string
 ): Promise<(property: string, read: Read) => Promise<Suggestion>> {
   const columns = new Map([
-    ...EVENT_COLUMNS.flatMap((column) => 'promotes' in column ? [[column.promotes as string, column.name as string] as const] : []),
+    ...EVENT_COLUMNS.flatMap((column) => 'promotes' in column ? [[column.promotes, column.name] as const] : []),
     ...(await listPromotions(clickhouse)).map(({ property, column }) => [property, column] as const)
   ])
   const sizes = await readSizes(clickhouse, cluster)

@@ -1,3 +1,4 @@
+import { fieldsOf } from '../../engines/fields.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import type { HttpError } from '../../engines/errors.ts'
 import type { FlagActor } from '../flags/management/flag-changes.ts'
@@ -196,7 +197,7 @@ export function readVariants (parameters: Record<string, unknown> | null | undef
 }
 
 function readVariant (value: unknown, index: number): Variant {
-  const { key, name, rollout_percentage: percentage } = Object(value) as Record<string, unknown>
+  const { key, name, rollout_percentage: percentage } = fieldsOf(value)
   const attr = `${VARIANTS_FIELD}__${index}`
   if (typeof key !== 'string' || !/^[A-Za-z0-9_-]{1,400}$/.test(key)) {
     throw invalidExperiment(`${attr}__key`, 'key of a variant must be letters, numbers, hyphens and underscores.')

@@ -1,6 +1,7 @@
 import rateLimit from '@fastify/rate-limit'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { fastifyPlugin } from 'fastify-plugin'
+import { fieldsOf } from '../../engines/fields.ts'
 import { HttpError } from '../../engines/errors.ts'
 import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
 import type { PersonalKey } from '../../platform/directory/read-keys.ts'
@@ -169,7 +170,7 @@ export function readPersonalKey (request: FastifyRequest, stage: 'head' | 'body'
   if (stage === 'head' && mayComeInBody) return undefined
   if (stage === 'body' && !mayComeInBody) return undefined
 
-  const key = takeFromBody(request.body) ?? (request.query as Record<string, unknown>)['personal_api_key']
+  const key = takeFromBody(request.body) ?? fieldsOf(request.query)['personal_api_key']
   if (typeof key === 'string' && key !== '') return key
   throw notAuthenticated()
 }

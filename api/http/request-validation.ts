@@ -47,7 +47,7 @@ function findForbiddenName (body: string): string[] | undefined {
   interface Found { value: unknown, name: string, parent?: Found }
   const todo: Found[] = []
   try {
-    todo.push({ value: JSON.parse(body) as unknown, name: '' })
+    todo.push({ value: JSON.parse(body), name: '' })
   } catch {
     // What is no JSON has no names.
     return undefined
@@ -87,10 +87,11 @@ function check (value: unknown, path: (string | number)[]): void {
   if (typeof value !== 'object' || value === null) return
   if (path.length >= MAX_DEPTH) throw unstorable(path, `must not be nested deeper than ${MAX_DEPTH} levels`)
   // The keys of a list are its indexes, and no text is made of each.
-  for (const key of Array.isArray(value) ? value.keys() : Object.keys(value)) {
+  const entries: Iterable<[string | number, unknown]> = Array.isArray(value) ? value.entries() : Object.entries(value)
+  for (const [key, inner] of entries) {
     if (typeof key === 'string' && !isStorableText(key)) throw unstorable(path, 'must not have names with NUL characters or lone surrogates')
     path.push(key)
-    check((value as Record<string | number, unknown>)[key], path)
+    check(inner, path)
     path.pop()
   }
 }

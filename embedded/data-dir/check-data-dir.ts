@@ -1,6 +1,7 @@
 /** Whether a stack may start on a data directory: it can be written to, has room, and is not half restored. */
 import { access, constants, lstat, open, readdir, readFile, rm, stat, statfs } from 'node:fs/promises'
 import path from 'node:path'
+import { fieldsOf } from '../../engines/fields.ts'
 import { errorCode, MillraceError } from '../../engines/errors.ts'
 import { flushFolder } from '../../platform/durable-folder.ts'
 
@@ -169,7 +170,7 @@ export function describeRoom ({ bytes, files }: Room): string {
 
 function readFolder (mark: string): string {
   try {
-    return String((JSON.parse(mark) as { folder?: unknown }).folder ?? '<folder>')
+    return String(fieldsOf(JSON.parse(mark)).folder ?? '<folder>')
   } catch {
     // Cut off by a power loss.
     return '<folder>'

@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer'
+import { isFields } from '../fields.ts'
 import { decoderOf, isInCharset } from './charset.ts'
 import { parseJson, hasLongNumber, isExactNumber, roundFields } from './parse-json.ts'
 import { stringifyJson } from './stringify-json.ts'
@@ -111,8 +112,8 @@ function readObject (parts: Map<string, Part>, name: string, notUtf8: string[]):
   const part = parts.get(name)
   if (part === undefined) return undefined
   const value = readText(name, { ...part, type: 'application/json' }, notUtf8)
-  if (typeof value !== 'object' || value === null || Array.isArray(value) || isExactNumber(value)) throw invalid(`The part ${name} must be a JSON object.`)
-  return value as Record<string, unknown>
+  if (!isFields(value) || isExactNumber(value)) throw invalid(`The part ${name} must be a JSON object.`)
+  return value
 }
 
 /** The value of a part of JSON or text. */

@@ -159,7 +159,7 @@ function parseExactly (text: string): unknown {
 
 /** Parses JSON that we wrote ourselves, and keeps the digits of every long number in it. */
 export function parseStoredJson (text: string): unknown {
-  return /\d{16}/.test(text) ? parseExactly(text) : JSON.parse(text) as unknown
+  return /\d{16}/.test(text) ? parseExactly(text) : JSON.parse(text)
 }
 
 function keepDigits (_key: string, value: unknown, { source }: { source?: string }): unknown {

@@ -1,3 +1,4 @@
+import { fieldsOf } from '../fields.ts'
 import { MillraceError } from '../errors.ts'
 
 /**
@@ -50,11 +51,10 @@ export interface Variant {
 
 /** The variants of a flag, from its filters as stored; empty for a flag without variants. */
 export function variantsOfFlag (filters: unknown): Variant[] {
-  const { multivariate } = Object(filters) as { multivariate?: { variants?: unknown } | null }
-  const variants = multivariate?.variants
+  const { variants } = fieldsOf(fieldsOf(filters).multivariate)
   if (!Array.isArray(variants)) return []
   return variants.flatMap((value) => {
-    const { key, name, rollout_percentage: percentage } = Object(value) as Record<string, unknown>
+    const { key, name, rollout_percentage: percentage } = fieldsOf(value)
     if (typeof key !== 'string') return []
     return [{
       key,

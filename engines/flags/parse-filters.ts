@@ -1,3 +1,4 @@
+import { isFields } from '../fields.ts'
 import { MalformedFlagError } from './flag-definition.ts'
 import { findOperator, OPERATORS_WITHOUT_VALUE } from '../operators/property-operators.ts'
 
@@ -177,7 +178,7 @@ function readOperator (operator: unknown, type: unknown, attr: string): string {
 
 /** @throws {MalformedFlagError} when the value is not a JSON object. */
 export function readObject (value: unknown, attr: string): JsonObject {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as JsonObject
+  if (isFields(value)) return value
   throw new MalformedFlagError(value === undefined ? 'required' : 'invalid', attr, 'This field must be an object.')
 }
 
@@ -198,6 +199,6 @@ function readNumber (value: unknown, attr: string, otherwise: number): number {
 /** A group type index; absent and null are null. @throws {MalformedFlagError} */
 function readIndex (value: unknown, attr: string): number | null {
   if (value == null) return null
-  if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value
   throw new MalformedFlagError('invalid', attr, 'This field must be the index of a group type.')
 }

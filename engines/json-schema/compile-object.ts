@@ -1,5 +1,6 @@
 /** The keywords of objects: which properties there must be, and what each of them must be. */
-import { type Check, fail, failBelow, isObject, spend, storedValue } from './evaluation.ts'
+import { isFields } from '../fields.ts'
+import { type Check, fail, failBelow, spend, storedValue } from './evaluation.ts'
 import { compileRepeated, type Place, readCount, readEntries, readName, readPattern, SCHEMA_LIMITS } from './schema-place.ts'
 
 /** The keywords that are read here. */
@@ -79,7 +80,7 @@ function share (check: Check, subschema: unknown): Check {
 
 function compileNamed (properties: readonly NamedProperty[]): Check {
   return (value) => {
-    if (!isObject(value)) return true
+    if (!isFields(value)) return true
     for (const { name, isRequired, check, isInherited } of properties) {
       const property = isInherited && !Object.hasOwn(value, name) ? undefined : value[name]
       // A property without a value is none: JSON leaves it out.
@@ -105,7 +106,7 @@ function compileUnnamed (schema: Readonly<Record<string, unknown>>, place: Place
   const names = new Set(Object.keys(properties ?? {}))
   const steps = [...patterns, others ?? { steps: 0 }].reduce((sum, each) => sum + each.steps, STEPS_PER_NAME)
   return [(value) => {
-    if (!isObject(value)) return true
+    if (!isFields(value)) return true
     for (const name in value) {
       if (value[name] === undefined) continue
       if (!spend(steps)) return fail('limit', value)
@@ -130,7 +131,7 @@ function compileDependent (value: unknown, place: Place): Check[] {
     return readNames(names, place.at(name)).map((other): Check => {
       const readOther = createRead(other)
       return (object) => {
-        if (!isObject(object) || read(object) === undefined || readOther(object) !== undefined) return true
+        if (!isFields(object) || read(object) === undefined || readOther(object) !== undefined) return true
         return fail('dependentRequired', undefined) || failBelow(other)
       }
     })
@@ -139,7 +140,7 @@ function compileDependent (value: unknown, place: Place): Check[] {
 
 function compileSize (keyword: 'minProperties' | 'maxProperties', limit: number): Check {
   return (value) => {
-    if (!isObject(value)) return true
+    if (!isFields(value)) return true
     let size = 0
     for (const name in value) if (value[name] !== undefined) size++
     return (keyword === 'minProperties' ? size >= limit : size <= limit) || fail(keyword, value)

@@ -1,7 +1,8 @@
+import { isFields } from '../fields.ts'
 import { type Checks, compileObject, OBJECT_KEYWORDS } from './compile-object.ts'
 import { createCompilePattern } from './compile-text.ts'
 import { VALUE_KEYWORDS } from './compile-value.ts'
-import { type Check, evaluate, fail, isObject, type Origin, type SchemaFailure } from './evaluation.ts'
+import { type Check, evaluate, fail, type Origin, type SchemaFailure } from './evaluation.ts'
 import { ANNOTATIONS, type CompileKeyword, type Place, SCHEMA_LIMITS, SchemaError } from './schema-place.ts'
 import { findUnstorableNumber, UNSTORABLE_NUMBER } from '../body/storable-numbers.ts'
 
@@ -31,7 +32,7 @@ export interface CompiledSchema {
  */
 export function compileSchema (sent: unknown): CompiledSchema {
   const text = stringifySchema(sent)
-  if (!isObject(sent)) throw new SchemaError([], 'A schema is an object.')
+  if (!isFields(sent)) throw new SchemaError([], 'A schema is an object.')
   // The text has null in its place, which is another schema than that of its author.
   const unstorable = findUnstorableNumber(sent)
   if (unstorable !== null) throw new SchemaError(unstorable, UNSTORABLE_NUMBER)
@@ -81,7 +82,7 @@ function compileRoot (root: Record<string, unknown>): Checks {
   const pattern = createCompilePattern()
   /** Names of the definitions that are being compiled: one of them inside itself would never end. */
   const open = new Set<string>()
-  if ($defs !== undefined && !isObject($defs)) throw new SchemaError(['$defs'], 'An object of schemas is expected.')
+  if ($defs !== undefined && !isFields($defs)) throw new SchemaError(['$defs'], 'An object of schemas is expected.')
   const definitions = new Map(Object.entries($defs ?? {}))
   const start = createPlace([])
   for (const [name, definition] of definitions) start.at('$defs', name).compile(definition)
@@ -104,7 +105,7 @@ function compileRoot (root: Record<string, unknown>): Checks {
     if (++subschemas > SCHEMA_LIMITS.subschemas) throw place.error(`A schema has at most ${SCHEMA_LIMITS.subschemas} subschemas, with those that $ref repeats.`)
     if (subschema === true) return () => true
     if (subschema === false) return (value) => fail('false', value)
-    if (!isObject(subschema)) throw place.error('A schema is expected: an object, true or false.')
+    if (!isFields(subschema)) throw place.error('A schema is expected: an object, true or false.')
     return join(compileKeywords(subschema, place).all)
   }
 

@@ -1,6 +1,7 @@
 /** The keywords of single values and of arrays. */
+import { isFields } from '../fields.ts'
 import { compileFormat, compileLength, compilePatternCheck, FORMAT_NAMES } from './compile-text.ts'
-import { type Check, fail, failBelow, isObject, spend, storedValue } from './evaluation.ts'
+import { type Check, fail, failBelow, spend, storedValue } from './evaluation.ts'
 import { type CompileKeyword, compileRepeated, type Place, readCount, readPattern, SCHEMA_LIMITS } from './schema-place.ts'
 
 /** Each compiles its value into checks. */
@@ -53,7 +54,7 @@ const TYPES: Readonly<Record<string, (value: unknown) => boolean>> = {
   integer: (value) => Number.isInteger(value),
   boolean: (value) => typeof value === 'boolean',
   null: (value) => value === null,
-  object: isObject,
+  object: isFields,
   array: Array.isArray
 }
 

@@ -91,7 +91,3 @@ function storedNumber (value: number, text: string): number | string | null {
   const exact = BigInt(text)
   return exact > LARGEST_64_BITS || exact < SMALLEST_64_BITS ? text : value
 }
-
-export function isObject (value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}

@@ -1,10 +1,11 @@
 /** Conditions of rules: a tree of comparisons of what an event says, with the operators of feature flags. */
+import { isFields } from '../fields.ts'
 import { type CompilePattern, createCompilePattern } from '../json-schema/compile-text.ts'
 import { spend, storedValue } from '../json-schema/evaluation.ts'
 import { findOperator, OPERATORS_WITHOUT_VALUE } from '../operators/property-operators.ts'
 import { propertyText, type PropertyTest, type ValueTest } from '../operators/property-test.ts'
 import { compileAddressRange } from './address-range.ts'
-import { isFields, type Place, RULE_LIMITS } from './rule-definition.ts'
+import { type Place, RULE_LIMITS } from './rule-definition.ts'
 
 /** What rules see of an event: everything as it is to be stored. */
 export interface RuledEvent {

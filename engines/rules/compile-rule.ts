@@ -1,8 +1,9 @@
+import { isFields } from '../fields.ts'
 import { findUnstorableNumber, UNSTORABLE_NUMBER } from '../body/storable-numbers.ts'
 import { truncateAddress } from './address-range.ts'
 import { type Bounds, compileCondition, type RuledEvent } from './compile-rule-condition.ts'
 import { createHashValue, type HashKey } from './keyed-hash.ts'
-import { isFields, Place, RULE_LIMITS, type RuleAction, RuleError } from './rule-definition.ts'
+import { Place, RULE_LIMITS, type RuleAction, RuleError } from './rule-definition.ts'
 
 export type Properties = Readonly<Record<string, unknown>>
 

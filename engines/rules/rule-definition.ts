@@ -1,4 +1,5 @@
 /** What a rule is made of, as people write it. */
+import { isFields } from '../fields.ts'
 
 /** What a rule does with the events that pass its condition. */
 export type RuleAction =
@@ -96,8 +97,4 @@ export class Place {
     if (value === '__proto__') throw this.error('The name __proto__ is not allowed.')
     return value
   }
-}
-
-export function isFields (value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

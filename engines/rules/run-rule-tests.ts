@@ -1,7 +1,8 @@
+import { fieldsOf, isFields } from '../fields.ts'
 import { applyRules, ProjectRules, shareOf } from './apply-rules.ts'
 import type { RuledEvent } from './compile-rule-condition.ts'
 import { type CompiledRule, compileRule } from './compile-rule.ts'
-import { isFields, Place, RULE_LIMITS } from './rule-definition.ts'
+import { Place, RULE_LIMITS } from './rule-definition.ts'
 
 /** What a test says of a property that is hashed: nobody can know the hash beforehand. */
 const HASHED = '$hashed'
@@ -19,7 +20,7 @@ const KEPT = findKept()
  */
 export function checkRule (definition: unknown): CompiledRule {
   const compiled = compileRule(definition, TEST_KEY)
-  const { tests } = definition as { tests?: unknown }
+  const { tests } = fieldsOf(definition)
   if (tests === undefined) return compiled
   const rules = new ProjectRules([{ id: 0, name: '', version: 0, text: '', compiled }])
   for (const place of new Place(tests, ['tests']).entries(RULE_LIMITS.tests, 0)) runTest(place, compiled, rules)

@@ -64,23 +64,23 @@ export function analyseMetric ({ kind, variants, baseline, options }: MetricData
   const challengerIndex = leaderIndex !== baselineIndex
     ? leaderIndex
     : indexOfHighest(standings.map(({ probability }, i) => i === baselineIndex ? -1 : probability))
-  const leader = standings[leaderIndex] as Ranked
+  const leader = pick(standings, leaderIndex)
   const pValue = comparisons[challengerIndex]?.frequentist.adjustedPValue ?? null
   const significanceCode = decideSignificance({
     kind,
     smallestExposure: Math.min(...variants.map(({ exposed, measured = exposed }) => measured)),
     variantCount: variants.length,
-    baselineProbability: (standings[baselineIndex] as Ranked).probability,
+    baselineProbability: pick(standings, baselineIndex).probability,
     leaderLoss: leader.expectedLoss,
     leaderPValue: pValue
   }, settings)
 
   return {
     kind,
-    baseline: (variants[baselineIndex] as VariantStatistics).key,
+    baseline: pick(variants, baselineIndex).key,
     variants: variants.map((variant, i) => describeVariant(
-      variant, candidates[i] ?? null, standings[i] as Ranked, comparisons[i] ?? null, confidenceLevel)),
-    leader: (variants[leaderIndex] as VariantStatistics).key,
+      variant, candidates[i] ?? null, pick(standings, i), comparisons[i] ?? null, confidenceLevel)),
+    leader: pick(variants, leaderIndex).key,
     significant: significanceCode === 'significant',
     significanceCode,
     expectedLoss: leader.expectedLoss,
@@ -111,7 +111,7 @@ function rankKnown (posteriors: readonly (Posterior | null)[]): Ranked[] {
   const standings = rankPosteriors(known)
   return posteriors.map((posterior) => {
     if (posterior === null) return { probability: 1 / posteriors.length, expectedLoss: null }
-    const { probability, expectedLoss } = standings[known.indexOf(posterior)] as Standing
+    const { probability, expectedLoss } = pick(standings, known.indexOf(posterior))
     return { probability: probability * known.length / posteriors.length, expectedLoss }
   })
 }
@@ -135,6 +135,13 @@ function describeVariant (
   }
 }
 
+/** @throws {RangeError} for a place that the list does not have: a bug. */
+function pick<T> (list: readonly T[], index: number): T {
+  const found = list[index]
+  if (found === undefined) throw new RangeError(`there is no item ${index} of ${list.length}`)
+  return found
+}
+
 function indexOfHighest (values: readonly number[]): number {
-  return values.reduce((best, value, i) => value > (values[best] as number) ? i : best, 0)
+  return values.reduce((best, value, i) => value > (values[best] ?? -Infinity) ? i : best, 0)
 }

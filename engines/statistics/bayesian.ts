@@ -20,27 +20,23 @@ export interface Standing {
 export function rankPosteriors (posteriors: readonly Posterior[]): Standing[] {
   if (posteriors.length === 1) return [{ probability: 1, expectedLoss: 0 }]
   const { points, widths } = buildIntegrationNodes(posteriors.flatMap((posterior) => posterior.breakpoints))
-  const standings = posteriors.map(() => ({ mass: 0, best: 0, loss: 0 }))
+  const ranked = posteriors.map((posterior) => ({ posterior, standing: { mass: 0, best: 0, loss: 0 } }))
 
   for (const [n, x] of points.entries()) {
-    const width = widths[n] as number
+    const width = widths[n] ?? 0
     const below = posteriors.map((posterior) => posterior.cumulative(x))
     const othersBelow = productsOfOthers(below)
-    for (const [i, standing] of standings.entries()) {
-      const { density, lowest, highest } = posteriors[i] as Posterior
-      const others = othersBelow[i] as number
+    for (const [i, { posterior: { density, lowest, highest }, standing }] of ranked.entries()) {
+      const others = othersBelow[i] ?? 0
       const mass = x < lowest || x > highest ? 0 : width * density(x)
       standing.mass += mass
       standing.best += mass * others
-      standing.loss += width * (below[i] as number) * (1 - others)
+      standing.loss += width * (below[i] ?? 0) * (1 - others)
     }
   }
-  const chances = standings.map(({ mass, best }) => best / mass)
-  const total = chances.reduce((sum, chance) => sum + chance, 0)
-  return standings.map(({ loss }, i) => ({
-    probability: (chances[i] as number) / total,
-    expectedLoss: Math.max(0, loss)
-  }))
+  const chances = ranked.map(({ standing: { mass, best, loss } }) => ({ chance: best / mass, loss }))
+  const total = chances.reduce((sum, { chance }) => sum + chance, 0)
+  return chances.map(({ chance, loss }) => ({ probability: chance / total, expectedLoss: Math.max(0, loss) }))
 }
 
 /** For each value the product of all others, without dividing by what may be zero. */
@@ -53,8 +49,8 @@ function productsOfOthers (values: readonly number[]): number[] {
   }
   let after = 1
   for (let i = values.length - 1; i >= 0; i--) {
-    products[i] = (products[i] as number) * after
-    after *= values[i] as number
+    products[i] = (products[i] ?? 1) * after
+    after *= values[i] ?? 1
   }
   return products
 }
@@ -128,9 +124,9 @@ function buildRatio (variant: Posterior, baseline: Posterior): (q: number) => nu
 /** The average of any function over a posterior. */
 function buildAverage (posterior: Posterior): (f: (x: number) => number) => number {
   const { points, widths } = buildIntegrationNodes(posterior.breakpoints)
-  const masses = points.map((x, i) => posterior.density(x) * (widths[i] as number))
+  const masses = points.map((x, i) => posterior.density(x) * (widths[i] ?? 0))
   const total = masses.reduce((sum, mass) => sum + mass, 0)
-  return (f) => points.reduce((sum, x, i) => sum + f(x) * (masses[i] as number), 0) / total
+  return (f) => points.reduce((sum, x, i) => sum + f(x) * (masses[i] ?? 0), 0) / total
 }
 
 function spreadOf ({ standardDeviation, mean }: Posterior): number {
@@ -173,14 +169,15 @@ export function buildIntegrationNodes (breakpoints: readonly number[]): Integrat
   const ends = [...new Set(breakpoints)].sort((a, b) => a - b)
   if (ends[0] === 0 && ends[1] !== undefined) ends.splice(1, 0, ends[1] / 64, ends[1] / 8)
   const nodes: IntegrationNodes = { points: [], widths: [] }
-  for (let i = 1; i < ends.length; i++) {
-    const low = ends[i - 1] as number
-    const half = ((ends[i] as number) - low) / 2
+  let low = ends[0] ?? 0
+  for (const high of ends.slice(1)) {
+    const half = (high - low) / 2
     for (const { point, weight } of legendre) {
       const share = (1 + point) / 2
       nodes.points.push(low === 0 ? 2 * half * share ** 2 : low + half * (1 + point))
       nodes.widths.push(half * weight * (low === 0 ? 2 * share : 1))
     }
+    low = high
   }
   return nodes
 }

@@ -58,7 +58,7 @@ export function checkSampleRatio (
   if (totalWeight <= 0) throw new RangeError('weight: at least one weight must be above 0')
   const people = shares.reduce((sum, share) => sum + share.exposed, 0)
   const variants = shares.map(({ key, exposed, weight }) => ({ key, exposed, expected: people * weight / totalWeight }))
-  const planned = variants.filter((_, i) => (shares[i] as VariantShare).weight > 0)
+  const planned = variants.filter((_, i) => (shares[i]?.weight ?? 0) > 0)
   const degreesOfFreedom = planned.length - 1
   const reliable = planned.every(({ expected }) => expected >= ENOUGH_EXPECTED)
   const answer = { degreesOfFreedom, reliable, threshold, variants }

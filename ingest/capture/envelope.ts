@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import { isFields } from '../../engines/fields.ts'
 import { HttpError } from '../../engines/errors.ts'
 import type { Project } from '../../platform/directory/read-keys.ts'
 import type { DialectRequest } from '../dialects/dialect.ts'
@@ -144,7 +145,7 @@ function keyOfEvent (event: unknown): string {
 }
 
 function fieldsOf (value: unknown): Fields | undefined {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as Fields : undefined
+  return isFields(value) ? value : undefined
 }
 
 function toKey (value: unknown): string {

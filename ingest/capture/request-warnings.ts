@@ -10,7 +10,7 @@ import {
 import type {
   DefinitionCount, DefinitionId, Dropped, DropReason, EventWarning, Outcome, RequestWarnings
 } from '../event.ts'
-import { fieldsOf } from '../dialects/dialect.ts'
+import { fieldsOf } from '../../engines/fields.ts'
 import { formatUuid, parseUuid } from '../normalise/uuid.ts'
 import type { WarningTotals } from '../publish/warning-totals.ts'
 

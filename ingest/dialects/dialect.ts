@@ -1,3 +1,4 @@
+import { fieldsOf } from '../../engines/fields.ts'
 import type { DropReason } from '../event.ts'
 import type { WarningReason } from '../../schema/wire/ingestion-warnings.ts'
 
@@ -34,11 +35,6 @@ export interface Dialect {
   /** @throws {HttpError} 400 for events that make the whole body invalid. Nothing of it has been taken then. */
   checkEvents?: (events: readonly unknown[]) => void
   translate (event: unknown): Translated
-}
-
-/** The fields of a value that is an object; none of any other. */
-export function fieldsOf (value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as Record<string, unknown> : {}
 }
 
 /**

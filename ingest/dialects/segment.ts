@@ -1,5 +1,6 @@
+import { fieldsOf } from '../../engines/fields.ts'
 import { parseUuid } from '../normalise/uuid.ts'
-import { type Dialect, type DialectRequest, fieldsOf, type Translated } from './dialect.ts'
+import type { Dialect, DialectRequest, Translated } from './dialect.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 

@@ -1,3 +1,4 @@
+import { isFields } from '../../engines/fields.ts'
 import { toDistinctId, toGroupKey, toGroupType } from '../../schema/wire/identity.ts'
 import { COPIED_PROPERTIES, initialName, type PersonsUpdate } from '../../schema/wire/persons-update.ts'
 import type { EventRow, SentEvent } from '../event.ts'
@@ -69,15 +70,15 @@ function pushGroupUpdate (updates: PersonsUpdate[], row: EventRow, properties: P
   const groupType = toGroupType(properties.$group_type)
   const groupKey = toGroupKey(properties.$group_key)
   const set = toObject(properties.$group_set)
-  if (groupType === '' || groupKey === '' || !isObject(set)) return
+  if (groupType === '' || groupKey === '' || !isFields(set)) return
   updates.push({ kind: 'group', ...originOf(row), groupType, groupKey, set })
 }
 
 /** What the event sets, its own words before what was read off it. */
 function changesOf (properties: Properties): { set?: Properties, setOnce?: Properties, unset?: string[] } {
   const automatic = automaticPersonProperties(properties)
-  const set = isObject(properties.$set) ? { ...automatic.set, ...properties.$set } : automatic.set
-  const setOnce = isObject(properties.$set_once) ? { ...automatic.setOnce, ...properties.$set_once } : automatic.setOnce
+  const set = isFields(properties.$set) ? { ...automatic.set, ...properties.$set } : automatic.set
+  const setOnce = isFields(properties.$set_once) ? { ...automatic.setOnce, ...properties.$set_once } : automatic.setOnce
   const unset = unsetNames(properties.$unset)
   return {
     ...(Object.keys(set).length > 0 && { set }),
@@ -118,8 +119,8 @@ function automaticPersonProperties (
 export function mergePersonProperties (sent: SentEvent, properties: Properties): Properties {
   if (sent.$set === undefined && sent.$set_once === undefined && sent.$unset === undefined) return properties
   const merged: Properties = { ...properties }
-  if (isObject(sent.$set)) merged.$set = merge(properties.$set, sent.$set)
-  if (isObject(sent.$set_once)) merged.$set_once = merge(properties.$set_once, sent.$set_once)
+  if (isFields(sent.$set)) merged.$set = merge(properties.$set, sent.$set)
+  if (isFields(sent.$set_once)) merged.$set_once = merge(properties.$set_once, sent.$set_once)
   const unset = [...unsetNames(properties.$unset), ...unsetNames(sent.$unset)]
   if (sent.$unset !== undefined && unset.length > 0) merged.$unset = [...new Set(unset)]
   return merged
@@ -128,11 +129,7 @@ export function mergePersonProperties (sent: SentEvent, properties: Properties):
 /** Names to unset: a list of names, or the keys of an object. */
 function unsetNames (value: unknown): string[] {
   if (Array.isArray(value)) return value.filter((name) => typeof name === 'string')
-  return isObject(value) ? Object.keys(value) : []
-}
-
-function isObject (value: unknown): value is Properties {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return isFields(value) ? Object.keys(value) : []
 }
 
 /** An absent object is an empty one, and so is an empty array: PHP writes an object without fields as `[]`. */
@@ -143,5 +140,5 @@ export function toObject<T> (value: T | readonly [] | null | undefined): T | Pro
 
 /** Spread copies an own key named `__proto__` as data, which assignment would not. */
 function merge (inside: unknown, top: Properties): Properties {
-  return isObject(inside) ? { ...inside, ...top } : top
+  return isFields(inside) ? { ...inside, ...top } : top
 }

@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
+import { fieldsOf } from '../../engines/fields.ts'
 import type { AnswerError } from './answer-error.ts'
 import { allowedOrigin, allowOrigin, allowPreflight } from '../../platform/cross-origin.ts'
 import { HttpError } from '../../engines/errors.ts'
@@ -56,7 +57,7 @@ export async function captureRoutes (app: FastifyInstance, options: CaptureRoute
     const isEngage = path === '/engage'
     return function take (request, reply) {
       atEndOfTurn(() => {
-        const query = request.query as Record<string, unknown>
+        const query = fieldsOf(request.query)
         const captured: CaptureRequest = { raw: request.raw, sender: request, requestId: request.id, query, isEngage }
         const refuse = (error: unknown): void => {
           noteRefusal(error, captured)

@@ -132,4 +132,5 @@ function mergeMessages (messages: readonly OutgoingMessage[]): OutgoingMessage {
   }
 }
 
-const [OPEN, CLOSE] = Buffer.from('[]') as unknown as [number, number]
+/** The brackets of a list in JSON. */
+const [OPEN, CLOSE] = [0x5b, 0x5d] as const

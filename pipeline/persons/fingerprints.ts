@@ -107,10 +107,10 @@ export class FingerprintSet {
     this.#slots *= 2
     this.#words = new Uint32Array(this.#slots * 2)
     for (let at = 0; at < old.length; at += 2) {
-      const low = old[at + 1] as number
+      const low = old[at + 1] ?? 0
       if (low === 0) continue
-      const to = this.#find(old[at] as number, low)
-      this.#words[to] = old[at] as number
+      const to = this.#find(old[at] ?? 0, low)
+      this.#words[to] = old[at] ?? 0
       this.#words[to + 1] = low
     }
   }

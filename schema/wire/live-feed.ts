@@ -1,3 +1,4 @@
+import { fieldsOf } from '../../engines/fields.ts'
 import { FINGERPRINT_BYTES } from './frame-message.ts'
 
 /**
@@ -111,7 +112,7 @@ export function decodeFates (message: Uint8Array): Fates | null {
 
 /** @returns null when the value is no notice: anyone who may write to the subject cannot do more than watch. */
 export function readWatchNotice (value: unknown): WatchNotice | null {
-  const { id, project, event, distinctId, leaseMs } = (value ?? {}) as Partial<Record<keyof WatchNotice, unknown>>
+  const { id, project, event, distinctId, leaseMs } = fieldsOf(value)
   const isGood = typeof id === 'string' && WATCH_ID.test(id) && typeof project === 'number' &&
     typeof event === 'string' && typeof distinctId === 'string' && typeof leaseMs === 'number'
   return isGood ? { id, project, event, distinctId, leaseMs } : null

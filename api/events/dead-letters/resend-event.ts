@@ -1,3 +1,4 @@
+import { fieldsOf } from '../../../engines/fields.ts'
 import { HttpError } from '../../../engines/errors.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 
@@ -61,10 +62,6 @@ function readNewEvent (json: string, { id, uuid: origin }: ResentEvent['letter']
   }
   if (fieldsOf(properties).$dead_letter_id !== id) throw invalid(`its property $dead_letter_id must be ${id}`)
   return uuid.toLowerCase()
-}
-
-function fieldsOf (value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as Record<string, unknown> : {}
 }
 
 function invalid (why: string): HttpError {

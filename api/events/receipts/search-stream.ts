@@ -96,11 +96,11 @@ async function readMatches (message: StoredMsg, query: StreamQuery, messagesAhea
       .filter((row) => row.project_id === query.projectId &&
         ('uuid' in query ? row.uuid === query.uuid : row.distinct_id === query.distinctId))
       .map((row) => ({
-        uuid: row.uuid as string,
-        event: row.event as string,
-        distinctId: row.distinct_id as string,
-        timestamp: row.timestamp as string,
-        receivedAt: row.received_at as string,
+        uuid: String(row.uuid),
+        event: String(row.event),
+        distinctId: String(row.distinct_id),
+        timestamp: String(row.timestamp),
+        receivedAt: String(row.received_at),
         receivedBy: processOfRequest(message.header.get(HEADER.request)),
         partition: message.subject.slice(message.subject.indexOf('.') + 1),
         sequence: message.seq,

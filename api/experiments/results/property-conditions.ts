@@ -1,3 +1,4 @@
+import { fieldsOf } from '../../../engines/fields.ts'
 import { OPERATORS_WITHOUT_VALUE, findOperator } from '../../../engines/operators/property-operators.ts'
 import { lowerAscii, propertyText } from '../../../engines/operators/property-test.ts'
 import { invalidExperiment } from '../experiment-body.ts'
@@ -31,7 +32,7 @@ export function readConditions (path: string, value: unknown): PropertyCondition
 }
 
 function readCondition (path: string, condition: unknown): PropertyCondition {
-  const { key, value, operator = 'exact', type = 'event' } = Object(condition) as Record<string, unknown>
+  const { key, value, operator = 'exact', type = 'event' } = fieldsOf(condition)
   if (type !== 'event') throw invalidExperiment(`${path}__type`, 'Only conditions on properties of the event are supported.')
   if (typeof key !== 'string' || key === '') throw invalidExperiment(`${path}__key`, 'key of a condition must be the name of a property.')
   if (!isOperator(operator)) {

@@ -166,7 +166,7 @@ function foldSteps (rows: StepRow[], stepCount: number): DailyChange[] {
   return [...days.values()].map((group) => {
     const people = (step: number): number => group.find((row) => row.step === step)?.people ?? 0
     const steps = Array.from({ length: stepCount }, (_, index) => people(index + 1))
-    const { variant, day } = group[0] as StepRow
+    const { variant = '', day = 0 } = group[0] ?? {}
     return { variant, day, exposed: people(0), steps }
   })
 }

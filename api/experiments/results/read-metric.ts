@@ -1,3 +1,4 @@
+import { fieldsOf } from '../../../engines/fields.ts'
 import type { MetricKind } from '../../../engines/statistics/variant-statistics.ts'
 import { invalidExperiment } from '../experiment-body.ts'
 import { type PropertyCondition, readConditions } from './property-conditions.ts'
@@ -36,8 +37,8 @@ type Fields = Record<string, unknown>
  * @throws {HttpError} 400 naming the field that cannot be understood.
  */
 export function readMetric (path: string, value: unknown): Metric | undefined {
-  const fields = Object(value) as Fields
-  if (fields['metric'] !== undefined) return readOwnForm(`${path}__metric`, Object(fields['metric']) as Fields)
+  const fields = fieldsOf(value)
+  if (fields['metric'] !== undefined) return readOwnForm(`${path}__metric`, fieldsOf(fields['metric']))
   if (fields['kind'] !== undefined) return readOwnForm(path, fields)
   const events = fields['events']
   refuseActions(`${path}__actions`, fields['actions'])
@@ -61,7 +62,7 @@ function readTrend (path: string, fields: Fields, events: unknown[]): Metric {
   if (insight !== 'TRENDS') throw invalidExperiment(`${path}__insight`, 'insight must be FUNNELS or TRENDS.')
   if (events.length > 1) throw invalidExperiment(`${path}__events`, 'A metric of insight TRENDS has one event.')
   const at = `${path}__events__0`
-  const { math = 'total', math_property: property = null } = Object(events[0]) as Fields
+  const { math = 'total', math_property: property = null } = fieldsOf(events[0])
   const kind = typeof math === 'string' ? KIND_OF_MATH.get(math) : undefined
   if (kind === undefined) {
     throw invalidExperiment(`${at}__math`, `math must be one of ${[...KIND_OF_MATH.keys()].join(', ')}.`)
@@ -78,7 +79,7 @@ const KIND_OF_MATH = new Map<string, MetricKind>([
 ])
 
 function readStep (path: string, value: unknown): MetricStep {
-  const { id, type = 'events', properties } = Object(value) as Fields
+  const { id, type = 'events', properties } = fieldsOf(value)
   if (type !== 'events') refuseActions(path, [value])
   if (id !== null && (typeof id !== 'string' || id === '')) {
     throw invalidExperiment(`${path}__id`, 'id of an event must be its name, or null for any event.')
@@ -127,7 +128,7 @@ function readOwnForm (path: string, fields: Fields): Metric {
 }
 
 function readOwnStep (path: string, value: unknown): MetricStep {
-  const { event, where } = typeof value === 'string' ? { event: value } : Object(value) as Fields
+  const { event, where } = typeof value === 'string' ? { event: value } : fieldsOf(value)
   if (typeof event !== 'string' || event === '') throw invalidExperiment(`${path}__event`, 'event of a metric must be the name of an event.')
   return { event, where: readConditions(`${path}__where`, where) }
 }
@@ -155,7 +156,7 @@ function readName ({ name }: Fields): string {
  */
 export function readSecondaryMetrics (value: unknown): Metric[] {
   return listEntries(value).map(([path, name, entry]) => {
-    const { filters, name: ownName = name } = Object(entry) as { filters?: unknown, name?: unknown }
+    const { filters, name: ownName = name } = fieldsOf(entry)
     const metric = filters === undefined ? readMetric(path, entry) : readMetric(`${path}__filters`, filters)
     if (metric === undefined) throw invalidExperiment(path, 'A secondary metric must name its events.')
     return { ...metric, name: typeof ownName === 'string' ? ownName : metric.name }
@@ -163,7 +164,7 @@ export function readSecondaryMetrics (value: unknown): Metric[] {
 }
 
 function listEntries (value: unknown): [path: string, name: string, entry: unknown][] {
-  const { metrics } = Object(value) as { metrics?: unknown }
+  const { metrics } = fieldsOf(value)
   if (Array.isArray(value)) return value.map((entry, index) => [`secondary_metrics__${index}`, '', entry])
   if (Array.isArray(metrics)) return metrics.map((entry, index) => [`secondary_metrics__metrics__${index}`, '', entry])
   return Object.entries(Object(value) as object).map(([name, entry]) => [`secondary_metrics__${name}`, name, entry])

@@ -1,3 +1,4 @@
+import { isFields } from '../../../engines/fields.ts'
 import { HttpError } from '../../../engines/errors.ts'
 import { isExactNumber } from '../../../engines/body/parse-json.ts'
 import type { LocateAddress } from '../../../engines/enrichment/geoip.ts'
@@ -32,7 +33,7 @@ type Body = Readonly<Record<string, unknown>>
 /** @throws {HttpError} 400 when the body is not a JSON object. */
 export function readBodyObject (body: unknown): Body {
   if (isEmptyArray(body)) return {}
-  if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body as Body
+  if (isFields(body)) return body
   throw new HttpError(400, 'validation_error', 'invalid_input', 'The body must be a JSON object.', { attr: 'body' })
 }
 
@@ -142,10 +143,8 @@ function readFlagKeys (value: unknown): Set<string> | null {
 function readObject (value: unknown, attr: string): Body | null {
   if (value == null) return null
   if (isEmptyArray(value)) return {}
-  if (typeof value !== 'object' || Array.isArray(value) || isExactNumber(value)) {
-    throw invalid(attr, 'This field must be an object.')
-  }
-  return value as Body
+  if (!isFields(value) || isExactNumber(value)) throw invalid(attr, 'This field must be an object.')
+  return value
 }
 
 /** PHP serialises an object without fields as an empty array. */

@@ -1,3 +1,4 @@
+import { isFields } from '../../../engines/fields.ts'
 import type { FlagSet } from '../../../engines/flags/evaluate-flags.ts'
 import type { FlagDefinition } from '../../../engines/flags/flag-definition.ts'
 import { type ParsedCondition, type ParsedProperty, parseFilters } from '../../../engines/flags/parse-filters.ts'
@@ -58,14 +59,14 @@ function isOfSubject ({ type, groupTypeIndex }: ParsedProperty, { aggregation }:
 
 /** Rewrites the properties of each condition. Filters that are not an object (of inactive flags) stay unchanged. */
 function describeFilters (filters: unknown, rewrite: (property: Json) => Json[]): unknown {
-  if (!isObject(filters)) return filters
+  if (!isFields(filters)) return filters
   const groups = Array.isArray(filters.groups) ? filters.groups : []
   return {
     ...filters,
     ...describeHoldout(filters),
     groups: groups.map((group: unknown) => {
-      if (!isObject(group) || !Array.isArray(group.properties)) return group
-      const properties = group.properties.flatMap((item: unknown) => (isObject(item) ? rewrite(item) : [item]))
+      if (!isFields(group) || !Array.isArray(group.properties)) return group
+      const properties = group.properties.flatMap((item: unknown) => (isFields(item) ? rewrite(item) : [item]))
       return { ...group, properties }
     })
   }
@@ -73,7 +74,7 @@ function describeFilters (filters: unknown, rewrite: (property: Json) => Json[])
 
 /** SDKs know the newer form of a holdout only. */
 function describeHoldout ({ holdout, holdout_groups: older }: Json): Json {
-  if (holdout != null || !Array.isArray(older) || !isObject(older[0])) return {}
+  if (holdout != null || !Array.isArray(older) || !isFields(older[0])) return {}
   const { variant, rollout_percentage: percentage } = older[0]
   const id = /^holdout-(.+)$/.exec(String(variant))?.[1]
   return id === undefined ? {} : { holdout: { id, exclusion_percentage: percentage ?? 100 } }
@@ -88,9 +89,9 @@ function addChain (property: Json, set: FlagSet): Json {
 
 function describeCohorts (cohorts: ReadonlyMap<number, unknown>, set: FlagSet): Json {
   const describe = (value: unknown): unknown => {
-    if (!isObject(value)) return value
+    if (!isFields(value)) return value
     if (Array.isArray(value.values)) return { ...value, values: value.values.map(describe) }
-    return isObject(value.properties) ? describe(value.properties) : addChain(value, set)
+    return isFields(value.properties) ? describe(value.properties) : addChain(value, set)
   }
   return Object.fromEntries([...cohorts].map(([id, filters]) => [id, describe(filters)]))
 }
@@ -99,17 +100,13 @@ function describeCohorts (cohorts: ReadonlyMap<number, unknown>, set: FlagSet): 
 function expandCohort (property: Json, cohorts: ReadonlyMap<number, unknown>): Json[] | null {
   if (property.type !== 'cohort' || property.operator === 'not_in') return null
   let group = cohorts.get(Number(property.value))
-  while (isObject(group) && Array.isArray(group.values) && group.values.length === 1 && isObject(group.values[0]) &&
+  while (isFields(group) && Array.isArray(group.values) && group.values.length === 1 && isFields(group.values[0]) &&
     Array.isArray(group.values[0].values)) group = group.values[0]
-  if (!isObject(group) || !Array.isArray(group.values) || group.values.length === 0) return null
+  if (!isFields(group) || !Array.isArray(group.values) || group.values.length === 0) return null
   const isSimple = group.type !== 'OR' || group.values.length === 1
   const leaves = group.values.filter((leaf): leaf is Json =>
-    isObject(leaf) && leaf.type !== 'cohort' && leaf.negation !== true && !('values' in leaf))
+    isFields(leaf) && leaf.type !== 'cohort' && leaf.negation !== true && !('values' in leaf))
   return isSimple && leaves.length === group.values.length ? leaves : null
-}
-
-function isObject (value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /**

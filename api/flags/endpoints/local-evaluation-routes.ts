@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { fieldsOf } from '../../../engines/fields.ts'
 import { hasEntityTag } from '../../../engines/body/entity-tag.ts'
 import { HttpError } from '../../../engines/errors.ts'
 import { requireScope } from '../../../platform/scopes.ts'
@@ -21,7 +22,7 @@ interface LocalEvaluation {
 export async function localEvaluationRoutes (app: FastifyInstance, deps: ResolveProjectDeps): Promise<void> {
   const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const projectId = await authorise(request, deps)
-    const query = request.query as Record<string, unknown>
+    const query = fieldsOf(request.query)
     const withCohorts = 'send_cohorts' in query && query.send_cohorts !== 'false' && query.send_cohorts !== '0'
     const { json, etag } = renderLocalEvaluation(deps.definitions.get(projectId), withCohorts)
     reply.header('etag', etag).header('cache-control', 'private, must-revalidate')
@@ -68,7 +69,7 @@ async function authorise (request: FastifyRequest, deps: ResolveProjectDeps): Pr
   if (text === undefined) throw notFound()
   const key = await deps.keys.findPersonalKey(text)
   requireScope(key.scopes, 'feature_flag:read')
-  const { project_id: projectId, ...query } = request.query as { token?: unknown, project_id?: unknown }
+  const { project_id: projectId, ...query } = fieldsOf(request.query)
   const token = query.token ?? request.headers['x-posthog-project-api-key']
   if (token === undefined) return await resolveProject(text, projectId, deps)
   // A parameter that is given twice is an array, and not a key.

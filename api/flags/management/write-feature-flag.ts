@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { fieldsOf } from '../../../engines/fields.ts'
 import type { Sql, TransactionSql } from '../../../platform/postgres/connect-postgres.ts'
 import { HttpError } from '../../../engines/errors.ts'
 import { cutText } from '../../../engines/body/storable-text.ts'
@@ -136,7 +137,7 @@ function findBreakingField (stored: FlagDefinition, { deleted, key, filters }: F
 }
 
 function groupTypeOf (filters: unknown): unknown {
-  return (Object(filters) as { aggregation_group_type_index?: unknown }).aggregation_group_type_index ?? null
+  return fieldsOf(filters).aggregation_group_type_index ?? null
 }
 
 /** Ids begin at 1, so no stored flag has this one. */

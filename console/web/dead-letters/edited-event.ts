@@ -1,3 +1,4 @@
+import { fieldsOf } from '../../../engines/fields.ts'
 import { readJson } from '../drafts/json-text.ts'
 import type { OpenedDeadLetter } from './dead-letters.ts'
 
@@ -39,7 +40,7 @@ export function draftEvent (letter: Pick<OpenedDeadLetter, 'id' | 'content' | 's
 function addressOf ({ ip, properties }: Row): string {
   if (typeof ip !== 'string' || ip === '') return ''
   const read = readJson(properties as string)
-  if (read.error !== undefined || Object.hasOwn(read.value as object, '$ip')) return ''
+  if (read.error !== undefined || Object.hasOwn(fieldsOf(read.value), '$ip')) return ''
   return `, "$ip": ${JSON.stringify(ip)}`
 }
 

@@ -1,4 +1,5 @@
 /** JSON that somebody writes by hand: what is wrong with it, and where a field of it stands. */
+import { isFields } from '../../../engines/fields.ts'
 
 /** A part of a text, in characters. */
 export interface TextRange { from: number, to: number }
@@ -53,7 +54,7 @@ export function listDifferences (one: unknown, other: unknown, limit = 20): stri
 
   function compare (left: unknown, right: unknown, path: string[]): void {
     if (places.length >= limit || JSON.stringify(left) === JSON.stringify(right)) return
-    if (!isObject(left) || !isObject(right)) {
+    if (!isFields(left) || !isFields(right)) {
       places.push(path.join(' › ') || 'the whole')
       return
     }
@@ -61,10 +62,6 @@ export function listDifferences (one: unknown, other: unknown, limit = 20): stri
       compare(left[name], right[name], [...path, name])
     }
   }
-}
-
-function isObject (value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /**
@@ -91,12 +88,12 @@ function splitAttr (attr: string, root: unknown): string[] {
   const path: string[] = []
   let [rest, here] = [attr, root]
   while (rest !== '') {
-    const names = typeof here === 'object' && here !== null ? Object.keys(here) : []
-    const fitting = names.filter((name) => rest === name || rest.startsWith(`${name}__`)).sort((one, other) => other.length - one.length)
+    const entries = new Map(typeof here === 'object' && here !== null ? Object.entries(here) : [])
+    const fitting = [...entries.keys()].filter((name) => rest === name || rest.startsWith(`${name}__`)).sort((one, other) => other.length - one.length)
     const name = fitting[0] ?? rest.replace(/__.*$/s, '')
     path.push(name)
     rest = rest.slice(name.length + 2)
-    here = (here as Record<string, unknown> | undefined)?.[name]
+    here = entries.get(name)
   }
   return path
 }

@@ -1,4 +1,5 @@
 /** What an experiment measures, in words. */
+import { fieldsOf } from '../../../engines/fields.ts'
 
 export type MetricKind = 'funnel' | 'count' | 'sum' | 'mean'
 
@@ -12,12 +13,12 @@ export interface MeasuredMetric {
 
 /** `A then B`, `number of A`: what is measured. */
 export function describeMetric (filters: Record<string, unknown>): string {
-  const metric = Object(filters.metric) as { kind?: string, steps?: unknown[], event?: unknown, property?: unknown }
-  if (metric.kind === 'funnel') return (metric.steps ?? []).map(nameOf).join(' then ')
+  const metric = fieldsOf(filters.metric)
+  if (metric.kind === 'funnel') return (Array.isArray(metric.steps) ? metric.steps : []).map(nameOf).join(' then ')
   if (metric.kind !== undefined) {
-    return `${metric.kind} of ${nameOf(metric.event)}${typeof metric.property === 'string' ? ` by ${metric.property}` : ''}`
+    return `${String(metric.kind)} of ${nameOf(metric.event)}${typeof metric.property === 'string' ? ` by ${metric.property}` : ''}`
   }
-  const events = (Array.isArray(filters.events) ? filters.events : []) as EventOfInsight[]
+  const events: EventOfInsight[] = Array.isArray(filters.events) ? filters.events : []
   if (events.length === 0) return 'nothing yet'
   if (filters.insight === 'FUNNELS') return events.map(({ id }) => nameOf(id)).join(' then ')
   const [first] = events
@@ -28,13 +29,13 @@ interface EventOfInsight { id?: unknown, math?: string, math_property?: string }
 
 function nameOf (step: unknown): string {
   if (typeof step === 'string') return step
-  const { event, id } = Object(step) as { event?: unknown, id?: unknown }
+  const { event, id } = fieldsOf(step)
   return String(event ?? id ?? '?')
 }
 
 /** How many secondary metrics an experiment has, in any of the forms that the API takes. */
 export function countSecondaryMetrics (value: unknown): number {
-  const { metrics } = Object(value) as { metrics?: unknown }
+  const { metrics } = fieldsOf(value)
   if (Array.isArray(value)) return value.length
   return Array.isArray(metrics) ? metrics.length : Object.keys(Object(value)).length
 }

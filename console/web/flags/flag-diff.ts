@@ -1,4 +1,5 @@
 /** What two definitions of a flag differ in, as sentences: for changes that were made, and for a draft to be saved. */
+import { fieldsOf } from '../../../engines/fields.ts'
 import { type Condition, describeCondition, type FlagDefinition, type FlagFilters, type Variant, WRITTEN_FIELDS } from './flag-filters.ts'
 
 /** One difference. Null: it is not there. */
@@ -47,7 +48,7 @@ const DESCRIBED = new Set(['groups', 'multivariate', 'payloads'])
 
 function describeFilterDifferences (before: FlagFilters, after: FlagFilters): Difference[] {
   const others = namesOf(before, after).filter((name) => !DESCRIBED.has(name)).sort()
-  const part = (filters: FlagFilters, name: string): string | null => textOf((filters as Record<string, unknown>)[name])
+  const part = (filters: FlagFilters, name: string): string | null => textOf(fieldsOf(filters)[name])
   const differences = [
     ...describeConditionDifferences(before.groups ?? [], after.groups ?? []),
     ...describeVariantDifferences(before.multivariate?.variants ?? [], after.multivariate?.variants ?? []),

@@ -139,7 +139,7 @@ export function writeValue (value: unknown): string {
 /** The value that a text field means: JSON if it is, else the text. */
 export function readValue (text: string): unknown {
   try {
-    return JSON.parse(text) as unknown
+    return JSON.parse(text)
   } catch {
     return text
   }

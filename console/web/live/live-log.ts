@@ -1,3 +1,4 @@
+import { fieldsOf, isFields } from '../../../engines/fields.ts'
 import type { ArrivedEvent, Fate } from '../../../schema/wire/live-feed.ts'
 import type { Schema } from '../../../schema/api-types.ts'
 import { formatMs } from '../format.ts'
@@ -101,8 +102,8 @@ export function isShown (event: LiveEvent, filter: LiveFilter): boolean {
 function readProperties ({ sent, sentCharacters }: LiveEvent): Record<string, unknown> | null {
   if (sentCharacters > 0) return null
   try {
-    const { properties, traits } = JSON.parse(sent) as Record<string, unknown>
-    return [properties, traits].find((value) => typeof value === 'object' && value !== null) as Record<string, unknown> ?? {}
+    const { properties, traits } = fieldsOf(JSON.parse(sent))
+    return [properties, traits].find(isFields) ?? {}
   } catch {
     return null
   }

@@ -1,4 +1,5 @@
 /** Rules as the API answers them, and as sentences. A draft may be anything, so nothing here trusts its shape. */
+import { isFields } from '../../../engines/fields.ts'
 import { describeFilter } from '../flags/flag-filters.ts'
 import { formatCount } from '../format.ts'
 import type { Answer, Schema } from '../../../schema/api-types.ts'
@@ -168,7 +169,3 @@ export function planMove (rules: readonly Placed[], from: number, by: -1 | 1): P
 }
 
 const UNREADABLE = '…'
-
-function isFields (value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}

@@ -1,3 +1,4 @@
+import { fieldsOf } from '../../../engines/fields.ts'
 import { JsonEditor } from '../drafts/json-editor.tsx'
 import { readJson, type TextError } from '../drafts/json-text.ts'
 import { showText } from '../format.ts'
@@ -19,7 +20,7 @@ export function RuleEditor ({ text, onText, error, isReadOnly }: RuleEditorProps
     <>
       <JsonEditor label='Condition, actions and tests (JSON)' text={text} onText={onText} error={error} isReadOnly={isReadOnly} />
       <p role='status' class='sentence'>
-        {read.error === undefined ? showText(describeRule((read.value ?? {}) as object), 1000) : 'It is not JSON yet.'}
+        {read.error === undefined ? showText(describeRule(fieldsOf(read.value)), 1000) : 'It is not JSON yet.'}
       </p>
       <details>
         <summary>Which words there are</summary>
@@ -64,7 +65,7 @@ interface RuleTestsProps {
 /** The tests of the draft with their results. */
 export function RuleTests ({ text, wereTried, failing }: RuleTestsProps) {
   const read = readJson(text)
-  const tests = read.error === undefined ? describeTests((read.value as { tests?: unknown } | null)?.tests) : []
+  const tests = read.error === undefined ? describeTests(fieldsOf(read.value).tests) : []
   const resultOf = (index: number): string => {
     if (failing?.index === index) return `fails: ${failing.message}`
     return wereTried || (failing !== undefined && index < failing.index) ? 'passes' : 'not tried yet'
