@@ -1,7 +1,6 @@
 import { chmod, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { fieldsOf } from '../../engines/fields.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import { type FileLock, makeFolder, tryLockFile } from '../../platform/durable-folder.ts'
 import { explainUnusable } from './check-data-dir.ts'

@@ -145,7 +145,7 @@ export async function listFlagChanges (
 }
 
 function toActivity (flagId: number, { before, after, ...row }: Row): FlagActivity {
-  const changes: FieldChange[] = before === null
+  const changes: FlagActivity['detail']['changes'] = before === null
     ? []
     : WRITABLE_FIELDS.filter((field) => !isDeepStrictEqual(before[field], after[field])).map((field) =>
       ({ type: 'FeatureFlag', action: 'changed', field, before: before[field], after: after[field] }))

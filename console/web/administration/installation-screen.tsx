@@ -5,7 +5,7 @@ import { FormDialog } from '../confirm.tsx'
 import { showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate } from '../router.ts'
-import { may, resumeSession, session } from '../session.ts'
+import { currentSession, may, resumeSession } from '../session.ts'
 import { Show, Table } from '../states.tsx'
 
 type ShownSettings = Answer<'/api/settings'>
@@ -18,7 +18,7 @@ export function InstallationScreen () {
       <h1>Projects and settings</h1>
       {may('project:write') && <div class='toolbar'><button type='button' class='primary' onClick={() => setCreating(true)}>New project …</button></div>}
       <Table label='Projects' head={['Project', '#Id', '-Actions']}>
-        {session.value!.projects.map(({ id, name }) => (
+        {currentSession().projects.map(({ id, name }) => (
           <tr key={id}>
             <td class='wide'>{showText(name)}</td>
             <td class='number'>{id}</td>

@@ -4,7 +4,7 @@ import { request } from '../api-client.ts'
 import type { Answer } from '../../../schema/api-types.ts'
 import { FormDialog } from '../confirm.tsx'
 import { showText } from '../format.ts'
-import { may, session } from '../session.ts'
+import { currentSession, may } from '../session.ts'
 import { Select } from '../states.tsx'
 
 /** A key just made, with its value, which is shown once. */
@@ -36,7 +36,7 @@ export function NewKeyDialog ({ onClose, onMade }: { onClose: () => void, onMade
   return (
     <FormDialog title='New key' action='Create' isReady={label !== '' && scopes.length > 0} onClose={onClose} onConfirm={create}>
       <label>What it is for <input required maxLength={40} value={label} onInput={(event) => setLabel(event.currentTarget.value)} /></label>
-      {session.value!.scopes.includes('*') && (
+      {currentSession().scopes.includes('*') && (
         <label class='choice'>
           <input
             type='checkbox' checked={access.everything === 'yes'}
@@ -46,7 +46,7 @@ export function NewKeyDialog ({ onClose, onMade }: { onClose: () => void, onMade
       )}
       {access.everything !== 'yes' && <Scopes access={access} onAccess={setAccess} />}
       <Select
-        label='Projects' value={project} options={[['', 'all that you may see'], ...session.value!.projects.map(({ id, name }) => [id, `${showText(name, 60)} (${id})`] as const)]}
+        label='Projects' value={project} options={[['', 'all that you may see'], ...currentSession().projects.map(({ id, name }) => [id, `${showText(name, 60)} (${id})`] as const)]}
         onChange={setProject}
       />
       <Select label='It ends' value={days} options={Object.entries(LIVES).map(([name, value]) => [value, name] as const)} onChange={setDays} />

@@ -3,7 +3,7 @@ import { request } from '../api-client.ts'
 import { FormDialog } from '../confirm.tsx'
 import { formatCount, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
-import { may, session } from '../session.ts'
+import { currentSession, may } from '../session.ts'
 import { Show, Table } from '../states.tsx'
 
 interface User { id: number, email: string, first_name: string, keys: number }
