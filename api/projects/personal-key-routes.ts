@@ -6,8 +6,10 @@ import { isScope, SCOPE_OBJECTS } from '../../platform/scopes.ts'
 import { buildPage, pageQueryProperties, pageSchema, type PageQuery } from '../http/pagination.ts'
 import { type Access, accessOf } from '../http/personal-key-access.ts'
 import { parseIsoDateTime, uuidParams, type UuidParams } from '../http/request-values.ts'
-import { changeKeys, inheritKeys, outlasts, readMaker, revokeWithMade } from './key-makers.ts'
-import { isAdministrator, isSeenBy, isWithin, lockKey, selectShownKey, type ShownKey, shownKeySchema } from './key-rights.ts'
+import {
+  changeKeys, inheritKeys, isAdministrator, isSeenBy, isWithin, lockKey, outlasts,
+  readMaker, revokeWithMade, selectShownKey, type ShownKey, shownKeySchema
+} from './key-rights.ts'
 import { object, type Value } from '../http/json-schema.ts'
 
 /** Keys of one user that can be used at a time. */

@@ -1,13 +1,13 @@
 import { useState } from 'preact/hooks'
-import { request, type Page } from '../api-client.ts'
+import { type Page, request } from '../api-client.ts'
 import type { Answer } from '../../../schema/api-types.ts'
-import { Confirm, Copyable } from '../confirm.tsx'
-import { formatAgo, formatTime, showText } from '../format.ts'
+import { Confirm, Copyable, FormDialog } from '../confirm.tsx'
+import { formatAgo, formatCount, formatTime, showText } from '../format.ts'
 import { Paged, usePages } from '../paging.tsx'
-import { may } from '../session.ts'
-import { Dialog, Table } from '../states.tsx'
+import { currentSession, may } from '../session.ts'
+import { Dialog, Show, Table } from '../states.tsx'
 import { type NewKey, NewKeyDialog } from './new-key.tsx'
-import { Users } from './users.tsx'
+import { useLoaded } from '../load.ts'
 
 /** A personal key as the API shows it. */
 type PersonalKey = Answer<'/api/personal_api_keys'>['results'][number]
@@ -136,4 +136,45 @@ export function describeState ({ revoked_at: revoked, expires_at: end }: Persona
   if (revoked !== null) return `revoked ${formatTime(revoked)} UTC`
   if (end === null) return 'does not end'
   return Date.parse(end) > now ? `ends ${formatTime(end)} UTC` : `ended ${formatTime(end)} UTC`
+}
+
+interface User { id: number, email: string, first_name: string, keys: number }
+
+/** The users who own keys. */
+export function Users () {
+  const [isCreating, setCreating] = useState(false)
+  const users = useLoaded('users', async (signal) => await request<{ results: User[] }>('/api/users/', { signal }))
+  const mayCreate = may('user:write') && currentSession().all_projects
+  return (
+    <>
+      <h2>Users</h2>
+      {mayCreate && <div class='toolbar'><button type='button' onClick={() => setCreating(true)}>New user …</button></div>}
+      <Show of={users} what='Users'>
+        {({ results }) => (
+          <Table label='Users' head={['E-mail', 'First name', '#Usable keys']}>
+            {results.map(({ id, email, first_name: name, keys }) => (
+              <tr key={id}><td class='wide'>{showText(email)}</td><td class='wide'>{showText(name)}</td><td class='number'>{formatCount(keys)}</td></tr>
+            ))}
+          </Table>
+        )}
+      </Show>
+      {isCreating && <NewUserDialog onClose={() => setCreating(false)} onDone={users.reload} />}
+    </>
+  )
+}
+
+function NewUserDialog ({ onClose, onDone }: { onClose: () => void, onDone: () => void }) {
+  const [email, setEmail] = useState('')
+  const [name, setName] = useState('')
+  const create = async (): Promise<void> => {
+    await request('/api/users/', { method: 'POST', body: { email, first_name: name } })
+    onDone()
+  }
+  return (
+    <FormDialog title='New user' action='Create' isReady={email !== ''} onClose={onClose} onConfirm={create}>
+      <p class='hint'>Nothing is mailed: make a key for the user with <code>npx millrace keys create --user</code>.</p>
+      <label>E-mail <input required type='email' maxLength={254} value={email} onInput={(event) => setEmail(event.currentTarget.value)} /></label>
+      <label>First name <input maxLength={150} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
+    </FormDialog>
+  )
 }
