@@ -35,13 +35,13 @@ export interface House {
 
 const LIMITS = {
   lines: 82_241,
-  platformLines: 6_002,
-  trackedFiles: 1_549,
+  platformLines: 5_988,
+  trackedFiles: 1_533,
   circles: 0,
   repeatedNames: 4,
-  longFunctions: 11,
-  assertions: 347,
-  casts: 426
+  longFunctions: 10,
+  assertions: 176,
+  casts: 307
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

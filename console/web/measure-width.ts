@@ -9,7 +9,8 @@ export function useWidth (): { box: RefObject<HTMLElement | null>, width: number
   const box = useRef<HTMLElement>(null)
   const [width, setWidth] = useState(640)
   useLayoutEffect(() => {
-    const measure = new ResizeObserver((entries) => entries.forEach(({ contentRect }) => setWidth(Math.max(LEAST, Math.floor(contentRect.width)))))
+    const take = ({ contentRect }: ResizeObserverEntry) => setWidth(Math.max(LEAST, Math.floor(contentRect.width)))
+    const measure = new ResizeObserver((entries) => entries.forEach(take))
     if (box.current !== null) measure.observe(box.current)
     return () => measure.disconnect()
   }, [])

@@ -135,7 +135,6 @@ function describeVariant (
   }
 }
 
-/** @throws {RangeError} for a place that the list does not have: a bug. */
 function pick<T> (list: readonly T[], index: number): T {
   const found = list[index]
   if (found === undefined) throw new RangeError(`there is no item ${index} of ${list.length}`)
