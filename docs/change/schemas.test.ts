@@ -2,9 +2,11 @@ import { readFileSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
+import { createNatsOnDemand } from '../../api/events/dead-letters/nats-on-demand.ts'
 import { type Captured, runCaptured, startApi } from '../../cli/testing/run-captured.ts'
 import { discardPublished, takePublishedEvents } from '../../ingest/testing/read-published-events.ts'
 import { PROJECT_KEY, startTestIngest } from '../../ingest/testing/start-test-ingest.ts'
+import { createLogger } from '../../platform/logger.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 
@@ -24,8 +26,8 @@ t.test('the commands and queries of the guide do what it says, in its order', as
   const [system, clickhouse] = await Promise.all([startTestIngest(t), createTestClickHouse(t)])
   const { connection } = system
   const file = path.join(t.testdir(), 'order-paid.json')
-  const api = await startApi(t, { clickhouse: clickhouse.client }, system.postgres)
-  const env = { ...api.env, DATABASE_URL: system.postgres.url, NATS_URL: system.nats.url }
+  const nats = createNatsOnDemand({ url: system.nats.url, logger: createLogger({ component: 'test', level: 'silent' }) })
+  const { env } = await startApi(t, { clickhouse: clickhouse.client, nats }, system.postgres)
   const commands = blocks('sh').flatMap((block) => block.trim().split('\n'))
   const run = async (): Promise<Captured> => {
     const line = commands.shift()!
