@@ -93,7 +93,7 @@ function Rows<T extends Noted> (
     <>
       {mayWrite && (
         <p class='toolbar'>
-          <button type='button' disabled={here.length === 0} onClick={() => setChanging(true)}>Change {here.length === 0 ? 'chosen' : `${here.length} chosen`} …</button>
+          <button type='button' aria-disabled={here.length === 0} onClick={() => { if (here.length > 0) setChanging(true) }}>Change {here.length === 0 ? 'chosen' : `${here.length} chosen`} …</button>
         </p>
       )}
       {isChanging && (
