@@ -1,3 +1,6 @@
+import { Kvm } from '@nats-io/kv'
+import { INGEST_BUCKET, presenceKey } from '../../schema/wire/ingest-presence.ts'
+import { waitFor } from '../support/wait-for.ts'
 import { randomUUID } from 'node:crypto'
 import type { Test } from 'tap'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
@@ -272,6 +275,14 @@ export async function walkAccount (t: Test, { stack, client }: ContractSystem): 
   await t.test('Beyond the contract: the installation, SQL', async (t) => {
     t.match(await client.call(t, 'GET', '/api/status/'), { status: 200, body: { clients: { captures: 'answered' } } })
     t.match(await client.call(t, 'GET', '/api/settings/'), { status: 200, body: { results: [{ source: String }] } })
+    t.match(await client.call(t, 'GET', '/api/watermark/'), { status: 200, body: { ingest: [{ spool_bytes: 0 }] } })
+    await plantLostIngest(stack)
+    // While it may be alive, it is not forgotten.
+    await waitFor(async () => (await client.call(t, 'DELETE', '/api/watermark/ingest/lost/')).status === 204, { timeoutMs: 60_000 })
+    const rule = { what: 'dead_letters', project_id: null, days: 36_500 }
+    t.match(await client.call(t, 'POST', '/api/retention/', rule), { status: 200, body: { results: [rule] } })
+    t.match(await client.call(t, 'GET', '/api/retention/'), { status: 200, body: { results: [rule] } })
+    t.match(await client.call(t, 'DELETE', '/api/retention/?what=dead_letters'), { status: 204 })
     t.match(await client.call(t, 'GET', '/api/sql/tables/'), { status: 200, body: { results: [{ columns: [] }] } })
     await client.open(t, 'POST', '/api/sql/', { query: 'SELECT 1' })
     await client.open(t, 'POST', '/api/sql/download/', { query: 'SELECT 1', format: 'csv' })
@@ -307,5 +318,13 @@ async function plantDeadLetter (stack: Stack): Promise<void> {
     stage: 'persons', reason: 'refused', error: 'planted', subject: 'persons.0', sequence: 1, headers: {},
     body: Buffer.from('{}'), id: randomUUID(), project: 1
   })
+  await connection.close()
+}
+
+async function plantLostIngest (stack: Stack): Promise<void> {
+  const logger = createLogger({ component: 'test', level: 'silent' })
+  const connection = await connectNats({ url: stack.natsUrl, name: 'test', logger })
+  const entry = { host: 'lost', folder: '/lost', version: '1', publishedThrough: Date.now(), inFlight: 0, spoolBytes: 0 }
+  await (await new Kvm(connection).open(INGEST_BUCKET)).put(presenceKey('lost'), JSON.stringify(entry))
   await connection.close()
 }
