@@ -1,8 +1,9 @@
 import t from 'tap'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { makeEvents, publishEvents } from '../testing/publish-events.ts'
-import { startTestPartition, startTestStores, type TestStores, waitUntilStored } from '../testing/start-test-partition.ts'
-import { openPartitionRecords, type PartitionRecords } from './partition-records.ts'
+import { silentLogger, startTestPartition, startTestStores, type TestStores, waitUntilStored } from '../testing/start-test-partition.ts'
+import { releasePartition } from './partition-lease.ts'
+import { FencedError, newPartitionRecord, openPartitionRecords, type PartitionRecords } from './partition-records.ts'
 
 const PARTITION = { eventClass: 'live', number: 0 } as const
 
@@ -69,4 +70,28 @@ t.test('a process that ends does not wait for NATS', async (t) => {
 
   await stopped
   t.ok(refused() > 1)
+})
+
+t.test('a claim that NATS stores only after the release of its process is refused', async (t) => {
+  const { connection } = await startTestStores(t)
+  const records = await openPartitionRecords(connection, { replicas: 1 })
+  const release = async (isAlive: boolean): Promise<void> => await releasePartition({
+    partition: PARTITION, owner: 'test', isAlive: () => isAlive, records, logger: silentLogger, giveUp: new AbortController().signal
+  })
+  const claim = { ...newPartitionRecord('life'), owner: 'test' }
+
+  await release(false)
+  await t.rejects(records.replace(PARTITION, claim, 0), FencedError, 'the first one of all')
+  t.equal((await records.read(PARTITION)).record, null)
+  t.equal((await records.list()).size, 0)
+
+  for (const owner of ['', 'dead']) {
+    const revision = await records.replace(PARTITION, { ...claim, owner }, (await records.read(PARTITION)).revision)
+    await release(false)
+    await t.rejects(records.replace(PARTITION, claim, revision), FencedError, `of a partition of "${owner}"`)
+    t.equal((await records.read(PARTITION)).record?.owner, owner)
+  }
+  const { record, revision } = await records.read(PARTITION)
+  await release(true)
+  t.same(await records.read(PARTITION), { record, revision }, 'nobody takes a partition from a living owner')
 })

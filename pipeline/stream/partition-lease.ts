@@ -133,6 +133,8 @@ export interface ReleasePartitionOptions {
   partition: Partition
   /** This process. */
   owner: string
+  /** Tells whether the owner named in a record still works. */
+  isAlive: (owner: string) => boolean
   records: PartitionRecords
   logger: Logger
   /** The process ends; the others see that it is gone. */
@@ -144,7 +146,9 @@ export interface ReleasePartitionOptions {
  * the record, and the next owner repeats it.
  *
  * Retries for as long as NATS is unavailable. No process claims a partition of a living one, so a partition that is no
- * longer written but still bears this owner would stand still until this process ends.
+ * longer written but still bears this owner would stand still until this process ends. That is also why a record
+ * without a living owner is written again: a claim of this process whose answer was lost may be stored only now, and
+ * names a revision that has passed by then.
  */
 export async function releasePartition (options: ReleasePartitionOptions): Promise<void> {
   const { giveUp } = options
@@ -157,11 +161,15 @@ export async function releasePartition (options: ReleasePartitionOptions): Promi
   giveUp.removeEventListener('abort', onAbort)
 }
 
-async function keepReleasing ({ partition, owner, records, logger, giveUp }: ReleasePartitionOptions): Promise<void> {
+async function keepReleasing (
+  { partition, owner, isAlive, records, logger, giveUp }: ReleasePartitionOptions
+): Promise<void> {
   for (let attempt = 0; !giveUp.aborted; attempt++) {
     try {
       const { record, revision } = await records.read(partition)
-      if (record !== null && record.owner === owner) await records.replace(partition, { ...record, owner: '' }, revision)
+      const isOfOther = record !== null && record.owner !== '' && record.owner !== owner
+      if (isOfOther && isAlive(record.owner)) return
+      await records.replace(partition, isOfOther || record === null ? record : { ...record, owner: '' }, revision)
       return
     } catch (err) {
       if (err instanceof FencedError) return

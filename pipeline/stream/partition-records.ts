@@ -1,6 +1,6 @@
 /** What is durably known about each partition of events, and the bucket in NATS that keeps it. */
 import { JetStreamApiError } from '@nats-io/jetstream'
-import type { KV } from '@nats-io/kv'
+import type { KV, KvEntry } from '@nats-io/kv'
 import { MillraceError } from '../../engines/errors.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
@@ -131,10 +131,11 @@ export interface PartitionRecords {
   /**
    * Replaces the record if no other process has changed it since `revision`.
    *
+   * @param record  Null for none: an empty message, which makes a new revision.
    * @returns the new revision.
    * @throws {FencedError} when another process has. After any other error it is unknown whether it was replaced.
    */
-  replace: (partition: Partition, record: PartitionRecord, revision: number) => Promise<number>
+  replace: (partition: Partition, record: PartitionRecord | null, revision: number) => Promise<number>
 }
 
 /** Opens the bucket of the records; creates it when it is missing. */
@@ -152,18 +153,18 @@ export async function openPartitionRecords (
       const records = new Map<string, PartitionRecord>()
       for await (const key of await bucket.keys(EVENT_CLASSES.map((eventClass) => `${eventClass}.*`))) {
         const entry = await bucket.get(key)
-        if (entry?.operation === 'PUT') records.set(key, entry.json<PartitionRecord>())
+        if (entry !== null && isRecord(entry)) records.set(key, entry.json<PartitionRecord>())
       }
       return records
     },
     read: async (partition) => {
       const entry = await bucket.get(partitionKey(partition))
       if (entry === null) return { record: null, revision: 0 }
-      return { record: entry.operation === 'PUT' ? entry.json<PartitionRecord>() : null, revision: entry.revision }
+      return { record: isRecord(entry) ? entry.json<PartitionRecord>() : null, revision: entry.revision }
     },
     replace: async (partition, record, revision) => {
       try {
-        return await bucket.put(partitionKey(partition), JSON.stringify(record), { previousSeq: revision })
+        return await bucket.put(partitionKey(partition), record === null ? '' : JSON.stringify(record), { previousSeq: revision })
       } catch (error) {
         if (error instanceof JetStreamApiError && error.code === WRONG_LAST_SEQUENCE) {
           throw new FencedError(partitionKey(partition), error)
@@ -172,4 +173,9 @@ export async function openPartitionRecords (
       }
     }
   }
+}
+
+/** A key that was removed, or has no record yet, is an empty message. */
+function isRecord ({ operation, length }: KvEntry): boolean {
+  return operation === 'PUT' && length > 0
 }

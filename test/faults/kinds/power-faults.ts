@@ -91,7 +91,7 @@ async function watchRecords (connection: NatsConnection): Promise<{ findLost: ()
   const watch = await bucket.watch()
   const following = (async () => {
     for await (const entry of watch) {
-      if (entry.operation === 'PUT') seen.set(entry.key, { revision: entry.revision, done: entry.json<PartitionRecord>().done })
+      if (entry.operation === 'PUT' && entry.length > 0) seen.set(entry.key, { revision: entry.revision, done: entry.json<PartitionRecord>().done })
     }
   })()
   await waitFor(() => seen.size > 0)
