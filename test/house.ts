@@ -36,7 +36,7 @@ export interface House {
 const LIMITS = {
   lines: 82_255,
   platformLines: 5_988,
-  trackedFiles: 1_533,
+  trackedFiles: 1_534,
   circles: 0,
   repeatedNames: 4,
   longFunctions: 10,

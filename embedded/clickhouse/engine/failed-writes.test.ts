@@ -169,7 +169,8 @@ t.test('a merge is noticed that no statement waits for', async (t) => {
   await server.ask('SYSTEM STOP MERGES')
   for (const batch of [1, 2, 3, 4]) t.equal(await insert(server, { batch }), 200)
   limitFiles(server)
-  await server.ask('SYSTEM START MERGES')
+  // The parts are old enough: the engine may end before it has answered.
+  await server.ask('SYSTEM START MERGES').catch(() => {})
 
   await waitFor(() => hasEnded(server.pid))
   await server.restart()
