@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_255,
+  lines: 82_253,
   platformLines: 5_988,
   trackedFiles: 1_534,
   circles: 0,
   repeatedNames: 4,
   longFunctions: 10,
   assertions: 176,
-  casts: 307
+  casts: 306
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

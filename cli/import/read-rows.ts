@@ -11,7 +11,6 @@ import yauzl from 'yauzl'
 import { HAS_SAFE_BROTLI } from '../../engines/body/decompress.ts'
 import { parseStoredJson } from '../../engines/body/parse-json.ts'
 import { MillraceError } from '../../engines/errors.ts'
-import type { SourceRow } from '../../engines/import/imported-event.ts'
 
 /** Longer lines are no events: ingest takes bodies of 20 MB. */
 const MAX_LINE_BYTES = 20_000_000
@@ -24,7 +23,7 @@ export interface SourceFile {
 }
 
 /** A row, or why there is none at its position. */
-export type ReadRow = { position: number } & ({ row: SourceRow } | { error: string, text: string })
+export type ReadRow = { position: number } & ({ row: unknown } | { error: string, text: string })
 
 /**
  * Lists the files of an export: those that are named, and all of the folders that are named, in the order of their

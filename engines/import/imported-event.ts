@@ -1,6 +1,7 @@
 /** What every source of an import gives: events as the capture routes take them, or the reason why a row is none. */
 import { createHash } from 'node:crypto'
 import { stringifyJson } from '../body/stringify-json.ts'
+import { isFields } from '../fields.ts'
 
 /** An event of another product, ready to be sent. */
 export interface ImportedEvent {
@@ -13,17 +14,15 @@ export interface ImportedEvent {
   properties: Record<string, unknown>
 }
 
-/** A row as a file has it: an object, or whatever else stands there. */
-export type SourceRow = unknown
-
 /**
  * Turns a row of a source into the events to send: none for what the source has no event for, such as a deleted
  * person.
  *
+ * @param row    As a file has it.
  * @param place  Names the row for the uuid of one that has no other identity: the file and the position in it.
  * @throws {RejectedRowError} when the row is no event.
  */
-export type MapRow = (row: SourceRow, place: string) => ImportedEvent[]
+export type MapRow = (row: unknown, place: string) => ImportedEvent[]
 
 /** A row that cannot be imported. Its message names the field. */
 export class RejectedRowError extends Error {}
@@ -39,7 +38,7 @@ const MAX_TEXT = 200
 
 /** @throws {RejectedRowError} */
 export function requireObject (row: unknown, what = 'the row'): Record<string, unknown> {
-  if (typeof row === 'object' && row !== null && !Array.isArray(row)) return row as Record<string, unknown>
+  if (isFields(row)) return row
   throw new RejectedRowError(`${what} is not an object`)
 }
 

@@ -2,10 +2,9 @@
 import t from 'tap'
 import { createAmplitudeMapper } from './from-amplitude.ts'
 import { completeMapping, createMapper } from './from-mapping.ts'
-import { createMixpanelMapper } from './from-mixpanel.ts'
+import { createMixpanelMapper, createZoneReader } from './from-mixpanel.ts'
 import { createPosthogMapper } from './from-posthog.ts'
 import { type MapRow, readTime, RejectedRowError, uuidOf } from './imported-event.ts'
-import { createZoneReader } from './time-zone.ts'
 
 const NOW = Date.parse('2026-11-26T12:00:00Z')
 const AT = Date.parse('2024-03-31T10:00:00.250Z')

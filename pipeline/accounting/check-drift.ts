@@ -16,13 +16,13 @@ const AHEAD_MINUTES = 60
 /** Longest wait for inserts under way, in milliseconds; the next check waits again. */
 const SETTLE_MS = 20_000
 
-/**
- * Counting takes at most this share of the time: at 20,000 events a second the last three hours are 216 million rows,
- * and 100 million take 2.3 s of one core.
- */
+/** Counting takes at most this share of the time: 100 million rows of the last three hours take 2.3 s of one core. */
 const COUNTING_SHARE = 0.01
 
-/** Longest pause after a count, in milliseconds: drift is seen within five minutes. */
+/**
+ * Longest pause after a count, in milliseconds: drift is seen within five minutes. Above some 11,000 events a second
+ * counting takes more than its share.
+ */
 const LONGEST_PAUSE_MS = 270_000
 
 /** Minutes with drift that the log names. */

@@ -18,23 +18,20 @@ import { runCli } from '../../../cli/run-cli.ts'
 import { migrateClickHouse } from '../../../schema/migrate/migrate-clickhouse.ts'
 import { supervise, type Supervise, type SupervisedPart } from '../../faults/system/supervise.ts'
 import { waitFor } from '../../support/wait-for.ts'
+import { ALL, type Ask, audit, compareTables, expect } from './compare-nodes.ts'
 import { LAB_PASSWORD } from './lab-logins.ts'
 import { walkApi } from './walk-api.ts'
 import { type LabProduct, openProduct } from './open-product.ts'
 import { recordStatements, type RefusedStatement } from './record-statements.ts'
 import { insertWithToken, readCounts } from './token-inserts.ts'
 import { LAB_CLUSTER, type LabNode, startLab } from './start-lab.ts'
+import { createTraffic, type Traffic } from './traffic.ts'
 
 const TOPOLOGY = { cluster: LAB_CLUSTER }
-/** Of the tables of all shards. */
-const ALL = 'millrace_all'
 const OWNER = 'millrace_owner'
 const WAIT_MS = 120_000
 /** The roll-up, the watch of disks and the copies of parts follow within seconds. */
 const SOON = { timeoutMs: WAIT_MS, everyMs: 500 }
-
-const EVENTS = ['visited', 'signed up', 'paid']
-const BATCH = 50
 
 const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-check-cluster-'))
 const giveUp = new AbortController()
@@ -79,10 +76,6 @@ async function waitUntilDone (run: () => Promise<void>): Promise<void> {
     await run()
     return true
   }, SOON)
-}
-
-function expect (holds: boolean, what: string): void {
-  if (!holds) throw new Error(what)
 }
 
 async function walk (): Promise<void> {
@@ -260,101 +253,6 @@ function isPassing (code: string): boolean {
 /** The nodes lack a table of a server; and a deletion that the API may not finish is finished by the pipeline. */
 function isExpected ({ login, statement }: RefusedStatement): boolean {
   return statement.includes('system.asynchronous_metrics') || (login === 'millrace_api' && statement.startsWith('INSERT INTO person'))
-}
-
-type Ask = <T>(node: LabNode, query: string, as?: { user?: string, database?: string }) => Promise<T[]>
-
-async function compareTables (nodes: readonly LabNode[], ask: Ask): Promise<string> {
-  const tables = await Promise.all(nodes.map(async (node) => {
-    const rows = await ask<{ name: string }>(node,
-      `SELECT concat(database, '.', name) AS name FROM system.tables
-       WHERE database IN ('millrace', 'millrace_all') AND NOT startsWith(name, '.') ORDER BY name`)
-    return rows.map(({ name }) => name).join(' ')
-  }))
-  tables.forEach((text, index) => expect(text === tables[0], `${nodes[index]?.name} has other tables: ${text}`))
-  for (const node of nodes) {
-    const replicas = await ask<{ table: string, path: string, all: number, active: number }>(node,
-      `SELECT table, zookeeper_path AS path, toUInt32(total_replicas) AS all, toUInt32(active_replicas) AS active
-       FROM system.replicas WHERE database = 'millrace'`)
-    const ofShard = nodes.filter(({ shard }) => shard === node.shard).length
-    for (const { table, path: place, all, active } of replicas) {
-      const wanted = place.startsWith('/clickhouse/tables/all/') ? nodes.length : ofShard
-      expect(place.endsWith(`/millrace/${table}`), `${node.name} has ${table} at ${place}`)
-      expect(all === wanted && active === wanted, `${node.name} knows ${active} of ${all} replicas of ${table}, which has ${wanted}`)
-    }
-  }
-  return `${tables[0]?.split(' ').length} tables and views`
-}
-
-interface Traffic {
-  /** Events that ingest confirmed and nobody deleted. */
-  acknowledged: number
-  send (count: number): Promise<void>
-  /** Sends until stopped. */
-  start (): { stop: () => Promise<void> }
-}
-
-function createTraffic (product: LabProduct): Traffic {
-  let index = 0
-  const traffic: Traffic = {
-    acknowledged: 0,
-    async send (count) {
-      for (let left = count; left > 0; left -= BATCH) {
-        const batch = Array.from({ length: Math.min(BATCH, left) }, () => createEvent(index++))
-        await product.send(batch)
-        traffic.acknowledged += batch.length
-      }
-    },
-    start () {
-      const stopped = new AbortController()
-      const sending = (async () => {
-        while (!stopped.signal.aborted) {
-          await traffic.send(BATCH)
-          await delay(50)
-        }
-      })()
-      return {
-        async stop () {
-          stopped.abort()
-          await sending
-        }
-      }
-    }
-  }
-  return traffic
-}
-
-function createEvent (index: number): Record<string, unknown> {
-  const name = index % 5 === 0 ? { $set: { plan: index % 2 === 0 ? 'free' : 'paid' } } : {}
-  return {
-    event: EVENTS[index % EVENTS.length],
-    distinct_id: `person ${index % 200}`,
-    uuid: randomUUID(),
-    timestamp: new Date().toISOString(),
-    properties: { index, amount: index % 17, ...name }
-  }
-}
-
-/** What each node counts over all shards. */
-async function audit (nodes: readonly LabNode[], ask: Ask, acknowledged: number): Promise<string> {
-  for (const node of nodes) {
-    const [row] = await ask<Record<'events' | 'uuids' | 'volumes' | 'properties', number>>(node, `
-      SELECT toUInt32((SELECT count() FROM events WHERE project_id = 1 SETTINGS final = 0)) AS events,
-        toUInt32((SELECT uniqExact(uuid) FROM events WHERE project_id = 1)) AS uuids,
-        toUInt32((SELECT sum(volume) FROM event_volumes_by_day WHERE project_id = 1)) AS volumes,
-        toUInt32((SELECT sum(count) FROM event_property_counts
-          WHERE project_id = 1 AND kind = 'event' AND property = 'index')) AS properties`,
-    { database: ALL })
-    const counts = [row?.events, row?.uuids, row?.volumes, row?.properties]
-    expect(counts.every((count) => count === acknowledged), `${node.name} counts ${counts.join(', ')} of ${acknowledged} events`)
-  }
-  // Each replica of a shard has its rows.
-  for (const [shard, replicas] of Map.groupBy(nodes, (node) => node.shard)) {
-    const counts = await Promise.all(replicas.map(async (node) =>
-      (await ask<{ n: string }>(node, 'SELECT count() AS n FROM events SETTINGS final = 0'))[0]?.n))
-    expect(new Set(counts).size === 1, `replicas of shard ${shard} have ${counts.join(' and ')} events`)
-  }
-  return `${acknowledged} events`
 }
 
 interface DeletePerson { nodes: readonly LabNode[], ask: Ask, product: LabProduct, traffic: Traffic }

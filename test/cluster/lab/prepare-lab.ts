@@ -11,7 +11,7 @@ export interface LabPrograms {
   /** The built `node.c`. */
   node: string
   /** libchdb.so. */
-  library: string
+  chdb: string
   /** Class path of ZooKeeper. */
   zooKeeper: string
 }
@@ -48,7 +48,7 @@ export async function prepareLab (): Promise<LabPrograms> {
   if (!await stat(packages).then(() => true, () => false)) await unpackZooKeeper(folder, packages)
   const jars = path.join(packages, 'usr', 'share', 'java')
   const files = (await readdir(jars)).filter((file) => JARS.test(file))
-  return { node, library, zooKeeper: files.map((file) => path.join(jars, file)).join(':') }
+  return { node, chdb: library, zooKeeper: files.map((file) => path.join(jars, file)).join(':') }
 }
 
 async function findLibrary (): Promise<string> {

@@ -94,7 +94,7 @@ export async function startLab (
         args: [`--config-file=${path.join(folder, 'config.xml')}`, `--path=${path.join(folder, 'data')}`, '--query', SERVE],
         cwd: folder,
         env: {
-          PATH: process.env.PATH, CHDB_LIB: programs.library, NODE_ID: String(place.index),
+          PATH: process.env.PATH, CHDB_LIB: programs.chdb, NODE_ID: String(place.index),
           INTERSERVER_HOST: '127.0.0.1', INTERSERVER_PORT: String(place.interserver.port)
         },
         logFile: path.join(folder, 'logs', 'output.log'),
