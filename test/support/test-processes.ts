@@ -1,11 +1,10 @@
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import type { ChildProcess } from 'node:child_process'
 import { startNatsServer } from '../../embedded/nats/start-nats-server.ts'
 import type { Service } from '../../embedded/supervisor/processes/service.ts'
 import type { TestContext } from './test-context.ts'
-import { freePort } from './local-ports.ts'
+import { startTierProcess } from './start-tier-process.ts'
 import { storesFolder } from './stores-folder.ts'
 import { waitFor } from './wait-for.ts'
 
@@ -73,8 +72,6 @@ export async function startTestNats (
   }
 }
 
-const MAIN = path.resolve(import.meta.dirname, '..', '..', 'pipeline', 'main.ts')
-
 /** A pipeline process as it runs in production. */
 export interface TestPipeline {
   readonly child: ChildProcess
@@ -88,25 +85,11 @@ export interface TestPipeline {
 export async function startTestPipeline (t: TestContext, stores: {
   natsUrl: string, clickhouseUrl: string, databaseUrl: string, env?: Record<string, string>
 }): Promise<TestPipeline> {
-  const port = await freePort()
-  const { NODE_OPTIONS: _, ...inherited } = process.env
-  const child = spawn(process.execPath, [MAIN], {
-    stdio: ['ignore', 'inherit', 'inherit'],
+  const { child, url, exited } = await startTierProcess(t, {
+    tier: 'pipeline',
     env: {
-      ...inherited,
-      MILLRACE_LOG_LEVEL: process.env.MILLRACE_TEST_LOG_LEVEL ?? 'silent',
-      MILLRACE_PIPELINE_PORT: String(port),
-      NATS_URL: stores.natsUrl,
-      CLICKHOUSE_URL: stores.clickhouseUrl,
-      DATABASE_URL: stores.databaseUrl,
-      ...stores.env
+      NATS_URL: stores.natsUrl, CLICKHOUSE_URL: stores.clickhouseUrl, DATABASE_URL: stores.databaseUrl, ...stores.env
     }
-  })
-  const exited = once(child, 'exit')
-  const url = `http://127.0.0.1:${port}`
-  t.teardown(async () => {
-    child.kill('SIGKILL')
-    await exited
   })
   await waitFor(async () => (await fetch(`${url}/_readiness`)).status === 200)
   return {

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { freePort } from '../support/local-ports.ts'
+import { startTierProcess } from '../support/start-tier-process.ts'
 import type { TestContext } from '../support/test-context.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -87,24 +87,15 @@ async function migrate (root: string, env: NodeJS.ProcessEnv): Promise<{ code: n
 async function start (
   t: TestContext, root: string, { tier, env }: { tier: 'ingest' | 'pipeline', env: NodeJS.ProcessEnv }
 ): Promise<RunningTier> {
-  const port = String(await freePort())
-  const child = spawn(process.execPath, [path.join(root, tier, 'main.ts')], {
-    stdio: ['ignore', 'inherit', 'inherit'],
-    env: withBase({
-      MILLRACE_LOG_LEVEL: process.env.MILLRACE_TEST_LOG_LEVEL ?? 'silent',
-      [tier === 'ingest' ? 'MILLRACE_PORT' : 'MILLRACE_PIPELINE_PORT']: port,
-      ...env
-    })
-  })
-  const exited = once(child, 'exit')
-  const end = async (signal: NodeJS.Signals): Promise<void> => {
-    child.kill(signal)
-    await exited
-  }
-  t.teardown(async () => { await end('SIGKILL') })
-  const url = `http://127.0.0.1:${port}`
+  const { child, url, exited } = await startTierProcess(t, { tier, root, env })
   await waitFor(async () => (await fetch(`${url}/_readiness`)).status === 200)
-  return { url, end: async () => { await end('SIGTERM') } }
+  return {
+    url,
+    end: async () => {
+      child.kill('SIGTERM')
+      await exited
+    }
+  }
 }
 
 /** The test runner would instrument every process; see `test/support/run-uninstrumented.js`. */

@@ -1,8 +1,5 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import path from 'node:path'
-import { createInterface } from 'node:readline'
-import t, { type Test } from 'tap'
+import t from 'tap'
+import { startTierProcess } from '../../../test/support/start-tier-process.ts'
 import { addFlags, addPerson, ask, createTestDecide, type TestDecide } from '../../testing/create-test-decide.ts'
 
 /** Values by flag; flags must be computed without errors. */
@@ -225,27 +222,12 @@ t.test('the value survives kill -9 of the process that answered', async (t) => {
   await addFlags(decide, [STICKY])
   const { user, anonymous, value } = await findPair(decide, 'a')
 
-  const first = await startApi(t, decide.databaseUrl)
+  const env = { DATABASE_URL: decide.databaseUrl, CLICKHOUSE_URL: 'http://127.0.0.1:9/none' }
+  const first = await startTierProcess(t, { tier: 'api', env })
   t.equal(await valueOf({ ...decide, url: first.url }, user, anonymous), value)
-  first.process.kill('SIGKILL')
-  await once(first.process, 'exit')
-  const second = await startApi(t, decide.databaseUrl)
+  first.child.kill('SIGKILL')
+  await first.exited
+  const second = await startTierProcess(t, { tier: 'api', env })
 
   t.equal(await valueOf({ ...decide, url: second.url }, user), value)
 })
-
-/** Starts the API as a process of its own; it listens when this returns. */
-async function startApi (t: Test, databaseUrl: string): Promise<{ process: ChildProcess, url: string }> {
-  const child = spawn(process.execPath, [path.join(import.meta.dirname, '..', '..', 'main.ts')], {
-    env: { DATABASE_URL: databaseUrl, CLICKHOUSE_URL: 'http://127.0.0.1:9/none', MILLRACE_API_PORT: '0' },
-    stdio: ['ignore', 'pipe', 'inherit']
-  })
-  t.teardown(() => child.kill('SIGKILL'))
-  for await (const line of createInterface({ input: child.stdout })) {
-    const { address } = JSON.parse(line) as { address?: string }
-    if (address === undefined) continue
-    child.stdout.resume()
-    return { process: child, url: address }
-  }
-  throw new Error('the API did not start')
-}
