@@ -1,24 +1,25 @@
 import { Command, CommanderError, InvalidArgumentError } from 'commander'
-import { classifyClickHouseError } from '../platform/clickhouse/clickhouse-errors.ts'
 import { HttpError, MillraceError } from '../engines/errors.ts'
+import { classifyClickHouseError } from '../platform/clickhouse/clickhouse-errors.ts'
 import { classifyPostgresError } from '../platform/postgres/postgres-errors.ts'
 import { isUnavailable } from '../platform/store-errors.ts'
 import { readVersion } from '../schema/version.ts'
-import { checkHelp, checkOptions } from './check-options.ts'
-import { createCliContext, DEFAULT_TIMEOUT_MS, NO_ANSWER, SERVICE_SETTINGS, ServiceTimeoutError, type CliContext, type CliWorld, type ServiceName } from './cli-context.ts'
+import {
+  type CliContext, type CliWorld, createCliContext, DEFAULT_TIMEOUT_MS, NO_ANSWER, SERVICE_SETTINGS,
+  type ServiceName, ServiceTimeoutError
+} from './cli-context.ts'
 import { addAuditCommands } from './commands/audit.ts'
 import { addBackupCommands } from './commands/backup.ts'
 import { addBackupsCommands } from './commands/backups.ts'
 import { addCheckCommands } from './commands/check.ts'
 import { addDeadLettersCommands } from './commands/dead-letters.ts'
-import { addEventCommands } from './commands/event.ts'
-import { addEventsCommands } from './commands/events.ts'
+import { addEventCommands, addEventsCommands } from './commands/events.ts'
 import { addImportCommands, IMPORTED_WITH_REJECTS } from './commands/import.ts'
 import { addLoginsCommands } from './commands/logins.ts'
 import { addLogsCommands } from './commands/logs.ts'
 import { addPersonsCommands } from './commands/persons.ts'
-import { addKeysCommands, addProjectsCommands, addUsersCommands } from './commands/projects-and-keys.ts'
 import { addProcessCommands } from './commands/processes.ts'
+import { addKeysCommands, addProjectsCommands, addUsersCommands } from './commands/projects-and-keys.ts'
 import { addPropertiesCommands } from './commands/properties.ts'
 import { addRetentionCommands } from './commands/retention.ts'
 import { addRulesCommands } from './commands/rules.ts'
@@ -26,7 +27,7 @@ import { addSchemasCommands } from './commands/schemas.ts'
 import { addStatusCommands } from './commands/status.ts'
 import { addUpgradeCommands, UPGRADE_WAITS } from './commands/upgrade.ts'
 import { addWatermarkCommands } from './commands/watermark.ts'
-import { readDuration } from './read-arguments.ts'
+import { isRepeatable, readDuration } from './read-arguments.ts'
 
 /** Adds the commands of one group, such as `keys create`. A new group is one file, and one name in `GROUPS`. */
 export type CommandGroup = (program: Command, context: CliContext) => void
@@ -155,4 +156,59 @@ function describeFailure (
 
 function failed (message: string): { exitCode: number, message: string } {
   return { exitCode: EXIT.failed, message }
+}
+
+type Read = (text: string, before: unknown) => unknown
+
+/**
+ * Gives every option and argument of all commands the rules that Commander leaves to each of them:
+ *
+ * - A value is not empty. An empty one is nearly always a shell variable that is not set, and would mean everything, or
+ *   the default.
+ * - An option is given once, unless it collects its values. Of several, Commander takes the last without a word.
+ *
+ * Call it after all commands are added, once for each command line.
+ */
+function checkOptions (command: Command): void {
+  for (const option of command.options) {
+    // A flag may be repeated: it says the same again.
+    if (!option.required && !option.optional) continue
+    const read = option.parseArg as Read | undefined
+    let isGiven = false
+    option.argParser((text: string, before: unknown) => {
+      refuseEmpty(text)
+      if (isGiven && !isRepeatable(read)) throw new InvalidArgumentError('The option is given twice; give it once.')
+      isGiven = true
+      return read === undefined ? text : read(text, before)
+    })
+  }
+  for (const argument of command.registeredArguments) {
+    const read = argument.parseArg as Read | undefined
+    argument.argParser((text: string, before: unknown) => {
+      refuseEmpty(text)
+      return read === undefined ? text : read(text, before)
+    })
+  }
+  for (const each of command.commands) checkOptions(each)
+}
+
+/**
+ * Makes `help` of every group refuse a name that it does not have, as the group does; Commander's own shows the general
+ * help for it, as if it were what was asked for.
+ *
+ * Call it after all commands are added.
+ */
+function checkHelp (group: Command): void {
+  if (group.commands.length === 0) return
+  for (const each of group.commands) checkHelp(each)
+  group.helpCommand(false)
+  group.command('help').description('display help for command').argument('[command]', 'name of a command').action((name?: string) => {
+    const found = name === undefined ? group : group.commands.find((each) => each.name() === name)
+    if (found === undefined) group.error(`error: unknown command '${name}'`, { code: 'commander.unknownCommand' })
+    found.help()
+  })
+}
+
+function refuseEmpty (text: string): void {
+  if (text.trim() === '') throw new InvalidArgumentError('It is empty; give a value.')
 }

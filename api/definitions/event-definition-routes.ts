@@ -1,18 +1,31 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { HttpError } from '../../engines/errors.ts'
-import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { cursorQueryProperties, searchQueryProperties } from '../http/list-queries.ts'
-import { pageQueryProperties } from '../http/pagination.ts'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
+import {
+  type CursorKind, cursorQueryProperties, cutPage, decodeCursor, encodeCursor, matchSearch, searchQueryProperties
+} from '../http/list-queries.ts'
+import { type PageQuery, pageQueryProperties } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { uuidParams, type UuidParams } from '../http/request-values.ts'
-import { deleteDefinition, updateEventDefinition } from './write-definition.ts'
-import { type EventDefinitionChanges, eventDefinitionChangesSchema, eventDefinitionSchema, findEventDefinition } from './event-definition.ts'
+import { bulkNoteRoutes, matchNotes, type NoteFilters, noteFiltersSchema } from './definition-notes.ts'
+import {
+  answerDefinitions, type DefinitionPage, definitionPageSchema, type DefinitionTotals, selectFreshness
+} from './definition-page.ts'
 import { eventProfileRoutes } from './definition-profile-routes.ts'
-import { bulkNoteRoutes, noteFiltersSchema } from './definition-notes.ts'
-import { answerDefinitions, definitionPageSchema } from './definition-page.ts'
+import {
+  type EventDefinition, type EventDefinitionChanges, eventDefinitionChangesSchema, eventDefinitionSchema,
+  findEventDefinition, selectEventDefinition
+} from './event-definition.ts'
 import { eventVolumeRoutes } from './event-volume-routes.ts'
-import { EVENT_ORDERINGS, EVENT_TYPES, type EventDefinitionQuery, listEventDefinitions } from './list-event-definitions.ts'
+import { deleteDefinition, updateEventDefinition } from './write-definition.ts'
+
+/** Which events to list: all, those of SDKs (`$pageview`), or custom ones. */
+const EVENT_TYPES = ['all', 'event', 'event_custom', 'event_posthog'] as const
+
+const EVENT_ORDERINGS = [
+  'name', '-name', 'volume_30_day', '-volume_30_day', 'last_seen_at', '-last_seen_at'
+] as const
 
 const read = { scope: 'event_definition:read' } as const
 const write = { scope: 'event_definition:write' } as const
@@ -94,4 +107,91 @@ async function refuseLanguage (request: FastifyRequest): Promise<void> {
   const { id } = request.params as UuidParams['Params']
   if (!/^[a-z]+$/i.test(id)) return
   throw new HttpError(404, 'invalid_request', 'not_found', `No types are generated for ${id.slice(0, 50)}: only typescript and json.`)
+}
+
+interface EventDefinitionQuery extends PageQuery, NoteFilters {
+  search?: string
+  event_type: typeof EVENT_TYPES[number]
+  ordering: typeof EVENT_ORDERINGS[number]
+  after?: string
+}
+
+type EventDefinitionPage = DefinitionPage<EventDefinition>
+
+/**
+ * Lists a page of event definitions with two queries.
+ *
+ * Names are unique, so every order ends with the name and has no ties. Names compare by their bytes.
+ */
+async function listEventDefinitions (
+  sql: Sql, projectId: number, query: EventDefinitionQuery
+): Promise<EventDefinitionPage> {
+  const where = sql`d.project_id = ${projectId} AND d.deleted_at IS NULL AND ${matchType(sql, query.event_type)}
+    AND ${matchSearch(sql, sql`d.name`, query.search)} AND ${matchNotes(sql, query)}`
+  const order = buildOrder(sql, query.ordering)
+  const after = decodeCursor(query.after, query.ordering, [order.kind, 'text'])
+
+  const [totals, rows] = await Promise.all([
+    sql<DefinitionTotals[]>`
+      SELECT count(*) AS count, ${selectFreshness(sql, projectId)} FROM event_definitions d WHERE ${where}`,
+    sql<(EventDefinition & { sort_key: string })[]>`
+      SELECT ${selectEventDefinition(sql)}, (${order.key})::text AS sort_key
+      FROM event_definitions d
+      WHERE ${where} AND ${after === undefined ? sql`true` : order.isAfter(after)}
+      ORDER BY ${order.by}
+      LIMIT ${query.limit + 1} OFFSET ${after === undefined ? query.offset : 0}`
+  ])
+  const page = cutPage(rows, {
+    limit: query.limit,
+    count: totals[0]?.count ?? 0,
+    cursorOf: (last) => encodeCursor(query.ordering, [last.sort_key, last.name])
+  })
+  return { ...page, asOf: totals[0]?.as_of ?? null, completeThrough: totals[0]?.complete_through ?? null }
+}
+
+function matchType (sql: Sql, type: EventDefinitionQuery['event_type']): Statement {
+  if (type === 'event_custom') return sql`d.name NOT LIKE '$%'`
+  return type === 'event_posthog' ? sql`d.name LIKE '$%'` : sql`true`
+}
+
+interface Order {
+  /** The first sort key; the name is the second. */
+  key: Statement
+  /** Type of the key in a cursor. */
+  kind: CursorKind
+  by: Statement
+  isAfter: (cursor: string[]) => Statement
+}
+
+function buildOrder (sql: Sql, ordering: EventDefinitionQuery['ordering']): Order {
+  const descends = ordering.startsWith('-')
+  const direction = descends ? sql`DESC` : sql`ASC`
+  const compare = descends ? sql`<` : sql`>`
+  const name = sql`d.name COLLATE "C"`
+  switch (ordering) {
+    case 'name':
+    case '-name':
+      return {
+        key: sql`''`,
+        kind: 'text',
+        by: sql`${name} ${direction}`,
+        isAfter: ([, last]) => sql`${name} ${compare} ${last ?? ''}`
+      }
+    case 'volume_30_day':
+    case '-volume_30_day':
+      return orderBy(sql`d.volume_30_day`, 'integer', (text) => sql`${text}::bigint`)
+    default:
+      // Definitions that were never seen count as the oldest. Cast by way of text, or the driver would read the
+      // parameter as a Date and drop its microseconds.
+      return orderBy(sql`COALESCE(d.last_seen_at, '-infinity')`, 'time', (text) => sql`${text}::text::timestamptz`)
+  }
+
+  function orderBy (key: Statement, kind: CursorKind, read: (text: string) => Statement): Order {
+    return {
+      key,
+      kind,
+      by: sql`${key} ${direction}, ${name}`,
+      isAfter: ([value = '', last = '']) => sql`(${key} ${compare} ${read(value)} OR (${key} = ${read(value)} AND ${name} > ${last}))`
+    }
+  }
 }

@@ -1,15 +1,23 @@
+import { hash } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
+import { cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
 import { accessOf } from '../http/personal-key-access.ts'
-import { propertyProfileRoutes } from './definition-profile-routes.ts'
-import { bulkNoteRoutes } from './definition-notes.ts'
-import { answerDefinitions, definitionPageSchema } from './definition-page.ts'
 import { uuidParams, type UuidParams } from '../http/request-values.ts'
+import { bulkNoteRoutes, matchNotes } from './definition-notes.ts'
+import {
+  answerDefinitions, type DefinitionPage, definitionPageSchema, type DefinitionTotals, selectFreshness
+} from './definition-page.ts'
+import { propertyProfileRoutes } from './definition-profile-routes.ts'
+import {
+  findPropertyDefinition, type PropertyDefinition, type PropertyDefinitionChanges, propertyDefinitionChangesSchema,
+  propertyDefinitionSchema, selectPropertyDefinition
+} from './property-definition.ts'
+import {
+  type PropertyDefinitionQuery, propertyDefinitionQuerySchema, type PropertyFilter, readPropertyFilter
+} from './property-query.ts'
 import { deleteDefinition, updatePropertyDefinition } from './write-definition.ts'
-import { listPropertyDefinitions } from './list-property-definitions.ts'
-import { findPropertyDefinition, type PropertyDefinitionChanges, propertyDefinitionChangesSchema, propertyDefinitionSchema } from './property-definition.ts'
-import { type PropertyDefinitionQuery, propertyDefinitionQuerySchema } from './property-query.ts'
 
 const read = { scope: 'property_definition:read' } as const
 const write = { scope: 'property_definition:write' } as const
@@ -67,4 +75,74 @@ export async function propertyDefinitionRoutes (
     await deleteDefinition(sql, 'property', { projectId: accessOf(request).projectId, id: request.params.id })
     return await reply.code(204).send()
   })
+}
+
+type PropertyDefinitionPage = DefinitionPage<PropertyDefinition>
+
+/**
+ * Lists a page of property definitions with two queries: first the ones seen on the events of the request, then by
+ * name, compared by bytes. Names are unique within a type, so there are no ties.
+ *
+ * @throws {HttpError} 400 for an invalid filter.
+ */
+async function listPropertyDefinitions (
+  sql: Sql, projectId: number, query: PropertyDefinitionQuery
+): Promise<PropertyDefinitionPage> {
+  const filter = readPropertyFilter(query)
+  const isSeen = selectIsSeen(sql, filter)
+  const where = buildCondition(sql, projectId, filter)
+  const unseen = sql`CASE WHEN ${isSeen} THEN 0 ELSE 1 END`
+  const name = sql`d.name COLLATE "C"`
+  const order = nameOrder(filter)
+  const after = decodeCursor(query.after, order, ['integer', 'text'])
+  const [lastUnseen = '', lastName = ''] = after ?? []
+
+  const [totals, rows] = await Promise.all([
+    sql<DefinitionTotals[]>`
+      SELECT count(*) AS count, ${selectFreshness(sql, projectId)} FROM property_definitions d WHERE ${where}`,
+    sql<PropertyDefinition[]>`
+      SELECT ${selectPropertyDefinition(sql, isSeen)}
+      FROM property_definitions d
+      WHERE ${where} AND ${after === undefined ? sql`true` : sql`(${unseen}, ${name}) > (${lastUnseen}::bigint, ${lastName})`}
+      ORDER BY ${unseen}, ${name}
+      LIMIT ${query.limit + 1} OFFSET ${after === undefined ? query.offset : 0}`
+  ])
+  const page = cutPage(rows, {
+    limit: query.limit,
+    count: totals[0]?.count ?? 0,
+    cursorOf: (last) => encodeCursor(order, [last.is_seen_on_filtered_events === 'true' ? '0' : '1', last.name])
+  })
+  return { ...page, asOf: totals[0]?.as_of ?? null, completeThrough: totals[0]?.complete_through ?? null }
+}
+
+/** Different event names have different orders; a digest keeps the cursor short however many there are. */
+function nameOrder ({ eventNames }: PropertyFilter): string {
+  return `seen,name:${hash('sha1', JSON.stringify(eventNames ?? null), 'base64url')}`
+}
+
+function selectIsSeen (sql: Sql, { eventNames }: PropertyFilter): Statement {
+  if (eventNames === undefined) return sql`NULL::boolean`
+  return sql`EXISTS (
+    SELECT FROM event_properties e
+    WHERE e.project_id = d.project_id AND e.property = d.name AND e.event = ANY(${eventNames}::text[]))`
+}
+
+function buildCondition (sql: Sql, projectId: number, filter: PropertyFilter): Statement {
+  // An unknown group type has no properties: the comparison with NULL is never true.
+  const groupType = filter.groupTypeIndex === undefined
+    ? sql`''`
+    : sql`(SELECT g.group_type FROM group_types g WHERE g.project_id = ${projectId} AND g.group_type_index = ${filter.groupTypeIndex})`
+  return sql`d.project_id = ${projectId} AND d.deleted_at IS NULL AND d.type = ${filter.type} AND d.group_type = ${groupType}
+    AND ${matchSearch(sql, sql`d.name`, filter.search)}
+    AND ${filter.only === undefined ? sql`true` : sql`d.name = ANY(${filter.only}::text[])`}
+    AND d.name <> ALL(${filter.without}::text[])
+    AND ${filter.onlyNumerical ? sql`d.property_type = 'Numeric'` : sql`true`}
+    AND ${matchNotes(sql, filter.notes)}
+    AND ${matchFeatureFlag(sql, filter.isFeatureFlag)}
+    AND ${filter.mustBeSeen ? selectIsSeen(sql, filter) : sql`true`}`
+}
+
+function matchFeatureFlag (sql: Sql, isFeatureFlag: boolean | undefined): Statement {
+  if (isFeatureFlag === undefined) return sql`true`
+  return isFeatureFlag ? sql`d.name LIKE '$feature/%'` : sql`d.name NOT LIKE '$feature/%'`
 }

@@ -1,16 +1,18 @@
 import type { FastifyInstance } from 'fastify'
-import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { parseStoredJson } from '../../engines/body/parse-json.ts'
 import { HttpError, MillraceError } from '../../engines/errors.ts'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Logger } from '../../platform/logger.ts'
-import { deletePerson } from './delete-person.ts'
 import { findPersonByUuid } from '../../platform/persons/person-ids.ts'
-import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
+import { toDistinctId } from '../../schema/wire/identity.ts'
 import { notFound } from '../http/errors.ts'
-import { object, type Row } from '../http/json-schema.ts'
-import { buildPage, type PageContent, pageQueryProperties, type PageQuery, pageSchema } from '../http/pagination.ts'
+import { object, type Row, type Value } from '../http/json-schema.ts'
+import { cursorQueryProperties, cutPage, decodeCursor, encodeCursor } from '../http/list-queries.ts'
+import { buildPage, type PageContent, type PageQuery, pageQueryProperties, pageSchema } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { uuidParams, type UuidParams } from '../http/request-values.ts'
-import { listPersonPage, personQuerySchema, type PersonQuery, personSchema, readListedPerson } from './list-persons.ts'
+import { deletePerson } from './delete-person.ts'
 
 /** Maximum wait for the deletion in ClickHouse, in milliseconds. */
 const WAIT_MS = 20_000
@@ -145,4 +147,90 @@ function translate (error: unknown): unknown {
   if (!(error instanceof MillraceError) || error.code !== 'MILLRACE_MERGED_PERSONS_UNAVAILABLE') return error
   return new HttpError(503, 'server_error', 'clickhouse_unavailable',
     'No person has this id, and ClickHouse, which knows the ids of merged persons, is unavailable.', { cause: error })
+}
+
+/** A person as lists show it. */
+type ListedPerson = Row<typeof personSchema>
+
+/** Distinct ids of a person in a list at most. A person of a shared account may have thousands. */
+const SHOWN_IDS = 100
+
+const personSchema = object({
+  id: { type: 'string', format: 'uuid', description: 'The person_id of events.' },
+  uuid: { type: 'string', format: 'uuid', description: 'The same.' },
+  name: { type: 'string', description: 'The first of its email, name and username, else a distinct id.' },
+  distinct_ids: { type: 'array', items: { type: 'string' }, description: `In alphabetical order; ${SHOWN_IDS} at most.` },
+  properties: { type: 'object', additionalProperties: true },
+  is_identified: { type: 'boolean' },
+  created_at: { type: 'string', format: 'date-time' }
+}, { $id: 'Person' })
+
+type PersonQuery = Value<typeof personQuerySchema>
+
+const personQuerySchema = {
+  type: 'object',
+  properties: {
+    ...pageQueryProperties,
+    ...cursorQueryProperties,
+    distinct_id: { type: 'string', description: 'Only the person of this distinct id.' },
+    search: { type: 'string', maxLength: 400, description: 'Only persons of whom a distinct id begins with it.' }
+  }
+} as const
+
+const ORDER = 'newest persons'
+
+/** Lists a page of persons, newest first, with two queries. */
+async function listPersonPage (
+  sql: Sql, projectId: number, query: PersonQuery
+): Promise<PageContent<ListedPerson>> {
+  const { distinct_id: distinctId, search, limit, offset } = query
+  const [after] = decodeCursor(query.after, ORDER, ['integer']) ?? []
+  const where = sql`project_id = ${projectId}
+    ${distinctId === undefined ? sql`` : haveId(sql, projectId, sql`distinct_id = ${toDistinctId(distinctId)}`)}
+    ${search === undefined ? sql`` : haveId(sql, projectId, sql`starts_with(distinct_id, ${toDistinctId(search)})`)}`
+  const [[total], rows] = await Promise.all([
+    sql<{ count: number }[]>`SELECT count(*) AS count FROM persons WHERE ${where}`,
+    selectPersons(sql, sql`${where} ${after === undefined ? sql`` : sql`AND id < ${after}::bigint`}
+      ORDER BY id DESC LIMIT ${limit + 1} OFFSET ${after === undefined ? offset : 0}`)
+  ])
+  const page = cutPage(rows, { limit, count: total?.count ?? 0, cursorOf: ({ row }) => encodeCursor(ORDER, [row]) })
+  return { ...page, results: page.results.map(({ person }) => person) }
+}
+
+/** Reads one person by its current uuid; null when there is none. */
+async function readListedPerson (sql: Sql, projectId: number, uuid: string): Promise<ListedPerson | null> {
+  const [found] = await selectPersons(sql, sql`project_id = ${projectId} AND uuid = ${uuid}`)
+  return found?.person ?? null
+}
+
+function haveId (sql: Sql, projectId: number, condition: Statement): Statement {
+  return sql`AND id IN (SELECT person_id FROM person_distinct_ids WHERE project_id = ${projectId} AND ${condition})`
+}
+
+interface PersonRow {
+  row: string
+  uuid: string
+  is_identified: boolean
+  created_at: Date
+  properties: string
+  distinct_ids: string[]
+}
+
+async function selectPersons (sql: Sql, which: Statement): Promise<{ row: string, person: ListedPerson }[]> {
+  const rows = await sql<PersonRow[]>`
+    SELECT id::text AS row, uuid, is_identified, created_at, properties::text AS properties, ARRAY(
+      SELECT distinct_id FROM person_distinct_ids WHERE person_id = persons.id ORDER BY distinct_id LIMIT ${SHOWN_IDS}
+    ) AS distinct_ids
+    FROM persons WHERE ${which}`
+  return rows.map(({ row, uuid, properties: text, distinct_ids: ids, ...fields }) => {
+    // `JSON.parse` of the driver would round long numbers.
+    const properties = parseStoredJson(text) as ListedPerson['properties']
+    const name = findName(properties) ?? ids[0] ?? uuid
+    return { row, person: { id: uuid, uuid, name, distinct_ids: ids, properties, ...fields } }
+  })
+}
+
+function findName (properties: Record<string, unknown>): string | undefined {
+  return ['email', 'name', 'username'].map((key) => properties[key])
+    .find((value): value is string => typeof value === 'string' && value !== '')
 }

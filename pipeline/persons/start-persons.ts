@@ -64,7 +64,7 @@ export interface PersonApplier {
  * 6. load the persons and groups that the updates name,   apply-updates.ts, load-persons.ts,
  *    as many at a time as fit into memory                 fit-updates.ts
  * 7. change them in memory, in order                      fold-updates.ts, merge-persons.ts, change-properties.ts
- * 8. write the changes and the copies, and commit         write-persons.ts, write-distinct-ids.ts
+ * 8. write the changes and the copies, and commit         write-persons.ts
  * 9. acknowledge                                          persons-partition.ts
  * 10. insert the copies into ClickHouse                   run-copies.ts
  *

@@ -1,7 +1,7 @@
 import path from 'node:path'
 import t from 'tap'
 import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { createEverywhere } from '../../schema/migrate/fill-new-nodes.ts'
+import { createEverywhere } from '../../schema/migrate/migrate-clickhouse.ts'
 import { distributedTables, renderClickHouseSql } from '../../schema/migrate/clickhouse-topology.ts'
 import { readMigrations, splitStatements } from '../../schema/migrate/read-migrations.ts'
 import { createTestClickHouse } from '../support/test-stores.ts'

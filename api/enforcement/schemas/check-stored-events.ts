@@ -1,9 +1,10 @@
-import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { type LookBackOptions, visitStoredEvents } from '../look-back.ts'
-import type { StoredEventsQuery } from '../read-stored-events.ts'
+import { cutText } from '../../../engines/body/storable-text.ts'
 import type { CompiledSchema } from '../../../engines/json-schema/compile-schema.ts'
+import { describeValue, generalise } from '../../../engines/json-schema/describe-failure.ts'
 import type { SchemaFailure } from '../../../engines/json-schema/evaluation.ts'
-import { PredictionTally, type Sdk } from './prediction.ts'
+import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { type LookBackOptions, sdkKey, takeGroup, visitStoredEvents } from '../look-back.ts'
+import type { StoredEventsQuery } from '../read-stored-events.ts'
 import type { SchemaPrediction } from './event-schema.ts'
 
 /** Which stored events are checked. */
@@ -49,3 +50,67 @@ class SdkReader {
 }
 
 const MAX_KNOWN_SDKS = 1000
+
+/** What a schema would have done with stored events, added up in bounded memory. */
+/** What is wrong with how many events; an event with several failures counts under each. */
+type PredictedFailure = SchemaPrediction['failures'][number]
+
+interface Sdk {
+  lib: string
+  version: string
+}
+
+/** Samples of each failure. */
+const MAX_SAMPLES = 3
+
+/** Adds up what is wrong. */
+export class PredictionTally {
+  #events = 0
+  #failed = 0
+  readonly #failures = new Map<string, PredictedFailure>()
+  readonly #libs = new Map<string, SchemaPrediction['libs'][number]>()
+
+  add ({ uuid, sdk: { lib, version } }: { uuid: string, sdk: Sdk }, failures: readonly SchemaFailure[]): void {
+    this.#events++
+    const sdk = takeGroup(this.#libs, sdkKey(lib, version), () => ({ lib, lib_version: version, events: 0, failed: 0 }))
+    if (sdk !== undefined) sdk.events++
+    // Nearly all meet it.
+    if (failures.length === 0) return
+    this.#failed++
+    if (sdk !== undefined) sdk.failed++
+    for (const [key, { value }] of firstOfKinds(failures)) {
+      const group = takeGroup(this.#failures, key, () => createFailure(key))
+      if (group === undefined) continue
+      group.events++
+      if (group.samples.length < MAX_SAMPLES) group.samples.push({ uuid, value: describeValue(value) })
+    }
+  }
+
+  describe (complete: boolean): SchemaPrediction {
+    return {
+      events: this.#events,
+      met: this.#events - this.#failed,
+      failed: this.#failed,
+      complete,
+      failures: [...this.#failures.values()].sort((one, other) => other.events - one.events),
+      libs: [...this.#libs.values()].sort((one, other) => other.failed - one.failed || other.events - one.events)
+    }
+  }
+}
+
+function createFailure (key: string): PredictedFailure {
+  const [path, keyword] = JSON.parse(key) as [string, string]
+  return { path, keyword, events: 0, samples: [] }
+}
+
+/** An event counts once under each kind. */
+function firstOfKinds (failures: readonly SchemaFailure[]): Map<string, SchemaFailure> {
+  return new Map(failures.toReversed().map((failure) => [kindOf(failure), failure]))
+}
+
+/** Characters of a path that tell kinds apart: names that a schema does not list may be as long as an event. */
+const MAX_PATH_LENGTH = 500
+
+function kindOf ({ path, keyword }: SchemaFailure): string {
+  return JSON.stringify([cutText(generalise(path), MAX_PATH_LENGTH), keyword])
+}

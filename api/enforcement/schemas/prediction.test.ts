@@ -1,6 +1,6 @@
 import t from 'tap'
 import { compileSchema } from '../../../engines/json-schema/compile-schema.ts'
-import { PredictionTally } from './prediction.ts'
+import { PredictionTally } from './check-stored-events.ts'
 
 const { failuresOf } = compileSchema({ properties: { plan: { type: 'string' } }, additionalProperties: false })
 

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import type { CancellableWork } from './circuit-breaker.ts'
-import { readTogether } from './read-together.ts'
+import { readTogether } from './person-reader.ts'
 
 interface Reading {
   questions: readonly number[]
