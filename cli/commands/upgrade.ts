@@ -178,7 +178,7 @@ async function findPendingOfClickHouse (clickhouse: ClickHouse): Promise<Pending
 async function describePending (
   database: 'postgres' | 'clickhouse', applied: readonly AppliedMigration[], tables: PendingMigration['tables']
 ): Promise<PendingMigration[]> {
-  const migrations = await readMigrations(path.join(import.meta.dirname, '..', 'schema', database))
+  const migrations = await readMigrations(path.join(import.meta.dirname, '..', '..', 'schema', database))
   return selectPending(database, migrations, applied).map((migration) => describeMigration(database, migration, tables))
 }
 
