@@ -50,7 +50,7 @@ export interface NewDeadLetter {
   /** Headers of the message it comes from. */
   headers: Readonly<Record<string, string>>
   body: Uint8Array
-  /** The same for the same letter: dead-lettering it again after a crash leaves one. */
+  /** The same for the same letter: dead-lettering it again within the stream's duplicate window leaves one. */
   id: string
 }
 

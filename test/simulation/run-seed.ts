@@ -160,7 +160,9 @@ function compareBooks ({ nats, clickhouse }: SimulatedSystem, published: readonl
   const sum = (column: string): number => [...books.values()].reduce((total, row) => total + Number(row[column]), 0)
   const expected = {
     accepted: published.reduce((total, { headers }) => total + Number(headers.get(HEADER.rows)), 0),
-    dead_lettered: nats.stream(DEAD_LETTER_STREAM).messages.size,
+    // A letter that is repeated after the window of the stream's message ids is there twice, and counts once.
+    dead_lettered: new Set([...nats.stream(DEAD_LETTER_STREAM).messages.values()]
+      .map(({ headers }) => headers.get('Nats-Msg-Id'))).size,
     duplicates: clickhouse.traces.size
   }
   const wrong = Object.entries(expected).filter(([column, value]) => sum(column) !== value)
