@@ -7,6 +7,7 @@ const FOLDERS = ['api', 'cli', 'console', 'deploy', 'embedded', 'engines', 'inge
 
 /** Folders of one or two source files, each with the reason why they are not in their parent. */
 const SMALL_FOLDERS: Record<string, string> = {
+  'ingest/browser-sdk': 'the scripts that pages load, apart from the way of an event',
   deploy: 'the generators of the settings and of the package stand beside what they write; the rest is for servers',
   'pipeline/events/insert': 'the INSERT and what may be repeated of it, apart from the session that decides when',
   api: 'the process and its routes; a subject is a folder',
