@@ -43,7 +43,7 @@ async function lint (folder: string): Promise<string[]> {
 }
 
 /** What the compiler says against a program, in its strictest setting; none when all is well. */
-export function compile (file: string): string[] {
+function compile (file: string): string[] {
   const program = ts.createProgram([file], {
     strict: true, noEmit: true, skipLibCheck: true, noUncheckedIndexedAccess: true, allowImportingTsExtensions: true,
     types: [],

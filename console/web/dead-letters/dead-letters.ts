@@ -1,3 +1,4 @@
+import type { Answer, Schema } from '../../../schema/api-types.ts'
 import { request, type Page } from '../api-client.ts'
 import { projectId } from '../router.ts'
 
@@ -9,41 +10,10 @@ export const STAGES: Record<string, string> = {
   persons: 'the update of a person could not be applied'
 }
 
-export interface DeadLetterGroup {
-  stage: string
-  reason: string
-  error_code: string | null
-  event: string | null
-  count: number
-  first: string
-  last: string
-  error: string
-  by_hour: number[]
-}
-
-export interface DeadLetterGroups {
-  count: number
-  ungrouped: number
-  results: DeadLetterGroup[]
-}
-
-export interface DeadLetter {
-  id: number
-  stage: string
-  reason: string
-  time: string
-  error: string
-  error_code: string | null
-  event: string | null
-  uuid: string | null
-  rows: number | null
-}
-
-export interface OpenedDeadLetter extends DeadLetter {
-  headers: Record<string, string>
-  content: unknown
-  body_base64: string
-}
+export type DeadLetterGroups = Answer<'/api/projects/{project_id}/dead_letters/groups'>
+export type DeadLetterGroup = DeadLetterGroups['results'][number]
+export type DeadLetter = Schema<'DeadLetter'>
+export type OpenedDeadLetter = Answer<'/api/projects/{project_id}/dead_letters/{id}'>
 
 /** Which dead letters: undefined fields do not matter; an empty `event` or `error_code` means those without one. */
 export interface Filter {
@@ -53,16 +23,8 @@ export interface Filter {
   error_code?: string
 }
 
-export interface ReplayResult {
-  matched: number
-  replayed: number
-  skipped: number
-}
-
-export interface PurgeResult {
-  matched: number
-  purged: number
-}
+export type ReplayResult = Answer<'/api/projects/{project_id}/dead_letters/replay', 'post'>
+export type PurgeResult = Answer<'/api/projects/{project_id}/dead_letters/purge', 'post'>
 
 /** More than this are replayed by several requests. The API's own maximum. */
 export const REPLAY_LIMIT = 10_000

@@ -3,8 +3,8 @@ import { describeDrift, describeOutcome, formatShare } from './definition.ts'
 
 t.test('says whether a type drifts', async (t) => {
   const at = '2026-03-02T10:00:00.000Z'
-  const none = { type: 'none', share: 0.5, first_seen_at: at }
-  const text = { type: 'String', share: 0.5, first_seen_at: at }
+  const none = { type: 'none' as const, share: 0.5, first_seen_at: at }
+  const text = { type: 'String' as const, share: 0.5, first_seen_at: at }
   t.equal(describeDrift([]), 'No event carried it in the last 30 days.')
   t.equal(describeDrift([none]), 'It had no value with a type in the last 30 days.')
   t.equal(describeDrift([none, text]), 'Always String in the last 30 days.')

@@ -1,59 +1,16 @@
 /** Definitions as the API answers them, and how the console words what is known of them. */
+import type { Answer, Schema } from '../../../schema/api-types.ts'
 import { formatCount } from '../format.ts'
 
 /** What events and properties have in common. */
-export interface Noted {
-  id: string
-  name: string
-  tags: string[]
-  description: string
-  owner: { id: number, email: string } | null
-  verified: boolean
-  hidden: boolean
-}
+export type Noted = Pick<EventDefinition, 'id' | 'name' | 'tags' | 'description' | 'owner' | 'verified' | 'hidden'>
 
-export interface EventDefinition extends Noted {
-  volume_30_day: number
-  query_usage_30_day: number
-  created_at: string
-  last_seen_at: string | null
-}
-
-export interface PropertyDefinition extends Noted {
-  property_type: string | null
-  query_usage_30_day: number
-  created_at: string
-  last_seen_at: string | null
-}
-
-export interface SdkVersion {
-  lib: string
-  lib_version: string
-  events: number
-  first_seen_at: string
-  last_seen_at: string
-}
-
-export interface SeenType {
-  type: string
-  events: number
-  share: number
-  first_seen_at: string
-  last_seen_at: string
-  volumes: number[]
-  samples: { value: string, events: number }[] | null
-}
-
-export interface EventProfile {
-  sdk_versions: SdkVersion[]
-  properties: { name: string, types: string[], events: number }[]
-}
-
-export interface PropertyProfile {
-  types: SeenType[]
-  sdk_versions: SdkVersion[]
-  events: { name: string, events: number }[]
-}
+export type EventDefinition = Schema<'EventDefinition'>
+export type PropertyDefinition = Schema<'PropertyDefinition'>
+export type EventProfile = Answer<'/api/projects/{project_id}/event_definitions/{id}/profile'>
+export type PropertyProfile = Answer<'/api/projects/{project_id}/property_definitions/{id}/profile'>
+export type SdkVersion = EventProfile['sdk_versions'][number]
+export type SeenType = PropertyProfile['types'][number]
 
 /** `none` is for values without a type of their own. */
 export function nameType (type: string): string {

@@ -1,21 +1,9 @@
 /** Experiments as the API answers them, and what they say in words. */
+import type { Schema } from '../../../schema/api-types.ts'
 import type { MeasuredMetric, MetricKind } from './describe-metric.ts'
 import { formatCount, formatCounted, UNKNOWN } from '../format.ts'
 
-export interface Experiment {
-  id: number
-  name: string
-  description: string
-  start_date: string | null
-  end_date: string | null
-  archived: boolean
-  feature_flag_key: string
-  feature_flag: { id: number, active: boolean }
-  filters: Record<string, unknown>
-  /** An array, `{ metrics: [...] }`, or an object of metrics by name. */
-  secondary_metrics: unknown
-  updated_at: string
-}
+export type Experiment = Schema<'Experiment'>
 
 export type Interval = [lower: number, upper: number]
 

@@ -1,4 +1,5 @@
 import { useRef, useState } from 'preact/hooks'
+import type { Schema } from '../../../schema/api-types.ts'
 import { type Page, request } from '../api-client.ts'
 import { formatAgo, formatCount, formatTime, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
@@ -7,19 +8,7 @@ import { Show } from '../states.tsx'
 import { EMPTY_FLAG, type FeatureFlag, type FlagDefinition } from './flag-filters.ts'
 import { cutAlike, describeDifferences, type Difference } from './flag-diff.ts'
 
-/** A change of a flag, as the API keeps it. */
-export interface FlagChange {
-  id: string
-  user: { email: string, first_name: string } | null
-  key_label: string
-  experiment: string | null
-  activity: 'created' | 'updated' | 'deleted'
-  created_at: string
-  version: number
-  detail: { changes: { field: string, before: unknown }[] }
-  /** After the change. */
-  definition: FlagDefinition
-}
+export type FlagChange = Omit<Schema<'FeatureFlagActivity'>, 'definition'> & { definition: FlagDefinition }
 
 /** Changes that are shown at first, and more at a time. */
 const STEP = 10

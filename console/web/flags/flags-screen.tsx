@@ -1,3 +1,4 @@
+import type { Answer } from '../../../schema/api-types.ts'
 import { request, type Page } from '../api-client.ts'
 import { formatAgo, formatCounted, formatTime, showText, UNKNOWN } from '../format.ts'
 import { type Loaded, useLoaded } from '../load.ts'
@@ -66,19 +67,8 @@ function NoFlags ({ search, isStaleOnly }: { search: string, isStaleOnly: boolea
   )
 }
 
-/** The answer about the calls of some flags. */
-interface Usage {
-  is_reported: boolean
-  results: FlagUsage[]
-}
-
-interface FlagUsage {
-  id: number
-  last_called_at: string | null
-  calls: number
-  status: 'active' | 'stale'
-  reason: string
-}
+type Usage = Answer<'/api/projects/{project_id}/feature_flags/usage'>
+type FlagUsage = Usage['results'][number]
 
 function FlagTable ({ flags }: { flags: readonly FeatureFlag[] }) {
   const ids = flags.map(({ id }) => id).join()

@@ -1,29 +1,10 @@
 /** The quota of a project and its usage as the API answers them, and in words. */
+import type { Answer, Schema } from '../../../schema/api-types.ts'
 import { formatCount, formatCounted, formatTime } from '../format.ts'
 
-export interface Quota {
-  /** Events a second, of each ingest process; null: no limit. */
-  events_per_second: number | null
-  burst: number | null
-  events_per_month: number | null
-  beyond: 'reject' | 'sample'
-  sample_rate: number
-  /** Null: the project has no quota. */
-  updated_at: string | null
-  month: { begin: string, events: number, counted_through: string, exceeded: boolean } | null
-}
-
-export interface UsageDay {
-  day: string
-  events: number
-  duplicates: number
-  dead_lettered: number
-  dropped: number
-  quota_sampled: number
-  refused_requests: number
-}
-
-export interface Usage { from: string, to: string, events: number, results: UsageDay[] }
+export type Quota = Schema<'Quota'>
+export type Usage = Answer<'/api/projects/{project_id}/usage'>
+export type UsageDay = Usage['results'][number]
 
 /** What somebody writes: a share in percent, and empty for no limit. */
 export interface QuotaFields { perSecond: string, burst: string, perMonth: string, beyond: Quota['beyond'], samplePercent: string }

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import type { Schema } from '../../../schema/api-types.ts'
 import { ApiError, type Page, request } from '../api-client.ts'
 import { Ask } from '../confirm.tsx'
 import { formatAgo, formatCount, formatTime, showText } from '../format.ts'
@@ -6,19 +7,8 @@ import type { Loaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Dialog, Show } from '../states.tsx'
-import type { ChartChoice } from './chart-model.ts'
 
-/** A query that somebody kept; `/api/projects/<id>/saved_queries/`. */
-export interface SavedQuery {
-  id: number
-  name: string
-  description: string
-  query: string
-  parameters: Record<string, string>
-  chart: ChartChoice | null
-  created_by: { email: string, first_name: string } | null
-  updated_at: string
-}
+export type SavedQuery = Schema<'SavedQuery'>
 
 export type SavedQueryFields = Pick<SavedQuery, 'query' | 'parameters' | 'chart'>
 
