@@ -53,6 +53,30 @@ t.test('a removal is counted once, however often it is begun, and done when noth
   t.equal(await isRemovalOpen(deps.sql, 'old'), false)
 })
 
+t.test('the books tell removals of one id apart, as after an older Postgres was restored', async (t) => {
+  const deps = await makeDeps(t)
+  const insert = async (): Promise<void> => {
+    const at = '2026-01-02 03:04:05'
+    await deps.clickhouse.insert({
+      table: 'events', format: 'JSONEachRow',
+      values: [{ project_id: 1, uuid: randomUUID(), event: 'e', distinct_id: 'u', timestamp: at, received_at: at }]
+    })
+  }
+  await insert()
+  const first = (await beginRemoval(deps, 'old', OLD))!
+  await announceRemoval(deps, first)
+  await startRemoval(deps, first, { marks: true })
+  await waitFor(async () => await completeRemoval(deps, first))
+
+  await deps.sql`ALTER TABLE event_removals ALTER COLUMN id RESTART`
+  await insert()
+  const second = (await beginRemoval(deps, 'old', OLD))!
+  await announceRemoval(deps, second)
+
+  t.equal(second.id, first.id)
+  t.same(await readLedger(deps), [{ at: '03:04', begun: 2, done: 1 }])
+})
+
 t.test('leaves events alone that are being inserted while it counts', async (t) => {
   const deps = await makeDeps(t)
   const insert = deps.clickhouse.command({

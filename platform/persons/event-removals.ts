@@ -147,9 +147,9 @@ export async function completeRemoval (deps: RemovalDeps, removal: EventRemoval)
   return true
 }
 
-/** What the books call a removal; followed by the index of a condition. */
-export function sourceOf ({ id }: EventRemoval): string {
-  return `removal:${id}:`
+/** Its name in books and tokens, before a condition's index; with the time, as a restored Postgres repeats ids. */
+export function sourceOf ({ id, until }: EventRemoval): string {
+  return `removal:${id}:${until}:`
 }
 
 interface Condition {
