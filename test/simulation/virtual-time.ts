@@ -32,6 +32,8 @@ export class VirtualProcess {
 
 interface Task {
   at: number
+  /** When it would have run if its process had not been frozen. */
+  readonly due: number
   owner: VirtualProcess | null
   run: () => void
   isCancelled: boolean
@@ -76,7 +78,8 @@ export class World {
 
   /** Runs `work` after a time, unless its owner has died by then. Returns how to cancel it. */
   after (ms: number, work: () => void, owner: VirtualProcess | null = owners.getStore() ?? null): () => void {
-    const task: Task = { at: this.now + Math.max(0, ms), owner, run: work, isCancelled: false }
+    const due = this.now + Math.max(0, ms)
+    const task: Task = { at: due, due, owner, run: work, isCancelled: false }
     enqueue(this.#queue, task)
     return () => { task.isCancelled = true }
   }
@@ -117,12 +120,13 @@ async function turn (): Promise<void> {
   await new Promise<void>((resolve) => { realImmediate(resolve) })
 }
 
-/** Puts a task behind those that are not later. */
+/** Puts a task behind those that are not later; what a frozen process has missed runs in its order, then. */
 function enqueue (queue: Task[], task: Task): void {
   let from = 0
   for (let to = queue.length; from < to;) {
     const middle = (from + to) >> 1
-    if (queue[middle]!.at <= task.at) from = middle + 1
+    const { at, due } = queue[middle]!
+    if (at < task.at || (at === task.at && due <= task.due)) from = middle + 1
     else to = middle
   }
   queue.splice(from, 0, task)
