@@ -18,6 +18,7 @@ import { deadLetterRoutes } from './events/dead-letters/dead-letter-routes.ts'
 import type { NatsOnDemand } from './events/dead-letters/nats-on-demand.ts'
 import { eventDefinitionRoutes } from './definitions/event-definition-routes.ts'
 import { eventRuleRoutes } from './enforcement/rules/event-rule-routes.ts'
+import { eventListRoutes } from './events/stored/event-list-routes.ts'
 import { eventRoutes } from './events/event-routes.ts'
 import { liveRoutes } from './events/live/live-routes.ts'
 import { lookupRoutes } from './events/lookup-routes.ts'
@@ -40,6 +41,8 @@ import { personalKeyRoutes } from './projects/personal-key-routes.ts'
 import { quotaRoutes } from './projects/quota-routes.ts'
 import { retentionRoutes } from './projects/retention-routes.ts'
 import { ledgerRoutes } from './events/ledger-routes.ts'
+import { groupRoutes } from './persons/group-routes.ts'
+import { seenPersonRoutes } from './persons/seen-persons.ts'
 import { personHistoryRoutes } from './persons/person-history-routes.ts'
 import { personRoutes } from './persons/person-routes.ts'
 import { propertyDefinitionRoutes } from './definitions/property-definition-routes.ts'
@@ -187,6 +190,7 @@ async function managementRoutes (
   await app.register(async (project) => {
     await project.register(cohortRoutes, { prefix: '/cohorts', ...deps })
     await project.register(deadLetterRoutes, { prefix: '/dead_letters', ...deps })
+    await project.register(eventListRoutes, deps)
     await project.register(eventRoutes, deps)
     await project.register(eventDefinitionRoutes, { prefix: '/event_definitions', ...deps })
     await project.register(typedEventRoutes, { prefix: '/event_definitions', ...deps })
@@ -196,11 +200,13 @@ async function managementRoutes (
     await project.register(featureFlagRoutes, { prefix: '/feature_flags', ...deps })
     await project.register(flagUsageRoutes, { prefix: '/feature_flags', ...deps })
     await project.register(testFlagRoutes, { prefix: '/feature_flags', ...deps })
+    await project.register(groupRoutes, { prefix: '/groups', ...deps })
     await project.register(ledgerRoutes, { prefix: '/ledger', ...deps })
     await project.register(ingestionWarningRoutes, { prefix: '/ingestion_warnings', ...deps })
     await project.register(liveRoutes, deps)
     await project.register(lookupRoutes, deps)
     await project.register(personHistoryRoutes, { prefix: '/persons', ...deps })
+    await project.register(seenPersonRoutes, { prefix: '/persons', ...deps })
     await project.register(personRoutes, { prefix: '/persons', ...deps })
     await project.register(quotaRoutes, { ...deps })
     await project.register(receiptRoutes, { ...deps })

@@ -749,6 +749,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/projects/{project_id}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List stored events
+         * @description By the time at which they happened, newest first; each once. Without their properties, which `/events/<uuid>` has.
+         *
+         *     Requires the scope event:read.
+         */
+        get: operations["getProjectsByProjectIdEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/projects/{project_id}/events/{uuid}": {
         parameters: {
             query?: never;
@@ -1099,6 +1121,48 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/projects/{project_id}/groups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List groups of a type
+         * @description Those that sent `$groupidentify`, by their keys. `search` finds words in the key and in the property `name`.
+         *
+         *     Requires the scope person:read.
+         */
+        get: operations["getProjectsByProjectIdGroups"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/groups/types": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List group types
+         * @description Requires the scope person:read.
+         */
+        get: operations["getProjectsByProjectIdGroupsTypes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/projects/{project_id}/ingestion_warnings": {
         parameters: {
             query?: never;
@@ -1317,6 +1381,28 @@ export interface paths {
          *     Requires the scope person:read.
          */
         get: operations["getProjectsByProjectIdPersonsSearch"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/persons/seen": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List persons by their last event
+         * @description Everybody with events, the last seen first. Each page reads the events since its last person, newest days first. Requires the scope event:read, too.
+         *
+         *     Requires the scope person:read.
+         */
+        get: operations["getProjectsByProjectIdPersonsSeen"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2493,6 +2579,17 @@ export interface components {
             /** @description Those of them that were sent; the rest exceeded what the client reads. */
             shown: number;
         };
+        Group: {
+            /**
+             * Format: date-time
+             * @description When it was first described.
+             */
+            created_at: string;
+            group_key: string;
+            properties: {
+                [key: string]: unknown;
+            };
+        };
         IngestionWarning: {
             /** @description Events; of rate_limited and quota_exceeded requests. Exact. */
             count: number;
@@ -2543,6 +2640,30 @@ export interface components {
             replayed: number;
             /** @description Rows in `events`, counted there. Of minutes whose events are just being stored it may be ahead of `balance`. */
             stored: number;
+        };
+        ListedEvent: {
+            distinct_id: string;
+            event: string;
+            /** @description Sent by an automated browser, according to its user agent. */
+            is_bot: boolean;
+            lib: string;
+            lib_version: string;
+            /**
+             * Format: uuid
+             * @description The person that the event belongs to now, merges included.
+             */
+            person_id: string;
+            /** @description Address of the page, else name of the screen; empty for neither. */
+            place: string;
+            /** Format: date-time */
+            received_at: string;
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            timestamp: string;
+            /** Format: uuid */
+            uuid: string;
         };
         Lookup: {
             /** @description Other projects that the key has access to. */
@@ -5014,6 +5135,65 @@ export interface operations {
             };
         };
     };
+    getProjectsByProjectIdEvents: {
+        parameters: {
+            query?: {
+                /** @description Cursor of the page; taken from a `next` link. */
+                after?: string;
+                /** @description Only events of this distinct id. */
+                distinct_id?: string;
+                /** @description Only events of this name. */
+                event?: string;
+                /** @description Events that happened at or after. */
+                from?: string;
+                group_key?: string;
+                /** @description With `group_key`: only events of this group. */
+                group_type?: string;
+                /** @description Events per page. */
+                limit?: number;
+                /** @description Only events of the person with this id, also one from before a merge. */
+                person?: string;
+                /** @description Only events that have this property, and with `value` those whose property is that. */
+                property?: string;
+                /** @description Events that happened before. */
+                to?: string;
+                /** @description A text as it is, anything else as JSON: `12.5`, `true`. */
+                value?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /**
+                         * Format: date-time
+                         * @description Every event that was received before is in the list. Null: not known.
+                         */
+                        complete_through: string | null;
+                        /** @description Link to the events before these; null: there are none in the period. */
+                        next: string | null;
+                        results: components["schemas"]["ListedEvent"][];
+                        /**
+                         * Format: date-time
+                         * @description Where the search ended before the page was full, because it took 10 s; `next` goes on from there. Null: it did not.
+                         */
+                        searched_from: string | null;
+                    };
+                };
+            };
+        };
+    };
     getProjectsByProjectIdEventsByUuid: {
         parameters: {
             query?: never;
@@ -6062,6 +6242,80 @@ export interface operations {
             };
         };
     };
+    getProjectsByProjectIdGroups: {
+        parameters: {
+            query: {
+                /** @description Cursor of the page; taken from a `next` link. */
+                after?: string;
+                /** @description Only the group with this key. */
+                group_key?: string;
+                group_type_index: number;
+                /** @description Items per page. */
+                limit?: number;
+                /** @description Items to skip. */
+                offset?: number;
+                /** @description Words that must all occur in the name, in any order and case. There are no wildcards. */
+                search?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description Total number of items. */
+                        count: number;
+                        /** @description Link to the next page, with the same filters. */
+                        next: string | null;
+                        /** @description Link to the previous page, with the same filters. */
+                        previous: string | null;
+                        results: components["schemas"]["Group"][];
+                    };
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdGroupsTypes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        results: {
+                            group_type: string;
+                            /** @description Number in its project, by order of appearance. */
+                            group_type_index: number;
+                            /** @description Groups that sent `$groupidentify`. */
+                            groups: number;
+                        }[];
+                    };
+                };
+            };
+        };
+    };
     getProjectsByProjectIdIngestionWarnings: {
         parameters: {
             query?: {
@@ -6492,6 +6746,70 @@ export interface operations {
                         }[];
                         /** @description False: ClickHouse is unavailable, and only ids were searched. */
                         searched_properties: boolean;
+                    };
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdPersonsSeen: {
+        parameters: {
+            query?: {
+                /** @description Cursor of the page; taken from a `next` link. */
+                after?: string;
+                /** @description Persons per page. */
+                limit?: number;
+                /** @description Only persons that have this property, and with `value` those whose property is that. */
+                property?: string;
+                /** @description A text as it is, anything else as JSON: `12.5`, `true`. */
+                value?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /**
+                         * Format: date-time
+                         * @description Every event that was received before counts. Null: not known.
+                         */
+                        complete_through: string | null;
+                        /** @description Link to the persons who were seen before these. */
+                        next: string | null;
+                        results: {
+                            /** @description Of its last event. */
+                            distinct_id: string;
+                            is_identified: boolean;
+                            /** @description False: it has no properties and was never identified, so no person is stored. */
+                            is_known: boolean;
+                            /**
+                             * Format: date-time
+                             * @description When its last event happened.
+                             */
+                            last_seen: string;
+                            /** @description The first of its email, name and username, else the distinct id of its last event. */
+                            name: string;
+                            /**
+                             * Format: uuid
+                             * @description The person_id of events, merges included.
+                             */
+                            uuid: string;
+                        }[];
+                        /**
+                         * Format: date-time
+                         * @description Persons who were seen before this are left out, because reading their events took longer than 10 s. Null: nobody is left out.
+                         */
+                        searched_from: string | null;
                     };
                 };
             };

@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_090,
+  lines: 82_645,
   platformLines: 5_988,
-  trackedFiles: 1_523,
+  trackedFiles: 1_530,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 10,

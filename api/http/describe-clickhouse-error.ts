@@ -15,16 +15,22 @@ const CLIENT_TIMEOUT = 'Timeout error.'
  * @param what  What is wanted of it, when that is worth telling: `which has the events of the person`.
  */
 export function describeClickHouseError (error: unknown, what = ''): unknown {
-  const { action, code } = classifyClickHouseError(error)
+  const { action } = classifyClickHouseError(error)
   if (error instanceof HttpError || action !== 'retry') return error
   const clause = what === '' ? '' : `, ${what},`
-  const message = error instanceof Error ? error.message : ''
-  if (TIMEOUTS.has(code) || message === CLIENT_TIMEOUT) {
+  if (isTimeout(error)) {
+    const message = error instanceof Error ? error.message : ''
     const limit = limitIn(message)
     return tookTooLong(`ClickHouse${clause} took longer than ${limit === null ? 'this may take' : `the ${limit} that this may take`}; try again later.`, error)
   }
   return new HttpError(503, 'server_error', 'clickhouse_unavailable',
     `ClickHouse${clause} is unavailable; try again later.`, { cause: error, action })
+}
+
+/** Whether a limit of time ended the query. */
+export function isTimeout (error: unknown): boolean {
+  if (error instanceof Error && error.message === CLIENT_TIMEOUT) return true
+  return TIMEOUTS.has(classifyClickHouseError(error).code)
 }
 
 /** A query that nobody waits for any longer, while ClickHouse may be well. */

@@ -55,7 +55,12 @@ export function decodeCursor (
   if (name === order && values.length === kinds.length && kinds.every((kind, i) => isOfKind(values[i], kind))) {
     return values as string[]
   }
-  throw new HttpError(400, 'validation_error', 'invalid_input', 'after must come from the next link of this list.', { attr: 'after' })
+  throw invalidCursor()
+}
+
+/** What `decodeCursor` throws. */
+export function invalidCursor (): HttpError {
+  return new HttpError(400, 'validation_error', 'invalid_input', 'after must come from the next link of this list.', { attr: 'after' })
 }
 
 function isOfKind (value: unknown, kind: CursorKind): boolean {

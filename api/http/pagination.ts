@@ -62,15 +62,8 @@ export interface PageContent<T> {
  */
 export function buildPage<T> (request: FastifyRequest, base: string, content: PageContent<T>): Page<T> {
   const { limit, offset } = request.query as PageQuery
-  const [path = '', query = ''] = request.url.split('?', 2)
-  const link = (to: number, after?: string): string => {
-    const parameters = new URLSearchParams(query)
-    parameters.set('limit', String(limit))
-    parameters.set('offset', String(to))
-    if (after === undefined) parameters.delete('after')
-    else parameters.set('after', after)
-    return `${publicOrigin(request, base)}${path}?${parameters.toString()}`
-  }
+  const link = (to: number, after?: string): string =>
+    linkWith(request, base, { limit: String(limit), offset: String(to), after })
   const more = content.more ?? offset + content.results.length < content.count
   return {
     count: content.count,
@@ -78,6 +71,19 @@ export function buildPage<T> (request: FastifyRequest, base: string, content: Pa
     previous: offset > 0 ? link(Math.max(0, offset - limit)) : null,
     results: content.results
   }
+}
+
+/** An absolute link to the path of a request with its parameters, some of them changed; undefined leaves one out. */
+export function linkWith (
+  request: FastifyRequest, base: string, changes: Record<string, string | undefined>
+): string {
+  const [path = '', query = ''] = request.url.split('?', 2)
+  const parameters = new URLSearchParams(query)
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === undefined) parameters.delete(name)
+    else parameters.set(name, value)
+  }
+  return `${publicOrigin(request, base)}${path}?${parameters.toString()}`
 }
 
 /** Names, IPv4, bracketed IPv6, with a port: anything else in a forwarded header is not a host. */

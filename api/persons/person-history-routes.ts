@@ -146,13 +146,18 @@ async function findByName (clickhouse: ClickHouse, projectId: number, text: stri
 }
 
 async function describe (sql: Sql, projectId: number, found: readonly Found[]): Promise<PersonMatch[]> {
-  const rows = await sql<Omit<PersonMatch, 'by'>[]>`
+  const rows = await describePersons(sql, projectId, found.map(({ uuid }) => uuid))
+  // A copy in ClickHouse may be of somebody who is gone.
+  return found.flatMap(({ by, uuid }) => rows.filter((row) => row.uuid === uuid).map((row) => ({ by, ...row })))
+}
+
+/** The persons of these ids, in any order, as far as they are stored. */
+export async function describePersons (sql: Sql, projectId: number, uuids: readonly string[]): Promise<Omit<PersonMatch, 'by'>[]> {
+  return await sql<Omit<PersonMatch, 'by'>[]>`
     SELECT uuid, coalesce(nullif(properties->>'email', ''), nullif(properties->>'name', ''), properties->>'username', '') AS name,
       is_identified, created_at, ARRAY(
         SELECT distinct_id FROM person_distinct_ids WHERE person_id = persons.id ORDER BY distinct_id LIMIT 3) AS distinct_ids
-    FROM persons WHERE project_id = ${projectId} AND uuid = ANY (${found.map(({ uuid }) => uuid)}::uuid[])`
-  // A copy in ClickHouse may be of somebody who is gone.
-  return found.flatMap(({ by, uuid }) => rows.filter((row) => row.uuid === uuid).map((row) => ({ by, ...row })))
+    FROM persons WHERE project_id = ${projectId} AND uuid = ANY (${[...uuids]}::uuid[])`
 }
 
 /** @throws {HttpError} 404; errors of ClickHouse. */

@@ -1,0 +1,167 @@
+/** Stored events of a project, newest first, in spans of days, each several times as large as the one before. */
+import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { array, object, type Value } from '../../http/json-schema.ts'
+import { isTimeout } from '../../http/describe-clickhouse-error.ts'
+import {
+  BUDGET_MS, cutSpan, FIRST_UUID, GROWTH, type Position, PROPERTY_CONDITIONS, readCursor, readDays, readTime, toCursor
+} from './day-spans.ts'
+
+const string = { type: 'string' } as const
+const time = { type: 'string', format: 'date-time' } as const
+const timeOrNull = { type: ['string', 'null'], format: 'date-time' } as const
+
+export const listedEventSchema = object({
+  uuid: { ...string, format: 'uuid' },
+  event: string,
+  distinct_id: string,
+  person_id: { ...string, format: 'uuid', description: 'The person that the event belongs to now, merges included.' },
+  timestamp: { ...time, description: 'When it happened.' },
+  received_at: time,
+  place: { ...string, description: 'Address of the page, else name of the screen; empty for neither.' },
+  lib: string,
+  lib_version: string,
+  is_bot: { type: 'boolean', description: 'Sent by an automated browser, according to its user agent.' }
+}, { $id: 'ListedEvent' })
+
+export const eventPageSchema = object({
+  results: array({ $ref: 'ListedEvent#' }),
+  next: { type: ['string', 'null'], description: 'Link to the events before these; null: there are none in the period.' },
+  searched_from: { ...timeOrNull, description: `Where the search ended before the page was full, because it took ${BUDGET_MS / 1000} s; \`next\` goes on from there. Null: it did not.` },
+  complete_through: { ...timeOrNull, description: 'Every event that was received before is in the list. Null: not known.' }
+})
+
+export type ListedEvent = Value<typeof listedEventSchema>
+
+export const eventListQuerySchema = {
+  type: 'object',
+  properties: {
+    event: { ...string, maxLength: 400, description: 'Only events of this name.' },
+    distinct_id: { ...string, maxLength: 400, description: 'Only events of this distinct id.' },
+    person: { ...string, format: 'uuid', description: 'Only events of the person with this id, also one from before a merge.' },
+    property: { ...string, maxLength: 400, description: 'Only events that have this property, and with `value` those whose property is that.' },
+    value: { ...string, maxLength: 4000, description: 'A text as it is, anything else as JSON: `12.5`, `true`.' },
+    group_type: { ...string, maxLength: 400, description: 'With `group_key`: only events of this group.' },
+    group_key: { ...string, maxLength: 400 },
+    from: { ...time, description: 'Events that happened at or after.' },
+    to: { ...time, description: 'Events that happened before.' },
+    limit: { type: 'integer', minimum: 1, maximum: 200, default: 50, description: 'Events per page.' },
+    after: { ...string, maxLength: 4000, description: 'Cursor of the page; taken from a `next` link.' }
+  }
+} as const
+
+export type EventListQuery = Value<typeof eventListQuerySchema>
+
+export interface EventList {
+  results: ListedEvent[]
+  /** Cursor of the next page; undefined: there is none. */
+  after: string | undefined
+  /** Epoch milliseconds; null: the page is full, or the period was read to its end. */
+  searchedFrom: number | null
+}
+
+/** Events of the first span that is read when only some of them are wanted. */
+const FIRST_SPAN_EVENTS = 200_000
+
+/**
+ * Reads a page. Each event counts once, whether its copies are merged or not.
+ *
+ * @throws {HttpError} 400 for a cursor of another list; errors of ClickHouse, such as a timeout in the first span.
+ */
+export async function listEvents (
+  clickhouse: ClickHouse, projectId: number, query: EventListQuery
+): Promise<EventList> {
+  const startedAt = performance.now()
+  const before = readPosition(query)
+  const from = readTime(query.from)
+  const person = query.person === undefined ? undefined : await findCurrentPerson(clickhouse, projectId, query.person)
+  const days = await readDays(clickhouse, { project: projectId, event: query.event, from, to: before?.at })
+  const isSelective = [query.distinct_id, person, query.property, query.group_type].some((each) => each !== undefined)
+  const found: Row[] = []
+  let wanted = isSelective ? FIRST_SPAN_EVENTS : query.limit + 1
+  let searched: Position | undefined
+  for (let next = 0; ; wanted *= GROWTH) {
+    const span = cutSpan(days, next, wanted)
+    try {
+      found.push(...await readSpan(clickhouse, {
+        ...query, project: projectId, person, before: searched ?? before, from: span.from ?? from,
+        limit: query.limit + 1 - found.length, seconds: (BUDGET_MS - performance.now() + startedAt) / 1000
+      }))
+    } catch (error) {
+      if (searched === undefined || !isTimeout(error)) throw error
+      const results = await withPersons(clickhouse, projectId, found)
+      return { results, after: toCursor(ORDER, searched), searchedFrom: searched.at }
+    }
+    if (found.length > query.limit || span.from === undefined) break
+    searched = { at: span.from, uuid: FIRST_UUID }
+    next = span.next
+  }
+  const results = await withPersons(clickhouse, projectId, found.slice(0, query.limit))
+  const last = found.length > query.limit ? results.at(-1) : undefined
+  const after = last && toCursor(ORDER, { at: Date.parse(last.timestamp), uuid: last.uuid })
+  return { results, after, searchedFrom: null }
+}
+
+const ORDER = 'newest events'
+
+function readPosition ({ after, to }: EventListQuery): Position | undefined {
+  const end = readTime(to)
+  return readCursor(ORDER, after) ?? (end === undefined ? undefined : { at: end, uuid: FIRST_UUID })
+}
+
+/** The person that this one was merged into; itself if it was not. */
+async function findCurrentPerson (clickhouse: ClickHouse, project: number, person: string): Promise<string> {
+  return (await readOverrides(clickhouse, project, [person])).get(person.toLowerCase()) ?? person
+}
+
+async function readOverrides (
+  clickhouse: ClickHouse, project: number, ids: readonly string[]
+): Promise<Map<string, string>> {
+  const rows = await queryRows<{ old: string, now: string }>(clickhouse, `
+    SELECT toString(old_person_id) AS old, toString(person_id) AS now FROM person_overrides
+    WHERE project_id = {project: UInt32} AND old_person_id IN {ids: Array(UUID)} SETTINGS final = 1`, { project, ids })
+  return new Map(rows.map(({ old, now }) => [old, now]))
+}
+
+type Row = Omit<ListedEvent, 'is_bot'> & { is_bot: number | boolean }
+
+interface Span extends Omit<EventListQuery, 'person' | 'from' | 'to' | 'after'> {
+  project: number
+  person: string | undefined
+  from: number | undefined
+  before: Position | undefined
+  seconds: number
+}
+
+const iso = (column: string): string => `concat(replaceOne(toString(events.${column}), ' ', 'T'), 'Z')`
+
+/** Conditions by the part of the span that they need. */
+const CONDITIONS = {
+  event: 'event = {event: String}',
+  distinct_id: 'distinct_id = {distinct_id: String}',
+  person: `(events.person_id = {person: UUID} OR events.person_id IN (
+    SELECT old_person_id FROM person_overrides WHERE project_id = {project: UInt32} AND person_id = {person: UUID}))`,
+  ...PROPERTY_CONDITIONS,
+  group_type: 'groups[{group_type: String}] = {group_key: String}',
+  from: 'events.timestamp >= fromUnixTimestamp64Milli({from: Int64})',
+  at: '(events.timestamp, events.uuid) < (fromUnixTimestamp64Milli({at: Int64}), {uuid: UUID})'
+}
+
+async function readSpan (clickhouse: ClickHouse, { before, seconds, ...of }: Span): Promise<Row[]> {
+  const value = of.property === undefined ? undefined : of.value
+  const all = { ...of, value, group_key: of.group_key ?? '', ...before }
+  const params = Object.fromEntries(Object.entries(all).filter(([, each]) => each !== undefined))
+  const where = Object.entries(CONDITIONS).map(([name, each]) => name in params ? `AND ${each}` : '').join(' ')
+  return await queryRows<Row>(clickhouse, `
+    SELECT toString(events.uuid) AS uuid, event, distinct_id, toString(events.person_id) AS person_id,
+      ${iso('timestamp')} AS timestamp, ${iso('received_at')} AS received_at, if(current_url != '', current_url, screen_name) AS place, lib, lib_version, is_bot
+    FROM events WHERE project_id = {project: UInt32} ${where}
+    ORDER BY events.timestamp DESC, events.uuid DESC LIMIT {limit: UInt32}
+    SETTINGS final = 1, max_execution_time = ${Math.max(0.1, seconds)}, max_memory_usage = 1000000000`, params)
+}
+
+async function withPersons (clickhouse: ClickHouse, project: number, rows: readonly Row[]): Promise<ListedEvent[]> {
+  if (rows.length === 0) return []
+  const now = await readOverrides(clickhouse, project, rows.map(({ person_id: id }) => id))
+  return rows.map(({ person_id: id, is_bot: isBot, ...row }) =>
+    ({ ...row, person_id: now.get(id) ?? id, is_bot: Boolean(isBot) }))
+}

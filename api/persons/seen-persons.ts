@@ -1,0 +1,160 @@
+/** Persons by their last event, also those of whom nothing but events is known. */
+import type { FastifyInstance } from 'fastify'
+import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { requireScope } from '../../platform/scopes.ts'
+import {
+  BUDGET_MS, cutSpan, GROWTH, type Position, PROPERTY_CONDITIONS, readCursor, readDays, toCursor
+} from '../events/stored/day-spans.ts'
+import { describeClickHouseError, isTimeout } from '../http/describe-clickhouse-error.ts'
+import { array, object, type Value } from '../http/json-schema.ts'
+import { linkWith } from '../http/pagination.ts'
+import { accessOf } from '../http/personal-key-access.ts'
+import { readWatermark } from '../status/ingest-processes.ts'
+import { describePersons } from './person-history-routes.ts'
+
+/** Events of the first span that is read. */
+const FIRST_SPAN_EVENTS = 50_000
+
+const string = { type: 'string' } as const
+const time = { type: 'string', format: 'date-time' } as const
+const timeOrNull = { type: ['string', 'null'], format: 'date-time' } as const
+
+const querySchema = {
+  type: 'object',
+  properties: {
+    property: { ...string, maxLength: 400, description: 'Only persons that have this property, and with `value` those whose property is that.' },
+    value: { ...string, maxLength: 4000, description: 'A text as it is, anything else as JSON: `12.5`, `true`.' },
+    limit: { type: 'integer', minimum: 1, maximum: 200, default: 50, description: 'Persons per page.' },
+    after: { ...string, maxLength: 4000, description: 'Cursor of the page; taken from a `next` link.' }
+  }
+} as const
+
+type SeenQuery = Value<typeof querySchema>
+
+const answerSchema = object({
+  results: array(object({
+    uuid: { ...string, format: 'uuid', description: 'The person_id of events, merges included.' },
+    name: { ...string, description: 'The first of its email, name and username, else the distinct id of its last event.' },
+    distinct_id: { ...string, description: 'Of its last event.' },
+    last_seen: { ...time, description: 'When its last event happened.' },
+    is_known: { type: 'boolean', description: 'False: it has no properties and was never identified, so no person is stored.' },
+    is_identified: { type: 'boolean' }
+  })),
+  next: { type: ['string', 'null'], description: 'Link to the persons who were seen before these.' },
+  searched_from: { ...timeOrNull, description: `Persons who were seen before this are left out, because reading their events took longer than ${BUDGET_MS / 1000} s. Null: nobody is left out.` },
+  complete_through: { ...timeOrNull, description: 'Every event that was received before counts. Null: not known.' }
+})
+
+interface SeenPerson { uuid: string, distinct_id: string, last_seen: string }
+
+interface SeenDeps { sql: Sql, clickhouse: ClickHouse, publicUrl: string }
+
+/** Lists persons by their last event. */
+export async function seenPersonRoutes (
+  app: FastifyInstance, { sql, clickhouse, publicUrl }: SeenDeps
+): Promise<void> {
+  app.get<{ Querystring: SeenQuery }>('/seen', {
+    config: { scope: 'person:read' },
+    schema: {
+      tags: ['persons'],
+      summary: 'List persons by their last event',
+      description: 'Everybody with events, the last seen first. Each page reads the events since its last person, newest days first. Requires the scope event:read, too.',
+      querystring: querySchema,
+      response: { 200: answerSchema }
+    }
+  }, async (request) => {
+    const { projectId, scopes } = accessOf(request)
+    requireScope(scopes, 'event:read')
+    try {
+      const watermark = await readWatermark(clickhouse)
+      const { persons, searchedFrom } = await readSeen(clickhouse, projectId, request.query)
+      const results = persons.slice(0, request.query.limit)
+      const last = persons.length > results.length ? results.at(-1) : undefined
+      const after = last && toCursor(ORDER, { at: Date.parse(last.last_seen), uuid: last.uuid })
+      const stored = await describePersons(sql, projectId, results.map(({ uuid }) => uuid))
+      const known = new Map(stored.map((each) => [each.uuid, each]))
+      return {
+        results: results.map((person) => {
+          const { name = '', is_identified: isIdentified = false } = known.get(person.uuid) ?? {}
+          return {
+            ...person, name: name === '' ? person.distinct_id : name, is_known: known.has(person.uuid), is_identified: isIdentified
+          }
+        }),
+        next: after === undefined ? null : linkWith(request, publicUrl, { after }),
+        searched_from: searchedFrom === undefined ? null : new Date(searchedFrom),
+        complete_through: watermark?.completeThrough ?? null
+      }
+    } catch (error) {
+      throw describeClickHouseError(error, 'which has the events')
+    }
+  })
+}
+
+const ORDER = 'last seen persons'
+
+interface Seen {
+  persons: SeenPerson[]
+  /** Epoch milliseconds; undefined: everybody was read. */
+  searchedFrom: number | undefined
+}
+
+/**
+ * Reads one person more than the page has. Whoever has an event in the days that were read has their last one there, so
+ * those found in them come before all others.
+ */
+async function readSeen (clickhouse: ClickHouse, project: number, query: SeenQuery): Promise<Seen> {
+  const startedAt = performance.now()
+  const before = readCursor(ORDER, query.after)
+  const days = await readDays(clickhouse, { project })
+  let found: Seen | undefined
+  let next = 0
+  for (let wanted = FIRST_SPAN_EVENTS; ; wanted *= GROWTH) {
+    const span = cutSpan(days, next, wanted)
+    try {
+      const persons = await readLastSeen(clickhouse, {
+        ...query, project, before, from: span.from, seconds: (BUDGET_MS - performance.now() + startedAt) / 1000
+      })
+      if (persons.length > query.limit || span.from === undefined) return { persons, searchedFrom: undefined }
+      found = { persons, searchedFrom: span.from }
+      next = span.next
+    } catch (error) {
+      if (found === undefined || !isTimeout(error)) throw error
+      return found
+    }
+  }
+}
+
+interface LastSeenQuery extends SeenQuery {
+  project: number
+  before: Position | undefined
+  from: number | undefined
+  seconds: number
+}
+
+const CONDITIONS = {
+  property: `person_id IN (
+    SELECT person_id FROM persons WHERE project_id = {project: UInt32} AND ${PROPERTY_CONDITIONS.property})`,
+  value: `person_id IN (
+    SELECT person_id FROM persons WHERE project_id = {project: UInt32} AND ${PROPERTY_CONDITIONS.value})`,
+  from: 'seen.timestamp >= fromUnixTimestamp64Milli({from: Int64})'
+}
+
+/** Persons with an event since `from` and none since the position. */
+async function readLastSeen (
+  clickhouse: ClickHouse, { project, property, value, limit, before, from, seconds }: LastSeenQuery
+): Promise<SeenPerson[]> {
+  const text = property === undefined ? undefined : value
+  const all = { project, limit: limit + 1, property, value: text, from, ...before }
+  const params = Object.fromEntries(Object.entries(all).filter(([, each]) => each !== undefined))
+  const where = Object.entries(CONDITIONS).map(([name, each]) => name in params ? `AND ${each}` : '').join(' ')
+  const having = before === undefined
+    ? ''
+    : 'HAVING (max(seen.timestamp), person_id) < (fromUnixTimestamp64Milli({at: Int64}), {uuid: UUID})'
+  return await queryRows<SeenPerson>(clickhouse, `
+    SELECT toString(person_id) AS uuid, argMax(distinct_id, seen.timestamp) AS distinct_id,
+      concat(replaceOne(toString(max(seen.timestamp)), ' ', 'T'), 'Z') AS last_seen
+    FROM events_with_person AS seen WHERE project_id = {project: UInt32} ${where}
+    GROUP BY person_id ${having} ORDER BY max(seen.timestamp) DESC, person_id DESC LIMIT {limit: UInt32}
+    SETTINGS final = 1, max_execution_time = ${Math.max(0.1, seconds)}, max_memory_usage = 2000000000`, params)
+}
