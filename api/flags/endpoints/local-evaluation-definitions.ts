@@ -41,13 +41,14 @@ export function describeForSdk (set: FlagSet, withCohorts: boolean): Json {
 
 /**
  * Whether SDKs decide an active flag as the server does. They know nothing of early access, and read the properties and
- * the identifier of each condition from one subject: that of the flag if it is a group, else that of the condition.
+ * the identifier of each condition from one subject. A flag of groups is false for them without its group, whatever its
+ * conditions count by.
  */
 function isDecidedAlike ({ active, filters }: FlagDefinition): boolean {
   if (!active) return true
   const { aggregation, conditions, enrollment, superCondition } = parseFilters(filters)
   if (enrollment || (superCondition !== null && superCondition.properties.length > 0)) return false
-  return conditions.every((condition) => (aggregation === null || condition.aggregation !== null) &&
+  return conditions.every((condition) => (aggregation === null || condition.aggregation === aggregation) &&
     condition.properties.every((property) => isOfSubject(property, condition)))
 }
 

@@ -62,6 +62,7 @@ t.test('leaves out what SDKs would decide otherwise: early access, and condition
     { key: 'enrolled', filters: { groups: [], feature_enrollment: true } },
     { key: 'older', filters: { groups: [], super_groups: [{ properties: [optedIn] }] } },
     { key: 'mixed', filters: { ...byGroup, groups: [{ aggregation_group_type_index: null }] } },
+    { key: 'of-two-groups', filters: { ...byGroup, groups: [{ aggregation_group_type_index: 1 }] } },
     { key: 'person-of-group', filters: { ...byGroup, groups: [{ properties: [plan] }] } },
     { key: 'group-of-person', filters: { groups: [{ properties: [size] }] } },
     { key: 'plain', filters: { groups: [{ properties: [plan] }, { ...byGroup, properties: [size] }], super_groups: [], feature_enrollment: false } },
