@@ -53,7 +53,8 @@ export async function createExperiment (
       key: body.feature_flag_key,
       experimentName: body.name,
       parameters: body.parameters,
-      active: start !== null
+      active: start !== null,
+      hasEnded: hasEnded({ end_date: end })
     })
     const [row] = await tx<[{ id: number }]>`
       INSERT INTO experiments (project_id, name, description, start_date, end_date, feature_flag_id, parameters,
@@ -178,7 +179,7 @@ function requireSameFlag ({ flag_key: key, flag_filters: filters }: Stored, kept
     'The feature flag has another key or other variants than when the experiment ended. Put them back, or make a new experiment.', 'flag_changed')
 }
 
-function hasEnded ({ end_date: end }: Period): boolean {
+function hasEnded ({ end_date: end }: Pick<Period, 'end_date'>): boolean {
   return end !== null && end.getTime() <= Date.now()
 }
 

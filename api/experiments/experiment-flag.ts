@@ -19,6 +19,8 @@ export interface FlagSpec {
   parameters: Record<string, unknown> | null | undefined
   /** Whether the experiment is launched at once. */
   active: boolean
+  /** The experiment is over: a flag that it is linked with stays as it is. */
+  hasEnded?: boolean
 }
 
 /**
@@ -54,7 +56,7 @@ export async function linkOrCreateFlag (flags: FlagWriter, spec: FlagSpec): Prom
   if (requested !== undefined && !sameVariants(requested, variants)) {
     throw invalidExperiment('parameters__feature_flag_variants', 'The feature flag exists with other variants; leave feature_flag_variants out to use them.')
   }
-  if (spec.active && !flag.active) await flags.change(flag.id, { active: true })
+  if (spec.active && spec.hasEnded !== true && !flag.active) await flags.change(flag.id, { active: true })
   return flag.id
 }
 
