@@ -264,8 +264,36 @@ export interface paths {
          */
         get: operations["getProjectsByProjectIdCohorts"];
         put?: never;
-        post?: never;
+        /**
+         * Create a cohort
+         * @description Of persons whose properties pass filters. It does not change; make another one instead.
+         *
+         *     Requires the scope feature_flag:write.
+         */
+        post: operations["postProjectsByProjectIdCohorts"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/cohorts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete a cohort
+         * @description Refused while a flag or another cohort names it.
+         *
+         *     Requires the scope feature_flag:write.
+         */
+        delete: operations["deleteProjectsByProjectIdCohortsById"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2200,6 +2228,16 @@ export interface components {
              */
             uuid?: string;
         };
+        Cohort: {
+            /** @description As they were written; null for a static cohort. */
+            filters: {
+                [key: string]: unknown;
+            } | null;
+            id: number;
+            /** @description A list of persons, not filters. */
+            is_static: boolean;
+            name: string;
+        };
         DeadLetter: {
             /** @description Message of the error. */
             error: string;
@@ -3962,12 +4000,64 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        results: {
-                            id: number;
-                            name: string;
-                        }[];
+                        results: components["schemas"]["Cohort"][];
                     };
                 };
+            };
+        };
+    };
+    postProjectsByProjectIdCohorts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description `{type: AND | OR, values: [...]}`, nested: filters as in conditions of flags, each perhaps with `negation`. */
+                    filters: {
+                        [key: string]: unknown;
+                    };
+                    name: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Cohort"];
+                };
+            };
+        };
+    };
+    deleteProjectsByProjectIdCohortsById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
         };
     };

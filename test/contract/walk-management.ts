@@ -243,6 +243,10 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     await client.open(t, 'GET', '~/events/live/')
     t.match(await client.call(t, 'GET', '~/lookup/?text=nothing'), { status: 200, body: { events: [], elsewhere: [] } })
     t.match(await client.call(t, 'GET', '~/cohorts/'), { status: 200, body: { results: [] } })
+    const paying = { type: 'AND', values: [{ key: 'plan', value: 'pro', operator: 'exact', type: 'person' }] }
+    const cohort = await client.call(t, 'POST', '~/cohorts/', { name: 'Paying', filters: paying })
+    t.match(cohort, { status: 201, body: { name: 'Paying', is_static: false, filters: paying } })
+    t.match(await client.call(t, 'DELETE', `~/cohorts/${cohort.body.id}/`), { status: 204 })
     t.match(await client.call(t, 'GET', '~/receipts/?distinct_id=nobody'), { status: 200, body: { results: [] } })
     t.match(await client.call(t, 'GET', '~/ledger/'), { status: 200, body: { next: null } })
     t.match(await client.call(t, 'GET', '~/ingestion_warnings/'), { status: 200, body: { next: null } })

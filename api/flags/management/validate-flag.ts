@@ -2,8 +2,12 @@ import { compileFlag } from '../../../engines/flags/compile-flag.ts'
 import { compileFlagSet, createContextFactory } from '../../../engines/flags/evaluate-flags.ts'
 import { type FlagDefinition, MalformedFlagError, type ProjectDefinitions } from '../../../engines/flags/flag-definition.ts'
 import { type ParsedFilters, parseFilters } from '../../../engines/flags/parse-filters.ts'
+import { toFlagDefinition } from './feature-flag.ts'
 
 const KEY_PATTERN = /^[a-zA-Z0-9_-]+$/
+
+/** Variants are also names of what a service answers, such as `provider/model-1.2`. */
+const VARIANT_PATTERN = /^[a-zA-Z0-9_./-]+$/
 
 /** Characters; the length of the column in Postgres. */
 const MAX_KEY_LENGTH = 400
@@ -54,9 +58,9 @@ export function duplicateKey (): MalformedFlagError {
 function checkVariants ({ variants }: ParsedFilters): void {
   const attr = 'filters__multivariate__variants'
   variants.forEach(({ key, rolloutPercentage }, index) => {
-    if (!KEY_PATTERN.test(key)) {
+    if (!VARIANT_PATTERN.test(key)) {
       throw new MalformedFlagError('invalid_key', `${attr}__${index}__key`,
-        'Only letters, numbers, hyphens (-) & underscores (_) are allowed.')
+        'Only letters, numbers, hyphens (-), underscores (_), dots (.) & slashes (/) are allowed.')
     }
     if (variants.findIndex((variant) => variant.key === key) !== index) {
       throw new MalformedFlagError('unique', `${attr}__${index}__key`, `There are two variants "${key}".`)
@@ -91,6 +95,18 @@ function checkGroupTypes (filters: ParsedFilters, { groupTypes }: ProjectDefinit
     check(aggregation, `filters__groups__${index}__aggregation_group_type_index`)
     for (const { groupTypeIndex, attr } of properties) check(groupTypeIndex, `${attr}__group_type_index`)
   })
+}
+
+/**
+ * Checks the filters of a dynamic cohort: a flag that names it can be evaluated.
+ *
+ * @throws {MalformedFlagError}
+ */
+export function validateCohort (filters: unknown, others: ProjectDefinitions): void {
+  // Ids begin at 1, so no stored cohort has this one.
+  const id = 0
+  const flag = toFlagDefinition(id, { filters: { groups: [{ properties: [{ key: 'id', type: 'cohort', value: id }] }] } })
+  checkReferences(flag, { ...others, cohorts: [...others.cohorts, { id, isStatic: false, filters }] })
 }
 
 /** Compiles the flag with the others, which finds invalid values, unknown cohorts and flags, and dependency cycles. */
