@@ -15,6 +15,7 @@ import { addCheckCommands } from './commands/check.ts'
 import { addDeadLettersCommands } from './commands/dead-letters.ts'
 import { addEventCommands, addEventsCommands } from './commands/events.ts'
 import { addImportCommands, IMPORTED_WITH_REJECTS } from './commands/import.ts'
+import { addImportFlagsCommands } from './commands/import-flags.ts'
 import { addLoginsCommands } from './commands/logins.ts'
 import { addLogsCommands } from './commands/logs.ts'
 import { addPersonsCommands } from './commands/persons.ts'
@@ -37,7 +38,7 @@ const GROUPS: readonly CommandGroup[] = [
   addProjectsCommands, addUsersCommands, addKeysCommands, addPersonsCommands,
   addDeadLettersCommands, addEventCommands, addEventsCommands, addAuditCommands, addWatermarkCommands,
   addBackupCommands, addBackupsCommands, addUpgradeCommands, addRetentionCommands, addPropertiesCommands,
-  addSchemasCommands, addRulesCommands, addLoginsCommands, addImportCommands, addCheckCommands
+  addSchemasCommands, addRulesCommands, addLoginsCommands, addImportCommands, addImportFlagsCommands, addCheckCommands
 ]
 
 /** Exit codes of `npx millrace`; documented in docs/run/operations.md. */

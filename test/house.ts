@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_645,
+  lines: 83_506,
   platformLines: 5_988,
-  trackedFiles: 1_530,
+  trackedFiles: 1_540,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 10,

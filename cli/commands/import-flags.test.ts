@@ -1,0 +1,148 @@
+/** `millrace import-flags`: what is carried over, what is left out and why, and where it is read from. */
+import t from 'tap'
+import type { CarriedItem } from '../import/carry-over.ts'
+import { startHttp, writeFiles } from '../testing/posthog-double.ts'
+import { startApi } from '../testing/run-captured.ts'
+
+type Json = Record<string, any>
+
+t.test('what would answer otherwise is left out with its reason, and so is what names it', async (t) => {
+  const api = await startApi(t)
+  const half = { groups: [{ rollout_percentage: 50 }] }
+  const flag = (id: number, more: Json): Json =>
+    ({ id, key: `flag-${id}`, name: '', active: true, deleted: false, filters: half, ...more })
+  const asks = (property: Json): Json => ({ filters: { groups: [{ properties: [property] }] } })
+  const behavioral = { type: 'behavioral', key: 'paid', value: 'performed_event', event_type: 'events', time_value: 30 }
+  const paying = { key: 'plan', value: ['pro'], operator: 'exact', type: 'person', negation: false, bytecode: ['_H', 1] }
+  const group = (values: Json[]): Json => ({ properties: { type: 'OR', values: [{ type: 'AND', values }] } })
+  const folder = await writeFiles(t, {
+    'flags.json': [
+      flag(1, { ensure_experience_continuity: true }),
+      flag(2, asks({ key: '1', type: 'flag', operator: 'flag_evaluates_to', value: true })),
+      flag(3, { ensure_experience_continuity: true, filters: { groups: [{ rollout_percentage: 100 }] } }),
+      flag(4, { has_encrypted_payloads: true }),
+      flag(5, { evaluation_contexts: ['docs'] }),
+      flag(6, asks({ key: 'id', type: 'cohort', value: 11 })),
+      flag(7, asks({ key: 'id', type: 'cohort', value: 13 })),
+      flag(8, { filters: { rules: [], version: 2 } }),
+      flag(9, { filters: { groups: [], aggregation_group_type_index: 0 } }),
+      flag(10, asks({ key: 'at', type: 'person', operator: 'is_date_after', value: '2025-01-01' })),
+      flag(11, { key: 'a b' }),
+      flag(12, { deleted: true }),
+      flag(13, { filters: { groups: [], multivariate: { variants: [{ key: 'a', rollout_percentage: 40 }] } } }),
+      flag(14, asks({ key: 'x', type: 'person', operator: 'min', value: 3 })),
+      flag(15, {
+        active: false,
+        filters: {
+          groups: [{ variant: 'gone' }],
+          multivariate: { variants: [{ key: 'gpt/4.1', rollout_percentage: 100 }] },
+          payloads: { gone: '1' }
+        }
+      })
+    ],
+    'cohorts.json': [
+      { id: 11, name: 'Buyers', is_static: false, filters: group([behavioral]) },
+      { id: 12, name: 'List', is_static: true, filters: null },
+      { id: 13, name: 'Not paying', is_static: false, filters: group([{ type: 'cohort', key: 'id', value: 14, negation: true }]) },
+      { id: 14, name: 'Paying', is_static: false, filters: group([paying]) }
+    ],
+    'notes.json': 'text'
+  })
+  const dry = await api.run('import-flags', folder, '--dry-run')
+  t.match(dry, { code: 1, out: /cohort +2 +0 +0 +2\nflag +6 /, err: 'notes.json is none of the lists' })
+  t.same((await api.call('GET', '~/feature_flags/')).body.results, [], 'nothing was created')
+
+  const { out, code } = await api.run('import-flags', folder, '--json')
+  t.equal(code, 1)
+  const items: CarriedItem[] = JSON.parse(out).items
+  const reasons = Object.fromEntries(items.filter(({ reason }) => reason !== undefined)
+    .map(({ name, reason }) => [name, reason]))
+  t.match(reasons, {
+    'flag-1': 'PostHog does not list which id it hashes', 'flag-2': 'depends on the flag 1, which is left out', 'flag-4': 'encrypted',
+    'flag-5': 'evaluation contexts (docs)', 'flag-6': 'names the cohort 11, which is left out', 'flag-8': 'filters has rules, version',
+    'flag-9': 'groups of type 0', 'flag-10': 'same time zone', 'a b': 'key: Only letters', 'flag-13': 'must sum to 100',
+    Buyers: 'asks for events (paid)', List: 'it is static'
+  })
+  const created = items.filter(({ kind, outcome }) => kind === 'flag' && outcome === 'created').map(({ name }) => name)
+  t.same(created, ['flag-3', 'flag-7', 'flag-14', 'flag-15'])
+  const { results } = (await api.call('GET', '~/feature_flags/?search=flag-15')).body
+  t.match(results[0], { active: false, filters: { groups: [{ variant: null }], payloads: {} } })
+
+  t.match(await api.run('import-flags', folder, '--with-continuity'), { out: /flag +2 +0 +4 / })
+  await api.call('PATCH', `~/feature_flags/${String(results[0].id)}`, { name: 'Changed here' })
+  t.match(await api.run('import-flags', folder), { out: /flag-15 +it is here with another name; --update/ })
+  t.match(await api.run('import-flags', folder, '--with-continuity', '--update'), { out: /flag +0 +1 +5 / })
+})
+
+t.test('experiments and definitions, read from the API of PostHog itself', async (t) => {
+  const api = await startApi(t)
+  const { sql, projectId } = api
+  await sql`INSERT INTO event_definitions (project_id, name) VALUES (${projectId}, 'paid'), (${projectId}, 'seen')`
+  await sql`UPDATE event_definitions SET description = 'Ours' WHERE name = 'seen'`
+  const variants = ['control', 'test'].map((key) => ({ key, rollout_percentage: 50 }))
+  const filters = { groups: [{}], multivariate: { variants } }
+  const event = (more: Json = {}): Json => ({ kind: 'EventsNode', event: 'paid', ...more })
+  const experiment = (id: number, more: Json): Json => ({
+    id,
+    name: `Experiment ${id}`,
+    description: null,
+    feature_flag_key: 'split',
+    start_date: '2025-01-01T00:00:00Z',
+    end_date: null,
+    archived: false,
+    parameters: { feature_flag_variants: [], minimum_detectable_effect: 12 },
+    metrics: [],
+    metrics_secondary: [],
+    saved_metrics: [],
+    ...more
+  })
+  const metric = (more: Json): Json => ({ kind: 'ExperimentMetric', ...more })
+  const lists: Record<string, Json[]> = {
+    feature_flags: [{ id: 1, key: 'split', active: true, filters }, { id: 2, key: 'paused', active: false, filters }],
+    cohorts: [],
+    experiments: [
+      experiment(1, {
+        metrics: [metric({ metric_type: 'funnel', series: [event(), event({ event: 'seen' })], conversion_window: 36, conversion_window_unit: 'hour' })],
+        metrics_secondary: [metric({ metric_type: 'mean', name: 'Revenue', source: event({ math: 'sum', math_property: 'amount' }) })]
+      }),
+      experiment(2, { metrics: [metric({ metric_type: 'ratio' })] }), experiment(3, { feature_flag_key: 'paused' }),
+      experiment(4, { feature_flag_key: 'paused', end_date: '2025-02-01T00:00:00Z', filters: { insight: 'TRENDS', events: [{ id: 'paid', math: 'total' }] } }),
+      experiment(5, { feature_flag_key: 'unknown' })
+    ],
+    event_definitions: [
+      { id: 'a', name: 'paid', description: 'Money came in', verified: true, tags: ['money'], last_seen_at: null },
+      { id: 'b', name: 'seen', description: 'Theirs', last_seen_at: null }, { id: 'c', name: 'never', description: 'Nowhere', last_seen_at: null },
+      { id: 'd', name: 'plain', description: '', tags: [], last_seen_at: null }
+    ]
+  }
+  const host = await startHttp(t, (url, authorization) => {
+    const { pathname, searchParams } = new URL(url, 'http://x')
+    const [, list] = /^\/api\/projects\/7\/(\w*)\/?$/.exec(pathname) ?? []
+    if (authorization !== 'Bearer phx_old' || list === undefined) return undefined
+    if (list === '') return { id: 7, api_token: 'phc_old', timezone: 'UTC' }
+    const all = lists[list]
+    if (all === undefined) return undefined
+    const offset = Number(searchParams.get('offset'))
+    // Another host than the one that is asked: the key must not go there.
+    const next = offset + 2 < all.length ? `http://127.0.0.9:1${pathname}?offset=${offset + 2}` : null
+    return { count: all.length, next, results: all.slice(offset, offset + 2) }
+  })
+  const run = async (): Promise<{ items: CarriedItem[], problems: string[] }> =>
+    JSON.parse((await api.run('import-flags', '--from', host, '--from-key', 'phx_old', '--from-project', '7', '--json')).out)
+  const { items, problems } = await run()
+  t.match(problems, [/^property_definitions: .* answered 403/, /^groups_types: .* answered 403/])
+  t.match(Object.fromEntries(items.map(({ name, outcome, reason }) => [name, reason ?? outcome])), {
+    split: 'created', paused: 'created', 'Experiment 1': 'created', 'Experiment 2': 'a metric is of type ratio', 'Experiment 3': 'flag that is off',
+    'Experiment 4': 'created', 'Experiment 5': 'its flag unknown is left out', paid: 'updated', seen: 'it has another description here', never: 'no event with it is here yet'
+  })
+  const experiments = (await api.call('GET', '~/experiments/')).body.results
+  t.match(experiments[1], {
+    name: 'Experiment 1', parameters: { minimum_detectable_effect: 12 }, start_date: '2025-01-01T00:00:00.000Z',
+    filters: { metric: { kind: 'funnel', steps: [{ event: 'paid' }, { event: 'seen' }], window_days: 1.5 } },
+    secondary_metrics: [{ metric: { kind: 'sum', event: 'paid', property: 'amount', name: 'Revenue' } }]
+  })
+  t.match(experiments[0], { name: 'Experiment 4', feature_flag: { active: false } }, 'one that has ended leaves its flag off')
+  t.match((await api.call('GET', '~/event_definitions/?search=paid')).body.results, [{ description: 'Money came in', verified: true, tags: ['money'] }])
+  t.same((await run()).items.map(({ outcome }) => outcome).filter((outcome) => outcome === 'created' || outcome === 'updated'), [])
+  t.match(await api.run('import-flags'), { code: 1, err: /give saved files, or --from/ })
+})

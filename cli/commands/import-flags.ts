@@ -1,0 +1,65 @@
+import type { Command } from 'commander'
+import { MillraceError } from '../../engines/errors.ts'
+import type { CliContext } from '../cli-context.ts'
+import { carryOver, type CarriedItem } from '../import/carry-over.ts'
+import { fetchPosthogProject, readPosthogFiles } from '../import/read-posthog-project.ts'
+import { readId } from '../read-arguments.ts'
+import { JSON_OPTION, type Output, printRows } from '../terminal-output.ts'
+import { IMPORTED_WITH_REJECTS } from './import.ts'
+
+interface ImportFlagsOptions extends Output {
+  project: number
+  from?: string
+  fromKey?: string
+  fromProject: string
+  update?: true
+  withContinuity?: true
+  dryRun?: true
+}
+
+/** `millrace import-flags [files...]`. */
+export function addImportFlagsCommands (program: Command, context: CliContext): void {
+  program.command('import-flags')
+    .description('carry feature flags, cohorts, experiments and definitions of PostHog over, so that everybody keeps every variant')
+    .argument('[files...]', 'saved answers of its API, or folders with them', (file: string, before: string[]) => [...before, file], [])
+    .option('--project <id>', 'project that gets them', readId, 1)
+    .option('--from <url>', 'in place of files: where PostHog is')
+    .option('--from-key <key>', 'personal API key for it (default: POSTHOG_PERSONAL_API_KEY)')
+    .option('--from-project <id>', 'its project', '@current')
+    .option('--update', 'give flags that are here with other fields those of PostHog')
+    .option('--with-continuity', 'also flags with experience continuity: who was identified since may get another variant')
+    .option('--dry-run', 'create and change nothing')
+    .option(...JSON_OPTION)
+    .action(async (files: string[], options: ImportFlagsOptions) => {
+      await importFlags(context, files, options)
+    })
+}
+
+async function importFlags (context: CliContext, files: string[], options: ImportFlagsOptions): Promise<void> {
+  const { from, fromKey: key = context.env['POSTHOG_PERSONAL_API_KEY'], fromProject: project } = options
+  if ((from === undefined) === (files.length === 0) || (from !== undefined && key === undefined)) {
+    throw new MillraceError('MILLRACE_IMPORT_SOURCE', 'give saved files, or --from with --from-key')
+  }
+  const source = from === undefined ? await readPosthogFiles(files) : await fetchPosthogProject({ host: from, key: key ?? '', project })
+  const { dryRun = false, update = false, withContinuity = false, json } = options
+  const items = await carryOver(source, {
+    api: await context.api(), projectId: options.project, isDryRun: dryRun, isUpdate: update, withContinuity
+  })
+  const leftOut = items.filter(({ outcome }) => outcome === 'left out')
+  if (json === true) context.stdout.write(`${JSON.stringify({ items, problems: source.problems }, null, 2)}\n`)
+  else print(context, items, leftOut)
+  for (const problem of source.problems) context.stderr.write(`${problem}\n`)
+  context.exitCode = source.problems.length > 0 ? 1 : leftOut.length > 0 ? IMPORTED_WITH_REJECTS : 0
+}
+
+function print (context: CliContext, items: readonly CarriedItem[], leftOut: readonly CarriedItem[]): void {
+  const kinds = [...Map.groupBy(items, ({ kind }) => kind)]
+  const count = (of: readonly CarriedItem[], outcome: CarriedItem['outcome']): number => of.filter((item) => item.outcome === outcome).length
+  printRows(context, kinds, [
+    ['kind', ([kind]) => kind], ['created', ([, of]) => count(of, 'created')], ['updated', ([, of]) => count(of, 'updated')],
+    ['unchanged', ([, of]) => count(of, 'unchanged')], ['left out', ([, of]) => count(of, 'left out')]
+  ], {})
+  if (leftOut.length === 0) return
+  context.stdout.write('\n')
+  printRows(context, leftOut, [['left out', ({ kind }) => kind], ['name', ({ name }) => name], ['reason', ({ reason }) => reason]], {})
+}

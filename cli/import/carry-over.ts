@@ -1,0 +1,215 @@
+/** Carries flags, cohorts, experiments and definitions of PostHog over to a project, through the management API. */
+import { isDeepStrictEqual } from 'node:util'
+import { HttpError } from '../../engines/errors.ts'
+import { MalformedFlagError } from '../../engines/flags/flag-definition.ts'
+import { toExperiment, type CarriedExperiment } from '../../engines/import/posthog-experiments.ts'
+import { type CarriedNames, namesOf, toCohort, toFlag } from '../../engines/import/posthog-flags.ts'
+import { type Fields, inOrderOfNames, NotCarriedOverError, type PosthogProject } from '../../engines/import/posthog-project.ts'
+import { listAll, type ManagementClient } from '../management-client.ts'
+
+/** What became of one thing of the project. */
+export interface CarriedItem {
+  kind: 'cohort' | 'flag' | 'experiment' | 'event definition' | 'property definition'
+  name: string
+  outcome: Outcome | 'left out'
+  /** Why it was left out. */
+  reason?: string
+}
+
+type Outcome = 'created' | 'updated' | 'unchanged'
+
+export interface CarryOverOptions {
+  api: ManagementClient
+  projectId: number
+  /** Creates and changes nothing. */
+  isDryRun: boolean
+  /** Flags that are here with other fields get those of PostHog. */
+  isUpdate: boolean
+  withContinuity: boolean
+}
+
+/** Each thing is carried over whole or left out; what names something that is left out is left out. */
+export async function carryOver (project: PosthogProject, options: CarryOverOptions): Promise<CarriedItem[]> {
+  const { api, projectId } = options
+  const params = { project_id: projectId }
+  const { timezone } = await api.get('/api/projects/{project_id}', { params })
+  const items: CarriedItem[] = []
+  const transfer: Transfer = {
+    project,
+    options,
+    params,
+    names: {
+      cohorts: new Map(),
+      flags: new Map(),
+      groupTypes: await matchGroupTypes(project, options),
+      hasSameTimezone: project.timezone === timezone
+    },
+    async carry (kind, name, work) {
+      try {
+        items.push({ kind, name, outcome: await work() })
+      } catch (error) {
+        items.push({ kind, name, outcome: 'left out', reason: reasonOf(error) })
+      }
+    }
+  }
+  await carryCohorts(transfer)
+  await carryFlags(transfer)
+  await carryExperiments(transfer)
+  await carryNotes(transfer)
+  return items
+}
+
+interface Transfer {
+  project: PosthogProject
+  options: CarryOverOptions
+  params: { project_id: number }
+  /** Grows with what is carried over. */
+  names: CarriedNames & { cohorts: Map<number, number>, flags: Map<string, string> }
+  /** Keeps what became of one thing. */
+  carry: (kind: CarriedItem['kind'], name: string, work: () => Promise<Outcome>) => Promise<void>
+}
+
+async function carryCohorts ({ project, options: { api, isDryRun }, params, names, carry }: Transfer): Promise<void> {
+  const { results } = await api.get('/api/projects/{project_id}/cohorts', { params })
+  const cohorts = withoutDeleted(project.cohorts)
+  for (const cohort of inOrderOfNames(cohorts, idOf, ({ filters }) => namesOf(filters, 'cohort'))) {
+    await carry('cohort', String(cohort['name']), async () => {
+      const body = toCohort(cohort, names)
+      const here = results.find(({ name, filters }) => name === body.name && isDeepStrictEqual(filters, body.filters))
+      const { id } = here ?? (isDryRun ? { id: 0 } : await api.post('/api/projects/{project_id}/cohorts', { params, body }))
+      names.cohorts.set(Number(cohort['id']), id)
+      return here === undefined ? 'created' : 'unchanged'
+    })
+  }
+}
+
+async function carryFlags ({ project, options, params, names, carry }: Transfer): Promise<void> {
+  const { api, isDryRun, isUpdate } = options
+  const listed = await listAll(async (query) => await api.get('/api/projects/{project_id}/feature_flags', { params, query }))
+  const flags = withoutDeleted(project.feature_flags)
+  const idOfKey = new Map(flags.map((flag) => [flag['key'], idOf(flag)]))
+  const ordered = inOrderOfNames(flags, idOf, ({ filters }) => namesOf(filters, 'flag').map((name) => idOfKey.get(name) ?? name))
+  for (const flag of ordered) {
+    await carry('flag', String(flag['key']), async () => {
+      const body = toFlag(flag, names, options)
+      const here = listed.find(({ key }) => key === body.key)
+      const differing = here === undefined ? [] : differingFields(here, body)
+      if (differing.length > 0 && !isUpdate) {
+        throw new NotCarriedOverError(`it is here with another ${differing.join(', ')}; --update gives it that of PostHog`)
+      }
+      if (!isDryRun && here === undefined) await api.post('/api/projects/{project_id}/feature_flags', { params, body })
+      if (!isDryRun && here !== undefined && differing.length > 0) {
+        await api.patch('/api/projects/{project_id}/feature_flags/{id}', { params: { ...params, id: here.id }, body })
+      }
+      names.flags.set(body.key, body.key)
+      names.flags.set(idOf(flag), body.key)
+      return here === undefined ? 'created' : differing.length === 0 ? 'unchanged' : 'updated'
+    })
+  }
+}
+
+async function carryExperiments ({ project, options, params, names, carry }: Transfer): Promise<void> {
+  const { api, isDryRun } = options
+  const listed = await listAll(async (query) => await api.get('/api/projects/{project_id}/experiments', { params, query }))
+  for (const experiment of withoutDeleted(project.experiments)) {
+    await carry('experiment', String(experiment['name']), async () => {
+      const body = toExperiment(experiment, names.flags)
+      refusePaused(body, project.feature_flags)
+      const here = listed.find(({ name, feature_flag_key: key }) => name === body.name && key === body.feature_flag_key)
+      if (here === undefined && !isDryRun) await api.post('/api/projects/{project_id}/experiments', { params, body })
+      const differing = here === undefined ? [] : differingFields(here, body)
+      if (differing.length > 0) throw new NotCarriedOverError(`it is here with another ${differing.join(', ')}`)
+      return here === undefined ? 'created' : 'unchanged'
+    })
+  }
+}
+
+async function matchGroupTypes (
+  project: PosthogProject, { api, projectId }: CarryOverOptions
+): Promise<Map<number, number>> {
+  const { results } = await api.get('/api/projects/{project_id}/groups/types', { params: { project_id: projectId } })
+  return new Map(project.groups_types.flatMap((theirs) => {
+    const here = results.find(({ group_type: name }) => name === theirs['group_type'])
+    return here === undefined ? [] : [[Number(theirs['group_type_index']), here.group_type_index]]
+  }))
+}
+
+/** An experiment that is launched here switches its flag on. */
+function refusePaused (
+  { feature_flag_key: key, start_date: start, end_date: end }: CarriedExperiment, flags: readonly Fields[]
+): void {
+  const isActive = flags.some((flag) => flag['key'] === key && flag['active'] === true)
+  if (start === null || end !== null || isActive) return
+  throw new NotCarriedOverError('it runs on a flag that is off; launching it here would switch the flag on')
+}
+
+/** What people said about events and properties, where nobody has said anything here. */
+async function carryNotes ({ project, options: { api, isDryRun }, params, carry }: Transfer): Promise<void> {
+  for (const [kind, list, path] of [
+    ['event definition', project.event_definitions, '/api/projects/{project_id}/event_definitions'],
+    ['property definition', project.property_definitions, '/api/projects/{project_id}/property_definitions']
+  ] as const) {
+    const noted = list.map((item) => ({ name: String(item['name']), notes: notesOf(item) }))
+      .filter(({ notes }) => Object.keys(notes).length > 0)
+    const here = noted.length === 0 ? [] : await listAll<Notes>(async (query) => await api.get(path, { params, query }))
+    const byName = new Map(here.map((item) => [item.name, item]))
+    for (const { name, notes } of noted) {
+      await carry(kind, name, async () => {
+        const mine = byName.get(name)
+        if (mine === undefined) throw new NotCarriedOverError('no event with it is here yet')
+        const differing = differingFields(mine, notes)
+        if (differing.length === 0) return 'unchanged'
+        if (Object.keys(notesOf(mine)).length > 0) throw new NotCarriedOverError(`it has another ${differing.join(', ')} here`)
+        if (!isDryRun) await api.patch(`${path}/{id}`, { params: { ...params, id: mine.id }, body: notes })
+        return 'updated'
+      })
+    }
+  }
+}
+
+interface Notes {
+  id: string
+  name: string
+  description: string
+  tags: readonly string[]
+  verified: boolean
+  hidden: boolean
+}
+
+function notesOf (definition: Fields | Notes): Record<string, unknown> {
+  const { description, tags, verified, hidden } = definition
+  return {
+    ...typeof description === 'string' && description !== '' && { description },
+    ...Array.isArray(tags) && tags.length > 0 && { tags },
+    ...verified === true && { verified },
+    ...hidden === true && { hidden }
+  }
+}
+
+function idOf (item: Fields): string {
+  return String(item['id'])
+}
+
+function withoutDeleted (items: readonly Fields[]): Fields[] {
+  return items.filter(({ deleted }) => deleted !== true)
+}
+
+/** The fields of `body` that something here has otherwise. Times are compared as instants. */
+function differingFields (here: object, body: object): string[] {
+  const values: Fields = { ...here }
+  return Object.entries(body)
+    .filter(([name, value]) => !isDeepStrictEqual(readInstant(name, values[name]), readInstant(name, value)))
+    .map(([name]) => name)
+}
+
+function readInstant (name: string, value: unknown): unknown {
+  return name.endsWith('_date') && typeof value === 'string' ? Date.parse(value) : value
+}
+
+/** @throws what is no reason to leave one thing out, such as an API that does not answer. */
+function reasonOf (error: unknown): string {
+  if (error instanceof NotCarriedOverError) return error.message
+  if (error instanceof MalformedFlagError) return `${error.attr}: ${error.message}`
+  if (error instanceof HttpError && error.status === 400) return `${error.attr ?? 'refused'}: ${error.detail}`
+  throw error
+}

@@ -1,0 +1,69 @@
+/** Reads what PostHog's API lists of a project, from saved files or from the API itself. */
+import { readFile } from 'node:fs/promises'
+import { parseStoredJson } from '../../engines/body/parse-json.ts'
+import { fieldsOf } from '../../engines/fields.ts'
+import { POSTHOG_LISTS, type PosthogProject, readPosthogProject } from '../../engines/import/posthog-project.ts'
+import { listFiles } from './read-rows.ts'
+
+/** @throws {MillraceError} `MILLRACE_IMPORT_FILE_MISSING`. */
+export async function readPosthogFiles (files: readonly string[]): Promise<PosthogProject> {
+  const listed = await listFiles(files)
+  return readPosthogProject(await Promise.all(listed.map(async ({ name, path }) => {
+    const text = await readFile(path, 'utf8')
+    return { name, content: parseOrNull(text) }
+  })))
+}
+
+function parseOrNull (text: string): unknown {
+  try {
+    return parseStoredJson(text)
+  } catch {
+    // It is told as a document that is none of the lists.
+    return null
+  }
+}
+
+export interface PosthogAccess {
+  /** Base URL of the web application: where people log in, not where SDKs send. */
+  host: string
+  /** Personal API key. */
+  key: string
+  /** Id of the project, or `@current`. */
+  project: string
+}
+
+const REQUEST_TIMEOUT_MS = 60_000
+const PAGE_ITEMS = 200
+/** Pages of a list at most: a host that always names a next one ends somewhere. */
+const MAX_PAGES = 5000
+
+/** Lists that the key may not read are problems of the result, and no error. */
+export async function fetchPosthogProject (access: PosthogAccess): Promise<PosthogProject> {
+  const documents: { name: string, content: unknown }[] = []
+  const problems: string[] = []
+  for (const list of ['', ...POSTHOG_LISTS]) {
+    try {
+      for await (const content of readPages(access, list)) documents.push({ name: list, content })
+    } catch (error) {
+      problems.push(`${list === '' ? 'the project' : list}: ${error instanceof Error ? error.message : String(error)}`)
+    }
+  }
+  const project = readPosthogProject(documents)
+  return { ...project, problems: [...problems, ...project.problems] }
+}
+
+async function * readPages ({ host, key, project }: PosthogAccess, list: string): AsyncGenerator<unknown> {
+  const target = new URL(`/api/projects/${encodeURIComponent(project)}/${list === '' ? '' : `${list}/?limit=${PAGE_ITEMS}`}`, host)
+  for (let pages = 0; pages < MAX_PAGES; pages++) {
+    // The key goes to this host and no other, whatever an answer names.
+    const answer = await fetch(target, {
+      headers: { authorization: `Bearer ${key}` }, redirect: 'error', signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS)
+    })
+    if (!answer.ok) throw new Error(`${target.origin} answered ${answer.status}`)
+    const content = parseStoredJson(await answer.text())
+    yield content
+    const { next } = fieldsOf(content)
+    if (typeof next !== 'string') return
+    target.search = new URL(next, host).search
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * Experiments of PostHog as Millrace has them. Shapes: `frontend/src/queries/schema/schema-general.ts` of PostHog
+ * (`ExperimentMetric`, `ExperimentExposureCriteria`), and the older `filters` of an insight, read 2026-11-26.
+ */
+import { fieldsOf } from '../fields.ts'
+import { type Fields, NotCarriedOverError } from './posthog-project.ts'
+
+/** An experiment as the management API takes it. */
+export interface CarriedExperiment {
+  name: string
+  description: string
+  feature_flag_key: string
+  start_date: string | null
+  end_date: string | null
+  parameters: Record<string, unknown>
+  filters: Record<string, unknown>
+  secondary_metrics: unknown[]
+  archived: boolean
+}
+
+/** Of `parameters`, what results read here. The shape of the flag is the flag's. */
+const PARAMETERS = ['minimum_detectable_effect', 'recommended_sample_size']
+
+/**
+ * @param flags  Keys of the flags that were carried over, by the key in PostHog.
+ * @throws {NotCarriedOverError} for a flag or a metric that is not carried over.
+ */
+export function toExperiment (experiment: Fields, flags: ReadonlyMap<string, string>): CarriedExperiment {
+  const key = String(experiment['feature_flag_key'])
+  const flag = flags.get(key) ?? refuse(`its flag ${key} is left out`)
+  const text = (name: string): string | null => typeof experiment[name] === 'string' ? experiment[name] : null
+  refuseExposure(fieldsOf(experiment['exposure_criteria']))
+  const parameters = fieldsOf(experiment['parameters'])
+  const [primary, ...further] = toMetrics(experiment)
+  return {
+    name: text('name') ?? key,
+    description: text('description') ?? '',
+    feature_flag_key: flag,
+    start_date: text('start_date'),
+    end_date: text('end_date'),
+    parameters: Object.fromEntries(PARAMETERS.filter((name) => typeof parameters[name] === 'number').map((name) => [name, parameters[name]])),
+    filters: primary ?? {},
+    secondary_metrics: further,
+    archived: experiment['archived'] === true
+  }
+}
+
+function refuseExposure (criteria: Fields): void {
+  if (criteria['exposure_config'] !== undefined && criteria['exposure_config'] !== null) {
+    const { event } = fieldsOf(criteria['exposure_config'])
+    if (event !== '$feature_flag_called') refuse('its exposure is an event of its own')
+  }
+  if (criteria['multiple_variant_handling'] === 'first_seen') refuse('it counts people who saw several variants by the first one')
+}
+
+/** The metrics, the primary ones first. */
+function toMetrics (experiment: Fields): Record<string, unknown>[] {
+  const list = (name: string): unknown[] => Array.isArray(experiment[name]) ? experiment[name] : []
+  const saved = list('saved_metrics').map((metric) => {
+    const { name, metadata, query } = fieldsOf(metric)
+    return { isPrimary: fieldsOf(metadata)['type'] !== 'secondary', query: { name, ...fieldsOf(query) } }
+  })
+  const { primary = [], secondary = [] } = Object.groupBy(saved, ({ isPrimary }) => isPrimary ? 'primary' : 'secondary')
+  const newer = [
+    ...list('metrics'), ...primary.map(({ query }) => query), ...list('metrics_secondary'), ...secondary.map(({ query }) => query)
+  ].map((metric) => toMetric(fieldsOf(metric)))
+  const filters = fieldsOf(experiment['filters'])
+  if (newer.length > 0 || !Array.isArray(filters['events'])) return newer
+  // The form of an insight means the same here.
+  return [filters, ...list('secondary_metrics').map(fieldsOf)].map((metric) => {
+    const { actions } = fieldsOf(metric['filters'] ?? metric)
+    if (Array.isArray(actions) && actions.length > 0) refuse('a metric counts actions')
+    return metric
+  })
+}
+
+/** Seconds of the units of a window. */
+const SECONDS: Readonly<Record<string, number>> = {
+  second: 1, minute: 60, hour: 3600, day: 86_400, week: 604_800, month: 2_592_000
+}
+
+function toMetric (metric: Fields): Record<string, unknown> {
+  const { metric_type: type, name, conversion_window: window = null, conversion_window_unit: unit = 'day' } = metric
+  const called = typeof name === 'string' && name !== '' ? `the metric "${name}"` : 'a metric'
+  for (const field of ['lower_bound_percentile', 'upper_bound_percentile', 'ignore_zeros']) {
+    if (metric[field] !== undefined && metric[field] !== null && metric[field] !== false) refuse(`${called} has ${field}`)
+  }
+  const seconds = SECONDS[String(unit)] ?? refuse(`${called} has a window of ${String(unit)}`)
+  const shared = {
+    ...typeof name === 'string' && { name },
+    ...typeof window === 'number' && { window_days: window * seconds / 86_400 }
+  }
+  if (type === 'funnel') {
+    if ((metric['funnel_order_type'] ?? 'ordered') !== 'ordered') refuse(`${called} is a funnel whose steps are in any order`)
+    const steps = Array.isArray(metric['series']) ? metric['series'].map((step: unknown) => toStep(fieldsOf(step), called)) : []
+    return { metric: { ...shared, kind: 'funnel', steps } }
+  }
+  if (type !== 'mean') refuse(`${called} is of type ${String(type ?? metric['kind'])}`)
+  const source = fieldsOf(metric['source'])
+  const { math = 'total', math_property: property } = source
+  const step = toStep(source, called)
+  if (math === 'total') return { metric: { ...shared, kind: 'count', ...step } }
+  if (math === 'sum') return { metric: { ...shared, kind: 'sum', property, ...step } }
+  if (math === 'avg') return { metric: { ...shared, kind: 'mean', property, ...step } }
+  return refuse(`${called} has the math ${String(math)}`)
+}
+
+function toStep ({ kind, event, properties }: Fields, called: string): Record<string, unknown> {
+  if (kind !== 'EventsNode' || typeof event !== 'string') refuse(`${called} counts ${typeof kind === 'string' ? kind : 'something'} that is no event of one name`)
+  const where = (Array.isArray(properties) ? properties : []).map((property: unknown) => {
+    const { key, value, operator, type = 'event' } = fieldsOf(property)
+    if (type !== 'event') refuse(`${called} asks for a property of type ${String(type)}`)
+    if (/^(is_date|semver)/.test(String(operator))) refuse(`${called} asks ${String(operator)}`)
+    return { key, value, ...typeof operator === 'string' && { operator } }
+  })
+  return { event, ...where.length > 0 && { where } }
+}
+
+function refuse (reason: string): never {
+  throw new NotCarriedOverError(reason)
+}

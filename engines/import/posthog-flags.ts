@@ -1,0 +1,186 @@
+/**
+ * Flags and cohorts of PostHog as Millrace has them: the same key, filters and salt give the same value. What would
+ * give another value, or may, is refused with its reason (`NotCarriedOverError`); so is every field that is not known
+ * here, because it may decide something.
+ */
+import { needsHash } from '../flags/compile-condition.ts'
+import { parseFilters } from '../flags/parse-filters.ts'
+import { variantsOfFlag } from '../flags/flag-definition.ts'
+import { fieldsOf, isFields } from '../fields.ts'
+import { type Fields, NotCarriedOverError } from './posthog-project.ts'
+
+/** What a flag or a cohort may name, and what became of that. */
+export interface CarriedNames {
+  /** Ids of cohorts here, by the id in PostHog. */
+  cohorts: ReadonlyMap<number, number>
+  /** Keys of flags that were carried over, by id and by key in PostHog. */
+  flags: ReadonlyMap<string, string>
+  /** Numbers of group types here, by the number in PostHog. */
+  groupTypes: ReadonlyMap<number, number>
+  /** Whether dates without a zone mean the same in both projects. */
+  hasSameTimezone: boolean
+}
+
+/** A flag as the management API takes it. */
+export interface CarriedFlag {
+  key: string
+  name: string
+  filters: Record<string, unknown>
+  active: boolean
+  ensure_experience_continuity: boolean
+  evaluation_runtime: string
+  bucketing_identifier: string
+}
+
+const FILTER_FIELDS = [
+  'groups', 'multivariate', 'aggregation_group_type_index', 'payloads', 'feature_enrollment', 'holdout', 'early_exit',
+  // Of older flags.
+  'super_groups', 'holdout_groups'
+]
+const CONDITION_FIELDS = [
+  'properties', 'rollout_percentage', 'variant', 'aggregation_group_type_index',
+  // For people only. Exposure is frozen by the cohort that the condition names.
+  'description', 'sort_key', 'users_affected', 'exposure_frozen', 'exposure_frozen_cohort'
+]
+const PROPERTY_FIELDS = [
+  'key', 'value', 'type', 'operator', 'group_type_index', 'negation',
+  // For people only.
+  'label', 'cohort_name', 'group_key_names'
+]
+/** What PostHog computes of a filter, and adds to it. */
+const COMPUTED_FIELDS = ['dependency_chain', 'bytecode', 'bytecode_error', 'conditionHash']
+
+/**
+ * @param options.withContinuity  Also a flag with experience continuity: PostHog has stored which id it hashes for
+ *   whom, and does not list that.
+ * @throws {NotCarriedOverError}
+ */
+export function toFlag (
+  flag: Fields, names: CarriedNames, { withContinuity }: { withContinuity: boolean }
+): CarriedFlag {
+  if (flag['archived'] === true) refuse('it is archived')
+  if (flag['has_encrypted_payloads'] === true) refuse('its payloads are encrypted')
+  const contexts = [flag['evaluation_contexts'] ?? [], flag['evaluation_tags'] ?? []].flat()
+  if (contexts.length > 0) refuse(`it is only for evaluation contexts (${contexts.map(String).join(', ')})`)
+  const carried: CarriedFlag = {
+    key: String(flag['key']),
+    name: typeof flag['name'] === 'string' ? flag['name'] : '',
+    filters: toFilters(flag['filters'], names),
+    active: flag['active'] === true,
+    ensure_experience_continuity: flag['ensure_experience_continuity'] === true,
+    evaluation_runtime: String(flag['evaluation_runtime'] ?? '') || 'all',
+    bucketing_identifier: String(flag['bucketing_identifier'] ?? '') || 'distinct_id'
+  }
+  if (!withContinuity && carried.active && carried.ensure_experience_continuity && dependsOnHashedId(carried.filters)) {
+    refuse('experience continuity: PostHog does not list which id it hashes for whom')
+  }
+  return carried
+}
+
+/** Ids of what the filters of a flag or a cohort name, by the type of filter that names it. */
+export function namesOf (filters: unknown, type: 'flag' | 'cohort'): string[] {
+  if (Array.isArray(filters)) return filters.flatMap((item) => namesOf(item, type))
+  if (!isFields(filters)) return []
+  const name = type === 'flag' ? filters['key'] : filters['value']
+  return filters['type'] === type && typeof name !== 'object'
+    ? [String(name)]
+    : Object.values(filters).flatMap((value) => namesOf(value, type))
+}
+
+/** @throws {NotCarriedOverError} */
+export function toCohort (cohort: Fields, names: CarriedNames): { name: string, filters: Record<string, unknown> } {
+  if (cohort['is_static'] === true) refuse('it is static: its persons are not in its definition')
+  const filters = fieldsOf(cohort['filters'])
+  const group = toGroup(filters['properties'] ?? filters, names)
+  if (Array.isArray(group['values']) && group['values'].length === 0) refuse('it has no filters, or filters of an older form')
+  return { name: String(cohort['name'] ?? '') || `Cohort ${String(cohort['id'])}`, filters: group }
+}
+
+function toGroup (group: unknown, names: CarriedNames): Record<string, unknown> {
+  const { type = 'AND', values = [] } = fieldsOf(group)
+  if (!Array.isArray(values)) return refuse('its filters are no list')
+  return {
+    type,
+    values: values.map((value: unknown) =>
+      'values' in fieldsOf(value) ? toGroup(value, names) : toProperty(value, names, { ofCohort: true }))
+  }
+}
+
+function toFilters (filters: unknown, names: CarriedNames): Record<string, unknown> {
+  const fields = requireKnown(filters, FILTER_FIELDS, 'filters')
+  const { multivariate, payloads, groups, super_groups: superGroups, ...rest } = fields
+  const keys = new Set(variantsOfFlag(filters).map(({ key }) => key))
+  const toConditions = (list: unknown): unknown[] => (Array.isArray(list) ? list : [])
+    .map((condition: unknown) => toCondition(condition, names, keys))
+  // A payload or an override of a variant that is gone is never used, and refused here.
+  const used = Object.entries(fieldsOf(payloads))
+    .filter(([name]) => name === 'true' || keys.has(name) || name.startsWith('holdout-'))
+  return {
+    ...rest,
+    ...withGroupType(fields, names),
+    groups: toConditions(groups),
+    ...isFields(multivariate) && { multivariate: requireKnown(multivariate, ['variants'], 'multivariate') },
+    ...superGroups !== undefined && { super_groups: toConditions(superGroups) },
+    ...payloads !== undefined && { payloads: Object.fromEntries(used) }
+  }
+}
+
+function toCondition (condition: unknown, names: CarriedNames, variants: ReadonlySet<string>): Record<string, unknown> {
+  const fields = requireKnown(condition, CONDITION_FIELDS, 'a condition')
+  const { properties, variant } = fields
+  return {
+    ...fields,
+    ...withGroupType(fields, names),
+    ...typeof variant === 'string' && !variants.has(variant) && { variant: null },
+    properties: (Array.isArray(properties) ? properties : [])
+      .map((property: unknown) => toProperty(property, names, { ofCohort: false }))
+  }
+}
+
+/** Older names of operators. */
+const OPERATORS: Readonly<Record<string, string>> = { min: 'gte', max: 'lte' }
+
+function toProperty (
+  property: unknown, names: CarriedNames, { ofCohort }: { ofCohort: boolean }
+): Record<string, unknown> {
+  if (fieldsOf(property)['type'] === 'behavioral') refuse(`it asks for events (${String(fieldsOf(property)['key'])}), not for properties`)
+  const known = requireKnown(property, [...PROPERTY_FIELDS, ...COMPUTED_FIELDS], 'a filter')
+  const fields = Object.fromEntries(Object.entries(known).filter(([name]) => !COMPUTED_FIELDS.includes(name)))
+  const { key, type, operator, negation, value }: Fields = fields
+  if (negation === true && !ofCohort) refuse(`a filter on ${String(key)} is negated`)
+  if (typeof operator === 'string' && operator.startsWith('is_date') && !names.hasSameTimezone) {
+    refuse(`${operator} on ${String(key)}: it is not known that both projects have the same time zone`)
+  }
+  return {
+    ...fields,
+    ...withGroupType(fields, names, 'group_type_index'),
+    ...typeof operator === 'string' && { operator: OPERATORS[operator] ?? operator },
+    ...type === 'cohort' && { value: names.cohorts.get(Number(value)) ?? refuse(`it names the cohort ${String(value)}, which is left out`) },
+    ...type === 'flag' && { key: names.flags.get(String(key)) ?? refuse(`it depends on the flag ${String(key)}, which is left out`) }
+  }
+}
+
+function withGroupType (
+  fields: Fields, { groupTypes }: CarriedNames, name = 'aggregation_group_type_index'
+): Record<string, unknown> {
+  const index = fields[name] ?? null
+  if (index === null) return {}
+  return { [name]: groupTypes.get(Number(index)) ?? refuse(`it counts groups of type ${String(index)}, which no event here or groups_types has`) }
+}
+
+function requireKnown (value: unknown, known: readonly string[], what: string): Record<string, unknown> {
+  if (!isFields(value)) return refuse(`${what} is no object`)
+  const unknown = Object.keys(value).filter((name) => value[name] !== null && !known.includes(name))
+  if (unknown.length > 0) refuse(`${what} has ${unknown.join(', ')}, of which it is not known here what it does`)
+  return value
+}
+
+/** Whether the value of a flag for a person can depend on the hash. */
+function dependsOnHashedId (filters: unknown): boolean {
+  const { conditions, variants } = parseFilters(filters)
+  return conditions.some((condition) => condition.aggregation === null && needsHash(condition, variants))
+}
+
+function refuse (reason: string): never {
+  throw new NotCarriedOverError(reason)
+}

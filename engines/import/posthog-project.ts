@@ -1,0 +1,97 @@
+/**
+ * What PostHog's API lists of a project, as curl saves it: pages (`{count, next, results}`), arrays, or one object.
+ * Shapes: in its repository `products/feature_flags/backend/api/feature_flag.py` (`FeatureFlagSerializer`) and
+ * `filters_schema.py` beside it, and `products/cohorts/backend`; https://posthog.com/docs/api. Read 2026-11-26.
+ */
+import { fieldsOf, isFields } from '../fields.ts'
+
+export type Fields = Readonly<Record<string, unknown>>
+
+/** The lists that are read, each by the last part of its path in PostHog's API. */
+export const POSTHOG_LISTS = [
+  'feature_flags', 'cohorts', 'experiments', 'event_definitions', 'property_definitions', 'groups_types'
+] as const
+export type PosthogList = typeof POSTHOG_LISTS[number]
+
+export interface PosthogProject extends Record<PosthogList, Fields[]> {
+  /** IANA name; null when the project itself was not read. */
+  timezone: string | null
+  /** What of the documents is missing or was not understood, one sentence each. */
+  problems: string[]
+}
+
+/** What only the items of a list have. */
+const MARKS: readonly (readonly [PosthogList, (item: Fields) => boolean])[] = [
+  ['experiments', (item) => 'feature_flag_key' in item],
+  ['feature_flags', (item) => typeof item['key'] === 'string' && 'filters' in item && 'active' in item],
+  ['cohorts', (item) => 'is_static' in item],
+  ['groups_types', (item) => typeof item['group_type'] === 'string' && 'group_type_index' in item],
+  ['property_definitions', (item) => typeof item['name'] === 'string' && 'is_numerical' in item],
+  ['event_definitions', (item) => typeof item['name'] === 'string' && 'last_seen_at' in item]
+]
+
+/**
+ * Sorts documents by what they are; their order does not matter, and an item that comes twice counts once.
+ *
+ * @param documents  Parsed JSON, each with its name for problems.
+ */
+export function readPosthogProject (documents: readonly { name: string, content: unknown }[]): PosthogProject {
+  const project: PosthogProject = {
+    feature_flags: [], cohorts: [], experiments: [], event_definitions: [], property_definitions: [], groups_types: [],
+    timezone: null, problems: []
+  }
+  const announced = new Map<PosthogList, number>()
+  for (const { name, content } of documents) {
+    const page = fieldsOf(content)
+    if (typeof page['timezone'] === 'string' && 'api_token' in page) {
+      project.timezone = page['timezone']
+      continue
+    }
+    const items: unknown[] = Array.isArray(content) ? content : Array.isArray(page['results']) ? page['results'] : [content]
+    if (items.length === 0) continue
+    const [list] = MARKS.find(([, isOne]) => isOne(fieldsOf(items[0]))) ?? []
+    if (list === undefined) {
+      project.problems.push(`${name} is none of the lists ${POSTHOG_LISTS.join(', ')}, nor the project`)
+      continue
+    }
+    project[list].push(...items.filter(isFields))
+    if (typeof page['count'] === 'number') announced.set(list, page['count'])
+  }
+  for (const list of POSTHOG_LISTS) {
+    project[list] = [...new Map(project[list].map((item) => [identityOf(item), item])).values()]
+    const count = announced.get(list) ?? 0
+    if (project[list].length < count) project.problems.push(`${list}: ${project[list].length} of ${count} are in the files; save the pages that "next" names, too`)
+  }
+  return project
+}
+
+function identityOf (item: Fields): unknown {
+  return item['id'] ?? item['group_type_index']
+}
+
+/** A part of a project that cannot be carried over; the message says why. */
+export class NotCarriedOverError extends Error {}
+
+/**
+ * Items in an order in which each comes behind those that it names; items of a circle come last.
+ *
+ * @param idsOf  What an item names.
+ */
+export function inOrderOfNames<T> (
+  items: readonly T[], idOf: (item: T) => string, idsOf: (item: T) => readonly string[]
+): T[] {
+  const byId = new Map(items.map((item) => [idOf(item), item]))
+  const ordered = new Set<T>()
+  const entered = new Set<T>()
+  const visit = (item: T): void => {
+    if (entered.has(item)) return
+    entered.add(item)
+    for (const id of idsOf(item)) {
+      const other = byId.get(id)
+      if (other !== undefined) visit(other)
+    }
+    ordered.add(item)
+  }
+  items.forEach(visit)
+  return [...ordered]
+}
