@@ -7,7 +7,8 @@ import { parseMetrics, type StoresReading, type TierReading } from '../api/statu
 const STORES = {
   nats: { version: '2.15.1' },
   clickhouse: { version: '26.7', events: 3, bytes: 1234, freeBytes: 5_000_000_000 },
-  postgres: { version: '18.4', bytes: 9_000_000 }
+  postgres: { version: '18.4', bytes: 9_000_000 },
+  watermark: null
 }
 
 function ingestAt (readAt: number, accepted: number): TierReading {

@@ -1,4 +1,4 @@
-import type { Status } from '../api/status/build-status.ts'
+import type { Status } from '../api/status/status-schema.ts'
 
 const CLIENTS = {
   answered: 'captures are answered',

@@ -3243,7 +3243,10 @@ export interface components {
                 missing: number;
             } | null;
             clients: {
-                /** @enum {string} */
+                /**
+                 * @description spooled: answered, and stored on the disk of ingest; refused: some got 503 between the two readings.
+                 * @enum {string}
+                 */
                 captures: "answered" | "spooled" | "refused" | "no answer";
                 /** @enum {string} */
                 flags: "answered" | "no answer";

@@ -1,71 +1,5 @@
 import { NOT_RUNNING, type StoresReading, type TierName, type TierReading } from './read-status.ts'
-
-/**
- * What clients see. Captures are `answered`; `spooled`: answered, and stored on the disk of ingest; `refused`: some got
- * 503 between the two readings; or they get `no answer` from any process.
- */
-export interface ClientView {
-  captures: 'answered' | 'spooled' | 'refused' | 'no answer'
-  flags: 'answered' | 'no answer'
-}
-
-/**
- * What `millrace status --json` writes. Rates are per second. A figure is null when it is unknown: the process that has
- * it does not answer, or does not know it itself. A mean is null without a sample.
- */
-export interface Status {
-  /**
-   * `down`: captures are refused or get no answer. `degraded`: clients are served, but something is stuck or
-   * unavailable, or the books do not balance. `behind`: everything works, but something has old work.
-   */
-  status: 'ok' | 'behind' | 'degraded' | 'down'
-  clients: ClientView
-  /** What is stuck, as `<tier>: <part>`, in the order in which events flow. */
-  stuck: string[]
-  /** What has old work, as `<tier>: <part>`, with its age; the oldest first. */
-  behind: { part: string, lagSeconds: number }[]
-  time: string
-  /** Versions of all processes; several during an upgrade. */
-  version: string
-  /** `url` is empty of a stack that does not run. */
-  tiers: {
-    tier: TierName, url: string, status: 'ok' | 'behind' | 'degraded' | 'down', stuck: string[]
-    eventLoopP99Ms: number | null, memoryBytes: number | null
-  }[]
-  ingest: {
-    acceptedPerSecond: number | null, droppedPerSecond: number | null, bytesPerSecond: number | null
-    accepted: number | null, dropped: Record<string, number>, publishMs: number | null
-    /** Capture requests since start that were refused for what the client sent, by status: `401`, `413`, `429` ... */
-    refusedRequests: Record<string, number>
-    spoolBytes: number | null, refusedMessages: number | null
-  }
-  /** Empty while the pipeline does not know. */
-  streams: Record<string, { messages: number, bytes: number, maxBytes: number, oldestSeconds: number }>
-  pipeline: {
-    storedPerSecond: number | null, stored: number | null, deduplicated: number | null
-    insertMs: number | null, rowsPerInsert: number | null
-    partitions: Record<string, { pendingMessages: number, pendingBytes: number, lagSeconds: number, healthy: boolean }>
-    deadLetters: number | null, deadLetterFill: number | null, definitionsAgeSeconds: number | null
-  }
-  /**
-   * By how many events of the last three hours `events` differs from the books, and how long ago that was found; null
-   * when no process of the pipeline compares them.
-   */
-  books: { missing: number, extra: number, ageSeconds: number } | null
-  /**
-   * Of the last complete one; null without one or a pipeline that knows. An interval of 0: none are scheduled.
-   * `lastError`: why there is none that is new enough; null while there is. `lastWarning`: what is to be done although
-   * the last one was made; null: nothing.
-   */
-  backup: {
-    ageSeconds: number | null, durationSeconds: number | null, intervalSeconds: number | null
-    failed: boolean, lastError: string | null, lastWarning: string | null
-  }
-  api: { requestsPerSecond: number | null, flagEvaluationsPerSecond: number | null, requestMs: number | null }
-  stores: StoresReading
-  /** Why the promise about power cuts does not hold, as processes say it; null while none says so. */
-  powerCuts: string | null
-}
+import type { Status } from './status-schema.ts'
 
 /** One reading of all tiers and stores. */
 export interface Reading {
@@ -74,33 +8,40 @@ export interface Reading {
   stores: StoresReading
 }
 
-/** Computes the status from two readings: totals from the second, rates from both. Processes of a tier add up. */
-export function buildStatus (before: Reading, now: Reading): Status {
-  const of = (reading: Reading, tier: TierName): TierReading[] => reading.tiers.filter((each) => each.tier === tier)
+/** Prefix of the pipeline's metrics. */
+const PIPELINE = 'millrace_pipeline'
+
+/** Figures of two readings: totals from the second, rates from both. Processes of a tier add up. */
+function createFigures (before: Reading, now: Reading) {
+  const of = (tier: TierName): TierReading[] => now.tiers.filter((each) => each.tier === tier)
+  const having = (tier: TierName, name: string): TierReading[] =>
+    of(tier).filter(({ metrics }) => metrics.names().has(name))
+  const add = (figures: readonly number[]): number | null =>
+    figures.length === 0 ? null : figures.reduce((sum, each) => sum + each)
   /** Values of a metric, one per process that has it. */
   const values = (tier: TierName, name: string, labels?: Record<string, string>): number[] =>
-    of(now, tier).filter(({ metrics }) => metrics.names().has(name)).map(({ metrics }) => metrics.sum(name, labels))
-      .filter((value) => !Number.isNaN(value))
-  const total = (tier: TierName, name: string, labels?: Record<string, string>): number | null =>
-    values(tier, name, labels).reduce<number | null>((sum, value) => (sum ?? 0) + value, null)
+    having(tier, name).map(({ metrics }) => metrics.sum(name, labels)).filter((value) => !Number.isNaN(value))
   const rate = (tier: TierName, name: string): number | null =>
-    of(now, tier).filter(({ metrics }) => metrics.names().has(name))
-      .reduce<number | null>((sum, each) => (sum ?? 0) + rateOf(each, before, name), null)
-  const mean = (tier: TierName, name: string, factor: number): number | null => {
-    const [count, sum] = [rate(tier, `${name}_count`), rate(tier, `${name}_sum`)]
-    return count === null || count === 0 || sum === null ? null : sum / count * factor
+    add(having(tier, name).map((each) => rateOf(each, before, name)))
+  return {
+    of,
+    values,
+    rate,
+    total: (tier: TierName, name: string, labels?: Record<string, string>) => add(values(tier, name, labels)),
+    mean (tier: TierName, name: string, factor: number): number | null {
+      const [count, sum] = [rate(tier, `${name}_count`), rate(tier, `${name}_sum`)]
+      return count === null || count === 0 || sum === null ? null : sum / count * factor
+    },
+    by: (tier: TierName, name: string, label: string) => addUp(of(tier).map(({ metrics }) => metrics.by(name, label)))
   }
-  const by = (tier: TierName, name: string, label: string): Map<string, number> =>
-    addUp(of(now, tier).map(({ metrics }) => metrics.by(name, label)))
+}
 
-  /** One process compares; the others report no drift and no age. */
-  const readBooks = (): Status['books'] => {
-    const drift = (kind: string): number | null => extreme(Math.max, values('pipeline', 'millrace_ledger_drift_events', { kind }))
-    const ageSeconds = extreme(Math.max, values('pipeline', 'millrace_ledger_check_age_seconds'))
-    const [missing, extra] = [drift('missing'), drift('extra')]
-    return missing === null || extra === null || ageSeconds === null ? null : { missing, extra, ageSeconds }
-  }
+type Figures = ReturnType<typeof createFigures>
 
+/** Computes the status from two readings. */
+export function buildStatus (before: Reading, now: Reading): Status {
+  const figures = createFigures(before, now)
+  const { of, total, rate, mean, by } = figures
   const tiers = now.tiers.map(({ tier, url, health, metrics }) => ({
     tier,
     url,
@@ -118,19 +59,13 @@ export function buildStatus (before: Reading, now: Reading): Status {
   ]
   const versions = new Set((['ingest', 'pipeline', 'api'] as const)
     .flatMap((tier) => [...by(tier, `millrace_${tier}_build_info`, 'version').keys()]))
-  const pipeline = 'millrace_pipeline'
-  // Every pipeline process sees the same streams.
-  const watcher = of(now, 'pipeline').find(({ health }) => health !== null)
-  const ofStreams = (name: string): ReadonlyMap<string, number> =>
-    watcher?.metrics.by(`${pipeline}_stream_${name}`, 'stream') ?? new Map<string, number>()
-  const [bytes, maxBytes, oldest] = [ofStreams('bytes'), ofStreams('max_bytes'), ofStreams('oldest_message_seconds')]
   const clients = viewOfClients(tiers, {
     spoolBytes: total('ingest', 'millrace_ingest_spool_bytes') ?? 0,
-    refusedPerSecond: of(now, 'ingest').reduce((sum, each) =>
+    refusedPerSecond: of('ingest').reduce((sum, each) =>
       sum + rateOf(each, before, 'millrace_ingest_messages_total', { outcome: 'refused' }), 0)
   })
   const behind = findBehind(now)
-  const books = readBooks()
+  const books = readBooks(figures)
   const isDrift = books !== null && books.missing + books.extra > 0
   const isDown = clients.captures === 'refused' || clients.captures === 'no answer'
   return {
@@ -143,45 +78,14 @@ export function buildStatus (before: Reading, now: Reading): Status {
     time: now.time.toISOString(),
     version: [...versions].join(', '),
     tiers,
-    ingest: {
-      acceptedPerSecond: rate('ingest', 'millrace_ingest_events_accepted_total'),
-      droppedPerSecond: rate('ingest', 'millrace_ingest_events_dropped_total'),
-      bytesPerSecond: rate('ingest', 'millrace_ingest_body_bytes_total'),
-      accepted: total('ingest', 'millrace_ingest_events_accepted_total'),
-      dropped: Object.fromEntries([...by('ingest', 'millrace_ingest_events_dropped_total', 'reason')].filter(([, count]) => count > 0)),
-      refusedRequests: Object.fromEntries([...by('ingest', 'millrace_ingest_requests_total', 'status')]
-        .filter(([answer, count]) => answer.startsWith('4') && count > 0)),
-      publishMs: mean('ingest', 'millrace_ingest_publish_seconds', 1000),
-      spoolBytes: total('ingest', 'millrace_ingest_spool_bytes'),
-      refusedMessages: total('ingest', 'millrace_ingest_messages_total', { outcome: 'refused' })
-    },
-    streams: Object.fromEntries([...ofStreams('messages')].map(([stream, messages]) => [stream, {
-      messages,
-      bytes: bytes.get(stream) ?? 0,
-      maxBytes: maxBytes.get(stream) ?? 0,
-      oldestSeconds: oldest.get(stream) ?? 0
-    }])),
-    pipeline: {
-      storedPerSecond: rate('pipeline', `${pipeline}_rows_stored_total`),
-      stored: total('pipeline', `${pipeline}_rows_stored_total`),
-      deduplicated: total('pipeline', `${pipeline}_rows_deduplicated_total`),
-      insertMs: mean('pipeline', `${pipeline}_insert_seconds`, 1000),
-      rowsPerInsert: mean('pipeline', `${pipeline}_batch_rows`, 1),
-      partitions: Object.fromEntries([...by('pipeline', `${pipeline}_partition_pending_messages`, 'partition')].map(([partition, pendingMessages]) => [partition, {
-        pendingMessages,
-        pendingBytes: total('pipeline', `${pipeline}_partition_pending_bytes`, { partition }) ?? 0,
-        lagSeconds: total('pipeline', `${pipeline}_partition_lag_seconds`, { partition }) ?? 0,
-        healthy: (total('pipeline', `${pipeline}_partition_healthy`, { partition }) ?? 0) > 0
-      }])),
-      deadLetters: extreme(Math.max, values('pipeline', `${pipeline}_dead_letters`)),
-      deadLetterFill: extreme(Math.max, values('pipeline', `${pipeline}_dead_letters_fill_ratio`)),
-      definitionsAgeSeconds: extreme(Math.min, values('pipeline', `${pipeline}_definitions_age_seconds`))
-    },
+    ingest: ofIngest(figures),
+    streams: ofStreams(figures),
+    pipeline: ofPipeline(figures),
     books,
     backup: {
-      ...readBackup((name) => extreme(Math.max, values('pipeline', `${pipeline}_backup_${name}`))),
-      lastError: findText(of(now, 'pipeline'), 'backup', 'lastError'),
-      lastWarning: findText(of(now, 'pipeline'), 'backup', 'lastWarning')
+      ...readBackup(figures),
+      lastError: findText(of('pipeline'), 'backup', 'lastError'),
+      lastWarning: findText(of('pipeline'), 'backup', 'lastWarning')
     },
     api: {
       requestsPerSecond: rate('api', 'millrace_api_request_duration_seconds_count'),
@@ -193,7 +97,64 @@ export function buildStatus (before: Reading, now: Reading): Status {
   }
 }
 
-function readBackup (figure: (name: string) => number | null): Omit<Status['backup'], 'lastError' | 'lastWarning'> {
+function ofIngest ({ rate, total, mean, by }: Figures): Status['ingest'] {
+  return {
+    acceptedPerSecond: rate('ingest', 'millrace_ingest_events_accepted_total'),
+    droppedPerSecond: rate('ingest', 'millrace_ingest_events_dropped_total'),
+    bytesPerSecond: rate('ingest', 'millrace_ingest_body_bytes_total'),
+    accepted: total('ingest', 'millrace_ingest_events_accepted_total'),
+    dropped: Object.fromEntries([...by('ingest', 'millrace_ingest_events_dropped_total', 'reason')].filter(([, count]) => count > 0)),
+    refusedRequests: Object.fromEntries([...by('ingest', 'millrace_ingest_requests_total', 'status')]
+      .filter(([answer, count]) => answer.startsWith('4') && count > 0)),
+    publishMs: mean('ingest', 'millrace_ingest_publish_seconds', 1000),
+    spoolBytes: total('ingest', 'millrace_ingest_spool_bytes'),
+    refusedMessages: total('ingest', 'millrace_ingest_messages_total', { outcome: 'refused' })
+  }
+}
+
+function ofStreams ({ of }: Figures): Status['streams'] {
+  // Every pipeline process sees the same streams.
+  const watcher = of('pipeline').find(({ health }) => health !== null)
+  const byStream = (name: string): ReadonlyMap<string, number> =>
+    watcher?.metrics.by(`${PIPELINE}_stream_${name}`, 'stream') ?? new Map<string, number>()
+  const [bytes, maxBytes, oldest] = [byStream('bytes'), byStream('max_bytes'), byStream('oldest_message_seconds')]
+  return Object.fromEntries([...byStream('messages')].map(([stream, messages]) => [stream, {
+    messages,
+    bytes: bytes.get(stream) ?? 0,
+    maxBytes: maxBytes.get(stream) ?? 0,
+    oldestSeconds: oldest.get(stream) ?? 0
+  }]))
+}
+
+function ofPipeline ({ rate, total, mean, by, values }: Figures): Status['pipeline'] {
+  return {
+    storedPerSecond: rate('pipeline', `${PIPELINE}_rows_stored_total`),
+    stored: total('pipeline', `${PIPELINE}_rows_stored_total`),
+    deduplicated: total('pipeline', `${PIPELINE}_rows_deduplicated_total`),
+    insertMs: mean('pipeline', `${PIPELINE}_insert_seconds`, 1000),
+    rowsPerInsert: mean('pipeline', `${PIPELINE}_batch_rows`, 1),
+    partitions: Object.fromEntries([...by('pipeline', `${PIPELINE}_partition_pending_messages`, 'partition')].map(([partition, pendingMessages]) => [partition, {
+      pendingMessages,
+      pendingBytes: total('pipeline', `${PIPELINE}_partition_pending_bytes`, { partition }) ?? 0,
+      lagSeconds: total('pipeline', `${PIPELINE}_partition_lag_seconds`, { partition }) ?? 0,
+      healthy: (total('pipeline', `${PIPELINE}_partition_healthy`, { partition }) ?? 0) > 0
+    }])),
+    deadLetters: extreme(Math.max, values('pipeline', `${PIPELINE}_dead_letters`)),
+    deadLetterFill: extreme(Math.max, values('pipeline', `${PIPELINE}_dead_letters_fill_ratio`)),
+    definitionsAgeSeconds: extreme(Math.min, values('pipeline', `${PIPELINE}_definitions_age_seconds`))
+  }
+}
+
+/** One process compares; the others report no drift and no age. */
+function readBooks ({ values }: Figures): Status['books'] {
+  const drift = (kind: string): number | null => extreme(Math.max, values('pipeline', 'millrace_ledger_drift_events', { kind }))
+  const ageSeconds = extreme(Math.max, values('pipeline', 'millrace_ledger_check_age_seconds'))
+  const [missing, extra] = [drift('missing'), drift('extra')]
+  return missing === null || extra === null || ageSeconds === null ? null : { missing, extra, ageSeconds }
+}
+
+function readBackup ({ values }: Figures): Omit<Status['backup'], 'lastError' | 'lastWarning'> {
+  const figure = (name: string): number | null => extreme(Math.max, values('pipeline', `${PIPELINE}_backup_${name}`))
   // Its size is 0 until a backup is complete.
   const has = (figure('bytes') ?? 0) > 0
   return {
@@ -244,7 +205,7 @@ function findBehind ({ tiers }: Reading): Status['behind'] {
 
 function viewOfClients (
   tiers: Status['tiers'], { spoolBytes, refusedPerSecond }: { spoolBytes: number, refusedPerSecond: number }
-): ClientView {
+): Status['clients'] {
   const answers = (tier: TierName): boolean => tiers.some((each) => each.tier === tier && each.status !== 'down')
   return {
     captures: !answers('ingest') ? 'no answer' : refusedPerSecond > 0 ? 'refused' : spoolBytes > 0 ? 'spooled' : 'answered',

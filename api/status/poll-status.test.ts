@@ -9,7 +9,7 @@ function createReadings (): { poll: () => Promise<Reading>, count: () => number 
     async poll () {
       count++
       await sleep(1)
-      return { time: new Date(), tiers: [], stores: { nats: null, clickhouse: null, postgres: null } }
+      return { time: new Date(), tiers: [], stores: { nats: null, clickhouse: null, postgres: null, watermark: null } }
     },
     count: () => count
   }

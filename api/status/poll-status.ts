@@ -1,7 +1,8 @@
 import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { coalesce } from '../../platform/intervals.ts'
-import { buildStatus, type Reading, type Status } from './build-status.ts'
+import { buildStatus, type Reading } from './build-status.ts'
+import type { Status } from './status-schema.ts'
 import { createReadStores, NOT_RUNNING, readTier, type StoreConnections, type TierName, type TierUrls } from './read-status.ts'
 
 export interface PollOptions {

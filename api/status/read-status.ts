@@ -2,6 +2,7 @@ import { type ClickHouse, LOCAL_DATABASE, systemTable, systemTableOfShards } fro
 import type { HealthReport } from '../../platform/health-and-readiness.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import type { Status } from './status-schema.ts'
 
 export type TierName = 'ingest' | 'pipeline' | 'api'
 
@@ -32,22 +33,8 @@ export interface MetricSamples {
   names: () => Set<string>
 }
 
-/** Version and size of each service; null: it does not answer. */
-export interface StoresReading {
-  nats: { version: string } | null
-  clickhouse: { version: string, events: number, bytes: number, freeBytes: number } | null
-  postgres: { version: string, bytes: number } | null
-  /** Absent or null: unknown, such as before the pipeline wrote one. */
-  watermark?: Watermark | null
-}
-
-/** Up to which moment of receipt everything acknowledged is stored. */
-export interface Watermark {
-  /** ISO 8601. */
-  completeThrough: string
-  /** What it waits for; empty while nothing is late. */
-  heldBy: string
-}
+export type StoresReading = Status['stores']
+type Watermark = NonNullable<StoresReading['watermark']>
 
 export interface StoreConnections {
   nats: () => Promise<NatsConnection>

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { settingsSchema, type ShownSetting } from './describe-settings.ts'
-import type { Status } from './build-status.ts'
+import type { Status } from './status-schema.ts'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { askStream, type NatsOnDemand } from '../events/dead-letters/nats-on-demand.ts'
 import { answerInTime } from '../http/errors.ts'

@@ -1,5 +1,5 @@
-/** The schema of `Status` (`build-status.ts`), for the answer and for the document at `/api/schema`. */
-import { nullableObject as nullable, object } from '../http/json-schema.ts'
+/** What `GET /api/status` and `millrace status --json` say of the installation. */
+import { nullableObject as nullable, object, type Value } from '../http/json-schema.ts'
 
 const text = { type: 'string' } as const
 const texts = { type: 'array', items: text } as const
@@ -7,8 +7,8 @@ const number = { type: 'number' } as const
 const health = { type: 'string', enum: ['ok', 'behind', 'degraded', 'down'] } as const
 
 /** Null while it is unknown. */
-const figure = (description?: string): object => ({ type: ['number', 'null'], ...description === undefined ? {} : { description } })
-const counts = (description: string): object => ({ type: 'object', additionalProperties: number, description })
+const figure = (description?: string) => ({ type: ['number', 'null'], ...description === undefined ? {} : { description } } as const)
+const counts = (description: string) => ({ type: 'object', additionalProperties: number, description } as const)
 
 const tier = object({
   tier: { type: 'string', enum: ['ingest', 'pipeline', 'api'] },
@@ -32,7 +32,8 @@ const pipeline = object({
   deadLetters: figure(), deadLetterFill: figure('Of the space for dead letters, from 0 to 1.'), definitionsAgeSeconds: figure()
 })
 
-const store = (properties: Record<string, object>): object => nullable({ version: text, ...properties }, 'Null: it does not answer.')
+const store = <const Properties extends object>(properties: Properties) =>
+  nullable({ version: text, ...properties }, 'Null: it does not answer.')
 const stores = object({
   nats: store({}),
   clickhouse: store({ events: number, bytes: number, freeBytes: number }),
@@ -52,7 +53,10 @@ export const statusSchema = {
         'does not balance. behind: everything works, but something has a backlog.'
     },
     clients: object({
-      captures: { type: 'string', enum: ['answered', 'spooled', 'refused', 'no answer'] },
+      captures: {
+        type: 'string', enum: ['answered', 'spooled', 'refused', 'no answer'],
+        description: 'spooled: answered, and stored on the disk of ingest; refused: some got 503 between the two readings.'
+      },
       flags: { type: 'string', enum: ['answered', 'no answer'] }
     }),
     stuck: { ...texts, description: 'As "<tier>: <part>", in the order in which events flow.' },
@@ -74,6 +78,8 @@ export const statusSchema = {
     powerCuts: { type: ['string', 'null'], description: 'Why data may be lost in a power cut; null while no process reports a reason.' }
   }, { description: 'Rates are per second. A figure is null when it is unknown, a mean without a sample.' })
 }
+
+export type Status = Value<typeof statusSchema>
 
 const time = { type: ['string', 'null'], format: 'date-time' } as const
 

@@ -32,6 +32,8 @@ const MOST_PURGED = 10_000
 /** Name of the sort order in cursors. */
 const ORDER = 'oldest'
 
+interface DeadLetterDeps { nats: NatsOnDemand, publicUrl: string, now: () => number, sql: Sql, ingestUrl: string }
+
 interface Params {
   Params: { project_id: string, id: number }
 }
@@ -42,13 +44,18 @@ interface Params {
  * @param deps.ofAllProjects  For keys of all projects: also those about several, or about none.
  */
 export async function deadLetterRoutes (
-  app: FastifyInstance,
-  deps: { nats: NatsOnDemand, publicUrl: string, now: () => number, sql: Sql, ingestUrl: string, ofAllProjects?: true }
+  app: FastifyInstance, deps: DeadLetterDeps & { ofAllProjects?: true }
 ): Promise<void> {
-  const { nats } = deps
-  const groupDeadLetters = createDeadLetterGroups()
   app.addSchema(deadLetterSchema)
   if (deps.ofAllProjects === true) app.addHook('preValidation', async (request) => { requireAllProjects(accessOf(request)) })
+  readingRoutes(app, deps)
+  replayRoutes(app, deps)
+  purgeRoutes(app, deps)
+  if (deps.ofAllProjects !== true) resendRoute(app, deps)
+}
+
+function readingRoutes (app: FastifyInstance, { nats, publicUrl, now }: DeadLetterDeps): void {
+  const groupDeadLetters = createDeadLetterGroups()
 
   app.get<{ Querystring: PageQuery & FilterFields & { after?: string } }>('/', {
     config: read,
@@ -66,7 +73,7 @@ export async function deadLetterRoutes (
       await countDeadLetters(connection, filter)
     ])
     const page = cutPage(found, { limit, count, cursorOf: ({ id }) => encodeCursor(ORDER, [String(id)]) })
-    return buildPage(request, deps.publicUrl, { ...page, results: page.results.map(describe) })
+    return buildPage(request, publicUrl, { ...page, results: page.results.map(describe) })
   })
 
   app.get<{ Querystring: FilterFields }>('/groups', {
@@ -79,7 +86,7 @@ export async function deadLetterRoutes (
     const filter = readFilter(request, request.query)
     const nothing = { groups: [], count: 0, ungrouped: 0 }
     const { groups, count, ungrouped } = await askStream(nats, nothing, async (connection) =>
-      await groupDeadLetters(connection, filter, deps.now()))
+      await groupDeadLetters(connection, filter, now()))
     return {
       count,
       ungrouped,
@@ -96,7 +103,9 @@ export async function deadLetterRoutes (
     if (letter === null || isHidden(letter, request)) throw notFound()
     return { ...describe(letter), headers: letter.headers, content: letter.content, body_base64: letter.bodyBase64 }
   })
+}
 
+function replayRoutes (app: FastifyInstance, { nats }: DeadLetterDeps): void {
   app.post<{ Body: ReplayFields }>('/replay', {
     config: write,
     // No body means all of them.
@@ -120,7 +129,9 @@ export async function deadLetterRoutes (
     if (result.matched === 0) throw notFound()
     return result
   })
+}
 
+function purgeRoutes (app: FastifyInstance, { nats }: DeadLetterDeps): void {
   app.post<{ Body: ReplayFields }>('/purge', {
     config: write,
     schema: {
@@ -145,8 +156,10 @@ export async function deadLetterRoutes (
     if (purged === 0) throw notFound()
     return await reply.code(204).send()
   })
+}
 
-  if (deps.ofAllProjects === true) return
+function resendRoute (app: FastifyInstance, deps: DeadLetterDeps): void {
+  const { nats } = deps
   app.post<Params & { Body: { event: string } }>('/:id/resend', {
     config: write,
     schema: {

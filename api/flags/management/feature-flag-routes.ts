@@ -106,6 +106,11 @@ export async function featureFlagRoutes (
     return await reply.code(204).send()
   })
 
+  remoteConfigRoute(app, deps)
+}
+
+/** The payload of a flag for SDKs, which name it by its key. */
+function remoteConfigRoute (app: FastifyInstance, { sql, keys }: { sql: Sql, keys: KeyDirectory }): void {
   app.get<{ Params: { key: string }, Querystring: { token?: string } }>('/:key/remote_config', {
     config: { ...read, errorsWithoutBody: true },
     schema: {
@@ -117,7 +122,7 @@ export async function featureFlagRoutes (
       response: { 200: { description: 'The payload: any JSON.' } }
     }
   }, async (request, reply) => {
-    const payload = await findPayload(sql, await projectOf(request, deps.keys), request.params.key)
+    const payload = await findPayload(sql, await projectOf(request, keys), request.params.key)
     // Serialised here: Fastify sends a string unquoted, and SDKs parse the answer as JSON.
     return await reply.type('application/json; charset=utf-8').send(JSON.stringify(payload))
   })
