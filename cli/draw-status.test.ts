@@ -8,7 +8,7 @@ const STORES = {
   nats: { version: '2.15.1' },
   clickhouse: { version: '26.7', events: 3, bytes: 1234, freeBytes: 5_000_000_000 },
   postgres: { version: '18.4', bytes: 9_000_000 },
-  watermark: null
+  watermark: { completeThrough: '1970-01-01T00:00:00.000Z', heldBy: '' }
 }
 
 function ingestAt (readAt: number, accepted: number): TierReading {
@@ -121,7 +121,7 @@ t.test('an unknown figure is null, not 0', async (t) => {
     health: reportHealth([{ name: 'nats', healthy: false }]),
     metrics: parseMetrics('millrace_pipeline_dead_letters Nan\nmillrace_pipeline_dead_letters_fill_ratio Nan\n')
   }
-  const now: Reading = { time: new Date(0), stores: STORES, tiers: [pipeline, { ...ingestAt(0, 0), health: null, metrics: parseMetrics('') }] }
+  const now: Reading = { time: new Date(0), stores: { ...STORES, watermark: null }, tiers: [pipeline, { ...ingestAt(0, 0), health: null, metrics: parseMetrics('') }] }
 
   const status = buildStatus(now, now)
 

@@ -1,4 +1,4 @@
-import type { ComponentChild } from 'preact'
+import type { ComponentChild, RefObject } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { type SqlToken, tokenizeSql } from '../../../engines/sql/clickhouse-sql.ts'
 import { showText } from '../format.ts'
@@ -24,21 +24,16 @@ const TYPING_MS = 120
 
 const KEYWORD_SET = new Set(KEYWORDS)
 
-/**
- * A text area, and below it the same text in colours; so the keys, the undo and the search of the browser are its own.
- * Ctrl+Enter runs, Ctrl+Space completes; Tab leaves, as everywhere, unless a list is open.
- */
-export function QueryEditor ({ value, onInput, onRun, catalog, findNames, errorAt }: QueryEditorProps) {
-  const area = useRef<HTMLTextAreaElement>(null)
-  const colours = useRef<HTMLPreElement>(null)
-  const [list, setList] = useState<{ place: Place, suggestions: Suggestion[], chosen: number, top: number, left: number } | null>(null)
+interface CompletionList { place: Place, suggestions: Suggestion[], chosen: number, top: number, left: number }
+
+/** The list of names below the caret: `complete` opens it, `close` and `accept` close it. */
+function useCompletion (
+  area: RefObject<HTMLTextAreaElement | null>, colours: RefObject<HTMLPreElement | null>,
+  { catalog, findNames, onInput }: Pick<QueryEditorProps, 'catalog' | 'findNames' | 'onInput'>
+) {
+  const [list, setList] = useState<CompletionList | null>(null)
   const asking = useRef<AbortController>(undefined)
   useEffect(() => () => asking.current?.abort(), [])
-  useEffect(() => {
-    if (errorAt === null) return
-    area.current?.focus()
-    area.current?.setSelectionRange(errorAt, errorAt)
-  }, [errorAt])
 
   function close (): void {
     asking.current?.abort()
@@ -79,32 +74,46 @@ export function QueryEditor ({ value, onInput, onRun, catalog, findNames, errorA
     close()
   }
 
-  function onKeyDown (event: KeyboardEvent): void {
-    const isControl = event.ctrlKey || event.metaKey
-    if (isControl && event.key === 'Enter') {
-      event.preventDefault()
-      close()
-      return onRun()
-    }
-    if (isControl && event.key === ' ') {
-      event.preventDefault()
-      return complete(true)
-    }
-    if (list === null || isControl || event.altKey) return
-    const { chosen, suggestions } = list
-    const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8 }[event.key]
+  /** @returns whether the key was for the list. */
+  function handleKey (key: string, isShift: boolean): boolean {
+    if (list === null) return false
+    const { chosen, suggestions: { length: count } } = list
+    const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8 }[key]
     if (step !== undefined) {
-      event.preventDefault()
-      const count = suggestions.length
       const next = Math.abs(step) === 1 ? (chosen + step + count) % count : Math.min(count - 1, Math.max(0, chosen + step))
       setList({ ...list, chosen: next })
-    } else if ((event.key === 'Enter' || event.key === 'Tab') && !event.shiftKey) {
-      event.preventDefault()
-      accept(chosen)
-    } else if (event.key === 'Escape') {
-      event.preventDefault()
-      close()
-    }
+    } else if ((key === 'Enter' || key === 'Tab') && !isShift) accept(chosen)
+    else if (key === 'Escape') close()
+    else return false
+    return true
+  }
+
+  return { list, close, complete, accept, handleKey }
+}
+
+/**
+ * A text area, and below it the same text in colours; so the keys, the undo and the search of the browser are its own.
+ * Ctrl+Enter runs, Ctrl+Space completes; Tab leaves, as everywhere, unless a list is open.
+ */
+export function QueryEditor ({ value, onInput, onRun, catalog, findNames, errorAt }: QueryEditorProps) {
+  const area = useRef<HTMLTextAreaElement>(null)
+  const colours = useRef<HTMLPreElement>(null)
+  const { list, close, complete, accept, handleKey } = useCompletion(area, colours, { catalog, findNames, onInput })
+  useEffect(() => {
+    if (errorAt === null) return
+    area.current?.focus()
+    area.current?.setSelectionRange(errorAt, errorAt)
+  }, [errorAt])
+
+  function onKeyDown (event: KeyboardEvent): void {
+    const isControl = event.ctrlKey || event.metaKey
+    const isRun = isControl && event.key === 'Enter'
+    const isAsked = isControl && event.key === ' '
+    if (isRun || isAsked || (!isControl && !event.altKey && handleKey(event.key, event.shiftKey))) event.preventDefault()
+    if (isAsked) complete(true)
+    if (!isRun) return
+    close()
+    onRun()
   }
 
   return (

@@ -9,7 +9,7 @@ import { QueryEditor } from './query-editor.tsx'
 import { positionOf, type QueryRun, runQuery } from './query-result.ts'
 import { ResultTable, RunFailure, RunStatus } from './result-view.tsx'
 import { DeleteQuery, SaveDialog, type SavedQuery, type SavedQueryFields } from './saved-queries.tsx'
-import { defaultValue, findParameters, parameterValue } from './sql-parameters.ts'
+import { defaultValue, findParameters, type Parameter, parameterValue } from './sql-parameters.ts'
 import { Select } from '../states.tsx'
 
 /** What is in the editor. */
@@ -59,37 +59,18 @@ interface WorkbenchProps {
   onSaved: () => void
 }
 
-/** Editor, parameters, run, result. */
-export function Workbench ({ saved, draft: first, catalog, onChanged, onSaved }: WorkbenchProps) {
-  const [draft, setDraft] = useState<Draft>({ query: first.query, parameters: first.parameters, chart: first.chart })
+/** The run of a query, one at a time, and where its error is shown. */
+function useRun (draft: Draft, parameters: Record<string, string>, maxRows: number) {
   const [run, setRun] = useState<QueryRun>()
-  const [maxRows, setMaxRows] = useState<number>(ROWS[0])
-  const [isSaving, setSaving] = useState(false)
-  const [notice, setNotice] = useState('')
   const [shownError, setShownError] = useState<number | null>(null)
   const running = useRef<AbortController>(undefined)
   useEffect(() => () => running.current?.abort(), [])
-  const project = shownProjectId()
-
-  function change (changes: Partial<Draft>): void {
-    setShownError(null)
-    setDraft((before) => {
-      const next = { ...before, ...changes }
-      if (saved === undefined) keepDraft(project, next)
-      return next
-    })
-  }
-
-  const parameters = findParameters(draft.query)
-  const valueOf = (name: string): string => parameterValue(draft.parameters, name) ?? defaultValue(name, { project, now: Date.now() })
-  const values = Object.fromEntries(parameters.map(({ name }) => [name, valueOf(name)]))
 
   async function start (): Promise<void> {
     if (draft.query.trim() === '') return
     running.current?.abort()
     const ended = running.current = new AbortController()
     const begun: QueryRun = { state: 'running', startedAt: performance.now(), query: draft.query, maxRows, columns: [], rows: [] }
-    setNotice('')
     setShownError(null)
     setRun(begun)
     // What comes after another query was begun is no longer wanted.
@@ -99,7 +80,7 @@ export function Workbench ({ saved, draft: first, catalog, onChanged, onSaved }:
       if (next.failure !== undefined) setShownError(positionOf(next.query, next.failure))
     }
     try {
-      await runQuery({ query: draft.query, parameters: values, max_rows: maxRows }, begun, { onChange, signal: ended.signal })
+      await runQuery({ query: draft.query, parameters, max_rows: maxRows }, begun, { onChange, signal: ended.signal })
     } catch (error) {
       onChange({ ...begun, state: 'failed', error: error instanceof ApiError ? error : new ApiError(0, 'broken_off', 'The answer broke off. Run the query again.') })
     }
@@ -116,23 +97,35 @@ export function Workbench ({ saved, draft: first, catalog, onChanged, onSaved }:
     setRun((before) => before === undefined ? before : { ...before, state: 'cancelled' })
   }
 
-  async function download (format: 'csv' | 'parquet'): Promise<void> {
-    setNotice(`Fetching the whole result as ${format === 'csv' ? 'CSV' : 'Parquet'} …`)
-    try {
-      const file = await fetchFile('/api/sql/download', { method: 'POST', body: { query: draft.query, parameters: values, format } })
-      offerFile(file, `${saved?.name.replaceAll(/[^\w-]+/g, '-') ?? 'result'}.${format}`)
-      setNotice('')
-    } catch (error) {
-      setNotice(error instanceof ApiError ? error.message : String(error))
-    }
+  return { run, start, cancel, shownError, setShownError, showError }
+}
+
+/** Editor, parameters, run, result. */
+export function Workbench ({ saved, draft: first, catalog, onChanged, onSaved }: WorkbenchProps) {
+  const [draft, setDraft] = useState<Draft>({ query: first.query, parameters: first.parameters, chart: first.chart })
+  const [maxRows, setMaxRows] = useState<number>(ROWS[0])
+  const [isSaving, setSaving] = useState(false)
+  const [notice, setNotice] = useState('')
+  const project = shownProjectId()
+
+  function change (changes: Partial<Draft>): void {
+    setShownError(null)
+    setDraft((before) => {
+      const next = { ...before, ...changes }
+      if (saved === undefined) keepDraft(project, next)
+      return next
+    })
   }
 
-  async function copyLink (): Promise<void> {
-    const link = linkOf({ ...draft, parameters: values })
-    // Without TLS there is no clipboard: then the link is in the address bar.
-    const isCopied = await navigator.clipboard?.writeText(link).then(() => true, () => false) ?? false
-    if (!isCopied) history.replaceState(null, '', link)
-    setNotice(isCopied ? 'The link is in the clipboard: it holds the query.' : 'The link is in the address bar: it holds the query.')
+  const parameters = findParameters(draft.query)
+  const valueOf = (name: string): string => parameterValue(draft.parameters, name) ?? defaultValue(name, { project, now: Date.now() })
+  const values = Object.fromEntries(parameters.map(({ name }) => [name, valueOf(name)]))
+
+  const { run, start, cancel, shownError, setShownError, showError } = useRun(draft, values, maxRows)
+
+  function begin (): void {
+    setNotice('')
+    void start()
   }
 
   const isRunning = run?.state === 'running'
@@ -142,33 +135,24 @@ export function Workbench ({ saved, draft: first, catalog, onChanged, onSaved }:
   return (
     <>
       <QueryEditor
-        value={draft.query} onInput={(text) => change({ query: text })} onRun={() => { void start() }}
+        value={draft.query} onInput={(text) => change({ query: text })} onRun={begin}
         catalog={catalog} findNames={findNames} errorAt={shownError}
       />
-      {parameters.length > 0 && (
-        <fieldset class='parameters'>
-          <legend class='hidden'>Parameters</legend>
-          {parameters.map(({ name, type }) => (
-            <label key={name}>
-              {name} <span class='type'>{type}</span>
-              <input value={valueOf(name)} onInput={(event) => change({ parameters: { ...draft.parameters, [name]: event.currentTarget.value } })} onKeyDown={(event) => { if (event.key === 'Enter') void start() }} />
-            </label>
-          ))}
-        </fieldset>
-      )}
+      <Parameters
+        parameters={parameters} values={values} onRun={begin}
+        onInput={(name, value) => change({ parameters: { ...draft.parameters, [name]: value } })}
+      />
       <div class='toolbar'>
         {isRunning
           ? <button type='button' class='primary run' onClick={cancel}>Cancel</button>
-          : <button type='button' class='primary run' disabled={draft.query.trim() === ''} onClick={() => { void start() }}>Run</button>}
+          : <button type='button' class='primary run' disabled={draft.query.trim() === ''} onClick={begin}>Run</button>}
         <Select
           label='First' value={maxRows} options={ROWS.map((rows) => [rows, `${rows.toLocaleString('en')} rows`] as const)}
           onChange={(value) => setMaxRows(Number(value))}
         />
         {may('query:write') && <button type='button' onClick={() => setSaving(true)}>Save …</button>}
         {saved !== undefined && <DeleteQuery saved={saved} onDeleted={() => { onChanged(); navigate(`/projects/${project}/sql`) }} />}
-        <button type='button' onClick={() => { void copyLink() }}>Copy link</button>
-        <button type='button' onClick={() => { void download('csv') }}>CSV</button>
-        <button type='button' onClick={() => { void download('parquet') }}>Parquet</button>
+        <Share draft={{ ...draft, parameters: values }} name={saved?.name} onNotice={setNotice} />
         {isChanged && <span class='hint'>Changed, not saved.</span>}
       </div>
       <p id='editor-keys' class='hint keys'><kbd>Ctrl</kbd>+<kbd>Enter</kbd> runs, <kbd>Ctrl</kbd>+<kbd>Space</kbd> completes. {notice !== '' && <span role='status'>{notice}</span>}</p>
@@ -188,6 +172,53 @@ export function Workbench ({ saved, draft: first, catalog, onChanged, onSaved }:
         />
       )}
     </>
+  )
+}
+
+/** The query as a link, its whole result as a file. @param name  Of the saved query. */
+function Share ({ draft, name, onNotice }: { draft: Draft, name: string | undefined, onNotice: (text: string) => void }) {
+  async function download (format: 'csv' | 'parquet'): Promise<void> {
+    onNotice(`Fetching the whole result as ${format === 'csv' ? 'CSV' : 'Parquet'} …`)
+    try {
+      const file = await fetchFile('/api/sql/download', { method: 'POST', body: { query: draft.query, parameters: draft.parameters, format } })
+      offerFile(file, `${name?.replaceAll(/[^\w-]+/g, '-') ?? 'result'}.${format}`)
+      onNotice('')
+    } catch (error) {
+      onNotice(error instanceof ApiError ? error.message : String(error))
+    }
+  }
+
+  async function copyLink (): Promise<void> {
+    const link = linkOf(draft)
+    // Without TLS there is no clipboard: then the link is in the address bar.
+    const isCopied = await navigator.clipboard?.writeText(link).then(() => true, () => false) ?? false
+    if (!isCopied) history.replaceState(null, '', link)
+    onNotice(isCopied ? 'The link is in the clipboard: it holds the query.' : 'The link is in the address bar: it holds the query.')
+  }
+
+  return (
+    <>
+      <button type='button' onClick={() => { void copyLink() }}>Copy link</button>
+      <button type='button' onClick={() => { void download('csv') }}>CSV</button>
+      <button type='button' onClick={() => { void download('parquet') }}>Parquet</button>
+    </>
+  )
+}
+
+interface ParametersProps { parameters: Parameter[], values: Record<string, string>, onInput: (name: string, value: string) => void, onRun: () => void }
+
+function Parameters ({ parameters, values, onInput, onRun }: ParametersProps) {
+  if (parameters.length === 0) return null
+  return (
+    <fieldset class='parameters'>
+      <legend class='hidden'>Parameters</legend>
+      {parameters.map(({ name, type }) => (
+        <label key={name}>
+          {name} <span class='type'>{type}</span>
+          <input value={values[name]} onInput={(event) => onInput(name, event.currentTarget.value)} onKeyDown={(event) => { if (event.key === 'Enter') onRun() }} />
+        </label>
+      ))}
+    </fieldset>
   )
 }
 
