@@ -4,7 +4,7 @@ import { demoteProperty, promoteProperty } from '../../api/definitions/promote-p
 import { describeRemedy, suggestPromotions, type Suggestion } from '../../api/definitions/suggest-promotions.ts'
 import { JSON_OPTION, type Output, printFields, printRows, type ProgressBar, startProgressBar } from '../terminal-output.ts'
 import type { CliContext } from '../cli-context.ts'
-import { readCount } from '../read-arguments.ts'
+import { readCount, readDays } from '../read-arguments.ts'
 
 /** `millrace properties promote|demote|list|suggest`. */
 export function addPropertiesCommands (program: Command, context: CliContext): void {
@@ -80,12 +80,6 @@ function describeSuggestion (suggestion: Suggestion): {
     bytes,
     do: describeRemedy(suggestion)
   }
-}
-
-function readDays (text: string): number {
-  const days = readCount(text)
-  if (days > 365) throw new InvalidArgumentError('Give 1 to 365 days.')
-  return days
 }
 
 function readType (text: string): PromotedType {

@@ -1,35 +1,25 @@
 import { writeFile } from 'node:fs/promises'
-import { type Command, InvalidArgumentError, Option } from 'commander'
+import { type Command, Option } from 'commander'
 import { MillraceError } from '../../engines/errors.ts'
-import { SCHEMA_MODES, type SchemaMode } from '../../platform/directory/active-schemas.ts'
+import { SCHEMA_MODES } from '../../platform/directory/active-schemas.ts'
 import type { Answer } from '../../schema/api-types.ts'
 import type { CliContext } from '../cli-context.ts'
-import { namingPlace, readDefinition } from '../definition-files.ts'
-import { orNone } from '../management-client.ts'
-import { readCount, readId, readString } from '../read-arguments.ts'
-import { type Column, JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
+import { readCount, readDays, readString } from '../read-arguments.ts'
+import { type Column, type Output, printFields, printRows } from '../terminal-output.ts'
+import { addDefinitionCommands, addProject, type DefinitionKind, LOOK_BACK_MS, readJsonFile } from './definition-commands.ts'
 
 type EventSchema = Answer<'/api/projects/{project_id}/event_schemas'>['results'][number]
+type SchemaVersion = Answer<'/api/projects/{project_id}/event_schemas/{id}/versions'>['results'][number]
 type Prediction = Answer<'/api/projects/{project_id}/event_schemas/{id}/check', 'post'>
-
-interface SchemaOptions extends Output {
-  project: number
-  mode?: SchemaMode
-  schemaVersion?: number
-  days?: number
-  basedOn?: number
-  owner?: string
-  description?: string
-}
 
 /** `millrace schemas list|show|infer|put|check|activate|disable`. */
 export function addSchemasCommands (program: Command, context: CliContext): void {
   const group = program.command('schemas').description('schemas of the properties of events, by event')
 
-  addCommon(group.command('list').description('list the schemas of a project'))
+  addProject(group.command('list').description('list the schemas of a project'))
     .option('--days <number>', 'also count the events of so many days that were checked, and that did not meet it', readDays)
-    .action(async ({ project, days, ...output }: SchemaOptions) => {
-      const results = await listAll(context, project)
+    .action(async ({ project, days, ...output }: Output & { project: number, days?: number }) => {
+      const results = await SCHEMAS.requests.list(await context.api(), project)
       const counted = days === undefined ? null : await countEvents(context, { project, days })
       const rows = results.map((schema) => ({ ...schema, ...counted?.(schema) }))
       printRows<Partial<Counted> & EventSchema>(context, rows, [
@@ -43,14 +33,8 @@ export function addSchemasCommands (program: Command, context: CliContext): void
       ], output)
     })
 
-  addCommon(addEvent(group.command('show').description('write a version of a schema as JSON; by default the newest')))
-    .option('--schema-version <number>', 'the version', readCount)
-    .action(async (event: string, { project, schemaVersion: version }: SchemaOptions) => {
-      const schema = await readVersion(context, { project, event }, version)
-      context.stdout.write(`${JSON.stringify(schema, null, 2)}\n`)
-    })
-
-  addCommon(addEvent(group.command('infer').description('write a draft of a schema, made from stored events, as JSON')))
+  addProject(group.command('infer').description('write a draft of a schema, made from stored events, as JSON'))
+    .argument('<event>', SCHEMAS.texts.describeName, readString(SCHEMAS.maxNameLength))
     .option('--output <file>', 'the file to write it to; default: to the terminal')
     .option('--days <number>', 'days before now, by the timestamp of the events', readDays, 30)
     .option('--limit <number>', 'about how many events are read at most, the same ones each time', readCount, 100_000)
@@ -68,54 +52,48 @@ export function addSchemasCommands (program: Command, context: CliContext): void
       context.stderr.write(`millrace: ${inferred.properties.length} properties, from ${inferred.events} of ${inferred.stored} events\n`)
     })
 
-  addCommon(addEvent(group.command('put').description('store a schema, or a new version of one; it is enforced when it is activated')))
-    .argument('<file>', 'file with the JSON Schema of the properties')
-    .addOption(modeOption())
-    .option('--based-on <version>', 'the version that the file was made of: refused when there is a newer one', readCount)
-    .option('--owner <owner>', 'who is asked about the event', readString(400))
-    .option('--description <text>', 'what the event is for', readString(3000))
-    .action(async (event: string, file: string, options: SchemaOptions) => {
-      const { project, mode, owner, description, basedOn: version, ...output } = options
-      const fields = {
-        schema: await readJson(file), ...mode && { mode }, ...owner && { owner }, ...description && { description }
-      }
-      const known = (await listAll(context, project)).find((each) => each.event === event)
-      const stored = await namingPlace(REFUSED, async () => known === undefined
-        ? await (await context.api()).post('/api/projects/{project_id}/event_schemas', { params: { project_id: project }, body: { event, ...fields } })
-        : await update(context, { project, id: known.id }, { ...fields, ...version && { version } }))
-      printFields(context, describe(stored), output)
-    })
+  addDefinitionCommands(group, context, SCHEMAS)
+}
 
-  addCommon(addEvent(group.command('check').description('say what a schema would have done with stored events; by default its newest version')))
-    .option('--file <file>', 'a draft that is not stored: file with the JSON Schema')
-    .option('--days <number>', 'days before now, by the timestamp of the events', readDays, 7)
-    .option('--limit <number>', 'maximum number of events, newest day first', readCount, 10_000_000)
-    .action(async (event: string, { project, file, days, limit, ...output }: CheckOptions) => {
-      const { id } = await find(context, { project, event })
-      const draft = file === undefined ? {} : { schema: await readJson(file) }
-      const api = await context.api()
-      const prediction = await namingPlace(REFUSED, async () =>
-        await api.post('/api/projects/{project_id}/event_schemas/{id}/check', {
-          params: { project_id: project, id }, body: { ...draft, days, limit }, timeoutMs: LOOK_BACK_MS
-        }))
-      printPrediction(context, prediction, output)
-    })
+function modeOption (): Option {
+  return new Option('--mode <mode>', 'what becomes of events that do not meet it').choices(SCHEMA_MODES)
+}
 
-  addCommon(addEvent(group.command('activate').description('enforce a schema; by default its newest version')))
-    .option('--schema-version <number>', 'the version', readCount)
-    .addOption(modeOption())
-    .action(async (event: string, { project, schemaVersion: version, mode, ...output }: SchemaOptions) => {
-      const { id, version: newest } = await find(context, { project, event })
-      const fields = { active_version: version ?? newest, ...mode && { mode } }
-      const stored = await namingPlace(REFUSED, async () => await update(context, { project, id }, fields))
-      printFields(context, describe(stored), output)
+const SCHEMAS: DefinitionKind<EventSchema, SchemaVersion, Prediction> = {
+  noun: 'schema',
+  texts: { name: '<event>', describeName: 'name of the event', file: 'the JSON Schema of the properties', putDetails: '' },
+  maxNameLength: 200,
+  codes: { missing: 'MILLRACE_SCHEMA_NOT_FOUND', refused: 'MILLRACE_SCHEMA_REFUSED' },
+  nameOf: ({ event }) => event,
+  title: (event) => `schema of the event ${event}`,
+  requests: {
+    list: async (api, project) => (await api.get('/api/projects/{project_id}/event_schemas', {
+      params: { project_id: project }, query: { limit: 1000 }
+    })).results,
+    create: async (api, project, body) =>
+      await api.post('/api/projects/{project_id}/event_schemas', { params: { project_id: project }, body }),
+    update: async (api, { project, id }, body) =>
+      await api.patch('/api/projects/{project_id}/event_schemas/{id}', { params: { project_id: project, id }, body }),
+    version: async (api, { project, id }, version) => (await api.get('/api/projects/{project_id}/event_schemas/{id}/versions', {
+      params: { project_id: project, id }, query: { version, deleted: true, limit: 1 }
+    })).results[0],
+    check: async (api, { project, id }, body) => await api.post('/api/projects/{project_id}/event_schemas/{id}/check', {
+      params: { project_id: project, id }, body, timeoutMs: LOOK_BACK_MS
     })
-
-  addCommon(addEvent(group.command('disable').description('no longer enforce a schema; its versions stay')))
-    .action(async (event: string, { project, ...output }: SchemaOptions) => {
-      const { id } = await find(context, { project, event })
-      printFields(context, describe(await update(context, { project, id }, { active_version: null })), output)
-    })
+  },
+  contentOf: ({ schema }) => schema,
+  readFile: async (file) => ({ schema: await readJsonFile(file, { what: 'a JSON Schema', code: 'MILLRACE_SCHEMA_UNREADABLE' }) }),
+  options: () => ({
+    put: [
+      modeOption(),
+      new Option('--owner <owner>', 'who is asked about the event').argParser(readString(400)),
+      new Option('--description <text>', 'what the event is for').argParser(readString(3000))
+    ],
+    activate: [modeOption()]
+  }),
+  describe: ({ event, mode, version, active_version: active, owner, description }) =>
+    ({ event, mode, version, active_version: active, owner, description }),
+  printPrediction
 }
 
 interface InferOptions extends Output {
@@ -124,13 +102,6 @@ interface InferOptions extends Output {
   days: number
   limit: number
   includeSdk?: boolean
-}
-
-interface CheckOptions extends Output {
-  project: number
-  file?: string
-  days: number
-  limit: number
 }
 
 /** Events that were held against a schema, and those that did not meet it. */
@@ -149,12 +120,6 @@ async function countEvents (
     const { checked = 0, kept = 0, quarantined = 0, rejected = 0 } = results.find(({ schema }) => schema === id) ?? {}
     return { checked, failed: kept + quarantined + rejected }
   }
-}
-
-function readDays (text: string): number {
-  const days = readCount(text)
-  if (days > 365) throw new InvalidArgumentError('Give 1 to 365 days.')
-  return days
 }
 
 function printPrediction (context: CliContext, prediction: Prediction, output: Output): void {
@@ -176,66 +141,4 @@ function printPrediction (context: CliContext, prediction: Prediction, output: O
     ['events', ({ events }) => events],
     ['failed', ({ failed }) => failed]
   ], output)
-}
-
-function addCommon (command: Command): Command {
-  return command.option('--project <id>', 'the project', readId, 1).option(...JSON_OPTION)
-}
-
-function addEvent (command: Command): Command {
-  return command.argument('<event>', 'name of the event', readString(200))
-}
-
-function modeOption (): Option {
-  return new Option('--mode <mode>', 'what becomes of events that do not meet it').choices(SCHEMA_MODES)
-}
-
-function describe (stored: EventSchema): Record<string, unknown> {
-  const { event, mode, version, active_version: active, owner, description } = stored
-  return { event, mode, version, active_version: active, owner, description }
-}
-
-interface Named { project: number, event: string }
-
-/** A project has at most 1,000. */
-async function listAll (context: CliContext, project: number): Promise<EventSchema[]> {
-  const api = await context.api()
-  const { results } = await api.get('/api/projects/{project_id}/event_schemas', {
-    params: { project_id: project }, query: { limit: 1000 }
-  })
-  return results
-}
-
-async function find (context: CliContext, { project, event }: Named): Promise<EventSchema> {
-  const found = (await listAll(context, project)).find((each) => each.event === event)
-  if (found === undefined) throw new MillraceError('MILLRACE_SCHEMA_NOT_FOUND', `project ${project} has no schema of the event ${event}`)
-  return found
-}
-
-async function update (
-  context: CliContext, { project, id }: { project: number, id: number }, fields: object
-): Promise<EventSchema> {
-  const api = await context.api()
-  return await api.patch('/api/projects/{project_id}/event_schemas/{id}', { params: { project_id: project, id }, body: fields })
-}
-
-async function readVersion (context: CliContext, named: Named, version?: number): Promise<unknown> {
-  const { id, schema } = await find(context, named)
-  if (version === undefined) return schema
-  const api = await context.api()
-  // Events may name a version of a schema that was deleted.
-  const found = await orNone(api.get('/api/projects/{project_id}/event_schemas/{id}/versions', {
-    params: { project_id: named.project, id }, query: { version, deleted: true, limit: 1 }
-  }))
-  if (found?.results[0] === undefined) throw new MillraceError('MILLRACE_SCHEMA_NOT_FOUND', `the schema of ${named.event} has no version ${version}`)
-  return found.results[0].schema
-}
-
-/** Longest wait for a look back over stored events, in milliseconds. */
-const LOOK_BACK_MS = 600_000
-
-const REFUSED = 'MILLRACE_SCHEMA_REFUSED'
-
-async function readJson (file: string): Promise<unknown> {
-  return await readDefinition(file, { what: 'a JSON Schema', code: 'MILLRACE_SCHEMA_UNREADABLE' })
 }
