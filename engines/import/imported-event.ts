@@ -1,7 +1,7 @@
 /** What every source of an import gives: events as the capture routes take them, or the reason why a row is none. */
-import { createHash } from 'node:crypto'
 import { stringifyJson } from '../body/stringify-json.ts'
 import { isFields } from '../fields.ts'
+import { createUuidV5 } from '../uuid-v5.ts'
 
 /** An event of another product, ready to be sent. */
 export interface ImportedEvent {
@@ -101,12 +101,10 @@ function toMs (value: unknown): number {
 
 const NAMESPACE = Buffer.from('6f0e5f0c9a1d5c6b8a7f2b1f4d3e2c10', 'hex')
 
-/** An uuid of version 5 (RFC 9562, 5.5) of parts that identify a row. */
+/** An uuid of parts that identify a row. */
 export function uuidOf (...parts: readonly string[]): string {
-  const bytes = createHash('sha1').update(NAMESPACE).update(JSON.stringify(parts)).digest()
-  const hex = bytes.toString('hex')
-  const variant = ((Number.parseInt(hex[16] ?? '0', 16) & 3) | 8).toString(16)
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`
+  const hex = createUuidV5(NAMESPACE, JSON.stringify(parts)).toString('hex')
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 }
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i

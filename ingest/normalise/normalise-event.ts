@@ -14,7 +14,7 @@ import { parseTimestamp, resolveTimestamp } from './timestamps.ts'
 import type { ActiveRule } from '../../engines/rules/apply-rules.ts'
 import type { EditAddress } from '../../engines/rules/compile-rule.ts'
 import { enforceRulesAndQuota } from './enforce-rules-and-quota.ts'
-import { createUuidV5, createUuidV7, parseUuid, timeOfUuid } from './uuid.ts'
+import { createUuidV7, parseUuid, timeOfUuid, uuidOfText } from './uuid.ts'
 
 /** Whatever the server allows, rows up to this many characters are taken. */
 const SMALL_ROW = 131_072
@@ -148,7 +148,7 @@ function readUuid (value: unknown, projectId: number): UuidWords | null {
   const uuid = parseUuid(text)
   if (uuid !== null) return uuid
   // The nil uuid is what clients without an uuid send: as identity it would make all their events one.
-  return /^[{]?[0-]+[}]?$/.test(text) ? null : createUuidV5(projectId, text)
+  return /^[{]?[0-]+[}]?$/.test(text) ? null : uuidOfText(projectId, text)
 }
 
 /** When an event says by itself that it was sent. */

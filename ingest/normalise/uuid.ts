@@ -1,4 +1,5 @@
-import { createHash, randomFillSync } from 'node:crypto'
+import { randomFillSync } from 'node:crypto'
+import { createUuidV5 } from '../../engines/uuid-v5.ts'
 import type { UuidWords } from '../event.ts'
 
 /** Values of hex digits by character code; -1 for everything else. */
@@ -64,14 +65,12 @@ export function createUuidV7 (nowMs: number): UuidWords {
 const NAMESPACE = Buffer.from('5d0c7f0e8f3a5b1c9a6e2f4b7c1d3e5f', 'hex')
 
 /**
- * An uuid for an event whose own one is none: version 5 of project and text, so that the same text gives the same
- * uuid when the SDK tries again.
+ * An uuid for an event whose own one is none, of project and text, so that the same text gives the same uuid when the
+ * SDK tries again.
  */
-export function createUuidV5 (projectId: number, text: string): UuidWords {
-  const hash = createHash('sha1').update(NAMESPACE).update(`${projectId}:${text}`).digest()
-  hash.writeUInt8((hash.readUInt8(6) & 0x0f) | 0x50, 6)
-  hash.writeUInt8((hash.readUInt8(8) & 0x3f) | 0x80, 8)
-  return { a: hash.readUInt32BE(0), b: hash.readUInt32BE(4), c: hash.readUInt32BE(8), d: hash.readUInt32BE(12) }
+export function uuidOfText (projectId: number, text: string): UuidWords {
+  const bytes = createUuidV5(NAMESPACE, `${projectId}:${text}`)
+  return { a: bytes.readUInt32BE(0), b: bytes.readUInt32BE(4), c: bytes.readUInt32BE(8), d: bytes.readUInt32BE(12) }
 }
 
 function unwrap (text: string): string {
