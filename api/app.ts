@@ -18,6 +18,7 @@ import { deadLetterRoutes } from './events/dead-letters/dead-letter-routes.ts'
 import type { NatsOnDemand } from './events/dead-letters/nats-on-demand.ts'
 import { eventDefinitionRoutes } from './definitions/event-definition-routes.ts'
 import { eventRuleRoutes } from './enforcement/rules/event-rule-routes.ts'
+import { digestRoutes } from './events/digest-routes.ts'
 import { eventListRoutes } from './events/stored/event-list-routes.ts'
 import { eventRoutes } from './events/event-routes.ts'
 import { liveRoutes } from './events/live/live-routes.ts'
@@ -190,6 +191,7 @@ async function managementRoutes (
   await app.register(async (project) => {
     await project.register(cohortRoutes, { prefix: '/cohorts', ...deps })
     await project.register(deadLetterRoutes, { prefix: '/dead_letters', ...deps })
+    await project.register(digestRoutes, deps)
     await project.register(eventListRoutes, deps)
     await project.register(eventRoutes, deps)
     await project.register(eventDefinitionRoutes, { prefix: '/event_definitions', ...deps })

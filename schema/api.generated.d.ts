@@ -863,6 +863,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/projects/{project_id}/events/digests": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Compute checksums of stored events by day and name
+         * @description Count, XOR and sum (mod 2^64) of sipHash64 of uuid, name, distinct id and time (epoch milliseconds), joined by line feeds; by UTC day.
+         *
+         *     Requires the scope event:read.
+         */
+        get: operations["getProjectsByProjectIdEventsDigests"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/events/hashes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the hashes of stored events of a day and name
+         * @description By uuid and distinct id. `identity` is sipHash64 of uuid, name, distinct id and time (epoch milliseconds), joined by line feeds.
+         *
+         *     Requires the scope event:read.
+         */
+        get: operations["getProjectsByProjectIdEventsHashes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/projects/{project_id}/events/live": {
         parameters: {
             query?: never;
@@ -5380,6 +5424,87 @@ export interface operations {
                          * @description Time of the last event, some seconds late; null without any.
                          */
                         last_event_at: string | null;
+                    };
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdEventsDigests: {
+        parameters: {
+            query: {
+                from: string;
+                /** @description The last day. */
+                to: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description There are more than 10000: ask for fewer days. */
+                        is_cut: boolean;
+                        results: {
+                            count: number;
+                            /** Format: date */
+                            day: string;
+                            event: string;
+                            /** @description Of 64 bits, in decimal. */
+                            sum: string;
+                            /** @description Sum of the hash XOR the hash of the properties as stored. */
+                            with_properties: string;
+                            /** @description Of 64 bits, in decimal. */
+                            xor: string;
+                        }[];
+                    };
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdEventsHashes: {
+        parameters: {
+            query: {
+                after_distinct_id?: string;
+                after_uuid?: string;
+                day: string;
+                event: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description More follow: ask for those after the last one. */
+                        is_cut: boolean;
+                        results: {
+                            distinct_id: string;
+                            /** @description Of 64 bits, in decimal. */
+                            identity: string;
+                            /** @description Of 64 bits, in decimal. */
+                            properties: string;
+                            uuid: string;
+                        }[];
                     };
                 };
             };

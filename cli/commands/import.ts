@@ -64,7 +64,7 @@ async function importFiles (
     files: listed,
     createMapperOf: () => chooseMapper(context, source, options),
     stateFolder,
-    store: queryStoredEvents(access, project),
+    store: queryStoredEvents(api, project),
     url: access.url,
     projectKey,
     eventsPerSecond: options.eventsPerSecond,

@@ -1,6 +1,6 @@
 /**
  * Checksums of events by UTC day and name that do not depend on their order: count, XOR and sum (mod 2^64) of a 64-bit
- * hash of each. Computed of the files here, and of the table `events` by SQL.
+ * hash of each. Computed of the files here, and of stored events by the API.
  */
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs'
 import path from 'node:path'
@@ -35,14 +35,10 @@ function hashText (text: string): bigint {
   return BigInt(hasher.high >>> 0) << 32n | BigInt(hasher.low >>> 0)
 }
 
-/** The same as `HASHES_SQL`. */
+/** The same as the API computes of stored events (`/events/digests`). */
 export function hashEvent ({ uuid, event, distinct_id: id, timestamp, properties }: ImportedEvent): EventHashes {
   return { identity: hashText(`${uuid}\n${event}\n${id}\n${timestamp}`), properties: hashText(stringifyJson(properties)) }
 }
-
-/** Columns `identity` and `properties_hash` of the table `events`. */
-export const HASHES_SQL = `sipHash64(concat(toString(uuid), '\\n', event, '\\n', distinct_id, '\\n', toString(toUnixTimestamp64Milli(timestamp)))) AS identity,
-  sipHash64(properties) AS properties_hash`
 
 const WORD = 2n ** 64n - 1n
 

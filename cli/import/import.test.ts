@@ -23,8 +23,9 @@ interface Import {
   counts: () => Promise<Record<string, number>>
 }
 
-async function startImport (t: Test): Promise<Import> {
+async function startImport (t: Test, { withProjectKey = false } = {}): Promise<Import> {
   const stack = await createStackProject(t)
+  const key = withProjectKey ? await createProjectKey(stack) : stack.personalApiKey
   const folder = await mkdtemp(path.join(tmpdir(), 'millrace-import-'))
   t.teardown(async () => await rm(folder, { recursive: true, force: true }))
   await mkdir(path.join(folder, 'export'))
@@ -32,13 +33,24 @@ async function startImport (t: Test): Promise<Import> {
   return {
     stack,
     folder: path.join(folder, 'export'),
-    run: async (...args) => await runCaptured(['import', ...args, ...where], { MILLRACE_URL: stack.url, MILLRACE_KEY: stack.personalApiKey }),
+    run: async (...args) => await runCaptured(['import', ...args, ...where], { MILLRACE_URL: stack.url, MILLRACE_KEY: key }),
     async counts () {
       const rows = await stack.select<{ event: string, n: string }>(
         'SELECT event, count() AS n FROM events WHERE project_id = {project:UInt32} GROUP BY event ORDER BY event', { project: stack.project })
       return Object.fromEntries(rows.map(({ event, n }) => [event, Number(n)]))
     }
   }
+}
+
+/** A key that may do no more than an import needs. */
+async function createProjectKey ({ url, personalApiKey, project }: StackProject): Promise<string> {
+  const response = await fetch(`${url}/api/personal_api_keys/`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${personalApiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ label: 'import', scopes: ['project:read', 'event:read'], scoped_teams: [project] })
+  })
+  const { value } = await response.json() as { value: string }
+  return value
 }
 
 /** An event as a batch export of PostHog has it, its objects as JSON texts. */
@@ -86,8 +98,8 @@ t.test('PostHog: every format and compression, twice; the second time stores not
   t.match(row, { properties: rows[2999]!['properties'], timestamp: '2023-05-05 23:00:00.999' })
 })
 
-t.test('one byte that differs names the day, the event and the uuid', async (t) => {
-  const { folder, run } = await startImport(t)
+t.test('one byte that differs names the day, the event and the uuid, for a key of the project', async (t) => {
+  const { folder, run } = await startImport(t, { withProjectKey: true })
   const file = path.join(folder, 'a.jsonl')
   const rows = Array.from({ length: 100 }, (_, i) => nested(posthogRow(i)))
   await writeFile(file, lines(rows))

@@ -186,6 +186,6 @@ async function awaitStored (store: StoredEvents, answeredAt: number): Promise<vo
     if (performance.now() - movedAt > STORE_PATIENCE_MS) {
       throw new MillraceError('MILLRACE_IMPORT_NOT_STORED', 'everything is acknowledged, and the watermark does not move: look at npx millrace status; --verify compares later')
     }
-    if (through <= answeredAt + 1000) await sleep(500)
+    if (through <= answeredAt + 1000) await sleep(1000)
   }
 }

@@ -243,6 +243,8 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     await client.open(t, 'GET', '~/events/live/')
     t.match(await client.call(t, 'GET', '~/lookup/?text=nothing'), { status: 200, body: { events: [], elsewhere: [] } })
     t.match(await client.call(t, 'GET', '~/cohorts/'), { status: 200, body: { results: [] } })
+    t.match(await client.call(t, 'GET', '~/events/digests/?from=2020-01-01&to=2020-01-02'), { status: 200, body: { results: [], is_cut: false } })
+    t.match(await client.call(t, 'GET', '~/events/hashes/?day=2020-01-01&event=paid'), { status: 200, body: { results: [], is_cut: false } })
     const paying = { type: 'AND', values: [{ key: 'plan', value: 'pro', operator: 'exact', type: 'person' }] }
     const cohort = await client.call(t, 'POST', '~/cohorts/', { name: 'Paying', filters: paying })
     t.match(cohort, { status: 201, body: { name: 'Paying', is_static: false, filters: paying } })

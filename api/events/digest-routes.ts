@@ -1,0 +1,89 @@
+import type { FastifyInstance } from 'fastify'
+import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
+import { array, object } from '../http/json-schema.ts'
+import { accessOf } from '../http/personal-key-access.ts'
+
+/** Rows of an answer at most. */
+const MAX_ROWS = 10_000
+
+/** For one query, seconds. */
+const MAX_SECONDS = 60
+
+const HASHES = `sipHash64(concat(toString(uuid), '\\n', event, '\\n', distinct_id, '\\n', toString(toUnixTimestamp64Milli(timestamp)))) AS identity,
+  sipHash64(properties) AS properties_hash`
+
+const OF_DAYS = 'project_id = {project: UInt32} AND timestamp >= {from: Date} AND timestamp < {to: Date} + 1'
+
+const date = { type: 'string', format: 'date' } as const
+const word = { type: 'string', description: 'Of 64 bits, in decimal.' } as const
+
+const digestsSchema = object({
+  results: array(object({
+    day: date, event: { type: 'string' }, count: { type: 'integer' }, xor: word, sum: word,
+    with_properties: { ...word, description: 'Sum of the hash XOR the hash of the properties as stored.' }
+  })),
+  is_cut: { type: 'boolean', description: `There are more than ${MAX_ROWS}: ask for fewer days.` }
+})
+
+const hashesSchema = object({
+  results: array(object({ uuid: { type: 'string' }, distinct_id: { type: 'string' }, identity: word, properties: word })),
+  is_cut: { type: 'boolean', description: 'More follow: ask for those after the last one.' }
+})
+
+const HASH = 'sipHash64 of uuid, name, distinct id and time (epoch milliseconds), joined by line feeds'
+
+interface DigestQuery { from: string, to: string }
+interface HashesQuery { day: string, event: string, after_uuid: string, after_distinct_id: string }
+
+/** Checksums of stored events, by which whoever has them elsewhere sees whether all are here. */
+export async function digestRoutes (app: FastifyInstance, { clickhouse }: { clickhouse: ClickHouse }): Promise<void> {
+  const ask = async (query: string, params: object): Promise<{ results: unknown[], is_cut: boolean }> => {
+    const settings = { max_execution_time: MAX_SECONDS }
+    const rows = await queryRows(clickhouse, query, { ...params, most: MAX_ROWS + 1 }, settings)
+      .catch((error: unknown) => { throw describeClickHouseError(error, 'which has the events') })
+    return { results: rows.slice(0, MAX_ROWS), is_cut: rows.length > MAX_ROWS }
+  }
+
+  app.get<{ Querystring: DigestQuery }>('/events/digests', {
+    config: { scope: 'event:read' },
+    schema: {
+      tags: ['events'],
+      summary: 'Compute checksums of stored events by day and name',
+      description: `Count, XOR and sum (mod 2^64) of ${HASH}; by UTC day.`,
+      querystring: { type: 'object', required: ['from', 'to'], properties: { from: date, to: { ...date, description: 'The last day.' } } },
+      response: { 200: digestsSchema }
+    }
+  }, async (request) => await ask(`
+    SELECT toString(toDate(timestamp, 'UTC')) AS day, event, toUInt32(count()) AS count, toString(groupBitXor(identity)) AS xor,
+      toString(sum(identity)) AS sum, toString(sum(bitXor(identity, properties_hash))) AS with_properties
+    FROM (SELECT timestamp, event, ${HASHES} FROM events WHERE ${OF_DAYS})
+    GROUP BY day, event ORDER BY day, event LIMIT {most: UInt32}`, { project: accessOf(request).projectId, ...request.query }))
+
+  app.get<{ Querystring: HashesQuery }>('/events/hashes', {
+    config: { scope: 'event:read' },
+    schema: {
+      tags: ['events'],
+      summary: 'List the hashes of stored events of a day and name',
+      description: `By uuid and distinct id. \`identity\` is ${HASH}.`,
+      querystring: {
+        type: 'object',
+        required: ['day', 'event'],
+        properties: {
+          day: date,
+          event: { type: 'string', minLength: 1, maxLength: 400 },
+          after_uuid: { type: 'string', format: 'uuid', default: '00000000-0000-0000-0000-000000000000' },
+          after_distinct_id: { type: 'string', maxLength: 400, default: '' }
+        }
+      },
+      response: { 200: hashesSchema }
+    }
+  }, async (request) => {
+    const { day, event, after_uuid: uuid, after_distinct_id: id } = request.query
+    return await ask(`
+      SELECT toString(uuid) AS uuid, distinct_id, toString(identity) AS identity, toString(properties_hash) AS properties
+      FROM (SELECT uuid, distinct_id, timestamp, event, ${HASHES} FROM events
+        WHERE ${OF_DAYS} AND event = {event: String} AND (uuid, distinct_id) > ({uuid: UUID}, {id: String}))
+      ORDER BY uuid, distinct_id LIMIT {most: UInt32}`, { project: accessOf(request).projectId, from: day, to: day, event, uuid, id })
+  })
+}
