@@ -4,7 +4,7 @@ import { createTestClickHouse } from '../../../test/support/test-stores.ts'
 import { createRandom, pickOne } from '../../../test/support/random.ts'
 import { findOperator } from '../../../engines/operators/property-operators.ts'
 import { HttpError } from '../../../engines/errors.ts'
-import { readConditions } from './property-conditions.ts'
+import { readConditions } from '../../../engines/operators/property-conditions.ts'
 import { loadQuery } from './query-metric.ts'
 
 const { client } = await createTestClickHouse(t)

@@ -1,7 +1,7 @@
 import { fieldsOf } from '../../../engines/fields.ts'
 import type { MetricKind } from '../../../engines/statistics/variant-statistics.ts'
 import { invalidExperiment } from '../experiment-body.ts'
-import { type PropertyCondition, readConditions } from './property-conditions.ts'
+import { type PropertyCondition, readConditions } from '../../../engines/operators/property-conditions.ts'
 
 /** What an experiment measures, read from what a client wrote. */
 export interface Metric {
