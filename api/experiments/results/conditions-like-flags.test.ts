@@ -5,6 +5,7 @@ import { createRandom, pickOne } from '../../../test/support/random.ts'
 import { findOperator } from '../../../engines/operators/property-operators.ts'
 import { HttpError } from '../../../engines/errors.ts'
 import { readConditions } from '../../../engines/operators/property-conditions.ts'
+import { conditionSql } from '../../../engines/questions/question-sql.ts'
 import { loadQuery } from './query-metric.ts'
 
 const { client } = await createTestClickHouse(t)
@@ -48,11 +49,11 @@ function askFlags ({ operator, wanted, value }: Case): boolean {
 /** So many conditions are the steps of one query. */
 const STEPS = 30
 
-/** What the query of experiments says of the values, for each condition. */
+/** What the query of experiments and those of questions say of the values, for each condition. */
 async function askSql (asked: ReadonlyArray<Omit<Case, 'value'>>, values: readonly unknown[]): Promise<boolean[][]> {
   const conditions = asked.map(({ operator, wanted }) => readConditions('where', [{ key: 'k', operator, value: wanted }])[0]!)
   const result = await client.query({
-    query: `SELECT ${loadQuery('step-mask').replace(/^(?:--[^\n]*\n)+/, '')} AS steps, 'paid' AS event
+    query: `SELECT ${loadQuery('step-mask').replace(/^(?:--[^\n]*\n)+/, '')} AS steps, 'paid' AS event, [${conditions.map(conditionSql).join(', ')}] AS compiled
       FROM (SELECT arrayJoin({events:Array(String)}) AS properties)`,
     query_params: {
       events: values.map((value) => JSON.stringify(value === ABSENT ? { other: 1 } : { k: value })),
@@ -65,8 +66,12 @@ async function askSql (asked: ReadonlyArray<Omit<Case, 'value'>>, values: readon
     },
     format: 'JSONEachRow'
   })
-  const rows = await result.json<{ steps: number }>()
-  return asked.map((_, index) => rows.map(({ steps }) => (Number(steps) >>> index & 1) === 1))
+  const rows = await result.json<{ steps: number, compiled: (number | boolean)[] }>()
+  return asked.map((_, index) => rows.map(({ steps, compiled }) => {
+    const isMet = (Number(steps) >>> index & 1) === 1
+    if (Boolean(compiled[index]) !== isMet) throw new Error(`a question says otherwise: ${show(conditions[index]!)}`)
+    return isMet
+  }))
 }
 
 /** In ASCII: TAP takes some characters for the end of a line. */

@@ -1,0 +1,26 @@
+import type { ResolvedRange } from './calendar.ts'
+import { compileFunnel } from './funnel-sql.ts'
+import type { EventChoice, Question } from './question.ts'
+import { compileRetention } from './retention-sql.ts'
+import { compileTrend } from './trend-sql.ts'
+
+/**
+ * The one query of ClickHouse that answers a question, for the login of analysts, whose profile counts duplicates that
+ * are not merged yet once. It has no parameters, so that it gives the same wherever it is opened.
+ */
+export function compileQuestion (question: Question, projectId: number, range: ResolvedRange): string {
+  const sql = ((): string => {
+    switch (question.kind) {
+      case 'trend': return compileTrend(question, projectId, range)
+      case 'funnel': return compileFunnel(question, projectId, range)
+      case 'retention': return compileRetention(question, projectId, range)
+    }
+  })()
+  const { firstDay, lastDay, timezone } = range
+  return `-- ${question.kind}: ${firstDay} to ${lastDay}, days of ${timezone}, ${question.includeBots ? 'with' : 'without'} bots\n${sql}`
+}
+
+/** A name of what is counted, for people. */
+export function nameOf ({ event }: EventChoice): string {
+  return event ?? 'any event'
+}

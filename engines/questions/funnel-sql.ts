@@ -1,0 +1,95 @@
+import type { ResolvedRange } from './calendar.ts'
+import type { Funnel } from './question.ts'
+import { choiceSql, rowsSql, spanSql, TAGS, tagOf } from './question-sql.ts'
+
+/** One row a value of the breakdown, and one with an empty tag for everybody: people and median time by step. */
+export function compileFunnel (funnel: Funnel, projectId: number, range: ResolvedRange): string {
+  const steps = funnel.steps.map((_, index) => index + 1)
+  const limit = funnel.breakdown?.limit ?? 0
+  return `${walkSql(funnel, projectId, range)}
+SELECT shown AS tag,
+    ${steps.map((step) => `sum(people_${step}) AS people_${step}, if(people_${step} = 0, NULL, quantileExactLowMerge(0.5)(took_${step})) AS median_${step}`).join(',\n    ')}
+FROM
+(
+    SELECT *, if(tag = '${TAGS.all}' OR row_number() OVER (ORDER BY tag = '${TAGS.all}', people_1 DESC, tag) <= ${limit}, tag, '${TAGS.rest}') AS shown
+    FROM
+    (
+        SELECT tag, ${steps.map((step) => `countIf(at_${step} > 0) AS people_${step}, quantileExactLowStateIf(0.5)(took_${step}, at_${step} > 0) AS took_${step}`).join(',\n            ')}
+        FROM walks GROUP BY ${funnel.breakdown === null ? 'tag' : 'GROUPING SETS ((tag), ())'}
+    )
+)
+GROUP BY shown
+ORDER BY tag != '${TAGS.all}', tag = '${TAGS.rest}', people_1 DESC, tag`
+}
+
+export interface Dropouts {
+  projectId: number
+  range: ResolvedRange
+  step: number
+  limit: number
+}
+
+/** The persons who reached the step before and not this one, from 2; those who entered last come first. */
+export function compileDropouts (
+  funnel: Funnel, { projectId, range, step, limit }: Dropouts
+): string {
+  return `${walkSql({ ...funnel, breakdown: null }, projectId, range)}
+SELECT toString(person_id) AS person_id, fromUnixTimestamp64Milli(toInt64(entered), 'UTC') AS entered_at
+FROM walks WHERE at_${step - 1} > 0 AND at_${step} = 0
+ORDER BY entered DESC, person_id LIMIT ${limit}`
+}
+
+/**
+ * A row a person: where in the list of their events each step was first reached (0: never), and after how long.
+ *
+ * Lists are worked on as a whole: `arrayFill` carries the latest start to all later events, so that no loop over the
+ * events is needed.
+ */
+function walkSql (funnel: Funnel, projectId: number, range: ResolvedRange): string {
+  const { steps, breakdown, order } = funnel
+  const mask = steps.map((step, index) => `if(${choiceSql(step)}, ${2 ** index}, 0)`).join(' + ')
+  const tag = breakdown === null ? `'${TAGS.all}'` : tagOf(breakdown.property)
+  const enters = order === 'in_order' ? 'bitTest(steps, 0)' : '1'
+  return `WITH happened AS
+(
+    SELECT person_id, toUInt64(toUnixTimestamp64Milli(timestamp)) AS ms, toUInt64(${mask}) AS steps, ${tag} AS of
+    FROM events_with_person
+    WHERE ${rowsSql({ projectId, includeBots: funnel.includeBots }, steps)} AND ${spanSql(range)} AND steps != 0
+),
+walks AS
+(
+    SELECT person_id, minIf((ms, of), ${enters}) AS first, first.1 AS entered, first.2 AS tag,
+        -- One number an event, which sorts by time, then by the first step that it is: ms * 2^14 + first step * 2^10 + steps.
+        arraySort(groupArray(ms * 16384 + bitCount(bitXor(steps, steps - 1)) * 1024 + steps)) AS events,
+        arrayMap(number -> intDiv(number, 16384), events) AS times,
+        arrayMap(number -> bitAnd(number, 1023), events) AS masks,
+        ${(order === 'in_order' ? walkInOrder : walkInAnyOrder)(funnel)}
+    FROM happened GROUP BY person_id
+    HAVING at_1 > 0
+)`
+}
+
+/** `start_k`: for each event that may be step k, the latest first step that leads to it; 0 for all others. */
+function walkInOrder ({ steps, windowSeconds }: Funnel): string {
+  const parts = steps.map((_, index) => {
+    const step = index + 1
+    const start = index === 0
+      ? 'arrayMap((mask, time) -> if(bitTest(mask, 0), time, 0), masks, times)'
+      : `arrayMap((mask, time, start) -> if(bitTest(mask, ${index}) AND start != 0 AND time - start <= ${windowSeconds * 1000}, start, 0), masks, times,
+            arrayPushFront(arrayPopBack(arrayFill(start -> start != 0, start_${index})), 0))`
+    return `${start} AS start_${step}, arrayFirstIndex(start -> start != 0, start_${step}) AS at_${step}, times[at_${step}] - start_${step}[at_${step}] AS took_${step}`
+  })
+  return parts.join(',\n        ')
+}
+
+/** `latest_k`: when step k was last done up to each event; `recent`: those within the window, the newest first. */
+function walkInAnyOrder ({ steps, windowSeconds }: Funnel): string {
+  const latest = steps.map((_, index) => `arrayFill(time -> time != 0, arrayMap((mask, time) -> if(bitTest(mask, ${index}), time, 0), masks, times)) AS latest_${index + 1}`)
+  const names = steps.map((_, index) => `latest_${index + 1}`)
+  const recent = `arrayMap((time, ${names.map((name) => `of_${name}`).join(', ')}) -> arrayReverseSort(arrayFilter(done -> done != 0 AND time - done <= ${windowSeconds * 1000}, [${names.map((name) => `of_${name}`).join(', ')}])), times, ${names.join(', ')}) AS recent`
+  const reached = steps.map((_, index) => {
+    const step = index + 1
+    return `arrayFirstIndex(done -> length(done) >= ${step}, recent) AS at_${step}, times[at_${step}] - recent[at_${step}][${step}] AS took_${step}`
+  })
+  return [...latest, recent, ...reached].join(',\n        ')
+}

@@ -1,0 +1,105 @@
+/** The parts of SQL that all kinds of questions have. What a person wrote stands in it as quoted text only. */
+import type { PropertyCondition } from '../operators/property-conditions.ts'
+import { quoteString } from '../sql/clickhouse-sql.ts'
+import type { Calendar, Span } from './calendar.ts'
+import type { EventChoice, Interval } from './question.ts'
+
+/** What a question is asked of. */
+export interface Subject {
+  projectId: number
+  includeBots: boolean
+}
+
+/** The marks of a breakdown in the column `tag`; a value stands behind an equals sign. */
+export const TAGS = { all: '', notSet: '-', rest: '+', value: '=' } as const
+
+/** A property as text, by the rules of flags: null is the text null, and only an absent property is NULL. */
+function propertyText (name: string): string {
+  const key = quoteString(name)
+  return `if(JSONType(properties, ${key}) = 'String', JSONExtractString(properties, ${key}), nullIf(JSONExtractRaw(properties, ${key}), ''))`
+}
+
+/** A text as a number; NULL for any other text, nan and inf included, which ClickHouse would take for numbers. */
+function textAsNumber (text: string): string {
+  return `toFloat64OrNull(if(match(assumeNotNull(${text}), '^[-+.0-9eE]+$'), ${text}, NULL))`
+}
+
+/** A property as a number, numbers in texts included; NULL for everything else, and beyond 1e60. */
+export function propertyNumber (name: string): string {
+  const number = textAsNumber(propertyText(name))
+  return `if(abs(${number}) <= 1e60, ${number}, NULL)`
+}
+
+/** The mark of the value that a property has. */
+export function tagOf (property: string): string {
+  return `ifNull(concat('${TAGS.value}', ${propertyText(property)}), '${TAGS.notSet}')`
+}
+
+/** Whether an event meets a condition, with the meaning that its operator has in feature flags. */
+export function conditionSql ({ key, operator, values }: PropertyCondition): string {
+  const text = propertyText(key)
+  const known = `assumeNotNull(${text})`
+  const list = `[${values.map(quoteString).join(', ')}]`
+  const first = quoteString(values[0] ?? '')
+  const number = textAsNumber(text)
+  const bound = (at: number): string => `toFloat64OrNull(${quoteString(values[at] ?? '')})`
+  const has = (test: string): string => `(${text} IS NOT NULL AND ${test})`
+  switch (operator) {
+    case 'is_set': return `${text} IS NOT NULL`
+    case 'is_not_set': return `${text} IS NULL`
+    case 'exact': return has(`has(${list}, lowerUTF8(${known}))`)
+    case 'is_not': return `NOT ${has(`has(${list}, lowerUTF8(${known}))`)}`
+    case 'icontains': case 'icontains_multi': return has(`arrayExists(part -> position(lower(${known}), part) > 0, ${list})`)
+    case 'not_icontains': case 'not_icontains_multi': return `NOT ${has(`arrayExists(part -> position(lower(${known}), part) > 0, ${list})`)}`
+    case 'starts_with': return has(`startsWith(lower(${known}), ${first})`)
+    case 'not_starts_with': return `NOT ${has(`startsWith(lower(${known}), ${first})`)}`
+    case 'ends_with': return has(`endsWith(lower(${known}), ${first})`)
+    case 'not_ends_with': return `NOT ${has(`endsWith(lower(${known}), ${first})`)}`
+    // Longer texts match no pattern, and no negated one: flags bound what a pattern may cost.
+    case 'regex': return has(`lengthUTF8(${known}) <= 16384 AND match(${known}, ${first})`)
+    case 'not_regex': return `(${text} IS NULL OR (lengthUTF8(${known}) <= 16384 AND NOT match(${known}, ${first})))`
+    case 'gt': return `ifNull(${number} > ${bound(0)}, false)`
+    case 'gte': return `ifNull(${number} >= ${bound(0)}, false)`
+    case 'lt': return `ifNull(${number} < ${bound(0)}, false)`
+    case 'lte': return `ifNull(${number} <= ${bound(0)}, false)`
+    case 'between': return `ifNull(${number} BETWEEN ${bound(0)} AND ${bound(1)}, false)`
+    case 'not_between': return `(${text} IS NULL OR ifNull(${number} NOT BETWEEN ${bound(0)} AND ${bound(1)}, false))`
+  }
+}
+
+/** Whether an event is one of the chosen. */
+export function choiceSql ({ event, where }: EventChoice): string {
+  const parts = [...event === null ? [] : [`event = ${quoteString(event)}`], ...where.map(conditionSql)]
+  return parts.length === 0 ? '1' : `(${parts.join(' AND ')})`
+}
+
+/** The rows of the project that may matter: the names of their events are in the order of the table. */
+export function rowsSql ({ projectId, includeBots }: Subject, choices: readonly EventChoice[]): string {
+  const names = choices.map(({ event }) => event)
+  const known = names.filter((name) => name !== null)
+  return [
+    `project_id = ${projectId}`,
+    ...known.length < names.length ? [] : [`event IN (${[...new Set(known)].map(quoteString).join(', ')})`],
+    ...includeBots ? [] : ['NOT is_bot']
+  ].join(' AND ')
+}
+
+export function instantSql (instant: number): string {
+  return `toDateTime64('${new Date(instant).toISOString().slice(0, -1).replace('T', ' ')}', 3, 'UTC')`
+}
+
+export function spanSql ({ from, to }: Span): string {
+  return `timestamp >= ${instantSql(from)} AND timestamp < ${instantSql(to)}`
+}
+
+/** The start of the bucket that a time lies in, as text, by the clock of the project. */
+export function bucketSql (time: string, interval: Interval, { timezone, weekStarts }: Calendar): string {
+  const zone = quoteString(timezone)
+  switch (interval) {
+    // Of real time: the hour that clocks show twice is two.
+    case 'hour': return `formatDateTime(toStartOfHour(toTimeZone(${time}, ${zone})), '%FT%TZ', 'UTC')`
+    case 'day': return `toString(toDate(${time}, ${zone}))`
+    case 'week': return `toString(toStartOfWeek(toDate(${time}, ${zone}), ${weekStarts === 'monday' ? 1 : 0}))`
+    case 'month': return `toString(toStartOfMonth(toDate(${time}, ${zone})))`
+  }
+}

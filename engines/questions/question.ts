@@ -1,0 +1,91 @@
+/** What a question with a picture is made of: stored as JSON, compiled to SQL by the other files here. */
+import type { PropertyCondition } from '../operators/property-conditions.ts'
+
+export const INTERVALS = ['hour', 'day', 'week', 'month'] as const
+export type Interval = typeof INTERVALS[number]
+
+export const MEASURES = ['events', 'people', 'sum', 'average'] as const
+export type Measure = typeof MEASURES[number]
+
+export type Question = Trend | Funnel | Retention
+
+/** Days of the project's time zone: so many units up to the present one, or from one day to another, included. */
+export type AskedRange =
+  | { last: number, unit: Exclude<Interval, 'hour'>, whole: boolean }
+  | { from: string, to: string }
+
+interface Asked {
+  range: AskedRange
+  /** Whether events count whose user agent says that it is a program. */
+  includeBots: boolean
+  weekStarts: 'monday' | 'sunday'
+}
+
+/** Which events count: their name, null for any, and conditions on their properties, all of which must hold. */
+export interface EventChoice {
+  event: string | null
+  where: PropertyCondition[]
+}
+
+/** A property by whose values people or events are told apart: so many of the largest, and the rest together. */
+export interface Breakdown {
+  property: string
+  limit: number
+}
+
+/**
+ * How often something happened.
+ *
+ * - `events`: events sent; one that stands for a sample counts as many as it stands for.
+ * - `people`: different persons, merges followed. Their total is that of different persons of the whole range.
+ * - `sum`, `average`: of the numbers that a property has, also in texts; events with anything else are left out.
+ */
+export interface Trend extends Asked {
+  kind: 'trend'
+  interval: Interval
+  series: Array<EventChoice & { measure: Measure, property: string | null }>
+  breakdown: Breakdown | null
+  /** Also the time before: of the same length, and as far as the present one has come. */
+  compare: boolean
+}
+
+/**
+ * How many persons got how far.
+ *
+ * Only events of the range count. A person is counted once, at the farthest step ever reached from one first step
+ * within the window. `in_order`: each step is another event, not before the one of the step before; events of the same
+ * millisecond count in the order of the steps. `any_order`: so many different steps within the window. The time to a
+ * step is that until it was first reached, from the latest first step that led there. A breakdown goes by the first
+ * event with which a person entered.
+ */
+export interface Funnel extends Asked {
+  kind: 'funnel'
+  steps: EventChoice[]
+  windowSeconds: number
+  order: 'in_order' | 'any_order'
+  breakdown: Breakdown | null
+}
+
+/**
+ * How many persons came back.
+ *
+ * A person belongs to the day, week or month of the first start event ever stored of them, and is left out when that
+ * lies before the range. Period k is the k-th calendar period after; a person returned in it with one returning event.
+ */
+export interface Retention extends Asked {
+  kind: 'retention'
+  interval: Exclude<Interval, 'hour'>
+  start: EventChoice
+  returning: EventChoice
+}
+
+/** Bounds of a question. */
+export const QUESTION_LIMITS = {
+  series: 5, steps: 10, breakdown: 25, buckets: 1000, cohorts: 100, conditions: 20,
+  /** Longest window of a funnel, in seconds: a year. */
+  window: 31_536_000
+} as const
+
+export function isNumeric (measure: Measure): boolean {
+  return measure === 'sum' || measure === 'average'
+}

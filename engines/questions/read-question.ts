@@ -1,0 +1,137 @@
+import { HttpError } from '../errors.ts'
+import { readConditions } from '../operators/property-conditions.ts'
+import { Place, RuleError } from '../rules/rule-definition.ts'
+import { isDay } from './calendar.ts'
+import { type AskedRange, type Breakdown, type EventChoice, type Funnel, INTERVALS, isNumeric, MEASURES, QUESTION_LIMITS, type Question, type Retention, type Trend } from './question.ts'
+
+/** Of the form of a definition; another form gets another number. */
+export const QUESTION_VERSION = 1
+
+type FieldsOf = (name: string) => Place
+
+const SHARED = ['kind', 'version', 'range', 'include_bots', 'week_starts'] as const
+const LONGER = ['day', 'week', 'month'] as const
+
+/**
+ * Reads a definition as it is stored (`docs/query/questions.md` has all fields).
+ *
+ * @param path  Where it stands, for errors.
+ * @throws {HttpError} 400 naming the field that cannot be understood.
+ */
+export function readQuestion (definition: unknown, path = 'definition'): Question {
+  try {
+    return readKind(new Place(definition, [path]))
+  } catch (error) {
+    if (!(error instanceof RuleError)) throw error
+    throw new HttpError(400, 'validation_error', 'invalid_input', error.message, { attr: error.path.join('__'), cause: error })
+  }
+}
+
+function readKind (place: Place): Question {
+  const kind = new Place(Object(place.value).kind, [...place.path, 'kind']).oneOf(['trend', 'funnel', 'retention'])
+  switch (kind) {
+    case 'trend': return readTrend(place.fields(...SHARED, 'interval', 'series', 'breakdown', 'compare'))
+    case 'funnel': return readFunnel(place.fields(...SHARED, 'steps', 'window', 'order', 'breakdown'))
+    case 'retention': return readRetention(place.fields(...SHARED, 'interval', 'start', 'returning'))
+  }
+}
+
+function readShared (field: FieldsOf): Pick<Question, 'range' | 'includeBots' | 'weekStarts'> {
+  const version = field('version')
+  if (version.value !== QUESTION_VERSION) throw version.error(`The version must be ${QUESTION_VERSION}.`)
+  return {
+    range: readRange(field('range')),
+    includeBots: readFlag(field('include_bots')),
+    weekStarts: orElse(field('week_starts'), 'monday').oneOf(['monday', 'sunday'])
+  }
+}
+
+function readTrend (field: FieldsOf): Trend {
+  const series = field('series').entries(QUESTION_LIMITS.series).map((place) => {
+    const of = place.fields('event', 'where', 'measure', 'property')
+    const measure = orElse(of('measure'), 'events').oneOf(MEASURES)
+    return { ...readEvent(of), measure, property: isNumeric(measure) ? of('property').propertyName() : null }
+  })
+  const compare = readFlag(field('compare'))
+  return {
+    kind: 'trend', ...readShared(field), interval: orElse(field('interval'), 'day').oneOf(INTERVALS),
+    series, breakdown: readBreakdown(field('breakdown')), compare
+  }
+}
+
+function readFunnel (field: FieldsOf): Funnel {
+  const places = field('steps').entries(QUESTION_LIMITS.steps, 2)
+  const steps = places.map((place) => readEvent(place.fields('event', 'where')))
+  const order = orElse(field('order'), 'in_order').oneOf(['in_order', 'any_order'])
+  const names = steps.map(({ event }) => event)
+  const again = names.findIndex((name, at) =>
+    at > 0 && (name === null || names[0] === null || names.indexOf(name) < at))
+  // One event would be two steps, and which of them would depend on the others.
+  if (order === 'any_order' && again !== -1) throw places[again]?.error('In any order, each step must be an event of another name.')
+  return {
+    kind: 'funnel', ...readShared(field), steps, order, windowSeconds: readWindow(field('window')), breakdown: readBreakdown(field('breakdown'))
+  }
+}
+
+function readRetention (field: FieldsOf): Retention {
+  return {
+    kind: 'retention', ...readShared(field), interval: orElse(field('interval'), 'week').oneOf(LONGER),
+    start: readEvent(field('start').fields('event', 'where')),
+    returning: readEvent(orElse(field('returning'), { event: null }).fields('event', 'where'))
+  }
+}
+
+/** A place with what a field that is left out means. */
+function orElse (place: Place, value: unknown): Place {
+  return place.value === undefined || place.value === null ? new Place(value, place.path) : place
+}
+
+function readFlag (place: Place): boolean {
+  const { value } = orElse(place, false)
+  if (typeof value !== 'boolean') throw place.error('true or false is expected.')
+  return value
+}
+
+function readInteger (place: Place, most: number): number {
+  const { value } = place
+  if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= most) return value
+  throw place.error(`A whole number from 1 to ${most} is expected.`)
+}
+
+function readEvent (field: FieldsOf): EventChoice {
+  const event = orElse(field('event'), null)
+  if (event.value !== null && (typeof event.value !== 'string' || event.value === '')) throw event.error('The name of an event is expected, or null for any.')
+  const where = orElse(field('where'), []).entries(QUESTION_LIMITS.conditions, 0)
+  for (const place of where) place.fields('key', 'operator', 'value', 'type')
+  return { event: event.value, where: readConditions(field('where').path.join('__'), where.map(({ value }) => value)) }
+}
+
+function readBreakdown (place: Place): Breakdown | null {
+  if (place.value === undefined || place.value === null) return null
+  const field = place.fields('property', 'limit')
+  return { property: field('property').propertyName(), limit: readInteger(orElse(field('limit'), 10), QUESTION_LIMITS.breakdown) }
+}
+
+const SECONDS = { minute: 60, hour: 3600, day: 86_400 } as const
+
+function readWindow (place: Place): number {
+  const field = orElse(place, { value: 14, unit: 'day' }).fields('value', 'unit')
+  const unit = SECONDS[field('unit').oneOf(['minute', 'hour', 'day'])]
+  return readInteger(field('value'), QUESTION_LIMITS.window / unit) * unit
+}
+
+function readRange (place: Place): AskedRange {
+  const field = orElse(place, { last: 30, unit: 'day' }).fields('last', 'unit', 'whole', 'from', 'to')
+  if (field('from').value === undefined && field('to').value === undefined) {
+    return { last: readInteger(field('last'), 1000), unit: orElse(field('unit'), 'day').oneOf(LONGER), whole: readFlag(field('whole')) }
+  }
+  const [from, to] = [readDay(field('from')), readDay(field('to'))]
+  if (to < from) throw field('to').error('The last day must not be before the first one.')
+  return { from, to }
+}
+
+function readDay (place: Place): string {
+  const { value } = place
+  if (typeof value === 'string' && isDay(value)) return value
+  throw place.error('A day from 2000-01-01 to 2099-12-31 is expected, like 2026-03-01.')
+}

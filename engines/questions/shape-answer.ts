@@ -1,0 +1,156 @@
+/** Makes of the rows of a query what is drawn: all buckets, those of which nothing is stored too. */
+import { type Bucket, listBuckets, type ResolvedRange, type Span, tooMany } from './calendar.ts'
+import { nameOf } from './compile-question.ts'
+import { type Funnel, type Question, QUESTION_LIMITS, type Retention, type Trend } from './question.ts'
+import { TAGS } from './question-sql.ts'
+
+/** Of which part something is said: all, one value of the breakdown, events without the property, or the rest. */
+export interface Part {
+  part: 'all' | 'value' | 'not_set' | 'rest'
+  value: string | null
+}
+
+export interface Point {
+  /** The first day of it; of an hour, its beginning in UTC. */
+  start: string
+  /** It has not ended, or the range has only a part of it. */
+  is_partial: boolean
+}
+
+export interface TrendLine extends Part {
+  /** Which of the asked series, from 0. */
+  series: number
+  name: string
+  /** One a point; null: there is no average. */
+  values: Array<number | null>
+  total: number | null
+}
+
+export interface TrendAnswer {
+  kind: 'trend'
+  points: Point[]
+  lines: TrendLine[]
+  /** The time before; null when it was not asked for. */
+  previous: { points: Point[], lines: TrendLine[] } | null
+}
+
+export interface FunnelAnswer {
+  kind: 'funnel'
+  /** All people first, then the values of the breakdown, the largest first. */
+  parts: Array<Part & {
+    steps: Array<{
+      name: string
+      people: number
+      /** Share of those who entered, from 0 to 1; null of nobody. */
+      conversion: number | null
+      /** Milliseconds that half of those who got here needed at most; null for nobody. */
+      median_ms: number | null
+    }>
+  }>
+}
+
+export interface RetentionAnswer {
+  kind: 'retention'
+  /** One a period of the range, the first first. */
+  cohorts: Array<{
+    start: string
+    people: number
+    /** People who returned in the k-th period after, from 0, which is everybody; as far as the range goes. */
+    returned: Array<{ people: number, is_partial: boolean }>
+  }>
+}
+
+export type Answer = TrendAnswer | FunnelAnswer | RetentionAnswer
+
+/** Values of a row of the query in the order of its columns. */
+export type AnswerRow = ReadonlyArray<string | number | null>
+
+export function shapeAnswer (question: Question, range: ResolvedRange, rows: readonly AnswerRow[]): Answer {
+  switch (question.kind) {
+    case 'trend': return shapeTrend(question, range, rows)
+    case 'funnel': return shapeFunnel(question, rows)
+    case 'retention': return shapeRetention(question, range, rows)
+  }
+}
+
+/** @throws {HttpError} 400 for a range with more buckets than are drawn. */
+export function checkSize (question: Question, range: ResolvedRange): void {
+  if (question.kind === 'funnel') return
+  const buckets = listBuckets(range, question.interval, range)
+  if (question.kind === 'retention' && buckets.length > QUESTION_LIMITS.cohorts) {
+    throw tooMany(question.interval, QUESTION_LIMITS.cohorts)
+  }
+}
+
+function readPart (tag: string): Part {
+  switch (tag) {
+    case TAGS.all: return { part: 'all', value: null }
+    case TAGS.notSet: return { part: 'not_set', value: null }
+    case TAGS.rest: return { part: 'rest', value: null }
+    default: return { part: 'value', value: tag.slice(TAGS.value.length) }
+  }
+}
+
+function readNumber (value: string | number | null | undefined): number | null {
+  return value == null ? null : Number(value)
+}
+
+function byRank (one: TrendLine, other: TrendLine): number {
+  return Number(one.part === 'rest') - Number(other.part === 'rest') || (other.total ?? 0) - (one.total ?? 0)
+}
+
+function toPoints (buckets: readonly Bucket[], span: Span, now: number): Point[] {
+  return buckets.map(({ start, from, to }) => ({ start, is_partial: from < span.from || to > span.to || to > now }))
+}
+
+function shapeTrend (trend: Trend, range: ResolvedRange, rows: readonly AnswerRow[]): TrendAnswer {
+  const shape = (span: Span, wanted: number): { points: Point[], lines: TrendLine[] } => {
+    const buckets = listBuckets(span, trend.interval, range)
+    const found = rows.filter(([, period]) => Number(period) === wanted)
+    const lines = trend.series.flatMap((series, index) => {
+      const ofSeries = Map.groupBy(found.filter(([of]) => Number(of) === index + 1), ([, , tag]) => String(tag))
+      if (trend.breakdown === null && ofSeries.size === 0) ofSeries.set(TAGS.all, [])
+      const empty = series.measure === 'average' ? null : 0
+      return [...ofSeries].map(([tag, ofTag]): TrendLine => {
+        const values = new Map(ofTag.map(([, , , bucket, measure]) => [String(bucket), readNumber(measure)]))
+        const get = (bucket: string): number | null => values.has(bucket) ? values.get(bucket) ?? null : empty
+        const points = buckets.map(({ start }) => get(start))
+        return { series: index, name: nameOf(series), ...readPart(tag), values: points, total: get('') }
+      }).sort(byRank)
+    })
+    return { points: toPoints(buckets, span, range.now), lines }
+  }
+  return { kind: 'trend', ...shape(range, 0), previous: trend.compare ? shape(range.previous, 1) : null }
+}
+
+function shapeFunnel ({ steps, breakdown }: Funnel, rows: readonly AnswerRow[]): FunnelAnswer {
+  const known = rows.length > 0 || breakdown !== null ? rows : [[TAGS.all, ...steps.flatMap(() => [0, null])]]
+  return {
+    kind: 'funnel',
+    parts: known.map(([tag, entered, ...numbers]) => ({
+      ...readPart(String(tag)),
+      steps: steps.map((step, index) => {
+        const people = Number(index === 0 ? entered : numbers[index * 2 - 1])
+        const median = readNumber(numbers[index * 2])
+        const conversion = Number(entered) === 0 ? null : people / Number(entered)
+        return { name: nameOf(step), people, conversion, median_ms: median }
+      })
+    }))
+  }
+}
+
+function shapeRetention ({ interval }: Retention, range: ResolvedRange, rows: readonly AnswerRow[]): RetentionAnswer {
+  const buckets = listBuckets(range, interval, range)
+  const people = new Map(rows.map(([cohort, bucket, count]) => [`${cohort} ${bucket}`, Number(count)]))
+  return {
+    kind: 'retention',
+    cohorts: buckets.map(({ start }, first) => ({
+      start,
+      people: people.get(`${start} ${start}`) ?? 0,
+      returned: buckets.slice(first).filter(({ from }) => from <= range.now)
+        .map((bucket) => ({
+          people: people.get(`${start} ${bucket.start}`) ?? 0, is_partial: bucket.to > range.now || bucket.to > range.to
+        }))
+    }))
+  }
+}

@@ -1,0 +1,265 @@
+/**
+ * Answers questions one event at a time, in plain loops: the oracle of the SQL. Shares no code with it, nor the
+ * calendar: a day is what clocks of the zone show.
+ */
+import { findOperator } from '../../operators/property-operators.ts'
+
+export interface PlainEvent {
+  event: string
+  /** Merges followed. */
+  person: string
+  /** Unix milliseconds. */
+  at: number
+  isBot: boolean
+  weight: number
+  properties: Record<string, unknown>
+}
+
+interface PlainChoice { event?: string | null, where?: { key: string, operator: string, value?: unknown }[] }
+
+/** A definition as it is written, with every field. */
+export interface PlainQuestion {
+  kind: string
+  range: { last?: number, unit?: string, whole?: boolean, from?: string, to?: string }
+  include_bots: boolean
+  week_starts: string
+  interval: string
+  series: (PlainChoice & { measure: string, property?: string })[]
+  breakdown: { property: string, limit: number } | null
+  compare: boolean
+  steps: PlainChoice[]
+  window: { value: number, unit: string }
+  order: string
+  start: PlainChoice
+  returning: PlainChoice
+}
+
+export interface PlainWorld { events: PlainEvent[], timezone: string, now: number }
+
+const HALF_HOUR = 1_800_000
+
+export function answerPlainly (question: PlainQuestion, world: PlainWorld): unknown {
+  const events = world.events.filter(({ isBot }) => question.include_bots || !isBot)
+  const calendar = createCalendar(question, world)
+  switch (question.kind) {
+    case 'trend': return plainTrend(question, events, calendar)
+    case 'funnel': return plainFunnel(question, events.filter(({ at }) => calendar.isIn(at)))
+    default: return plainRetention(question, events, { ...calendar, now: world.now })
+  }
+}
+
+type PlainCalendar = ReturnType<typeof createCalendar>
+
+const formats = new Map<string, Intl.DateTimeFormat>()
+const clocks = new Map<string, Clock>()
+
+interface Clock { day: string, pastHour: number }
+
+function clock (at: number, timezone: string): Clock {
+  const key = `${timezone} ${at}`
+  let found = clocks.get(key)
+  if (found === undefined) clocks.set(key, found = readClock(at, timezone))
+  return found
+}
+
+function readClock (at: number, timezone: string): Clock {
+  if (!formats.has(timezone)) formats.set(timezone, new Intl.DateTimeFormat('sv-SE', { timeZone: timezone, dateStyle: 'short', timeStyle: 'medium' }))
+  const [day = '', time = ''] = formats.get(timezone)!.format(at).split(' ')
+  const [, minutes = 0, seconds = 0] = time.split(':').map(Number)
+  return { day, pastHour: minutes * 60_000 + seconds * 1000 + at % 1000 }
+}
+
+function createCalendar (question: PlainQuestion, { timezone, now }: PlainWorld) {
+  const { range, interval, week_starts: weekStarts, kind } = question
+  const dayOf = (at: number): string => clock(at, timezone).day
+  function label (at: number, of: string): string {
+    const { day, pastHour } = clock(at, timezone)
+    if (of === 'hour') return new Date(at - pastHour).toISOString().replace('.000', '')
+    if (of === 'month') return day.slice(0, 7) + '-01'
+    if (of === 'day') return day
+    let date = new Date(day)
+    while (date.getUTCDay() !== (weekStarts === 'monday' ? 1 : 0)) date = new Date(date.getTime() - 86_400_000)
+    return date.toISOString().slice(0, 10)
+  }
+  // Every half hour from a good while before to after: no arithmetic with dates that could be wrong like the other one.
+  const middle = Math.round(now / HALF_HOUR) * HALF_HOUR
+  const instants = Array.from({ length: 130 * 48 }, (_, index) => middle + (index - 90 * 48) * HALF_HOUR)
+  const unit = range.from === undefined ? range.unit! : 'day'
+  const units = [...new Set(instants.map((at) => label(at, unit)))]
+  const present = units.indexOf(label(now, unit))
+  const last = range.from === undefined ? present - (range.whole === true ? 1 : 0) : units.indexOf(range.to!)
+  const first = range.from === undefined ? last - range.last! + 1 : units.indexOf(range.from)
+  const length = last - first + 1
+  const before = new Set(units.slice(first - length, first))
+  let chosen = new Set(units.slice(first, last + 1))
+  let labelOfUnit = (at: number): string => label(at, unit)
+  if (kind === 'retention') {
+    // From the beginning of the period of the first day.
+    const days = [...new Set(instants.map(dayOf))]
+    const begins = label(instants.find((at) => chosen.has(labelOfUnit(at)))!, interval)
+    const ends = instants.findLast((at) => chosen.has(labelOfUnit(at)))!
+    chosen = new Set(days.slice(days.findIndex((day) => day >= begins), days.indexOf(dayOf(ends)) + 1))
+    labelOfUnit = dayOf
+  }
+  const isIn = (at: number): boolean => chosen.has(labelOfUnit(at))
+  const hasEnded = !instants.some((at) => at > now - HALF_HOUR && isIn(at) && at + HALF_HOUR > now)
+  /** As far into its day as it is now, so many units earlier; only for days and weeks. */
+  const today = Date.parse(dayOf(now)) / 86_400_000
+  const then = new Date((today - length * (unit === 'week' ? 7 : 1)) * 86_400_000).toISOString().slice(0, 10)
+  const startOf = (day: string): number => instants.find((at) => dayOf(at) === day)!
+  const isBefore = (at: number): boolean => before.has(label(at, unit)) &&
+    (hasEnded || (at < startOf(then) + now - startOf(dayOf(now)) && dayOf(at) <= then))
+  const labelsOf = (test: (at: number) => boolean): string[] =>
+    [...new Set(instants.filter(test).map((at) => label(at, interval)))]
+  return { isIn, isBefore, labelsOf, bucketOf: (at: number) => label(at, interval), dayOf }
+}
+
+function meets ({ event = null, where = [] }: PlainChoice, of: PlainEvent): boolean {
+  return (event === null || event === of.event) && where.every(({ key, operator, value }) => {
+    const { test, whenAbsent } = findOperator(operator)!(value, { timezone: 'UTC', invalid: (message) => { throw new Error(message) } })
+    return Object.hasOwn(of.properties, key) ? test(of.properties[key], 0) : whenAbsent
+  })
+}
+
+function tagOf (breakdown: PlainQuestion['breakdown'], { properties }: PlainEvent): string {
+  if (breakdown === null) return 'all'
+  const value = properties[breakdown.property]
+  if (value === undefined) return 'not_set'
+  return `value ${typeof value === 'string' ? value : JSON.stringify(value)}`
+}
+
+/** As ClickHouse orders texts; the marks that say that a property is not set come first. */
+const byBytes = (one: string, other: string): number => Buffer.compare(bytesOf(one), bytesOf(other))
+
+const bytesOf = (tag: string): Buffer => Buffer.from(tag.replace('not_set', ''))
+
+function largest (ranks: Map<string, number>, limit: number): Set<string> {
+  const ranked = [...ranks].sort(([one, a], [other, b]) => b - a || byBytes(one, other))
+  return new Set(ranked.slice(0, limit).map(([tag]) => tag))
+}
+
+function numberOf (value: unknown): number | null {
+  const text = typeof value === 'string' ? value : JSON.stringify(value)
+  return text !== undefined && /^[-+]?\d+(\.\d+)?$/.test(text) ? Number(text) : null
+}
+
+function measure ({ measure, property }: PlainQuestion['series'][number], events: PlainEvent[]): number | null {
+  if (measure === 'events') return events.reduce((sum, { weight }) => sum + weight, 0)
+  if (measure === 'people') return new Set(events.map(({ person }) => person)).size
+  const numbers = events.flatMap(({ properties, weight }) => {
+    const number = numberOf(properties[property!])
+    return number === null ? [] : [{ number, weight }]
+  })
+  const sum = numbers.reduce((total, { number, weight }) => total + number * weight, 0)
+  if (measure === 'sum') return sum
+  return numbers.length === 0 ? null : sum / numbers.reduce((total, { weight }) => total + weight, 0)
+}
+
+function plainTrend (question: PlainQuestion, events: PlainEvent[], calendar: PlainCalendar): unknown {
+  const { breakdown, compare } = question
+  const lines = (test: (at: number) => boolean, starts = calendar.labelsOf(test)): unknown => ({
+    starts,
+    lines: question.series.flatMap((series, index) => {
+      const chosen = events.filter((event) => meets(series, event))
+      const rank = series.measure === 'average' ? { measure: 'events' } : series
+      const present = Map.groupBy(chosen.filter(({ at }) => calendar.isIn(at)), (event) => tagOf(breakdown, event))
+      const ranks = new Map([...present].map(([tag, of]) => [tag, measure(rank, of)!]))
+      const top = largest(ranks, breakdown?.limit ?? 1)
+      const tagged = Map.groupBy(chosen.filter(({ at }) => test(at)), (event) => {
+        const tag = tagOf(breakdown, event)
+        return breakdown === null || top.has(tag) ? tag : 'rest'
+      })
+      if (breakdown === null && tagged.size === 0) tagged.set('all', [])
+      return [...tagged].map(([tag, of]) => {
+        const buckets = Map.groupBy(of, ({ at }) => calendar.bucketOf(at))
+        const values = starts.map((start) => measure(series, buckets.get(start) ?? []))
+        return { series: index, tag, total: measure(series, of), values }
+      })
+    })
+  })
+  return { present: lines(calendar.isIn), previous: compare ? lines(calendar.isBefore) : null }
+}
+
+interface Walk { tag: string, took: (number | null)[] }
+
+function plainFunnel ({ steps, window, order, breakdown }: PlainQuestion, events: PlainEvent[]): unknown {
+  const windowMs = window.value * { minute: 60_000, hour: 3_600_000, day: 86_400_000 }[window.unit]!
+  const walks = [...Map.groupBy(events, ({ person }) => person).values()].flatMap((of): Walk[] => {
+    const stepsOf = (event: PlainEvent): number[] => steps.flatMap((step, index) => meets(step, event) ? [index] : [])
+    const list = of.map((event) => ({ event, at: event.at, steps: stepsOf(event) }))
+      .filter((each) => each.steps.length > 0)
+      .sort((one, other) => one.at - other.at || one.steps[0]! - other.steps[0]! || bits(one.steps) - bits(other.steps))
+    const entries = list.filter((each) => order === 'any_order' || each.steps.includes(0))
+    if (entries.length === 0) return []
+    const first = Math.min(...entries.map(({ at }) => at))
+    const tags = entries.filter(({ at }) => at === first).map(({ event }) => tagOf(breakdown, event))
+    const walk = order === 'any_order' ? walkAnyOrder : walkInOrder
+    return [{ tag: tags.sort(byBytes)[0]!, took: walk(list, steps.length, windowMs) }]
+  })
+  const ranks = new Map([...Map.groupBy(walks, ({ tag }) => tag)].map(([tag, of]) => [tag, of.length]))
+  const top = largest(ranks, breakdown?.limit ?? 1)
+  const summary = (of: Walk[]): unknown => steps.map((_, step) => {
+    const took = of.flatMap((walk) => walk.took[step] ?? []).sort((a, b) => a - b)
+    return [took.length, took[Math.ceil(took.length / 2) - 1] ?? null]
+  })
+  const parts = breakdown === null ? [] : [...Map.groupBy(walks, ({ tag }) => top.has(tag) ? tag : 'rest')]
+  return { all: summary(walks), parts: Object.fromEntries(parts.map(([tag, of]) => [tag, summary(of)])) }
+}
+
+const bits = (steps: number[]): number => steps.reduce((sum, step) => sum + 2 ** step, 0)
+
+type Listed = { at: number, steps: number[] }[]
+
+/** From each first step, always on to the next event that may be the next step. */
+function walkInOrder (list: Listed, count: number, windowMs: number): (number | null)[] {
+  const best: ({ at: number, took: number } | null)[] = Array.from({ length: count }, () => null)
+  list.forEach((start, from) => {
+    if (!start.steps.includes(0)) return
+    let step = 0
+    for (let index = from; index < list.length && step < count; index++) {
+      const each = list[index]!
+      if (each.at - start.at > windowMs) break
+      if (!each.steps.includes(step)) continue
+      const [before, took] = [best[step], each.at - start.at]
+      // First reached there, from the latest start.
+      const isBetter = before == null || index < before.at || (index === before.at && took <= before.took)
+      if (isBetter) best[step] = { at: index, took }
+      step++
+    }
+  })
+  return best.map((each) => each?.took ?? null)
+}
+
+function walkAnyOrder (list: Listed, count: number, windowMs: number): (number | null)[] {
+  const took: (number | null)[] = Array.from({ length: count }, () => null)
+  list.forEach((end, index) => {
+    const near = list.slice(0, index + 1).filter(({ at }) => end.at - at <= windowMs)
+    const byStep = [...Map.groupBy(near, ({ steps }) => steps[0]).values()]
+    const latest = byStep.map((of) => Math.max(...of.map(({ at }) => at)))
+    latest.sort((a, b) => b - a).forEach((at, step) => { took[step] ??= end.at - at })
+  })
+  return took
+}
+
+function plainRetention (
+  { start, returning }: PlainQuestion, events: PlainEvent[], calendar: PlainCalendar & { now: number }
+): unknown {
+  const { isIn, labelsOf, bucketOf, dayOf, now } = calendar
+  const labels = labelsOf(isIn)
+  const inTime = events.filter(({ at }) => dayOf(at) < labels[0]! || isIn(at))
+  const cohorts = new Map(labels.map((label) => [label, labels.slice(labels.indexOf(label)).map(() => 0)]))
+  for (const of of Map.groupBy(inTime, ({ person }) => person).values()) {
+    const starts = of.filter((event) => meets(start, event)).map(({ at }) => at)
+    if (starts.length === 0 || !isIn(Math.min(...starts))) continue
+    const cohort = bucketOf(Math.min(...starts))
+    const counts = cohorts.get(cohort)!
+    counts[0]!++
+    const returns = of.filter((event) => isIn(event.at) && meets(returning, event))
+    const later = new Set(returns.map(({ at }) => bucketOf(at)))
+    for (const label of later) if (label > cohort) counts[labels.indexOf(label) - labels.indexOf(cohort)]!++
+  }
+  // What is stored of days to come is not shown.
+  const begun = labels.filter((label) => label <= bucketOf(now)).length
+  return Object.fromEntries([...cohorts].map(([label, counts], index) =>
+    [label, counts.slice(0, Math.max(0, begun - index))]))
+}
