@@ -48,6 +48,8 @@ import { personHistoryRoutes } from './persons/person-history-routes.ts'
 import { personRoutes } from './persons/person-routes.ts'
 import { propertyDefinitionRoutes } from './definitions/property-definition-routes.ts'
 import { receiptRoutes } from './events/receipts/receipt-routes.ts'
+import { questionRoutes } from './questions/question-routes.ts'
+import { RunningQueries } from './queries/answer-query.ts'
 import { sqlRoutes } from './queries/sql-routes.ts'
 import { statusRoutes } from './status/status-routes.ts'
 import { savedQueryRoutes } from './queries/saved-query-routes.ts'
@@ -186,7 +188,9 @@ async function managementRoutes (
   await app.register(personalKeyRoutes, { prefix: '/api', ...deps })
   await app.register(deadLetterRoutes, { prefix: '/api/dead_letters', ...deps, ofAllProjects: true })
   await app.register(retentionRoutes, { prefix: '/api/retention', ...deps })
-  await app.register(sqlRoutes, { prefix: '/api/sql', ...deps })
+  // SQL and questions share the places that analysts have.
+  const queries = new RunningQueries()
+  await app.register(sqlRoutes, { prefix: '/api/sql', ...deps, queries })
   await app.register(statusRoutes, { prefix: '/api', ...deps })
   await app.register(async (project) => {
     await project.register(cohortRoutes, { prefix: '/cohorts', ...deps })
@@ -210,6 +214,7 @@ async function managementRoutes (
     await project.register(personHistoryRoutes, { prefix: '/persons', ...deps })
     await project.register(seenPersonRoutes, { prefix: '/persons', ...deps })
     await project.register(personRoutes, { prefix: '/persons', ...deps })
+    await project.register(questionRoutes, { prefix: '/questions', ...deps, queries })
     await project.register(quotaRoutes, { ...deps })
     await project.register(receiptRoutes, { ...deps })
     await project.register(savedQueryRoutes, { prefix: '/saved_queries', ...deps })

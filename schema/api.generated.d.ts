@@ -1639,6 +1639,124 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/projects/{project_id}/questions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List questions
+         * @description By name.
+         *
+         *     Requires the scope query:read.
+         */
+        get: operations["getProjectsByProjectIdQuestions"];
+        put?: never;
+        /**
+         * Create a question
+         * @description Requires the scope query:write.
+         */
+        post: operations["postProjectsByProjectIdQuestions"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/questions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retrieve a question
+         * @description Requires the scope query:read.
+         */
+        get: operations["getProjectsByProjectIdQuestionsById"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a question
+         * @description Requires the scope query:write.
+         */
+        delete: operations["deleteProjectsByProjectIdQuestionsById"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a question
+         * @description Requires the scope query:write.
+         */
+        patch: operations["patchProjectsByProjectIdQuestionsById"];
+        trace?: never;
+    };
+    "/api/projects/{project_id}/questions/{id}/answer": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Answer a question
+         * @description Requires the scope query:read.
+         */
+        get: operations["getProjectsByProjectIdQuestionsByIdAnswer"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/questions/answer": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Answer a definition
+         * @description One that need not be stored.
+         *
+         *     Requires the scope query:read.
+         */
+        post: operations["postProjectsByProjectIdQuestionsAnswer"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/questions/dropouts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * List who dropped out of a funnel
+         * @description Persons who reached the step before and not this one; who entered last comes first. Needs the scope person:read as well.
+         *
+         *     Requires the scope query:read.
+         */
+        post: operations["postProjectsByProjectIdQuestionsDropouts"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/projects/{project_id}/quota": {
         parameters: {
             query?: never;
@@ -3048,6 +3166,121 @@ export interface components {
             query_id?: string;
             /** @description Values as JSON; integers of 64 bits, decimals and NaN are strings. */
             rows?: unknown[][];
+        };
+        Question: {
+            /** Format: date-time */
+            created_at: string;
+            /** @description Who created it; null when that is not a user or the user is gone. */
+            created_by: {
+                distinct_id: string;
+                /** Format: email */
+                email: string;
+                first_name: string;
+                id: number;
+                is_email_verified: boolean;
+                /** Format: uuid */
+                uuid: string;
+            } | null;
+            /** @description Of kind trend, funnel or retention; docs/query/questions.md has the fields of each. */
+            definition: {
+                [key: string]: unknown;
+            };
+            description: string;
+            id: number;
+            /** @description Unique in the project. */
+            name: string;
+            /** @description Id of the project. */
+            team_id: number;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        QuestionAnswer: {
+            answer: {
+                /** @description Of a retention: who returned in the k-th period after, from 0. */
+                cohorts?: {
+                    people: number;
+                    returned: {
+                        is_partial: boolean;
+                        people: number;
+                    }[];
+                    start: string;
+                }[];
+                /** @enum {string} */
+                kind: "trend" | "funnel" | "retention";
+                lines?: {
+                    name: string;
+                    /**
+                     * @description Of which events or people: all, or of a breakdown.
+                     * @enum {string}
+                     */
+                    part: "all" | "value" | "not_set" | "rest";
+                    /** @description Which of the asked series, from 0. */
+                    series: number;
+                    total: number | null;
+                    /** @description The value of the property; null but of the part value. */
+                    value: string | null;
+                    values: (number | null)[];
+                }[];
+                /** @description Of a funnel: everybody first. */
+                parts?: {
+                    /**
+                     * @description Of which events or people: all, or of a breakdown.
+                     * @enum {string}
+                     */
+                    part: "all" | "value" | "not_set" | "rest";
+                    steps: {
+                        /** @description Share of those who entered. */
+                        conversion: number | null;
+                        /** @description Half of those who got here needed at most so long. */
+                        median_ms: number | null;
+                        name: string;
+                        people: number;
+                    }[];
+                    /** @description The value of the property; null but of the part value. */
+                    value: string | null;
+                }[];
+                /** @description Of a trend: its buckets. */
+                points?: {
+                    is_partial: boolean;
+                    start: string;
+                }[];
+                previous?: {
+                    lines: {
+                        name: string;
+                        /**
+                         * @description Of which events or people: all, or of a breakdown.
+                         * @enum {string}
+                         */
+                        part: "all" | "value" | "not_set" | "rest";
+                        /** @description Which of the asked series, from 0. */
+                        series: number;
+                        total: number | null;
+                        /** @description The value of the property; null but of the part value. */
+                        value: string | null;
+                        values: (number | null)[];
+                    }[];
+                    points: {
+                        is_partial: boolean;
+                        start: string;
+                    }[];
+                } | null;
+            };
+            /**
+             * Format: date-time
+             * @description Everything acknowledged that was received before it is counted; null while nothing is known.
+             */
+            complete_through: string | null;
+            /** @description First day, of the time zone of the project. */
+            from: string;
+            includes_bots: boolean;
+            ms: number;
+            read_bytes: number;
+            read_rows: number;
+            /** @description The query of ClickHouse that gave the answer, without parameters. */
+            sql: string;
+            timezone: string;
+            /** @description Last day, included. */
+            to: string;
         };
         Quota: {
             /**
@@ -7418,6 +7651,287 @@ export interface operations {
                             /** @description Events of each of 30 days by their timestamps, today last. */
                             volumes: number[];
                         }[];
+                    };
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdQuestions: {
+        parameters: {
+            query?: {
+                /** @description Cursor of the page; taken from a `next` link. */
+                after?: string;
+                /** @description Items per page. */
+                limit?: number;
+                /** @description Items to skip. */
+                offset?: number;
+                /** @description Words that must all occur in the name, in any order and case. There are no wildcards. */
+                search?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description Total number of items. */
+                        count: number;
+                        /** @description Link to the next page, with the same filters. */
+                        next: string | null;
+                        /** @description Link to the previous page, with the same filters. */
+                        previous: string | null;
+                        results: components["schemas"]["Question"][];
+                    };
+                };
+            };
+        };
+    };
+    postProjectsByProjectIdQuestions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    readonly created_at?: unknown;
+                    readonly created_by?: unknown;
+                    /** @description Of kind trend, funnel or retention; docs/query/questions.md has the fields of each. */
+                    definition: {
+                        [key: string]: unknown;
+                    };
+                    description?: string;
+                    readonly id?: unknown;
+                    /** @description Unique in the project. */
+                    name: string;
+                    readonly team_id?: unknown;
+                    readonly updated_at?: unknown;
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Question"];
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdQuestionsById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Question"];
+                };
+            };
+        };
+    };
+    deleteProjectsByProjectIdQuestionsById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    patchProjectsByProjectIdQuestionsById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    readonly created_at?: unknown;
+                    readonly created_by?: unknown;
+                    /** @description Of kind trend, funnel or retention; docs/query/questions.md has the fields of each. */
+                    definition?: {
+                        [key: string]: unknown;
+                    };
+                    description?: string;
+                    readonly id?: unknown;
+                    /** @description Unique in the project. */
+                    name?: string;
+                    readonly team_id?: unknown;
+                    readonly updated_at?: unknown;
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Question"];
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdQuestionsByIdAnswer: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QuestionAnswer"];
+                };
+            };
+        };
+    };
+    postProjectsByProjectIdQuestionsAnswer: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Of kind trend, funnel or retention; docs/query/questions.md has the fields of each. */
+                    definition: {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QuestionAnswer"];
+                };
+            };
+        };
+    };
+    postProjectsByProjectIdQuestionsDropouts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Of kind trend, funnel or retention; docs/query/questions.md has the fields of each. */
+                    definition: {
+                        [key: string]: unknown;
+                    };
+                    /** @default 100 */
+                    limit?: number;
+                    /** @description The step that they did not reach, from 1. */
+                    step: number;
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /**
+                         * Format: date-time
+                         * @description Everything acknowledged that was received before it is counted; null while nothing is known.
+                         */
+                        complete_through: string | null;
+                        /** @description First day, of the time zone of the project. */
+                        from: string;
+                        includes_bots: boolean;
+                        ms: number;
+                        read_bytes: number;
+                        read_rows: number;
+                        results: {
+                            /** Format: date-time */
+                            entered_at: string;
+                            person_id: string;
+                        }[];
+                        /** @description The query of ClickHouse that gave the answer, without parameters. */
+                        sql: string;
+                        timezone: string;
+                        /** @description Last day, included. */
+                        to: string;
                     };
                 };
             };

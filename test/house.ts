@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 83_554,
+  lines: 84_879,
   platformLines: 5_988,
-  trackedFiles: 1_542,
+  trackedFiles: 1_561,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 4,
   assertions: 176,
-  casts: 304
+  casts: 305
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

@@ -8,7 +8,7 @@ import { answerQuery } from './answer-query.ts'
 import { type AnalystQuery, askClickHouse, blankFormat, readTables } from './ask-clickhouse.ts'
 import { guardFormulas } from './answer-query.ts'
 import { QueryFailedError } from './query-failure.ts'
-import { RunningQueries, type RunningQuery } from './answer-query.ts'
+import type { RunningQueries, RunningQuery } from './answer-query.ts'
 import { ROW_FORMAT } from './stream-result.ts'
 import { array, object } from '../http/json-schema.ts'
 
@@ -90,8 +90,9 @@ const config = { scope: 'query:read', isEndless: true } as const
  * SQL for analysts: queries run with the ClickHouse login of analysts, which clients never see. For keys of all
  * projects, whose events a query may read.
  */
-export async function sqlRoutes (app: FastifyInstance, { analystUrl }: { analystUrl: string }): Promise<void> {
-  const queries = new RunningQueries()
+export async function sqlRoutes (
+  app: FastifyInstance, { analystUrl, queries }: { analystUrl: string, queries: RunningQueries }
+): Promise<void> {
   const address = analystUrl === '' ? null : parseClickHouseUrl(analystUrl)
   // Nobody waits for an answer of a process that ends.
   app.addHook('preClose', async () => { queries.cancelAll() })
@@ -170,7 +171,11 @@ function authorize (
   const access = accessOf(request)
   requireAllProjects(access)
   if (address !== null) return { access, clickhouse: address }
-  throw new HttpError(503, 'server_error', 'sql_not_set_up',
+  throw sqlNotSetUp()
+}
+
+export function sqlNotSetUp (): HttpError {
+  return new HttpError(503, 'server_error', 'sql_not_set_up',
     'The API has no login for analysts. Set MILLRACE_CLICKHOUSE_ANALYST_URL for it, and start it again.')
 }
 
@@ -200,11 +205,12 @@ function toAnalystQuery ({ query, parameters = {} }: Omit<QueryBody, 'max_rows'>
 }
 
 /** Says in ClickHouse's query log who of the analysts asked. */
-function logCommentOf ({ userId }: Access): string {
+export function logCommentOf ({ userId }: Access): string {
   return `management API, user ${userId}`
 }
 
-function toHttpError (error: unknown): unknown {
+/** A query that failed as an answer says it; anything else as it is. */
+export function toHttpError (error: unknown): unknown {
   if (!(error instanceof QueryFailedError)) return error
   const { code, detail, advice } = error.failure
   if (code === 0) return new HttpError(503, 'server_error', 'clickhouse_unavailable', `${detail} ${advice}`, { cause: error, action: 'retry' })

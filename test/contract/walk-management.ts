@@ -146,6 +146,19 @@ export async function walkExperiments (t: Test, { client }: ContractSystem): Pro
     t.equal((await client.call(t, 'DELETE', `~/saved_queries/${created.id}/`)).status, 204, 'delete')
   })
 
+  await t.test('Questions: every operation', async (t) => {
+    const definition = { kind: 'trend', version: 1, series: [{ event: 'paid' }] }
+    const { status, body: created } = await client.call(t, 'POST', '~/questions/', { name: 'Example', definition })
+    t.equal(status, 201, 'create')
+
+    t.match(await client.call(t, 'GET', '~/questions/?limit=1&offset=0'), { status: 200, body: { count: 1, results: [{ id: created.id }] } }, 'list')
+    t.match(await client.call(t, 'GET', `~/questions/${created.id}/`), { status: 200, body: created }, 'retrieve')
+    t.match(await client.call(t, 'PATCH', `~/questions/${created.id}/`, { description: 'Partial' }), {
+      status: 200, body: { name: 'Example', description: 'Partial' }
+    }, 'update')
+    t.equal((await client.call(t, 'DELETE', `~/questions/${created.id}/`)).status, 204, 'delete')
+  })
+
   await t.test('4.1 Experiments: every operation', async (t) => {
     const { status, body: created } = await client.call(t, 'POST', '~/experiments/', { name: 'Example', feature_flag_key: 'example' })
     t.equal(status, 201, 'create')

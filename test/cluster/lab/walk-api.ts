@@ -31,6 +31,7 @@ export async function walkApi (product: LabProduct): Promise<string> {
     name: 'walked', condition: { type: 'AND', values: [{ type: 'event', value: 'never' }] }, actions: [{ type: 'drop' }]
   })
   await call('POST', `${project}/saved_queries`, { name: 'walked', query: 'SELECT 1' })
+  await call('POST', `${project}/questions`, { name: 'walked', definition: { kind: 'trend', version: 1, series: [{ event: 'paid' }] } })
   const { results: [event] } = await readEvents(product)
   const { paths } = await call('GET', '/api/schema') as { paths: Record<string, Record<string, Operation>> }
   let answered = 0

@@ -1,0 +1,172 @@
+/** Every question is answered by ClickHouse as a plain computation answers it; `MILLRACE_TEST_LONG=1` asks 2,000. */
+import { readFile } from 'node:fs/promises'
+import path from 'node:path'
+import t from 'tap'
+import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import { createRandom } from '../../test/support/random.ts'
+import { resolveRange } from '../../engines/questions/calendar.ts'
+import { compileQuestion } from '../../engines/questions/compile-question.ts'
+import { compileDropouts } from '../../engines/questions/funnel-sql.ts'
+import { readQuestion } from '../../engines/questions/read-question.ts'
+import { type Answer, type AnswerRow, shapeAnswer, type TrendLine } from '../../engines/questions/shape-answer.ts'
+import { answerPlainly, type PlainEvent, type PlainQuestion } from '../../engines/questions/testing/plain-answer.ts'
+import { randomEvent, randomQuestion, ZONES } from '../../engines/questions/testing/random-questions.ts'
+
+const QUESTIONS = process.env.MILLRACE_TEST_LONG === '1' ? 2000 : 40
+const EVENTS = 1200
+
+const { url, client } = await createTestClickHouse(t)
+// Whose profile counts duplicates once.
+const analyst = connectClickHouse({ url: Object.assign(new URL(url), { username: 'analyst', password: 'analyst' }).href })
+t.teardown(() => analyst.close())
+
+const random = createRandom(Number(process.env.MILLRACE_TEST_SEED ?? 44))
+
+/** Events of a project, some stored twice, and persons of whom every third was merged into another one. */
+async function plant (projectId: number, changes: readonly string[]): Promise<PlainEvent[]> {
+  const made = Array.from({ length: EVENTS }, () => ({ uuid: crypto.randomUUID(), ...randomEvent(random, changes) }))
+  const rows = made.map(({ distinctId, at, isBot, weight, properties, ...event }) => ({
+    ...event, project_id: projectId, distinct_id: distinctId, timestamp: text(at), received_at: text(at),
+    is_bot: isBot, sample_weight: weight, properties: JSON.stringify(properties)
+  }))
+  await client.insert({ table: 'events', values: rows, format: 'JSONEachRow' })
+  // Not merged away yet: another insert, and later than the first.
+  await client.insert({ table: 'events', values: rows.filter((_, index) => index % 7 === 0), format: 'JSONEachRow' })
+  const persons = `SELECT distinct_id, any(toString(person_id)) FROM events WHERE project_id = ${projectId} GROUP BY 1`
+  const ids = new Map((await select(persons)).map(([id, person]) => [String(id), String(person)]))
+  const merged = [...ids.keys()].sort().filter((_, index) => index % 3 === 0)
+  const into = new Map(merged.map((id, index) => [id, [...ids.keys()].sort()[index * 3 % 5 + 1]!]))
+  await client.insert({
+    table: 'person_overrides', format: 'JSONEachRow',
+    values: merged.filter((id) => into.get(id) !== id).map((id) => ({
+      project_id: projectId, old_person_id: ids.get(id), person_id: ids.get(into.get(id)!), version: 2, is_deleted: 0
+    }))
+  })
+  return made.map(({ event, distinctId, at, isBot, weight, properties }) =>
+    ({ event, at, isBot, weight, properties, person: ids.get(into.get(distinctId) ?? distinctId)! }))
+}
+
+function text (at: number): string {
+  return new Date(at).toISOString().slice(0, -1).replace('T', ' ')
+}
+
+async function select (query: string): Promise<AnswerRow[]> {
+  const result = await analyst.query({ query, format: 'JSONCompactEachRow' })
+  return await result.json<AnswerRow>()
+}
+
+const projects: Array<{ timezone: string, changes: readonly string[], projectId: number, events: PlainEvent[] }> = []
+for (const zone of ZONES) {
+  const projectId = projects.length + 1
+  projects.push({ ...zone, projectId, events: await plant(projectId, zone.changes) })
+}
+
+/** A definition as people write it has the fields of its kind only. */
+function toDefinition ({ kind, range, include_bots: bots, week_starts: week, ...of }: PlainQuestion): object {
+  const shared = { kind, version: 1, range, include_bots: bots, week_starts: week }
+  const { interval, series, breakdown, compare } = of
+  if (kind === 'trend') return { ...shared, interval, series, breakdown, compare }
+  if (kind === 'funnel') return { ...shared, steps: of.steps, window: of.window, order: of.order, breakdown }
+  return { ...shared, interval, start: of.start, returning: of.returning }
+}
+
+interface Asked { projectId: number, timezone: string, now: number }
+
+async function ask (definition: object, { projectId, timezone, now }: Asked): Promise<Answer> {
+  const question = readQuestion(definition)
+  const range = resolveRange(question, { timezone, now })
+  return shapeAnswer(question, range, await select(compileQuestion(question, projectId, range)))
+}
+
+const tagOf = ({ part, value }: { part: string, value: string | null }): string => part === 'value' ? `value ${value}` : part
+
+/** An answer in the form of the plain one. */
+function simplify (answer: Answer): unknown {
+  const lines = (of: { points: { start: string }[], lines: TrendLine[] }) => ({
+    starts: of.points.map(({ start }) => start),
+    lines: of.lines.map((line) => ({ series: line.series, tag: tagOf(line), total: line.total, values: line.values }))
+  })
+  switch (answer.kind) {
+    case 'trend': return { present: lines(answer), previous: answer.previous === null ? null : lines(answer.previous) }
+    case 'funnel': {
+      const [all, ...parts] = answer.parts.map(({ steps, ...part }) =>
+        [tagOf(part), steps.map(({ people, median_ms: median }) => [people, median])] as const)
+      return { all: all?.[1], parts: Object.fromEntries(parts) }
+    }
+    case 'retention':
+      return Object.fromEntries(answer.cohorts.map(({ start, returned }) =>
+        [start, returned.map(({ people }) => people)]))
+  }
+}
+
+/** Lists of lines and parts in one order. */
+function normal (value: unknown): string {
+  return JSON.stringify(value, (key, each: unknown) => key === 'lines' && Array.isArray(each)
+    ? each.map((line) => JSON.stringify(line)).sort()
+    : key === 'parts'
+      ? Object.entries(Object(each)).sort(([one], [other]) => one < other ? -1 : 1)
+      : each)
+}
+
+t.test(`${QUESTIONS} random questions are answered like a plain computation answers them`, async (t) => {
+  const differences: object[] = []
+  for (let index = 0; index < QUESTIONS; index++) {
+    const { projectId, timezone, changes, events } = projects[index % projects.length]!
+    const { question, now } = randomQuestion(random, changes)
+    const definition = toDefinition(question)
+    const found = normal(simplify(await ask(definition, { projectId, timezone, now })))
+    const expected = normal(answerPlainly(question, { events, timezone, now }))
+    if (found !== expected) differences.push({ timezone, now: new Date(now), definition, found, expected })
+  }
+  if (differences.length > 0) t.comment(JSON.stringify(differences.slice(0, 3), null, 1))
+  t.equal(differences.length, 0)
+})
+
+const NOW = Date.parse('2026-06-01T12:00:00Z')
+const BERLIN = { projectId: 1, timezone: 'Europe/Berlin', now: NOW }
+const MARCH = { from: '2026-03-01', to: '2026-04-30' }
+const shared = { version: 1, range: MARCH, include_bots: true }
+
+async function askPage (name: string, parameters: Record<string, string>): Promise<AnswerRow[]> {
+  const page = await readFile(path.join(import.meta.dirname, `../../docs/query/queries/${name}.sql`), 'utf8')
+  const params = { project: 1, from: MARCH.from, to: '2026-05-01', timezone: BERLIN.timezone, ...parameters }
+  const result = await analyst.query({
+    query: page, format: 'JSONCompactEachRow', clickhouse_settings: { output_format_json_quote_64bit_integers: 0 },
+    query_params: Object.fromEntries(Object.entries(params).filter(([param]) => page.includes(`{${param}:`)))
+  })
+  return await result.json<AnswerRow>()
+}
+
+t.test('they agree with the sample queries, where those ask the same', async (t) => {
+  const series = ['events', 'people'].map((measure) => ({ event: 'cart', measure }))
+  const counted = await ask({ kind: 'trend', ...shared, series }, BERLIN)
+  const steps = ['seen', 'cart', 'paid'].map((event) => ({ event }))
+  const walked = await ask({ kind: 'funnel', ...shared, window: { value: 1, unit: 'day' }, steps }, BERLIN)
+  const returned = await ask({ kind: 'retention', ...shared, interval: 'day', start: { event: null } }, BERLIN)
+
+  const trend = await askPage('trend', { event: 'cart' })
+  const funnel = await askPage('funnel', { first: 'seen', second: 'cart', third: 'paid' })
+  const retention = await askPage('retention', {})
+
+  t.same(counted.kind === 'trend' && counted.points.map(({ start }, at) => [start, ...counted.lines.map(({ values }) => values[at])]), trend)
+  t.same(walked.kind === 'funnel' && walked.parts[0]?.steps.map(({ name, people }, at) => [at + 1, name, people]), funnel)
+  t.same(returned.kind === 'retention' && returned.cohorts.flatMap(({ start, returned: counts }) =>
+    counts.flatMap(({ people }, later) => people === 0 ? [] : [[start, later, people]])), retention)
+  t.ok(trend.length === 61 && funnel.length === 3 && retention.length > 10)
+})
+
+t.test('who dropped out of a funnel is as many persons as its picture says', async (t) => {
+  const steps = ['seen', 'cart', 'paid'].map((event) => ({ event }))
+  const definition = { kind: 'funnel', ...shared, steps, window: { value: 20, unit: 'hour' } }
+  const question = readQuestion(definition)
+  if (question.kind !== 'funnel') throw new Error('no funnel')
+  const answer = await ask(definition, BERLIN)
+  const people = answer.kind === 'funnel' ? answer.parts[0]!.steps.map((step) => step.people) : []
+
+  const range = resolveRange(question, BERLIN)
+  for (const step of [2, 3]) {
+    const rows = await select(compileDropouts(question, { projectId: 1, range, step, limit: 1000 }))
+    t.equal(new Set(rows.map(([person]) => person)).size, people[step - 2]! - people[step - 1]!)
+  }
+})

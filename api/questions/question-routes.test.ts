@@ -1,0 +1,98 @@
+import t from 'tap'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import { createPersonalKey } from '../projects/personal-keys.ts'
+import { createTestApi, send, type TestAnswer } from '../testing/create-test-api.ts'
+
+const { url, client } = await createTestClickHouse(t)
+const analystUrl = Object.assign(new URL(url), { username: 'analyst', password: 'analyst' }).href
+const now = (): number => Date.parse('2026-03-05T12:00:00Z')
+const api = await createTestApi(t, { clickhouse: client, analystUrl, now })
+
+const PAID = { kind: 'trend', version: 1, range: { last: 3, unit: 'day' }, series: [{ event: 'paid', measure: 'people' }] }
+const FUNNEL = { kind: 'funnel', version: 1, range: { last: 3, unit: 'day' }, steps: [{ event: 'seen' }, { event: 'paid' }] }
+
+await client.insert({
+  table: 'events', format: 'JSONEachRow',
+  values: [['ann', 'seen', '04 10:00:00'], ['ann', 'paid', '04 11:00:00'], ['bob', 'seen', '05 09:00:00'], ['ann', 'paid', '05 10:00:00']]
+    .map(([distinctId, event, time]) => ({
+      project_id: api.projectId, uuid: crypto.randomUUID(), event, distinct_id: distinctId, timestamp: `2026-03-${time}`,
+      received_at: `2026-03-${time}`, properties: '{"plan":"pro"}'
+    }))
+})
+await client.insert({
+  table: 'watermark_reached', format: 'JSONEachRow',
+  values: [{ id: 0, complete_through: '2026-03-05 11:59:59', state: { updated_at: '2100-01-01', held_by: 'ingest' } }]
+})
+
+async function callAs (scopes: string[], projectIds: number[] | null, path: string, body: object): Promise<TestAnswer> {
+  const { key } = await createPersonalKey(api.sql, { email: api.user.email, label: '', scopes, projectIds, expiresAt: null })
+  await api.keys.refresh()
+  return await send(api.app, { method: 'POST', url: `/api/projects/${api.projectId}/questions${path}`, headers: { authorization: `Bearer ${key}` }, payload: body })
+}
+
+t.test('a question is stored, found, changed, searched and deleted', async (t) => {
+  const { call } = await api.inNewProject()
+  const { status, body: created } = await call('POST', '~/questions', { name: 'Buyers', definition: PAID })
+
+  t.equal(status, 201)
+  t.match(created, { name: 'Buyers', description: '', definition: PAID, created_by: { email: 'ann@example.com' } })
+  t.same((await call('GET', `~/questions/${created.id}`)).body, created)
+  t.match(await call('PATCH', `~/questions/${created.id}`, { ...created, definition: FUNNEL }), { status: 200, body: { name: 'Buyers', definition: FUNNEL } })
+  t.match((await call('GET', '~/questions?search=buy')).body, { count: 1, results: [{ id: created.id }] })
+  t.match(await call('POST', '~/questions', { name: 'Buyers', definition: PAID }), { status: 400, body: { code: 'unique', attr: 'name' } })
+  t.equal((await call('DELETE', `~/questions/${created.id}`)).status, 204)
+  t.equal((await call('GET', `~/questions/${created.id}/answer`)).status, 404)
+})
+
+t.test('a definition that cannot be answered is not stored, and the field is named', async (t) => {
+  const wrong = { ...PAID, series: [{ event: 'paid', measure: 'mean' }] }
+  for (const [method, path, body] of [['POST', '', { name: 'n', definition: wrong }], ['POST', '/answer', { definition: wrong }]] as const) {
+    t.match(await api.call(method, `~/questions${path}`, body), { status: 400, body: { type: 'validation_error', attr: 'definition__series__0__measure' } })
+  }
+  const long = { ...PAID, interval: 'hour', range: { last: 12, unit: 'month' } }
+  t.match(await api.call('POST', '~/questions/answer', { definition: long }), { status: 400, body: { attr: 'definition__interval' } })
+})
+
+t.test('an answer says what it was computed from', async (t) => {
+  const { status, body } = await api.call('POST', '~/questions/answer', { definition: PAID })
+
+  t.equal(status, 200)
+  t.match(body, {
+    from: '2026-03-03', to: '2026-03-05', timezone: 'UTC', complete_through: '2026-03-05T11:59:59.000Z', includes_bots: false,
+    read_rows: Number, ms: Number, sql: /^-- trend: 2026-03-03 to 2026-03-05, days of UTC, without bots\nSELECT /,
+    answer: {
+      kind: 'trend', previous: null,
+      points: [{ start: '2026-03-03', is_partial: false }, { start: '2026-03-04', is_partial: false }, { start: '2026-03-05', is_partial: true }],
+      lines: [{ series: 0, name: 'paid', part: 'all', value: null, values: [0, 1, 1], total: 1 }]
+    }
+  })
+  t.ok(body.read_rows > 0)
+  const { body: stored } = await api.call('POST', '~/questions', { name: 'Buyers', definition: PAID })
+  const { body: again } = await api.call('GET', `~/questions/${stored.id}/answer`)
+  t.same(again.answer, body.answer)
+  t.equal(again.sql, body.sql)
+})
+
+t.test('who dropped out is listed for keys that may see persons', async (t) => {
+  const asked = { definition: FUNNEL, step: 2 }
+  const { body: funnel } = await api.call('POST', '~/questions/answer', { definition: FUNNEL })
+  t.match(funnel.answer.parts, [{ part: 'all', steps: [{ people: 2, conversion: 1 }, { people: 1, conversion: 0.5, median_ms: 3_600_000 }] }])
+  t.match((await api.call('POST', '~/questions/dropouts', asked)).body.results, [{ person_id: /^[0-9a-f-]{36}$/, entered_at: '2026-03-05T09:00:00.000Z' }])
+  t.match(await api.call('POST', '~/questions/dropouts', { ...asked, step: 3 }), { status: 400, body: { attr: 'step' } })
+  t.match(await callAs(['query:read'], null, '/dropouts', asked), { status: 403, body: { code: 'permission_denied' } })
+})
+
+t.test('a key for one project asks, and sees the events of that project only', async (t) => {
+  t.match((await callAs(['query:read'], [api.projectId], '/answer', { definition: PAID })).body.answer.lines, [{ total: 1 }])
+  t.equal((await callAs(['event:read'], [api.projectId], '/answer', { definition: PAID })).status, 403)
+  const other = await api.inNewProject()
+  t.equal((await callAs(['query:read'], [other.projectId], '/answer', { definition: PAID })).status, 404)
+  t.match((await other.call('POST', '~/questions/answer', { definition: PAID })).body.answer.lines, [{ total: 0, values: [0, 0, 0] }])
+})
+
+t.test('names with every kind of quote stay names', async (t) => {
+  const hostile = "x'\\' OR 1=1 -- `\"{a:String}"
+  const series = [{ event: hostile, where: [{ key: hostile, operator: 'exact', value: hostile }], measure: 'sum', property: hostile }]
+  const { status, body } = await api.call('POST', '~/questions/answer', { definition: { ...PAID, series, breakdown: { property: hostile } } })
+  t.match({ status, body }, { status: 200, body: { answer: { lines: [] } } })
+})

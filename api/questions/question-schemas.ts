@@ -1,0 +1,96 @@
+/** What questions and their answers look like in the OpenAPI document. */
+import { array, object } from '../http/json-schema.ts'
+import { userSummarySchema } from '../projects/users.ts'
+
+const integer = { type: 'integer' } as const
+const string = { type: 'string' } as const
+
+export const definitionSchema = {
+  type: 'object', additionalProperties: true,
+  description: 'Of kind trend, funnel or retention; docs/query/questions.md has the fields of each.'
+} as const
+
+export const writable = {
+  name: { type: 'string', minLength: 1, maxLength: 200, description: 'Unique in the project.' },
+  description: { type: 'string', maxLength: 3000 },
+  definition: definitionSchema
+} as const
+
+export const readOnly = {
+  id: integer,
+  team_id: { ...integer, description: 'Id of the project.' },
+  created_by: userSummarySchema,
+  created_at: { type: 'string', format: 'date-time' },
+  updated_at: { type: 'string', format: 'date-time' }
+} as const
+
+export const questionSchema = {
+  ...object({
+    id: readOnly.id, team_id: readOnly.team_id, ...writable, created_by: readOnly.created_by,
+    created_at: readOnly.created_at, updated_at: readOnly.updated_at
+  }),
+  $id: 'Question'
+} as const
+
+/** Clients may send back a whole question: read-only fields are accepted and ignored. */
+export const changesSchema = {
+  type: 'object', additionalProperties: false,
+  properties: { ...writable, ...Object.fromEntries(Object.keys(readOnly).map((name) => [name, { readOnly: true }])) }
+}
+
+const facts = {
+  sql: { ...string, description: 'The query of ClickHouse that gave the answer, without parameters.' },
+  from: { ...string, description: 'First day, of the time zone of the project.' },
+  to: { ...string, description: 'Last day, included.' },
+  timezone: string,
+  complete_through: {
+    type: ['string', 'null'], format: 'date-time',
+    description: 'Everything acknowledged that was received before it is counted; null while nothing is known.'
+  },
+  read_rows: integer, read_bytes: integer, ms: { type: 'number' },
+  includes_bots: { type: 'boolean' }
+} as const
+
+const part = {
+  part: { ...string, enum: ['all', 'value', 'not_set', 'rest'], description: 'Of which events or people: all, or of a breakdown.' },
+  value: { type: ['string', 'null'], description: 'The value of the property; null but of the part value.' }
+} as const
+
+const numberOrNull = { type: ['number', 'null'] } as const
+const points = array(object({ start: string, is_partial: { type: 'boolean' } }))
+const lines = array(object({
+  ...part, series: { ...integer, description: 'Which of the asked series, from 0.' }, name: string,
+  values: array(numberOrNull), total: numberOrNull
+}))
+
+export const answerSchema = object({
+  ...facts,
+  answer: {
+    type: 'object', required: ['kind'],
+    properties: {
+      kind: { ...string, enum: ['trend', 'funnel', 'retention'] },
+      points: { ...points, description: 'Of a trend: its buckets.' },
+      lines,
+      previous: { type: ['object', 'null'], required: ['points', 'lines'], properties: { points, lines } },
+      parts: {
+        ...array(object({
+          ...part,
+          steps: array(object({
+            name: string, people: integer, conversion: { ...numberOrNull, description: 'Share of those who entered.' },
+            median_ms: { ...numberOrNull, description: 'Half of those who got here needed at most so long.' }
+          }))
+        })),
+        description: 'Of a funnel: everybody first.'
+      },
+      cohorts: {
+        ...array(object({
+          start: string, people: integer,
+          returned: array(object({ people: integer, is_partial: { type: 'boolean' } }))
+        })),
+        description: 'Of a retention: who returned in the k-th period after, from 0.'
+      }
+    }
+  }
+}, { $id: 'QuestionAnswer' })
+
+export const dropoutsSchema = object({ ...facts, results: array(object({ person_id: string, entered_at: { ...string, format: 'date-time' } })) })
