@@ -76,6 +76,35 @@ t.test('does not store again in pieces what a lost answer hides', async (t) => {
   t.same(await countEvents(stores), { rows: 100, uuids: 100, volume: 100, properties: 100 })
 })
 
+t.test('does not store again in pieces what a node stored that broke off', async (t) => {
+  const stores = await startTestStores(t)
+  const { proxy, insertFrames } = await startProxy(t, stores)
+  for (let i = 0; i < 4; i++) await publishEvents(stores.connection, makeEvents(25))
+  const text = 'Attempt to read after eof: while receiving packet from 127.0.0.1:9000, local address: 127.0.0.1:33966: Insertion status:'
+  proxy.set(inTurn([{ kind: 'store and answer', code: 32, name: 'ATTEMPT_TO_READ_AFTER_EOF', text }]))
+
+  await startTestPartition(t, stores, { store: { insertFrames } })
+  await waitUntilStored(stores)
+
+  t.equal(proxy.injected, 1)
+  t.same(await countEvents(stores), { rows: 100, uuids: 100, volume: 100, properties: 100 })
+})
+
+t.test('does not store again in pieces what one shard stored and another refused', async (t) => {
+  const stores = await startTestStores(t)
+  const { proxy, insertFrames } = await startProxy(t, stores)
+  for (let i = 0; i < 4; i++) await publishEvents(stores.connection, makeEvents(25))
+  const refusal = { kind: 'store and answer', code: 469, name: 'VIOLATED_CONSTRAINT', text: 'Constraint is violated' } as const
+  proxy.set(inTurn([refusal, refusal]))
+
+  await startTestPartition(t, stores, { store: { insertFrames, isDistributed: true } })
+  await waitUntilStored(stores)
+
+  t.equal(proxy.injected, 2)
+  t.same(await countEvents(stores), { rows: 100, uuids: 100, volume: 100, properties: 100 })
+  t.same(await listDeadLetters(stores.connection), [])
+})
+
 t.test('what a lost answer hides is in the books as stored, its duplicates as duplicates, also after a crash', async (t) => {
   const stores = await startTestStores(t)
   const { connection, clickhouse } = stores

@@ -196,6 +196,7 @@ export class PartitionSession {
     state.insertingSince = Date.now()
     const outcome = await storeBatchRange({
       insertFrames: this.#deps.store.insertFrames,
+      isDistributed: this.#deps.store.isDistributed,
       lease: this.#lease,
       frames,
       token: this.#tokenOf(range),

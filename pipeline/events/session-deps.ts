@@ -13,6 +13,8 @@ import type { FateReporter } from './report-fates.ts'
 /** What a session writes to in ClickHouse. */
 export interface EventStore {
   insertFrames: InsertFrames
+  /** Its rows go to several shards. */
+  isDistributed?: boolean
   insertLedgerRows: InsertLedgerRows
   /** Whether the table is as every frame expects it. */
   probeTable: () => Promise<boolean>

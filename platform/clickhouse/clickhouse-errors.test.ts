@@ -32,6 +32,11 @@ const CASES = [
   { what: 'a broken value', code: 27, text: 'Cannot parse input', action: 'refuse' },
   { what: 'another type', code: 53, text: 'Type mismatch', action: 'mismatch' },
   { what: 'an unknown column', code: 16, text: 'No such column', action: 'mismatch' },
+  { what: 'a block that ends too early', code: 32, text: 'Attempt to read after eof', action: 'mismatch' },
+  {
+    what: 'a node that was killed while it stored its rows', code: 32, action: 'retry',
+    text: 'Attempt to read after eof: while receiving packet from 127.0.0.1:9000, local address: 127.0.0.1:33966: Insertion status:\nWrote 1 blocks'
+  },
   { what: 'a broken frame', code: 561, text: 'ZSTD stream decoding failed', action: 'mismatch' },
   { what: 'a constraint', code: 469, text: 'Constraint is violated', action: 'refuse' },
   { what: 'a defect', code: 49, text: 'Block structure mismatch', action: 'unknown' },

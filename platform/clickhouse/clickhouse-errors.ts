@@ -102,6 +102,13 @@ const TOO_MANY_PARTITIONS_ERROR: KnownStoreError = {
   name: 'TOO_MANY_PARTITIONS', action: 'refuse', why: 'a smaller piece of the batch touches fewer months'
 }
 
+/** What the node that was asked says when another one broke off: it read no block, whatever the code says. */
+const BETWEEN_NODES = /while receiving packet from/
+
+const BETWEEN_NODES_ERROR: KnownStoreError = {
+  name: 'NETWORK_BETWEEN_NODES', action: 'retry', why: 'another node was killed or cut off: it may have stored its rows'
+}
+
 /**
  * Tells what any error of a request to ClickHouse means: by ClickHouse's code, by text only where one code has two
  * meanings. An error without a code is no answer (0), or a bug of this process (-1).
@@ -111,7 +118,10 @@ export function classifyClickHouseError (error: unknown): StoreError & { code: n
   const code = clickHouseCodeOf(error) ?? 0
   const isPartitions = code === 252 && error instanceof Error && TOO_MANY_PARTITIONS.test(error.message)
   if (isPartitions) return { code, ...TOO_MANY_PARTITIONS_ERROR }
-  return { code, ...(CLICKHOUSE_ERRORS[code] ?? { name: `CODE_${code}`, action: 'unknown', why: 'not in the table' }) }
+  const known = CLICKHOUSE_ERRORS[code] ?? { name: `CODE_${code}`, action: 'unknown', why: 'not in the table' }
+  // Errors of broken blocks quote no values, so nobody who sends events can write this text.
+  const isBetweenNodes = known.action === 'mismatch' && error instanceof Error && BETWEEN_NODES.test(error.message)
+  return { code, ...(isBetweenNodes ? BETWEEN_NODES_ERROR : known) }
 }
 
 /** `clickhouseCode` of our insert, or `code` of the client, which is a string of digits; undefined without either. */

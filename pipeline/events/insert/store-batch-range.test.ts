@@ -54,6 +54,14 @@ t.test('a refusal is beyond doubt at the first try only: an earlier one may have
   t.match((await attempt([OVERLOADED, REFUSED])).outcome, { kind: 'refused', error: REFUSED, doubtful: true })
 })
 
+t.test('of several shards, one may have stored its rows when another refuses: it is asked again, and its refusal stays doubtful', async (t) => {
+  const { outcome, inserts } = await attempt([REFUSED, REFUSED], { isDistributed: true })
+
+  t.match(outcome, { kind: 'refused', error: REFUSED, doubtful: true })
+  t.same(inserts.map(({ token }) => token), ['life:live.0:1-1', 'life:live.0:1-1'])
+  t.match((await attempt([REFUSED], { isDistributed: true })).outcome, { kind: 'stored' })
+})
+
 t.test('inserts nothing when another process has the partition', async (t) => {
   const inserted: FramesInsert[] = []
   const lease = { renew: async () => { throw new FencedError('live.0') } }

@@ -24,6 +24,8 @@ export type StoreOutcome =
 
 export interface StoreBatchRangeOptions {
   insertFrames: InsertFrames
+  /** The rows go to several shards: when one refuses its rows, others may have stored theirs. */
+  isDistributed?: boolean | undefined
   lease: PartitionLease
   frames: readonly Uint8Array[]
   token: string
@@ -42,6 +44,9 @@ export interface StoreBatchRangeOptions {
 /**
  * Inserts a recorded batch range, trying again for as long as ClickHouse is unavailable or overloaded, be it for hours.
  *
+ * Shards that refuse are believed the second time, and their refusal is doubtful: the others have stored their rows by
+ * then, views included, under the token of this batch range.
+ *
  * @throws {FencedError} when the partition went to another owner meanwhile. Nothing is inserted then.
  */
 export async function storeBatchRange (options: StoreBatchRangeOptions): Promise<StoreOutcome> {
@@ -59,7 +64,8 @@ export async function storeBatchRange (options: StoreBatchRangeOptions): Promise
       if (!(error instanceof InsertError) || abort.aborted) throw error
       const { action, name } = classifyClickHouseError(error)
       const isRefused = action === 'refuse' || action === 'mismatch'
-      if (isRefused || (action === 'unknown' && ++unknownTries >= UNKNOWN_TRIES)) {
+      const isFinal = isRefused && (attempt > 0 || options.isDistributed !== true)
+      if (isFinal || (action === 'unknown' && ++unknownTries >= UNKNOWN_TRIES)) {
         return { kind: 'refused', error, doubtful: attempt > 0 }
       }
       if (options.stop.aborted) return { kind: 'stopped' }

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 /**
  * What happens to an insert on its way to ClickHouse:
  * - `answer`: ClickHouse never sees it, the client gets this error;
+ * - `store and answer`: ClickHouse stores it, the client gets this error, as when a shard broke off after that;
  * - `reset`: ClickHouse never sees it, the connection is reset;
  * - `cut request`: ClickHouse gets half of its bytes, then both connections are reset;
  * - `lose answer`: ClickHouse stores it, but the connection is reset before the answer arrives. The hardest one: the
@@ -12,7 +13,7 @@ import type { AddressInfo } from 'node:net'
  * - `cut answer`: ClickHouse stores it, and the connection is reset in the middle of the answer's first line.
  */
 export type InsertFault =
-  | { kind: 'answer', code: number, name: string, text: string }
+  | { kind: 'answer' | 'store and answer', code: number, name: string, text: string }
   | { kind: 'reset' | 'cut request' | 'lose answer' | 'cut answer' }
 
 /** @returns what is to happen to an insert of so many bytes with this token; undefined lets it pass. */
@@ -39,22 +40,29 @@ export async function startClickHouseFaultProxy (clickhouseUrl: string): Promise
       ? choose?.(Number(request.headers['content-length'] ?? 0), searchParams.get('insert_deduplication_token') ?? '')
       : undefined
     if (fault !== undefined) handle.injected++
-    if (fault?.kind === 'answer') answerError(request, response, fault)
-    else if (fault?.kind === 'reset') request.socket.resetAndDestroy()
-    else pass(request, response, fault?.kind)
+    if (fault?.kind === 'answer') {
+      request.resume()
+      request.once('end', () => { answerError(response, fault) })
+    } else if (fault?.kind === 'reset') request.socket.resetAndDestroy()
+    else pass(request, response, fault)
   })
   // An idle connection that the server closes while the client sends a query would look like a fault of ours.
   server.keepAliveTimeout = 120_000
 
-  function pass (request: http.IncomingMessage, response: http.ServerResponse, fault?: InsertFault['kind']): void {
+  function pass (request: http.IncomingMessage, response: http.ServerResponse, fault?: InsertFault): void {
     const upstream = http.request({
       host: target.hostname, port: target.port, method: request.method, path: request.url, headers: request.headers,
       agent
     }, (answer) => {
-      if (fault === 'lose answer' || fault === 'cut answer') {
+      if (fault?.kind === 'store and answer') {
+        answer.resume()
+        answer.once('end', () => { answerError(response, fault) })
+        return
+      }
+      if (fault?.kind === 'lose answer' || fault?.kind === 'cut answer') {
         answer.resume()
         answer.once('end', () => {
-          if (fault === 'cut answer') request.socket.write(`HTTP/1.1 ${answer.statusCode} O`)
+          if (fault.kind === 'cut answer') request.socket.write(`HTTP/1.1 ${answer.statusCode} O`)
           request.socket.resetAndDestroy()
         })
         return
@@ -66,7 +74,7 @@ export async function startClickHouseFaultProxy (clickhouseUrl: string): Promise
     upstream.on('error', () => { if (!request.socket.destroyed) request.socket.resetAndDestroy() })
     // The client gave up, or is gone.
     response.on('close', () => { if (!response.writableFinished) upstream.destroy() })
-    if (fault === 'cut request') cutRequest(request, upstream)
+    if (fault?.kind === 'cut request') cutRequest(request, upstream)
     else request.pipe(upstream)
   }
 
@@ -93,13 +101,10 @@ function isInsert ({ method }: http.IncomingMessage, parameters: URLSearchParams
 }
 
 function answerError (
-  request: http.IncomingMessage, response: http.ServerResponse, { code, name, text }: InsertFault & { kind: 'answer' }
+  response: http.ServerResponse, { code, name, text }: Extract<InsertFault, { code: number }>
 ): void {
-  request.resume()
-  request.once('end', () => {
-    response.writeHead(500, { 'content-type': 'text/plain', 'x-clickhouse-exception-code': String(code) })
-      .end(`Code: ${code}. DB::Exception: ${text} (${name})\n`)
-  })
+  response.writeHead(500, { 'content-type': 'text/plain', 'x-clickhouse-exception-code': String(code) })
+    .end(`Code: ${code}. DB::Exception: ${text} (${name})\n`)
 }
 
 function cutRequest (request: http.IncomingMessage, upstream: http.ClientRequest): void {
