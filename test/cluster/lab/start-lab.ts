@@ -196,6 +196,9 @@ function renderConfig (own: Place, places: readonly Place[], folder: string): st
     <max_server_memory_usage>2500000000</max_server_memory_usage>
     <mark_cache_size>100000000</mark_cache_size>
     <background_pool_size>2</background_pool_size>
+    <background_fetches_pool_size>16</background_fetches_pool_size>
+    <background_common_pool_size>8</background_common_pool_size>
+    <background_schedule_pool_size>64</background_schedule_pool_size>
     <merge_tree>
       <number_of_free_entries_in_pool_to_lower_max_size_of_merge>2</number_of_free_entries_in_pool_to_lower_max_size_of_merge>
       <number_of_free_entries_in_pool_to_execute_mutation>2</number_of_free_entries_in_pool_to_execute_mutation>
