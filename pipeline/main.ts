@@ -176,8 +176,8 @@ interface EventsDeps {
 async function startEvents (
   config: PipelineConfig, { stores, agent, records, membership, readKey, metrics, logger }: EventsDeps
 ): Promise<PartitionSupervisor<Partition>> {
-  const { connection, shards, shardsUrl } = stores
-  const filters = createDuplicateFilters({ clickhouse: shards, fingerprintKey: readKey, metrics, logger })
+  const { connection, shards, shardsUrl, cluster } = stores
+  const filters = createDuplicateFilters({ clickhouse: shards, cluster, fingerprintKey: readKey, metrics, logger })
   const deps = {
     owner: membership.id,
     connection,
@@ -187,6 +187,7 @@ async function startEvents (
     metrics,
     store: {
       insertFrames: createInsertFrames({ url: shardsUrl, agent }),
+      isDistributed: cluster !== '',
       insertLedgerRows: createInsertLedgerRows(shards),
       probeTable: createProbeTable(shards),
       recordDuplicates: createRecordDuplicates({ clickhouse: shards, logger })

@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 84_879,
-  platformLines: 5_988,
-  trackedFiles: 1_561,
+  lines: 85_040,
+  platformLines: 6_098,
+  trackedFiles: 1_566,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 4,

@@ -10,7 +10,8 @@
 -- final: exact counts without thinking; duplicates of an event that are not merged away yet count once. They share their
 -- partition, so merging across partitions would be work for nothing.
 -- distributed_product_mode: on a cluster a query may compare a table of all shards with itself.
--- load_balancing, prefer_localhost_replica: the first replica of each shard that answers, which has what was confirmed.
+-- load_balancing, prefer_localhost_replica, max_replica_delay_for_distributed_queries: the first replica of each shard that
+-- answers and lacks nothing that is older than a second, so it has what was confirmed.
 -- readonly = 2: no writes, no definitions; settings may change within these bounds, because every client sets some.
 -- overflow modes: a result beyond the limit is an error, never silently truncated.
 CREATE SETTINGS PROFILE IF NOT EXISTS analyst_limits SETTINGS
@@ -20,6 +21,7 @@ CREATE SETTINGS PROFILE IF NOT EXISTS analyst_limits SETTINGS
     distributed_product_mode = 'global',
     load_balancing = 'in_order',
     prefer_localhost_replica = 0,
+    max_replica_delay_for_distributed_queries = 2,
     max_memory_usage = 4000000000 MIN 1 MAX 4000000000,
     max_memory_usage_for_user = 8000000000 MIN 1 MAX 8000000000,
     max_bytes_before_external_group_by = 2000000000 MIN 1 MAX 2000000000,

@@ -22,6 +22,8 @@ GRANT SELECT ON system.asynchronous_metrics TO millrace_pipeline;
 GRANT SELECT ON system.mutations TO millrace_pipeline;
 GRANT SELECT ON system.query_log TO millrace_pipeline;
 GRANT SELECT ON system.clusters TO millrace_pipeline;
+GRANT SELECT ON system.replicas TO millrace_pipeline;
+GRANT SELECT ON system.replication_queue TO millrace_pipeline;
 GRANT SELECT ON system.one TO millrace_pipeline;
 
 -- The API only reads.

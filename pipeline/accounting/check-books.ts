@@ -1,6 +1,7 @@
 /** Compares the books with what `events` holds. */
-import { readLedgerKey } from '../../schema/wire/ledger.ts'
+import { LEDGER_TABLE, readLedgerKey } from '../../schema/wire/ledger.ts'
 import { type ClickHouse, onEachShard, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { waitForReplicas } from '../../platform/clickhouse/wait-for-replicas.ts'
 import { waitUntilSettled } from './partition-positions.ts'
 import { type BookTotals, type Books, type LedgerDeps, type LedgerSpan, readBooks } from './read-books.ts'
 
@@ -41,7 +42,7 @@ export interface CheckBooksOptions {
  * Checks the books of a span. Never calls drift what is only under way:
  *
  * ```
- *   books A ---- rows are counted ---- books B ---- inserts under way at B have ended ---- books C
+ *   books A --- replicas catch up --- rows are counted --- books B --- inserts under way at B have ended --- books C
  * ```
  *
  * - Whatever was in the books at A was stored before the count. Fewer rows than A, less what deletions had begun to
@@ -57,6 +58,7 @@ export async function checkBooks (
   deps: LedgerDeps, span: LedgerSpan, { countStored, settleMs }: CheckBooksOptions
 ): Promise<BooksCheck> {
   const before = await readBooks(deps, span)
+  await waitForReplicas(deps)
   const stored = await countStored(span)
   let books = await readBooks(deps, span)
   const openedAt = Math.max(before.openedAt, books.openedAt)
@@ -68,6 +70,7 @@ export async function checkBooks (
     extra = new Map()
   }
   if (extra.size > 0) {
+    await waitForReplicas({ ...deps, tables: [LEDGER_TABLE] })
     books = await readBooks(deps, span)
     extra = findExtra(before, stored, books, Math.max(openedAt, books.openedAt))
   }

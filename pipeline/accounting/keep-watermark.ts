@@ -40,6 +40,8 @@ export interface WatermarkDeps {
   connection: NatsConnection
   /** For the tables of all shards. */
   clickhouse: ClickHouse
+  /** Resolves when the replicas of `events` have what was confirmed before. Absent on one node. */
+  waitForReplicas?: () => Promise<void>
   bucket: KV
   /** Whether this process is the one that keeps it; null: not known, as without NATS. Two at a time do no harm. */
   leads: () => boolean | null
@@ -184,6 +186,8 @@ export class WatermarkKeeper {
     // than its last answers, so what they prove may be less than what was announced.
     const isLess = !isRecalled && through < this.#entries.announcedByOthers
     if (isLess && performance.now() < this.#keepsSince + recallMs) return
+    // Or readers would miss events before it when the replica that confirmed them dies.
+    await this.#deps.waitForReplicas?.()
     await clickhouse.command({
       query: INSERT, query_params: { through, held_by: this.#describe().heldBy },
       clickhouse_settings: { distributed_foreground_insert: 1 }

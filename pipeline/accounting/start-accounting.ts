@@ -2,6 +2,7 @@
 import type { KV } from '@nats-io/kv'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { HealthPart } from '../../platform/health-and-readiness.ts'
+import { waitForReplicas } from '../../platform/clickhouse/wait-for-replicas.ts'
 import { runAtIntervals } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
@@ -55,7 +56,7 @@ export function startAccounting ({ stores, bucket, leads, metrics, logger }: Acc
   const { connection, sql, clickhouse, shards, cluster } = stores
   const watermark = new WatermarkKeeper({
     connection, clickhouse: shards, bucket, leads, metrics, logger,
-    ...cluster === '' ? {} : { writeMs: REPLICATED_WRITE_MS }
+    ...cluster === '' ? {} : { writeMs: REPLICATED_WRITE_MS, waitForReplicas: async () => await waitForReplicas({ clickhouse: shards, cluster }) }
   })
   const warnings = startIngestionWarnings({ connection, clickhouse: shards, logger })
   const isChecker = (): boolean => leads() === true

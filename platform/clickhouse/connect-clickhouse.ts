@@ -11,17 +11,20 @@ export const OUR_LOG_COMMENT = 'millrace'
 
 /**
  * What is inserted and read through any node goes to the first replica of each shard that answers, not to the node's
- * own copy: a reader sees what was confirmed, whatever another replica still lacks. It does not for the seconds in
- * which one that came back catches up.
+ * own copy: a reader sees what was confirmed, whatever another replica still lacks. One that came back is passed over
+ * until it lacks at most the last second; where every replica lacks something, the one that lacks least answers.
  */
-export const FIRST_REPLICA = { load_balancing: 'in_order', prefer_localhost_replica: '0' } as const
+export const FIRST_REPLICA = {
+  load_balancing: 'in_order', prefer_localhost_replica: '0', max_replica_delay_for_distributed_queries: '2'
+} as const
 
 /** A subquery on a table of all shards is answered once and sent to each of them; else it is refused. */
 const ON_A_CLUSTER: ClickHouseSettings = {
   distributed_ddl_output_mode: ONLY_ACTIVE_NODES,
   distributed_product_mode: 'global',
   load_balancing: FIRST_REPLICA.load_balancing,
-  prefer_localhost_replica: 0
+  prefer_localhost_replica: 0,
+  max_replica_delay_for_distributed_queries: FIRST_REPLICA.max_replica_delay_for_distributed_queries
 }
 
 /**

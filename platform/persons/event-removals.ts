@@ -2,6 +2,7 @@
 import { LEDGER_TABLE } from '../../schema/wire/ledger.ts'
 import { type ClickHouse, onCluster, onEachReplica, onEachShard, queryRows, systemTable } from '../clickhouse/connect-clickhouse.ts'
 import { classifyClickHouseError } from '../clickhouse/clickhouse-errors.ts'
+import { waitForReplicas } from '../clickhouse/wait-for-replicas.ts'
 import type { Sql } from '../postgres/connect-postgres.ts'
 
 /**
@@ -85,6 +86,7 @@ function mayOverlap (a: RemovedEvents, b: RemovedEvents): boolean {
  */
 export async function announceRemoval (deps: RemovalDeps, removal: EventRemoval): Promise<number> {
   const { clickhouse, cluster = '' } = deps
+  await waitForReplicas({ clickhouse, cluster })
   for (const [index, { where, params }] of conditionsOf(removal).entries()) {
     await clickhouse.command({
       query: `INSERT INTO ${LEDGER_TABLE} (project_id, minute, source, deletions_begun)

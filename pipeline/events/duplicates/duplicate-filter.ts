@@ -1,6 +1,7 @@
 /** Finds events that are stored already, so that they are not inserted again. */
 import type { FingerprintKey } from '../../../schema/wire/frame-message.ts'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { waitForReplicas } from '../../../platform/clickhouse/wait-for-replicas.ts'
 import type { Logger } from '../../../platform/logger.ts'
 import type { PipelineMetrics } from '../../pipeline-metrics.ts'
 import { partitionKey, type Partition } from '../../stream/find-partitions.ts'
@@ -47,6 +48,8 @@ export interface DuplicateFilters {
 
 export interface DuplicateFiltersDeps {
   clickhouse: ClickHouse
+  /** Name of the ClickHouse cluster; absent or empty: one node. */
+  cluster?: string
   /** The deployment's secret for fingerprints; null while it cannot be read. */
   fingerprintKey: () => Promise<FingerprintKey | null>
   metrics: PipelineMetrics
@@ -57,8 +60,10 @@ export function createDuplicateFilters (deps: DuplicateFiltersDeps): DuplicateFi
   const memories = new Map<string, FingerprintMemory>()
   /** When each partition was last told that an insert is confirmed, by `performance.now()`. */
   const confirmedAt = new Map<string, number>()
+  const { clickhouse, cluster = '' } = deps
+  const catchUp = async (): Promise<void> => { await waitForReplicas({ clickhouse, cluster }) }
   const uuids = new StoredUuids(deps)
-  const lookUpEvents = createLookUpEvents(deps.clickhouse)
+  const lookUpEvents = createLookUpEvents(clickhouse, cluster === '' ? undefined : catchUp)
   return {
     async open (partition, { wasMine }) {
       const key = partitionKey(partition)
@@ -69,7 +74,8 @@ export function createDuplicateFilters (deps: DuplicateFiltersDeps): DuplicateFi
       if (memory === undefined) {
         // Others have stored events of this partition.
         uuids.reset()
-        memory = await loadFingerprints(deps.clickhouse, await deps.fingerprintKey())
+        await catchUp()
+        memory = await loadFingerprints(clickhouse, await deps.fingerprintKey())
       }
       memories.set(key, memory)
       const eventClass = partition.eventClass === 'live' ? 'historical' : 'live'

@@ -46,10 +46,22 @@ export type LookUpEvents = (
  * `PREWHERE uuid` makes ClickHouse read the uuids of the granules that the primary key leaves, and the other columns
  * only of rows whose uuid is asked for. Left to itself it reads names and ids of all rows first: five times the CPU.
  *
+ * On a cluster the replica that answers may lack what another one confirmed: what is not found is looked up once more
+ * when the replicas have caught up.
+ *
+ * @param waitForReplicas  Absent on one node.
  * @throws when ClickHouse does not answer; the batch waits then, as it could not be inserted either.
  */
-export function createLookUpEvents (clickhouse: ClickHouse): LookUpEvents {
+export function createLookUpEvents (clickhouse: ClickHouse, waitForReplicas?: () => Promise<void>): LookUpEvents {
   return async function lookUpEvents (events, { insertToken } = {}) {
+    const stored = await lookUp(events, insertToken)
+    if (waitForReplicas === undefined || stored.every(Boolean)) return stored
+    await waitForReplicas()
+    const found = (await lookUp(events.filter((_, index) => !stored[index]), insertToken)).values()
+    return stored.map((isStored) => isStored || found.next().value === true)
+  }
+
+  async function lookUp (events: readonly EventIdentity[], insertToken?: string): Promise<boolean[]> {
     const stored: boolean[] = []
     for (let from = 0; from < events.length; from += EVENTS_PER_QUERY) {
       const asked = events.slice(from, from + EVENTS_PER_QUERY)

@@ -4,6 +4,7 @@ import type { Readable } from 'node:stream'
 import { decodeFrame } from '../../../schema/wire/frame-codec.ts'
 import { cellsOf } from '../../../schema/wire/native-block.ts'
 import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { waitForReplicas } from '../../../platform/clickhouse/wait-for-replicas.ts'
 import type { Logger } from '../../../platform/logger.ts'
 import type { PartitionMessage } from '../events-reader.ts'
 
@@ -53,6 +54,7 @@ const UUID_BYTES = 16
 export class StoredUuids {
   readonly #clickhouse: ClickHouse
   readonly #logger: Logger
+  readonly #cluster: string
   #table: UuidTable | null = null
   /** Events whose uuid was made later, epoch milliseconds, are in the table if they were stored before `#readAt`. */
   #since = Infinity
@@ -62,8 +64,9 @@ export class StoredUuids {
   #reading: Promise<void> | null = null
   #endedAt = -Infinity
 
-  constructor (options: { clickhouse: ClickHouse, logger: Logger }) {
+  constructor (options: { clickhouse: ClickHouse, cluster?: string, logger: Logger }) {
     this.#clickhouse = options.clickhouse
+    this.#cluster = options.cluster ?? ''
     this.#logger = options.logger
   }
 
@@ -116,6 +119,7 @@ export class StoredUuids {
   async #read (isCurrent: () => boolean): Promise<void> {
     const startedAt = performance.now()
     const startedAtMs = Date.now()
+    await waitForReplicas({ clickhouse: this.#clickhouse, cluster: this.#cluster })
     const { table, since } = this.#table === null
       ? await this.#begin()
       : { table: this.#table, since: this.#since }

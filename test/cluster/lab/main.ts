@@ -19,6 +19,7 @@ import { migrateClickHouse } from '../../../schema/migrate/migrate-clickhouse.ts
 import { supervise, type Supervise, type SupervisedPart } from '../../faults/system/supervise.ts'
 import { waitFor } from '../../support/wait-for.ts'
 import { ALL, type Ask, audit, compareTables, expect } from './compare-nodes.ts'
+import { countRefusals, countThroughKills } from './counts-under-faults.ts'
 import { LAB_PASSWORD } from './lab-logins.ts'
 import { walkApi } from './walk-api.ts'
 import { type LabProduct, openProduct } from './open-product.ts'
@@ -214,6 +215,9 @@ async function walk (): Promise<void> {
     }
   })
   await step('the replica has what it missed', auditAll)
+  const counts = { nodes: lab.nodes, traffic, auditAll, product, connect }
+  await step('an insert in which a replica is killed counts once, in the views too', async () => await countThroughKills(counts))
+  await step('what one shard refuses is a dead letter, and the rest counts once', async () => await countRefusals(counts))
   const pipeline = product.parts.find(({ name }) => name === 'pipeline') as SupervisedPart
   const grow = async (shard: number): Promise<string> => {
     const going = traffic.start()
