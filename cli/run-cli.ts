@@ -8,9 +8,8 @@ import {
   type CliContext, type CliWorld, createCliContext, DEFAULT_TIMEOUT_MS, NO_ANSWER, SERVICE_SETTINGS,
   type ServiceName, ServiceTimeoutError
 } from './cli-context.ts'
-import { addAuditCommands } from './commands/audit.ts'
-import { addBackupCommands } from './commands/backup.ts'
-import { addBackupsCommands } from './commands/backups.ts'
+import { addAuditCommands, addWatermarkCommands } from './commands/audit.ts'
+import { addBackupCommands, addBackupsCommands } from './commands/backups.ts'
 import { addCheckCommands } from './commands/check.ts'
 import { addDeadLettersCommands } from './commands/dead-letters.ts'
 import { addEventCommands, addEventsCommands } from './commands/events.ts'
@@ -27,7 +26,6 @@ import { addRulesCommands } from './commands/rules.ts'
 import { addSchemasCommands } from './commands/schemas.ts'
 import { addStatusCommands } from './commands/status.ts'
 import { addUpgradeCommands, UPGRADE_WAITS } from './commands/upgrade.ts'
-import { addWatermarkCommands } from './commands/watermark.ts'
 import { isRepeatable, readDuration } from './read-arguments.ts'
 
 /** Adds the commands of one group, such as `keys create`. A new group is one file, and one name in `GROUPS`. */

@@ -1,8 +1,10 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { createServer } from 'node:net'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
+import { explainListenError } from './listen-errors.ts'
 
 /** Fails at its start; with `hang`, a handler of the exit never returns. */
 const FAIL = `
@@ -25,4 +27,38 @@ const onLinux = process.platform === 'linux' ? {} : { skip: 'Linux only' }
 
 t.test('a process that hangs in its exit is killed, so that its supervisor can start it again', onLinux, async (t) => {
   t.match(await runFailing('hang'), { signal: 'SIGKILL', err: /on purpose/ })
+})
+
+async function listenInVain (options: { port: number, host: string }): Promise<unknown> {
+  return await new Promise((resolve, reject) => {
+    const server = createServer().once('error', resolve)
+    server.listen({ ...options, exclusive: true }, () => { server.close(); reject(new Error('it listens')) })
+  })
+}
+
+t.test('a process that cannot listen names its setting', async (t) => {
+  const other = createServer().listen(0, '127.0.0.1')
+  t.teardown(() => { other.close() })
+  const { port } = await new Promise<{ port: number }>((resolve) => {
+    other.once('listening', () => resolve(other.address() as { port: number }))
+  })
+  const taken = await listenInVain({ port, host: '127.0.0.1' })
+
+  t.match(explainListenError(taken, 'ingest', {}), { message: new RegExp(`port ${port} for ingest is in use .* set MILLRACE_PORT`) })
+  t.match(explainListenError(taken, 'api', {}), { message: /set MILLRACE_API_PORT/ })
+
+  // For documentation: nobody has it.
+  const elsewhere = await listenInVain({ port: 0, host: '192.0.2.1' })
+  t.match(explainListenError(elsewhere, 'pipeline', {}), {
+    code: 'MILLRACE_SETTINGS_INVALID', message: /MILLRACE_HOST must be an address of this machine, .* but is "192\.0\.2\.1"/
+  })
+})
+
+t.test('other errors stay as they are', async (t) => {
+  const lookup = Object.assign(new Error('getaddrinfo ENOTFOUND db'), { syscall: 'getaddrinfo', code: 'ENOTFOUND', hostname: 'db' })
+
+  t.equal(explainListenError(lookup, 'api', { MILLRACE_HOST: 'web' }), lookup, 'a database that is not found')
+  t.match(explainListenError(lookup, 'api', { MILLRACE_HOST: 'db' }), { message: /MILLRACE_HOST .* but is "db" \(ENOTFOUND\)/ })
+  const other = new Error('other')
+  t.equal(explainListenError(other, 'api', {}), other)
 })

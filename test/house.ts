@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 85_040,
-  platformLines: 6_098,
-  trackedFiles: 1_566,
+  lines: 84_992,
+  platformLines: 6_097,
+  trackedFiles: 1_519,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 4,

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createProject } from '../projects/projects.ts'
+import { createProject } from '../projects/project-routes.ts'
 import { createTestApi, type TestApi } from '../testing/create-test-api.ts'
 
 const shared = await createTestApi(t)

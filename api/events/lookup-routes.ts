@@ -1,11 +1,12 @@
 import type { FastifyInstance } from 'fastify'
+import { HttpError } from '../../engines/errors.ts'
 import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { HttpError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { INGESTION_WARNINGS, WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
+import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
+import { array, nullableObject, object, type Value } from '../http/json-schema.ts'
 import { accessOf } from '../http/personal-key-access.ts'
-import { array, object, type Value } from '../http/json-schema.ts'
 
 /** What is known of a text beside receipts. The text is the name of an event, a distinct id, or an uuid. */
 export type Lookup = Value<typeof lookupSchema>
@@ -125,4 +126,82 @@ function toUnavailable (error: unknown): unknown {
   const { action } = classifyClickHouseError(error)
   if (error instanceof HttpError || action !== 'retry') return error
   return new HttpError(503, 'server_error', 'clickhouse_unavailable', 'ClickHouse is unavailable; try again later.', { cause: error, action })
+}
+
+const maybeTime = { type: ['string', 'null'], format: 'date-time' } as const
+
+const storedSchema = object({
+  stored: nullableObject({
+    event: { type: 'string' },
+    distinct_id: { type: 'string' },
+    timestamp: { type: 'string', format: 'date-time' },
+    properties: { type: 'string', description: 'JSON as stored: numbers have all their digits.' },
+    is_bot: { type: 'boolean', description: 'Sent by an automated browser, according to its user agent.' }
+  }, 'Null: it is not stored, or not yet.')
+})
+
+/** The event as analysts find it. */
+type StoredContent = NonNullable<Value<typeof storedSchema>['stored']>
+
+const arrivalsSchema = object({
+  first_received_at: { ...maybeTime, description: 'When the first event was received; null while it is not known, also when there are events.' },
+  last_event_at: { ...maybeTime, description: 'Time of the last event, some seconds late; null without any.' }
+})
+
+/** Whether events of a project arrive, and an event as it is stored. */
+export async function eventRoutes (
+  app: FastifyInstance, { sql, clickhouse }: { sql: Sql, clickhouse: ClickHouse }
+): Promise<void> {
+  app.get('/events/arrivals', {
+    config: { scope: 'event:read' },
+    schema: {
+      tags: ['events'], summary: 'Show when the first and the last event arrived',
+      description: 'Read from the definitions of events, which follow the events by some seconds.', response: { 200: arrivalsSchema }
+    }
+  }, async (request) => {
+    const { projectId } = accessOf(request)
+    const [known] = await sql<[{ first: Date | null, last: Date | null }]>`
+      SELECT min(created_at) AS first, max(last_seen_at) AS last
+      FROM event_definitions WHERE project_id = ${projectId} AND last_seen_at IS NOT NULL AND deleted_at IS NULL`
+    const { first, last } = known
+    const received = first === null ? null : await readFirstReceived(clickhouse, projectId, first)
+    return { last_event_at: last, first_received_at: received }
+  })
+
+  app.get<{ Params: { uuid: string } }>('/events/:uuid', {
+    config: { scope: 'event:read' },
+    schema: {
+      tags: ['events'],
+      summary: 'Show an event as it is stored',
+      description: 'The receipt of the event says what became of one that is not stored.',
+      params: { type: 'object', properties: { uuid: { type: 'string', format: 'uuid' } } },
+      response: { 200: storedSchema }
+    }
+  }, async (request) =>
+    ({ stored: await readStored(clickhouse, accessOf(request).projectId, request.params.uuid.toLowerCase()) }))
+}
+
+/**
+ * When the first event of a project was received, ISO 8601: by the minutes of the books, and, as those of an earlier
+ * version have none, among the events of the oldest day. Null while ClickHouse does not answer.
+ */
+async function readFirstReceived (clickhouse: ClickHouse, projectId: number, oldest: Date): Promise<string | null> {
+  const [row] = await queryRows<{ at: string | null }>(clickhouse, `
+    WITH (SELECT minute FROM ledger_by_source WHERE project_id = {project: UInt32} AND accepted > 0 ORDER BY minute LIMIT 1) AS minute
+    SELECT concat(replaceOne(toString(minOrNull(received)), ' ', 'T'), 'Z') AS at FROM (
+      SELECT minOrNull(received_at) AS received FROM events
+      WHERE project_id = {project: UInt32} AND received_at >= minute AND received_at < minute + toIntervalMinute(1)
+      UNION ALL
+      SELECT minOrNull(received_at) FROM events
+      WHERE project_id = {project: UInt32} AND toDate(events.timestamp) = {day: Date}
+    ) SETTINGS final = 0, max_execution_time = 5`, { project: projectId, day: oldest.toISOString().slice(0, 10) }).catch(() => [])
+  return row?.at ?? null
+}
+
+async function readStored (clickhouse: ClickHouse, projectId: number, uuid: string): Promise<StoredContent | null> {
+  const rows = await queryRows<StoredContent>(clickhouse, `
+    SELECT event, distinct_id, concat(replaceOne(toString(events.timestamp), ' ', 'T'), 'Z') AS timestamp, properties, is_bot
+    FROM events PREWHERE uuid = {uuid: UUID} WHERE project_id = {project: UInt32}
+    LIMIT 1 SETTINGS final = 0`, { uuid, project: projectId }).catch((error: unknown) => { throw describeClickHouseError(error) })
+  return rows[0] === undefined ? null : { ...rows[0], is_bot: Boolean(rows[0].is_bot) }
 }

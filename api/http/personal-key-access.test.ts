@@ -1,7 +1,7 @@
 import t from 'tap'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { createPersonalKey, type NewPersonalKey } from '../projects/personal-keys.ts'
-import { createProject } from '../projects/projects.ts'
+import { createProject } from '../projects/project-routes.ts'
 import { createTestApi, send, type TestAnswer, type TestApi } from '../testing/create-test-api.ts'
 
 const NEW_KEY: NewPersonalKey = { email: 'ann@example.com', label: '', scopes: ['*'], projectIds: null, expiresAt: null }

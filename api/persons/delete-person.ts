@@ -1,8 +1,7 @@
 import type { Logger } from '../../platform/logger.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { type DeletionProgress, type FinishDeletionDeps, finishPersonDeletion, type PersonDeletion, selectDeletion } from '../../platform/persons/finish-person-deletion.ts'
-import { lockPersons } from '../../platform/persons/lock-persons.ts'
-import { findPersonByUuid, personUuid } from '../../platform/persons/person-ids.ts'
+import { findPersonByUuid, lockPersons, personUuid } from '../../platform/persons/person-ids.ts'
 import { noCopies, postCopies, toCopyTime } from '../../platform/persons/persons-outbox.ts'
 
 export interface DeletePersonRequest {

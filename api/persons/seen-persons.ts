@@ -10,7 +10,7 @@ import { describeClickHouseError, isTimeout } from '../http/describe-clickhouse-
 import { array, object, type Value } from '../http/json-schema.ts'
 import { linkWith } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
-import { readWatermark } from '../status/ingest-processes.ts'
+import { readWatermark } from '../status/status-routes.ts'
 import { describePersons } from './person-history-routes.ts'
 
 /** Events of the first span that is read. */

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createPersonalKey } from './personal-keys.ts'
-import { rotateProjectKey } from './projects.ts'
+import { rotateProjectKey } from './project-routes.ts'
 import { createTestApi, send } from '../testing/create-test-api.ts'
 
 const api = await createTestApi(t)

@@ -12,7 +12,7 @@ import { createNatsOnDemand } from '../events/dead-letters/nats-on-demand.ts'
 import { NEVER_MS } from './create-test-decide.ts'
 import { createDefinitionCache } from '../flags/endpoints/definition-cache.ts'
 import { createPersonalKey } from '../projects/personal-keys.ts'
-import { createProject } from '../projects/projects.ts'
+import { createProject } from '../projects/project-routes.ts'
 import { createUser, type UserSummary } from '../projects/users.ts'
 
 /** The API on a database of its own, with one project, one user and a key that may do everything. */

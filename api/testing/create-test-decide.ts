@@ -12,7 +12,7 @@ import { createDefinitionCache } from '../flags/endpoints/definition-cache.ts'
 import { createPersonReader, type PersonReader } from '../flags/endpoints/person-reader.ts'
 import { answerUnknownRoutes, errorHandler } from '../http/errors.ts'
 import { createPersonalKey } from '../projects/personal-keys.ts'
-import { createProject } from '../projects/projects.ts'
+import { createProject } from '../projects/project-routes.ts'
 import { createUser } from '../projects/users.ts'
 
 /** Longer than any test: what changes is seen because it is announced. */

@@ -1,4 +1,4 @@
-import { open, readFile, rename, stat } from 'node:fs/promises'
+import { link, mkdir, open, readFile, realpath, rename, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { MillraceError } from '../../engines/errors.ts'
 import { flushFolder } from '../../platform/durable-folder.ts'
@@ -133,4 +133,120 @@ async function refuseMissingFolder (folder: string, cause: unknown): Promise<voi
     ? `${folder} is a file, not the folder of a backup`
     : `there is no folder ${folder}: is its name right, and its disk mounted?`
   throw new MillraceError('MILLRACE_BACKUP_NOT_FOUND', why, { cause })
+}
+
+/** An earlier backup, whose files a new one shares as hard links: parts of ClickHouse never change. */
+export interface BaseBackup {
+  folder: string
+  /** By their paths. */
+  files: ReadonlyMap<string, BackupFile>
+}
+
+/** A smaller file takes one block of the disk, and is copied: some small files of a part may change. */
+const SMALL_BYTES = 4096
+
+/** A disk that has no hard links, or another disk than that of the base. */
+const CANNOT_LINK = new Set(['EXDEV', 'EPERM', 'EMLINK', 'ENOTSUP', 'ENOENT', 'EACCES'])
+
+/** @throws {MillraceError} `MILLRACE_BACKUP_INCOMPLETE` when the folder has no complete backup. */
+export async function openBase (folder: string): Promise<BaseBackup> {
+  const { files } = await readManifest(folder)
+  return { folder, files: new Map(files.map((file) => [file.path, file])) }
+}
+
+/**
+ * Whether the base has this very part, and not another one of the same name: ClickHouse writes checksums of all columns
+ * into one file of each part.
+ *
+ * @param part  `clickhouse/<table>/<part>`.
+ * @param sha256  Of its file of checksums.
+ */
+export function hasPart (base: BaseBackup | undefined, part: string, sha256: string): base is BaseBackup {
+  return base?.files.get(path.join(part, CHECKSUMS))?.sha256 === sha256
+}
+
+/** The file of a part with the checksums of its columns. */
+export const CHECKSUMS = 'checksums.txt'
+
+/**
+ * Links a file of a part that the base has into a backup.
+ *
+ * @param bytes  Size of the file now.
+ * @returns undefined when it must be copied.
+ */
+export async function linkFromBase (
+  base: BaseBackup, folder: string, { name, bytes }: { name: string, bytes: number }
+): Promise<BackupFile | undefined> {
+  const known = base.files.get(name)
+  if (known === undefined || known.bytes !== bytes || bytes < SMALL_BYTES) return undefined
+  const source = path.join(base.folder, name)
+  try {
+    // What was damaged since is not carried on.
+    if ((await stat(source)).size !== bytes) return undefined
+    await mkdir(path.dirname(path.join(folder, name)), { recursive: true, mode: 0o700 })
+    await link(source, path.join(folder, name))
+    return known
+  } catch (error) {
+    if (CANNOT_LINK.has((error as NodeJS.ErrnoException).code ?? '')) return undefined
+    throw error
+  }
+}
+
+/** Backups and data directories must lie side by side: what is inside the other goes away, or is copied, with it. */
+/**
+ * Refuses a new backup inside the data directory, with which it would be lost, or inside another backup, with which it
+ * would be removed.
+ *
+ * @throws {MillraceError} `MILLRACE_FOLDER_UNUSABLE`.
+ */
+export async function refuseNestedBackup ({ dataDir, folder }: { dataDir: string, folder: string }): Promise<void> {
+  const target = await resolve(folder)
+  if (isWithin(target, await resolve(dataDir))) {
+    throw unusable(`${folder} is inside the data directory ${dataDir}, and the backup would be lost with it: choose a folder outside, ` +
+      'best on another disk')
+  }
+  const around = await findBackupAround(path.dirname(target))
+  if (around !== undefined) {
+    throw unusable(`${folder} is inside the backup ${around}, and would be removed with it: choose a folder outside`)
+  }
+}
+
+/**
+ * Refuses to restore into a folder of a backup, which would not be the backup that was made any more, or from a folder
+ * inside the data directory, which a restore empties when it fails.
+ *
+ * @throws {MillraceError} `MILLRACE_FOLDER_UNUSABLE`.
+ */
+export async function refuseNestedRestore ({ dataDir, folder }: { dataDir: string, folder: string }): Promise<void> {
+  const target = await resolve(dataDir)
+  const around = await findBackupAround(target)
+  if (around !== undefined) {
+    throw unusable(`the data directory ${dataDir} is inside the backup ${around}: set MILLRACE_DATA_DIR to a folder outside`)
+  }
+  if (isWithin(await resolve(folder), target)) {
+    throw unusable(`the backup ${folder} is inside the data directory ${dataDir}: move one of them, or set MILLRACE_DATA_DIR to another folder`)
+  }
+}
+
+/** The folder itself, or the nearest one above it, that is a backup. */
+async function findBackupAround (folder: string): Promise<string | undefined> {
+  if (await readManifest(folder).then(() => true, () => false)) return folder
+  const parent = path.dirname(folder)
+  return parent === folder ? undefined : await findBackupAround(parent)
+}
+
+function isWithin (folder: string, outer: string): boolean {
+  return folder === outer || folder.startsWith(outer.endsWith(path.sep) ? outer : `${outer}${path.sep}`)
+}
+
+/** Without symbolic links, also of a folder that is not there yet. */
+async function resolve (folder: string): Promise<string> {
+  const real = await realpath(folder).catch(() => undefined)
+  if (real !== undefined) return real
+  const parent = path.dirname(folder)
+  return parent === folder ? folder : path.join(await resolve(parent), path.basename(folder))
+}
+
+function unusable (why: string): MillraceError {
+  return new MillraceError('MILLRACE_FOLDER_UNUSABLE', why)
 }

@@ -6,8 +6,10 @@ import { quoteString } from '../../engines/sql/clickhouse-sql.ts'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import { type BackupFile, type OnBytes, writeBackupFile } from './backup-files.ts'
-import type { BackedUpSchema, BackupManifest, ClickHouseColumn, ClickHouseTable } from './backup-folder.ts'
-import { type BaseBackup, CHECKSUMS, hasPart, linkFromBase } from './base-backup.ts'
+import {
+  type BackedUpSchema, type BackupManifest, type BaseBackup, CHECKSUMS, type ClickHouseColumn, type ClickHouseTable,
+  hasPart, linkFromBase
+} from './backup-folder.ts'
 import type { RestoreFrom } from './postgres-backup.ts'
 
 /** A snapshot of the parts of all tables: hard links, which cost no space and never change. */

@@ -2,7 +2,7 @@ import { mkdir, symlink, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
 import { runCaptured } from '../testing/run-captured.ts'
-import { refuseNestedBackup } from './refuse-nesting.ts'
+import { refuseNestedBackup } from './backup-folder.ts'
 
 const MANIFEST = JSON.stringify({
   format: 1, version: '0.1.0', files: [{ path: 'credentials.json', bytes: 2, sha256: 'x' }],

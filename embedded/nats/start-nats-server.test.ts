@@ -2,9 +2,13 @@ import { appendFile, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { jetstream, jetstreamManager } from '@nats-io/jetstream'
+import { connect } from '@nats-io/transport-node'
 import t, { type Test } from 'tap'
-import { restartAfterFullDisk } from './start-nats-server.ts'
+import { EVENTS_STREAM } from '../../schema/wire/streams.ts'
+import { isFlushedWithin, watchFlushes } from '../../test/support/watch-flushes.ts'
 import { type ManagedProcess, spawnProcess } from '../supervisor/processes/spawn-process.ts'
+import { restartAfterFullDisk, startNatsServer } from './start-nats-server.ts'
 
 async function startWatched (t: Test): Promise<{ server: ManagedProcess, folder: string }> {
   const folder = await mkdtemp(path.join(tmpdir(), 'millrace-test-disk-'))
@@ -51,4 +55,27 @@ t.test('leaves a server alone that found no room only before it was started', as
   restartAfterFullDisk(server, folder, POLL_MS)
 
   t.equal(await Promise.race([server.exited, somePolls()]), 'still runs')
+})
+
+t.test('between a message and its acknowledgement nats-server flushes the block that has it', async (t) => {
+  const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-flush-'))
+  t.teardown(async () => await rm(dataDir, { recursive: true, force: true }))
+  const server = await startNatsServer({ dataDir, port: 0 })
+  t.teardown(async () => await server.stop())
+  const connection = await connect({ servers: server.url })
+  t.teardown(async () => await connection.close())
+  await (await jetstreamManager(connection)).streams.add({ name: EVENTS_STREAM, subjects: ['events.>'] })
+  const watch = await watchFlushes(t, server.pid)
+  const options = watch === null ? { skip: 'this machine has no strace, or does not let it look at a process' } : {}
+
+  const publishes: { from: number, to: number }[] = []
+  for (let message = 0; message < 10; message++) {
+    const from = Date.now()
+    await jetstream(connection).publish('events.live.0', Buffer.alloc(1000))
+    publishes.push({ from, to: Date.now() })
+  }
+
+  const flushes = await watch?.end() ?? []
+  const block = new RegExp(`/streams/${EVENTS_STREAM}/msgs/\\d+\\.blk$`)
+  t.same(publishes.filter((publish) => !isFlushedWithin(flushes, block, publish)), [], options)
 })

@@ -2,7 +2,9 @@ import fc from 'fast-check'
 import t from 'tap'
 import { LINEAR_GROWTH, measureGrowth } from '../../test/support/cpu-time.ts'
 import { decodeBody } from './decode-body.ts'
-import { hasLongNumber, isExactNumber, parseStoredJson, replaceOutsideStrings } from './parse-json.ts'
+import { hasLongNumber, isExactNumber, parseJson, parseStoredJson, replaceOutsideStrings } from './parse-json.ts'
+import { findUnstorableNumber } from './storable-numbers.ts'
+import { stringifyJson } from './stringify-json.ts'
 
 const decode = (text: string): unknown => decodeBody(Buffer.from(text), {}, 1e6)
 
@@ -95,4 +97,63 @@ t.test('a run of sixteen digits is found wherever it stands, and no shorter one'
     }
   }
   t.equal(hasLongNumber(Buffer.from('')), false)
+})
+
+t.test('finds the first number that no double holds', async (t) => {
+  const cases: [json: string, path: string[] | null][] = [
+    ['1e400', []],
+    ['-1e400', []],
+    ['{"a":[1,{"b":1e400}],"c":1e400}', ['a', '1', 'b']],
+    [`{"a":${'9'.repeat(400)}}`, ['a']],
+    ['{"a":[1.7976931348623157e308,1e-400,-0,12345678901234567890,null,"1e400",true]}', null],
+    [`${'['.repeat(100_000)}1e400${']'.repeat(100_000)}`, Array<string>(100_000).fill('0')]
+  ]
+  for (const [json, path] of cases) t.same(findUnstorableNumber(JSON.parse(json)), path, json.slice(0, 80))
+  t.same(findUnstorableNumber(parseJson(`{"a":[1,${'9'.repeat(400)}]}`, true)), ['a', '1'], 'with all its digits')
+  t.equal(findUnstorableNumber(parseJson('{"a":12345678901234567890}', true)), null)
+})
+
+t.test('gives what JSON.stringify gives, for all that it can', async (t) => {
+  fc.assert(fc.property(fc.jsonValue(), (value) => {
+    const text = JSON.stringify(value)
+    return stringifyJson(value) === text.toWellFormed() || text.includes('\\ud') || /\d{19}/.test(text)
+  }), { numRuns: 500 })
+  t.pass()
+})
+
+t.test('depth does not matter, of arrays or objects, and siblings stay', async (t) => {
+  for (const text of ['['.repeat(200_000) + ']'.repeat(200_000), '{"a":'.repeat(50_000) + '[1,"x",null,true]' + '}'.repeat(50_000)]) {
+    const whole = `{"before":[{}],"deep":${text},"after":{"b":-1.5,"c":""}}`
+    t.ok(stringifyJson(JSON.parse(whole)) === whole)
+  }
+})
+
+t.test('numbers that were kept exactly are written exactly, at any depth', async (t) => {
+  const id = parseJson('9007199254740993', true)
+  t.equal(stringifyJson({ id }), '{"id":9007199254740993}')
+  let deep: unknown = id
+  for (let level = 0; level < 50_000; level++) deep = [deep]
+  t.ok(stringifyJson(deep).includes('[9007199254740993]'))
+})
+
+t.test('whole numbers of more than 64 bits become strings of their digits, wherever they are', async (t) => {
+  const texts = ['18446744073709551616', '-9223372036854775809', '100000000000000000000', '1'.repeat(400), `-${'9'.repeat(30)}`]
+  const others = '"text":"18446744073709551616","a":[18446744073709551615,-9223372036854775808,1e+30,0.12345678901234568]'
+  for (const text of texts) {
+    const value = parseJson(`{"n":${text},"x":[{"y":${text}}],${others}}`, true)
+    t.equal(stringifyJson(value), `{"n":"${text}","x":[{"y":"${text}"}],${others}}`)
+  }
+  t.equal(stringifyJson([1e20, -1e20, 1e21]), '["100000000000000000000","-100000000000000000000",1e+21]')
+})
+
+t.test('megabytes of text beside such a number stay as they are', async (t) => {
+  for (const text of ['x'.repeat(6_000_000), '"\\'.repeat(3_000_000)]) {
+    const whole = stringifyJson({ text, n: parseJson('1'.repeat(30), true) })
+    t.ok(whole === `{"text":${JSON.stringify(text)},"n":"${'1'.repeat(30)}"}`)
+  }
+})
+
+t.test('lone surrogates become U+FFFD, pairs and escaped backslashes stay', async (t) => {
+  t.equal(stringifyJson({ '\ud800k': ['a\udc00', '😀', '\\ud800', '\\\ud800', '\\\\ud800'] }),
+    '{"\ufffdk":["a\ufffd","😀","\\\\ud800","\\\\\ufffd","\\\\\\\\ud800"]}')
 })

@@ -1,8 +1,10 @@
+import { createHmac } from 'node:crypto'
+import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { compareCpu } from '../../test/support/cpu-time.ts'
 import { applyRules, ProjectRules, type RuleOutcome, shareOf } from './apply-rules.ts'
 import type { RuledEvent } from './compile-rule-condition.ts'
-import { compileRule } from './compile-rule.ts'
+import { compileRule, createHashValue, createHmacSha256 } from './compile-rule.ts'
 import { RuleError } from './rule-definition.ts'
 import { checkRule } from './run-rule-tests.ts'
 
@@ -263,4 +265,29 @@ t.test('hostile events take bounded time, whatever the rules', async (t) => {
 
   const times = compareCpu(applyTo(50_000), applyTo(1_000_000), 5)
   t.ok(times < 5, `${times} times the CPU for 20 times the length`)
+})
+
+const text = fc.oneof(
+  fc.string({ unit: 'binary', maxLength: 400 }),
+  fc.constantFrom('', 'é', '€'.repeat(341), '€'.repeat(342), 'x'.repeat(100_000), '😀'.repeat(10_000), '\ud800'))
+
+t.test('a hash without an object is the HMAC of node:crypto', async (t) => {
+  const secrets = fc.uint8Array({ minLength: 1, maxLength: 200 })
+  fc.assert(fc.property(secrets, fc.array(text, { maxLength: 4 }), (secret, texts) => {
+    const hmac = createHmacSha256(secret)
+    for (const text of texts) {
+      if (hmac(text) !== createHmac('sha256', secret).update(text).digest('hex')) throw new Error(JSON.stringify(text))
+    }
+  }), { numRuns: 1000 })
+})
+
+t.test('hashes that are stored stay the same in every release', async (t) => {
+  const hashValue = createHashValue({ secret: Buffer.alloc(32, 7), projectId: 12 })
+  for (const value of ['ada@example.com', 'é', 42, true, { b: 1, a: [2] }]) {
+    const text = typeof value === 'object' ? '{"a":[2],"b":1}' : String(value)
+    const digest = (text: string): string => createHmac('sha256', Buffer.alloc(32, 7)).update(`12:${text}`).digest('hex')
+    const digits = digest(text).slice(0, 24)
+    t.equal(hashValue(value), digits + digest(`hash:${digits}`).slice(0, 8))
+  }
+  t.equal(hashValue('ada@example.com'), 'e4bc2db7f0302c7d0129bd1ed3cce063')
 })

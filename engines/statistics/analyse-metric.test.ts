@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { analyseMetric, ANALYSIS_DEFAULTS, type MetricData } from './analyse-metric.ts'
+import { adjustForComparisons, analyseMetric, ANALYSIS_DEFAULTS, type MetricData } from './analyse-metric.ts'
+import { decideSignificance, type Evidence } from './metric-analysis.ts'
 import { assertNear } from './testing/assert-near.ts'
 import type { MetricKind, VariantStatistics } from './variant-statistics.ts'
-import { decideSignificance, type Evidence } from './metric-analysis.ts'
 
 t.test('a funnel is analysed by every method at once', async (t) => {
   const analysis = analyseMetric({
@@ -178,4 +178,15 @@ t.test('each check has its limit, and the first that fails names the verdict', a
   for (const [change, code] of cases) {
     t.equal(decideSignificance({ ...clear, ...change }, ANALYSIS_DEFAULTS), code, JSON.stringify(change))
   }
+})
+
+t.test('Holm\'s adjustment agrees with R\'s p.adjust', async (t) => {
+  // R 4.2: p.adjust(c(0.01, 0.02, 0.03, 0.04, 0.05), "holm"), p.adjust(c(0.04, 0.001, 0.03, 0.2), "holm")
+  assertNear(t, adjustForComparisons([0.01, 0.02, 0.03, 0.04, 0.05]) as number[], [0.05, 0.08, 0.09, 0.09, 0.09])
+  assertNear(t, adjustForComparisons([0.04, 0.001, 0.03, 0.2]) as number[], [0.09, 0.004, 0.09, 0.2])
+})
+
+t.test('what was not tested does not count as a comparison', async (t) => {
+  t.same(adjustForComparisons([null, 0.01, null]), [null, 0.01, null])
+  t.same(adjustForComparisons([0.9, 0.8]), [1, 1])
 })

@@ -1,11 +1,12 @@
 import t from 'tap'
+import { NO_LIMITS } from '../../test/support/plain-normaliser.ts'
 import { type EventRow, PROMOTED_PROPERTIES, type RequestContext, type SentEvent } from '../event.ts'
 import { createTakeCookieless } from './cookieless.ts'
-import { createEnrich } from './enrich.ts'
-import { NO_LIMITS } from '../../test/support/plain-normaliser.ts'
 import { DescribedNames } from './described-names.ts'
-import { createPropertyReader } from './read-properties.ts'
+import { createEnrich } from './enrich.ts'
 import { createNormaliseEvent } from './normalise-event.ts'
+import { derivePersonsUpdates } from './persons-updates.ts'
+import { createPropertyReader } from './read-properties.ts'
 import { formatUuid } from './uuid.ts'
 
 const NOW = Date.UTC(2026, 10, 21, 12)
@@ -146,4 +147,28 @@ t.test('a row larger than a message is dropped', async (t) => {
   const properties = { text: 'é'.repeat(2_300_000) }
   t.match(normalise({ event: 'e', distinct_id: 'u', properties }, context), { kind: 'dropped', reason: 'event_too_large' })
   t.ok(rowOf({ properties: { text: 'x'.repeat(4_000_000) } }))
+})
+
+const row: EventRow = {
+  projectId: 1, uuid: { a: 1, b: 0x7000, c: 0x80000000, d: 2 }, event: 'order paid', distinctId: 'ann', timestamp: Date.UTC(2026, 10, 21),
+  receivedAt: Date.UTC(2026, 10, 21), groups: [], properties: '', propertyTypes: '', promoted: [], schemaVersion: 0, isBot: false, sampleWeight: 1
+}
+const HOST = { $os: 'Linux', $os_version: '6.12', $os_name: 'Debian' }
+
+function changeOf (properties: Record<string, unknown>): unknown {
+  const [update] = derivePersonsUpdates(row, { $set: { plan: 'pro' }, ...properties }, () => true)
+  return update?.kind === 'person' ? { set: update.set, setOnce: update.setOnce } : update
+}
+
+t.test('the operating system of a server is not the person\'s, the page that it reports is', async (t) => {
+  const page = { $current_url: 'https://shop.example/', $browser: 'Firefox', utm_source: 'mail' }
+  const initial = { $initial_current_url: 'https://shop.example/', $initial_browser: 'Firefox', $initial_utm_source: 'mail' }
+
+  t.same(changeOf({ ...HOST, ...page, $is_server: true }), { set: { ...page, plan: 'pro' }, setOnce: initial })
+  t.same(changeOf({ ...HOST, $is_server: true, $set: { $os: 'iOS' } }), { set: { $os: 'iOS' }, setOnce: undefined }, 'what is set is set')
+  for (const isClient of [{}, { $is_server: false }, { $is_server: 'yes' }]) {
+    t.same(changeOf({ ...HOST, ...isClient }), {
+      set: { ...HOST, plan: 'pro' }, setOnce: { $initial_os: 'Linux', $initial_os_version: '6.12', $initial_os_name: 'Debian' }
+    })
+  }
 })

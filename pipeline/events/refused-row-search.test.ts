@@ -1,13 +1,24 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { zstdCompressSync } from 'node:zlib'
 import { jetstreamManager } from '@nats-io/jetstream'
+import { pino } from 'pino'
 import t from 'tap'
 import { createClickHouseAgent } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { countDeadLetters, listDeadLetters, readDeadLetterById } from '../../platform/dead-letters/read-dead-letters.ts'
 import { purgeDeadLetters, replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
+import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { FINGERPRINT_BYTES } from '../../schema/wire/frame-message.ts'
+import { startTestNats } from '../../test/support/test-processes.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
+import { createPipelineMetrics } from '../pipeline-metrics.ts'
+import type { Partition } from '../stream/find-partitions.ts'
+import { PartitionState } from '../stream/partition-state.ts'
 import { makeEvent, makeEvents, publishEvents } from '../testing/publish-events.ts'
-import { countEvents, startTestPartition, startTestStores, type TestStores, waitUntilStored } from '../testing/start-test-partition.ts'
+import {
+  countEvents, startTestPartition, startTestStores, type TestStores, waitUntilStored
+} from '../testing/start-test-partition.ts'
+import { deadLetterRows } from './dead-letter-refused-rows.ts'
+import type { PartitionMessage } from './events-reader.ts'
 import { createInsertFrames, InsertError, type InsertFrames } from './insert/insert-frames.ts'
 
 /** Lets ClickHouse refuse events of one name. */
@@ -164,4 +175,25 @@ t.test('stores the rest of a message alone when its first rows are stored and Cl
 
   t.equal(refused, 3)
   t.same(await countEvents(stores), { rows: 16, uuids: 16, volume: 16, properties: 16 })
+})
+
+t.test('keeps what it cannot dead-letter: it waits while no stream takes the dead letter, and reports that when it stops', async (t) => {
+  const { url } = await startTestNats(t)
+  const logger = pino({ level: 'silent' })
+  const connection = await connectNats({ url, name: 'test', logger })
+  t.teardown(() => connection.close())
+  const partition: Partition = { eventClass: 'live', number: 0 }
+  const state = new PartitionState('live.0')
+  const stop = new AbortController()
+  const message = { sequence: 1, headers: {}, payload: Buffer.from('garbage') } as unknown as PartitionMessage
+
+  const taken = deadLetterRows(
+    { partition, connection, state, metrics: createPipelineMetrics(() => [state]), logger, stop: stop.signal },
+    { message, error: null, token: 'life:live.0:1-1' })
+  await waitFor(() => state.phase === 'retrying' && state.lastError !== null)
+  t.notOk(state.isHealthy(Date.now()))
+  t.equal(await Promise.race([taken, delay(0, 'still waits')]), 'still waits')
+  stop.abort()
+
+  t.equal(await taken, false)
 })

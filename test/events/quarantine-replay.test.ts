@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import t from 'tap'
-import { createProject } from '../../api/projects/projects.ts'
+import { createProject } from '../../api/projects/project-routes.ts'
 import { makeEvents, NOW } from '../prediction/random-traffic.ts'
 import { startStackOnSharedStores } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'

@@ -2,6 +2,10 @@ import { execFile } from 'node:child_process'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
+import { createInsertFrames } from '../../pipeline/events/insert/insert-frames.ts'
+import { startTestStores } from '../../pipeline/testing/start-test-partition.ts'
+import { createClickHouseAgent } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { takeContractSteps } from './contract-steps.ts'
 
 /** Its clock and timers are not those of a test, so it is a process of its own. */
 const MAIN = path.join(import.meta.dirname, 'main') + '.ts'
@@ -14,4 +18,20 @@ t.test('every event is stored once, and nothing waits for ever, whatever goes wr
     .catch((error: unknown) => error as { stdout: string, stderr: string })
 
   t.match(run.stdout, new RegExp(`^${SEEDS} seeds, `), run.stderr)
+})
+
+t.test('stores in memory answer as NATS and ClickHouse do', async (t) => {
+  const { connection, clickhouse } = await startTestStores(t)
+  const agent = createClickHouseAgent()
+  t.teardown(() => agent.destroy())
+  const { NODE_OPTIONS: _, ...env } = process.env
+
+  const real = await takeContractSteps({
+    connection, clickhouse: clickhouse.client, insertFrames: createInsertFrames({ url: clickhouse.url, agent })
+  })
+  const simulated = await promisify(execFile)(
+    process.execPath, [path.join(import.meta.dirname, 'main') + '.ts', '--contract'], { env })
+
+  t.ok(real.length > 20)
+  t.same(JSON.parse(simulated.stdout), JSON.parse(JSON.stringify(real)))
 })

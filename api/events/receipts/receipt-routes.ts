@@ -5,7 +5,7 @@ import { toDistinctId } from '../../../schema/wire/identity.ts'
 import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { createSemaphore } from '../../../platform/semaphore.ts'
-import { describeReceipt } from './describe-receipt.ts'
+import { describeReceipt, receiptListSchema, receiptSchema } from './describe-receipt.ts'
 import { findReceipt, type FindReceiptDeps } from './find-receipt.ts'
 import { listReceipts } from './list-receipts.ts'
 import { readSentUuid } from './stored-events.ts'
@@ -13,7 +13,6 @@ import type { NatsOnDemand } from '../dead-letters/nats-on-demand.ts'
 import { answerInTime, PATIENCE_MS } from '../../http/errors.ts'
 import { accessOf } from '../../http/personal-key-access.ts'
 import { parseIsoDateTime } from '../../http/request-values.ts'
-import { receiptListSchema, receiptSchema } from './receipt-schema.ts'
 
 export interface ReceiptRoutesDeps {
   clickhouse: ClickHouse

@@ -3,7 +3,7 @@ import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse
 import { describeClickHouseError } from '../../http/describe-clickhouse-error.ts'
 import { linkWith } from '../../http/pagination.ts'
 import { accessOf } from '../../http/personal-key-access.ts'
-import { readWatermark } from '../../status/ingest-processes.ts'
+import { readWatermark } from '../../status/status-routes.ts'
 import { type EventListQuery, eventListQuerySchema, eventPageSchema, listedEventSchema, listEvents } from './event-list.ts'
 
 /** The stored events of a project. */

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { findOnlyValue, judgeFlag } from './flag-status.ts'
+import { findOnlyValue, judgeFlag } from './flag-usage-routes.ts'
 
 const NOW = Date.parse('2026-03-31T12:00:00Z')
 const DAY_MS = 86_400_000

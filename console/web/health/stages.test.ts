@@ -1,5 +1,7 @@
 import t from 'tap'
 import type { Status } from '../../../schema/api-types.ts'
+import { countRefused, describeNotTaken } from './not-taken.ts'
+import { describeProblems } from './problems.ts'
 import { describeAssurances, describeStages, describeWhole, type StageState } from './stages.ts'
 
 function build (changes: Partial<Status> = {}): Status {
@@ -123,4 +125,40 @@ t.test('dead letters that wait are amber, and nobody is told that all is well', 
   t.equal(states(one)['Dead letters'], 'waiting')
   t.same(describeWhole(one), { word: 'Dead letters wait', state: 'waiting', sentence: 'Captures are answered; flags are answered. Everything works.' })
   t.match(describeWhole({ ...one, status: 'degraded' }), { word: 'Degraded' }, 'what is worse comes first')
+})
+
+t.test('what was not taken says why and what to do, the most frequent first', async (t) => {
+  const ingest = { dropped: { rule_dropped: 2, missing_event_name: 7 }, refusedRequests: { 401: 3, 418: 1 } }
+
+  t.match(describeNotTaken(ingest), [
+    { what: 'events', why: 'Dropped: it has no name. Send one, as event.', count: 7 },
+    { what: 'requests', why: /^401: the key is that of no project\./, count: 3 },
+    { what: 'events', why: /^Dropped: a rule drops it\./, count: 2 },
+    { what: 'requests', why: 'Answered with 418.', count: 1 }
+  ])
+  t.equal(countRefused(ingest), 4)
+})
+
+t.test('a process or store that does not answer is said to, with the command that shows its log', async (t) => {
+  const found = describeProblems({ stuck: ['pipeline: no answer from http://127.0.0.1:8002', 'nats: no answer', 'ingest: spool'], behind: [], pipeline: { deadLetters: 0 } })
+
+  t.match(found, [
+    { what: 'The pipeline process at http://127.0.0.1:8002 does not answer.', command: 'npx millrace logs pipeline' },
+    { what: 'NATS does not answer.', command: 'npx millrace logs nats-server' },
+    { what: 'ingest: spool is stuck.', command: 'npx millrace logs ingest' }
+  ])
+})
+
+t.test('what has old work comes after what is stuck', async (t) => {
+  const found = describeProblems({ stuck: ['ingest: schemas (differ between processes: a; b)'], behind: [{ part: 'pipeline: live.0', lagSeconds: 40 }], pipeline: { deadLetters: null } })
+
+  t.same(found.map(({ what }) => what), ['ingest: schemas (differ between processes: a; b) is stuck.', 'pipeline: live.0 is behind by 40 s.'])
+})
+
+t.test('dead letters that wait come last, with the screen that has them', async (t) => {
+  const find = (deadLetters: number): unknown => describeProblems({ stuck: ['ingest: spool'], behind: [], pipeline: { deadLetters } }).at(-1)
+
+  t.match(find(41), { what: '41 dead letters wait.', screen: 'dead-letters' })
+  t.match(find(1), { what: '1 dead letter waits.', screen: 'dead-letters' })
+  t.match(find(0), { what: 'ingest: spool is stuck.' })
 })

@@ -4,15 +4,16 @@ import { hasLongNumber, parseJson } from '../../engines/body/parse-json.ts'
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
 import { compileSchema } from '../../engines/json-schema/compile-schema.ts'
 import { randomProperties, randomSchema } from '../../engines/json-schema/testing/random-schemas.ts'
-import { compileRules, type KeyedRules } from '../../platform/directory/active-rules.ts'
 import { applyRules } from '../../engines/rules/apply-rules.ts'
 import { randomRule, RULED_EVENTS } from '../../engines/rules/testing/random-rules.ts'
+import { compileRules, type KeyedRules } from '../../platform/directory/active-rules.ts'
+import type { ActiveSchema } from '../../platform/directory/active-schemas.ts'
+import { createPlainNormaliser } from '../../test/support/plain-normaliser.ts'
+import type { Dropped, RequestContext, SentEvent } from '../event.ts'
 import type { NormalisedEvent } from '../normalise/normalise-event.ts'
 import { checkSchema } from './take-event.ts'
-import type { Dropped, RequestContext, SentEvent } from '../event.ts'
-import { createPlainNormaliser } from '../../test/support/plain-normaliser.ts'
 
-/** A script runs a million: `MILLRACE_TEST_EVENTS=1000000 npx node ingest/capture/rule-prediction.test.ts`. */
+/** A script runs a million: `MILLRACE_TEST_EVENTS=1000000 npx node ingest/capture/prediction.test.ts`. */
 const EVENTS = Number(process.env.MILLRACE_TEST_EVENTS ?? 10_000)
 const RULES = 50
 const SCHEMAS = 500
@@ -102,3 +103,40 @@ function compare (
   if (enforced.row.properties !== expected) return `${enforced.row.properties} is stored, predicted ${expected}`
   return enforced.row.sampleWeight === (predicted?.weight ?? 1) ? null : `weight ${enforced.row.sampleWeight}, predicted ${predicted?.weight}`
 }
+
+const EVENTS_PER_SCHEMA = 20
+
+const context: RequestContext = {
+  project: { id: 1, anonymizeIps: true, schemas: new Map() }, requestId: 'r', receivedAt: Date.UTC(2026, 10, 21), sentAt: null, ip: '',
+  historical: false, visitor: { address: '', userAgent: '' }, isAttemptTime: false
+}
+
+t.test('what a check of the table predicts is what ingest does, on every event', async (t) => {
+  const normalise = createPlainNormaliser()
+  const sent = fc.tuple(randomProperties, fc.option(fc.oneof(odd, fc.constant('{"__proto__":1}')), { freq: 5 }), fc.constantFrom('a', 'b', '$ip', '$set'))
+    .map(([properties, value, name]) => {
+      const text = JSON.stringify(properties)
+      return value === null ? text : `{${[text.slice(1, -1), `"${name}":${value}`].filter((part) => part !== '').join(',')}}`
+    })
+  let met = 0
+  let events = 0
+  const several = fc.array(sent, { minLength: EVENTS_PER_SCHEMA, maxLength: EVENTS_PER_SCHEMA })
+  fc.assert(fc.property(randomSchema, several, (schema, bodies) => {
+    const compiled = compileSchema(schema)
+    const active: ActiveSchema = { id: 1, event: 'e', version: 3, mode: 'observe', text: '', check: compiled.check }
+    for (const body of bodies) {
+      const event = parseJson(`{"event":"e","distinct_id":"d","timestamp":"soon","properties":${body}}`, true) as SentEvent
+      const normalised = normalise(event, context)
+      if ('kind' in normalised) throw new Error(normalised.reason)
+      const enforced = checkSchema(active, normalised)
+      const predicted = compiled.check(JSON.parse(normalised.row.properties) as Record<string, unknown>, 'stored')
+      events++
+      if (normalised.row.schemaVersion === 3) met++
+      const isSame = enforced?.path === predicted?.path && enforced?.keyword === predicted?.keyword
+      if (isSame && normalised.row.schemaVersion === (predicted === null ? 3 : -3)) continue
+      throw new Error(`${JSON.stringify(schema)} ${body}: ${JSON.stringify([enforced, predicted])}`)
+    }
+  }), { numRuns: EVENTS / EVENTS_PER_SCHEMA, endOnFailure: true })
+  t.ok(events >= EVENTS)
+  t.ok(met > EVENTS / 100 && met < EVENTS * 0.99, `${met} of ${events} meet their schema`)
+})
