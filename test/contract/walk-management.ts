@@ -256,6 +256,10 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     await client.open(t, 'GET', '~/events/live/')
     t.match(await client.call(t, 'GET', '~/lookup/?text=nothing'), { status: 200, body: { events: [], elsewhere: [] } })
     t.match(await client.call(t, 'GET', '~/cohorts/'), { status: 200, body: { results: [] } })
+    t.match(await client.call(t, 'GET', '~/events/?limit=1'), { status: 200, body: { results: Array } })
+    t.match(await client.call(t, 'GET', '~/groups/types/'), { status: 200, body: { results: Array } })
+    t.match(await client.call(t, 'GET', '~/groups/?group_type_index=0'), { status: 200, body: { results: Array } })
+    t.match(await client.call(t, 'GET', '~/persons/seen/'), { status: 200, body: { results: Array } })
     t.match(await client.call(t, 'GET', '~/events/digests/?from=2020-01-01&to=2020-01-02'), { status: 200, body: { results: [], is_cut: false } })
     t.match(await client.call(t, 'GET', '~/events/hashes/?day=2020-01-01&event=paid'), { status: 200, body: { results: [], is_cut: false } })
     const paying = { type: 'AND', values: [{ key: 'plan', value: 'pro', operator: 'exact', type: 'person' }] }

@@ -22,6 +22,7 @@ const FOLDERS: Record<string, string> = {
   events: 'event',
   experiments: 'experiment',
   feature_flags: 'feature_flag',
+  groups: 'person',
   ingestion_warnings: 'event',
   ledger: 'event',
   lookup: 'event',
@@ -41,6 +42,7 @@ const ACCOUNT: Record<string, string> = {
   // It needs event:read as well, so that no key with one scope opens it.
   '/api/projects/{project_id}/persons/{id}/history': 'person and event',
   '/api/projects/{project_id}/questions/dropouts': 'query and person',
+  '/api/projects/{project_id}/persons/seen': 'person and event',
   '/api/projects': 'project', '/api/projects/{project_id}': 'project', '/api/projects/{project_id}/keys': 'project',
   '/api/projects/{project_id}/quota': 'project', '/api/projects/{project_id}/usage': 'project',
   '/api/projects/{project_id}/rotate_key': 'project', '/api/users': 'user', '/api/users/@me': 'user',
