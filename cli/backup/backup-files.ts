@@ -5,7 +5,7 @@ import { mkdir, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { type Readable, Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { MillraceError } from '../../engines/errors.ts'
+import { errorCode, MillraceError } from '../../engines/errors.ts'
 
 /** A file of a backup; its path is relative to the folder. */
 export interface BackupFile {
@@ -49,8 +49,8 @@ export async function verifyBackupFiles (
         for await (const chunk of chunks) void chunk
       })
     } catch (cause) {
-      if ((cause as NodeJS.ErrnoException).code === 'EACCES') throw unreadable(path.join(folder, file.path), cause)
-      throw damaged(folder, file, `cannot be read (${(cause as NodeJS.ErrnoException).code})`, cause)
+      if (errorCode(cause) === 'EACCES') throw unreadable(path.join(folder, file.path), cause)
+      throw damaged(folder, file, `cannot be read (${errorCode(cause)})`, cause)
     }
     if (tap.digest() !== file.sha256) throw damaged(folder, file, 'is not what was written (checksum)')
   }

@@ -1,6 +1,6 @@
 import { link, mkdir, open, readFile, realpath, rename, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { MillraceError } from '../../engines/errors.ts'
+import { errorCode, MillraceError } from '../../engines/errors.ts'
 import { flushFolder } from '../../platform/durable-folder.ts'
 import { type BackupFile, unreadable } from './backup-files.ts'
 import type { BooksDay } from './books.ts'
@@ -187,7 +187,7 @@ export async function linkFromBase (
     await link(source, path.join(folder, name))
     return known
   } catch (error) {
-    if (CANNOT_LINK.has((error as NodeJS.ErrnoException).code ?? '')) return undefined
+    if (CANNOT_LINK.has(errorCode(error))) return undefined
     throw error
   }
 }

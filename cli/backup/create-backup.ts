@@ -6,7 +6,7 @@ import {
 } from '../../embedded/data-dir/check-data-dir.ts'
 import { findRunningStack, type StackAddresses } from '../../embedded/data-dir/stack-access.ts'
 import { isRoot } from '../../embedded/postgres/postgres-cluster.ts'
-import { MillraceError } from '../../engines/errors.ts'
+import { errorCode, MillraceError } from '../../engines/errors.ts'
 import { type FileLock, makeFolder, tryLockFile } from '../../platform/durable-folder.ts'
 import { readVersion } from '../../schema/version.ts'
 import type { CliContext } from '../cli-context.ts'
@@ -97,7 +97,7 @@ async function writeAll (context: CliContext, addresses: StackAddresses, options
 
 /** Replaces the error of a backup by one that says so when its disk ran full, went away or became read-only. */
 async function explainFailedWrite (folder: string, cause: unknown): Promise<unknown> {
-  const { code } = cause as NodeJS.ErrnoException
+  const code = errorCode(cause)
   if (code === 'ENOSPC' || code === 'EDQUOT') {
     return new MillraceError('MILLRACE_BACKUP_NO_ROOM', `the disk of ${folder} ran full (${code}): what was written there is removed. ` +
       'Remove older backups, or choose another disk', { cause })
@@ -107,7 +107,7 @@ async function explainFailedWrite (folder: string, cause: unknown): Promise<unkn
   if (refusal === undefined) return cause
   const what = await stat(folder).then(() => 'could not be written to any more', () => 'went away')
   return new MillraceError('MILLRACE_FOLDER_UNUSABLE', `the folder ${folder} ${what} while the backup was made ` +
-    `(${code ?? refusal}): is its disk still mounted, and writable?`, { cause })
+    `(${code || refusal}): is its disk still mounted, and writable?`, { cause })
 }
 
 /** Copies everything into the folder, and removes the snapshot. */

@@ -154,7 +154,7 @@ export async function readJsonFile (file: string, { what, code }: { what: string
     const text = await readFile(file, 'utf8')
     return JSON.parse(text.replace(/^\uFEFF/, '')) as unknown
   } catch (cause) {
-    throw new MillraceError(code, `cannot read ${what} from ${file}: ${(cause as Error).message}`, { cause })
+    throw new MillraceError(code, `cannot read ${what} from ${file}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause })
   }
 }
 
