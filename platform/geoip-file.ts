@@ -45,7 +45,7 @@ export async function openGeoipFile (path: string, logger: Logger, lookEveryMs =
       const bytes = await readShared(path)
       locate = openGeoip(Buffer.from(bytes))
       data = { bytes, version: (data?.version ?? 0) + 1 }
-      logger.info({ path, bytes: bytes.byteLength }, 'places of addresses are taken from this file')
+      logger.info({ path, bytes: bytes.byteLength }, 'countries of addresses are read from this file')
     } catch (cause) {
       state ||= 'missing'
       if (state === seen) return
@@ -53,7 +53,7 @@ export async function openGeoipFile (path: string, logger: Logger, lookEveryMs =
         { action: 'retry', cause })
       logger.error({ err }, data === null
         ? 'events are stored without countries until the file can be read'
-        : 'the file of places was replaced by one that cannot be read; the one before stays in use')
+        : 'the GeoIP file was replaced by one that cannot be read; the previous one stays in use')
     }
     seen = state
   }

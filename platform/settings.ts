@@ -40,7 +40,7 @@ export const settings = {
   },
   MILLRACE_KEY: {
     type: 'string', default: '',
-    description: 'Personal API key for the command line. Empty: the own one of the stack on the data directory.'
+    description: 'Personal API key for the command line. Empty: that of the stack on the data directory.'
   },
   MILLRACE_PUBLIC_URL: {
     type: 'string', format: 'http-url', default: '',
@@ -87,7 +87,7 @@ export const settings = {
   },
   MILLRACE_CLICKHOUSE_SEND_TIMEOUT_SECONDS: {
     type: 'integer', minimum: 1, maximum: 3600, default: 60,
-    description: 'How long a client of the embedded ClickHouse server may take nothing of its answer, in seconds, before its query is ended and its connection reset; http_send_timeout of a server.'
+    description: 'How long a client of the embedded ClickHouse server may read nothing of its answer, in seconds, before its query is ended and its connection reset; like http_send_timeout of a server.'
   },
   MILLRACE_NATS_PORT: {
     type: 'integer', minimum: 0, maximum: 65535, default: 4222,

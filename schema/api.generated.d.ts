@@ -170,7 +170,7 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Revoke a personal key, and those that it made
+         * Revoke a personal key and the keys created with it
          * @description Every process refuses them within a second.
          *
          *     Requires the scope user:write.
@@ -192,7 +192,7 @@ export interface paths {
         put?: never;
         /**
          * Replace a personal key
-         * @description The new key may do the same and ends when the old one would have, and is revoked with the key of this request and with what made the old one. The old one is accepted for a grace period.
+         * @description The new key has the same rights and the same expiry. It is revoked together with the key of this request and with the key that created the old one. The old key is accepted for a grace period.
          *
          *     Requires the scope user:write.
          */
@@ -218,7 +218,7 @@ export interface paths {
         put?: never;
         /**
          * Create a project
-         * @description With its project API key. Needs a key for all projects.
+         * @description The answer has the project API key. Requires a key for all projects.
          *
          *     Requires the scope project:write.
          */
@@ -266,7 +266,7 @@ export interface paths {
         put?: never;
         /**
          * Create a cohort
-         * @description Of persons whose properties pass filters. It does not change; make another one instead.
+         * @description The persons whose properties match filters. A cohort cannot be changed; create another one instead.
          *
          *     Requires the scope feature_flag:write.
          */
@@ -289,7 +289,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a cohort
-         * @description Refused while a flag or another cohort names it.
+         * @description Refused while a flag or another cohort refers to it.
          *
          *     Requires the scope feature_flag:write.
          */
@@ -376,7 +376,7 @@ export interface paths {
         put?: never;
         /**
          * Send a corrected event
-         * @description Sends a new event in place of a dead letter, which stays. Whether it was stored says its receipt.
+         * @description Sends a new event in place of a dead letter, which is kept. The receipt of the new event shows whether it was stored.
          *
          *     Requires the scope dead_letter:write.
          */
@@ -554,7 +554,7 @@ export interface paths {
         put?: never;
         /**
          * Update many event definitions
-         * @description Each definition is changed or named with its error; an error of one changes nothing about the others.
+         * @description Each definition succeeds or fails on its own; the answer lists the errors.
          *
          *     Requires the scope event_definition:write.
          */
@@ -573,7 +573,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Describe all events as JSON, for generators of other languages
+         * Describe the types of all events as JSON, for generators of other languages
          * @description The content is a JSON array of events: name, description, properties (name, type, required), schema_version and schema.
          *
          *     Requires the scope event_definition:read.
@@ -596,7 +596,7 @@ export interface paths {
         };
         /**
          * Generate the types of all events for TypeScript
-         * @description What `posthog-cli schema pull` stores: one module, made of active schemas and of the properties that were seen.
+         * @description What `posthog-cli schema pull` stores: one module, generated from active schemas and observed properties.
          *
          *     Requires the scope event_definition:read.
          */
@@ -646,7 +646,7 @@ export interface paths {
         put?: never;
         /**
          * Create an event schema
-         * @description Not enforced before a version is active.
+         * @description Not enforced until a version is active.
          *
          *     Requires the scope event_definition:write.
          */
@@ -673,7 +673,7 @@ export interface paths {
         post?: never;
         /**
          * Delete an event schema
-         * @description It is no longer enforced. Another one of the same event has a history of its own, whose numbers go on.
+         * @description It is no longer enforced. A later schema of the same event has its own history; version numbers continue.
          *
          *     Requires the scope event_definition:write.
          */
@@ -682,7 +682,7 @@ export interface paths {
         head?: never;
         /**
          * Update an event schema
-         * @description Another schema makes a version; active_version says which one is enforced. With `version`, 409 `conflict` when there is another one by now.
+         * @description Another schema creates a version; active_version selects the one that is enforced. With `version`, 409 `conflict` if there is a newer one.
          *
          *     Requires the scope event_definition:write.
          */
@@ -700,7 +700,7 @@ export interface paths {
         put?: never;
         /**
          * Check stored events by an event schema
-         * @description Says what the schema would have done with events that are stored: how many would not have met it, why, and from which SDK. Stores nothing. With `Accept: application/x-ndjson` the answer is lines of JSON while it goes on: `{"checked": events, "total": events}`, at last the prediction, or an error.
+         * @description Reports what the schema would have done with stored events: how many would have failed, why, and from which SDK. Stores nothing. With `Accept: application/x-ndjson` the answer is a stream of lines of JSON: `{"checked": events, "total": events}`, then the prediction or an error.
          *
          *     Requires the scope event:read.
          */
@@ -741,7 +741,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Count events held against schemas
+         * Count events checked by schemas
          * @description How many events ingest checked by each schema, and how many of them did not meet it.
          *
          *     Requires the scope event_definition:read.
@@ -765,8 +765,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make a draft of an event schema from stored events
-         * @description Names, types, which properties all events have, and the values of those that have few. Stores nothing.
+         * Infer a draft of an event schema from stored events
+         * @description Names and types of properties, which of them are required, and the values of those that have few. Nothing is stored.
          *
          *     Requires the scope event:read.
          */
@@ -786,7 +786,7 @@ export interface paths {
         };
         /**
          * List stored events
-         * @description By the time at which they happened, newest first; each once. Without their properties, which `/events/<uuid>` has.
+         * @description Newest first by event time, each event once. Without properties, which `/events/<uuid>` has.
          *
          *     Requires the scope event:read.
          */
@@ -808,7 +808,7 @@ export interface paths {
         };
         /**
          * Show an event as it is stored
-         * @description The receipt of the event says what became of one that is not stored.
+         * @description For an event that is not stored, see its receipt.
          *
          *     Requires the scope event:read.
          */
@@ -829,7 +829,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Find out what became of an event
+         * Retrieve the receipt of an event
          * @description Requires the scope event:read.
          */
         get: operations["getProjectsByProjectIdEventsByUuidReceipt"];
@@ -850,7 +850,7 @@ export interface paths {
         };
         /**
          * Show when the first and the last event arrived
-         * @description Read from the definitions of events, which follow the events by some seconds.
+         * @description Read from event definitions, which lag by a few seconds.
          *
          *     Requires the scope event:read.
          */
@@ -993,8 +993,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Results of an experiment
-         * @description The experiment with its primary metric (filters) measured and judged.
+         * Retrieve the results of an experiment
+         * @description The experiment with the results of its primary metric (filters).
          *
          *     Requires the scope experiment:read.
          */
@@ -1015,7 +1015,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Results of the secondary metrics of an experiment
+         * Retrieve the results of the secondary metrics of an experiment
          * @description Requires the scope experiment:read.
          */
         get: operations["getProjectsByProjectIdExperimentsByIdSecondaryResults"];
@@ -1035,8 +1035,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Whether events lack the values of flags
-         * @description Looks at up to 20 events of the last seven days for each event of the metric. The experiment looked at comes with the answer.
+         * Check whether events carry the values of flags
+         * @description Samples up to 20 events of the last seven days for each event of the metric. The answer includes the experiment.
          *
          *     Requires the scope experiment:read.
          */
@@ -1100,7 +1100,7 @@ export interface paths {
         head?: never;
         /**
          * Update a feature flag
-         * @description Changes the given fields and no others. With `version`, 409 `conflict` when the flag has another one by now.
+         * @description Changes the given fields and no others. With `version`, 409 `conflict` if the flag has a newer one.
          *
          *     Requires the scope feature_flag:write.
          */
@@ -1116,7 +1116,7 @@ export interface paths {
         };
         /**
          * List the changes of a feature flag
-         * @description Newest first, also of a deleted flag: what each change made of it, and who made it. The newest 500 are kept.
+         * @description Newest first, for deleted flags too: the flag after each change, and who made it. The newest 500 are kept.
          *
          *     Requires the scope feature_flag:read.
          */
@@ -1161,8 +1161,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Test feature flags as somebody
-         * @description Every flag, condition and filter for a distinct id, with the value seen and where it came from. Stored values are shown to keys with the scope 'person:read'.
+         * Test feature flags for a distinct id
+         * @description Every flag, condition and filter, with the value that it saw and the source of that value. Stored values are shown to keys with the scope 'person:read'.
          *
          *     Requires the scope feature_flag:read.
          */
@@ -1181,7 +1181,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Last calls of feature flags, and which are stale
+         * List the last calls of feature flags, and which flags are stale
          * @description Requires the scope feature_flag:read.
          */
         get: operations["getProjectsByProjectIdFeatureFlagsUsage"];
@@ -1202,7 +1202,7 @@ export interface paths {
         };
         /**
          * List groups of a type
-         * @description Those that sent `$groupidentify`, by their keys. `search` finds words in the key and in the property `name`.
+         * @description Groups that were sent with `$groupidentify`, by key. `search` finds words in the key and in the property `name`.
          *
          *     Requires the scope person:read.
          */
@@ -1266,7 +1266,7 @@ export interface paths {
         };
         /**
          * Count ingestion warnings by reason
-         * @description Most first, with the last hour by minute and some cases.
+         * @description Most frequent first, with the last hour by minute and sample cases.
          *
          *     Requires the scope event:read.
          */
@@ -1288,7 +1288,7 @@ export interface paths {
         };
         /**
          * List the keys of a project
-         * @description Current ones first; then rotated ones, with their end.
+         * @description Current keys first, then rotated keys with their expiry.
          *
          *     Requires the scope project:read.
          */
@@ -1310,7 +1310,7 @@ export interface paths {
         };
         /**
          * List the ledger
-         * @description What was accepted in each minute of receipt, and what became of it; newest first. Up to ten seconds behind.
+         * @description Events accepted in each minute of receipt, and their fates; newest first. Lags by up to ten seconds.
          *
          *     Requires the scope event:read.
          */
@@ -1332,7 +1332,7 @@ export interface paths {
         };
         /**
          * Look up an event name, distinct id or uuid
-         * @description Stored events of this name, warnings that have it, and other projects of the key that received it, within 7 days. Receipts know the events of a uuid or a distinct id.
+         * @description Stored events of this name, warnings that mention it, and other projects of the key that received it, within 7 days. For a uuid or a distinct id, use receipts.
          *
          *     Requires the scope event:read.
          */
@@ -1376,7 +1376,7 @@ export interface paths {
         };
         /**
          * Show a person
-         * @description By the person id of events, also one from before a merge.
+         * @description By person id, including ids from before a merge.
          *
          *     Requires the scope person:read.
          */
@@ -1385,7 +1385,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a person
-         * @description By the person id of events, also one from before a merge. Later events create a new person.
+         * @description By person id, including ids from before a merge. Later events create a new person.
          *
          *     Requires the scope person:write.
          */
@@ -1608,7 +1608,7 @@ export interface paths {
         put?: never;
         /**
          * Update many property definitions
-         * @description Each definition is changed or named with its error; an error of one changes nothing about the others.
+         * @description Each definition succeeds or fails on its own; the answer lists the errors.
          *
          *     Requires the scope property_definition:write.
          */
@@ -1782,7 +1782,7 @@ export interface paths {
         head?: never;
         /**
          * Change the quota
-         * @description Every ingest process has it within a second. Without any limit left the quota is removed.
+         * @description Takes effect in every ingest process within a second. A quota without a limit is removed.
          *
          *     Requires the scope project:write.
          */
@@ -1797,8 +1797,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Find out what became of the newest events of a distinct id
-         * @description Stored events, dead letters, what waits in the stream, and drops that are remembered; newest first.
+         * List receipts of the newest events of a distinct id
+         * @description Stored events, dead letters, events that wait in the stream, and recorded drops; newest first.
          *
          *     Requires the scope event:read.
          */
@@ -1821,8 +1821,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Give a project a new key
-         * @description The keys of before are accepted for a grace period, because pages and phones still send them.
+         * Rotate the key of a project
+         * @description Previous keys are accepted for a grace period, because web pages and phones still send them.
          *
          *     Requires the scope project:write.
          */
@@ -1850,7 +1850,7 @@ export interface paths {
         put?: never;
         /**
          * Create a rule
-         * @description Its tests are tried first. Not enforced before a version is active.
+         * @description Its tests are run first. Not enforced until a version is active.
          *
          *     Requires the scope event_definition:write.
          */
@@ -1877,7 +1877,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a rule
-         * @description It is no longer enforced. Another one of the same name has a history of its own, whose numbers go on.
+         * @description It is no longer enforced. A later rule of the same name has its own history; version numbers continue.
          *
          *     Requires the scope event_definition:write.
          */
@@ -1886,7 +1886,7 @@ export interface paths {
         head?: never;
         /**
          * Update a rule
-         * @description Another condition, action or test makes a version; active_version says which one is enforced. With `version`, 409 `conflict` when there is another one by now.
+         * @description Another condition, action or test creates a version; active_version selects the one that is enforced. With `version`, 409 `conflict` if there is a newer one.
          *
          *     Requires the scope event_definition:write.
          */
@@ -1904,7 +1904,7 @@ export interface paths {
         put?: never;
         /**
          * Check stored events by a rule
-         * @description Says what the rule would have done with events that are stored. Stores nothing. With `Accept: application/x-ndjson` the answer is lines of JSON while it goes on: `{"checked": events, "total": events}`, at last the prediction, or an error.
+         * @description Reports what the rule would have done with stored events. Stores nothing. With `Accept: application/x-ndjson` the answer is a stream of lines of JSON: `{"checked": events, "total": events}`, then the prediction or an error.
          *
          *     Requires the scope event:read.
          */
@@ -1945,7 +1945,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Count what rules did
+         * Count the effects of rules
          * @description Events that each rule dropped, sampled out or changed.
          *
          *     Requires the scope event_definition:read.
@@ -2022,7 +2022,7 @@ export interface paths {
         };
         /**
          * Count events by day of receipt
-         * @description From the books: what is stored, what is not, and what was refused. Up to ten seconds behind the pipeline.
+         * @description From the ledger: what is stored, what is not, and what was refused. Lags the pipeline by up to ten seconds.
          *
          *     Requires the scope project:read.
          */
@@ -2043,22 +2043,22 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the rules of retention
-         * @description What has no rule is kept forever.
+         * List retention rules
+         * @description Data without a rule is kept forever.
          *
          *     Requires the scope project:read.
          */
         get: operations["getRetention"];
         put?: never;
         /**
-         * Set a rule of retention
-         * @description What is older is deleted within an hour, for good. For keys of all projects.
+         * Set a retention rule
+         * @description Older data is deleted for good, within an hour. For keys of all projects.
          *
          *     Requires the scope *.
          */
         post: operations["postRetention"];
         /**
-         * Remove a rule of retention
+         * Remove a retention rule
          * @description Requires the scope *.
          */
         delete: operations["deleteRetention"];
@@ -2100,7 +2100,7 @@ export interface paths {
         put?: never;
         /**
          * Run a query
-         * @description Answers lines of JSON as they come: progress, columns, rows, and an end or an error. Closing the connection cancels the query. For keys of all projects.
+         * @description Streams lines of JSON: progress, columns, rows, then an end or an error. Closing the connection cancels the query. For keys of all projects.
          *
          *     Requires the scope query:read.
          */
@@ -2122,7 +2122,7 @@ export interface paths {
         put?: never;
         /**
          * Download the result of a query
-         * @description Whole, or an error: at most 200000000 bytes. In CSV, texts that a spreadsheet would run as a formula begin with an apostrophe. For keys of all projects.
+         * @description The whole result, or an error: at most 200000000 bytes. In CSV, texts that a spreadsheet would run as a formula begin with an apostrophe. For keys of all projects.
          *
          *     Requires the scope query:read.
          */
@@ -2186,7 +2186,7 @@ export interface paths {
         };
         /**
          * List users
-         * @description All for the scope * and all projects; else the user of the key.
+         * @description All users, for a key with the scope * for all projects; otherwise the user of the key.
          *
          *     Requires the scope user:read.
          */
@@ -2257,7 +2257,7 @@ export interface paths {
         post?: never;
         /**
          * Stop waiting for a spool folder that is lost
-         * @description Acknowledged events in it will not be stored, and the watermark passes them. For keys of all projects.
+         * @description Acknowledged events in it will never be stored, and the watermark advances past them. For keys of all projects.
          *
          *     Requires the scope *.
          */

@@ -101,7 +101,7 @@ export async function bulkNoteRoutes (
     config: { scope: kind.scope },
     schema: {
       tags: [kind.tag], summary: `Update many ${kind.tag}`, body: bulkSchema, response: { 200: bulkAnswerSchema },
-      description: 'Each definition is changed or named with its error; an error of one changes nothing about the others.'
+      description: 'Each definition succeeds or fails on its own; the answer lists the errors.'
     }
   }, async (request) => {
     const { projectId } = accessOf(request)

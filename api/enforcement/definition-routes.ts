@@ -137,8 +137,8 @@ function registerChanges (
     config: write,
     schema: {
       tags, summary: `Update ${kind.one}`, params: idParams, body: fields.change, response: { 200: one },
-      description: `${titles.updated} makes a version; active_version says which one is enforced. With \`version\`, 409 ` +
-        '`conflict` when there is another one by now.'
+      description: `${titles.updated} creates a version; active_version selects the one that is enforced. With \`version\`, 409 ` +
+        '`conflict` if there is a newer one.'
     }
   }, async (request) =>
     await updateDefinition(sql, kind, keyOf(request), { fields: request.body, userId: accessOf(request).userId }))

@@ -94,8 +94,8 @@ export async function visitRows<T> (
 const LINES_TYPE = 'application/x-ndjson'
 
 /** What the description of a route says of its answer in lines. */
-export const LINES_DESCRIPTION = 'With `Accept: application/x-ndjson` the answer is lines of JSON while it goes on: ' +
-  '`{"checked": events, "total": events}`, at last the prediction, or an error.'
+export const LINES_DESCRIPTION = 'With `Accept: application/x-ndjson` the answer is a stream of lines of JSON: ' +
+  '`{"checked": events, "total": events}`, then the prediction or an error.'
 
 /**
  * Answers with what a look back over stored events finds; while it goes on with lines that say how far it is, if the
@@ -120,7 +120,7 @@ function streamLines (reply: FastifyReply, run: (options: LookBackOptions) => Pr
   void run({ onProgress, signal: gone.signal })
     // The status is sent long ago, so an error is the last line.
     .catch((error: unknown) => {
-      if (!gone.signal.aborted) reply.log.warn({ err: error }, 'a look back over stored events ended with an error')
+      if (!gone.signal.aborted) reply.log.warn({ err: error }, 'a check of stored events failed')
       return toHttpErrorBody(error instanceof HttpError ? error : new HttpError(500, 'server_error', 'error', 'A server error occurred.'))
     })
     .then(write)

@@ -115,7 +115,7 @@ export async function ingestionWarningRoutes (
     schema: {
       tags: ['events'],
       summary: 'Count ingestion warnings by reason',
-      description: 'Most first, with the last hour by minute and some cases.',
+      description: 'Most frequent first, with the last hour by minute and sample cases.',
       querystring: summaryQuerySchema,
       response: { 200: summarySchema }
     }

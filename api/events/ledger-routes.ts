@@ -50,7 +50,7 @@ export async function ledgerRoutes (
     schema: {
       tags: ['events'],
       summary: 'List the ledger',
-      description: 'What was accepted in each minute of receipt, and what became of it; newest first. Up to ten seconds behind.',
+      description: 'Events accepted in each minute of receipt, and their fates; newest first. Lags by up to ten seconds.',
       querystring: querySchema,
       response: { 200: pageSchema({ $ref: 'LedgerMinute#' }) }
     }

@@ -53,8 +53,8 @@ export async function lookupRoutes (
     schema: {
       tags: ['events'],
       summary: 'Look up an event name, distinct id or uuid',
-      description: `Stored events of this name, warnings that have it, and other projects of the key that received it, within ${DAYS} days. ` +
-        'Receipts know the events of a uuid or a distinct id.',
+      description: `Stored events of this name, warnings that mention it, and other projects of the key that received it, within ${DAYS} days. ` +
+        'For a uuid or a distinct id, use receipts.',
       querystring: object({ text: { type: 'string', minLength: 1, maxLength: 400 } }),
       response: { 200: { $ref: 'Lookup#' } }
     }
@@ -156,7 +156,7 @@ export async function eventRoutes (
     config: { scope: 'event:read' },
     schema: {
       tags: ['events'], summary: 'Show when the first and the last event arrived',
-      description: 'Read from the definitions of events, which follow the events by some seconds.', response: { 200: arrivalsSchema }
+      description: 'Read from event definitions, which lag by a few seconds.', response: { 200: arrivalsSchema }
     }
   }, async (request) => {
     const { projectId } = accessOf(request)
@@ -173,7 +173,7 @@ export async function eventRoutes (
     schema: {
       tags: ['events'],
       summary: 'Show an event as it is stored',
-      description: 'The receipt of the event says what became of one that is not stored.',
+      description: 'For an event that is not stored, see its receipt.',
       params: { type: 'object', properties: { uuid: { type: 'string', format: 'uuid' } } },
       response: { 200: storedSchema }
     }

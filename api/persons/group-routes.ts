@@ -55,7 +55,7 @@ export async function groupRoutes (
     schema: {
       tags: ['groups'],
       summary: 'List groups of a type',
-      description: 'Those that sent `$groupidentify`, by their keys. `search` finds words in the key and in the property `name`.',
+      description: 'Groups that were sent with `$groupidentify`, by key. `search` finds words in the key and in the property `name`.',
       querystring: groupQuerySchema,
       response: { 200: pageSchema({ $ref: 'Group#' }) }
     }

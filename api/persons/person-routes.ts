@@ -106,7 +106,7 @@ export async function personRoutes (app: FastifyInstance, deps: PersonDeps): Pro
     schema: {
       tags: ['persons'],
       summary: 'Show a person',
-      description: 'By the person id of events, also one from before a merge.',
+      description: 'By person id, including ids from before a merge.',
       params: uuidParams,
       response: { 200: { $ref: 'Person#' } }
     }
@@ -124,7 +124,7 @@ export async function personRoutes (app: FastifyInstance, deps: PersonDeps): Pro
     schema: {
       tags: ['persons'],
       summary: 'Delete a person',
-      description: 'By the person id of events, also one from before a merge. Later events create a new person.',
+      description: 'By person id, including ids from before a merge. Later events create a new person.',
       params: uuidParams,
       querystring: deleteQuery,
       response: {

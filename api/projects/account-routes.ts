@@ -103,7 +103,7 @@ async function userRoutes (app: FastifyInstance, { sql }: { sql: Sql }): Promise
     schema: {
       tags: ['account'],
       summary: 'List users',
-      description: 'All for the scope * and all projects; else the user of the key.',
+      description: 'All users, for a key with the scope * for all projects; otherwise the user of the key.',
       response: { 200: object({ results: { type: 'array', items: userSchema } }) }
     }
   }, async (request) => {

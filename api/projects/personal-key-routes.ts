@@ -95,7 +95,7 @@ export async function personalKeyRoutes (app: FastifyInstance, deps: KeyDeps): P
     config: write,
     schema: {
       tags, summary: 'Replace a personal key', params: uuidParams, body: rotationSchema, response: { 201: withValue },
-      description: 'The new key may do the same and ends when the old one would have, and is revoked with the key of this request and with what made the old one. The old one is accepted for a grace period.'
+      description: 'The new key has the same rights and the same expiry. It is revoked together with the key of this request and with the key that created the old one. The old key is accepted for a grace period.'
     }
   }, async (request, reply) => {
     const rotation = { id: request.params.id, ...request.body }
@@ -105,7 +105,7 @@ export async function personalKeyRoutes (app: FastifyInstance, deps: KeyDeps): P
   app.delete<UuidParams>('/personal_api_keys/:id', {
     config: write,
     schema: {
-      tags, summary: 'Revoke a personal key, and those that it made', params: uuidParams, description: 'Every process refuses them within a second.',
+      tags, summary: 'Revoke a personal key and the keys created with it', params: uuidParams, description: 'Every process refuses them within a second.',
       response: { 204: { type: 'null', description: 'Revoked.' } }
     }
   }, async (request, reply) => {

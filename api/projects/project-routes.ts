@@ -57,7 +57,7 @@ export async function projectRoutes (
     schema: {
       tags: ['account'],
       summary: 'Create a project',
-      description: 'With its project API key. Needs a key for all projects.',
+      description: 'The answer has the project API key. Requires a key for all projects.',
       body: newProjectSchema,
       response: { 201: { $ref: 'Project#' } }
     }
@@ -74,7 +74,7 @@ export async function projectRoutes (
     schema: {
       tags: ['account'],
       summary: 'List the keys of a project',
-      description: 'Current ones first; then rotated ones, with their end.',
+      description: 'Current keys first, then rotated keys with their expiry.',
       response: { 200: object({ results: { type: 'array', items: projectKeySchema } }) }
     }
   }, async (request) => ({
@@ -87,8 +87,8 @@ export async function projectRoutes (
     config: { scope: 'project:write' },
     schema: {
       tags: ['account'],
-      summary: 'Give a project a new key',
-      description: 'The keys of before are accepted for a grace period, because pages and phones still send them.',
+      summary: 'Rotate the key of a project',
+      description: 'Previous keys are accepted for a grace period, because web pages and phones still send them.',
       body: rotationSchema,
       response: { 200: rotatedSchema }
     }

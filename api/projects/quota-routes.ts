@@ -56,7 +56,7 @@ export async function quotaRoutes (
     schema: {
       tags,
       summary: 'Change the quota',
-      description: 'Every ingest process has it within a second. Without any limit left the quota is removed.',
+      description: 'Takes effect in every ingest process within a second. A quota without a limit is removed.',
       body: quotaChangesSchema,
       response: { 200: one }
     }
@@ -85,7 +85,7 @@ export async function quotaRoutes (
     schema: {
       tags,
       summary: 'Count events by day of receipt',
-      description: 'From the books: what is stored, what is not, and what was refused. Up to ten seconds behind the pipeline.',
+      description: 'From the ledger: what is stored, what is not, and what was refused. Lags the pipeline by up to ten seconds.',
       querystring: usageQuery,
       response: { 200: usageSchema }
     }

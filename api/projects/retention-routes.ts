@@ -26,14 +26,14 @@ export async function retentionRoutes (app: FastifyInstance, { sql }: { sql: Sql
 
   app.get('/', {
     config: { scope: 'project:read' },
-    schema: { tags, summary: 'List the rules of retention', description: 'What has no rule is kept forever.', response: { 200: rules } }
+    schema: { tags, summary: 'List retention rules', description: 'Data without a rule is kept forever.', response: { 200: rules } }
   }, list)
 
   app.post<{ Body: RuleFields & { days: number | null } }>('/', {
     config: { scope: '*' },
     schema: {
-      tags, summary: 'Set a rule of retention', body: rule, response: { 200: rules },
-      description: 'What is older is deleted within an hour, for good. For keys of all projects.'
+      tags, summary: 'Set a retention rule', body: rule, response: { 200: rules },
+      description: 'Older data is deleted for good, within an hour. For keys of all projects.'
     }
   }, async ({ body: { what, project_id: projectId, days } }) => {
     await setRetention(sql, { what, projectId, days }).catch((cause: unknown) => {
@@ -46,7 +46,7 @@ export async function retentionRoutes (app: FastifyInstance, { sql }: { sql: Sql
   app.delete<{ Querystring: Partial<RuleFields> }>('/', {
     config: { scope: '*' },
     schema: {
-      tags, summary: 'Remove a rule of retention', response: { 204: { type: 'null' } },
+      tags, summary: 'Remove a retention rule', response: { 204: { type: 'null' } },
       querystring: { type: 'object', properties: { what: { ...what, default: 'events' }, project_id: projectId } }
     }
   }, async ({ query: { what = 'events', project_id: projectId = null } }, reply) => {

@@ -103,7 +103,7 @@ export async function sqlRoutes (
     schema: {
       tags,
       summary: 'Run a query',
-      description: 'Answers lines of JSON as they come: progress, columns, rows, and an end or an error. Closing the connection cancels the query. For keys of all projects.',
+      description: 'Streams lines of JSON: progress, columns, rows, then an end or an error. Closing the connection cancels the query. For keys of all projects.',
       body: queryBody,
       response: { 200: { description: 'Lines of JSON, each a QueryLine.', content: { 'application/x-ndjson': { schema: { $ref: 'QueryLine#' } } } } }
     }
@@ -128,7 +128,7 @@ export async function sqlRoutes (
     config,
     schema: {
       tags, summary: 'Download the result of a query',
-      description: `Whole, or an error: at most ${MAX_DOWNLOAD_BYTES} bytes. In CSV, texts that a spreadsheet would run as a formula begin with an apostrophe. For keys of all projects.`,
+      description: `The whole result, or an error: at most ${MAX_DOWNLOAD_BYTES} bytes. In CSV, texts that a spreadsheet would run as a formula begin with an apostrophe. For keys of all projects.`,
       body: downloadBody,
       response: { 200: { description: 'The file.', content: { 'text/csv': file, 'application/vnd.apache.parquet': file } } }
     }

@@ -86,7 +86,7 @@ export async function statusRoutes (
     schema: {
       tags: ['installation'],
       summary: 'Stop waiting for a spool folder that is lost',
-      description: 'Acknowledged events in it will not be stored, and the watermark passes them. For keys of all projects.',
+      description: 'Acknowledged events in it will never be stored, and the watermark advances past them. For keys of all projects.',
       params: { type: 'object', properties: { id: { type: 'string', description: 'Of the folder, as the watermark lists it.' } } },
       response: { 204: { type: 'null' } }
     }

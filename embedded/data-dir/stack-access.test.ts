@@ -61,8 +61,8 @@ t.test('tells what still runs of a stack whose supervisor was killed', async (t)
   ]))
 
   const state = await readStackState(dataDir)
-  t.match(state, { kind: 'killed', addresses: { baseUrl: 'http://127.0.0.1:9' }, why: /was killed .*; nats still runs, and nobody/ })
-  await t.rejects(findRunningStack(dataDir), { code: 'MILLRACE_STACK_NOT_RUNNING', message: /start the stack, which ends the rest first/ })
+  t.match(state, { kind: 'killed', addresses: { baseUrl: 'http://127.0.0.1:9' }, why: /was killed .*; nats is still running without a supervisor/ })
+  await t.rejects(findRunningStack(dataDir), { code: 'MILLRACE_STACK_NOT_RUNNING', message: /run "millrace start", which ends the rest first/ })
 
   const lock = await lockDataDir(dataDir)
   t.match(await readStackState(dataDir), { kind: 'stopped', why: new RegExp(`is starting again, as process ${process.pid}$`) })

@@ -118,7 +118,7 @@ export async function readStackState (dataDir: string): Promise<StackState> {
   if (holder !== undefined) return { kind: 'stopped', why: `${killed} and is starting again, as process ${holder}` }
   const left = await listRecordedProcesses(folder)
   if (left.length === 0) return { kind: 'stopped', why: `${killed}, and nothing of it runs any more: start it` }
-  return { kind: 'killed', addresses, why: `${killed}; ${left.join(', ')} still ${left.length === 1 ? 'runs' : 'run'}, and nobody would start that again: start the stack, which ends the rest first` }
+  return { kind: 'killed', addresses, why: `${killed}; ${left.join(', ')} ${left.length === 1 ? 'is' : 'are'} still running without a supervisor: run "millrace start", which ends the rest first` }
 }
 
 /**

@@ -51,7 +51,7 @@ export function reportEnforced (metrics: Metrics, keys: KeyDirectory, now: () =>
       keys.state.isReady ? enforcedVersions(keys.projects(), kind) : { count: NaN, fingerprint: NaN }
     metrics.gaugeFrom(`${kind}_enforced`, `Active ${words[kind]} of all projects that this process enforces.`, () => read().count)
     metrics.gaugeFrom(`${kind}_fingerprint`,
-      `Number made of the versions of the ${words[kind]} that this process enforces: processes that enforce the same have the same.`,
+      `Fingerprint of the versions of the ${words[kind]} that this process enforces; equal in processes that enforce the same ${kind}.`,
       () => read().fingerprint)
   }
   metrics.gaugeFrom('keys_age_seconds', 'Time since this process read keys, schemas, rules and quotas from Postgres; NaN before the first time.',

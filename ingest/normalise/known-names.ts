@@ -34,7 +34,7 @@ export function createReadKnownNames (sql: Sql, logger: Logger): ReadKnownNames 
       for (const { event, properties } of pairs) known.set(event, new Set(properties))
       return { events: known, others: new Set(others.map(({ entry }) => entry)) }
     } catch (err) {
-      logger.warn({ err, projectId }, 'could not read which names are known; those beyond the limits are not described')
+      logger.warn({ err, projectId }, 'could not read the known names; names beyond the limits get no definitions')
       return null
     }
   }

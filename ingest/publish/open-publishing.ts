@@ -64,7 +64,7 @@ export async function openPublishing (
     logger, onConnected, onLetterStored: countStoredLetters(metrics, () => warnings)
   })
   await Promise.race([link.opened, delay(STREAM_WAIT_MS)])
-  link.opened.catch((err: unknown) => logger.fatal({ err }, 'NATS cannot be used as it is; nothing is published until that is repaired'))
+  link.opened.catch((err: unknown) => logger.fatal({ err }, 'NATS cannot be used in its current state; nothing is published until it is repaired'))
 
   const spools = { root: path.join(config.spool.dataDir, 'spool'), maxBytes: config.spool.maxBytes, logger }
   const spool = await openOwnSpool(spools)

@@ -161,7 +161,7 @@ export class Presence {
       // Whether the entry was stored is not known.
       this.#revision = null
       this.#bucket = null
-      if (!this.#failed) this.#options.logger.warn({ err, registered: this.#isRegistered }, 'this process cannot write its entry to NATS; the watermark stands still')
+      if (!this.#failed) this.#options.logger.warn({ err, registered: this.#isRegistered }, 'this process cannot write its entry to NATS; the watermark does not advance')
       this.#failed = true
     }).finally(() => { this.#writing = null })
     await this.#writing

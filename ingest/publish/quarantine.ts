@@ -102,7 +102,7 @@ export function countStoredLetters (
   metrics: Metrics, warnings: () => Pick<WarningTotals, 'addRefused'> | null
 ): LetterPublishing['onStored'] {
   const stored = metrics.counter('letters_stored_total',
-    'Events that do not meet their schema and are stored: the dead-letter stream has no room for more of their project.')
+    'Events that are stored although they do not meet their schema, because the dead-letter stream has no room for more of their project.')
   return ({ headers }) => {
     stored.inc()
     warnings()?.addRefused(Number(headers[DEAD_LETTER_HEADER.project]), 'schema_not_met', () => ({

@@ -156,7 +156,7 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
       } else if (type === 'reconnect' && isLost) {
         // The client says it once for each attempt that failed before.
         isLost = false
-        comeBack(connected).catch((err: unknown) => logger.error({ err }, 'NATS cannot be used as it is; nothing is published until that is repaired'))
+        comeBack(connected).catch((err: unknown) => logger.error({ err }, 'NATS cannot be used in its current state; nothing is published until it is repaired'))
       }
     }
   }

@@ -177,7 +177,7 @@ export class WarningTotals {
     const excess = this.#waiting.size - MAX_WAITING
     if (excess <= 0) return
     for (const entry of [...this.#waiting].slice(0, excess)) this.#waiting.delete(entry)
-    this.#options.logger.error({ totals: excess }, 'neither stream nor spool takes ingestion warnings; the oldest counts are given up')
+    this.#options.logger.error({ totals: excess }, 'neither stream nor spool accepts ingestion warnings; discarding the oldest counts')
   }
 }
 

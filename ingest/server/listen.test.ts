@@ -104,5 +104,5 @@ t.test('connections beyond the limit are closed, counted, and warned of', async 
   }
 
   t.match(await metrics.registry.metrics(), /^millrace_ingest_refused_connections_total 2$/m)
-  t.match(warnings, [{ limit: 2, msg: /as many as allowed are open/ }, {}])
+  t.match(warnings, [{ limit: 2, msg: /the maximum number is open/ }, {}])
 })

@@ -93,9 +93,9 @@ export function limitConnections (server: Server, options: ConnectionLimitOption
   server.on('drop', () => {
     refused++
     // The log makes one line of those that come again and again.
-    logger.warn({ limit }, 'closed a connection, because as many as allowed are open: clients see a reset, and SDKs try again')
+    logger.warn({ limit }, 'closed a connection because the maximum number is open; clients see a reset, and SDKs retry')
   })
-  metrics.counterFrom('refused_connections_total', 'Connections closed because as many as allowed were open.', () => refused)
+  metrics.counterFrom('refused_connections_total', 'Connections closed because the maximum number was open.', () => refused)
 }
 
 /** Linux only; elsewhere the setting alone counts. */

@@ -190,7 +190,7 @@ export class IngestEntries {
         failures = 0
         for await (const entry of this.#watch) this.#see(entry)
       } catch (err) {
-        if (!this.#isClosed && failures++ === 0) this.#logger.warn({ err }, 'the entries of ingest cannot be read; the watermark stands still')
+        if (!this.#isClosed && failures++ === 0) this.#logger.warn({ err }, 'could not read the entries of the ingest processes; the watermark does not advance')
       }
       if (!this.#isClosed) await new Promise((resolve) => setTimeout(resolve, WATCH_AGAIN_MS).unref())
     }

@@ -223,7 +223,7 @@ class Outage {
     if (this.isNow) return
     this.isNow = true
     this.since = Date.now()
-    this.#logger.warn({ err, what: this.what }, 'the watermark stands still')
+    this.#logger.warn({ err, what: this.what }, 'the watermark does not advance')
   }
 
   end (): void {

@@ -88,7 +88,7 @@ export function startRollUp (deps: RollUpDeps): RollUp {
     if (today !== warnedOn) warned = new Set()
     warnedOn = today
     for (const projectId of projects) {
-      if (!warned.has(projectId)) deps.logger.warn({ projectId }, 'more new names of events or properties today than the limits allow; the others get no definitions')
+      if (!warned.has(projectId)) deps.logger.warn({ projectId }, 'more new names of events or properties today than the limits allow; further names get no definitions')
       warned.add(projectId)
     }
   }

@@ -68,7 +68,7 @@ export async function deadLetterRows (deps: DeadLetterRowsDeps, refused: Refused
       if (isFull) metrics.deadLettersWaiting.inc({ partition: state.key })
       state.phase = isFull ? 'dead-letter-full' : 'retrying'
       state.lastError = error instanceof Error ? error.message : String(error)
-      logger.error({ err: error, partition: state.key, attempt }, 'dead letter could not be stored, the partition waits and tries again')
+      logger.error({ err: error, partition: state.key, attempt }, 'dead letter could not be stored; the partition waits and retries')
       await pause(retryDelayMs(attempt), stop)
     }
   }

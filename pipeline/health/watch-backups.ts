@@ -35,10 +35,10 @@ export function watchBackups ({ sql, intervalMs, metrics, logger }: {
   metrics.gaugeFrom('backup_duration_seconds', 'How long the last complete backup took.',
     () => known.last === null ? 0 : (known.last.endedAt.getTime() - known.last.startedAt.getTime()) / 1000)
   metrics.gaugeFrom('backup_bytes', 'Size of the last complete backup.', () => known.last?.bytes ?? 0)
-  metrics.gaugeFrom('backup_failed', '1 while the last backup is one that failed.', () => known.lastError === '' ? 0 : 1)
-  metrics.gaugeFrom('backup_warned', '1 while the last backup was made, with a warning: as when an older one can be neither read nor removed.',
+  metrics.gaugeFrom('backup_failed', '1 while the most recent backup has failed.', () => known.lastError === '' ? 0 : 1)
+  metrics.gaugeFrom('backup_warned', '1 while the most recent backup succeeded with a warning, for example that an older one can be neither read nor removed.',
     () => known.lastWarning === '' ? 0 : 1)
-  metrics.counterFrom('backup_failures_total', 'Backups that failed, of the last 1,000.', () => known.failures)
+  metrics.counterFrom('backup_failures_total', 'Failed backups among the last 1,000.', () => known.failures)
 
   const { stop } = runAtIntervals({
     everyMs: INTERVAL_MS,

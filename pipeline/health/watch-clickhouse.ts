@@ -58,8 +58,8 @@ export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): D
   const labels = ['host', 'disk'] as const
   const free = metrics.gauge('clickhouse_disk_free_bytes', 'Free bytes on a disk of ClickHouse.', labels)
   const total = metrics.gauge('clickhouse_disk_total_bytes', 'Size of a disk of ClickHouse.', labels)
-  const freeFiles = metrics.gauge('clickhouse_disk_free_files', 'Files (inodes) that may still be made on a disk of ClickHouse.', labels)
-  const totalFiles = metrics.gauge('clickhouse_disk_total_files', 'Files (inodes) that a disk of ClickHouse can hold.', labels)
+  const freeFiles = metrics.gauge('clickhouse_disk_free_files', 'Free inodes on a disk of ClickHouse.', labels)
+  const totalFiles = metrics.gauge('clickhouse_disk_total_files', 'Inodes of a disk of ClickHouse.', labels)
   Object.assign(free, {
     collect: () => {
       for (const gauge of [free, total, freeFiles, totalFiles]) gauge.reset()

@@ -76,7 +76,7 @@ t.test('says so where nothing listens, too, and goes on waiting until a server i
 
   const connecting = connectNats({ url: `nats://name:secret@127.0.0.1:${port}`, name: 'test', logger, waitForServer: true })
   await waitFor(() => lines.length > 0)
-  t.match(lines, [{ servers: [`127.0.0.1:${port}`], msg: /^waiting for NATS: no server answers; trying on until it succeeds$/ }])
+  t.match(lines, [{ servers: [`127.0.0.1:${port}`], msg: /^waiting for NATS: no server answers; retrying until it succeeds$/ }])
   t.notMatch(JSON.stringify(lines), /secret/)
   await startTestNats(t, { port })
 
@@ -103,7 +103,7 @@ t.test('waits until the login is accepted when it was told to wait, and says why
   await nats.setPassword('secret')
   const connection = await connecting
 
-  t.match(lines, [{ msg: /^waiting for NATS: the login of NATS_URL was refused; trying on until it succeeds$/ }])
+  t.match(lines, [{ msg: /^waiting for NATS: the login of NATS_URL was refused; retrying until it succeeds$/ }])
   t.notMatch(JSON.stringify(lines), /secret/)
   await connection.flush()
   await connection.close()
@@ -127,7 +127,7 @@ t.test('an open connection outlives a login that is refused again and again, and
   await connection.close()
 
   t.same(lines.map(({ msg }) => msg).sort(), [
-    'NATS refused the login of NATS_URL; trying on until it is accepted',
+    'NATS refused the login of NATS_URL; retrying until it is accepted',
     'lost the connection to NATS; reconnecting',
     'reconnected to NATS'
   ])

@@ -45,7 +45,7 @@ export async function connectNats (options: {
   let lastError: string | undefined
   // The client says nothing while it tries for the first time.
   let timer = setTimeout(function say () {
-    options.logger.warn({ servers: servers.servers, lastError }, `waiting for NATS: ${why}; ${isPatient ? 'trying on until it succeeds' : 'trying on'}`)
+    options.logger.warn({ servers: servers.servers, lastError }, `waiting for NATS: ${why}; ${isPatient ? 'retrying until it succeeds' : 'retrying'}`)
     timer = setTimeout(say, REPEAT_MS)
   }, SILENCE_MS)
   try {
@@ -109,7 +109,7 @@ async function logStatus (connection: NatsConnection, logger: Logger): Promise<v
         logger.error({ err: status.error }, 'the connection to NATS failed')
       } else if (performance.now() - saidRefusedAt >= REPEAT_MS) {
         saidRefusedAt = performance.now()
-        logger.error({ server, err: status.error }, 'NATS refused the login of NATS_URL; trying on until it is accepted')
+        logger.error({ server, err: status.error }, 'NATS refused the login of NATS_URL; retrying until it is accepted')
       }
     }
   }

@@ -19,11 +19,11 @@ const TIMEOUT_MS = 2000
 export async function refuseNewerDatabase (sql: Sql, logger: Logger): Promise<void> {
   const query = async (text: string): Promise<{ rows: Record<string, unknown>[] }> => ({ rows: await sql.unsafe(text) })
   const found = await withTimeout(TIMEOUT_MS, readSchemaVersion(query)).catch((err: unknown) => {
-    logger.info({ err }, 'could not read which version migrated the database; going on')
+    logger.info({ err }, 'could not read which version migrated the database; continuing')
     return undefined
   })
   const newer = describeNewerDatabase(found)
   if (newer === undefined) return
   if (!newer.mayRun) throw new MillraceError('MILLRACE_DATABASE_NEWER', newer.why)
-  logger.warn({ version: readVersion(), migratedBy: found?.version }, 'a newer version migrated the database: replace this process by one of it')
+  logger.warn({ version: readVersion(), migratedBy: found?.version }, 'a newer version migrated the database; replace this process with that version')
 }

@@ -44,7 +44,7 @@ export async function typedEventRoutes (app: FastifyInstance, { sql }: { sql: Sq
     config: read,
     schema: {
       tags, summary: 'Generate the types of all events for TypeScript', querystring: typescriptQuery, response: { 200: answerSchema },
-      description: 'What `posthog-cli schema pull` stores: one module, made of active schemas and of the properties that were seen.'
+      description: 'What `posthog-cli schema pull` stores: one module, generated from active schemas and observed properties.'
     }
   }, async (request) => await generate(accessOf(request).projectId, TYPESCRIPT_GENERATOR_VERSION, (events) =>
     buildTypescriptModule(events, request.query.sdk)))
@@ -52,7 +52,7 @@ export async function typedEventRoutes (app: FastifyInstance, { sql }: { sql: Sq
   app.get('/json', {
     config: read,
     schema: {
-      tags, summary: 'Describe all events as JSON, for generators of other languages', response: { 200: answerSchema },
+      tags, summary: 'Describe the types of all events as JSON, for generators of other languages', response: { 200: answerSchema },
       description: 'The content is a JSON array of events: name, description, properties (name, type, required), schema_version and schema.'
     }
   }, async (request) => await generate(accessOf(request).projectId, JSON_GENERATOR_VERSION, buildJsonDefinitions))

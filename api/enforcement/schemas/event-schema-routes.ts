@@ -27,13 +27,13 @@ export async function eventSchemaRoutes (app: FastifyInstance, deps: DefinitionD
     titles: {
       list: 'List event schemas',
       listed: 'By name of the event.',
-      created: 'Not enforced before a version is active.',
-      counts: 'Count events held against schemas',
+      created: 'Not enforced until a version is active.',
+      counts: 'Count events checked by schemas',
       counted: 'How many events ingest checked by each schema, and how many of them did not meet it.',
       versions: 'List the versions of an event schema',
       updated: 'Another schema',
-      checked: 'Says what the schema would have done with events that are stored: how many would not have met it, why, and from which SDK.',
-      deleted: 'It is no longer enforced. Another one of the same event has a history of its own, whose numbers go on.'
+      checked: 'Reports what the schema would have done with stored events: how many would have failed, why, and from which SDK.',
+      deleted: 'It is no longer enforced. A later schema of the same event has its own history; version numbers continue.'
     },
     countsSchema: schemaCountsSchema,
     readCounts: readSchemaCounts,
@@ -52,9 +52,9 @@ export async function eventSchemaRoutes (app: FastifyInstance, deps: DefinitionD
     // It shows values of stored events.
     config: { scope: 'event:read' },
     schema: {
-      tags: [EVENT_SCHEMAS.tag], summary: 'Make a draft of an event schema from stored events', body: inferBodySchema,
+      tags: [EVENT_SCHEMAS.tag], summary: 'Infer a draft of an event schema from stored events', body: inferBodySchema,
       response: { 200: inferredSchema },
-      description: 'Names, types, which properties all events have, and the values of those that have few. Stores nothing.'
+      description: 'Names and types of properties, which of them are required, and the values of those that have few. Nothing is stored.'
     }
   }, async (request) => {
     const { event, days = 30, limit = 100_000, include_sdk: includeSdk = false } = request.body

@@ -164,7 +164,7 @@ function resendRoute (app: FastifyInstance, deps: DeadLetterDeps): void {
     config: write,
     schema: {
       tags, summary: 'Send a corrected event', params: idParams, body: resendBodySchema, response: { 200: resendResultSchema },
-      description: 'Sends a new event in place of a dead letter, which stays. Whether it was stored says its receipt.'
+      description: 'Sends a new event in place of a dead letter, which is kept. The receipt of the new event shows whether it was stored.'
     }
   }, async (request) => {
     const { params: { id }, body: { event: json } } = request

@@ -36,7 +36,7 @@ export async function receiptRoutes (
     config: { scope: 'event:read' },
     schema: {
       tags: ['events'],
-      summary: 'Find out what became of an event',
+      summary: 'Retrieve the receipt of an event',
       params: {
         type: 'object', properties: { uuid: { type: 'string', description: 'As the SDK sent it: with hyphens or without, in braces, or as an urn.' } }
       },
@@ -66,8 +66,8 @@ export async function receiptRoutes (
     config: { scope: 'event:read' },
     schema: {
       tags: ['events'],
-      summary: 'Find out what became of the newest events of a distinct id',
-      description: 'Stored events, dead letters, what waits in the stream, and drops that are remembered; newest first.',
+      summary: 'List receipts of the newest events of a distinct id',
+      description: 'Stored events, dead letters, events that wait in the stream, and recorded drops; newest first.',
       querystring: {
         type: 'object',
         required: ['distinct_id'],

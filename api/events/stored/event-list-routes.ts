@@ -16,7 +16,7 @@ export async function eventListRoutes (
     schema: {
       tags: ['events'],
       summary: 'List stored events',
-      description: 'By the time at which they happened, newest first; each once. Without their properties, which `/events/<uuid>` has.',
+      description: 'Newest first by event time, each event once. Without properties, which `/events/<uuid>` has.',
       querystring: eventListQuerySchema,
       response: { 200: eventPageSchema }
     }

@@ -46,8 +46,8 @@ export async function requiresFlagRoute (app: FastifyInstance, deps: RequiresFla
   app.get<{ Querystring: Query }>('/requires_flag_implementation', {
     config: { scope: 'experiment:read' },
     schema: {
-      tags: ['experiments'], summary: 'Whether events lack the values of flags', querystring,
-      description: 'Looks at up to 20 events of the last seven days for each event of the metric. The experiment looked at comes with the answer.',
+      tags: ['experiments'], summary: 'Check whether events carry the values of flags', querystring,
+      description: 'Samples up to 20 events of the last seven days for each event of the metric. The answer includes the experiment.',
       response: { 200: answer }
     }
   }, async (request) => {

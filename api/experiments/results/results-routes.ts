@@ -56,8 +56,8 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
   app.get<ExperimentParams & { Querystring: { refresh: boolean } }>('/:id/results', {
     config: read,
     schema: {
-      tags, summary: 'Results of an experiment', params: experimentIdParams,
-      description: 'The experiment with its primary metric (filters) measured and judged.',
+      tags, summary: 'Retrieve the results of an experiment', params: experimentIdParams,
+      description: 'The experiment with the results of its primary metric (filters).',
       querystring: { type: 'object', properties: refreshQuery },
       response: { 200: resultsSchema }
     }
@@ -77,7 +77,7 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
   app.get<ExperimentParams & { Querystring: { refresh: boolean, id?: string } }>('/:id/secondary_results', {
     config: read,
     schema: {
-      tags, summary: 'Results of the secondary metrics of an experiment', params: experimentIdParams,
+      tags, summary: 'Retrieve the results of the secondary metrics of an experiment', params: experimentIdParams,
       querystring: {
         type: 'object',
         properties: { ...refreshQuery, id: { type: 'string', description: 'Number of the metric, from 0. Default: all of them.' } }

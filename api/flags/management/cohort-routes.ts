@@ -56,7 +56,7 @@ export async function cohortRoutes (app: FastifyInstance, { sql }: { sql: Sql })
     config: write,
     schema: {
       tags, summary: 'Create a cohort', body: newCohortSchema, response: { 201: one },
-      description: 'Of persons whose properties pass filters. It does not change; make another one instead.'
+      description: 'The persons whose properties match filters. A cohort cannot be changed; create another one instead.'
     }
   }, async (request, reply) => {
     const { name, filters } = request.body
@@ -75,7 +75,7 @@ export async function cohortRoutes (app: FastifyInstance, { sql }: { sql: Sql })
     schema: {
       tags, summary: 'Delete a cohort',
       params: { type: 'object', properties: { id: { type: 'integer', minimum: 1, maximum: 2_147_483_647 } } },
-      description: 'Refused while a flag or another cohort names it.',
+      description: 'Refused while a flag or another cohort refers to it.',
       response: { 204: { type: 'null', description: 'Deleted.' } }
     }
   }, async (request, reply) => {

@@ -79,7 +79,7 @@ export async function featureFlagRoutes (
     config: read,
     schema: {
       tags, summary: 'List the changes of a feature flag', params: idParams, querystring: flagActivityQuery,
-      description: 'Newest first, also of a deleted flag: what each change made of it, and who made it. The newest 500 are kept.',
+      description: 'Newest first, for deleted flags too: the flag after each change, and who made it. The newest 500 are kept.',
       response: { 200: pageSchema({ $ref: 'FeatureFlagActivity#' }) }
     }
   }, async (request) => {
@@ -90,7 +90,7 @@ export async function featureFlagRoutes (
     config: write,
     schema: {
       tags, summary: 'Update a feature flag', params: idParams, body: featureFlagChangesSchema, response: { 200: one },
-      description: 'Changes the given fields and no others. With `version`, 409 `conflict` when the flag has another one by now.'
+      description: 'Changes the given fields and no others. With `version`, 409 `conflict` if the flag has a newer one.'
     }
   }, async (request) => await updateFeatureFlag(sql, { ...actorOf(request), id: request.params.id }, request.body))
 

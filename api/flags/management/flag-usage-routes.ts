@@ -56,7 +56,7 @@ export async function flagUsageRoutes (
     config: { scope: 'feature_flag:read' },
     schema: {
       tags: ['feature flags'],
-      summary: 'Last calls of feature flags, and which are stale',
+      summary: 'List the last calls of feature flags, and which flags are stale',
       querystring: {
         type: 'object',
         properties: { ids: { type: 'string', description: `Ids of at most ${MAX_IDS} flags, separated by commas.` } }

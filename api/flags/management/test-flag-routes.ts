@@ -76,8 +76,8 @@ export async function testFlagRoutes (
     config: { scope: 'feature_flag:read' },
     schema: {
       tags: ['feature flags'],
-      summary: 'Test feature flags as somebody',
-      description: 'Every flag, condition and filter for a distinct id, with the value seen and where it came from. ' +
+      summary: 'Test feature flags for a distinct id',
+      description: 'Every flag, condition and filter, with the value that it saw and the source of that value. ' +
         "Stored values are shown to keys with the scope 'person:read'.",
       body,
       response: { 200: explained }

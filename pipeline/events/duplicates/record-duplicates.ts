@@ -63,7 +63,7 @@ export function createRecordDuplicates (
     } catch (error) {
       // A table that is missing or refuses the rows must not stop events: they are stored, and counted elsewhere.
       if (classifyClickHouseError(error).action === 'retry') throw error
-      logger.error({ err: error, partition: key }, 'events that came again could not be recorded; receipts will not say so')
+      logger.error({ err: error, partition: key }, 'duplicate events could not be recorded; receipts will not show them')
     }
     written.set(key, { minute, traces: traces + values.length })
   }
