@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 84_992,
+  lines: 85_821,
   platformLines: 6_097,
-  trackedFiles: 1_519,
+  trackedFiles: 1_526,
   circles: 0,
-  repeatedNames: 3,
+  repeatedNames: 4,
   longFunctions: 4,
   assertions: 176,
-  casts: 300
+  casts: 302
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

@@ -13,7 +13,7 @@ import { type Answer, type AnswerRow, shapeAnswer, type TrendLine } from '../../
 import { answerPlainly, type PlainEvent, type PlainQuestion } from '../../engines/questions/testing/plain-answer.ts'
 import { randomEvent, randomQuestion, ZONES } from '../../engines/questions/testing/random-questions.ts'
 
-const QUESTIONS = process.env.MILLRACE_TEST_LONG === '1' ? 2000 : 40
+const QUESTIONS = Number(process.env.MILLRACE_TEST_QUESTIONS ?? (process.env.MILLRACE_TEST_LONG === '1' ? 2000 : 40))
 const EVENTS = 1200
 
 const { url, client } = await createTestClickHouse(t)

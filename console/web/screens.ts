@@ -12,18 +12,29 @@ export interface Screen {
   isOfProject: boolean
   /** Needs a key for all projects: the default for screens about the installation. */
   needsAllProjects?: boolean
+  /** Opened first by whoever may see it. */
+  isEntrance?: boolean
   load: () => Promise<ComponentType>
 }
 
 /** Screens that serve one purpose, under its name in the menu. */
 export interface ScreenGroup { title: string, screens: Screen[] }
 
-/** Every screen, by what people come to do, in the order of the menu. The first that a key may see is opened first. */
+/**
+ * Every screen, by what people come to do, in the order of the menu. Health is opened first, or the first that a key
+ * may see.
+ */
 const GROUPS: ScreenGroup[] = [
+  {
+    title: 'Ask',
+    screens: [
+      { name: 'questions', title: 'Questions', scope: 'query:read', isOfProject: true, load: async () => (await import('./questions/questions-screen.tsx')).QuestionsScreen }
+    ]
+  },
   {
     title: 'Watch',
     screens: [
-      { name: 'health', title: 'Health', scope: 'project:read', isOfProject: false, load: async () => (await import('./health/health-screen.tsx')).HealthScreen },
+      { name: 'health', title: 'Health', scope: 'project:read', isOfProject: false, isEntrance: true, load: async () => (await import('./health/health-screen.tsx')).HealthScreen },
       { name: 'live', title: 'Live events', scope: 'event:read', isOfProject: true, load: async () => (await import('./live/live-screen.tsx')).LiveScreen },
       { name: 'find', title: 'Find an event', scope: 'event:read', isOfProject: true, load: async () => (await import('./receipts/find-screen.tsx')).FindScreen },
       { name: 'dead-letters', title: 'Dead letters', scope: 'dead_letter:read', isOfProject: true, load: async () => (await import('./dead-letters/dead-letters-screen.tsx')).DeadLettersScreen },

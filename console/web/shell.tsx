@@ -18,7 +18,8 @@ export function Shell ({ session }: { session: Session }) {
   const address = (screen: Screen): string => screen.isOfProject ? `/projects/${project}/${screen.name}` : `/${screen.name}`
 
   useEffect(() => {
-    if (name === undefined && open[0] !== undefined) navigate(address(open[0]))
+    const first = open.find(({ isEntrance }) => isEntrance) ?? open[0]
+    if (name === undefined && first !== undefined) navigate(address(first))
   }, [name])
   useEffect(() => { document.title = current === undefined ? 'Millrace' : `${current.title} · Millrace` }, [current?.name])
   useFocusOnArrival(path.value.join('/'))

@@ -130,7 +130,7 @@ function CohortFields ({ filter, onChange }: { filter: PropertyFilter, onChange:
 const DEFAULT_OPERATOR: Record<string, string> = { person: 'exact', group: 'exact', cohort: 'in', flag: 'flag_evaluates_to' }
 
 /** A text field for any value. What is typed stays as typed, although it means a value at each moment. */
-function JsonField ({ label, value, onChange }: { label: string, value: unknown, onChange: (value: unknown) => void }) {
+export function JsonField ({ label, value, onChange }: { label: string, value: unknown, onChange: (value: unknown) => void }) {
   const [typed, setTyped] = useState(writeValue(value))
   return (
     <input

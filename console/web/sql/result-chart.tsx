@@ -44,9 +44,9 @@ export function ResultChart ({ columns, rows, choice, onChoice }: ResultChartPro
   )
 }
 
-interface PictureProps { columns: readonly Column[], rows: readonly Value[][], chosen: NonNullable<ReturnType<typeof chooseColumns>>, along: string }
+export interface PictureProps { columns: readonly Column[], rows: readonly Value[][], chosen: NonNullable<ReturnType<typeof chooseColumns>>, along: string }
 
-function Picture ({ columns, rows, chosen, along }: PictureProps) {
+export function Picture ({ columns, rows, chosen, along }: PictureProps) {
   const model = useMemo(() => buildChart(columns, rows, chosen), [columns, rows, rows.length, chosen.kind, chosen.x, chosen.y.join()])
   const { box, width } = useWidth()
   const [pointed, setPointed] = useState<number>()

@@ -1,0 +1,196 @@
+import { useState } from 'preact/hooks'
+import { request } from '../api-client.ts'
+import { formatCount, formatCounted, formatMs, formatTime, showText } from '../format.ts'
+import { useLoaded } from '../load.ts'
+import { projectId } from '../router.ts'
+import { currentSession, may } from '../session.ts'
+import { Picture } from '../sql/result-chart.tsx'
+import { Dialog, Empty, Select, Show, Table } from '../states.tsx'
+import { linkTo } from '../router.ts'
+import { type Answered, type Definition, formatDuration, formatMeasure, formatShare, type FunnelAnswer, partName, pointName, type RetentionAnswer, type TrendAnswer, type TrendLine } from './question.ts'
+
+/** What a question says: a picture, the same as a table, and what it was computed from. */
+export function AnswerView ({ answered, definition }: { answered: Answered, definition: Definition }) {
+  const { answer, timezone } = answered
+  return (
+    <section aria-label='Answer'>
+      <h2>Answer</h2>
+      <Facts answered={answered} />
+      {answer.kind === 'trend' && <TrendView answer={answer} timezone={timezone} />}
+      {answer.kind === 'funnel' && <FunnelView answer={answer} definition={definition} />}
+      {answer.kind === 'retention' && <RetentionView answer={answer} />}
+      <Sql sql={answered.sql} />
+    </section>
+  )
+}
+
+function Facts ({ answered }: { answered: Answered }) {
+  const { from, to, timezone, complete_through: through, read_rows: rows, ms, includes_bots: bots } = answered
+  return (
+    <p class='hint numbers' role='status'>
+      {from} to {to}, days of {timezone} · {bots ? 'with' : 'without'} bots · complete through {through === null ? 'an unknown moment' : `${formatTime(through)} UTC`} · {formatCounted(rows, 'row')} read · {formatMs(ms)}
+    </p>
+  )
+}
+
+/** The query that gave the answer; who may run SQL opens it there. Behind the #, it stays in the browser. */
+function Sql ({ sql }: { sql: string }) {
+  return (
+    <details>
+      <summary>The SQL of this answer</summary>
+      {currentSession().all_projects && <p><a href={`/console/projects/${projectId.value}/sql#${new URLSearchParams({ sql }).toString()}`}>Open it in SQL</a></p>}
+      <pre tabIndex={0} aria-label='SQL'>{sql}</pre>
+    </details>
+  )
+}
+
+/** Lines that can be told apart by colour. */
+const DRAWN = 5
+
+interface NamedLine { name: string, values: ReadonlyArray<number | null>, total: number | null }
+
+function nameLines (lines: readonly TrendLine[], suffix: string): NamedLine[] {
+  return lines.map((line) => {
+    const isAmongSeveral = lines.some(({ series }) => series !== line.series)
+    const name = line.part === 'all' ? line.name : partName(line)
+    const number = isAmongSeveral ? `${line.series + 1}: ` : ''
+    const of = isAmongSeveral && line.part !== 'all' ? `${line.name}, ` : ''
+    return { ...line, name: `${number}${of}${name}${suffix}` }
+  })
+}
+
+function TrendView ({ answer, timezone }: { answer: TrendAnswer, timezone: string }) {
+  const { points, lines, previous } = answer
+  const named = [...nameLines(lines, ''), ...previous === null ? [] : nameLines(previous.lines, ' (before)')]
+  const drawn = previous === null ? named.slice(0, DRAWN) : [...named.slice(0, Math.min(lines.length, 3)), ...named.slice(lines.length).slice(0, 2)]
+  const columns = [{ name: 'start', type: 'String' }, ...drawn.map(({ name }) => ({ name, type: 'Float64' }))]
+  const rows = points.map(({ start }, index) => [pointName(start, timezone), ...drawn.map(({ values }) => values[index] ?? null)])
+  if (lines.length === 0) return <Empty>No event of the range meets the question.</Empty>
+  return (
+    <>
+      <div class='chart'>
+        <p class='toolbar'>{drawn.map(({ name }, index) => <span key={name} class={`series series-${index}`}>{showText(name, 40)}</span>)}</p>
+        {named.length > drawn.length && <p class='hint'>{drawn.length} of {named.length} lines are drawn; the table has all.</p>}
+        <Picture columns={columns} rows={rows} along='time' chosen={{ kind: 'line', x: 0, y: drawn.map((_, index) => index + 1) }} />
+      </div>
+      <Table label='Values' head={['From', ...named.map(({ name }) => `#${showText(name, 40)}`)]}>
+        <tr class='total'>
+          <td>All of it</td>
+          {named.map(({ name, total }) => <td key={name} class='number'>{formatMeasure(total)}</td>)}
+        </tr>
+        {points.map(({ start, is_partial: isPartial }, index) => (
+          <tr key={start}>
+            <td>{pointName(start, timezone)}{isPartial && <span class='hint'> not whole</span>}</td>
+            {named.map(({ name, values }) => <td key={name} class='number'>{formatMeasure(values[index] ?? null)}</td>)}
+          </tr>
+        ))}
+      </Table>
+    </>
+  )
+}
+
+type FunnelPart = FunnelAnswer['parts'][number]
+
+function FunnelView ({ answer, definition }: { answer: FunnelAnswer, definition: Definition }) {
+  const [dropped, setDropped] = useState<number>()
+  const [order, setOrder] = useState('people')
+  const [all, ...parts] = answer.parts
+  if (all === undefined) return null
+  const last = ({ steps }: FunnelPart): number => steps.at(-1)?.conversion ?? 0
+  const sorted = order === 'people' ? parts : parts.toSorted((one, other) => order === 'worst' ? last(one) - last(other) : last(other) - last(one))
+  return (
+    <>
+      <Table label='Steps' class='funnel' head={['Step', '#People', '#Of the first', '#Of the one before', '#Half took at most', '-Picture', '-Who dropped out']}>
+        {all.steps.map(({ name, people, conversion, median_ms: median }, index) => {
+          const before = all.steps[index - 1]
+          const lost = before === undefined ? 0 : before.people - people
+          return (
+            <tr key={index}>
+              <td>{index + 1}. {showText(name, 60)}</td>
+              <td class='number'>{formatCount(people)}</td>
+              <td class='number'>{formatShare(conversion)}</td>
+              <td class='number'>{before === undefined || before.people === 0 ? '–' : formatShare(people / before.people)}</td>
+              <td class='number'>{index === 0 ? '–' : formatDuration(median)}</td>
+              <td><Bar share={conversion ?? 0} /></td>
+              <td>{lost > 0 && may('person:read') && <button type='button' onClick={() => setDropped(index + 1)}>{formatCount(lost)} dropped out<span class='hidden'> before step {index + 1}</span></button>}</td>
+            </tr>
+          )
+        })}
+      </Table>
+      {parts.length > 0 && (
+        <>
+          <div class='toolbar'><Select label='Order' value={order} options={[['people', 'most people first'], ['worst', 'worst conversion first'], ['best', 'best conversion first']]} onChange={setOrder} /></div>
+          <Table label='By value' head={['Value', '#Entered', ...all.steps.slice(1).map(({ name }, index) => `#${index + 2}. ${showText(name, 30)}`), '#Half took at most', '-Picture']}>
+            {sorted.map((part) => (
+              <tr key={`${part.part} ${part.value}`}>
+                <td>{showText(partName(part), 60)}</td>
+                <td class='number'>{formatCount(part.steps[0]?.people)}</td>
+                {part.steps.slice(1).map(({ people, conversion }, index) => <td key={index} class='number'>{formatCount(people)} · {formatShare(conversion)}</td>)}
+                <td class='number'>{formatDuration(part.steps.at(-1)?.median_ms ?? null)}</td>
+                <td><Bar share={last(part)} /></td>
+              </tr>
+            ))}
+          </Table>
+        </>
+      )}
+      {dropped !== undefined && <Dropouts definition={definition} step={dropped} onClose={() => setDropped(undefined)} />}
+    </>
+  )
+}
+
+/** The number stands beside it. */
+function Bar ({ share }: { share: number }) {
+  return <svg class='share' aria-hidden='true' width='160' height='14'><rect class='whole' width='160' height='14' /><rect width={share * 160} height='14' /></svg>
+}
+
+function Dropouts ({ definition, step, onClose }: { definition: Definition, step: number, onClose: () => void }) {
+  const list = useLoaded(`dropouts ${step}`, async (signal) =>
+    await request<{ results: { person_id: string, entered_at: string }[] }>(`/api/projects/${projectId.value}/questions/dropouts`, {
+      method: 'POST', body: { definition, step, limit: 100 }, signal
+    }))
+  return (
+    <Dialog title={`Who did not get to step ${step}`} onClose={onClose} isWide>
+      <Show of={list} what='The persons'>
+        {({ results }) => (
+          <>
+            <p class='hint'>Who entered last comes first, at most 100.</p>
+            <Table label='Persons' head={['Person', 'Entered (UTC)']}>
+              {results.map(({ person_id: person, entered_at: at }) => (
+                <tr key={person}>
+                  <td><a {...linkTo(`/projects/${projectId.value}/persons/${person}`)}>{person}</a></td>
+                  <td>{formatTime(at)}</td>
+                </tr>
+              ))}
+            </Table>
+          </>
+        )}
+      </Show>
+      <p class='actions'><button type='button' onClick={onClose}>Close</button></p>
+    </Dialog>
+  )
+}
+
+function RetentionView ({ answer: { cohorts } }: { answer: RetentionAnswer }) {
+  const most = Math.max(0, ...cohorts.map(({ returned }) => returned.length))
+  return (
+    <>
+      <p class='hint'>Share of those who began in a period and came back in the one that is so many after. * has not ended.</p>
+      <Table label='Retention' class='retention' head={['Began', '#People', ...Array.from({ length: Math.max(0, most - 1) }, (_, index) => `#${index + 1}`)]}>
+        {cohorts.map(({ start, people, returned }) => (
+          <tr key={start}>
+            <td>{start}</td>
+            <td class='number'>{formatCount(people)}{returned[0]?.is_partial === true && ' *'}</td>
+            {returned.slice(1).map(({ people: back, is_partial: isPartial }, index) => {
+              const share = people === 0 ? 0 : back / people
+              return (
+                <td key={index} class='number' title={`${formatCount(back)} of ${formatCount(people)}`} style={{ '--share': `${Math.round(share * 60)}%` }}>
+                  {people === 0 ? '–' : formatShare(share)}{isPartial && ' *'}
+                </td>
+              )
+            })}
+          </tr>
+        ))}
+      </Table>
+    </>
+  )
+}

@@ -1,0 +1,179 @@
+import type { ComponentChildren } from 'preact'
+import { replaceAt } from '../flags/flag-filters.ts'
+import { useFocusOnParts } from '../keep-focus.ts'
+import { Select } from '../states.tsx'
+import { EventField, type Names, PropertyField } from './event-fields.tsx'
+import { type Definition, EMPTY_EVENT, type Funnel, MEASURES, type Range, type Retention, type SeriesChoice, type Trend } from './question.ts'
+
+const MAX_SERIES = 5
+const MAX_STEPS = 10
+const LONGER = [['day', 'day'], ['week', 'week'], ['month', 'month']] as const
+
+interface EditorProps<D> { definition: D, names: Names, onChange: (definition: D) => void }
+
+/** Fields for a definition of any kind. */
+export function DefinitionEditor ({ definition, names, onChange }: EditorProps<Definition>) {
+  const edit = (changes: object): void => onChange({ ...definition, ...changes } as Definition)
+  return (
+    <>
+      {definition.kind === 'trend' && <TrendFields definition={definition} names={names} onChange={onChange} />}
+      {definition.kind === 'funnel' && <FunnelFields definition={definition} names={names} onChange={onChange} />}
+      {definition.kind === 'retention' && <RetentionFields definition={definition} names={names} onChange={onChange} />}
+      <div class='toolbar'>
+        <RangeFields range={definition.range} onChange={(range) => edit({ range })} />
+        {definition.kind !== 'funnel' && (
+          <Select
+            label='By' value={definition.interval} options={definition.kind === 'trend' ? [['hour', 'hour'], ...LONGER] : LONGER}
+            onChange={(interval) => edit({ interval })}
+          />
+        )}
+        {definition.kind !== 'funnel' && definition.interval === 'week' && (
+          <Select label='from' value={definition.week_starts} options={[['monday', 'Monday'], ['sunday', 'Sunday']]} onChange={(day) => edit({ week_starts: day })} />
+        )}
+        {definition.kind === 'trend' && <Check label='Compare with the time before' value={definition.compare} onChange={(compare) => edit({ compare })} />}
+        <Check label='With bots' value={definition.include_bots} onChange={(bots) => edit({ include_bots: bots })} />
+      </div>
+      {definition.kind !== 'retention' && <BreakdownFields definition={definition} names={names} onChange={onChange} />}
+    </>
+  )
+}
+
+function Check ({ label, value, onChange }: { label: string, value: boolean, onChange: (value: boolean) => void }) {
+  return <label><input type='checkbox' checked={value} onChange={(event) => onChange(event.currentTarget.checked)} /> {label}</label>
+}
+
+function NumberField ({ label, value, most, onChange }: { label: string, value: number, most: number, onChange: (value: number) => void }) {
+  return <label>{label} <input type='number' required min='1' max={most} step='1' value={value} onInput={(event) => onChange(event.currentTarget.valueAsNumber)} /></label>
+}
+
+/** Relative to today, or between two days. */
+function RangeFields ({ range, onChange }: { range: Range, onChange: (range: Range) => void }) {
+  const isFixed = range.from !== undefined
+  const today = new Date().toISOString().slice(0, 10)
+  return (
+    <>
+      <Select
+        label='Range' value={isFixed ? 'days' : 'last'} options={[['last', 'the last'], ['days', 'from day to day']]}
+        onChange={(value) => onChange(value === 'days' ? { from: today, to: today } : { last: 30, unit: 'day' })}
+      />
+      {isFixed
+        ? (
+          <>
+            <label>from <input type='date' required value={range.from} onInput={(event) => onChange({ ...range, from: event.currentTarget.value })} /></label>
+            <label>to <input type='date' required value={range.to} onInput={(event) => onChange({ ...range, to: event.currentTarget.value })} /></label>
+          </>
+          )
+        : (
+          <>
+            <NumberField label='number' value={range.last ?? 30} most={1000} onChange={(last) => onChange({ ...range, last })} />
+            <Select label='of' value={range.unit ?? 'day'} options={[['day', 'days'], ['week', 'weeks'], ['month', 'months']]} onChange={(unit) => onChange({ ...range, unit })} />
+            <Check label='without the present one' value={range.whole ?? false} onChange={(whole) => onChange({ ...range, whole })} />
+          </>
+          )}
+    </>
+  )
+}
+
+function BreakdownFields ({ definition, names, onChange }: EditorProps<Trend | Funnel>) {
+  const { breakdown } = definition
+  const edit = (next: Trend['breakdown']): void => onChange({ ...definition, breakdown: next })
+  return (
+    <div class='toolbar'>
+      <Check label='Broken down by a property' value={breakdown !== null} onChange={(isOn) => edit(isOn ? { property: '', limit: 10 } : null)} />
+      {breakdown !== null && (
+        <>
+          <PropertyField label='Property' value={breakdown.property} names={names} onChange={(property) => edit({ ...breakdown, property })} />
+          <NumberField label='Largest values' value={breakdown.limit ?? 10} most={25} onChange={(limit) => edit({ ...breakdown, limit })} />
+        </>
+      )}
+    </div>
+  )
+}
+
+interface PartsProps {
+  count: number
+  most: number
+  least: number
+  what: string
+  onAdd: () => void
+  onRemove: (index: number) => void
+  children: (index: number) => ComponentChildren
+}
+
+/** A list of events that may grow. */
+function Parts ({ count, most, least, what, onAdd, onRemove, children }: PartsProps) {
+  const list = useFocusOnParts<HTMLDivElement>(count)
+  return (
+    <div ref={list}>
+      <ol class='conditions'>
+        {Array.from({ length: count }, (_, index) => (
+          <li key={index} data-part>
+            {children(index)}
+            {count > least && <button type='button' onClick={() => onRemove(index)}>Remove {what} {index + 1}</button>}
+          </li>
+        ))}
+      </ol>
+      {count < most && <button type='button' data-add onClick={onAdd}>Add a {what}</button>}
+    </div>
+  )
+}
+
+function TrendFields ({ definition, names, onChange }: EditorProps<Trend>) {
+  const { series } = definition
+  const edit = (next: SeriesChoice[]): void => onChange({ ...definition, series: next })
+  return (
+    <Parts
+      count={series.length} most={MAX_SERIES} least={1} what='series'
+      onAdd={() => edit([...series, { ...EMPTY_EVENT, measure: 'events' }])} onRemove={(index) => edit(replaceAt(series, index, null))}
+    >
+      {(index) => {
+        const each = series[index]
+        if (each === undefined) return null
+        const set = (changes: Partial<SeriesChoice>): void => edit(replaceAt(series, index, { ...each, ...changes }))
+        return (
+          <>
+            <div class='toolbar'>
+              <Select label='Count' value={each.measure} options={Object.entries(MEASURES)} onChange={(measure) => set({ measure })} />
+              {(each.measure === 'sum' || each.measure === 'average') && <PropertyField label='property' value={each.property ?? ''} names={names} onChange={(property) => set({ property })} />}
+            </div>
+            <EventField label={`Event ${index + 1}`} value={each} names={names} onChange={set} />
+          </>
+        )
+      }}
+    </Parts>
+  )
+}
+
+function FunnelFields ({ definition, names, onChange }: EditorProps<Funnel>) {
+  const { steps, window: limit, order } = definition
+  const edit = (changes: Partial<Funnel>): void => onChange({ ...definition, ...changes })
+  return (
+    <>
+      <Parts
+        count={steps.length} most={MAX_STEPS} least={2} what='step'
+        onAdd={() => edit({ steps: [...steps, EMPTY_EVENT] })} onRemove={(index) => edit({ steps: replaceAt(steps, index, null) })}
+      >
+        {(index) => (
+          <EventField
+            label={`Step ${index + 1}`} value={steps[index] ?? EMPTY_EVENT} names={names} mayBeAny={order === 'in_order'}
+            onChange={(next) => edit({ steps: replaceAt(steps, index, next) })}
+          />
+        )}
+      </Parts>
+      <div class='toolbar'>
+        <NumberField label='Within' value={limit.value} most={525_600} onChange={(value) => edit({ window: { ...limit, value } })} />
+        <Select label='unit' value={limit.unit} options={[['minute', 'minutes'], ['hour', 'hours'], ['day', 'days']]} onChange={(unit) => edit({ window: { ...limit, unit } })} />
+        <Select label='Steps' value={order} options={[['in_order', 'in this order'], ['any_order', 'in any order']]} onChange={(next) => edit({ order: next })} />
+      </div>
+    </>
+  )
+}
+
+function RetentionFields ({ definition, names, onChange }: EditorProps<Retention>) {
+  return (
+    <>
+      <EventField label='First did' value={definition.start} names={names} onChange={(start) => onChange({ ...definition, start })} />
+      <EventField label='Came back for' value={definition.returning} names={names} onChange={(returning) => onChange({ ...definition, returning })} />
+    </>
+  )
+}

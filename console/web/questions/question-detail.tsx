@@ -1,0 +1,125 @@
+import { useEffect, useState } from 'preact/hooks'
+import { request } from '../api-client.ts'
+import { FormDialog, useAttempt } from '../confirm.tsx'
+import { useUnsaved } from '../drafts/unsaved.tsx'
+import { showText } from '../format.ts'
+import { useLoaded } from '../load.ts'
+import { linkTo, navigate, projectId } from '../router.ts'
+import { may } from '../session.ts'
+import { Failed, Loading, Show } from '../states.tsx'
+import { AnswerView } from './answer-view.tsx'
+import { DefinitionEditor } from './definition-editor.tsx'
+import { NameLists, useNames } from './event-fields.tsx'
+import { type Answered, type Definition, describeQuestion, type Kind, KINDS, newDefinition, type Question, withDefaults } from './question.ts'
+
+/** Where the questions of the project are. */
+export function questionsPath (id?: number | string): string {
+  return `/api/projects/${projectId.value}/questions/${id === undefined ? '' : `${id}`}`
+}
+
+/** A question that is stored. */
+export function QuestionDetail ({ id }: { id: string }) {
+  const question = useLoaded(`question ${projectId.value} ${id}`, async (signal) => await request<Question>(questionsPath(id), { signal }))
+  return (
+    <Show of={question} what='The question'>
+      {(stored) => <Workbench key={stored.updated_at} stored={stored} first={withDefaults(stored.definition)} onSaved={question.reload} />}
+    </Show>
+  )
+}
+
+export function NewQuestion ({ kind }: { kind: Kind }) {
+  return <Workbench stored={undefined} first={newDefinition(kind)} onSaved={() => {}} />
+}
+
+interface WorkbenchProps { stored: Question | undefined, first: Definition, onSaved: () => void }
+
+/** A definition, its answer, and what keeps it. */
+function Workbench ({ stored, first, onSaved }: WorkbenchProps) {
+  const [definition, setDefinition] = useState(first)
+  const [asked, setAsked] = useState<{ definition: Definition, round: number } | undefined>(stored === undefined ? undefined : { definition: first, round: 0 })
+  const [open, setOpen] = useState<'save' | 'delete'>()
+  const names = useNames()
+  const isChanged = JSON.stringify(definition) !== JSON.stringify(first)
+  useUnsaved(isChanged)
+  const [title, words] = KINDS[definition.kind]
+  return (
+    <section class='question'>
+      <p><a {...linkTo(`/projects/${projectId.value}/questions`)}>Questions</a></p>
+      <h1>{stored === undefined ? `New ${title.toLowerCase()}` : showText(stored.name, 120)}</h1>
+      <p class='hint'>{stored !== undefined && stored.description !== '' ? showText(stored.description, 3000) : `${title}: ${words}.`}</p>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          setAsked({ definition, round: (asked?.round ?? 0) + 1 })
+        }}
+      >
+        <NameLists names={names} />
+        <DefinitionEditor definition={definition} names={names} onChange={setDefinition} />
+        <p class='toolbar'>
+          <button type='submit' class='primary'>Ask</button>
+          {may('query:write') && <button type='button' onClick={() => setOpen('save')}>Save …</button>}
+          {stored !== undefined && may('query:write') && <button type='button' onClick={() => setOpen('delete')}>Delete …</button>}
+          {isChanged && stored !== undefined && <span class='hint'>Changed, not saved.</span>}
+        </p>
+      </form>
+      {asked !== undefined && <Answers asked={asked} isOld={JSON.stringify(asked.definition) !== JSON.stringify(definition)} />}
+      {open === 'save' && <SaveDialog definition={definition} stored={stored} onSaved={onSaved} onClose={() => setOpen(undefined)} />}
+      {open === 'delete' && stored !== undefined && <DeleteDialog stored={stored} onClose={() => setOpen(undefined)} />}
+    </section>
+  )
+}
+
+function Answers ({ asked: { definition, round }, isOld }: { asked: { definition: Definition, round: number }, isOld: boolean }) {
+  const [shown, setShown] = useState<{ answered: Answered, definition: Definition }>()
+  const { isBusy, error, attempt } = useAttempt()
+  const ask = (): void => {
+    void attempt(async () => {
+      const answered = await request<Answered>(questionsPath('answer'), { method: 'POST', body: { definition } })
+      setShown({ answered, definition })
+    })
+  }
+  useEffect(ask, [round])
+  return (
+    <>
+      {error !== undefined && <Failed error={error} onRetry={ask} />}
+      {isBusy && shown === undefined && <Loading what='The answer' />}
+      {isOld && shown !== undefined && <p class='hint' role='status'>The question has changed since: ask again.</p>}
+      {shown !== undefined && <AnswerView answered={shown.answered} definition={shown.definition} />}
+    </>
+  )
+}
+
+interface SaveDialogProps { definition: Definition, stored: Question | undefined, onSaved: () => void, onClose: () => void }
+
+function SaveDialog ({ definition, stored, onSaved, onClose }: SaveDialogProps) {
+  const [name, setName] = useState(stored?.name ?? describeQuestion(definition).slice(0, 200))
+  const [description, setDescription] = useState(stored?.description ?? '')
+  const [asNew, setAsNew] = useState(false)
+  const save = async (): Promise<void> => {
+    const body = { name: name.trim(), description, definition }
+    const isNew = stored === undefined || asNew
+    const { id } = await request<Question>(questionsPath(isNew ? undefined : stored.id), { method: isNew ? 'POST' : 'PATCH', body })
+    if (isNew) navigate(`/projects/${projectId.value}/questions/${id}`)
+    else onSaved()
+  }
+  return (
+    <FormDialog title='Save the question' action='Save' isReady={name.trim() !== ''} onConfirm={save} onClose={onClose}>
+      <label>Name <input required maxLength={200} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
+      <label>Description <textarea rows={2} maxLength={3000} value={description} onInput={(event) => setDescription(event.currentTarget.value)} /></label>
+      {stored !== undefined && <label><input type='checkbox' checked={asNew} onChange={(event) => setAsNew(event.currentTarget.checked)} /> as a new one</label>}
+      <p class='hint'>For everybody whose key may see queries of this project.</p>
+    </FormDialog>
+  )
+}
+
+function DeleteDialog ({ stored, onClose }: { stored: Question, onClose: () => void }) {
+  const remove = async (): Promise<void> => {
+    await request(questionsPath(stored.id), { method: 'DELETE' })
+    navigate(`/projects/${projectId.value}/questions`)
+  }
+  return (
+    <FormDialog title={`Delete ${showText(stored.name, 80)}?`} action='Delete' class='' onConfirm={remove} onClose={onClose}>
+      <p>Its link leads nowhere then. Answers are not stored, and nothing else is lost.</p>
+    </FormDialog>
+  )
+}

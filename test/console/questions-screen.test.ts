@@ -1,0 +1,144 @@
+/** Questions in the console: put together, drawn, saved and opened again, in a real browser on the real stack. */
+import type { Page } from 'playwright-core'
+import t from 'tap'
+import { createPersonalKey } from '../../api/projects/personal-keys.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { checkPage, HOSTILE, logIn, openPage, openProject, send } from './open-console.ts'
+
+const SCREEN_BYTES = 25_000
+
+const { stack, browser, open, home } = await openProject(t)
+
+/** Of six people who searched, four in Austria and two in Chile, three and none ordered, two minutes later. */
+const searched = ['at1', 'at2', 'at3', 'at4', 'cl1', 'cl2']
+const at = (minutes: number): string => new Date(Date.now() - 3_600_000 + minutes * 60_000).toISOString()
+await send(stack, [
+  ...searched.map((id) => ({ event: 'search', distinct_id: id, timestamp: at(0), properties: { $geoip_country_code: id.startsWith('at') ? 'AT' : 'CL' } })),
+  ...searched.slice(0, 3).map((id, index) => ({ event: 'order', distinct_id: id, timestamp: at(2), properties: { amount: index + 0.5, $geoip_country_code: 'AT' } })),
+  { event: HOSTILE[0]!, distinct_id: 'x', properties: { [HOSTILE[0]!]: HOSTILE[1] } }
+])
+const count = async (): Promise<number> => Number((await stack.select<{ n: string }>(`SELECT count() AS n FROM events WHERE project_id = ${stack.project}`))[0]!.n)
+await waitFor(async () => await count() === 10)
+await waitFor(async () => (await stack.sql`SELECT 1 FROM event_definitions WHERE project_id = ${stack.project} AND volume_30_day > 0`).length === 3, { timeoutMs: 120_000 })
+
+/** The text of each row, head and all. */
+async function rows (page: Page, table: string): Promise<string[]> {
+  const region = page.getByRole('region', { name: table, exact: true })
+  await region.waitFor()
+  return (await region.getByRole('row').allInnerTexts()).map((row) => row.replaceAll(/\s+/g, ' ').trim())
+}
+
+t.test('a funnel by country is put together with the keyboard, says who dropped out, is saved and opened again', async (t) => {
+  const { page, problems } = await open(`${home}/questions`)
+  await page.getByText('There are no questions yet').waitFor()
+  await page.getByRole('link', { name: 'New funnel' }).focus()
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { name: 'New funnel', level: 1 }).waitFor()
+  await page.getByLabel('Step 1', { exact: true }).focus()
+  await page.keyboard.type('search')
+  await page.locator('.hint', { hasText: '6 in 30 days' }).waitFor()
+  await page.getByLabel('Step 2', { exact: true }).focus()
+  await page.keyboard.type('ordr')
+  await page.getByText('Nobody sent an event of this name.').waitFor()
+  await page.keyboard.press('Backspace')
+  await page.keyboard.type('er')
+  await page.getByLabel('Broken down by a property').focus()
+  await page.keyboard.press('Space')
+  await page.getByLabel('Property', { exact: true }).focus()
+  await page.keyboard.type('$geoip_country_code')
+  await page.keyboard.press('Enter')
+  await page.getByRole('region', { name: 'Steps' }).waitFor()
+
+  t.match(await rows(page, 'Steps'), [/^Step/, /^1\. search 6 100\.0 %/, /^2\. order 3 50\.0 % 50\.0 % 2 min/])
+  t.match(await rows(page, 'By value'), [/^Value/, /^AT 4 3 · 75\.0 % 2 min/, /^CL 2 0 · 0\.0 % –/])
+  await page.getByRole('combobox', { name: /^Order/ }).selectOption('worst')
+  t.match((await rows(page, 'By value'))[1], /^CL/)
+  t.match(await page.getByRole('region', { name: 'Answer' }).getByRole('status').first().innerText(), /^\d{4}-\d\d-\d\d to .* days of UTC · without bots · complete through .* · \d+ rows? read/)
+  await page.getByRole('button', { name: '3 dropped out before step 2' }).click()
+  await page.getByRole('dialog').getByRole('link').nth(2).waitFor()
+  t.equal(await page.getByRole('dialog').getByRole('link').count(), 3)
+  await page.keyboard.press('Escape')
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+
+  await page.getByRole('button', { name: 'Save …' }).click()
+  await page.getByRole('dialog').getByLabel('Name').fill('Orders')
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { name: 'Orders', level: 1 }).waitFor()
+  await page.getByRole('region', { name: 'Steps' }).waitFor()
+  t.match(page.url(), /\/questions\/\d+$/)
+  await checkPage(t, page, 'a funnel')
+  await page.getByRole('link', { name: 'Questions' }).first().click()
+  t.match(await rows(page, 'Questions'), [/^Name/, /^Orders Funnel search, then order, by \$geoip_country_code/])
+  await checkPage(t, page, 'the list')
+  const assets = await page.evaluate(() => (globalThis as any).performance.getEntriesByType('resource').map((each: any) => each.name).filter((each: any) => /questions-screen/.test(each)) as string[])
+  const sizes = await Promise.all(assets.map(async (asset) => Number((await page.request.get(asset)).headers()['content-length'])))
+  t.ok(sizes.length === 1 && sizes[0]! > 1000 && sizes[0]! < SCREEN_BYTES, String(sizes))
+  t.same(problems, [])
+  await page.close()
+})
+
+t.test('a trend is drawn, the same stands in a table, and its SQL opens in SQL', async (t) => {
+  const { page, problems } = await open(`${home}/questions/new/trend`)
+  await page.getByLabel('Event 1', { exact: true }).fill('order')
+  await page.getByRole('combobox', { name: /^Count/ }).selectOption('sum')
+  await page.getByLabel('property', { exact: true }).fill('amount')
+  await page.getByLabel('Compare with the time before').check()
+  await page.getByRole('button', { name: 'Ask' }).click()
+  await page.getByRole('img', { name: /^order, order \(before\) along time, 30 points/ }).waitFor()
+
+  t.match((await rows(page, 'Values'))[1], /^All of it 4\.5 0$/)
+  t.match((await rows(page, 'Values')).at(-1), /not whole/)
+  await checkPage(t, page, 'a trend')
+  await page.getByText('The SQL of this answer').click()
+  t.match(await page.getByLabel('SQL', { exact: true }).innerText(), /^-- trend: /)
+  // What is not saved asks before it is left.
+  page.once('dialog', (dialog) => { void dialog.accept() })
+  await page.getByRole('link', { name: 'Open it in SQL' }).click()
+  await page.getByRole('heading', { name: 'SQL', level: 1 }).waitFor()
+  await page.getByRole('button', { name: 'Run' }).click()
+  await page.getByText(/^\d+ rows? · /).waitFor()
+  t.same(problems, [])
+  await page.close()
+})
+
+t.test('a retention is a table whose shades are its picture; a mistake names what is wrong', async (t) => {
+  const { page, problems } = await open(`${home}/questions/new/retention`)
+  await page.getByLabel('First did', { exact: true }).fill('search')
+  await page.keyboard.press('Enter')
+  await page.getByRole('region', { name: 'Retention' }).waitFor()
+  t.equal((await rows(page, 'Retention')).length, 9)
+  t.match((await rows(page, 'Retention')).slice(-2).join(), / 6 \*| 6 /, 'in this week, or in the one before at its beginning')
+  await checkPage(t, page, 'a retention')
+
+  await page.getByRole('combobox', { name: /^Range/ }).selectOption('days')
+  await page.getByLabel('from', { exact: true }).fill('2026-03-02')
+  await page.getByLabel('to', { exact: true }).fill('2026-03-01')
+  await page.getByRole('button', { name: 'Ask' }).click()
+  await page.getByRole('alert').getByText('The last day must not be before the first one.').waitFor()
+  t.match(problems, [/400/])
+  await page.close()
+})
+
+t.test('a key for one project asks too, and is offered no SQL; names are text', async (t) => {
+  const { key } = await createPersonalKey(stack.sql, {
+    email: 'admin@millrace.localhost', label: 'asks', scopes: ['query:read', 'event_definition:read'], projectIds: [stack.project], expiresAt: null
+  })
+  const context = await browser.newContext()
+  const { page, problems } = await openPage(context, stack.url, '')
+  await logIn(page, key)
+  await page.getByRole('heading', { name: 'Questions', level: 1 }).waitFor()
+  t.equal((await page.getByRole('navigation').getByRole('link').allInnerTexts())[0], 'Questions', 'it is the first of the menu')
+  problems.length = 0
+  await page.goto(`${stack.url}/console${home}/questions/new/trend`)
+  await page.getByLabel('Event 1', { exact: true }).fill(HOSTILE[0]!)
+  await page.locator('.hint', { hasText: '1 in 30 days' }).waitFor()
+  await page.getByRole('button', { name: 'Ask' }).click()
+  await page.getByRole('img', { name: /along time, 30 points/ }).waitFor()
+  t.match((await rows(page, 'Values'))[1], /^All of it 1$/)
+  await page.getByText('The SQL of this answer').click()
+  t.equal(await page.getByRole('link', { name: 'Open it in SQL' }).count(), 0)
+  t.equal(await page.getByRole('button', { name: 'Save …' }).count(), 0)
+  t.equal(await page.evaluate(() => (globalThis as any).hacked), undefined)
+  t.same(problems, [])
+  await context.close()
+})
