@@ -177,6 +177,7 @@ export class FakeClickHouse {
         ({ insertedAt }) => Math.floor(insertedAt / 1000 / step) * step)
       return [...seconds].sort((a, b) => b[0] - a[0]).map(([second, rows]) => [second, String(rows.length)])
     }
+    if (query === 'SELECT count() FROM events') return [[String(this.rows().length)]]
     if (query === 'SELECT toFloat64(count()) AS rows FROM events') return [{ rows: this.rows().length }]
     if (query.includes('LIMIT 0')) return []
     if (query.includes('watermark_reached')) return this.watermark === 0 ? [] : [{ through: this.watermark }]
