@@ -37,6 +37,8 @@ export interface RequestContext {
   readonly ip: string
   /** An import, as the request says: its events take the historical partitions. */
   readonly historical: boolean
+  /** The request says that its events change no person; absent: they do. */
+  readonly withoutPersons?: boolean
   readonly visitor: Visitor
   /** Bytes that are not UTF-8 became U+FFFD somewhere in the body. */
   readonly isTextReplaced?: boolean

@@ -34,12 +34,12 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 85_821,
+  lines: 85_868,
   platformLines: 6_097,
-  trackedFiles: 1_526,
+  trackedFiles: 1_527,
   circles: 0,
   repeatedNames: 4,
-  longFunctions: 4,
+  longFunctions: 5,
   assertions: 176,
   casts: 302
 } satisfies Record<keyof House, number>

@@ -4,12 +4,12 @@ import { MillraceError } from '../../engines/errors.ts'
 import { createAmplitudeMapper } from '../../engines/import/from-amplitude.ts'
 import { completeMapping, createMapper } from '../../engines/import/from-mapping.ts'
 import { createMixpanelMapper } from '../../engines/import/from-mixpanel.ts'
-import { createPosthogMapper } from '../../engines/import/from-posthog.ts'
+import { createPosthogMapper, isPersonRow } from '../../engines/import/from-posthog.ts'
 import { RejectedRowError } from '../../engines/import/imported-event.ts'
 import type { CliContext } from '../cli-context.ts'
 import { DAY_MS } from '../import/event-digest.ts'
 import { queryStoredEvents } from '../import/query-store.ts'
-import { listFiles } from '../import/read-rows.ts'
+import { listFiles, readRows, type SourceFile } from '../import/read-rows.ts'
 import { type ImportResult, type MapperOf, runImport } from '../import/run-import.ts'
 import { findManagementApi } from '../management-client.ts'
 import { collectStrings, readId } from '../read-arguments.ts'
@@ -22,6 +22,7 @@ interface ImportCommandOptions extends Output {
   project: number
   map?: string[]
   timezone: string
+  persons?: 'events' | 'export'
   eventsPerSecond: number
   state?: string
   dryRun?: true
@@ -40,6 +41,7 @@ export function addImportCommands (program: Command, context: CliContext): void 
     .option('--project <id>', 'project that gets the events', readId, 1)
     .option('--map <field=column>', 'of files: event, timestamp, distinct_id, uuid, properties; guessed by the names of columns', collectStrings)
     .option('--timezone <zone>', 'of mixpanel: the time zone of a project made before 2023', 'UTC')
+    .option('--persons <from>', 'of posthog: what decides persons, events or export (default: export if there are rows of persons)', readPersons)
     .option('--events-per-second <number>', 'events to send at most, so that live ones are not delayed; 0: no limit', readRate, 5000)
     .option('--state <folder>', 'what was sent, rejected.ndjson and proof.json (default: millrace-import-<source>-<project>)')
     .option('--dry-run', 'read and count the files, and send nothing')
@@ -60,8 +62,10 @@ async function importFiles (
   if (projectKey === null) throw new MillraceError('MILLRACE_KEY_MISSING', `project ${project} has no key that SDKs send: npx millrace projects rotate-key ${project} makes one`)
   const stateFolder = options.state ?? `millrace-import-${source}-${project}`
   const listed = await listFiles(files)
+  const { persons = source === 'posthog' && await havePersons(listed) ? 'export' : 'events' } = options
   const result = await runImport({
     files: listed,
+    personsFrom: persons,
     createMapperOf: () => chooseMapper(context, source, options),
     stateFolder,
     store: queryStoredEvents(api, project),
@@ -141,6 +145,23 @@ function readSource (text: string): Source {
   const source = SOURCES.find((each) => each === text)
   if (source === undefined) throw new InvalidArgumentError(`Give one of ${SOURCES.join(', ')}.`)
   return source
+}
+
+/** Whether one of the files begins with a row of a person. */
+async function havePersons (files: readonly SourceFile[]): Promise<boolean> {
+  for (const file of files) {
+    const rows = readRows(file)
+    // What cannot be read is told when all of it is.
+    const first = await rows.next().catch(() => ({ value: undefined }))
+    await rows.return(undefined)
+    if (first.value !== undefined && 'row' in first.value && isPersonRow(first.value.row)) return true
+  }
+  return false
+}
+
+function readPersons (text: string): 'events' | 'export' {
+  if (text !== 'events' && text !== 'export') throw new InvalidArgumentError('Give events or export.')
+  return text
 }
 
 function readRate (text: string): number {

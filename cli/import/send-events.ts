@@ -25,6 +25,8 @@ export interface SenderOptions {
   url: string
   /** The key of the project, which SDKs send. */
   projectKey: string
+  /** Whether events of the source change persons, or only what it says of persons. */
+  personsFrom: 'events' | 'export'
   /** Events a second at most; 0: as fast as they are taken. */
   eventsPerSecond: number
   /** Told when all events up to this mark are acknowledged. */
@@ -42,11 +44,15 @@ export interface Sender {
  * @throws from `add` and `finish`: {MillraceError} `MILLRACE_IMPORT_REFUSED` for an answer that stays the same when the
  *   request is repeated, `MILLRACE_IMPORT_GAVE_UP`.
  */
-export function createSender ({ url, projectKey, eventsPerSecond, onAcknowledged }: SenderOptions): Sender {
-  const prefix = `{"api_key":${JSON.stringify(projectKey)},"historical_migration":true,"batch":[`
+export function createSender (
+  { url, projectKey, personsFrom, eventsPerSecond, onAcknowledged }: SenderOptions
+): Sender {
+  const prefix = `{"api_key":${JSON.stringify(projectKey)},"historical_migration":true,"process_person_profile":`
   const target = new URL('/batch/', url)
   let texts: string[] = []
   let bytes = 0
+  /** Of the events that wait. */
+  let changesPersons = true
   let lastMark = 0
   let sendAt = performance.now()
   let answeredAt = 0
@@ -63,7 +69,7 @@ export function createSender ({ url, projectKey, eventsPerSecond, onAcknowledged
       const waitMs = sendAt - performance.now()
       if (waitMs > 1) await sleep(waitMs)
     }
-    const done = post(batch)
+    const done = post(`${prefix}${String(changesPersons)},"batch":[${batch.join(',')}]}`)
     // It is awaited in its turn.
     done.catch(() => {})
     underWay.push({ done, mark: lastMark, events: batch.length })
@@ -78,8 +84,7 @@ export function createSender ({ url, projectKey, eventsPerSecond, onAcknowledged
     onAcknowledged(oldest.mark, oldest.events)
   }
 
-  async function post (batch: readonly string[]): Promise<void> {
-    const body = `${prefix}${batch.join(',')}]}`
+  async function post (body: string): Promise<void> {
     const givesUpAt = performance.now() + PATIENCE_MS
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, MAX_PAUSE_MS)) {
       const answer = await fetch(target, {
@@ -104,9 +109,11 @@ export function createSender ({ url, projectKey, eventsPerSecond, onAcknowledged
   }
 
   return {
-    async add (event, mark) {
-      const text = stringifyJson({ ...event, timestamp: new Date(event.timestamp).toISOString() })
-      if (bytes + text.length > MAX_BYTES) await flush()
+    async add ({ isOfPerson = false, timestamp, ...event }, mark) {
+      const text = stringifyJson({ ...event, timestamp: new Date(timestamp).toISOString() })
+      const changes = isOfPerson || personsFrom === 'events'
+      if (bytes + text.length > MAX_BYTES || changes !== changesPersons) await flush()
+      changesPersons = changes
       texts.push(text)
       bytes += text.length
       lastMark = mark

@@ -5,6 +5,7 @@
  * are JSON texts.
  */
 import { parseStoredJson } from '../body/parse-json.ts'
+import { fieldsOf } from '../fields.ts'
 import {
   checked, type ImportedEvent, type MapRow, readObject, readText, readTime, readUuid, requireObject, uuidOf
 } from './imported-event.ts'
@@ -13,10 +14,16 @@ import {
 export function createPosthogMapper (now: number): MapRow {
   return (row, place) => {
     const fields = requireObject(row)
-    return fields['event'] === undefined && fields['person_id'] !== undefined
+    return isPersonRow(fields)
       ? mapPerson(fields, now)
       : [mapEvent(fields, place, now)]
   }
+}
+
+/** Whether a row is one of the model of persons. */
+export function isPersonRow (row: unknown): boolean {
+  const { event, person_id: person } = fieldsOf(row)
+  return event === undefined && person !== undefined
 }
 
 function mapEvent (fields: Record<string, unknown>, place: string, now: number): ImportedEvent {
@@ -49,6 +56,7 @@ function mapPerson (fields: Record<string, unknown>, now: number): ImportedEvent
     event: '$merge_dangerously',
     distinct_id: person,
     timestamp,
-    properties: { alias, $set }
+    properties: { alias, $set },
+    isOfPerson: true
   })]
 }

@@ -12,6 +12,8 @@ export interface ImportedEvent {
   /** Epoch milliseconds. */
   timestamp: number
   properties: Record<string, unknown>
+  /** It is no event of the source: it says what the source knows of a person. */
+  isOfPerson?: true
 }
 
 /**

@@ -18,6 +18,7 @@ export interface Envelope {
   sentAt: number | null
   /** An import rather than events as they happen. */
   historical: boolean
+  withoutPersons?: boolean
   /** `sentAt` is that of this attempt and not of the first one. */
   isAttemptTime: boolean
   /** How many attempts went before this one, as posthog-js says. */
@@ -53,6 +54,7 @@ export function readEnvelope ({ fields, pieces }: SentBody, query: Fields): Enve
     projectId: fields.project_id ?? query.project_id ?? fieldsOf(events[0])?.project_id,
     sentAt: readSentAt(fields.sent_at, query),
     historical: fields.historical_migration === true,
+    withoutPersons: fields.process_person_profile === false,
     isAttemptTime: false,
     retryCount: typeof query.retry_count === 'string' && RETRY_COUNT.test(query.retry_count) ? Number(query.retry_count) : 0
   }

@@ -57,7 +57,8 @@ export function createTakeEvent (
     const failure = schema === undefined ? null : checkSchema(schema, normalised)
     const unmet = schema === undefined || failure === null ? null : { schema, failure }
     if (unmet?.schema.mode === 'reject') return drop('schema_rejected', { unmet, warnings, changedBy })
-    const derived = derivePersonsUpdates(row, properties, isAnnounced)
+    const changes = derivePersonsUpdates(row, properties, isAnnounced)
+    const derived = context.withoutPersons === true ? changes.filter(isOfGroup) : changes
     let updates = NO_UPDATES
     if (derived.length > 0) ({ updates, warnings } = encodeAll(derived, warnings))
     return unmet?.schema.mode === 'quarantine'
@@ -82,6 +83,10 @@ export function createTakeEvent (
     })
     return { updates, warnings }
   }
+}
+
+function isOfGroup ({ kind }: PersonsUpdate): boolean {
+  return kind === 'group' || kind === 'groupType'
 }
 
 /** Tells whether a value of a batch is an event that can be stored: null when it is, else why not. */

@@ -106,11 +106,11 @@ export function takeBody (
 
   function takeEvents ({ project, ip, visitor, sampleRate = 1 }: Admission): TakenBody {
     const { requestId, receivedAt, isEngage } = request
-    const { sentAt, historical, isAttemptTime, retryCount } = envelope
+    const { sentAt, historical, withoutPersons = false, isAttemptTime, retryCount } = envelope
     const context: RequestContext = {
       // An import comes from the address of whoever runs it.
-      project, requestId, receivedAt, sentAt, ip: historical ? '' : ip, historical, visitor, isAttemptTime, retryCount, sampleRate,
-      isTextReplaced: body.isTextReplaced === true
+      project, requestId, receivedAt, sentAt, ip: historical ? '' : ip, historical, withoutPersons, visitor, isAttemptTime, retryCount,
+      sampleRate, isTextReplaced: body.isTextReplaced === true
     }
     const taken: TakenBody = { projectId: project.id, received: 0, dropped: {}, quarantined: 0, warnings: null }
     const warnings = new WarningCollector(receivedAt)
