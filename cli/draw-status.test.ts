@@ -1,7 +1,7 @@
 import t from 'tap'
 import { reportHealth } from '../platform/health-and-readiness.ts'
 import { buildStatus, type Reading } from '../api/status/build-status.ts'
-import { drawStatus } from './draw-status.ts'
+import { drawStatus } from './commands/status.ts'
 import { parseMetrics, type StoresReading, type TierReading } from '../api/status/read-status.ts'
 
 const STORES = {

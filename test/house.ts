@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 85_868,
+  lines: 85_867,
   platformLines: 6_097,
-  trackedFiles: 1_527,
+  trackedFiles: 1_505,
   circles: 0,
   repeatedNames: 4,
   longFunctions: 5,

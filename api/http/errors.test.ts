@@ -1,6 +1,10 @@
 import t from 'tap'
+import { HttpError } from '../../engines/errors.ts'
+import { connectClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { CONTENT_TYPES } from '../../test/support/content-types.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { createTestApi, send } from '../testing/create-test-api.ts'
+import { describeClickHouseError } from './describe-clickhouse-error.ts'
 import { answerInTime } from './errors.ts'
 
 const shared = await createTestApi(t)
@@ -87,4 +91,39 @@ t.test('answers an unexpected error without details, and 503 while Postgres is u
   t.match(await api.call('GET', '~/event_definitions'), {
     status: 503, headers: { 'retry-after': '5' }, body: { type: 'server_error', code: 'database_unavailable', attr: null }
   })
+})
+
+const { url, client } = await createTestClickHouse(t)
+
+/** @returns the answer to the error of a query. */
+async function answerTo (query: Promise<unknown>, what?: string): Promise<unknown> {
+  const error: unknown = await query.then(() => null, (cause: unknown) => cause)
+  return describeClickHouseError(error, what)
+}
+
+t.test('a query that meets its limit of time is told from a ClickHouse that is away', async (t) => {
+  const slow = queryRows(client, 'SELECT count() FROM numbers(1000000000000) WHERE NOT ignore(sipHash64(number)) SETTINGS max_execution_time = 1', {})
+
+  t.match(await answerTo(slow), {
+    status: 503, code: 'clickhouse_timeout', detail: 'ClickHouse took longer than the 1 s that this may take; try again later.'
+  })
+})
+
+t.test('so is one that the client does not wait for', async (t) => {
+  const impatient = connectClickHouse({ url, requestTimeoutMs: 50 })
+  t.teardown(async () => await impatient.close())
+
+  t.match(await answerTo(queryRows(impatient, 'SELECT sleep(1)', {}), 'which has it'), {
+    code: 'clickhouse_timeout', detail: 'ClickHouse, which has it, took longer than this may take; try again later.'
+  })
+})
+
+t.test('whatever else may pass is called unavailable, and the rest is left as it is', async (t) => {
+  const nobody = connectClickHouse({ url: 'http://127.0.0.1:1' })
+  t.teardown(async () => await nobody.close())
+
+  t.match(await answerTo(queryRows(nobody, 'SELECT 1', {})), { status: 503, code: 'clickhouse_unavailable' })
+  t.match(await answerTo(queryRows(client, 'SELECT 1 FROM no_such_table', {})), { code: '60' })
+  const ours = new HttpError(404, 'invalid_request', 'not_found', 'Not found.')
+  t.equal(describeClickHouseError(ours), ours)
 })

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
-import type { Finding } from '../check-clickhouse.ts'
+import type { Finding } from './check.ts'
 import { runCaptured } from '../testing/run-captured.ts'
 
 t.test('one node is looked at: what it flushes, what it does with a repeated insert, and its logins', async (t) => {

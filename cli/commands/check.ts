@@ -1,5 +1,9 @@
+import { randomUUID } from 'node:crypto'
 import type { Command } from 'commander'
-import { CHECKED_LOGINS, checkClickHouse, type Finding, variableOf } from '../check-clickhouse.ts'
+import { quoteString } from '../../engines/sql/clickhouse-sql.ts'
+import {
+  type ClickHouse, connectClickHouse, onCluster, queryRows, systemTable
+} from '../../platform/clickhouse/connect-clickhouse.ts'
 import { type CliContext, findAddress } from '../cli-context.ts'
 import { collectStrings } from '../read-arguments.ts'
 import { JSON_OPTION, type Output } from '../terminal-output.ts'
@@ -29,4 +33,259 @@ export function addCheckCommands (program: Command, context: CliContext): void {
 
 function draw ({ level, subject, text }: Finding): string {
   return `${level.padEnd(6)}${subject.padEnd(12)}${text}\n`
+}
+
+/** What one look at a ClickHouse found. */
+export interface Finding {
+  /** `wrong`: the promise of stored events or an answer depends on it. `note`: worth knowing. */
+  level: 'ok' | 'note' | 'wrong'
+  /** What was looked at. */
+  subject: string
+  /** What is, and what to do about it. */
+  text: string
+}
+
+interface CheckClickHouseOptions {
+  /** With an administrator's login; its database is that of the tables. */
+  url: string
+  client: ClickHouse
+  /** Empty: one node. */
+  cluster: string
+  /** Addresses of further nodes with the same login, for what is inserted through each. */
+  nodes: readonly string[]
+  /** Passwords of tiers, by login; those without one are not tried. */
+  passwords: ReadonlyMap<string, string>
+}
+
+/** Clocks of nodes may differ by so much, in milliseconds: ingest sets times of events, nodes those of their parts. */
+const MAX_CLOCK_DIFFERENCE_MS = 2000
+/** Distributed tables leave out a replica that is behind by more (`max_replica_delay_for_distributed_queries`). */
+const MAX_DELAY_SECONDS = 300
+/** An insert costs some ten requests to Keeper one after the other, in milliseconds. */
+const SLOW_INSERT_MS = 1000
+
+type Check = (options: CheckClickHouseOptions) => Promise<Finding[]>
+
+/** Looks at a ClickHouse before it is trusted; writes to a scratch table of its own and nothing else. */
+async function checkClickHouse (options: CheckClickHouseOptions): Promise<Finding[]> {
+  const checks: [subject: string, check: Check][] = options.cluster === ''
+    ? [['tables', checkFlush], ['tokens', checkTokens], ['logins', checkLogins]]
+    : [
+        ['nodes', checkNodes], ['definition', checkDefinition], ['macros', checkMacros], ['tables', checkTables],
+        ['replicas', checkReplicas], ['tables', checkFlush], ['tokens', checkTokens], ['logins', checkLogins], ['quorum', checkQuorum]
+      ]
+  const findings: Finding[] = []
+  for (const [subject, check] of checks) {
+    const found = await check(options).catch((error: unknown) => [wrong(`cannot be checked: ${messageOf(error)}`)])
+    findings.push(...found.map((finding) => ({ ...finding, subject })))
+  }
+  return findings
+}
+
+const ok = (text: string): Finding => ({ level: 'ok', subject: '', text })
+const note = (text: string): Finding => ({ level: 'note', subject: '', text })
+const wrong = (text: string): Finding => ({ level: 'wrong', subject: '', text })
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).slice(0, 300)
+
+/** The complaints, or what is fine when there is none. */
+const unless = (complaints: readonly Finding[], fine: string): Finding[] =>
+  complaints.length > 0 ? [...complaints] : [ok(fine)]
+
+/** Every node by its place in the cluster's definition. */
+async function readDefinition ({ client, cluster }: CheckClickHouseOptions) {
+  return await queryRows<{ shard: number, node: string, internal: number }>(client, `
+    SELECT shard_num AS shard, concat(host_name, ':', toString(port)) AS node, internal_replication AS internal
+    FROM system.clusters WHERE cluster = {cluster: String} ORDER BY shard_num, replica_num`, { cluster })
+}
+
+/** Rows of a query of every node that answers; `place` counts from 1 as the definition does. */
+async function askNodes<T> (
+  { client, cluster }: CheckClickHouseOptions, columns: string, table: string, rest = ''
+): Promise<(T & { place: number })[]> {
+  return await queryRows<T & { place: number }>(client, `SELECT shardNum() AS place, ${columns}
+    FROM ${systemTable(cluster, table)} ${rest} SETTINGS skip_unavailable_shards = 1`)
+}
+
+const checkNodes: Check = async (options) => {
+  const definition = await readDefinition(options)
+  if (definition.length === 0) return [wrong(`no cluster ${options.cluster} in remote_servers of this node: add it, or set MILLRACE_CLICKHOUSE_CLUSTER to its name`)]
+  const answering = await askNodes<{ version: string, now: number }>(
+    options, 'version() AS version, toFloat64(toUnixTimestamp64Milli(now64(3))) AS now', 'one')
+  const silent = definition.filter((_, index) => answering.every(({ place }) => place !== index + 1))
+  const versions = [...new Set(answering.map(({ version }) => version))]
+  const clocks = answering.map(({ now }) => now)
+  const difference = Math.max(...clocks) - Math.min(...clocks)
+  return [
+    ...unless(silent.map(({ node }) => wrong(`${node} does not answer: start it, or take it out of remote_servers of all nodes`)),
+      `${answering.length} nodes answer`),
+    versions.length === 1 ? ok(`all run ${versions[0]}`) : note(`they run ${versions.join(' and ')}: fine during an upgrade, otherwise run one version`),
+    difference > MAX_CLOCK_DIFFERENCE_MS ? wrong(`their clocks differ by ${Math.round(difference)} ms: run NTP on every node`) : ok('their clocks agree')
+  ]
+}
+
+const checkDefinition: Check = async (options) => {
+  const definition = await readDefinition(options)
+  const alone = definition.filter(({ internal }) => internal !== 1)
+  const seen = await askNodes<{ nodes: string }>(options, "arrayStringConcat(arraySort(groupArray(concat(host_name, ':', toString(port)))), ' ') AS nodes",
+    'clusters', `WHERE cluster = ${quoteString(options.cluster)} GROUP BY place`)
+  const own = definition.map(({ node }) => node).sort().join(' ')
+  return unless([
+    ...alone.length > 0 ? [wrong('internal_replication is not true for every shard: rows would be written to each replica and copied as well; set it')] : [],
+    ...seen.filter(({ nodes }) => nodes !== own).map(({ place, nodes }) =>
+      wrong(`${definition[place - 1]?.node} knows the nodes ${nodes}: give every node the same remote_servers`))
+  ], 'every node has the same remote_servers, with internal_replication')
+}
+
+const checkMacros: Check = async (options) => {
+  const definition = await readDefinition(options)
+  const rows = await askNodes<{ macro: string, substitution: string }>(options, 'macro, substitution', 'macros')
+  const macros = definition.map((node, index) => ({
+    ...node, ...Object.fromEntries(rows.filter(({ place }) => place === index + 1).map(({ macro, substitution }) => [`{${macro}}`, substitution]))
+  } as typeof node & Record<'{shard}' | '{replica}', string | undefined>))
+  const answering = macros.filter((_, index) => rows.some(({ place }) => place === index + 1))
+  const complaints = macros.flatMap(({ node, '{shard}': shard, '{replica}': replica }, index) => {
+    if (shard === undefined || replica === undefined) {
+      return rows.some(({ place }) => place === index + 1) ? [wrong(`${node} lacks the macro ${shard === undefined ? 'shard' : 'replica'}: its tables would have no path`)] : []
+    }
+    const twin = macros.slice(0, index).find((other) => other['{shard}'] === shard && other['{replica}'] === replica)
+    return twin === undefined ? [] : [wrong(`${node} and ${twin.node} have the same shard and replica: they would take turns as one; give each its own replica`)]
+  })
+  const shards = [...Map.groupBy(answering, ({ shard }) => shard).values()].map((nodes) => new Set(nodes.map((node) => node['{shard}'])))
+  if (shards.some((names) => names.size > 1) || new Set(shards.map((names) => [...names][0])).size < shards.length) {
+    complaints.push(wrong('the macro shard does not follow remote_servers: replicas of a shard must share it, and no two shards may'))
+  }
+  return unless(complaints, 'each node has its shard and replica')
+}
+
+const checkTables: Check = async (options) => {
+  const definition = await readDefinition(options)
+  const tables = await queryRows<{ name: string, places: number[] }>(options.client, `
+    SELECT concat(database, '.', name) AS name, groupUniqArray(shardNum()) AS places FROM ${systemTable(options.cluster, 'tables')}
+    WHERE database IN (currentDatabase(), concat(currentDatabase(), '_all')) AND NOT startsWith(name, '.')
+    GROUP BY name ORDER BY name SETTINGS skip_unavailable_shards = 1`)
+  if (tables.length === 0) return [wrong('no node has a table: run "millrace migrate"')]
+  const answering = new Set((await askNodes(options, '1', 'one')).map(({ place }) => place))
+  return unless([...answering].flatMap((place) => {
+    const missing = tables.filter(({ places }) => !places.includes(place)).map(({ name }) => name)
+    const some = missing.slice(0, 3).join(', ')
+    return missing.length === 0 ? [] : [wrong(`${definition[place - 1]?.node} lacks ${missing.length} tables (${some}): run "millrace migrate"`)]
+  }), `every node has ${tables.length} tables and views`)
+}
+
+interface ReplicaRow { name: string, path: string, all: number, active: number, delay: number, frozen: number }
+
+const checkReplicas: Check = async (options) => {
+  const definition = await readDefinition(options)
+  const rows = await askNodes<ReplicaRow>(options,
+    `table AS name, zookeeper_path AS path, toUInt32(total_replicas) AS all, toUInt32(active_replicas) AS active,
+     toUInt32(absolute_delay) AS delay, is_readonly AS frozen`, 'replicas', 'WHERE database = currentDatabase()')
+  return unless(rows.flatMap(({ place, name, path, all, active, delay, frozen }) => {
+    const { node, shard } = definition[place - 1] ?? { node: '?', shard: 0 }
+    const wanted = path.startsWith('/clickhouse/tables/all/') ? definition.length : definition.filter((other) => other.shard === shard).length
+    return [
+      ...path.endsWith(`/${name}`) ? [] : [wrong(`${node} has ${name} at ${path}, which another node would not have: see docs/decisions/0041`)],
+      ...all === wanted ? [] : [wrong(`${node}: ${name} has ${all} replicas, remote_servers says ${wanted}: run "millrace migrate", or SYSTEM DROP REPLICA for a node that is gone`)],
+      ...active === all ? [] : [wrong(`${node}: ${name} has ${active} of ${all} replicas at work: start the other ones`)],
+      ...frozen === 0 ? [] : [wrong(`${node}: ${name} is read-only: it has no session with Keeper, or its path is missing there (SYSTEM RESTORE REPLICA)`)],
+      ...delay <= MAX_DELAY_SECONDS ? [] : [wrong(`${node}: ${name} is ${delay} s behind: let it catch up before it is asked`)]
+    ]
+  }), `${rows.length} replicas of tables are complete, at work and not behind`)
+}
+
+const checkFlush: Check = async ({ client, cluster }) => {
+  const rows = await queryRows<{ name: string }>(client, `SELECT DISTINCT name FROM ${systemTable(cluster, 'tables')}
+    WHERE database = currentDatabase() AND engine LIKE '%MergeTree' AND position(engine_full, 'fsync_after_insert = 1') = 0
+    ORDER BY name SETTINGS skip_unavailable_shards = 1`)
+  const alone = await queryRows<{ n: number }>(client, `SELECT toUInt32(count()) AS n FROM system.tables
+    WHERE database = currentDatabase() AND name = 'events' AND engine NOT LIKE 'Replicated%'`)
+  return [
+    ...unless(rows.map(({ name }) => wrong(`${name} answers before its rows are on the disk: run "millrace migrate", or set fsync_after_insert = 1`)),
+      'every table flushes what it confirms'),
+    ...Number(alone[0]?.n) === 0 ? [] : [note('events is not replicated: a kill -9 of this server in the middle of an insert may lose its token and store a repetition twice (docs/decisions/0008); a cluster of one node does not')]
+  ]
+}
+
+/** One insert, repeated through every node that is named, is stored once. */
+const checkTokens: Check = async ({ url, client, cluster, nodes }) => {
+  const database = `millrace_check_${randomUUID().slice(0, 8)}`
+  const engine = cluster === '' ? 'MergeTree' : `ReplicatedMergeTree('/clickhouse/tables/all/${database}/probe', '{shard}-{replica}')`
+  const clients = nodes.map((node) => connectClickHouse({ url: node, cluster }))
+  const insert = async (through: ClickHouse): Promise<void> => {
+    await through.command({
+      query: `INSERT INTO ${database}.probe SELECT number FROM numbers(100)`,
+      clickhouse_settings: { insert_deduplication_token: database }
+    })
+  }
+  try {
+    await client.command({ query: `CREATE DATABASE ${database} ${onCluster(cluster)}` })
+    await client.command({
+      query: `CREATE TABLE ${database}.probe ${onCluster(cluster)} (id UInt64) ENGINE = ${engine} ORDER BY id
+      SETTINGS ${cluster === '' ? 'non_' : ''}replicated_deduplication_window = 100`
+    })
+    const startedAt = performance.now()
+    for (const each of [client, ...clients, client]) await insert(each)
+    const ms = (performance.now() - startedAt) / (clients.length + 2)
+    const [row] = await queryRows<{ rows: number }>(client, `SELECT toUInt32(count()) AS rows FROM ${database}.probe`)
+    const reached = new Set([url, ...nodes].map((node) => new URL(node).host)).size
+    return [
+      row?.rows === 100 ? ok(`an insert repeated through ${reached} addresses is stored once`) : wrong(`100 rows that were inserted ${clients.length + 2} times under one token count as ${row?.rows}: repeated inserts would be stored twice`),
+      ms > SLOW_INSERT_MS ? wrong(`an insert takes ${Math.round(ms)} ms: look at the disks and the network of Keeper`) : ok(`an insert takes ${Math.round(ms)} ms, Keeper included`),
+      ...cluster !== '' && nodes.length === 0 ? [note('only one address was tried: name the others with --node')] : []
+    ]
+  } finally {
+    await client.command({ query: `DROP DATABASE IF EXISTS ${database} ${onCluster(cluster)} SYNC` }).catch(() => {})
+    await Promise.all(clients.map(async (each) => { await each.close() }))
+  }
+}
+
+/** What each login asks of a cluster that it could be refused. */
+const ASKED_BY: Record<string, readonly string[]> = {
+  millrace_owner: ['tables', 'columns', 'replicas'],
+  millrace_pipeline: ['parts', 'disks', 'detached_parts', 'mutations', 'one'],
+  millrace_api: ['parts', 'parts_columns', 'disks', 'query_log'],
+  analyst: []
+}
+
+const checkLogins: Check = async ({ url, cluster, passwords }) => {
+  const findings: Finding[] = []
+  for (const [login, tables] of Object.entries(ASKED_BY)) {
+    const password = passwords.get(login)
+    if (password === undefined) {
+      findings.push(note(`${login} was not tried: set ${variableOf(login)}`))
+      continue
+    }
+    const own = Object.assign(new URL(url), { username: login, password: encodeURIComponent(password) })
+    const client = connectClickHouse({ url: own.href, cluster })
+    const all = cluster === '' ? '' : `${own.pathname.slice(1)}_all.`
+    const statements = [
+      `SELECT count() FROM ${all}events WHERE distinct_id IN (SELECT distinct_id FROM ${all}events WHERE event = 'checked')`,
+      ...tables.map((table) => `SELECT count() FROM ${systemTable(cluster, table)}`)
+    ]
+    const refused = await Promise.all(statements.map(async (query) =>
+      await queryRows(client, query).then(() => [], (error: unknown) => [wrong(`${login} is refused "${query}": ${messageOf(error)}; run "millrace logins create"`)])))
+    findings.push(...unless(refused.flat(), `${login} may ask what it asks`))
+    await client.close()
+  }
+  return findings
+}
+
+/** The variable of `millrace logins create` with the password of a login. */
+export function variableOf (login: string): string {
+  return `CLICKHOUSE_${login.replace('millrace_', '').toUpperCase()}_PASSWORD`
+}
+
+export const CHECKED_LOGINS: readonly string[] = Object.keys(ASKED_BY)
+
+const checkQuorum: Check = async (options) => {
+  const definition = await readDefinition(options)
+  const [row] = await queryRows<{ quorum: string }>(options.client, `SELECT any(value) AS quorum FROM system.settings_profile_elements
+    WHERE setting_name = 'insert_quorum' AND (user_name = 'millrace_pipeline' OR profile_name = 'millrace_quorum')`)
+  const isOn = (row?.quorum ?? '') !== '' && row?.quorum !== '0'
+  const single = [...Map.groupBy(definition, ({ shard }) => shard)].filter(([, nodes]) => nodes.length === 1)
+  return [
+    isOn
+      ? ok(`an insert of the pipeline is confirmed by ${row?.quorum} replicas; while fewer are there, events wait in the stream`)
+      : note('an insert is confirmed by one replica, and what it had not copied yet is lost with its disk: see deploy/clickhouse/quorum.sql'),
+    ...single.map(([shard]) => note(`shard ${shard} has one replica: while it is away no event is stored and no query answered`))
+  ]
 }

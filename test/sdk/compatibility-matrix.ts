@@ -127,7 +127,7 @@ export const MATRIX: readonly MatrixRow[] = [
     use: 'as an oracle',
     shown: 'random flags have the values that it computes itself',
     endpoints: ['/flags/definitions', '/flags/', '/decide/'],
-    file: `${FLAGS}/posthog-node-oracle.test.ts`,
+    file: `${FLAGS}/posthog-node.test.ts`,
     titles: ['decide and flags agree with what posthog-node computes from our definitions']
   },
   {
