@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 85_867,
+  lines: 86_533,
   platformLines: 6_097,
-  trackedFiles: 1_505,
+  trackedFiles: 1_513,
   circles: 0,
   repeatedNames: 4,
   longFunctions: 5,

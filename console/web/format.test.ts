@@ -1,5 +1,5 @@
 import t from 'tap'
-import { formatAgo, formatBytes, formatCount, formatCounted, formatMs, formatRate, formatSeconds, formatTime, showText, UNKNOWN } from './format.ts'
+import { formatAgo, formatBytes, formatCount, formatCounted, formatMs, formatRate, formatSeconds, formatTime, formatUtc, formatZoned, showText, UNKNOWN, zone } from './format.ts'
 
 t.test('numbers', async (t) => {
   t.same([0, 1234567, null].map(formatCount), ['0', '1,234,567', UNKNOWN])
@@ -21,6 +21,19 @@ t.test('durations and times', async (t) => {
   t.equal(formatAgo('2026-11-22T15:00:01Z', now), 'just now', 'a clock that is ahead')
   t.equal(formatAgo(null, now), 'never')
   t.equal(formatTime('2026-11-22T14:55:00.123Z'), '2026-11-22 14:55:00')
+  t.equal(formatTime('2026-11-22T04:05:06.123Z', 3), '2026-11-22 04:05:06.123')
+  t.same([formatTime(null), formatZoned(null), formatUtc(null)], [UNKNOWN, UNKNOWN, UNKNOWN])
+})
+
+t.test('times in the zone that is shown, over the change of summer time, and in UTC', async (t) => {
+  t.teardown(() => { zone.value = 'UTC' })
+  zone.value = 'Europe/Berlin'
+  t.equal(formatZoned('2026-10-25T00:30:00Z'), '2026-10-25 02:30:00 Berlin')
+  t.equal(formatZoned('2026-10-25T01:30:00Z'), '2026-10-25 02:30:00 Berlin')
+  t.equal(formatTime('2026-01-01T23:00:00Z'), '2026-01-02 00:00:00')
+  t.equal(formatUtc('2026-10-25T01:30:00.5Z'), '2026-10-25 01:30:00 UTC')
+  zone.value = 'America/Argentina/Buenos_Aires'
+  t.equal(formatZoned('2026-01-01T02:00:00.25Z', 3), '2025-12-31 23:00:00.250 Buenos Aires')
 })
 
 t.test('text of others changes nothing around it, and differing names differ in sight', async (t) => {

@@ -1,4 +1,5 @@
 /** How the console writes numbers, times and text from events. Nothing here depends on the browser's language. */
+import { signal } from '@preact/signals'
 
 /** Shown for what is unknown. */
 export const UNKNOWN = '–'
@@ -58,9 +59,39 @@ export function formatAgo (iso: string | null, now: number): string {
   return seconds < 1 ? 'just now' : `${formatSeconds(seconds)} ago`
 }
 
-/** `2026-11-22 15:04:05` in UTC: what ClickHouse shows, so that it can be compared. */
-export function formatTime (iso: string | null): string {
-  return iso === null ? UNKNOWN : new Date(iso).toISOString().slice(0, 19).replace('T', ' ')
+/** IANA name of the zone in which times are shown; `time-zone.tsx` sets it. */
+export const zone = signal('UTC')
+
+/** `2026-11-22 15:04:05` in the zone that is shown. @param digits  Of the fraction of the second. */
+export function formatTime (iso: string | null, digits: 0 | 3 = 0): string {
+  if (iso === null) return UNKNOWN
+  // In Swedish, dates are written like those of ISO 8601.
+  const time = formatterOf(zone.value).format(new Date(iso))
+  return digits === 0 ? time : `${time}.${new Date(iso).toISOString().slice(20, 23)}`
+}
+
+let formatter: { zone: string, format: Intl.DateTimeFormat } | undefined
+
+function formatterOf (timeZone: string): Intl.DateTimeFormat {
+  if (formatter?.zone !== timeZone) {
+    formatter = { zone: timeZone, format: new Intl.DateTimeFormat('sv', { timeZone, dateStyle: 'short', timeStyle: 'medium' }) }
+  }
+  return formatter.format
+}
+
+/** The same with the name of the zone. */
+export function formatZoned (iso: string | null, digits: 0 | 3 = 0): string {
+  return iso === null ? UNKNOWN : `${formatTime(iso, digits)} ${zoneLabel()}`
+}
+
+/** `2026-11-22 15:04:05 UTC`: what ClickHouse shows, so that it can be compared. */
+export function formatUtc (iso: string | null): string {
+  return iso === null ? UNKNOWN : `${new Date(iso).toISOString().slice(0, 19).replace('T', ' ')} UTC`
+}
+
+/** The city of the zone that is shown: `Berlin`, `Buenos Aires`; or `UTC`. */
+export function zoneLabel (): string {
+  return (zone.value.split('/').at(-1) ?? '').replaceAll('_', ' ')
 }
 
 /**

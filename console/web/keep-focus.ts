@@ -7,6 +7,22 @@ export function focusContent (): void {
 }
 
 /**
+ * Gives the focus back to what had it. That may go with the next answer, such as the row of a letter that was replayed:
+ * then the content gets it.
+ */
+export function returnFocus (before: HTMLElement | null): void {
+  if (before?.isConnected !== true) return focusContent()
+  before.focus()
+  const observer = new MutationObserver(() => {
+    const { activeElement: active, body } = document
+    if (before === active) return
+    observer.disconnect()
+    if (!before.isConnected && (active === null || active === body)) focusContent()
+  })
+  observer.observe(document.body, { childList: true, subtree: true })
+}
+
+/**
  * Moves the focus to the content when another page is opened: what was followed is gone, or is a long way of tabs
  * before it. The first page of a visit leaves it to the browser.
  */

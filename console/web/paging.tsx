@@ -93,3 +93,46 @@ export function Pager ({ page: { count, next, results }, offset, onOffset, child
     </div>
   )
 }
+
+/** A page of a list that is not counted: the others are reached by cursors. */
+export interface CursorPages<T> extends Loaded<T> {
+  /** To the page before; undefined on the first. */
+  onNewer: (() => void) | undefined
+  onOlder: (() => void) | undefined
+}
+
+/** Fetches a list by cursors: the first page whenever the key, which tells what is fetched, changes. */
+export function useCursorPages<T extends { next: string | null }> (
+  key: string, fetch: (after: string | undefined, signal: AbortSignal) => Promise<T>
+): CursorPages<T> {
+  const [at, setAt] = useState<{ key: string, cursors: string[] }>({ key, cursors: [] })
+  const cursors = at.key === key ? at.cursors : []
+  const loaded = useLoaded(`${key} ${cursors.at(-1) ?? ''}`, async (signal) => await fetch(cursors.at(-1), signal))
+  const next = loaded.value?.next == null ? null : new URL(loaded.value.next).searchParams.get('after')
+  return {
+    ...loaded,
+    onNewer: cursors.length === 0 ? undefined : () => setAt({ key, cursors: cursors.slice(0, -1) }),
+    onOlder: next === null ? undefined : () => setAt({ key, cursors: [...cursors, next] })
+  }
+}
+
+/** The way to the pages before and after, when there are any. */
+export function OlderNewer ({ of: { onNewer, onOlder }, children }: { of: CursorPages<unknown>, children?: ComponentChildren }) {
+  return (
+    <div class='toolbar'>
+      {children}
+      {(onNewer !== undefined || onOlder !== undefined) && (
+        <>
+          <button type='button' aria-disabled={onNewer === undefined} onClick={onNewer}>Newer</button>
+          <button type='button' aria-disabled={onOlder === undefined} onClick={onOlder}>Older</button>
+        </>
+      )}
+    </div>
+  )
+}
+
+/** A filter that is typed, and a parameter of the address. */
+export function TypedFilter ({ name, label, list }: { name: string, label: string, list?: string | undefined }) {
+  const [text, type] = useTypedParameter(name)
+  return <label>{label} <input value={text} maxLength={400} list={list} onInput={(event) => type(event.currentTarget.value)} /></label>
+}

@@ -36,6 +36,7 @@ const GROUPS: ScreenGroup[] = [
     screens: [
       { name: 'health', title: 'Health', scope: 'project:read', isOfProject: false, isEntrance: true, load: async () => (await import('./health/health-screen.tsx')).HealthScreen },
       { name: 'live', title: 'Live events', scope: 'event:read', isOfProject: true, load: async () => (await import('./live/live-screen.tsx')).LiveScreen },
+      { name: 'stored', title: 'Stored events', scope: 'event:read', isOfProject: true, load: async () => (await import('./live/stored-screen.tsx')).StoredScreen },
       { name: 'find', title: 'Find an event', scope: 'event:read', isOfProject: true, load: async () => (await import('./receipts/find-screen.tsx')).FindScreen },
       { name: 'dead-letters', title: 'Dead letters', scope: 'dead_letter:read', isOfProject: true, load: async () => (await import('./dead-letters/dead-letters-screen.tsx')).DeadLettersScreen },
       { name: 'warnings', title: 'Warnings', scope: 'event:read', isOfProject: true, load: async () => (await import('./connect/warnings-screen.tsx')).WarningsScreen }
@@ -52,6 +53,7 @@ const GROUPS: ScreenGroup[] = [
     title: 'Explore',
     screens: [
       { name: 'persons', title: 'Persons', scope: 'person:read', isOfProject: true, load: async () => (await import('./persons/persons-screen.tsx')).PersonsScreen },
+      { name: 'groups', title: 'Groups', scope: 'person:read', isOfProject: true, load: async () => (await import('./persons/groups-screen.tsx')).GroupsScreen },
       { name: 'sql', title: 'SQL', scope: 'query:read', isOfProject: true, needsAllProjects: true, load: async () => (await import('./sql/sql-screen.tsx')).SqlScreen }
     ]
   },

@@ -1,12 +1,15 @@
 import type { ComponentType } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError } from './api-client.ts'
+import { GoTo } from './go-to.tsx'
 import { focusContent, useFocusOnArrival } from './keep-focus.ts'
 import { leave, linkTo, navigate, path, projectId } from './router.ts'
 import { openGroups, type Screen, type ScreenGroup } from './screens.ts'
 import { logout, type Session } from './session.ts'
 import { chooseProject, shownProject } from './shown-project.ts'
 import { Failed, Loading } from './states.tsx'
+import { TimeZone } from './time-zone.tsx'
+import { subject } from './title.tsx'
 
 /** The menu, the project, and the screen of the address. */
 export function Shell ({ session }: { session: Session }) {
@@ -21,7 +24,10 @@ export function Shell ({ session }: { session: Session }) {
     const first = open.find(({ isEntrance }) => isEntrance) ?? open[0]
     if (name === undefined && first !== undefined) navigate(address(first))
   }, [name])
-  useEffect(() => { document.title = current === undefined ? 'Millrace' : `${current.title} · Millrace` }, [current?.name])
+  const title = [subject.value, current?.title ?? '', 'Millrace'].filter((part) => part !== '').join(' · ')
+  useEffect(() => { document.title = title }, [title])
+  const [isSearching, setSearching] = useState(false)
+  useKey('k', () => setSearching(true))
   useFocusOnArrival(path.value.join('/'))
 
   return (
@@ -45,9 +51,12 @@ export function Shell ({ session }: { session: Session }) {
             </select>
           </label>
         )}
+        <button type='button' class='goto' aria-keyshortcuts='Control+K Meta+K' onClick={() => setSearching(true)}>Go to … <kbd>Ctrl K</kbd></button>
+        <TimeZone />
         <span class='who'>{session.email}</span>
         <button type='button' onClick={() => leave(() => { void logout() })}>Log out</button>
       </header>
+      {isSearching && <GoTo screens={open.map((screen) => ({ title: screen.title, to: address(screen) }))} onClose={() => setSearching(false)} />}
       <div class='page'>
         {open.length > 0 && <Menu groups={groups} current={current} address={address} />}
         <main id='content' tabIndex={-1}>
@@ -59,6 +68,19 @@ export function Shell ({ session }: { session: Session }) {
       </div>
     </>
   )
+}
+
+/** Calls something when a key is pressed with Control or Command. */
+function useKey (key: string, press: () => void): void {
+  useEffect(() => {
+    const listen = (event: KeyboardEvent): void => {
+      if (event.key.toLowerCase() !== key || (!event.ctrlKey && !event.metaKey) || event.shiftKey || event.altKey) return
+      event.preventDefault()
+      press()
+    }
+    addEventListener('keydown', listen)
+    return () => removeEventListener('keydown', listen)
+  }, [])
 }
 
 interface MenuProps { groups: readonly ScreenGroup[], current: Screen | undefined, address: (screen: Screen) => string }

@@ -1,7 +1,8 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { ApiError } from './api-client.ts'
-import { focusContent, useStaysInSight } from './keep-focus.ts'
+import { formatTime, formatUtc, UNKNOWN } from './format.ts'
+import { returnFocus, useStaysInSight } from './keep-focus.ts'
 import type { Loaded } from './load.ts'
 
 /** Shown from so many milliseconds on: what comes sooner needs no notice. */
@@ -103,6 +104,25 @@ export function Table ({ label, head, class: style, first, children }: {
   )
 }
 
+/** A time in the zone that is shown, and in UTC for who points at it. */
+export function Time ({ at }: { at: string | null }) {
+  return at === null ? <>{UNKNOWN}</> : <time dateTime={at} title={formatUtc(at)}>{formatTime(at)}</time>
+}
+
+/** Whether something is on: by a word and a colour. */
+export function OnOff ({ isOn, children = isOn ? 'on' : 'off' }: { isOn: boolean, children?: ComponentChildren }) {
+  return <span class={isOn ? 'tag on' : 'tag off'}>{children}</span>
+}
+
+/** Turns something on or off. @param props.of  What is turned. */
+export function Switch ({ of, isOn, onPress }: { of: string, isOn: boolean, onPress: () => void }) {
+  return (
+    <button type='button' role='switch' aria-checked={isOn} class='switch' onClick={onPress}>
+      <span class='hidden'>{of} is </span>{isOn ? 'on' : 'off'}
+    </button>
+  )
+}
+
 /** A dialog over the page: Escape closes it, and the focus returns to where it was. */
 export function Dialog (
   { title, onClose, children, isWide = false }: { title: string, onClose: () => void, children: ComponentChildren, isWide?: boolean }
@@ -112,7 +132,7 @@ export function Dialog (
     const before = document.activeElement as HTMLElement | null
     dialog.current?.showModal()
     // As long as the dialog is there, nothing behind it takes the focus. What led here may be gone by then, such as a row.
-    return () => queueMicrotask(() => { if (before?.isConnected === true) before.focus(); else focusContent() })
+    return () => queueMicrotask(() => returnFocus(before))
   }, [])
   return (
     <dialog ref={dialog} class={isWide ? 'wide' : ''} aria-labelledby='dialog-title' onClose={onClose}>

@@ -30,7 +30,7 @@ t.test('administration in the console', async (t) => {
       const { stdout } = await promisify(execFile)('sh', ['-c', command!])
       return /"status": ?(1|"Ok")/.test(stdout)
     })
-    await page.getByText(/First event received at [\d-]+ [\d:]+ UTC/).waitFor()
+    await page.getByText(/First event received at [\d-]+ [\d:]+ \w+/).waitFor()
     t.match(await stack.sql`SELECT name, timezone FROM projects WHERE id = ${created}`, [{ name: HOSTILE[0], timezone: 'Europe/Berlin' }])
     await page.getByRole('button', { name: 'Node', exact: true }).click()
     await page.getByLabel('Code for Node').getByText('posthog-node').waitFor()

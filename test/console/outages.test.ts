@@ -34,7 +34,7 @@ const UNKNOWN = 'ffffffff-ffff-7fff-8fff-ffffffffffff'
 const SCREENS: Record<'ClickHouse' | 'NATS' | 'Postgres', { naming: RegExp, untouched: RegExp }> = {
   ClickHouse: {
     naming: /^(health|find\?.*|experiments\/id|events.*|properties.*|persons(\/id|\?.*)|sql.*|warnings)$/,
-    untouched: /^(live|find|dead-letters.*|flags|flags\/id|experiments|persons|connect|keys|installation)$/
+    untouched: /^(find|dead-letters.*|flags|flags\/id|experiments|persons|connect|keys|installation)$/
   },
   NATS: {
     naming: /^(health|find\?distinct_id.*|find\?uuid=f.*|dead-letters.*)$/,

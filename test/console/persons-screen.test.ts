@@ -45,7 +45,7 @@ await waitFor(async () => await count('events') === 4 && await count('persons') 
 
 t.test('a person is found by an email with the keyboard alone, and shows where everything came from', async (t) => {
   const { context, page, problems } = await open(`${home}/persons`)
-  await page.getByRole('link', { name: 'ann@example.com' }).waitFor()
+  await page.getByRole('link', { name: 'ann@example.com', exact: true }).waitFor()
   await page.getByLabel('Search persons').focus()
   await page.keyboard.type('ANN@example.com')
   await page.getByRole('row', { name: /^email ann@example.com/ }).waitFor()
@@ -82,7 +82,7 @@ t.test('flags are computed as /flags answers them now', async (t) => {
   })
   t.equal(created.status, 201)
   const { context, page } = await open(`${home}/persons?search=ann`)
-  await page.getByRole('link', { name: 'ann@example.com' }).click()
+  await page.getByRole('link', { name: 'ann@example.com', exact: true }).click()
   await page.getByRole('combobox', { name: 'Distinct id' }).selectOption('device-1')
   await page.getByRole('button', { name: 'Compute' }).click()
   await page.getByText('saw "pro", stored').waitFor()
@@ -92,7 +92,7 @@ t.test('flags are computed as /flags answers them now', async (t) => {
 
 t.test('what others sent is text, and what is not there is told', async (t) => {
   const { context, page } = await open(`${home}/persons`)
-  await page.getByRole('link', { name: HOSTILE }).click()
+  await page.getByRole('link', { name: HOSTILE, exact: true }).click()
   await page.getByRole('row', { name: /^<img.*\\u\{202e\}gnp\.exe/ }).waitFor()
   t.ok((await page.getByRole('region', { name: 'Properties' }).innerText()).length < 2000, 'long values are cut')
   t.equal(await page.evaluate(() => (globalThis as any).hacked), undefined)
@@ -108,7 +108,7 @@ t.test('what others sent is text, and what is not there is told', async (t) => {
 t.test('a key sees and offers what it may', async (t) => {
   const { key } = await createPersonalKey(stack.sql, { email: 'admin@millrace.localhost', label: 'p', scopes: ['person:read'], projectIds: [stack.project], expiresAt: null })
   const { context, page, problems } = await open(`${home}/persons?search=ann`, { key })
-  await page.getByRole('link', { name: 'ann@example.com' }).click()
+  await page.getByRole('link', { name: 'ann@example.com', exact: true }).click()
   await page.getByRole('heading', { name: 'ann@example.com', level: 1 }).waitFor()
   await page.getByRole('heading', { name: /^Distinct ids/ }).waitFor()
   t.equal(await page.getByRole('heading', { name: 'Last events' }).count(), 0)
@@ -120,9 +120,9 @@ t.test('a key sees and offers what it may', async (t) => {
 
 t.test('the screen is accessible and fits, light and dark, from 360 to 2,560 pixels', async (t) => {
   const { context, page, problems } = await open(`${home}/persons?search=ann`)
-  await page.getByRole('link', { name: 'ann@example.com' }).waitFor()
+  await page.getByRole('link', { name: 'ann@example.com', exact: true }).waitFor()
   await checkPage(t, page, 'list')
-  await page.getByRole('link', { name: 'ann@example.com' }).click()
+  await page.getByRole('link', { name: 'ann@example.com', exact: true }).click()
   await page.getByRole('region', { name: 'Last events' }).waitFor()
   await page.getByRole('button', { name: 'Compute' }).click()
   await page.getByText(/^for-pro is/).waitFor()
@@ -135,7 +135,7 @@ t.test('the screen is accessible and fits, light and dark, from 360 to 2,560 pix
 
 t.test('a person is deleted after a word was typed, and the receipt says how far it has come', async (t) => {
   const { context, page, problems } = await open(`${home}/persons?search=ann`)
-  await page.getByRole('link', { name: 'ann@example.com' }).click()
+  await page.getByRole('link', { name: 'ann@example.com', exact: true }).click()
   await page.getByRole('button', { name: 'Delete this person …' }).click()
   const dialog = page.getByRole('dialog')
   t.ok(await dialog.getByRole('button', { name: 'Delete' }).isDisabled(), 'not before the word is typed')

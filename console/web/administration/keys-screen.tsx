@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import { type Page, request } from '../api-client.ts'
 import type { Answer } from '../../../schema/api-types.ts'
 import { Confirm, Copyable, FormDialog } from '../confirm.tsx'
-import { formatAgo, formatCount, formatTime, showText } from '../format.ts'
+import { formatAgo, formatCount, formatUtc, formatZoned, showText } from '../format.ts'
 import { Paged, usePages } from '../paging.tsx'
 import { currentSession, may } from '../session.ts'
 import { Dialog, Show, Table } from '../states.tsx'
@@ -61,7 +61,7 @@ function KeyTable ({ keys, onMade, onRevoked }: { keys: readonly PersonalKey[], 
             <td class='value'>{key.scopes.includes('*') ? 'everything' : key.scopes.join(', ')}</td>
             <td>{key.scoped_teams === null ? 'all' : key.scoped_teams.join(', ')}</td>
             <td>{formatAgo(key.last_used_at, now)}</td>
-            <td title={`${formatTime(key.created_at)} UTC`}>{formatAgo(key.created_at, now)}</td>
+            <td title={formatUtc(key.created_at)}>{formatAgo(key.created_at, now)}</td>
             <td>{describeState(key, now)}</td>
             {may('user:write') && (
               <td>
@@ -121,7 +121,7 @@ function ChangeDialog ({ of: key, made, what, onClose, onMade, onRevoked }: Chan
       >
         <p>
           You get a new key that may do the same. The old one ends in a day, at{' '}
-          {formatTime(new Date(Date.now() + GRACE_SECONDS * 1000).toISOString())} UTC.
+          {formatZoned(new Date(Date.now() + GRACE_SECONDS * 1000).toISOString())}.
         </p>
       </Confirm>
       )
@@ -133,9 +133,9 @@ function isUsable ({ revoked_at: revoked, expires_at: end }: PersonalKey, now: n
 
 /** Whether it can be used, until when, or since when no longer. */
 export function describeState ({ revoked_at: revoked, expires_at: end }: PersonalKey, now: number): string {
-  if (revoked !== null) return `revoked ${formatTime(revoked)} UTC`
+  if (revoked !== null) return `revoked ${formatZoned(revoked)}`
   if (end === null) return 'does not end'
-  return Date.parse(end) > now ? `ends ${formatTime(end)} UTC` : `ended ${formatTime(end)} UTC`
+  return Date.parse(end) > now ? `ends ${formatZoned(end)}` : `ended ${formatZoned(end)}`
 }
 
 interface User { id: number, email: string, first_name: string, keys: number }

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
-import { formatAgo, formatTime, showText } from '../format.ts'
+import { formatAgo, formatZoned, showText } from '../format.ts'
 import { useFeed } from '../live/follow-feed.ts'
 import { useLoaded } from '../load.ts'
 import { fetchRefused } from '../receipts/receipts.ts'
@@ -55,7 +55,7 @@ function Arrived ({ first, last, seen }: { first: string | null, last: string | 
   const at = first ?? (seen === undefined ? null : new Date(seen.at).toISOString())
   return (
     <>
-      {at === null ? 'Events have arrived' : `First event received at ${formatTime(at)} UTC`}
+      {at === null ? 'Events have arrived' : `First event received at ${formatZoned(at)}`}
       {seen !== undefined && seen.drop === null && <>: <strong>{showText(seen.event, 60)}</strong> of {showText(seen.distinctId, 60)}</>}
       {seen === undefined && last !== null && `, the last ${formatAgo(last, Date.now())}`}
       . <a {...linkTo(`/projects/${projectId.value}/live`)}>See it live</a>

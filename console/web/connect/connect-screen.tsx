@@ -5,7 +5,7 @@ import { type Loaded, useLoaded } from '../load.ts'
 import { projectId, query, setQuery } from '../router.ts'
 import { may, session } from '../session.ts'
 import { Empty, Select, Show, Table } from '../states.tsx'
-import { formatAgo, formatTime, showText } from '../format.ts'
+import { formatAgo, formatUtc, formatZoned, showText } from '../format.ts'
 import { ArrivalLight } from './arrival-light.tsx'
 import { buildSnippets } from './snippets.ts'
 
@@ -65,7 +65,7 @@ function ProjectKeys ({ keys }: { keys: Loaded<{ results: ProjectKey[] }> }) {
         {keys.value?.results.map((key) => (
           <tr key={key.api_key}>
             <td class='wide'><code>{showText(key.api_key)}</code></td>
-            <td title={`${formatTime(key.created_at)} UTC`}>{formatAgo(key.created_at, now)}</td>
+            <td title={formatUtc(key.created_at)}>{formatAgo(key.created_at, now)}</td>
             <td>{describeEnd(key.expires_at, now)}</td>
           </tr>
         ))}
@@ -99,5 +99,5 @@ function RotateDialog ({ onClose, onDone }: { onClose: () => void, onDone: () =>
 /** `yes`, or until when, or since when no longer. */
 export function describeEnd (expiresAt: string | null, now: number): string {
   if (expiresAt === null) return 'yes'
-  return `${Date.parse(expiresAt) > now ? 'until' : 'ended'} ${formatTime(expiresAt)} UTC`
+  return `${Date.parse(expiresAt) > now ? 'until' : 'ended'} ${formatZoned(expiresAt)}`
 }

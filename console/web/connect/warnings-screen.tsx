@@ -1,11 +1,11 @@
 import { request } from '../api-client.ts'
-import { formatAgo, formatCount, formatCounted, formatTime, showText } from '../format.ts'
+import { formatAgo, formatCount, formatCounted, formatTime, formatUtc, formatZoned, showText, zoneLabel } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { UUID } from '../receipts/receipts.ts'
 import { explainWarning, isOfRequests } from '../receipts/warning-words.ts'
 import { linkTo, projectId, query, setQuery } from '../router.ts'
 import { session } from '../session.ts'
-import { Empty, Select, Show, Sparkline, Table } from '../states.tsx'
+import { Empty, Select, Show, Sparkline, Table, Time } from '../states.tsx'
 
 interface Sample { received_at: string, event: string, distinct_id: string, uuid: string, lib: string, lib_version: string, value: string }
 
@@ -60,17 +60,17 @@ function Reason ({ warning }: { warning: Warning }) {
         <span><span class={`tag ${effect}`}>{effect}</span></span>
         <span class='number'>{formatCounted(count, isOfRequests(reason) ? 'request' : 'event')}</span>
         <Sparkline values={minutes} label={`${formatCount(inHour)} in the last hour`} />
-        <span class='hint' title={`${formatTime(first)} to ${formatTime(last)} UTC`}>last {formatAgo(last, Date.now())}</span>
+        <span class='hint' title={`${formatUtc(first)} to ${formatUtc(last)}`}>last {formatAgo(last, Date.now())}</span>
       </summary>
       <p class='hint'>
-        Between {formatTime(first)} and {formatTime(last)} UTC, {formatCount(inHour)} of them in the last hour.{' '}
+        Between {formatTime(first)} and {formatZoned(last)}, {formatCount(inHour)} of them in the last hour.{' '}
         {samples.length === 0 ? 'No case of it was kept.' : 'Some cases:'}
       </p>
       {samples.length > 0 && (
-        <Table label={`Cases of ${reason}`} head={['Received (UTC)', 'Event', 'Distinct id', 'SDK', 'Value at fault', 'Uuid']}>
+        <Table label={`Cases of ${reason}`} head={[`Received (${zoneLabel()})`, 'Event', 'Distinct id', 'SDK', 'Value at fault', 'Uuid']}>
           {samples.map((sample, index) => (
             <tr key={index}>
-              <td>{formatTime(sample.received_at)}</td>
+              <td><Time at={sample.received_at} /></td>
               <td class='wide'>{showText(sample.event)}</td>
               <td class='wide'>{showText(sample.distinct_id)}</td>
               <td>{showText(`${sample.lib} ${sample.lib_version}`.trim(), 40)}</td>

@@ -1,16 +1,17 @@
 import { useState } from 'preact/hooks'
-import { formatAgo, formatCount, formatCounted, formatTime, showText } from '../format.ts'
+import { formatAgo, formatCount, formatCounted, formatUtc, showText, zoneLabel } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { PAGE, Pager, usePages } from '../paging.tsx'
 import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
-import { Empty, Select, Show, Sparkline, Table } from '../states.tsx'
+import { Empty, Select, Show, Sparkline, Table, Time } from '../states.tsx'
 import {
   type DeadLetterGroup, type DeadLetterGroups, fetchGroups, fetchLetters, type Filter, filterOf, STAGES
 } from './dead-letters.ts'
 import { LetterDetail } from './letter-detail.tsx'
 import { ReplayDialog } from './replay-dialog.tsx'
 import { PurgeDialog } from './purge-dialog.tsx'
+import { Title } from '../title.tsx'
 
 /** Groups are counted again this often, in milliseconds. */
 const EVERY_MS = 15_000
@@ -94,8 +95,8 @@ function GroupRow ({ group, now, onReplay }: { group: DeadLetterGroup, now: numb
       <td class='wide'>{showText(group.error, 160)}</td>
       <td class='number'>{formatCount(group.count)}</td>
       <td><Sparkline values={group.by_hour} label={`${formatCount(group.by_hour.reduce((sum, count) => sum + count, 0))} in the last 24 hours`} /></td>
-      <td title={`${formatTime(group.first)} UTC`}>{formatAgo(group.first, now)}</td>
-      <td title={`${formatTime(group.last)} UTC`}>{formatAgo(group.last, now)}</td>
+      <td title={formatUtc(group.first)}>{formatAgo(group.first, now)}</td>
+      <td title={formatUtc(group.last)}>{formatAgo(group.last, now)}</td>
       {may('dead_letter:write') && (
         <td>
           <button type='button' onClick={() => onReplay(filter)}>
@@ -117,7 +118,7 @@ export function LetterList ({ filter }: { filter: Required<Filter> }) {
   return (
     <section>
       <p><a {...linkTo(home)}>Dead letters</a></p>
-      <h1>{filter.event === '' ? 'Not about one event' : showText(filter.event, 60)}</h1>
+      <Title name={filter.event === '' ? 'Not about one event' : filter.event} max={60} />
       <p class='hint'>{filter.stage} · <code>{filter.reason}</code>{filter.error_code !== '' && <> · code {showText(filter.error_code, 20)}</>}</p>
       <Show of={letters} what='Dead letters'>
         {(page) => page.count === 0
@@ -132,11 +133,11 @@ export function LetterList ({ filter }: { filter: Required<Filter> }) {
                   </>
                 )}
               </Pager>
-              <Table label='Dead letters' head={['#Id', 'Dead-lettered (UTC)', 'Event uuid', 'Error']}>
+              <Table label='Dead letters' head={['#Id', `Dead-lettered (${zoneLabel()})`, 'Event uuid', 'Error']}>
                 {page.results.map((letter) => (
                   <tr key={letter.id}>
                     <td class='number'><a {...linkTo(`${home}/${letter.id}`)}>{letter.id}</a></td>
-                    <td>{formatTime(letter.time)}</td>
+                    <td><Time at={letter.time} /></td>
                     <td><code>{letter.uuid ?? (letter.rows === null ? '' : formatCounted(letter.rows, 'event'))}</code></td>
                     <td class='wide'>{showText(letter.error)}</td>
                   </tr>

@@ -1,6 +1,6 @@
 import { useMemo, useState } from 'preact/hooks'
 import { useAttempt } from '../confirm.tsx'
-import { formatBytes, formatTime, showText } from '../format.ts'
+import { formatBytes, formatZoned, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
@@ -9,6 +9,7 @@ import { PurgeDialog } from './purge-dialog.tsx'
 import { fetchLetter, type OpenedDeadLetter, replay, resend, STAGES } from './dead-letters.ts'
 import { ReceiptOf } from '../receipts/receipt-view.tsx'
 import { draftEvent, makeUuid } from './edited-event.ts'
+import { Title } from '../title.tsx'
 
 /** More of a body than this is not drawn, in characters: the browser stays quick, and the rest is in the command line. */
 const MAX_SHOWN = 100_000
@@ -19,7 +20,7 @@ export function LetterDetail ({ id }: { id: string }) {
   return (
     <section>
       <p><a {...linkTo(`/projects/${projectId.value}/dead-letters`)}>Dead letters</a></p>
-      <h1>Dead letter {id}</h1>
+      <Title name={`Dead letter ${id}`} />
       <Show of={letter} what='The dead letter'>{(value) => <Letter letter={value} />}</Show>
     </section>
   )
@@ -40,7 +41,7 @@ function Letter ({ letter }: { letter: OpenedDeadLetter }) {
         <div><dt>Stage</dt><dd>{letter.stage}: {STAGES[letter.stage] ?? ''}</dd></div>
         <div><dt>Reason</dt><dd><code>{letter.reason}</code></dd></div>
         <div><dt>Error</dt><dd>{showText(letter.error, 1000)}{letter.error_code !== null && <> (code {showText(letter.error_code, 20)})</>}</dd></div>
-        <div><dt>Dead-lettered</dt><dd>{formatTime(letter.time)} UTC</dd></div>
+        <div><dt>Dead-lettered</dt><dd>{formatZoned(letter.time)}</dd></div>
         <div><dt>Event</dt><dd>{letter.event === null ? 'not about one event' : showText(letter.event)}</dd></div>
         <div><dt>Uuid</dt><dd><code>{letter.uuid ?? '–'}</code></dd></div>
       </dl>

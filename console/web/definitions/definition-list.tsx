@@ -101,7 +101,7 @@ function Rows<T extends Noted> (
       )}
       {volumes.error !== undefined && <Failed error={volumes.error} onRetry={volumes.reload} />}
       <Table
-        label={title} head={head}
+        label={title} head={head} class='dense'
         first={mayWrite && (
           <th scope='col'>
             <Check

@@ -2,12 +2,13 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
-import { formatAgo, formatCount, formatTime, showText } from '../format.ts'
+import { formatAgo, formatCount, formatTime, formatZoned, showText, zoneLabel } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
-import { Show, Table } from '../states.tsx'
+import { Show, Table, Time } from '../states.tsx'
 import { ChangeDialog } from './change-dialog.tsx'
 import type { Noted, SdkVersion } from './definition.ts'
+import { Title } from '../title.tsx'
 
 interface NotesProps {
   /** Part of the path of the API: `event_definitions`. */
@@ -25,10 +26,10 @@ export function Notes ({ resource, definition, mayWrite, onChanged, children }: 
   const { name, description, owner, verified, hidden, tags, created_at: first, last_seen_at: last } = definition
   return (
     <>
-      <h1>{showText(name)}</h1>
+      <Title name={name} />
       {description !== '' && <p>{showText(description, 3000)}</p>}
       <dl class='facts'>
-        <div><dt>Seen</dt><dd class='numbers'>first {formatTime(first)}, last {formatTime(last)} UTC ({formatAgo(last, Date.now())})</dd></div>
+        <div><dt>Seen</dt><dd class='numbers'>first {formatTime(first)}, last {formatZoned(last)} ({formatAgo(last, Date.now())})</dd></div>
         {children}
         <div><dt>Owner</dt><dd>{owner?.email ?? 'nobody'}</dd></div>
         <div><dt>State</dt><dd>{verified ? 'verified' : 'not verified'}{hidden && ', hidden from lists'}</dd></div>
@@ -47,11 +48,11 @@ export function SdkVersions ({ versions }: { versions: readonly SdkVersion[] }) 
       {versions.length === 0
         ? <p class='hint'>Nobody in the last 30 days.</p>
         : (
-          <Table label='Sent by' head={['SDK', 'Version', '#Events', 'First (UTC)', 'Last (UTC)']}>
+          <Table label='Sent by' head={['SDK', 'Version', '#Events', `First (${zoneLabel()})`, `Last (${zoneLabel()})`]}>
             {versions.map(({ lib, lib_version: version, events, first_seen_at: first, last_seen_at: last }) => (
               <tr key={`${lib} ${version}`}>
                 <td class='wide'>{lib === '' ? 'not said' : showText(lib, 60)}</td><td>{showText(version, 40)}</td>
-                <td class='number'>{formatCount(events)}</td><td class='numbers'>{formatTime(first)}</td><td class='numbers'>{formatTime(last)}</td>
+                <td class='number'>{formatCount(events)}</td><td class='numbers'><Time at={first} /></td><td class='numbers'><Time at={last} /></td>
               </tr>
             ))}
           </Table>

@@ -1,4 +1,4 @@
-import { formatAgo, formatCount, formatCounted, formatTime, showText } from '../format.ts'
+import { formatAgo, formatCount, formatCounted, formatUtc, showText } from '../format.ts'
 import { linkTo, path, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { type EventDefinition, type EventProfile, nameType } from './definition.ts'
@@ -31,10 +31,10 @@ export function EventsScreen () {
           <NameCell definition={event} screen='events' />
           <td class='number'>{formatCount(event.volume_30_day)}</td>
           <td><ByDay volumes={volumes?.get(event.id)} /></td>
-          <td title={`${formatTime(event.last_seen_at)} UTC`}>{formatAgo(event.last_seen_at, Date.now())}</td>
-          <td title={`${formatTime(event.created_at)} UTC`}>{formatAgo(event.created_at, Date.now())}</td>
+          <td title={formatUtc(event.last_seen_at)}>{formatAgo(event.last_seen_at, Date.now())}</td>
+          <td title={formatUtc(event.created_at)}>{formatAgo(event.created_at, Date.now())}</td>
           <td class='number'>{formatCount(event.query_usage_30_day)}</td>
-          <td><Tags resource='event_definitions' definition={event} mayWrite={mayWrite} onChanged={onChanged} /></td>
+          <td class='value'><Tags resource='event_definitions' definition={event} mayWrite={mayWrite} onChanged={onChanged} /></td>
         </>
       )}
     />

@@ -1,4 +1,4 @@
-import { formatAgo, formatBytes, formatCount, formatCounted, formatSeconds, formatTime, showText } from '../format.ts'
+import { formatAgo, formatBytes, formatCount, formatCounted, formatSeconds, formatUtc, showText, zoneLabel } from '../format.ts'
 import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may, session } from '../session.ts'
 import {
@@ -8,7 +8,7 @@ import { ByDay, DefinitionList, NameCell } from './definition-list.tsx'
 import { Tags } from './tag-editor.tsx'
 import { request } from '../api-client.ts'
 import { useLoaded } from '../load.ts'
-import { Select, Show, Table } from '../states.tsx'
+import { Select, Show, Table, Time } from '../states.tsx'
 import { Notes, SdkVersions, UsedBy } from './definition-parts.tsx'
 
 /** The properties that events or persons have, with the type that their values have; or one of them (`/<id>`). */
@@ -33,10 +33,10 @@ export function PropertiesScreen () {
           <NameCell definition={property} screen='properties' />
           <td>{property.property_type ?? 'unknown'}</td>
           <td><ByDay volumes={volumes?.get(property.id)} /></td>
-          <td title={`${formatTime(property.last_seen_at)} UTC`}>{formatAgo(property.last_seen_at, Date.now())}</td>
-          <td title={`${formatTime(property.created_at)} UTC`}>{formatAgo(property.created_at, Date.now())}</td>
+          <td title={formatUtc(property.last_seen_at)}>{formatAgo(property.last_seen_at, Date.now())}</td>
+          <td title={formatUtc(property.created_at)}>{formatAgo(property.created_at, Date.now())}</td>
           <td class='number'>{formatCount(property.query_usage_30_day)}</td>
-          <td><Tags resource='property_definitions' definition={property} mayWrite={mayWrite} onChanged={onChanged} /></td>
+          <td class='value'><Tags resource='property_definitions' definition={property} mayWrite={mayWrite} onChanged={onChanged} /></td>
         </>
       )}
     />
@@ -86,11 +86,11 @@ function Types ({ types }: { types: readonly SeenType[] }) {
       <h2>Types and values</h2>
       <p>{describeDrift(types)}</p>
       {types.length > 0 && (
-        <Table label='Types and values' head={['Type', 'Share', '#Events', 'By day', 'First (UTC)', 'Last (UTC)', 'Values']}>
+        <Table label='Types and values' head={['Type', 'Share', '#Events', 'By day', `First (${zoneLabel()})`, `Last (${zoneLabel()})`, 'Values']}>
           {types.map(({ type, share, events, volumes, first_seen_at: first, last_seen_at: last, samples }) => (
             <tr key={type}>
               <td>{nameType(type)}</td><td>{formatShare(share)}</td><td class='number'>{formatCount(events)}</td><td><ByDay volumes={volumes} /></td>
-              <td class='numbers'>{formatTime(first)}</td><td class='numbers'>{formatTime(last)}</td>
+              <td class='numbers'><Time at={first} /></td><td class='numbers'><Time at={last} /></td>
               <td class='wide'>{samples === null
                 ? 'your key may not see them'
                 : samples.map(({ value }, place) => <span key={value}>{place > 0 && ', '}<code>{showText(value, 80)}</code></span>)}

@@ -14,6 +14,7 @@ import { type DraftLanguage, writeJson } from './json-text.ts'
 import { StoredCheck } from './stored-check.tsx'
 import { useUnsaved } from './unsaved.tsx'
 import { ActiveVersion, Versions } from './version-parts.tsx'
+import { Title } from '../title.tsx'
 
 /** What the screens of a kind say and show in their own way. */
 export interface DefinitionScreen<D extends Definition, V extends DefinitionVersion, Prediction> {
@@ -104,7 +105,7 @@ function Detail<D extends Definition, V extends DefinitionVersion, P> ({ screen,
 
   return (
     <>
-      <h1>{showText(screen.nameOf(definition))}</h1>
+      <Title name={screen.nameOf(definition)} />
       {definition.description !== '' && <p>{showText(definition.description, 3000)}</p>}
       <Facts definition={definition} versions={versions} />
       {mayWrite && (

@@ -1,6 +1,6 @@
 /** The parts that what has versions shares: the active one beside the draft, and the list of all. */
-import { formatTime, showText } from '../format.ts'
-import { Table } from '../states.tsx'
+import { showText, zoneLabel } from '../format.ts'
+import { Table, Time } from '../states.tsx'
 import { listDifferences, readJson, writeJson } from './json-text.ts'
 
 /** A version of something, with what an editor shows of it. */
@@ -65,11 +65,11 @@ export function Versions ({ active, versions, mayWrite, onDraft, onActivate }: V
   return (
     <>
       <h2>Versions</h2>
-      <Table label='Versions' head={['Version', 'Stored (UTC)', 'By', mayWrite && '-Actions']}>
+      <Table label='Versions' head={['Version', `Stored (${zoneLabel()})`, 'By', mayWrite && '-Actions']}>
         {versions.map(({ version, content, created_by: by, created_at: at }) => (
           <tr key={version}>
             <td>{version}{version === active && <> <span class='tag'>active</span></>}</td>
-            <td class='numbers'>{formatTime(at)}</td><td class='value'>{by?.email ?? 'the command line'}</td>
+            <td class='numbers'><Time at={at} /></td><td class='value'>{by?.email ?? 'the command line'}</td>
             {mayWrite && (
               <td>
                 <button type='button' onClick={() => onDraft(writeJson(content))}>To the draft<span class='hidden'> from version {version}</span></button>{' '}

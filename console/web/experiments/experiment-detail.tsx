@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
 import { Ask } from '../confirm.tsx'
-import { formatTime, showText } from '../format.ts'
+import { formatZoned, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
@@ -9,6 +9,7 @@ import { Again, Show } from '../states.tsx'
 import { countSecondaryMetrics, describeMetric, nameOfMetric } from './describe-metric.ts'
 import { type Experiment, type ExperimentResults, type SecondaryResults, statusOf } from './experiment.ts'
 import { MetricPicture, ResultsPicture } from './results-picture.tsx'
+import { Title } from '../title.tsx'
 
 const pathOf = (id: number | string): string => `/api/projects/${projectId.value}/experiments/${id}`
 
@@ -40,7 +41,7 @@ function Opened ({ experiment, onChanged }: { experiment: Experiment, onChanged:
   const [step, setStep] = useState<(typeof STEPS)[string][number]>()
   return (
     <>
-      <h1>{showText(experiment.name, 120)}</h1>
+      <Title name={experiment.name} max={120} />
       {experiment.description !== '' && <p>{showText(experiment.description, 1000)}</p>}
       <dl class='facts'>
         <div><dt>State</dt><dd>{status}</dd></div>
@@ -54,8 +55,8 @@ function Opened ({ experiment, onChanged }: { experiment: Experiment, onChanged:
           </dd>
         </div>
         <div><dt>Measures</dt><dd>{showText(describeMetric(experiment.filters), 300)}</dd></div>
-        <div><dt>Start</dt><dd>{formatTime(experiment.start_date)}{experiment.start_date !== null && ' UTC'}</dd></div>
-        <div><dt>End</dt><dd>{formatTime(experiment.end_date)}{experiment.end_date !== null && ' UTC'}</dd></div>
+        <div><dt>Start</dt><dd>{formatZoned(experiment.start_date)}</dd></div>
+        <div><dt>End</dt><dd>{formatZoned(experiment.end_date)}</dd></div>
       </dl>
       {may('experiment:write') && (
         <div class='toolbar'>

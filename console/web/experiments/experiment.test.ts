@@ -76,7 +76,7 @@ t.test('tells what was changed since the launch', async (t) => {
     describeChanges({ measured: { feature_flag_key: 'k', changes: changes.map(([at, fields]) => ({ at, fields })) } }, (at) => at)
 
   t.equal(describe(['launch', []]), '')
-  t.equal(describe(['noon', ['filters', 'parameters']], ['dawn', ['feature_flag']], ['launch', []]), 'the metric, parameters at noon UTC; conditions of the flag at dawn UTC')
+  t.equal(describe(['noon', ['filters', 'parameters']], ['dawn', ['feature_flag']], ['launch', []]), 'the metric, parameters at noon; conditions of the flag at dawn')
   t.equal(describe(), '', 'nothing was kept')
 })
 

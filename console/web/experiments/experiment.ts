@@ -133,9 +133,9 @@ function describeSize ({ kind, baseline, leader, variants }: Results): string {
 
 /** When what is measured was changed since the launch; empty when it was not. */
 export function describeChanges (
-  { measured: { changes } }: Pick<ExperimentResults, 'measured'>, formatTime: (at: string) => string
+  { measured: { changes } }: Pick<ExperimentResults, 'measured'>, format: (at: string) => string
 ): string {
-  return changes.slice(0, -1).map(({ at, fields }) => `${fields.map((field) => FIELDS[field] ?? field).join(', ')} at ${formatTime(at)} UTC`).join('; ')
+  return changes.slice(0, -1).map(({ at, fields }) => `${fields.map((field) => FIELDS[field] ?? field).join(', ')} at ${format(at)}`).join('; ')
 }
 
 const FIELDS: Record<string, string> = {

@@ -1,11 +1,11 @@
 import { useState } from 'preact/hooks'
 import { type Page, request } from '../api-client.ts'
 import { useAttempt } from '../confirm.tsx'
-import { formatTime, showText } from '../format.ts'
+import { showText, zoneLabel } from '../format.ts'
 import { Paged, usePages } from '../paging.tsx'
 import { linkTo, navigate, path, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Empty, Failed, Table } from '../states.tsx'
+import { Empty, Failed, Table, Time } from '../states.tsx'
 import { describeMetric } from './describe-metric.ts'
 import { type Experiment, statusOf } from './experiment.ts'
 import { ExperimentDetail } from './experiment-detail.tsx'
@@ -35,15 +35,15 @@ function ExperimentList () {
 
 function ExperimentTable ({ experiments }: { experiments: readonly Experiment[] }) {
   return (
-    <Table label='Experiments' head={['Name', 'State', 'Flag', 'Measures', 'Start (UTC)', 'End (UTC)']}>
+    <Table label='Experiments' head={['Name', 'State', 'Flag', 'Measures', `Start (${zoneLabel()})`, `End (${zoneLabel()})`]}>
       {experiments.map((experiment) => (
         <tr key={experiment.id}>
           <td class='wide'><a {...linkTo(`/projects/${projectId.value}/experiments/${experiment.id}`)}>{showText(experiment.name, 80)}</a></td>
           <td>{statusOf(experiment, Date.now())}</td>
           <td>{showText(experiment.feature_flag_key, 60)}</td>
           <td class='wide'>{showText(describeMetric(experiment.filters), 120)}</td>
-          <td>{formatTime(experiment.start_date)}</td>
-          <td>{formatTime(experiment.end_date)}</td>
+          <td><Time at={experiment.start_date} /></td>
+          <td><Time at={experiment.end_date} /></td>
         </tr>
       ))}
     </Table>

@@ -1,4 +1,4 @@
-import { formatCount, formatTime, showText } from '../format.ts'
+import { formatCount, formatZoned, showText } from '../format.ts'
 import { useWidth } from '../measure-width.ts'
 import { Table } from '../states.tsx'
 import { nameOfMetric } from './describe-metric.ts'
@@ -11,13 +11,13 @@ const ROW = 38
 export function ResultsPicture ({ results }: { results: ExperimentResults }) {
   const { result, last_refresh: at, complete_through: through, measured, feature_flag_key: key } = results
   const ratio = result.exposures.sample_ratio
-  const changes = describeChanges(results, formatTime)
+  const changes = describeChanges(results, formatZoned)
   return (
     <>
       <Verdict result={result} />
       <p class='hint'>
-        {describeProgress(result)} Computed at {formatTime(at)} UTC
-        {typeof through === 'string' && <>; every event accepted before {formatTime(through)} UTC is counted</>}.
+        {describeProgress(result)} Computed at {formatZoned(at)}
+        {typeof through === 'string' && <>; every event accepted before {formatZoned(through)} is counted</>}.
         {measured.feature_flag_key !== key && <> Measured is the flag as it was, with the key {showText(measured.feature_flag_key, 60)}.</>}
         {changes !== '' && <> Changed since the launch: {changes}.</>}
       </p>

@@ -1,7 +1,7 @@
 import { useRef, useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
 import { Confirm } from '../confirm.tsx'
-import { formatAgo, formatTime, showText } from '../format.ts'
+import { formatAgo, formatZoned, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
@@ -10,6 +10,7 @@ import { FlagEditor } from './flag-editor.tsx'
 import { describeCondition, EMPTY_FLAG, type FeatureFlag, type FlagDefinition, toDefinition } from './flag-filters.ts'
 import { FlagHistory, type FlagChange } from './flag-history.tsx'
 import { TestAs } from './test-as.tsx'
+import { Title } from '../title.tsx'
 
 const path = (): string => `/api/projects/${projectId.value}/feature_flags`
 
@@ -52,10 +53,10 @@ function FlagPage ({ loaded, onSaved }: { loaded: FeatureFlag, onSaved: () => vo
 
   return (
     <>
-      <h1>{isNew ? 'New flag' : showText(saved.key, 80)}</h1>
+      <Title name={isNew ? 'New flag' : saved.key} max={80} />
       {!isNew && (
         <p class='hint'>
-          Version {saved.version}, changed {formatAgo(saved.updated_at, Date.now())} ({formatTime(saved.updated_at)} UTC).
+          Version {saved.version}, changed {formatAgo(saved.updated_at, Date.now())} ({formatZoned(saved.updated_at)}).
           As saved: {saved.active ? '' : 'off for everyone; when on: '}{showText((saved.filters.groups ?? []).map(describeCondition).join('; ') || 'nobody', 600)}.
         </p>
       )}

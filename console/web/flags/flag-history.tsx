@@ -1,7 +1,7 @@
 import { useRef, useState } from 'preact/hooks'
 import type { Schema } from '../../../schema/api-types.ts'
 import { type Page, request } from '../api-client.ts'
-import { formatAgo, formatCount, formatTime, showText } from '../format.ts'
+import { formatAgo, formatCount, formatUtc, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { projectId } from '../router.ts'
 import { Show } from '../states.tsx'
@@ -58,7 +58,7 @@ function Change ({ change, onPutBack }: { change: FlagChange, onPutBack: ((chang
       <div class='toolbar'>
         <h3>Version {version}{activity === 'created' ? ', created' : ''}</h3>
         <span class='hint'>
-          <time dateTime={at} title={`${formatTime(at)} UTC`}>{formatAgo(at, Date.now())}</time> by {showText(by, 80)}
+          <time dateTime={at} title={formatUtc(at)}>{formatAgo(at, Date.now())}</time> by {showText(by, 80)}
           {label !== '' && <> with the key “{showText(label, 40)}”</>}
           {experiment !== null && <>, for the experiment “{showText(experiment, 80)}”</>}
         </span>

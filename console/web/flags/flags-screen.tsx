@@ -1,11 +1,13 @@
+import { useState } from 'preact/hooks'
 import type { Answer } from '../../../schema/api-types.ts'
 import { request, type Page } from '../api-client.ts'
-import { formatAgo, formatCounted, formatTime, showText, UNKNOWN } from '../format.ts'
+import { Ask } from '../confirm.tsx'
+import { formatAgo, formatCounted, formatUtc, showText, UNKNOWN } from '../format.ts'
 import { type Loaded, useLoaded } from '../load.ts'
 import { Paged, Search, usePages } from '../paging.tsx'
 import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
-import { Empty, Table } from '../states.tsx'
+import { Empty, OnOff, Switch, Table } from '../states.tsx'
 import { useCohortNames } from './cohorts.ts'
 import { FlagDetail } from './flag-detail.tsx'
 import { describeRollout, type FeatureFlag } from './flag-filters.ts'
@@ -50,7 +52,7 @@ function FlagList () {
         {may('feature_flag:write') && <a class='button' {...linkTo(`/projects/${projectId.value}/flags/new`)}>New flag</a>}
       </div>
       <Paged of={flags} what='Flags' empty={<NoFlags search={search} isStaleOnly={isStaleOnly} />}>
-        {(results) => <FlagTable flags={results} />}
+        {(results) => <FlagTable flags={results} onChanged={flags.reload} />}
       </Paged>
     </section>
   )
@@ -70,7 +72,8 @@ function NoFlags ({ search, isStaleOnly }: { search: string, isStaleOnly: boolea
 type Usage = Answer<'/api/projects/{project_id}/feature_flags/usage'>
 type FlagUsage = Usage['results'][number]
 
-function FlagTable ({ flags }: { flags: readonly FeatureFlag[] }) {
+function FlagTable ({ flags, onChanged }: { flags: readonly FeatureFlag[], onChanged: () => void }) {
+  const [turned, setTurned] = useState<FeatureFlag>()
   const ids = flags.map(({ id }) => id).join()
   const usage = useLoaded(`usage of ${projectId.value} ${ids}`, async (signal) =>
     await request<Usage>(`/api/projects/${projectId.value}/feature_flags/usage/`, { query: { ids }, signal }))
@@ -82,15 +85,34 @@ function FlagTable ({ flags }: { flags: readonly FeatureFlag[] }) {
         {flags.map((flag) => (
           <tr key={flag.id}>
             <td class='value'><a {...linkTo(`/projects/${projectId.value}/flags/${flag.id}`)}>{showText(flag.key, 60)}</a></td>
-            <td>{flag.active ? 'on' : 'off'}</td>
+            <td>
+              {may('feature_flag:write')
+                ? <Switch of={showText(flag.key, 60)} isOn={flag.active} onPress={() => setTurned(flag)} />
+                : <OnOff isOn={flag.active} />}
+            </td>
             <td class='wide'>{showText(describeRollout(flag.filters), 120)}</td>
             <td class='wide'><LastCall usage={usageOf.get(flag.id)} isReported={usage.value?.is_reported === true} /></td>
             <td class='wide'>{showText(flag.name, 120)}</td>
-            <td title={`${formatTime(flag.updated_at)} UTC`}>{formatAgo(flag.updated_at, Date.now())}</td>
+            <td title={formatUtc(flag.updated_at)}>{formatAgo(flag.updated_at, Date.now())}</td>
           </tr>
         ))}
       </Table>
+      {turned !== undefined && <TurnDialog flag={turned} onClose={() => setTurned(undefined)} onTurned={onChanged} />}
     </>
+  )
+}
+
+/** Asks before a flag is turned on or off: it holds for everybody within a second. */
+function TurnDialog ({ flag, onClose, onTurned }: { flag: FeatureFlag, onClose: () => void, onTurned: () => void }) {
+  const turn = async (): Promise<void> => {
+    await request(`/api/projects/${projectId.value}/feature_flags/${flag.id}/`, { method: 'PATCH', body: { active: !flag.active, version: flag.version } })
+    onTurned()
+  }
+  const word = flag.active ? 'off' : 'on'
+  return (
+    <Ask title={`Turn ${word} ${showText(flag.key, 60)}`} action={`Turn ${word}`} onClose={onClose} onConfirm={turn}>
+      <p>{flag.active ? 'It will be off for everyone.' : `It will be for: ${showText(describeRollout(flag.filters), 300)}.`} The next request for flags is answered so.</p>
+    </Ask>
   )
 }
 
@@ -109,7 +131,7 @@ function LastCall ({ usage, isReported }: { usage: FlagUsage | undefined, isRepo
   return (
     <>
       {at !== null
-        ? <span title={`${formatTime(at)} UTC; ${formatCounted(calls, 'call')} in 30 days`}>{formatAgo(at, Date.now())}</span>
+        ? <span title={`${formatUtc(at)}; ${formatCounted(calls, 'call')} in 30 days`}>{formatAgo(at, Date.now())}</span>
         : isReported ? 'not in 30 days' : UNKNOWN}
       {status === 'stale' && <div class='stale'><span class='tag'>stale</span>{reason}</div>}
     </>

@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import type { Scope } from '../../../platform/scopes.ts'
 import type { Status } from '../../../schema/api-types.ts'
 import { request } from '../api-client.ts'
-import { formatBytes, formatCount, formatMs, formatTime } from '../format.ts'
+import { formatBytes, formatCount, formatMs, formatZoned } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo } from '../router.ts'
 import { may } from '../session.ts'
@@ -64,7 +64,7 @@ function Health ({ status }: { status: Status }) {
           </tr>
         ))}
       </Table>
-      <p class='hint'>Millrace {status.version}, {formatTime(status.time)} UTC. The same in a terminal: <code>npx millrace status</code>.</p>
+      <p class='hint'>Millrace {status.version}, {formatZoned(status.time)}. The same in a terminal: <code>npx millrace status</code>.</p>
     </>
   )
 }

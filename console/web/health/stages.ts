@@ -1,5 +1,5 @@
 import type { Status } from '../../../schema/api-types.ts'
-import { formatBytes, formatCount, formatCounted, formatMs, formatRate, formatSeconds, formatTime, showText, UNKNOWN } from '../format.ts'
+import { formatBytes, formatCount, formatCounted, formatMs, formatRate, formatSeconds, formatZoned, showText, UNKNOWN } from '../format.ts'
 import { countRefused } from './not-taken.ts'
 
 /** How a stage is: `waiting` has work that is old, `stopped` cannot work. */
@@ -171,7 +171,7 @@ function describeWatermark (watermark: NonNullable<Status['stores']['watermark']
   const name = 'Complete through'
   if (watermark === null) return { name, state: 'unknown', sentence: 'Unknown: ClickHouse does not answer, or the pipeline has not written it yet.' }
   const { completeThrough, heldBy } = watermark
-  const sentence = `Everything received before ${formatTime(completeThrough)} UTC is stored, or a dead letter.`
+  const sentence = `Everything received before ${formatZoned(completeThrough)} is stored, or a dead letter.`
   return heldBy === '' ? { name, state: 'ok', sentence } : { name, state: 'waiting', sentence: `${sentence} Later ones wait: ${showText(heldBy)}.` }
 }
 

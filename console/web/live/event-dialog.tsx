@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { formatCount, showText } from '../format.ts'
+import { formatCount, formatZoned, showText } from '../format.ts'
 import { ReceiptOf, StoredOf } from '../receipts/receipt-view.tsx'
 import { UUID } from '../receipts/receipts.ts'
 import { linkTo, projectId } from '../router.ts'
@@ -14,7 +14,7 @@ export function EventDialog ({ event, onClose }: { event: LiveEvent, onClose: ()
   return (
     <Dialog title={event.event === '' ? '(no name)' : showText(event.event)} onClose={onClose} isWide>
       <dl class='facts'>
-        <div><dt>Received</dt><dd>{new Date(event.at).toISOString().replace('T', ' ').replace('Z', '')} UTC</dd></div>
+        <div><dt>Received</dt><dd>{formatZoned(new Date(event.at).toISOString(), 3)}</dd></div>
         <div><dt>Fate</dt><dd>{describeFate(event)}</dd></div>
         <div><dt>Uuid</dt><dd><code>{event.uuid === '' ? '–' : showText(event.uuid)}</code></dd></div>
         <div>

@@ -3,7 +3,8 @@ import { toQuery } from '../api-client.ts'
 import { formatCount } from '../format.ts'
 import { projectId, query, setQuery } from '../router.ts'
 import { Empty, Failed, Select } from '../states.tsx'
-import { useTypedParameter } from '../paging.tsx'
+import { TypedFilter } from '../paging.tsx'
+import { StoredEvents } from './stored-events.tsx'
 import { EventDialog } from './event-dialog.tsx'
 import { type Feed, useFeed } from './follow-feed.ts'
 import { acceptsEvent, describeCounts, FATE_NAMES, isShown, type LiveEvent, type LiveFilter, LiveLog } from './live-log.ts'
@@ -32,6 +33,8 @@ export function LiveScreen () {
       setCounts({ connected: batch.connected, matched: batch.matched, shown: batch.shown })
     }
   })
+  // What only the feed tells, stored events do not have.
+  const isNarrowed = [filter.key, filter.lib, filter.fate, filter.property].some((each) => each !== '')
   const events = (held?.events ?? log.events).filter((candidate) => isShown(candidate, filter)).reverse()
 
   return (
@@ -50,6 +53,12 @@ export function LiveScreen () {
       {events.length === 0
         ? <Empty>{counts.matched === 0 ? 'Nothing has arrived since you look. Send an event: it appears within a moment.' : 'Nothing of what arrived matches.'}</Empty>
         : <LiveTable events={events} onOpen={setOpened} onHold={hold} />}
+      {!isNarrowed && (
+        <>
+          <h2>Stored before</h2>
+          <StoredEvents filter={{ event, distinct_id: distinctId }} />
+        </>
+      )}
       {opened !== undefined && <EventDialog event={opened} onClose={() => setOpened(undefined)} />}
     </section>
   )
@@ -67,26 +76,20 @@ function Filters () {
   const fates = Object.entries(FATE_NAMES)
   return (
     <div class='toolbar filters'>
-      <Typed name='event' label='Event' />
-      <Typed name='distinct_id' label='Distinct id' />
-      <Typed name='key' label='Key' />
-      <Typed name='lib' label='SDK' />
+      <TypedFilter name='event' label='Event' />
+      <TypedFilter name='distinct_id' label='Distinct id' />
+      <TypedFilter name='key' label='Key' />
+      <TypedFilter name='lib' label='SDK' />
       <Select
         label='Fate' value={query.value.get('fate') ?? ''} options={[['', 'any'], ...fates.map(([value, name]) => [value, name] as const)]}
         onChange={(value) => setQuery({ fate: value })}
       />
-      <Typed name='property' label='Property' />
+      <TypedFilter name='property' label='Property' />
       <select aria-label='Property is' value={query.value.get('operator') ?? '='} onChange={(event) => setQuery({ operator: event.currentTarget.value })}>
         <option value='='>=</option>
         <option value='!='>≠</option>
       </select>
-      <Typed name='value' label='Value' />
+      <TypedFilter name='value' label='Value' />
     </div>
   )
-}
-
-/** A filter that is typed. */
-function Typed ({ name, label }: { name: string, label: string }) {
-  const [text, type] = useTypedParameter(name)
-  return <label>{label} <input value={text} maxLength={400} onInput={(event) => type(event.currentTarget.value)} /></label>
 }

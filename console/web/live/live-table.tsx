@@ -1,5 +1,5 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { showText } from '../format.ts'
+import { formatTime, showText, zoneLabel } from '../format.ts'
 import { describeFate, type LiveEvent } from './live-log.ts'
 
 /** Height of a row in pixels: only those that can be seen are in the page. The style sheet has the same number. */
@@ -44,7 +44,7 @@ export function LiveTable (
       <table aria-rowcount={events.length + 1}>
         <thead>
           <tr>
-            <th scope='col'>Received (UTC)</th><th scope='col'>Event</th><th scope='col'>Distinct id</th>
+            <th scope='col'>Received ({zoneLabel()})</th><th scope='col'>Event</th><th scope='col'>Distinct id</th>
             <th scope='col'>SDK</th><th scope='col'>Key</th><th scope='col'>Fate</th>
           </tr>
         </thead>
@@ -67,7 +67,7 @@ function Row ({ event, fate, onOpen }: { event: LiveEvent, fate: string, onOpen:
   return (
     // The name is the button, for the keyboard and for those who hear the page; a mouse may press anywhere.
     <tr class={`fate-${event.fate}`} onClick={() => { if (!isTextSelected()) onOpen(event) }}>
-      <td class='numbers'>{new Date(event.at).toISOString().slice(11, 23)}</td>
+      <td class='numbers'>{formatTime(new Date(event.at).toISOString(), 3).slice(11)}</td>
       <td><button type='button' class='quiet'>{event.event === '' ? '(no name)' : showText(event.event)}</button></td>
       <td>{showText(event.distinctId)}</td>
       <td>{showText(`${event.lib} ${event.libVersion}`.trim(), 60)}</td>

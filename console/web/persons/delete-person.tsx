@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { type Page, request } from '../api-client.ts'
 import { Confirm } from '../confirm.tsx'
-import { formatTime, showText } from '../format.ts'
+import { formatZoned, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
 import { Empty, Show } from '../states.tsx'
@@ -48,9 +48,9 @@ function Receipt ({ deletion }: { deletion: PersonDeletion }) {
       <dl class='facts'>
         <div><dt>Deletion</dt><dd>{id}</dd></div>
         <div><dt>Events</dt><dd>{withEvents ? 'deleted' : 'kept'}</dd></div>
-        <div><dt>Requested</dt><dd class='numbers'>{formatTime(requested)} UTC</dd></div>
-        <div><dt>Nothing left</dt><dd class='numbers'>{done === null ? 'not yet' : `${formatTime(done)} UTC`}</dd></div>
-        <div><dt>Swept</dt><dd class='numbers'>{swept === null ? 'not yet' : `${formatTime(swept)} UTC`}</dd></div>
+        <div><dt>Requested</dt><dd class='numbers'>{formatZoned(requested)}</dd></div>
+        <div><dt>Nothing left</dt><dd class='numbers'>{done === null ? 'not yet' : `${formatZoned(done)}`}</dd></div>
+        <div><dt>Swept</dt><dd class='numbers'>{swept === null ? 'not yet' : `${formatZoned(swept)}`}</dd></div>
       </dl>
       <p class='hint'>Not searched: the spool of ingest, dead letters, backups.</p>
     </>

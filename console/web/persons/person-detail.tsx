@@ -3,13 +3,14 @@ import { request } from '../api-client.ts'
 import { useAttempt } from '../confirm.tsx'
 import { useCohortNames } from '../flags/cohorts.ts'
 import { Explained, type Explanation } from '../flags/test-as.tsx'
-import { formatCount, formatTime, showText } from '../format.ts'
+import { formatCount, formatZoned, showText, zoneLabel } from '../format.ts'
 import { type Loaded, useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Empty, Failed, Select, Show, Table } from '../states.tsx'
+import { Empty, Failed, Select, Show, Table, Time } from '../states.tsx'
 import { DeletePerson } from './delete-person.tsx'
 import { describeId, describeSetting, listProperties, type Person, type PersonHistory } from './person.ts'
+import { Title } from '../title.tsx'
 
 /** One person: who it is, what is known of it and since when, what it did, and which flags it gets. */
 export function PersonDetail ({ id }: { id: string }) {
@@ -43,13 +44,13 @@ function Detail ({ person, asked }: { person: Person, asked: string }) {
     : undefined)
   return (
     <>
-      <h1>{showText(name, 120)}</h1>
+      <Title name={name} max={120} />
       {asked.toLowerCase() !== uuid && <p class='hint'>Asked by <code>{asked}</code>, an id from before a merge.</p>}
       <dl class='facts'>
         <div><dt>Person id</dt><dd><code>{uuid}</code></dd></div>
         <div><dt>Identified</dt><dd>{isIdentified ? 'yes' : 'no: only known by its device'}</dd></div>
-        <div><dt>Known since</dt><dd class='numbers'>{formatTime(created)} UTC</dd></div>
-        {history.value !== undefined && <div><dt>Last changed</dt><dd class='numbers'>{formatTime(history.value.changed_at)} UTC</dd></div>}
+        <div><dt>Known since</dt><dd class='numbers'>{formatZoned(created)}</dd></div>
+        {history.value !== undefined && <div><dt>Last changed</dt><dd class='numbers'>{formatZoned(history.value.changed_at)}</dd></div>}
       </dl>
       <Properties person={person} history={history.value} />
       <Ids person={person} history={history.value} />
@@ -115,10 +116,10 @@ function Events ({ history }: { history: Loaded<PersonHistory | undefined> }) {
         {(value) => value === undefined || value.events.length === 0
           ? <Empty>No event of it is stored.</Empty>
           : (
-            <Table label='Last events' head={['Time (UTC)', 'Event', 'Distinct id', 'Receipt']}>
+            <Table label='Last events' head={[`Time (${zoneLabel()})`, 'Event', 'Distinct id', 'Receipt']}>
               {value.events.map(({ uuid, event, distinct_id: id, timestamp }) => (
                 <tr key={uuid}>
-                  <td class='numbers'>{formatTime(timestamp)}</td>
+                  <td class='numbers'><Time at={timestamp} /></td>
                   <td>{showText(event, 80)}</td>
                   <td class='wide'>{showText(id, 80)}</td>
                   <td><a {...linkTo(`/projects/${projectId.value}/find?uuid=${uuid}`)}><code>{uuid}</code></a></td>

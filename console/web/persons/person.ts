@@ -1,6 +1,6 @@
 /** A person, and what is known of how it came to be what it is. */
 import type { Answer, Schema } from '../../../schema/api-types.ts'
-import { formatTime } from '../format.ts'
+import { formatZoned } from '../format.ts'
 
 /** A person as the management API shows it; at most 100 of its distinct ids. */
 export type Person = Schema<'Person'>
@@ -62,12 +62,12 @@ function canonical (value: unknown): string {
 export function describeSetting ({ setting, isOther }: ShownProperty, isKnown: boolean): string {
   if (setting === undefined) return isKnown ? 'no stored event sets it: the event is gone, or it came by a merge' : ''
   const how = setting.how === '$set_once' ? 'first sent' : 'set'
-  return `${how} ${formatTime(setting.at)} UTC${isOther ? ', to another value than now' : ''}`
+  return `${how} ${formatZoned(setting.at)}${isOther ? ', to another value than now' : ''}`
 }
 
 /** How a distinct id came to the person, and when. */
 export function describeId ({ is_first: isFirst, since }: PersonHistory['distinct_ids'][number]): string {
-  const when = since === null ? '' : ` ${formatTime(since)} UTC`
+  const when = since === null ? '' : ` ${formatZoned(since)}`
   return isFirst ? `the first, since${when === '' ? ' the beginning' : when}` : `joined${when}`
 }
 

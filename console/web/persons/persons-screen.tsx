@@ -1,10 +1,11 @@
 import type { Answer } from '../../../schema/api-types.ts'
 import { request, type Page } from '../api-client.ts'
-import { formatTime, showText } from '../format.ts'
+import { formatZoned, showText, zoneLabel } from '../format.ts'
 import { useLoaded } from '../load.ts'
-import { PAGE, Paged, Search, usePages } from '../paging.tsx'
-import { linkTo, path, projectId, query } from '../router.ts'
-import { Empty, Show, Table } from '../states.tsx'
+import { OlderNewer, PAGE, Paged, Search, TypedFilter, useCursorPages, usePages } from '../paging.tsx'
+import { linkTo, path, projectId, query, setQuery } from '../router.ts'
+import { may } from '../session.ts'
+import { Empty, Select, Show, Table, Time } from '../states.tsx'
 import { Deletions } from './delete-person.tsx'
 import { PersonDetail } from './person-detail.tsx'
 
@@ -20,15 +21,67 @@ type Found = Answer<'/api/projects/{project_id}/persons/search'>
 
 interface ListedPerson { uuid: string, name: string, distinct_ids: string[], is_identified: boolean, created_at: string }
 
+type Seen = Answer<'/api/projects/{project_id}/persons/seen'>
+
 function PersonList () {
   const search = (query.value.get('search') ?? '').trim()
+  const isBySeen = may('event:read') && query.value.get('order') !== 'new'
   return (
     <section>
       <h1>Persons</h1>
-      <p class='hint'>Everyone who was identified or has a property. Search for a distinct id, its beginning, a person id, an email, a name or a username.</p>
-      <div class='toolbar'><Search label='Search persons' /></div>
-      {search === '' ? <Newest /> : <Matches search={search} />}
+      <p class='hint'>Search for a distinct id, its beginning, a person id, an email, a name or a username.</p>
+      <div class='toolbar filters'>
+        <Search label='Search persons' />
+        {search === '' && may('event:read') && (
+          <Select label='Order' value={isBySeen ? '' : 'new'} options={[['', 'last seen first'], ['new', 'newest first']]} onChange={(order) => setQuery({ order })} />
+        )}
+        {search === '' && isBySeen && <><TypedFilter name='property' label='Property' /><TypedFilter name='value' label='Value' /></>}
+      </div>
+      {search !== '' ? <Matches search={search} /> : isBySeen ? <LastSeen /> : <Newest />}
     </section>
+  )
+}
+
+/** Everybody with events, also those who were never identified. */
+function LastSeen () {
+  const filter = { property: query.value.get('property') ?? '', value: query.value.get('value') ?? '' }
+  const seen = useCursorPages(`persons seen ${projectId.value} ${JSON.stringify(filter)}`, async (after, signal) =>
+    await request<Seen>(`/api/projects/${projectId.value}/persons/seen`, { query: { ...filter, after }, signal }))
+  if (seen.value === undefined && seen.error !== undefined) {
+    return (
+      <>
+        <p class='hint' role='status'>Who was seen last is not known: {seen.error.message} <button type='button' class='quiet' onClick={seen.reload}>Try again</button></p>
+        <Newest />
+      </>
+    )
+  }
+  return (
+    <Show of={seen} what='Persons'>
+      {({ results, searched_from: searchedFrom }) => (
+        <>
+          <OlderNewer of={seen}>
+            <span class='hint' role='status'>
+              {searchedFrom === null ? 'Everybody with events, also those of whom nothing else is known.' : `Only who was seen since ${formatZoned(searchedFrom)}: reading older events takes too long.`}
+            </span>
+          </OlderNewer>
+          {results.length === 0
+            ? <Empty>{filter.property === '' ? 'No event is stored yet.' : 'Nobody with events has this property.'}</Empty>
+            : (
+              <Table label='Persons' head={['Person', 'Distinct id of the last event', 'Identified', `Last seen (${zoneLabel()})`, 'Events']}>
+                {results.map(({ uuid, name, distinct_id: id, is_identified: isIdentified, is_known: isKnown, last_seen: at }) => (
+                  <tr key={uuid}>
+                    <td class='wide'><a {...linkTo(`/projects/${projectId.value}/${isKnown ? 'persons/' : 'stored?person='}${uuid}`)}>{showText(name, 80)}</a></td>
+                    <td class='wide'>{showText(id, 80)}</td>
+                    <td>{isIdentified ? 'yes' : 'no'}</td>
+                    <td class='numbers'><Time at={at} /></td>
+                    <td><a {...linkTo(`/projects/${projectId.value}/stored?person=${uuid}`)}>Show<span class='hidden'> the events of {showText(name, 60)}</span></a></td>
+                  </tr>
+                ))}
+              </Table>
+              )}
+        </>
+      )}
+    </Show>
   )
 }
 
@@ -60,14 +113,14 @@ function Matches ({ search }: { search: string }) {
 /** @param props.by  Why each was found. */
 function PersonTable ({ persons, by }: { persons: readonly ListedPerson[], by?: ReadonlyMap<string, string> }) {
   return (
-    <Table label='Persons' head={[by !== undefined && 'Found by', 'Person', 'Distinct ids', 'Identified', 'Known since (UTC)']}>
+    <Table label='Persons' head={[by !== undefined && 'Found by', 'Person', 'Distinct ids', 'Identified', `Known since (${zoneLabel()})`]}>
       {persons.map(({ uuid, name, distinct_ids: ids, is_identified: isIdentified, created_at: at }) => (
         <tr key={uuid}>
           {by !== undefined && <td class='hint'>{by.get(uuid)}</td>}
           <td class='wide'><a {...linkTo(`/projects/${projectId.value}/persons/${uuid}`)}>{showText(name === '' ? ids[0] ?? uuid : name, 80)}</a></td>
           <td class='wide'>{ids.slice(0, 3).map((id) => showText(id, 60)).join(', ')}{ids.length > 3 && ' …'}</td>
           <td>{isIdentified ? 'yes' : 'no'}</td>
-          <td class='numbers'>{formatTime(at)}</td>
+          <td class='numbers'><Time at={at} /></td>
         </tr>
       ))}
     </Table>

@@ -1,11 +1,11 @@
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
-import { formatCount, formatCounted, formatMs, formatTime, showText } from '../format.ts'
+import { formatCount, formatCounted, formatMs, formatZoned, showText, zoneLabel } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { projectId } from '../router.ts'
 import { currentSession, may } from '../session.ts'
 import { Picture } from '../sql/result-chart.tsx'
-import { Dialog, Empty, Select, Show, Table } from '../states.tsx'
+import { Dialog, Empty, Select, Show, Table, Time } from '../states.tsx'
 import { linkTo } from '../router.ts'
 import { type Answered, type Definition, formatDuration, formatMeasure, formatShare, type FunnelAnswer, partName, pointName, type RetentionAnswer, type TrendAnswer, type TrendLine } from './question.ts'
 
@@ -28,7 +28,7 @@ function Facts ({ answered }: { answered: Answered }) {
   const { from, to, timezone, complete_through: through, read_rows: rows, ms, includes_bots: bots } = answered
   return (
     <p class='hint numbers' role='status'>
-      {from} to {to}, days of {timezone} · {bots ? 'with' : 'without'} bots · complete through {through === null ? 'an unknown moment' : `${formatTime(through)} UTC`} · {formatCounted(rows, 'row')} read · {formatMs(ms)}
+      {from} to {to}, days of {timezone} · {bots ? 'with' : 'without'} bots · complete through {through === null ? 'an unknown moment' : formatZoned(through)} · {formatCounted(rows, 'row')} read · {formatMs(ms)}
     </p>
   )
 }
@@ -154,11 +154,11 @@ function Dropouts ({ definition, step, onClose }: { definition: Definition, step
         {({ results }) => (
           <>
             <p class='hint'>Who entered last comes first, at most 100.</p>
-            <Table label='Persons' head={['Person', 'Entered (UTC)']}>
+            <Table label='Persons' head={['Person', `Entered (${zoneLabel()})`]}>
               {results.map(({ person_id: person, entered_at: at }) => (
                 <tr key={person}>
                   <td><a {...linkTo(`/projects/${projectId.value}/persons/${person}`)}>{person}</a></td>
-                  <td>{formatTime(at)}</td>
+                  <td><Time at={at} /></td>
                 </tr>
               ))}
             </Table>

@@ -6,6 +6,7 @@ import { showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
+import { Title } from '../title.tsx'
 import { Failed, Loading, Show } from '../states.tsx'
 import { AnswerView } from './answer-view.tsx'
 import { DefinitionEditor } from './definition-editor.tsx'
@@ -45,7 +46,7 @@ function Workbench ({ stored, first, onSaved }: WorkbenchProps) {
   return (
     <section class='question'>
       <p><a {...linkTo(`/projects/${projectId.value}/questions`)}>Questions</a></p>
-      <h1>{stored === undefined ? `New ${title.toLowerCase()}` : showText(stored.name, 120)}</h1>
+      {stored === undefined ? <h1>New {title.toLowerCase()}</h1> : <Title name={stored.name} max={120} />}
       <p class='hint'>{stored !== undefined && stored.description !== '' ? showText(stored.description, 3000) : `${title}: ${words}.`}</p>
       <form
         onSubmit={(event) => {

@@ -1,9 +1,9 @@
 import { type Page, request } from '../api-client.ts'
-import { formatTime, showText } from '../format.ts'
+import { showText, zoneLabel } from '../format.ts'
 import { Paged, Search, usePages } from '../paging.tsx'
 import { linkTo, path, projectId, query } from '../router.ts'
 import { may } from '../session.ts'
-import { Empty, Table } from '../states.tsx'
+import { Empty, Table, Time } from '../states.tsx'
 import { describeQuestion, type Kind, KINDS, type Question, withDefaults } from './question.ts'
 import { NewQuestion, QuestionDetail, questionsPath } from './question-detail.tsx'
 
@@ -31,13 +31,13 @@ function QuestionList () {
       </div>
       <Paged of={questions} what='Questions' empty={<Empty><p>{empty}</p></Empty>}>
         {(results) => (
-          <Table label='Questions' head={['Name', 'Kind', 'Asks', 'Changed (UTC)']}>
+          <Table label='Questions' head={['Name', 'Kind', 'Asks', `Changed (${zoneLabel()})`]}>
             {results.map(({ id, name, definition, updated_at: at }) => (
               <tr key={id}>
                 <td class='wide'><a {...linkTo(`/projects/${projectId.value}/questions/${id}`)}>{showText(name, 80)}</a></td>
                 <td>{KINDS[definition.kind][0]}</td>
                 <td class='wide'>{showText(describeQuestion(withDefaults(definition)), 160)}</td>
-                <td>{formatTime(at)}</td>
+                <td><Time at={at} /></td>
               </tr>
             ))}
           </Table>

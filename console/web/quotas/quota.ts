@@ -1,6 +1,6 @@
 /** The quota of a project and its usage as the API answers them, and in words. */
 import type { Answer, Schema } from '../../../schema/api-types.ts'
-import { formatCount, formatCounted, formatTime } from '../format.ts'
+import { formatCount, formatCounted, formatZoned } from '../format.ts'
 
 export type Quota = Schema<'Quota'>
 export type Usage = Answer<'/api/projects/{project_id}/usage'>
@@ -30,7 +30,7 @@ export function describeMonth ({ events_per_month: limit, month }: Quota): strin
   if (limit === null) return null
   if (month === null) return 'not measured yet: the pipeline does so within 15 seconds'
   const share = Math.floor(month.events / limit * 1000) / 10
-  return `${formatCount(month.events)} of ${formatCount(limit)} (${share} %)${month.exceeded ? ', exceeded' : ''}; counted through ${formatTime(month.counted_through)} UTC`
+  return `${formatCount(month.events)} of ${formatCount(limit)} (${share} %)${month.exceeded ? ', exceeded' : ''}; counted through ${formatZoned(month.counted_through)}`
 }
 
 export function fieldsOf (quota: Quota): QuotaFields {

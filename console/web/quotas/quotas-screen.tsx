@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
 import { Ask, useAttempt } from '../confirm.tsx'
-import { formatAgo, formatTime } from '../format.ts'
+import { formatAgo, formatUtc } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { projectId } from '../router.ts'
 import { may } from '../session.ts'
@@ -68,7 +68,7 @@ function QuotaFacts ({ quota }: { quota: Quota }) {
           </dd>
         </div>
       )}
-      {changedAt !== null && <div><dt>Changed</dt><dd title={`${formatTime(changedAt)} UTC`}>{formatAgo(changedAt, Date.now())}</dd></div>}
+      {changedAt !== null && <div><dt>Changed</dt><dd title={formatUtc(changedAt)}>{formatAgo(changedAt, Date.now())}</dd></div>}
     </dl>
   )
 }

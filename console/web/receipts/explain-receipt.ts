@@ -1,5 +1,5 @@
 import type { Scope } from '../../../platform/scopes.ts'
-import { formatAgo, formatCount, formatCounted, formatTime, showText } from '../format.ts'
+import { formatAgo, formatCount, formatCounted, formatZoned, showText } from '../format.ts'
 import { explainDrop, remedyFor, splitReason } from './warning-words.ts'
 
 /** The dead letter of an event, as its receipt has it. */
@@ -33,7 +33,7 @@ export function explainReceipt (receipt: Receipt, now: number): string {
     case 'stored': {
       const times = duplicates?.count ?? 0
       const again = times === 0 ? '' : ` It came ${formatCounted(times, 'more time')}, and was counted once.`
-      return `It is stored: analysts find it.${stored === null ? '' : ` Its time is ${formatTime(stored.timestamp)} UTC.`}${again}`
+      return `It is stored: analysts find it.${stored === null ? '' : ` Its time is ${formatZoned(stored.timestamp)}.`}${again}`
     }
     case 'dead_letter': return describeLetter(letter)
     case 'waiting': return describeWaiting(waiting, now)

@@ -1,11 +1,11 @@
 import { request } from '../api-client.ts'
 import type { Schema } from '../../../schema/api-types.ts'
 import { fetchGroups } from '../dead-letters/dead-letters.ts'
-import { formatAgo, formatCounted, formatTime, showText } from '../format.ts'
+import { formatAgo, formatCounted, formatUtc, showText, zoneLabel } from '../format.ts'
 import { type Loaded, useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may, session } from '../session.ts'
-import { Show, Table } from '../states.tsx'
+import { Show, Table, Time } from '../states.tsx'
 import { fetchRefused, UUID } from './receipts.ts'
 import { describeRefused, explainWarning } from './warning-words.ts'
 
@@ -43,12 +43,12 @@ function Named ({ text, events }: { text: string, events: Lookup['events'] }) {
   return (
     <>
       <h2>Newest stored events called <code>{showText(text)}</code></h2>
-      <Table label='Events of this name' head={['Received', 'Distinct id', 'Happened (UTC)', 'Uuid']}>
+      <Table label='Events of this name' head={['Received', 'Distinct id', `Happened (${zoneLabel()})`, 'Uuid']}>
         {events.map(({ uuid, distinct_id: id, received_at: received, timestamp, is_bot: isBot }) => (
           <tr key={uuid}>
-            <td title={`${formatTime(received)} UTC`}>{formatAgo(received, Date.now())}</td>
+            <td title={formatUtc(received)}>{formatAgo(received, Date.now())}</td>
             <td class='value'><a {...linkTo(`${home}/find?distinct_id=${encodeURIComponent(id)}`)}>{showText(id, 80)}</a>{isBot && <> <span class='tag'>bot</span></>}</td>
-            <td class='numbers'>{formatTime(timestamp)}</td>
+            <td class='numbers'><Time at={timestamp} /></td>
             <td><a {...linkTo(`${home}/find?uuid=${uuid}`)}><code>{uuid}</code></a></td>
           </tr>
         ))}
@@ -82,7 +82,7 @@ function Warnings ({ warnings }: { warnings: Lookup['warnings'] }) {
       <Table label='Not stored as sent' head={['Received', 'Event', 'What happened', 'Distinct id', 'Value at fault']}>
         {warnings.map((warning, index) => (
           <tr key={index}>
-            <td title={`${formatTime(warning.received_at)} UTC`}>{formatAgo(warning.received_at, Date.now())}</td>
+            <td title={formatUtc(warning.received_at)}>{formatAgo(warning.received_at, Date.now())}</td>
             <td class='value'>{UUID.test(warning.uuid)
               ? <a {...linkTo(`/projects/${projectId.value}/find?uuid=${warning.uuid.toLowerCase()}`)}>{showText(warning.event, 80) || '(no name)'}</a>
               : showText(warning.event, 80)}

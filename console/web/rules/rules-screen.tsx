@@ -4,7 +4,7 @@ import { formatCount, showText } from '../format.ts'
 import { type Loaded, useLoaded } from '../load.ts'
 import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
-import { Empty, Failed, Select, Show, Table } from '../states.tsx'
+import { Empty, Failed, OnOff, Select, Show, Table } from '../states.tsx'
 import { describeRule, describeState, type EventRule, planMove, type RuleCounts } from './event-rules.ts'
 import { RULE_SCREEN, RuleDetail } from './rule-detail.tsx'
 import { listRules, REQUESTS } from './rule-requests.ts'
@@ -96,7 +96,7 @@ function RuleTable ({ rules, counts, onMoved }: RuleTableProps) {
               <a {...linkTo(`/projects/${projectId.value}/rules/${rule.id}`)}>{showText(rule.name, 100)}</a>
               <div class='hint'>{showText(describeRule(rule), 300)}</div>
             </td>
-            <td>{describeState(rule)}</td>
+            <td><OnOff isOn={rule.active_version !== null}>{describeState(rule)}</OnOff></td>
             <td class='number'>{countOf(rule.id, 'dropped')}</td>
             <td class='number'>{countOf(rule.id, 'sampled')}</td>
             <td class='number'>{countOf(rule.id, 'changed')}</td>

@@ -1,11 +1,11 @@
 import { useState } from 'preact/hooks'
-import { type Page, request } from '../api-client.ts'
-import { formatAgo, formatTime, showText, UNKNOWN } from '../format.ts'
+import { EventNames } from '../definitions/event-names.tsx'
+import { formatAgo, formatUtc, showText, UNKNOWN } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { Paged, Search, usePages } from '../paging.tsx'
 import { linkTo, path, projectId, query } from '../router.ts'
 import { may } from '../session.ts'
-import { Empty, Failed, Table } from '../states.tsx'
+import { Empty, Failed, OnOff, Table } from '../states.tsx'
 import { COUNTED_DAYS, describeEnforced, describeFailed, type EventSchema } from './event-schemas.ts'
 import { Quarantined, useQuarantined } from './quarantined.tsx'
 import { SCHEMA_SCREEN, SchemaDetail } from './schema-detail.tsx'
@@ -61,14 +61,14 @@ function SchemaTable ({ schemas }: { schemas: readonly EventSchema[] }) {
               <a {...linkTo(`/projects/${projectId.value}/schemas/${schema.id}`)}>{showText(schema.event)}</a>
               {schema.description !== '' && <div class='hint'>{showText(schema.description, 120)}</div>}
             </td>
-            <td>{describeEnforced(schema)}</td>
+            <td><OnOff isOn={schema.active_version !== null}>{describeEnforced(schema)}</OnOff></td>
             <td class='number'>{schema.version}</td>
             <td class='number'>{failedOf(schema.id)}</td>
             {may('dead_letter:read') && (
               <td class='number'><Quarantined event={schema.event} counts={quarantined} /></td>
             )}
             <td class='value'>{showText(schema.owner, 60)}</td>
-            <td title={`${formatTime(schema.updated_at)} UTC`}>{formatAgo(schema.updated_at, now)}</td>
+            <td title={formatUtc(schema.updated_at)}>{formatAgo(schema.updated_at, now)}</td>
           </tr>
         ))}
       </Table>
@@ -96,11 +96,4 @@ function NewSchema () {
       )}
     />
   )
-}
-
-/** Names of stored events to choose from. */
-function EventNames ({ search }: { search: string }) {
-  const names = useLoaded(`names ${projectId.value} ${search}`, async (signal) =>
-    await request<Page<{ name: string }>>(`/api/projects/${projectId.value}/event_definitions/`, { query: { search, limit: 20 }, signal }))
-  return <datalist id='event-names'>{names.value?.results.map(({ name }) => <option key={name} value={name} />)}</datalist>
 }

@@ -58,11 +58,25 @@ export function RunFailure ({ run, onShow }: { run: QueryRun, onShow: () => void
     <div class='failed' role='alert'>
       <div>
         <p><strong>{name.replaceAll('_', ' ').toLowerCase().replace(/^./, (first) => first.toUpperCase())}</strong> <span class='hint'>{name}</span></p>
-        <p><code>{showText(detail, 2000)}</code></p>
+        <FailureDetail detail={detail} />
         {advice !== '' && <p>{advice}</p>}
       </div>
       {position !== null && <button type='button' onClick={onShow}>Go to {describePosition(run.query, position)}</button>}
     </div>
+  )
+}
+
+/** The sentence; what the parser expected instead, which may be thirty lines, opens by a click. */
+function FailureDetail ({ detail }: { detail: string }) {
+  const cut = /\.? Expected one of: /.exec(detail)
+  const [short, rest] = cut === null ? [detail, ''] : [detail.slice(0, cut.index), detail.slice(cut.index + cut[0].length)]
+  return (
+    <>
+      <p><code>{showText(short, 300)}</code></p>
+      {(rest !== '' || short.length > 300) && (
+        <details><summary>The whole message</summary><p><code>{showText(detail, 4000)}</code></p></details>
+      )}
+    </>
   )
 }
 

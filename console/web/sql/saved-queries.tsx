@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import type { Schema } from '../../../schema/api-types.ts'
 import { ApiError, type Page, request } from '../api-client.ts'
 import { Ask } from '../confirm.tsx'
-import { formatAgo, formatCount, formatTime, showText } from '../format.ts'
+import { formatAgo, formatCount, formatUtc, showText } from '../format.ts'
 import type { Loaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
@@ -31,7 +31,7 @@ export function SavedQueryList ({ list, current }: { list: Loaded<Page<SavedQuer
               {results.map(({ id, name, created_by: by, updated_at: at }) => (
                 <li key={id}>
                   <a {...linkTo(`/projects/${projectId.value}/sql?saved=${id}`)} aria-current={id === current ? 'true' : undefined}>{showText(name, 80)}</a>
-                  <span class='hint' title={`${formatTime(at)} UTC`}>{showText(by?.first_name !== undefined && by.first_name !== '' ? by.first_name : by?.email ?? 'nobody', 40)}, {formatAgo(at, Date.now())}</span>
+                  <span class='hint' title={formatUtc(at)}>{showText(by?.first_name !== undefined && by.first_name !== '' ? by.first_name : by?.email ?? 'nobody', 40)}, {formatAgo(at, Date.now())}</span>
                 </li>
               ))}
             </ul>

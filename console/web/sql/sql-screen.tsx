@@ -18,6 +18,7 @@ import propertyBreakdown from '../../../docs/query/queries/property_breakdown.sq
 import retention from '../../../docs/query/queries/retention.sql'
 import sessions from '../../../docs/query/queries/sessions.sql'
 import trend from '../../../docs/query/queries/trend.sql'
+import { Title } from '../title.tsx'
 
 /** SQL for analysts: a query, its result, and the queries that were kept. */
 export function SqlScreen () {
@@ -36,7 +37,7 @@ export function SqlScreen () {
   return (
     <section class='sql'>
       <div class='workbench'>
-        <h1>{saved.value === undefined ? 'SQL' : showText(saved.value.name, 120)}</h1>
+        {saved.value === undefined ? <h1>SQL</h1> : <Title name={saved.value.name} max={120} />}
         {saved.value !== undefined && saved.value.description !== '' && <p class='hint'>{showText(saved.value.description, 3000)}</p>}
         {isOpen
           ? <Workbench key={`${project} ${savedId} ${sample?.name}`} saved={saved.value} draft={saved.value ?? readDraft(project)} catalog={catalog} onChanged={list.reload} onSaved={saved.reload} />

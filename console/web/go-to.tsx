@@ -1,0 +1,109 @@
+import { useEffect, useState } from 'preact/hooks'
+import { type Page, request } from './api-client.ts'
+import { showText } from './format.ts'
+import { useLoaded } from './load.ts'
+import { leave, navigate } from './router.ts'
+import { currentSession, may } from './session.ts'
+import { shownProject } from './shown-project.ts'
+import { Dialog } from './states.tsx'
+
+interface Place {
+  title: string
+  /** Address of the console. */
+  to: string
+  /** What it is; absent: a screen. */
+  kind?: string
+}
+
+interface GoToProps { screens: readonly Place[], onClose: () => void }
+
+/** Of each kind. */
+const SHOWN = 5
+const TYPING_MS = 150
+
+/** What is searched: with which scope, where, and what each of the found is. */
+const SOURCES = [
+  { kind: 'question', scope: 'query:read', path: 'questions/', place: ({ id, name }: Found) => ({ title: name, to: `questions/${id}` }) },
+  { kind: 'event', scope: 'event_definition:read', path: 'event_definitions/', place: ({ id, name }: Found) => ({ title: name, to: `events/${id}` }) },
+  { kind: 'flag', scope: 'feature_flag:read', path: 'feature_flags/', place: ({ id, key }: Found) => ({ title: key, to: `flags/${id}` }) },
+  { kind: 'experiment', scope: 'experiment:read', path: 'experiments/', place: ({ id, name }: Found) => ({ title: name, to: `experiments/${id}` }) },
+  { kind: 'person', scope: 'person:read', path: 'persons/search', place: ({ uuid, name, distinct_ids: [id] }: Found) => ({ title: name === '' ? id ?? uuid : name, to: `persons/${uuid}` }) },
+  { kind: 'saved query', scope: 'query:read', path: 'saved_queries/', place: ({ id, name }: Found) => ({ title: name, to: `sql?saved=${id}` }), isOfAllProjects: true }
+] as const
+
+interface Found { id: number | string, uuid: string, key: string, name: string, distinct_ids: string[] }
+
+interface Search { places: Place[], failed: string[] }
+
+async function search (text: string, signal: AbortSignal): Promise<Search> {
+  const project = shownProject.value
+  if (text === '' || project === undefined) return { places: [], failed: [] }
+  const sources = SOURCES.filter((source) => may(source.scope) && (!('isOfAllProjects' in source) || currentSession().all_projects))
+  const answers = await Promise.allSettled(sources.map(async ({ kind, path, place }) => {
+    const answer = await request<Partial<Page<Found> & { matches: Found[] }>>(`/api/projects/${project}/${path}`, { query: { search: text, limit: SHOWN }, signal })
+    return (answer.results ?? answer.matches ?? []).slice(0, SHOWN).map((found) => {
+      const { title, to } = place(found)
+      return { kind, title, to: `/projects/${project}/${to}` }
+    })
+  }))
+  return {
+    places: answers.flatMap((answer) => answer.status === 'fulfilled' ? answer.value : []),
+    failed: sources.filter((_, index) => answers[index]?.status === 'rejected').map(({ kind }) => kind)
+  }
+}
+
+/** Screens and everything else that has a name, by a part of it. */
+export function GoTo ({ screens, onClose }: GoToProps) {
+  const [text, setText] = useState('')
+  const [asked, setAsked] = useState('')
+  const [chosen, setChosen] = useState(0)
+  useEffect(() => {
+    const timer = setTimeout(() => setAsked(text.trim()), TYPING_MS)
+    return () => clearTimeout(timer)
+  }, [text])
+  const found = useLoaded(`go to ${asked}`, async (signal) => await search(asked, signal))
+  const words = text.toLowerCase().split(/\s+/)
+  const places: Place[] = [
+    ...screens.filter(({ title }) => words.every((word) => title.toLowerCase().includes(word))), ...asked === text.trim() ? found.value?.places ?? [] : []
+  ]
+  const at = Math.min(chosen, places.length - 1)
+  const go = (place: Place | undefined): void => {
+    if (place === undefined) return
+    onClose()
+    leave(() => navigate(place.to))
+  }
+  const press = (event: KeyboardEvent): void => {
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key]
+    if (by === undefined) return
+    event.preventDefault()
+    setChosen((at + by + places.length) % Math.max(1, places.length))
+  }
+  useEffect(() => { document.getElementById(`place-${at}`)?.scrollIntoView({ block: 'nearest' }) }, [at])
+  return (
+    <Dialog title='Go to' onClose={onClose}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          go(places[at])
+        }}
+      >
+        <input
+          role='combobox' aria-label='Screen, question, event, flag, experiment, person or saved query' aria-expanded='true' aria-controls='places' autocomplete='off'
+          aria-activedescendant={at < 0 ? undefined : `place-${at}`} placeholder='A screen, or a part of a name' maxLength={400} value={text} onKeyDown={press}
+          onInput={(event) => { setText(event.currentTarget.value); setChosen(0) }}
+        />
+      </form>
+      <ul id='places' class='places' role='listbox' aria-label='Places'>
+        {places.map(({ title, to, kind }, index) => (
+          <li key={`${kind} ${to}`} id={`place-${index}`} role='option' aria-selected={index === at} onClick={() => go(places[index])}>
+            {showText(title, 80)} <span class='hint'>{kind ?? 'screen'}</span>
+          </li>
+        ))}
+      </ul>
+      <p class='hint' role='status'>
+        {found.value !== undefined && found.value.failed.length > 0 && `Not searched, because of a failure: ${found.value.failed.join(', ')}. `}
+        {places.length === 0 && !found.isLoading && asked === text.trim() && 'Nothing has this name.'}
+      </p>
+    </Dialog>
+  )
+}

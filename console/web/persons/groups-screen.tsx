@@ -1,0 +1,104 @@
+import { type Page, request } from '../api-client.ts'
+import type { Answer, Schema } from '../../../schema/api-types.ts'
+import { formatCount, showText, UNKNOWN, zoneLabel } from '../format.ts'
+import { useLoaded } from '../load.ts'
+import { Paged, Search, usePages } from '../paging.tsx'
+import { linkTo, path, projectId, query, setQuery } from '../router.ts'
+import { may } from '../session.ts'
+import { Empty, Select, Show, Table, Time } from '../states.tsx'
+import { StoredEvents } from '../live/stored-events.tsx'
+import { Title } from '../title.tsx'
+
+type GroupTypes = Answer<'/api/projects/{project_id}/groups/types'>
+type GroupType = GroupTypes['results'][number]
+
+type Group = Schema<'Group'>
+
+const base = (): string => `/api/projects/${projectId.value}/groups`
+
+/** Companies, teams and whatever else events belong to, by type; one of them: `/<index of the type>/<key>`. */
+export function GroupsScreen () {
+  const types = useLoaded(`group types ${projectId.value}`, async (signal) => await request<GroupTypes>(`${base()}/types`, { signal }))
+  const [, , , shown, key] = path.value
+  return (
+    <section>
+      <Show of={types} what='Groups'>
+        {({ results }) => {
+          const type = results.find(({ group_type_index: index }) => String(index) === (shown ?? query.value.get('type'))) ?? results[0]
+          if (type === undefined) return <NoGroups />
+          return key === undefined
+            ? <GroupList types={results} type={type} />
+            : <GroupDetail type={type} id={decodeURIComponent(key)} />
+        }}
+      </Show>
+    </section>
+  )
+}
+
+function NoGroups () {
+  return (
+    <>
+      <h1>Groups</h1>
+      <Empty><p>No event belongs to a group yet: SDKs call <code>group('company', 'acme')</code>.</p></Empty>
+    </>
+  )
+}
+
+function GroupList ({ types, type }: { types: readonly GroupType[], type: GroupType }) {
+  const search = query.value.get('search') ?? ''
+  const { group_type_index: index } = type
+  const groups = usePages(`groups ${projectId.value} ${index} ${search}`, async (page, signal) =>
+    await request<Page<Group>>(base(), { query: { group_type_index: index, search, ...page }, signal }))
+  const empty = <Empty><p>{search === '' ? 'None of this type was described: only events name them.' : `No key or name has all these words: ${showText(search)}`}</p></Empty>
+  return (
+    <>
+      <h1>Groups</h1>
+      <p class='hint'>Those that were described with <code>$groupidentify</code>. Search for words of the key or the property <code>name</code>.</p>
+      <div class='toolbar'>
+        <Select
+          label='Type' value={index} options={types.map((each) => [each.group_type_index, `${showText(each.group_type, 40)} (${formatCount(each.groups)})`] as const)}
+          onChange={(value) => setQuery({ type: value })}
+        />
+        <Search label='Search groups' />
+      </div>
+      <Paged of={groups} what='Groups' empty={empty}>
+        {(results) => (
+          <Table label='Groups' head={['Key', 'Name', '#Properties', `Known since (${zoneLabel()})`]}>
+            {results.map(({ group_key: key, properties, created_at: at }) => (
+              <tr key={key}>
+                <td class='wide'><a {...linkTo(`/projects/${projectId.value}/groups/${index}/${encodeURIComponent(key)}`)}>{showText(key, 80)}</a></td>
+                <td class='wide'>{typeof properties.name === 'string' ? showText(properties.name, 80) : UNKNOWN}</td>
+                <td class='number'>{formatCount(Object.keys(properties).length)}</td>
+                <td class='numbers'><Time at={at} /></td>
+              </tr>
+            ))}
+          </Table>
+        )}
+      </Paged>
+    </>
+  )
+}
+
+function GroupDetail ({ type, id }: { type: GroupType, id: string }) {
+  const { group_type: name, group_type_index: index } = type
+  const group = useLoaded(`group ${projectId.value} ${index} ${id}`, async (signal) =>
+    await request<Page<Group>>(base(), { query: { group_type_index: index, group_key: id }, signal }))
+  return (
+    <>
+      <p><a {...linkTo(`/projects/${projectId.value}/groups?type=${index}`)}>Groups</a></p>
+      <Title name={id} max={120}> <span class='hint'>{showText(name, 40)}</span></Title>
+      <Show of={group} what='The group'>
+        {({ results: [found] }) => found === undefined
+          ? <p class='hint'>It was never described with <code>$groupidentify</code>: only events name it.</p>
+          : (
+            <Table label='Properties' head={['Name', 'Value']}>
+              {Object.entries(found.properties).map(([property, value]) => (
+                <tr key={property}><td>{showText(property, 80)}</td><td class='wide'>{showText(typeof value === 'string' ? value : JSON.stringify(value))}</td></tr>
+              ))}
+            </Table>
+            )}
+      </Show>
+      {may('event:read') && <><h2>Last events</h2><StoredEvents filter={{ group_type: name, group_key: id }} /></>}
+    </>
+  )
+}
