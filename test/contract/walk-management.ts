@@ -156,6 +156,10 @@ export async function walkExperiments (t: Test, { client }: ContractSystem): Pro
     t.match(await client.call(t, 'PATCH', `~/questions/${created.id}/`, { description: 'Partial' }), {
       status: 200, body: { name: 'Example', description: 'Partial' }
     }, 'update')
+    t.match(await client.call(t, 'GET', `~/questions/${created.id}/answer/`), { status: 200 }, 'answer')
+    t.match(await client.call(t, 'POST', '~/questions/answer/', { definition }), { status: 200 }, 'answer a definition')
+    const funnel = { kind: 'funnel', version: 1, steps: [{ event: 'seen' }, { event: 'paid' }] }
+    t.match(await client.call(t, 'POST', '~/questions/dropouts/', { definition: funnel, step: 2 }), { status: 200 }, 'dropouts')
     t.equal((await client.call(t, 'DELETE', `~/questions/${created.id}/`)).status, 204, 'delete')
   })
 
