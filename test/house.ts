@@ -36,12 +36,12 @@ export interface House {
 const LIMITS = {
   lines: 86_533,
   platformLines: 6_097,
-  trackedFiles: 1_513,
+  trackedFiles: 1_506,
   circles: 0,
   repeatedNames: 4,
   longFunctions: 5,
   assertions: 176,
-  casts: 302
+  casts: 300
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

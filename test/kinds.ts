@@ -25,7 +25,7 @@ export const EMBEDDED = 'embedded/clickhouse'
 /** Those that `npm test` runs, too: what the rest of the system counts on. */
 export const EMBEDDED_CORE: readonly string[] = [
   'clickhouse-client', 'http', 'blocks/blocks', 'insert/run-insert', 'insert/flush-tokens', 'analyst/analyst',
-  'analyst/ordinary-queries', 'json-log', 'options', 'request/read-query-body',
+  'analyst/ordinary-queries', 'options', 'request/read-query-body',
   'statement/read-statement'
 ].map((name) => `${EMBEDDED}/${name}.test.ts`)
 

@@ -80,20 +80,31 @@ async function waitForMerges (select: Stack['select']): Promise<void> {
   }
 }
 
-// Native uuids are two words with their bytes reversed: time and version in the first, the variant in the second.
-// The person is given, because computing it for each row would take longer than everything else.
-const FILL = `
-  INSERT INTO events (project_id, person_id, uuid, event, distinct_id, timestamp, received_at, inserted_at, properties,
+/** What differs between tables: expressions by `number`, the row, and `first` and `second`, the words of a uuid. */
+export interface FillExpressions { table: string, project: string, person: string, uuid: string }
+
+export const NATIVE_UUID = 'reinterpretAsUUID(bitOr(toUInt128(first), bitShiftLeft(toUInt128(second), 64)))'
+
+const FILL = fillStatement({
+  table: 'events', project: '{project:UInt32}', person: 'toString(cityHash64(number) % 10000)', uuid: NATIVE_UUID
+})
+
+/** An INSERT of made-up events, from `{from:UInt64}` on, `{step:UInt64}` of them. */
+export function fillStatement ({ table, project, person, uuid }: FillExpressions): string {
+  // Native uuids are two words with their bytes reversed: time and version in the first, the variant in the second.
+  // The person is given, because computing it for each row would take longer than everything else.
+  return `
+  INSERT INTO ${table} (project_id, person_id, uuid, event, distinct_id, timestamp, received_at, inserted_at, properties,
                       session_id, current_url, host, browser, os)
   WITH now64(3) - toIntervalMillisecond(toInt64(pow((cityHash64(number, 1) % 1000000) / 1000000, 2) * 60 * 86400000)) AS time,
-       concat('person-', toString(cityHash64(number) % 10000), '-0f3c9a') AS person,
+       concat('person-', ${person}, '-0f3c9a') AS person,
        bitOr(bitShiftLeft(toUInt64(toUnixTimestamp64Milli(time)), 16), 28672 + cityHash64(number, 3) % 4096) AS first,
        bitOr(bitShiftLeft(toUInt64(2), 62), bitShiftRight(cityHash64(number, 4), 2)) AS second
-  SELECT {project:UInt32}, reinterpretAsUUID(sipHash128(person)),
-         reinterpretAsUUID(bitOr(toUInt128(first), bitShiftLeft(toUInt128(second), 64))),
+  SELECT ${project}, reinterpretAsUUID(sipHash128(person)), ${uuid},
          if(number % 2 = 0, '$pageview', concat('event ', toString(number % 10))), person, time, time, time,
          concat('{"plan":"', if(number % 5 = 0, 'pro', 'free'), '","amount":', toString(number % 1000),
                 ',"$browser":"Chrome","text":"', hex(cityHash64(number, 2)), '"}'),
          concat('session-', toString(intDiv(number, 20))), concat('https://shop.example.com/', toString(number % 999)),
          'shop.example.com', ['Chrome', 'Safari', 'Firefox'][number % 3 + 1], ['Windows', 'iOS'][number % 2 + 1]
   FROM numbers({from:UInt64}, {step:UInt64})`
+}

@@ -1,4 +1,4 @@
-import { fillBeside, FILLED_PROJECT, SIDE } from '../load/fill-table.ts'
+import { fillBeside, FILLED_PROJECT, fillStatement, NATIVE_UUID, SIDE } from '../load/fill-table.ts'
 import { type BenchContext, type Figure, median, percentile, type Question } from '../question.ts'
 
 /** What a receipt by uuid may take, at 30 million rows. */
@@ -69,20 +69,9 @@ async function ask ({ stack }: BenchContext, name: string, paths: readonly strin
  * in ten with an uuid of version 4, one in ten of another project, the days before now fuller than those of two months
  * ago.
  */
-// Native uuids are two words with their bytes reversed: time and version in the first, the variant in the second.
-// The person is given, because computing it for each row would take longer than everything else.
-const FILL = `
-  INSERT INTO ${SIDE} (project_id, person_id, uuid, event, distinct_id, timestamp, received_at, inserted_at, properties,
-                       session_id, current_url, host, browser, os)
-  WITH now64(3) - toIntervalMillisecond(toInt64(pow((cityHash64(number, 1) % 1000000) / 1000000, 2) * 60 * 86400000)) AS time,
-       concat('person-', toString(toUInt32(pow(1000000, (cityHash64(number) % 1000000) / 1000000))), '-0f3c9a') AS person,
-       bitOr(bitShiftLeft(toUInt64(toUnixTimestamp64Milli(time)), 16), 28672 + cityHash64(number, 3) % 4096) AS first,
-       bitOr(bitShiftLeft(toUInt64(2), 62), bitShiftRight(cityHash64(number, 4), 2)) AS second
-  SELECT {project:UInt32} + if(cityHash64(number, 9) % 10 = 0, 1 + cityHash64(number, 8) % 50, 0), reinterpretAsUUID(sipHash128(person)),
-         if(number % 10 = 7, generateUUIDv4(number), reinterpretAsUUID(bitOr(toUInt128(first), bitShiftLeft(toUInt128(second), 64)))),
-         if(number % 2 = 0, '$pageview', concat('event ', toString(number % 10))), person, time, time, time,
-         concat('{"plan":"', if(number % 5 = 0, 'pro', 'free'), '","amount":', toString(number % 1000),
-                ',"$browser":"Chrome","text":"', hex(cityHash64(number, 2)), '"}'),
-         concat('session-', toString(intDiv(number, 20))), concat('https://shop.example.com/', toString(number % 999)),
-         'shop.example.com', ['Chrome', 'Safari', 'Firefox'][number % 3 + 1], ['Windows', 'iOS'][number % 2 + 1]
-  FROM numbers({from:UInt64}, {step:UInt64})`
+const FILL = fillStatement({
+  table: SIDE,
+  project: '{project:UInt32} + if(cityHash64(number, 9) % 10 = 0, 1 + cityHash64(number, 8) % 50, 0)',
+  person: 'toString(toUInt32(pow(1000000, (cityHash64(number) % 1000000) / 1000000)))',
+  uuid: `if(number % 10 = 7, generateUUIDv4(number), ${NATIVE_UUID})`
+})

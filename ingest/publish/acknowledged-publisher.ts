@@ -25,7 +25,7 @@ export interface AcknowledgedPublisher {
 
 interface Waiting {
   resolve: () => void
-  reject: (error: Error) => void
+  reject: (error: unknown) => void
   timer: NodeJS.Timeout
   subject: string
 }
@@ -58,7 +58,7 @@ export function createAcknowledgedPublisher (
           reply: inbox + token, headers: { encode: () => headers } as unknown as MsgHdrs
         })
       } catch (error) {
-        complete(token, error as Error)
+        complete(token, error)
       }
     }),
     abandon (error) {
@@ -73,7 +73,7 @@ export function createAcknowledgedPublisher (
     complete(token, answer.data.length === 0 ? missingStream(waiting.get(token)?.subject) : readRefusal(answer))
   }
 
-  function complete (token: string, error: Error | null): void {
+  function complete (token: string, error: unknown): void {
     const waiter = waiting.get(token)
     if (waiter === undefined) return
     waiting.delete(token)
