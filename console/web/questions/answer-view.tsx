@@ -7,7 +7,7 @@ import { currentSession, may } from '../session.ts'
 import { Picture } from '../sql/result-chart.tsx'
 import { Dialog, Empty, Select, Show, Table, Time } from '../states.tsx'
 import { linkTo } from '../router.ts'
-import { type Answered, type Definition, formatDuration, formatMeasure, formatShare, type FunnelAnswer, partName, pointName, type RetentionAnswer, type TrendAnswer, type TrendLine } from './question.ts'
+import { type Answered, type Definition, formatDuration, formatMeasure, formatShare, type FunnelAnswer, partName, pointName, type RetentionAnswer, type TrendAnswer, type TrendLine } from './question-definition.ts'
 
 /** What a question says: a picture, the same as a table, and what it was computed from. */
 export function AnswerView ({ answered, definition }: { answered: Answered, definition: Definition }) {

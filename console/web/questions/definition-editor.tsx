@@ -3,7 +3,7 @@ import { replaceAt } from '../flags/flag-filters.ts'
 import { useFocusOnParts } from '../keep-focus.ts'
 import { Select } from '../states.tsx'
 import { EventField, type Names, PropertyField } from './event-fields.tsx'
-import { type Definition, EMPTY_EVENT, type Funnel, MEASURES, type Range, type Retention, type SeriesChoice, type Trend } from './question.ts'
+import { type Definition, EMPTY_EVENT, type Funnel, MEASURES, type Range, type Retention, type SeriesChoice, type Trend } from './question-definition.ts'
 
 const MAX_SERIES = 5
 const MAX_STEPS = 10

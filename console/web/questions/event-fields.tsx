@@ -7,7 +7,7 @@ import { useFocusOnParts } from '../keep-focus.ts'
 import { useLoaded } from '../load.ts'
 import { projectId } from '../router.ts'
 import { may } from '../session.ts'
-import type { EventChoice } from './question.ts'
+import type { EventChoice } from './question-definition.ts'
 
 /** Names with how often they came in 30 days; null: the key may not see them. */
 export interface Names { events: Map<string, number> | null, properties: Map<string, number> | null }

@@ -11,7 +11,7 @@ import { Failed, Loading, Show } from '../states.tsx'
 import { AnswerView } from './answer-view.tsx'
 import { DefinitionEditor } from './definition-editor.tsx'
 import { NameLists, useNames } from './event-fields.tsx'
-import { type Answered, type Definition, describeQuestion, type Kind, KINDS, newDefinition, type Question, withDefaults } from './question.ts'
+import { type Answered, type Definition, describeQuestion, type Kind, KINDS, newDefinition, type Question, withDefaults } from './question-definition.ts'
 
 /** Where the questions of the project are. */
 export function questionsPath (id?: number | string): string {

@@ -4,7 +4,7 @@ import { Paged, Search, usePages } from '../paging.tsx'
 import { linkTo, path, projectId, query } from '../router.ts'
 import { may } from '../session.ts'
 import { Empty, Table, Time } from '../states.tsx'
-import { describeQuestion, type Kind, KINDS, type Question, withDefaults } from './question.ts'
+import { describeQuestion, type Kind, KINDS, type Question, withDefaults } from './question-definition.ts'
 import { NewQuestion, QuestionDetail, questionsPath } from './question-detail.tsx'
 
 const isKind = (text: string | undefined): text is Kind => text !== undefined && Object.hasOwn(KINDS, text)
