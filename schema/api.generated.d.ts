@@ -3276,6 +3276,11 @@ export interface components {
             ms: number;
             read_bytes: number;
             read_rows: number;
+            /**
+             * @description weighted: an event of a sample counts as many as it stands for; people are always those of stored events.
+             * @enum {string}
+             */
+            samples: "weighted" | "as_stored";
             /** @description The query of ClickHouse that gave the answer, without parameters. */
             sql: string;
             timezone: string;
@@ -7927,6 +7932,11 @@ export interface operations {
                             entered_at: string;
                             person_id: string;
                         }[];
+                        /**
+                         * @description weighted: an event of a sample counts as many as it stands for; people are always those of stored events.
+                         * @enum {string}
+                         */
+                        samples: "weighted" | "as_stored";
                         /** @description The query of ClickHouse that gave the answer, without parameters. */
                         sql: string;
                         timezone: string;

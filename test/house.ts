@@ -34,11 +34,11 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 86_533,
+  lines: 86_553,
   platformLines: 6_097,
   trackedFiles: 1_506,
   circles: 0,
-  repeatedNames: 4,
+  repeatedNames: 3,
   longFunctions: 5,
   assertions: 176,
   casts: 300

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { text } from 'node:stream/consumers'
 import { resolveRange, type ResolvedRange } from '../../engines/questions/calendar.ts'
-import { compileQuestion } from '../../engines/questions/compile-question.ts'
+import { compileQuestion, samplesOf } from '../../engines/questions/compile-question.ts'
 import { compileDropouts } from '../../engines/questions/funnel-sql.ts'
 import type { Funnel, Question } from '../../engines/questions/question.ts'
 import { type Answer, type AnswerRow, checkSize, shapeAnswer } from '../../engines/questions/shape-answer.ts'
@@ -36,6 +36,7 @@ interface Facts {
   read_bytes: number
   ms: number
   includes_bots: boolean
+  samples: 'weighted' | 'as_stored'
 }
 
 /** @throws {HttpError} 400 for a range that is too long. @throws {QueryFailedError} */
@@ -43,7 +44,8 @@ export async function answerQuestion (question: Question, asking: Asking): Promi
   const range = resolveRange(question, asking)
   checkSize(question, range)
   const { rows, facts } = await run(compileQuestion(question, asking.projectId, range), range, asking)
-  return { ...facts, includes_bots: question.includeBots, answer: shapeAnswer(question, range, rows) }
+  const answer = shapeAnswer(question, range, rows)
+  return { ...facts, includes_bots: question.includeBots, samples: samplesOf(question), answer }
 }
 
 interface Dropout { person_id: string, entered_at: string }
@@ -54,18 +56,19 @@ export async function listDropouts (
 ): Promise<Facts & { results: Dropout[] }> {
   const range = resolveRange(funnel, asking)
   const { projectId } = asking
-  const { rows, facts } = await run(compileDropouts(funnel, { ...asked, projectId, range }), range, asking)
+  const sql = compileDropouts(funnel, { ...asked, projectId, range })
+  const { rows, facts } = await run(sql, range, asking)
   const results = rows.map(([person, entered]) => ({
     person_id: String(person), entered_at: new Date(`${String(entered).replace(' ', 'T')}Z`).toISOString()
   }))
-  return { ...facts, includes_bots: funnel.includeBots, results }
+  return { ...facts, includes_bots: funnel.includeBots, samples: samplesOf(funnel), results }
 }
 
 interface Result { data: AnswerRow[], statistics?: { rows_read?: number, bytes_read?: number } }
 
 async function run (
   sql: string, { firstDay, lastDay, timezone }: ResolvedRange, { clickhouse, analyst, logComment, signal }: Asking
-): Promise<{ rows: AnswerRow[], facts: Omit<Facts, 'includes_bots'> }> {
+): Promise<{ rows: AnswerRow[], facts: Omit<Facts, 'includes_bots' | 'samples'> }> {
   // Before the query, which then has at least what the watermark promises.
   const through = await readCompleteThrough(clickhouse).catch(() => null)
   const startedAt = performance.now()

@@ -58,12 +58,12 @@ t.test('an answer says what it was computed from', async (t) => {
 
   t.equal(status, 200)
   t.match(body, {
-    from: '2026-03-03', to: '2026-03-05', timezone: 'UTC', complete_through: '2026-03-05T11:59:59.000Z', includes_bots: false,
+    from: '2026-03-03', to: '2026-03-05', timezone: 'UTC', complete_through: '2026-03-05T11:59:59.000Z', includes_bots: false, samples: 'as_stored',
     read_rows: Number, ms: Number, sql: /^-- trend: 2026-03-03 to 2026-03-05, days of UTC, without bots\nSELECT /,
     answer: {
       kind: 'trend', previous: null,
       points: [{ start: '2026-03-03', is_partial: false }, { start: '2026-03-04', is_partial: false }, { start: '2026-03-05', is_partial: true }],
-      lines: [{ series: 0, name: 'paid', part: 'all', value: null, values: [0, 1, 1], total: 1 }]
+      lines: [{ series: 0, name: 'people of paid', part: 'all', value: null, values: [0, 1, 1], total: 1 }]
     }
   })
   t.ok(body.read_rows > 0)

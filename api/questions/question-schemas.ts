@@ -48,7 +48,11 @@ const facts = {
     description: 'Everything acknowledged that was received before it is counted; null while nothing is known.'
   },
   read_rows: integer, read_bytes: integer, ms: { type: 'number' },
-  includes_bots: { type: 'boolean' }
+  includes_bots: { type: 'boolean' },
+  samples: {
+    ...string, enum: ['weighted', 'as_stored'],
+    description: 'weighted: an event of a sample counts as many as it stands for; people are always those of stored events.'
+  }
 } as const
 
 const part = {

@@ -1,6 +1,6 @@
 import type { ResolvedRange } from './calendar.ts'
 import { compileFunnel } from './funnel-sql.ts'
-import type { EventChoice, Question } from './question.ts'
+import type { EventChoice, Question, Trend } from './question.ts'
 import { compileRetention } from './retention-sql.ts'
 import { compileTrend } from './trend-sql.ts'
 
@@ -20,7 +20,18 @@ export function compileQuestion (question: Question, projectId: number, range: R
   return `-- ${question.kind}: ${firstDay} to ${lastDay}, days of ${timezone}, ${question.includeBots ? 'with' : 'without'} bots\n${sql}`
 }
 
-/** A name of what is counted, for people. */
+/** A name of an event, for people. */
 export function nameOf ({ event }: EventChoice): string {
   return event ?? 'any event'
+}
+
+/** What a series counts, for people: `sum of amount of order paid`. */
+export function nameOfSeries ({ measure, property, ...choice }: Trend['series'][number]): string {
+  if (measure === 'events') return nameOf(choice)
+  return measure === 'people' ? `people of ${nameOf(choice)}` : `${measure} of ${property} of ${nameOf(choice)}`
+}
+
+/** How events of a sample count: `weighted` as many as they stand for; people are always those of stored events. */
+export function samplesOf (question: Question): 'weighted' | 'as_stored' {
+  return question.kind === 'trend' && question.series.some(({ measure }) => measure !== 'people') ? 'weighted' : 'as_stored'
 }

@@ -1,6 +1,6 @@
 /** Makes of the rows of a query what is drawn: all buckets, those of which nothing is stored too. */
 import { type Bucket, listBuckets, type ResolvedRange, type Span, tooMany } from './calendar.ts'
-import { nameOf } from './compile-question.ts'
+import { nameOf, nameOfSeries } from './compile-question.ts'
 import { type Funnel, type Question, QUESTION_LIMITS, type Retention, type Trend } from './question.ts'
 import { TAGS } from './question-sql.ts'
 
@@ -115,7 +115,7 @@ function shapeTrend (trend: Trend, range: ResolvedRange, rows: readonly AnswerRo
         const values = new Map(ofTag.map(([, , , bucket, measure]) => [String(bucket), readNumber(measure)]))
         const get = (bucket: string): number | null => values.has(bucket) ? values.get(bucket) ?? null : empty
         const points = buckets.map(({ start }) => get(start))
-        return { series: index, name: nameOf(series), ...readPart(tag), values: points, total: get('') }
+        return { series: index, name: nameOfSeries(series), ...readPart(tag), values: points, total: get('') }
       }).sort(byRank)
     })
     return { points: toPoints(buckets, span, range.now), lines }

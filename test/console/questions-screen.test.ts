@@ -53,7 +53,7 @@ t.test('a funnel by country is put together with the keyboard, says who dropped 
   t.match(await rows(page, 'By value'), [/^Value/, /^AT 4 3 · 75\.0 % 2 min/, /^CL 2 0 · 0\.0 % –/])
   await page.getByRole('combobox', { name: /^Order/ }).selectOption('worst')
   t.match((await rows(page, 'By value'))[1], /^CL/)
-  t.match(await page.getByRole('region', { name: 'Answer' }).getByRole('status').first().innerText(), /^\d{4}-\d\d-\d\d to .* days of UTC · without bots · complete through .* · \d+ rows? read/)
+  t.match(await page.getByRole('region', { name: 'Answer' }).getByRole('status').first().innerText(), /^\d{4}-\d\d-\d\d to .* days of UTC · without bots · samples as stored · complete through .* · \d+ rows? read/)
   await page.getByRole('button', { name: '3 dropped out before step 2' }).click()
   await page.getByRole('dialog').getByRole('link').nth(2).waitFor()
   t.equal(await page.getByRole('dialog').getByRole('link').count(), 3)
@@ -84,7 +84,7 @@ t.test('a trend is drawn, the same stands in a table, and its SQL opens in SQL',
   await page.getByLabel('property', { exact: true }).fill('amount')
   await page.getByLabel('Compare with the time before').check()
   await page.getByRole('button', { name: 'Ask' }).click()
-  await page.getByRole('img', { name: /^order, order \(before\) along time, 30 points/ }).waitFor()
+  await page.getByRole('img', { name: /^sum of amount of order, sum of amount of order \(before\) along time, 30 points/ }).waitFor()
 
   t.match((await rows(page, 'Values'))[1], /^All of it 4\.5 0$/)
   t.match((await rows(page, 'Values')).at(-1), /not whole/)

@@ -25,10 +25,10 @@ export function AnswerView ({ answered, definition }: { answered: Answered, defi
 }
 
 function Facts ({ answered }: { answered: Answered }) {
-  const { from, to, timezone, complete_through: through, read_rows: rows, ms, includes_bots: bots } = answered
+  const { from, to, timezone, complete_through: through, read_rows: rows, ms, includes_bots: bots, samples } = answered
   return (
     <p class='hint numbers' role='status'>
-      {from} to {to}, days of {timezone} · {bots ? 'with' : 'without'} bots · complete through {through === null ? 'an unknown moment' : formatZoned(through)} · {formatCounted(rows, 'row')} read · {formatMs(ms)}
+      {from} to {to}, days of {timezone} · {bots ? 'with' : 'without'} bots · samples {samples === 'weighted' ? 'count as what they stand for' : 'as stored'} · complete through {through === null ? 'an unknown moment' : formatZoned(through)} · {formatCounted(rows, 'row')} read · {formatMs(ms)}
     </p>
   )
 }

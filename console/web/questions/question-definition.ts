@@ -37,6 +37,7 @@ export interface Answered {
   read_rows: number
   ms: number
   includes_bots: boolean
+  samples: 'weighted' | 'as_stored'
   answer: TrendAnswer | FunnelAnswer | RetentionAnswer
 }
 

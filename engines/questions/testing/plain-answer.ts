@@ -51,14 +51,21 @@ export function answerPlainly (question: PlainQuestion, world: PlainWorld): unkn
 type PlainCalendar = ReturnType<typeof createCalendar>
 
 const formats = new Map<string, Intl.DateTimeFormat>()
-const clocks = new Map<string, Clock>()
+const clocks = new Map<string, Map<number, Clock>>()
+const labels = new Map<string, Map<number, string>>()
 
 interface Clock { day: string, pastHour: number }
 
 function clock (at: number, timezone: string): Clock {
-  const key = `${timezone} ${at}`
-  let found = clocks.get(key)
-  if (found === undefined) clocks.set(key, found = readClock(at, timezone))
+  return once(clocks, timezone, at, () => readClock(at, timezone))
+}
+
+/** What was made for a key and an instant before, or is made now. */
+function once<T> (known: Map<string, Map<number, T>>, key: string, at: number, make: () => T): T {
+  let of = known.get(key)
+  if (of === undefined) known.set(key, of = new Map())
+  let found = of.get(at)
+  if (found === undefined) of.set(at, found = make())
   return found
 }
 
@@ -72,7 +79,9 @@ function readClock (at: number, timezone: string): Clock {
 function createCalendar (question: PlainQuestion, { timezone, now }: PlainWorld) {
   const { range, interval, week_starts: weekStarts, kind } = question
   const dayOf = (at: number): string => clock(at, timezone).day
-  function label (at: number, of: string): string {
+  const label = (at: number, of: string): string =>
+    once(labels, `${timezone} ${of} ${weekStarts}`, at, () => makeLabel(at, of))
+  function makeLabel (at: number, of: string): string {
     const { day, pastHour } = clock(at, timezone)
     if (of === 'hour') return new Date(at - pastHour).toISOString().replace('.000', '')
     if (of === 'month') return day.slice(0, 7) + '-01'
