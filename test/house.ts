@@ -34,7 +34,7 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 86_553,
+  lines: 86_558,
   platformLines: 6_097,
   trackedFiles: 1_506,
   circles: 0,
