@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { databaseOfAllShards } from '../../schema/migrate/clickhouse-topology.ts'
 import { refreshEventsWithPerson } from '../../schema/migrate/refresh-events-with-person.ts'
 import { quoteIdentifier, quoteString } from '../../engines/sql/clickhouse-sql.ts'
 import { type ClickHouse, onCluster, queryRows, systemTable } from '../../platform/clickhouse/connect-clickhouse.ts'
@@ -38,9 +39,11 @@ export async function promoteProperty (
   refuseConflict(promotion, await listPromotions(clickhouse))
   await waitForDrop(clickhouse, promotion.column, cluster)
   const column = quoteIdentifier(promotion.column)
-  await clickhouse.command({
-    query: `ALTER TABLE events ${onCluster(cluster)} ADD COLUMN IF NOT EXISTS ${column} ${describeColumn(promotion)}`
-  })
+  for (const table of await listEventTables(clickhouse, cluster)) {
+    await clickhouse.command({
+      query: `ALTER TABLE ${table} ${onCluster(cluster)} ADD COLUMN IF NOT EXISTS ${column} ${describeColumn(promotion)}`
+    })
+  }
   // Somebody else may have been faster, with something else.
   refuseConflict(promotion, await listPromotions(clickhouse))
   await restoreComment(clickhouse, promotion, cluster)
@@ -83,11 +86,14 @@ export async function demoteProperty (
   // The view first: it must never name a column that is gone.
   await refreshEventsWithPerson(clickhouse, { topology, without: [promoted.column] })
   await stopFilling(clickhouse, promoted.column, cluster)
-  await clickhouse.command({
-    query: `ALTER TABLE events ${onCluster(cluster)} DROP COLUMN IF EXISTS ${quoteIdentifier(promoted.column)}`,
-    // The column is gone at once; taking it out of every part goes on in the background.
-    clickhouse_settings: { alter_sync: '0' }
-  })
+  // That of all shards first, for the same reason.
+  for (const table of (await listEventTables(clickhouse, cluster)).reverse()) {
+    await clickhouse.command({
+      query: `ALTER TABLE ${table} ${onCluster(cluster)} DROP COLUMN IF EXISTS ${quoteIdentifier(promoted.column)}`,
+      // The column is gone at once; taking it out of every part goes on in the background.
+      clickhouse_settings: { alter_sync: '0' }
+    })
+  }
   await refreshEventsWithPerson(clickhouse, { topology })
   return promoted
 }
@@ -131,11 +137,25 @@ async function orderWork (clickhouse: ClickHouse, column: string, cluster: strin
 
 /** Stops filling a column; what is written stays. ClickHouse drops no column that it is just filling. */
 async function stopFilling (clickhouse: ClickHouse, column: string, cluster: string): Promise<void> {
+  const pattern = commandPattern('MATERIALIZE', column)
+  // On a cluster this takes rights that no login but an administrator has.
+  if (!(await readWork(clickhouse, pattern, cluster)).isOrdered) return
   await clickhouse.command({
-    query: `KILL MUTATION ${onCluster(cluster)} WHERE database = currentDatabase() AND table = 'events'
-      AND match(command, {pattern: String})`,
-    query_params: { pattern: commandPattern('MATERIALIZE', column) }
+    // Other nodes of a cluster have another current database.
+    query: `KILL MUTATION ${onCluster(cluster)} WHERE database = ${quoteString(await readDatabase(clickhouse))} AND table = 'events'
+      AND match(command, ${quoteString(pattern)})`
   })
+}
+
+/** `events`, and on a cluster the table of all shards, which has columns of its own. */
+async function listEventTables (clickhouse: ClickHouse, cluster: string): Promise<string[]> {
+  if (cluster === '') return ['events']
+  return ['events', `${quoteIdentifier(databaseOfAllShards(await readDatabase(clickhouse)))}.events`]
+}
+
+async function readDatabase (clickhouse: ClickHouse): Promise<string> {
+  const [row] = await queryRows<{ name: string }>(clickhouse, 'SELECT currentDatabase() AS name')
+  return row?.name ?? ''
 }
 
 /** Waits until no part holds a column of that name which was dropped before. */

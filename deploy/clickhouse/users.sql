@@ -5,7 +5,7 @@
 -- The owner makes and changes tables: `npm run migrate`, promoted properties, retention, deletion of persons.
 CREATE USER IF NOT EXISTS millrace_owner IDENTIFIED WITH sha256_password BY '<owner password>';
 GRANT CREATE DATABASE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, ALTER, SELECT, INSERT, OPTIMIZE, TRUNCATE ON millrace.* TO millrace_owner;
-GRANT CREATE DATABASE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, SELECT, INSERT ON millrace_all.* TO millrace_owner;
+GRANT CREATE DATABASE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, ALTER, SELECT, INSERT ON millrace_all.* TO millrace_owner;
 GRANT CLUSTER, REMOTE ON *.* TO millrace_owner;
 GRANT SELECT ON system.* TO millrace_owner;
 

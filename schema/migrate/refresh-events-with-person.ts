@@ -1,6 +1,6 @@
 import type { createClient } from '@clickhouse/client'
-import { quoteString } from '../../engines/sql/clickhouse-sql.ts'
-import { renderClickHouseSql, type ClickHouseTopology } from './clickhouse-topology.ts'
+import { quoteIdentifier, quoteString } from '../../engines/sql/clickhouse-sql.ts'
+import { databaseOfAllShards, renderClickHouseSql, type ClickHouseTopology } from './clickhouse-topology.ts'
 
 const VIEW = 'events_with_person'
 
@@ -22,36 +22,49 @@ export interface RefreshOptions {
 /**
  * Gives `events_with_person` the columns that `events` has now, with their comments: a view keeps the columns it was
  * made with. The view is replaced in one step, so queries see the old one or the new one; nothing happens when it is
- * right already.
+ * right already. On a cluster the view over all shards follows, once it exists.
  *
  * Its SELECT stays what the migrations made it: that says `event.*`, and the list of columns here says which of them.
  *
  * @returns whether the view was replaced.
  */
 export async function refreshEventsWithPerson (
-  client: ReturnType<typeof createClient>, { topology, without = [] }: RefreshOptions
+  client: ReturnType<typeof createClient>, options: RefreshOptions
+): Promise<boolean> {
+  const [current] = await ask<{ name: string }>(client, 'SELECT currentDatabase() AS name')
+  const database = current?.name ?? ''
+  const isReplaced = await refreshView(client, database, options)
+  if (options.topology.cluster === undefined) return isReplaced
+  return await refreshView(client, databaseOfAllShards(database), options) || isReplaced
+}
+
+async function refreshView (
+  client: ReturnType<typeof createClient>, database: string, { topology, without = [] }: RefreshOptions
 ): Promise<boolean> {
   const [view] = await ask<{ as_select: string, comment: string }>(client, `
-    SELECT as_select, comment FROM system.tables WHERE database = currentDatabase() AND name = '${VIEW}'`)
+    SELECT as_select, comment FROM system.tables WHERE database = ${quoteString(database)} AND name = '${VIEW}'`)
   if (view === undefined) return false
-  const wanted = (await readColumns(client, 'events'))
+  const wanted = (await readColumns(client, database, 'events'))
     .filter(({ name }) => !without.includes(name))
     .map((column) => column.name === 'person_id' ? { ...column, comment: PERSON_COMMENT } : column)
-  if (JSON.stringify(wanted) === JSON.stringify(await readColumns(client, VIEW))) return false
+  if (JSON.stringify(wanted) === JSON.stringify(await readColumns(client, database, VIEW))) return false
 
   const list = wanted.map(({ name, type, comment }) => `\`${name}\` ${type} COMMENT ${quoteString(comment)}`)
+  const name = `${quoteIdentifier(database)}.${VIEW}`
   await client.command({
-    query: `${renderClickHouseSql(`CREATE OR REPLACE VIEW ${VIEW} {{on_cluster}}`, topology)} (${list.join(', ')})
+    query: `${renderClickHouseSql(`CREATE OR REPLACE VIEW ${name} {{on_cluster}}`, topology)} (${list.join(', ')})
 AS ${view.as_select}
 COMMENT ${quoteString(view.comment)}`
   })
   return true
 }
 
-async function readColumns (client: ReturnType<typeof createClient>, table: string): Promise<Column[]> {
+async function readColumns (
+  client: ReturnType<typeof createClient>, database: string, table: string
+): Promise<Column[]> {
   return await ask<Column>(client, `
     SELECT name, type, comment FROM system.columns
-    WHERE database = currentDatabase() AND table = '${table}' AND default_kind IN ('', 'DEFAULT')
+    WHERE database = ${quoteString(database)} AND table = '${table}' AND default_kind IN ('', 'DEFAULT')
     ORDER BY position`)
 }
 

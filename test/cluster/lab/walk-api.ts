@@ -1,7 +1,8 @@
 import type { LabProduct } from './open-product.ts'
 
 /** A document of OpenAPI, as far as it is read here. */
-interface Operation { parameters?: { name: string, in: string, required?: boolean }[] }
+interface Operation { parameters?: Parameter[] }
+interface Parameter { name: string, in: string, required?: boolean, schema?: { type?: string, format?: string } }
 
 /** Ends only with its client. */
 const ENDLESS = /\/events\/live$/
@@ -40,7 +41,7 @@ export async function walkApi (product: LabProduct): Promise<string> {
     const target = await fill(call, path, event?.uuid ?? '')
     if (target === undefined) continue
     const query = (get.parameters ?? []).filter((parameter) => parameter.in === 'query' && parameter.required === true)
-      .map(({ name }) => `${name}=${encodeURIComponent(REQUIRED[name] ?? 'paid')}`).join('&')
+      .map((parameter) => `${parameter.name}=${encodeURIComponent(valueOf(parameter))}`).join('&')
     await call('GET', `${target}${query === '' ? '' : `?${query}`}`)
     answered++
   }
@@ -57,6 +58,11 @@ export async function walkApi (product: LabProduct): Promise<string> {
 const REQUIRED: Record<string, string> = {
   q: 'person 1', event: 'paid', property: 'amount', distinct_id: 'person 1', days: '7',
   from: new Date(Date.now() - 3_600_000).toISOString(), to: new Date(Date.now() + 60_000).toISOString()
+}
+
+function valueOf ({ name, schema }: Parameter): string {
+  if (schema?.format === 'date') return new Date().toISOString().slice(0, 10)
+  return REQUIRED[name] ?? (schema?.type === 'integer' ? '0' : 'paid')
 }
 
 /** The path with the id of something that is there; undefined when there is nothing. */
