@@ -241,7 +241,7 @@ const checkTokens: Check = async ({ url, client, cluster, nodes }) => {
 /** What each login asks of a cluster that it could be refused. */
 const ASKED_BY: Record<string, readonly string[]> = {
   millrace_owner: ['tables', 'columns', 'replicas'],
-  millrace_pipeline: ['parts', 'disks', 'detached_parts', 'mutations', 'one'],
+  millrace_pipeline: ['parts', 'disks', 'detached_parts', 'mutations', 'one', 'replicas', 'replication_queue'],
   millrace_api: ['parts', 'parts_columns', 'disks', 'query_log'],
   analyst: []
 }

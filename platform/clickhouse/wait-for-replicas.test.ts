@@ -34,6 +34,22 @@ t.test('waits until each replica was seen with all that was confirmed when the w
   t.equal(await countPolls([[FIRST, { ...OTHER, newest: 0, next: 0 }]]), 1, 'nothing was ever inserted')
 })
 
+t.test('asks again when a node broke off, and does not when it may not ask', async (t) => {
+  const failing = (code: string): { clickhouse: ClickHouse, asked: () => number } => {
+    const { clickhouse, asked } = answerInTurn([[FIRST, SECOND, OTHER]])
+    let failures = 1
+    const query = async (...parameters: Parameters<ClickHouse['query']>): Promise<unknown> => {
+      if (failures-- > 0) throw Object.assign(new Error('no answer'), { code })
+      return await clickhouse.query(...parameters)
+    }
+    return { clickhouse: { query } as unknown as ClickHouse, asked }
+  }
+  const broken = failing('209')
+  await waitForReplicas({ clickhouse: broken.clickhouse, cluster: 'millrace' })
+  t.equal(broken.asked(), 1)
+  await t.rejects(waitForReplicas({ clickhouse: failing('497').clickhouse, cluster: 'millrace' }), { code: '497' })
+})
+
 t.test('waits for nobody on one node', async (t) => {
   const { clickhouse, asked } = answerInTurn([])
   await waitForReplicas({ clickhouse, cluster: '' })

@@ -1,6 +1,7 @@
 /** Before a write depends on what a cluster does not have: the replicas that answer have what was stored until now. */
 import { MillraceError } from '../../engines/errors.ts'
 import { pause } from '../intervals.ts'
+import { classifyClickHouseError } from './clickhouse-errors.ts'
 import { type ClickHouse, LOCAL_DATABASE, queryRows, systemTable } from './connect-clickhouse.ts'
 
 export interface WaitForReplicasOptions {
@@ -49,7 +50,7 @@ export async function waitForReplicas (options: WaitForReplicasOptions): Promise
   for (;;) {
     const isLast = performance.now() > deadline
     const replicas = await readReplicas(options, tables).catch((error: unknown) => {
-      if (isLast) throw error
+      if (isLast || classifyClickHouseError(error).action !== 'retry') throw error
       return []
     })
     if (replicas.length > 0) newest ??= newestOf(replicas)
