@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 86_558,
-  platformLines: 6_097,
-  trackedFiles: 1_499,
+  lines: 86_594,
+  platformLines: 6_098,
+  trackedFiles: 1_500,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,

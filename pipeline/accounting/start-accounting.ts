@@ -54,9 +54,11 @@ export interface Accounting {
  */
 export function startAccounting ({ stores, bucket, leads, metrics, logger }: AccountingDeps): Accounting {
   const { connection, sql, clickhouse, shards, cluster } = stores
+  // Its own rows, too: when a replica dies, the other one says no less than the row before.
+  const watched = { clickhouse: shards, cluster, tables: ['events', 'watermark_reached'] }
   const watermark = new WatermarkKeeper({
     connection, clickhouse: shards, bucket, leads, metrics, logger,
-    ...cluster === '' ? {} : { writeMs: REPLICATED_WRITE_MS, waitForReplicas: async () => await waitForReplicas({ clickhouse: shards, cluster }) }
+    ...cluster === '' ? {} : { writeMs: REPLICATED_WRITE_MS, waitForReplicas: async () => await waitForReplicas(watched) }
   })
   const warnings = startIngestionWarnings({ connection, clickhouse: shards, logger })
   const isChecker = (): boolean => leads() === true

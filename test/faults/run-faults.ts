@@ -124,6 +124,7 @@ export async function runFaults (system: FaultSystem, options: RunFaultsOptions)
     givenUp: load.ledger.givenUp,
     audits: replayed === 0 ? [audit] : [audit, after],
     watermark: passed,
+    mayGoBack: system.clickhouseCluster !== null,
     receipts,
     replayed,
     problems,

@@ -1,5 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { checkBooks, countStored, type Drift } from '../../../pipeline/accounting/check-books.ts'
+import { waitForReplicas } from '../../../platform/clickhouse/wait-for-replicas.ts'
+import { LAB_CLUSTER } from '../../cluster/lab/start-lab.ts'
 import { isUnavailable } from '../../../platform/store-errors.ts'
 import { minuteOfReceipt } from '../../../schema/wire/ledger.ts'
 import type { FaultSystem } from '../system/fault-system.ts'
@@ -23,8 +25,10 @@ export interface BooksAudit {
   problems: string[]
 }
 
+type BooksSystem = Pick<FaultSystem, 'connection' | 'stored'> & Partial<Pick<FaultSystem, 'clickhouseCluster'>>
+
 /** Compares the books with `events`, as the running system does all the time, under load or not. */
-export async function auditBooks (system: Pick<FaultSystem, 'connection' | 'stored'>): Promise<BooksAudit> {
+export async function auditBooks (system: BooksSystem): Promise<BooksAudit> {
   const deadline = performance.now() + ANSWER_MS
   for (;;) {
     try {
@@ -36,12 +40,18 @@ export async function auditBooks (system: Pick<FaultSystem, 'connection' | 'stor
   }
 }
 
-async function compareBooks ({ connection, stored }: Pick<FaultSystem, 'connection' | 'stored'>): Promise<BooksAudit> {
+async function compareBooks ({ connection, stored, clickhouseCluster }: BooksSystem): Promise<BooksAudit> {
+  // The tables of all shards are tables of one node to whoever asks.
   const deps = { connection, clickhouse: stored, cluster: '' }
+  const replicas = { clickhouse: stored, cluster: (clickhouseCluster ?? null) === null ? '' : LAB_CLUSTER }
   const minute = minuteOfReceipt(Date.now())
   const span = { from: minute - CLOCK_MINUTES, to: minute + CLOCK_MINUTES }
   const { drift, books, unsettled } = await checkBooks(deps, span, {
-    countStored: async (each) => await countStored(deps, each), settleMs: SETTLE_MS
+    countStored: async (each) => {
+      await waitForReplicas(replicas)
+      return await countStored(deps, each)
+    },
+    settleMs: SETTLE_MS
   })
   const compared = [...books.totals].filter(([key]) => Number(key.split(':')[1]) >= books.openedAt)
   return {

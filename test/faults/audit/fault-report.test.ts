@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { EventAudit } from './audit-events.ts'
-import { chooseExitStatus, renderReport, type FaultReport, type FaultRow } from './fault-report.ts'
+import { chooseExitStatus, isClean, renderReport, type FaultReport, type FaultRow } from './fault-report.ts'
 import type { Fault } from '../kinds/fault.ts'
 import { createSchedule } from '../run-faults.ts'
 import { createRandom } from '../../support/random.ts'
@@ -53,6 +53,13 @@ function schedule (faults: readonly Fault[], limits: { durationMs: number, eachO
 function lasting (name: string, ms: number): Fault {
   return { name, what: name, lastsMs: [ms, ms], inject: async () => async () => {} }
 }
+
+t.test('a watermark that goes back is no difference on a cluster of ClickHouse alone', async (t) => {
+  const report = makeReport([])
+  const wentBack = { ...report, watermark: { ...report.watermark, wentBack: 1 } }
+  t.equal(isClean(wentBack), false)
+  t.equal(isClean({ ...wentBack, mayGoBack: true }), true)
+})
 
 function makeReport (rows: FaultRow[]): FaultReport {
   return {
