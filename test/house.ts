@@ -36,7 +36,7 @@ export interface House {
 const LIMITS = {
   lines: 86_594,
   platformLines: 6_098,
-  trackedFiles: 1_500,
+  trackedFiles: 1_501,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
