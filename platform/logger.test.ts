@@ -7,7 +7,7 @@ import { pino } from 'pino'
 import t from 'tap'
 import { MillraceError } from '../engines/errors.ts'
 import { waitFor } from '../test/support/wait-for.ts'
-import { formatLogLine, timeOf } from './log-lines.ts'
+import { formatLogLine, timeOf } from '../engines/log-lines.ts'
 import { createRepeatedLinesHook } from './logger.ts'
 import { isUnavailable } from './store-errors.ts'
 

@@ -1,6 +1,6 @@
 import { destination, type LogFn, type Logger, pino, stdSerializers } from 'pino'
 import { HttpError, MillraceError } from '../engines/errors.ts'
-import { formatLogLine } from './log-lines.ts'
+import { formatLogLine } from '../engines/log-lines.ts'
 import { isUnavailable } from './store-errors.ts'
 
 export type { Logger } from 'pino'

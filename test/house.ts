@@ -35,8 +35,8 @@ export interface House {
 
 const LIMITS = {
   lines: 86_594,
-  platformLines: 6_098,
-  trackedFiles: 1_501,
+  platformLines: 5_977,
+  trackedFiles: 1_500,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,

@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { HttpError } from '../../engines/errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
-import type { Scope } from '../../platform/scopes.ts'
+import type { Scope } from '../../schema/scopes.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { selectUserSummary, userSummarySchema } from '../projects/users.ts'
 import { array, object, type Value } from '../http/json-schema.ts'

@@ -2,7 +2,7 @@
 import { propertyColumns, nameDefinitions, type PropertyColumns, type UsageKind, type Vocabulary } from '../../platform/query-log/named-definitions.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { Promotion } from '../../platform/query-log/promoted-column.ts'
-import { allowsScope } from '../../platform/scopes.ts'
+import { allowsScope } from '../../schema/scopes.ts'
 import { type Metric, readMetric, readSecondaryMetrics } from '../experiments/results/read-metric.ts'
 import { object, type Value } from '../http/json-schema.ts'
 

@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { requireScope } from '../../platform/scopes.ts'
+import { requireScope } from '../../schema/scopes.ts'
 import {
   BUDGET_MS, cutSpan, GROWTH, type Position, PROPERTY_CONDITIONS, readCursor, readDays, toCursor
 } from '../events/stored/day-spans.ts'

@@ -1,7 +1,7 @@
 import { MillraceError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { KeyOwner } from '../../platform/directory/read-keys.ts'
-import { hashPersonalKey, maskKey, mintKey } from '../../platform/directory/key-text.ts'
+import { hashPersonalKey, maskKey, mintKey } from '../../schema/key-text.ts'
 import { toStoredEmail } from './users.ts'
 
 export interface NewPersonalKey {

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { HttpError, MillraceError } from '../../engines/errors.ts'
-import { mintKey } from '../../platform/directory/key-text.ts'
+import { mintKey } from '../../schema/key-text.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { object } from '../http/json-schema.ts'
 import { accessOf, requireAllProjects } from '../http/personal-key-access.ts'

@@ -5,7 +5,7 @@ import { type Command, InvalidArgumentError } from 'commander'
 import { unreadable } from '../../embedded/data-dir/stack-access.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
-import { formatLogLine, timeOf } from '../../platform/log-lines.ts'
+import { formatLogLine, timeOf } from '../../engines/log-lines.ts'
 import type { CliContext } from '../cli-context.ts'
 import { readCount } from '../read-arguments.ts'
 

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { hashPersonalKey } from '../../platform/directory/key-text.ts'
+import { hashPersonalKey } from '../../schema/key-text.ts'
 
 /** A session ends when it was not used for this long, in milliseconds. */
 export const SESSION_IDLE_MS = 3_600_000

@@ -1,5 +1,5 @@
 import type { ComponentType } from 'preact'
-import type { Scope } from '../../platform/scopes.ts'
+import type { Scope } from '../../schema/scopes.ts'
 import { may, type Session } from './session.ts'
 
 /** A screen: loaded when it is first opened. */

@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals'
-import { allowsScope, type Scope } from '../../platform/scopes.ts'
+import { allowsScope, type Scope } from '../../schema/scopes.ts'
 import { ApiError, request, whenLoggedOut } from './api-client.ts'
 
 /** Who is logged in: the answer of `/console/session`. */

@@ -1,5 +1,5 @@
 import { createLoginLink } from '../../console/server/sessions.ts'
-import { hashPersonalKey, maskKey } from '../../platform/directory/key-text.ts'
+import { hashPersonalKey, maskKey } from '../../schema/key-text.ts'
 import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
 
 export interface FirstProject {

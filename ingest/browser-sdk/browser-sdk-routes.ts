@@ -7,8 +7,8 @@ import { HttpError } from '../../engines/errors.ts'
 import { buildRemoteConfig, buildRemoteConfigScript } from '../../engines/flags/remote-config.ts'
 import { allowOrigin, allowPreflight } from '../../platform/cross-origin.ts'
 import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
-import { isPersonalKey } from '../../platform/directory/key-text.ts'
-import { CAPTURE_SCOPE } from '../../platform/scopes.ts'
+import { isPersonalKey } from '../../schema/key-text.ts'
+import { CAPTURE_SCOPE } from '../../schema/scopes.ts'
 import type { SdkFiles } from './sdk-files.ts'
 
 export interface BrowserSdkOptions {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
 import type { Project } from '../../platform/directory/read-keys.ts'
-import { CAPTURE_SCOPE } from '../../platform/scopes.ts'
+import { CAPTURE_SCOPE } from '../../schema/scopes.ts'
 import { addressOf, type Sender, storedAddress } from './envelope.ts'
 import type { Quotas } from './quotas.ts'
 import type { RateLimit } from './rate-limit.ts'

@@ -1,8 +1,8 @@
 import { HttpError } from '../../engines/errors.ts'
 import { coalesce, withTimeout } from '../intervals.ts'
 import type { Logger } from '../logger.ts'
-import { requireScope, type Scope } from '../scopes.ts'
-import { hashPersonalKey, isPersonalKey } from './key-text.ts'
+import { requireScope, type Scope } from '../../schema/scopes.ts'
+import { hashPersonalKey, isPersonalKey } from '../../schema/key-text.ts'
 import type { KeyTable, PersonalKey, Project, ReadKeys } from './read-keys.ts'
 
 /**

@@ -5,7 +5,7 @@ import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { createTestApi } from '../../api/testing/create-test-api.ts'
 import { CAPTURE_PATHS } from '../../ingest/server/capture-routes.ts'
 import { startTestIngest } from '../../ingest/testing/start-test-ingest.ts'
-import { maskKey } from '../../platform/directory/key-text.ts'
+import { maskKey } from '../../schema/key-text.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 /** Written down here, and not read from the code under test. */

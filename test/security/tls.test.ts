@@ -17,6 +17,7 @@ import { createTestClickHouse } from '../support/test-stores.ts'
 import type { TestContext } from '../support/test-context.ts'
 import { startSecuredTiers, walkAnEvent } from './secured-tiers.ts'
 
+/** Of an authority that exists for them alone, whose key was thrown away; for `localhost`, for a hundred years. */
 const CERTIFICATES = path.join(import.meta.dirname, 'certificates')
 const AUTHORITY = path.join(CERTIFICATES, 'authority.pem')
 const CERTIFICATE = path.join(CERTIFICATES, 'server.pem')

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { HttpError } from '../../../engines/errors.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
-import { allowsScope } from '../../../platform/scopes.ts'
+import { allowsScope } from '../../../schema/scopes.ts'
 import { buildSubject, selectFlags } from '../endpoints/compute-flags.ts'
 import { type FlagRequest, readFlagRequest } from '../endpoints/flag-request.ts'
 import { createPersonReader, type PersonReader } from '../endpoints/person-reader.ts'

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { isScope, SCOPE_OBJECTS, type Scope } from '../../../platform/scopes.ts'
+import { isScope, SCOPE_OBJECTS, type Scope } from '../../../schema/scopes.ts'
 import { request } from '../api-client.ts'
 import type { Answer } from '../../../schema/api-types.ts'
 import { FormDialog } from '../confirm.tsx'

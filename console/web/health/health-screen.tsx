@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
-import type { Scope } from '../../../platform/scopes.ts'
+import type { Scope } from '../../../schema/scopes.ts'
 import type { Status } from '../../../schema/api-types.ts'
 import { request } from '../api-client.ts'
 import { formatBytes, formatCount, formatMs, formatZoned } from '../format.ts'
