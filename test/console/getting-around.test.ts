@@ -12,7 +12,9 @@ const berlin = await browser.newContext({ timezoneId: 'Europe/Berlin' })
 t.teardown(async () => { await berlin.close() })
 
 await send(stack, [
-  ...Array.from({ length: 55 }, (_, index) => ({ event: 'visited', distinct_id: `visitor ${index}` })),
+  ...Array.from({ length: 55 }, (_, index) => ({
+    event: 'visited', distinct_id: `visitor ${index}`, timestamp: new Date(Date.now() - 60_000 + index * 1000)
+  })),
   { event: HOSTILE, distinct_id: HOSTILE, properties: { plan: 'free' } },
   { event: '$identify', distinct_id: 'ann', properties: { $anon_distinct_id: 'device', $set: { email: 'ann@example.com', plan: 'pro' } } },
   { event: 'order paid', distinct_id: 'ann', properties: { amount: 12.5, $groups: { company: 'acme' } } },
