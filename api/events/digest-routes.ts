@@ -54,11 +54,14 @@ export async function digestRoutes (app: FastifyInstance, { clickhouse }: { clic
       querystring: { type: 'object', required: ['from', 'to'], properties: { from: date, to: { ...date, description: 'The last day.' } } },
       response: { 200: digestsSchema }
     }
-  }, async (request) => await ask(`
+  }, async (request) => {
+    const { query: { from, to } } = request
+    return await ask(`
     SELECT toString(toDate(timestamp, 'UTC')) AS day, event, toUInt32(count()) AS count, toString(groupBitXor(identity)) AS xor,
       toString(sum(identity)) AS sum, toString(sum(bitXor(identity, properties_hash))) AS with_properties
     FROM (SELECT timestamp, event, ${HASHES} FROM events WHERE ${OF_DAYS})
-    GROUP BY day, event ORDER BY day, event LIMIT {most: UInt32}`, { project: accessOf(request).projectId, ...request.query }))
+    GROUP BY day, event ORDER BY day, event LIMIT {most: UInt32}`, { project: accessOf(request).projectId, from, to })
+  })
 
   app.get<{ Querystring: HashesQuery }>('/events/hashes', {
     config: { scope: 'event:read' },

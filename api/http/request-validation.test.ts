@@ -33,6 +33,7 @@ const HOSTILE = {
     '2026-02-30T10:00:00Z', '2026-13-01', '2026-1-1', 'now', '1e9', '1790000000', '9999-12-31T23:59:59-23:59', '1000-01-01T00:00:00%2B01:00',
     '0000-01-01', '-000001-01-01', '2026-01-01T25:00:00Z', 'infinity', 'null', '2026-01-01%00'
   ],
+  date: ['2026-02-30', '2026-13-01', '2026-1-1', '20260101', '2026-01-01T00:00:00Z', 'today', '1e9', 'null', '%202026-01-01', '2026-01-01%00'],
   enum: ['nobody', 'EVENT', '%20event', 'null', '__proto__', 'constructor', 'event%00'],
   text: [
     '%00', 'a%00b', '%F0%9F%92%A9', "'%3B%20DROP%20TABLE%20experiments%3B--", '%25', '%5C', '%24%24', '__proto__', 'constructor', '..%2F..%2Fetc%2Fpasswd',
@@ -67,7 +68,7 @@ function readOperations (app: TestApi['app']): Operation[] {
 function kindOf ({ schema }: Parameter): keyof typeof HOSTILE {
   if (schema.enum !== undefined) return 'enum'
   if (schema.type === 'integer' || schema.type === 'boolean') return schema.type
-  return schema.format === 'uuid' || schema.format === 'date-time' ? schema.format : 'text'
+  return schema.format === 'uuid' || schema.format === 'date-time' || schema.format === 'date' ? schema.format : 'text'
 }
 
 /** The URL of an operation with good values in its path, but for the one parameter. */
@@ -79,7 +80,7 @@ function buildUrl ({ template, parameters }: Operation, bad: Parameter, value: s
     return kind === 'uuid' ? randomUUID() : kind === 'integer' ? String(experiment.id) : 'k'
   })
   const others = parameters.filter((parameter) => parameter.in === 'query' && parameter.required === true && parameter !== bad)
-    .map((parameter) => `&${parameter.name}=k`)
+    .map((parameter) => `&${parameter.name}=${kindOf(parameter) === 'date' ? '2026-01-01' : 'k'}`)
   return bad.in === 'query' ? `${path}?${value}${others.join('')}` : path
 }
 
@@ -150,4 +151,19 @@ t.test('every route that takes a body refuses a number that no double holds, by 
     t.match({ status, body }, { status: 400, body: { code: 'invalid_input', attr: 'filters__groups__0__rollout_percentage' } }, name)
   }
   t.ok(writing.length > 10, `${writing.length} routes`)
+})
+
+t.test('a query parameter that a route does not name changes nothing, not the project either', async (t) => {
+  await client.insert({
+    table: 'events', format: 'JSONEachRow',
+    values: [{ project_id: api.projectId, uuid: UUID, event: 'paid', distinct_id: 'u', timestamp: '2026-01-02 00:00:00' }]
+  })
+  await api.call('POST', '~/event_schemas', { event: 'paid', schema: { type: 'object' } })
+  const others = ['projectId', 'project', 'project_id', 'id', 'sql'].map((name) => `${name}=999999`).join('&')
+
+  const digests = await api.call('GET', `~/events/digests?from=2026-01-02&to=2026-01-02&${others}`)
+  const schemas = await api.call('GET', `~/event_schemas?${others}`)
+
+  t.match(digests.body, { results: [{ event: 'paid', count: 1 }] })
+  t.match(schemas.body, { count: 1 })
 })

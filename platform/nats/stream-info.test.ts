@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { jetstreamManager, type StreamInfo } from '@nats-io/jetstream'
 import t from 'tap'
@@ -30,7 +33,10 @@ t.test('a state counts when its server leads, and most servers followed it just 
 t.test('a server that was cut off speaks for no stream, as leader and later as a server without one', async (t) => {
   const surprises: string[] = []
   const giveUp = new AbortController()
-  const cluster = await startNatsCluster({ dataDir: t.testdir(), nodes: 3 }, async (name, start) => {
+  const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-test-nats-'))
+  // Not the folder of the runner, which is removed while the servers still write.
+  t.teardown(async () => { await rm(dataDir, { recursive: true, force: true }) })
+  const cluster = await startNatsCluster({ dataDir, nodes: 3 }, async (name, start) => {
     const part = await supervise({ name, start, onSurprise: (what) => surprises.push(what), giveUp: giveUp.signal })
     t.teardown(async () => await part.stop())
     return part

@@ -32,7 +32,7 @@ t.test('a removal is counted once, however often it is begun, and done when noth
     table: 'events',
     format: 'JSONEachRow',
     values: [time, time, '2026-01-02 03:05:59.999', '2026-03-01 00:00:00'].map((at) => ({
-      project_id: 1, uuid: randomUUID(), event: 'e', distinct_id: 'u', timestamp: at, received_at: at
+      project_id: 1, uuid: randomUUID(), event: 'e', distinct_id: 'u', timestamp: at, received_at: at, inserted_at: at
     }))
   })
   const removal = (await beginRemoval(deps, 'old', OLD))!
@@ -59,7 +59,9 @@ t.test('the books tell removals of one id apart, as after an older Postgres was 
     const at = '2026-01-02 03:04:05'
     await deps.clickhouse.insert({
       table: 'events', format: 'JSONEachRow',
-      values: [{ project_id: 1, uuid: randomUUID(), event: 'e', distinct_id: 'u', timestamp: at, received_at: at }]
+      values: [{
+        project_id: 1, uuid: randomUUID(), event: 'e', distinct_id: 'u', timestamp: at, received_at: at, inserted_at: at
+      }]
     })
   }
   await insert()
