@@ -5370,6 +5370,8 @@ export interface operations {
                 limit?: number;
                 /** @description Items to skip. */
                 offset?: number;
+                /** @description Only this version. */
+                version?: number;
             };
             header?: never;
             path: {
@@ -8385,6 +8387,8 @@ export interface operations {
                 limit?: number;
                 /** @description Items to skip. */
                 offset?: number;
+                /** @description Only this version. */
+                version?: number;
             };
             header?: never;
             path: {

@@ -11,7 +11,8 @@ import type { AnyKind, DefinitionKind } from './definition-kind.ts'
 export const versionQueryProperties = {
   deleted: {
     type: 'boolean', description: 'true: also versions of deleted ones of this name, by which events may have been checked. Default: false.'
-  }
+  },
+  version: { type: 'integer', minimum: 1, maximum: 2_147_483_647, description: 'Only this version.' }
 } as const
 
 /** What counts by definition can be limited to. */

@@ -134,7 +134,9 @@ t.test('a body that is not UTF-8 is counted where it was replaced, unless it say
   await store()
   const [warning, ...others] = await read()
   t.match(warning, { reason: 'text_replaced', effect: 'replaced', count: replaced.length })
-  t.same(warning!.samples.map((sample) => sample.value).sort(), replaced.flatMap(([,, value]) => value ?? []).sort())
+  // A value is sampled once in each total that ingest sends, and when it sends one is left to its clock.
+  const sampled = new Set(warning!.samples.map(({ value }) => value))
+  t.same([...sampled].sort(), replaced.flatMap(([,, value]) => value ?? []).sort())
   t.same(others, [])
 })
 
