@@ -21,9 +21,8 @@ import { addPersonsCommands } from './commands/persons.ts'
 import { addProcessCommands } from './commands/processes.ts'
 import { addKeysCommands, addProjectsCommands, addUsersCommands } from './commands/projects-and-keys.ts'
 import { addPropertiesCommands } from './commands/properties.ts'
+import { addRequestCommands } from './commands/request.ts'
 import { addRetentionCommands } from './commands/retention.ts'
-import { addRulesCommands } from './commands/rules.ts'
-import { addSchemasCommands } from './commands/schemas.ts'
 import { addStatusCommands } from './commands/status.ts'
 import { addUpgradeCommands, UPGRADE_WAITS } from './commands/upgrade.ts'
 import { isRepeatable, readDuration } from './read-arguments.ts'
@@ -36,7 +35,7 @@ const GROUPS: readonly CommandGroup[] = [
   addProjectsCommands, addUsersCommands, addKeysCommands, addPersonsCommands,
   addDeadLettersCommands, addEventCommands, addEventsCommands, addAuditCommands, addWatermarkCommands,
   addBackupCommands, addBackupsCommands, addUpgradeCommands, addRetentionCommands, addPropertiesCommands,
-  addSchemasCommands, addRulesCommands, addLoginsCommands, addImportCommands, addImportFlagsCommands, addCheckCommands
+  addRequestCommands, addLoginsCommands, addImportCommands, addImportFlagsCommands, addCheckCommands
 ]
 
 /** Exit codes of `npx millrace`; documented in docs/run/operations.md. */

@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 86_604,
+  lines: 86_130,
   platformLines: 5_977,
-  trackedFiles: 1_500,
+  trackedFiles: 1_495,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,

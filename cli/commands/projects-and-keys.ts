@@ -8,7 +8,6 @@ import type { CliContext } from '../cli-context.ts'
 import { listAll, type ManagementClient } from '../management-client.ts'
 import { collectIds, collectStrings, readDuration, readId } from '../read-arguments.ts'
 import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
-import { addQuotaCommands } from './project-quotas.ts'
 
 interface CreateKeyOptions extends Output {
   user?: string
@@ -73,8 +72,6 @@ export function addProjectsCommands (program: Command, context: CliContext): voi
         params: { project_id: id }, body: { grace_seconds: grace }
       }), output)
     })
-
-  addQuotaCommands(projects, context)
 }
 
 /** `millrace users create|list`. */

@@ -180,7 +180,7 @@ export const ALERT_FAULTS: readonly AlertFault[] = [
     alerts: ['MillraceQuotaNearlyUsed', 'MillraceQuotaExceeded'],
     timeoutMs: 120_000,
     begin: async ({ stack, send }) => {
-      await runCaptured(['projects', 'quota', 'set', '1', '--per-month', '1'], { MILLRACE_DATA_DIR: stack.dataDir })
+      await runCaptured(['request', 'PATCH', '/api/projects/1/quota/', '--data', '{"events_per_month":1}'], { MILLRACE_DATA_DIR: stack.dataDir })
       // Ingest learns within half a minute what is used.
       for (let i = 0; i < 40; i++) {
         await send('seen')
@@ -188,7 +188,7 @@ export const ALERT_FAULTS: readonly AlertFault[] = [
       }
     },
     end: async ({ stack }) => {
-      await runCaptured(['projects', 'quota', 'clear', '1'], { MILLRACE_DATA_DIR: stack.dataDir })
+      await runCaptured(['request', 'DELETE', '/api/projects/1/quota/'], { MILLRACE_DATA_DIR: stack.dataDir })
     }
   },
   {
