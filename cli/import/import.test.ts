@@ -245,6 +245,31 @@ t.test('persons of PostHog end the same, whatever comes first', async (t) => {
   }
 })
 
+t.test('who was anonymous in PostHog is anonymous here, and merged at the login after the move', async (t) => {
+  const { folder, run, stack } = await startImport(t)
+  const row = (person: number, id: string, more = {}): object =>
+    ({ team_id: 1, distinct_id: id, person_id: `0195bbbb-0000-4000-8000-00000000000${person}`, properties: { id }, created_at: '2023-01-01T00:00:00Z', ...more })
+  const rows = [row(1, 'visitor'), row(2, 'ann'), row(2, 'phone of ann'), row(3, 'bob', { is_identified: true }), row(4, 'cem'), row(4, 'phone of cem')]
+  await writeFile(path.join(folder, 'persons.jsonl'), lines([...rows, row(1, 'visitor', { properties: { id: 'visitor', plan: 'pro' } })]))
+  t.match(await run('posthog', folder), { code: 0, out: /complete +yes/ })
+  await rm(path.join(path.dirname(folder), 'state'), { recursive: true })
+  t.match(await run('posthog', folder), { code: 0, out: /complete +yes/ }, 'again')
+
+  const login = (id: string, before: string): object => ({ event: '$identify', distinct_id: id, properties: { $anon_distinct_id: before } })
+  const batch = [login('ann', 'visitor'), login('cem', 'ann'), login('cem', 'bob'), { event: '$set', distinct_id: 'last', properties: { $set: { last: true } } }]
+  const sent = await fetch(`${stack.url}/batch/`, {
+    method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ api_key: stack.projectApiKey, batch })
+  })
+  t.equal(sent.status, 200)
+  const read = async (): Promise<unknown> => (await stack.sql<{ ids: string[] }[]>`
+    SELECT array_agg(d.distinct_id ORDER BY d.distinct_id) FILTER (WHERE d.distinct_id NOT LIKE '0195bbbb%') AS ids
+    FROM persons p JOIN person_distinct_ids d ON d.person_id = p.id WHERE p.project_id = ${stack.project}
+    GROUP BY p.id ORDER BY ids`).map(({ ids }) => ids)
+  const expected = [['ann', 'phone of ann', 'visitor'], ['bob'], ['cem', 'phone of cem'], ['last']]
+  await waitFor(async () => isDeepStrictEqual(await read(), expected), { timeoutMs: 60_000 })
+    .catch(async () => { t.same(await read(), expected) })
+})
+
 t.test('Mixpanel, Amplitude in its zip, and a CSV with a mapping', async (t) => {
   const { folder, run, counts, stack } = await startImport(t)
   await writeFile(path.join(folder, 'mixpanel.json'), lines(Array.from({ length: 20 }, (_, i) => ({

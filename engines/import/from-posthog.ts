@@ -1,10 +1,11 @@
 /**
  * Batch exports of PostHog (https://posthog.com/docs/cdp/batch-exports/s3, read 2026-11-26): the model of events
  * (`uuid`, `event`, `distinct_id`, `properties`, `elements_chain`, `timestamp`) and the model of persons (`person_id`,
- * `distinct_id`, `properties`, `is_deleted`, `created_at`). In JSON Lines objects are nested, in Parquet and CSV they
- * are JSON texts.
+ * `distinct_id`, `properties`, `person_version`, `is_deleted`, `created_at`). In JSON Lines objects are nested, in
+ * Parquet and CSV they are JSON texts.
  */
 import { parseStoredJson } from '../body/parse-json.ts'
+import { stringifyJson } from '../body/stringify-json.ts'
 import { fieldsOf } from '../fields.ts'
 import {
   checked, type ImportedEvent, type MapRow, readObject, readText, readTime, readUuid, requireObject, uuidOf
@@ -41,22 +42,31 @@ function mapEvent (fields: Record<string, unknown>, place: string, now: number):
 }
 
 /**
- * A row says that a distinct id belongs to a person. The person's own id is made a distinct id, too, with which all
- * others are merged: so the order of the rows does not matter, and nothing has to be remembered between them.
+ * A row assigns a distinct id to a person. The person's own id becomes a distinct id, too, and all others are merged
+ * into it: so the rows need no order, and nothing is remembered between them.
+ *
+ * Batch exports do not say who is identified. PostHog identifies a person by merging distinct ids and in no other way
+ * (`mergeDistinctIds` in its `person-merge-service.ts`, read 2026-11-26), so a person with a single one is anonymous:
+ * the first row of a person leaves it so, and a row with another distinct id identifies it.
  */
 function mapPerson (fields: Record<string, unknown>, now: number): ImportedEvent[] {
-  if (fields['is_deleted'] === true || fields['is_deleted'] === 1 || fields['is_deleted'] === 'true') return []
+  if (isTrue(fields['is_deleted'])) return []
   const person = readText(fields['person_id'], 'person_id')
   const alias = readText(fields['distinct_id'], 'distinct_id')
-  const created = fields['created_at'] ?? fields['_inserted_at'] ?? now
-  const timestamp = readTime(created, 'created_at', now)
+  const timestamp = readTime(fields['created_at'] ?? fields['_inserted_at'], 'created_at', now)
   const $set = readObject(fields['properties'], 'properties', parseStoredJson)
   return [checked({
-    uuid: uuidOf('person', person, alias, String(timestamp)),
+    // An export that continues has a row for each version of a person.
+    uuid: uuidOf('person', person, alias, String(timestamp), String(fields['person_version'] ?? stringifyJson($set))),
     event: '$merge_dangerously',
     distinct_id: person,
     timestamp,
-    properties: { alias, $set },
+    properties: { alias, $set, ...!isTrue(fields['is_identified']) && { $mark_identified: false } },
     isOfPerson: true
   })]
+}
+
+/** In CSV it is a text, and in some formats a number. */
+function isTrue (value: unknown): boolean {
+  return value === true || /^(?:1|true)$/i.test(String(value))
 }

@@ -44,9 +44,12 @@ t.test('PostHog: a person is its id, with which its distinct ids are merged; a d
   const row = { team_id: 1, distinct_id: 'ann', person_id: UUID, properties: '{"plan":"pro"}', created_at: '2024-03-31 10:00:00.25', is_deleted: false }
 
   t.match(map(row, ''), [{
-    event: '$merge_dangerously', distinct_id: UUID, timestamp: AT, properties: { alias: 'ann', $set: { plan: 'pro' } }
+    event: '$merge_dangerously', distinct_id: UUID, timestamp: AT, properties: { alias: 'ann', $set: { plan: 'pro' }, $mark_identified: false }
   }])
+  t.equal(map({ ...row, is_identified: 'true' }, '')[0]!.properties['$mark_identified'], undefined)
   t.equal(map(row, 'one')[0]!.uuid, map(row, 'another')[0]!.uuid)
+  t.not(map({ ...row, person_version: 1n }, '')[0]!.uuid, map({ ...row, person_version: 2n }, '')[0]!.uuid)
+  t.not(map({ ...row, properties: '{"plan":"free"}' }, '')[0]!.uuid, map(row, '')[0]!.uuid)
   t.same(map({ ...row, is_deleted: true }, ''), [])
 })
 

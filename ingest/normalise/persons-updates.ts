@@ -59,8 +59,10 @@ function toPersonUpdate (row: EventRow, properties: Properties): PersonsUpdate {
     }
     case '$create_alias':
       return { kind: 'merge', ...origin, distinctId, otherDistinctId: toDistinctId(properties.alias), how: 'alias', ...changes }
-    case '$merge_dangerously':
-      return { kind: 'merge', ...origin, distinctId, otherDistinctId: toDistinctId(properties.alias), how: 'force', ...changes }
+    case '$merge_dangerously': {
+      const identify = properties.$mark_identified === false && { identify: false } as const
+      return { kind: 'merge', ...origin, distinctId, otherDistinctId: toDistinctId(properties.alias), how: 'force', ...identify, ...changes }
+    }
     default:
       return { kind: 'person', ...origin, distinctId, ...changes }
   }

@@ -39,11 +39,11 @@ function mergeIds (state: PersonsState, update: MergeUpdate, outcome: PersonsOut
     const person = target ?? source ?? createPerson(state, update)
     if (target === null && source !== null) state.assignDistinctId(distinctId, person)
     if (source === null) state.assignDistinctId(otherDistinctId, person)
-    markIdentified(person)
+    if (target !== null || update.identify !== false) markIdentified(person)
     return target === null && source === null ? 'created' : 'added'
   }
   if (target === source) {
-    markIdentified(target)
+    if (update.identify !== false) markIdentified(target)
     return 'same'
   }
   const isRefused = source.isIdentified && update.how !== 'force'

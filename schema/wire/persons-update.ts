@@ -35,6 +35,8 @@ export interface MergeUpdate extends UpdateOrigin {
   otherDistinctId: string
   /** `identify` and `alias` refuse to merge away an identified person; `force` (`$merge_dangerously`) does not. */
   how: 'identify' | 'alias' | 'force'
+  /** False: the first merge with an id that has no person yet leaves the person unidentified. Further ones do not. */
+  identify?: false
   set?: Record<string, unknown>
   setOnce?: Record<string, unknown>
   unset?: string[]

@@ -24,9 +24,9 @@ export function randomUpdates (random: Random, projectId: number, count: number)
       ...(random() < 0.2 && { unset: [pickOne(NAMES, random), pickOne(NAMES, random)] })
     }
     if (random() < 0.5) return { ...common, kind: 'person', ...(random() < 0.2 && { identify: true }) }
+    const how = pickOne(['identify', 'identify', 'alias', 'force'] as const, random)
     return {
-      ...common, kind: 'merge', otherDistinctId: pickOne(ids, random),
-      how: pickOne(['identify', 'identify', 'alias', 'force'] as const, random)
+      ...common, kind: 'merge', otherDistinctId: pickOne(ids, random), how, ...(how === 'force' && random() < 0.5 && { identify: false })
     }
   })
 }

@@ -53,7 +53,8 @@ export function applyToModel (updates: readonly (PersonUpdate | MergeUpdate)[]):
       persons.delete(source)
       return
     }
-    survivor.isIdentified = true
+    const isNew = target === undefined || target === source
+    if (update.identify !== false || !isNew) survivor.isIdentified = true
     survivor.distinctIds = [...new Set([...survivor.distinctIds, distinctId, otherDistinctId])]
   }
 }
