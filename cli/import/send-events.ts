@@ -8,7 +8,7 @@ import type { ImportedEvent } from '../../engines/import/imported-event.ts'
 const MAX_EVENTS = 1000
 const MAX_BYTES = 1_000_000
 
-/** Requests under way at a time. */
+/** Concurrent requests of events that change no persons. */
 const CONCURRENCY = 4
 
 /** Pauses between attempts, in milliseconds. */
@@ -69,11 +69,12 @@ export function createSender (
       const waitMs = sendAt - performance.now()
       if (waitMs > 1) await sleep(waitMs)
     }
+    // Persons change in the order in which requests arrive, so a retried one must not be overtaken.
+    while (underWay.length >= (changesPersons ? 1 : CONCURRENCY)) await settleOldest()
     const done = post(`${prefix}${String(changesPersons)},"batch":[${batch.join(',')}]}`)
     // It is awaited in its turn.
     done.catch(() => {})
     underWay.push({ done, mark: lastMark, events: batch.length })
-    while (underWay.length >= CONCURRENCY) await settleOldest()
   }
 
   async function settleOldest (): Promise<void> {
