@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 86_130,
+  lines: 86_145,
   platformLines: 5_977,
-  trackedFiles: 1_495,
+  trackedFiles: 1_498,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
