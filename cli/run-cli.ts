@@ -24,7 +24,6 @@ import { addPropertiesCommands } from './commands/properties.ts'
 import { addRequestCommands } from './commands/request.ts'
 import { addRetentionCommands } from './commands/retention.ts'
 import { addStatusCommands } from './commands/status.ts'
-import { addUpgradeCommands, UPGRADE_WAITS } from './commands/upgrade.ts'
 import { isRepeatable, readDuration } from './read-arguments.ts'
 
 /** Adds the commands of one group, such as `keys create`. A new group is one file, and one name in `GROUPS`. */
@@ -34,7 +33,7 @@ const GROUPS: readonly CommandGroup[] = [
   addProcessCommands, addStatusCommands, addLogsCommands,
   addProjectsCommands, addUsersCommands, addKeysCommands, addPersonsCommands,
   addDeadLettersCommands, addEventCommands, addEventsCommands, addAuditCommands, addWatermarkCommands,
-  addBackupCommands, addBackupsCommands, addUpgradeCommands, addRetentionCommands, addPropertiesCommands,
+  addBackupCommands, addBackupsCommands, addRetentionCommands, addPropertiesCommands,
   addRequestCommands, addLoginsCommands, addImportCommands, addImportFlagsCommands, addCheckCommands
 ]
 
@@ -47,8 +46,6 @@ export const EXIT = {
   wrongCommandLine: 2,
   /** A service refuses connections or does not answer: changes may be done or not. */
   noAnswer: NO_ANSWER,
-  /** Of `upgrade --check`: something is to be done. */
-  upgradeWaits: UPGRADE_WAITS,
   /** Of `import`: everything is stored but rows that were rejected. */
   importedWithRejects: IMPORTED_WITH_REJECTS
 } as const

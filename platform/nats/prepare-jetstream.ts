@@ -55,31 +55,6 @@ async function ensureStream (manager: JetStreamManager, settings: StreamSettings
   await manager.streams.update(settings.name, settings as Partial<StreamConfig>)
 }
 
-/** A setting of a stream that `ensureStreams` would change. */
-export interface StreamChange {
-  stream: string
-  /** Absent: the stream is missing, and would be created. */
-  field?: keyof StreamSettings
-  from?: unknown
-  to?: unknown
-}
-
-/** What `ensureStreams` would do, without doing it. */
-export async function findStreamChanges (connection: NatsConnection, limits: StreamLimits): Promise<StreamChange[]> {
-  const manager = await jetstreamManager(connection)
-  const changes: StreamChange[] = []
-  for (const settings of streamSettings(limits)) {
-    const existing = await findStream(manager, settings.name)
-    if (existing === null) changes.push({ stream: settings.name })
-    else {
-      for (const field of differences(existing, settings)) {
-        changes.push({ stream: settings.name, field, from: existing[field], to: settings[field] })
-      }
-    }
-  }
-  return changes
-}
-
 function differences (existing: StreamConfig, settings: StreamSettings): (keyof StreamSettings)[] {
   return (Object.keys(settings) as (keyof StreamSettings)[])
     .filter((field) => JSON.stringify(existing[field]) !== JSON.stringify(settings[field]))

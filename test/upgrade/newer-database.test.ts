@@ -4,18 +4,15 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import t from 'tap'
-import { describeMigration, type UpgradePlan } from '../../cli/commands/upgrade.ts'
-import { runCaptured, type Captured } from '../../cli/testing/run-captured.ts'
 import { migrateAll } from '../../schema/migrate/migrate-all.ts'
 import { readMigrations } from '../../schema/migrate/read-migrations.ts'
 import { readVersion } from '../../schema/version.ts'
-import { startNatsOfVersion } from '../support/nats-of-version.ts'
 import { startTestNats } from '../support/test-processes.ts'
 import { createEmptyDatabases } from './empty-databases.ts'
 
 const ROOT = path.join(import.meta.dirname, '..', '..')
 
-t.test('an upgrade says what it will do, does it, and refuses to go back', async (t) => {
+t.test('an upgrade applies what is missing, and nothing goes back', async (t) => {
   const { sql, clickhouse, env } = await createEmptyDatabases(t)
   const nats = await startTestNats(t)
   // As if the operations of Postgres and the watermark of ClickHouse were of this version.
@@ -27,42 +24,22 @@ t.test('an upgrade says what it will do, does it, and refuses to go back', async
   const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-test-check-'))
   t.teardown(async () => { await rm(dataDir, { recursive: true, force: true }) })
   const settings = { ...env, NATS_URL: nats.url, MILLRACE_DATA_DIR: dataDir, MILLRACE_PORT: '1', MILLRACE_PIPELINE_PORT: '1', MILLRACE_API_URL: 'http://127.0.0.1:1' }
-  const check = async (...options: string[]): Promise<Captured> => await runCaptured(['upgrade', '--check', ...options], settings)
+  t.same(await migrateAll(urls), ['postgres/0006_create_operations', 'clickhouse/0006_create_watermark'])
 
-  const waits = await check('--json')
-  t.equal(waits.code, 4, waits.err)
-  const plan = JSON.parse(waits.out) as UpgradePlan
-  t.match(plan, { version: readVersion(), databaseVersion: null, processes: [] })
-  t.match(plan.migrations, [
-    { name: 'postgres/0006_create_operations' },
-    { name: 'clickhouse/0006_create_watermark', work: 'declaration', tables: [{ table: 'event_volumes_by_day', rows: 1 }] }
-  ])
-  t.match(plan.streams[0], { stream: 'EVENTS' })
-  t.match((await check()).out, /0006_create_watermark: declarations only, of event_volumes_by_day \(1 rows\)/)
-  t.same(await sql`SELECT to_regclass('schema_versions') AS there`, [{ there: null }], 'nothing was changed')
-
-  await t.test('what it said is what is applied', async (t) => {
-    t.same(await migrateAll(urls), plan.migrations.map(({ name }) => name))
-    const later = JSON.parse((await check('--json')).out) as UpgradePlan
-    t.match(later, { databaseVersion: readVersion(), migrations: [], filesByHand: [] })
+  await t.test('the migration names files to apply by hand that changed, once', async (t) => {
     await sql`UPDATE schema_versions SET files = files || '{"deploy/nats/permissions.conf": "of before"}'`
-    const { url } = await startNatsOfVersion(t, nats.port, '2.10.27')
-    const old = await runCaptured(['upgrade', '--check'], { ...settings, NATS_URL: url })
-    t.match(old.out, /nats-servers +2\.10\.27 at 127\.0\.0\.1:\d+: first replace it by 2\.15\.1 or newer/)
-    t.match((await check()).out, /nats-servers +new enough/)
-    t.match((await check()).out, /by hand +deploy\/nats\/permissions\.conf: .* reload nats-server/)
     const told: string[] = []
     const onFilesByHand = (files: string[]): void => { told.push(...files) }
     for (let run = 0; run < 2; run++) await migrateAll({ ...urls, onFilesByHand })
-    t.same(told, ['deploy/nats/permissions.conf'], 'the migration, which records what is known, says it once')
+    t.same(told, ['deploy/nats/permissions.conf'])
   })
 
   await t.test('what a newer version left is refused: a migration of a run that was killed, a record without migrations', async (t) => {
     await sql`INSERT INTO schema_migrations (name, run_on) VALUES ('9000_of_a_later_version', now())`
-    t.match(await check(), { code: 1, out: '', err: /9000_of_a_later_version, which this version .* does not know: run a newer version/ })
+    await t.rejects(migrateAll(urls), { message: /9000_of_a_later_version, which this version .* does not know: run a newer version/ })
     await sql`DELETE FROM schema_migrations WHERE name = '9000_of_a_later_version'`
     await sql`INSERT INTO schema_versions VALUES ('9.0.0', ${readVersion()}, '{}')`
-    t.match(await check(), { code: 1, out: '', err: `the database was migrated by Millrace 9.0.0, and this is ${readVersion()}: run 9.0.0` })
+    await t.rejects(migrateAll(urls), { message: `the database was migrated by Millrace 9.0.0, and this is ${readVersion()}: run 9.0.0, or restore a backup of before the upgrade` })
   })
 
   await t.test('a newer database is refused by every program, with both versions', async (t) => {
@@ -74,20 +51,8 @@ t.test('an upgrade says what it will do, does it, and refuses to go back', async
       t.notMatch(output, /^ +at /m, 'a sentence, no stack')
     }
     await sql`INSERT INTO schema_migration_checksums VALUES ('9000_of_a_later_version', '')`
-    const refused = await check()
-    t.equal(refused.code, 1)
-    t.match(refused.err, `the database was migrated by Millrace 9.1.0, which works with 9.0.0 and newer, and this is ${readVersion()}`)
     await t.rejects(migrateAll(urls), { code: 'MILLRACE_DATABASE_NEWER', message: /9\.1\.0.*run 9\.1\.0/ })
   })
-})
-
-t.test('tells work on rows from changes of declarations', (t) => {
-  const tables = [{ table: 'events', rows: 8 }, { table: 'persons', rows: 3 }]
-  const describe = (sql: string): object => describeMigration('clickhouse', { name: '0007_change', sql, checksum: '' }, tables)
-  t.same(describe('-- Of persons.\nALTER TABLE events ADD INDEX a b TYPE minmax;\nALTER TABLE events MATERIALIZE INDEX a;\n'),
-    { name: 'clickhouse/0007_change', work: 'rows', tables: [tables[0]] })
-  t.match(describe("ALTER TABLE persons ADD COLUMN a UInt8 COMMENT 'INSERT into events'"), { work: 'declaration', tables: [tables[1]] })
-  t.end()
 })
 
 async function runTier (
