@@ -52,7 +52,6 @@ import { RunningQueries } from './queries/answer-query.ts'
 import { sqlRoutes } from './queries/sql-routes.ts'
 import { statusRoutes } from './status/status-routes.ts'
 import { savedQueryRoutes } from './queries/saved-query-routes.ts'
-import { typedEventRoutes } from './definitions/typed-events/typed-event-routes.ts'
 
 /** Everything the API depends on, created once in `main.ts` or by a test. */
 export interface ApiDeps {
@@ -198,7 +197,6 @@ async function managementRoutes (
     await project.register(eventListRoutes, deps)
     await project.register(eventRoutes, deps)
     await project.register(eventDefinitionRoutes, { prefix: '/event_definitions', ...deps })
-    await project.register(typedEventRoutes, { prefix: '/event_definitions', ...deps })
     await project.register(eventSchemaRoutes, { prefix: '/event_schemas', ...deps })
     await project.register(experimentRoutes, { prefix: '/experiments', ...deps })
     await project.register(resultsRoutes, { prefix: '/experiments', ...deps })

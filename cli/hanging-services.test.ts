@@ -22,7 +22,7 @@ const COMMANDS = {
     'dead-letters list', 'dead-letters show 1', 'dead-letters stats', 'dead-letters replay', 'dead-letters purge --yes',
     'audit'
   ],
-  clickhouse: ['properties list', 'properties suggest'],
+  clickhouse: ['properties list'],
   postgres: ['keys bootstrap ann@example.com']
 } as const
 

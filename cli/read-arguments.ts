@@ -62,10 +62,3 @@ export function readInstant (text: string): Date {
   if (instant === undefined) throw new InvalidArgumentError('Give an ISO 8601 time, such as 2026-01-31T12:00:00Z.')
   return instant
 }
-
-/** Reads a number of days, of a year at most. */
-export function readDays (text: string): number {
-  const days = readCount(text)
-  if (days > 365) throw new InvalidArgumentError('Give 1 to 365 days.')
-  return days
-}

@@ -565,50 +565,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/projects/{project_id}/event_definitions/json": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Describe the types of all events as JSON, for generators of other languages
-         * @description The content is a JSON array of events: name, description, properties (name, type, required), schema_version and schema.
-         *
-         *     Requires the scope event_definition:read.
-         */
-        get: operations["getProjectsByProjectIdEventDefinitionsJson"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/projects/{project_id}/event_definitions/typescript": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Generate the types of all events for TypeScript
-         * @description What `posthog-cli schema pull` stores: one module, generated from active schemas and observed properties.
-         *
-         *     Requires the scope event_definition:read.
-         */
-        get: operations["getProjectsByProjectIdEventDefinitionsTypescript"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/projects/{project_id}/event_definitions/volumes": {
         parameters: {
             query?: never;
@@ -1547,28 +1503,6 @@ export interface paths {
          * @description Requires the scope property_definition:read.
          */
         get: operations["getProjectsByProjectIdPropertyDefinitionsByIdProfile"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/projects/{project_id}/property_definitions/{id}/promotion": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Estimate what a column for a property would save
-         * @description For a key for all projects: columns and the query log belong to the installation. 404 for properties of persons and groups, which have no columns.
-         *
-         *     Requires the scope property_definition:read.
-         */
-        get: operations["getProjectsByProjectIdPropertyDefinitionsByIdPromotion"];
         put?: never;
         post?: never;
         delete?: never;
@@ -4996,75 +4930,6 @@ export interface operations {
             };
         };
     };
-    getProjectsByProjectIdEventDefinitionsJson: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description Id of the project, or @current for the first project the key has access to. */
-                project_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Default Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @description false: the project has more than 2,000 events, or an event without schema more than 100 properties; those that are left out may be sent with any properties. */
-                        complete: boolean;
-                        /** @description Text of the file. */
-                        content: string;
-                        /** @description Events in the file. */
-                        event_count: number;
-                        generator_version: string;
-                        /** @description Of the content: as long as it is the same, the file is up to date. */
-                        schema_hash: string;
-                    };
-                };
-            };
-        };
-    };
-    getProjectsByProjectIdEventDefinitionsTypescript: {
-        parameters: {
-            query?: {
-                /** @description The SDK that the module adds types to. */
-                sdk?: "posthog-js" | "posthog-node";
-            };
-            header?: never;
-            path: {
-                /** @description Id of the project, or @current for the first project the key has access to. */
-                project_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Default Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @description false: the project has more than 2,000 events, or an event without schema more than 100 properties; those that are left out may be sent with any properties. */
-                        complete: boolean;
-                        /** @description Text of the file. */
-                        content: string;
-                        /** @description Events in the file. */
-                        event_count: number;
-                        generator_version: string;
-                        /** @description Of the content: as long as it is the same, the file is up to date. */
-                        schema_hash: string;
-                    };
-                };
-            };
-        };
-    };
     getProjectsByProjectIdEventDefinitionsVolumes: {
         parameters: {
             query?: {
@@ -7492,45 +7357,6 @@ export interface operations {
                             /** @description Events of each day, today last. */
                             volumes: number[];
                         }[];
-                    };
-                };
-            };
-        };
-    };
-    getProjectsByProjectIdPropertyDefinitionsByIdPromotion: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-                /** @description Id of the project, or @current for the first project the key has access to. */
-                project_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Default Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @description Disk that the column would take: an estimate. */
-                        bytes: number;
-                        /** @description The column that holds it already. */
-                        column: string | null;
-                        /** @description The command that promotes it, or the column to use; null when nothing reads it. */
-                        do: string | null;
-                        /** @description SELECTs of analysts in 30 days that took it out of the JSON text. */
-                        queries: number;
-                        /** @description Their time; of those that read several properties, an equal part. */
-                        seconds: number;
-                        /** @description What a column would have saved of it: an estimate. */
-                        seconds_saved: number;
-                        /** @description The type that the column would have. */
-                        type: string;
                     };
                 };
             };

@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 86_145,
-  platformLines: 5_977,
-  trackedFiles: 1_498,
+  lines: 85_186,
+  platformLines: 5_949,
+  trackedFiles: 1_488,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,

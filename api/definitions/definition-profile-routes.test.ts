@@ -86,7 +86,6 @@ t.test('properties of persons and groups, and values that a key may not see', as
   const ask = async (path: string): Promise<any> => await send(api.app, { method: 'GET', url: `/api/projects/${api.projectId}/property_definitions/${person}${path}`, headers: { authorization: `Bearer ${key}` } })
   t.match((await ask('/profile')).body.types, [{ type: 'String', events: 1, samples: null }])
   t.same((await ask('/used_by')).body, { saved_queries: null, feature_flags: null, experiments: null })
-  t.match(await ask('/promotion'), { status: 403 })
 })
 
 t.test('an event: SDKs and properties', async (t) => {
@@ -139,20 +138,11 @@ t.test('lists the saved queries, flags and experiments that use a definition, an
   t.same(await usesOf('property', 'plan', { type: 'person' }), { saved_queries: ['of persons'], feature_flags: ['for-pro'], experiments: [] })
 })
 
-t.test('estimates what a column would save, by the queries of analysts', async (t) => {
-  const api = await shared.inNewProject()
-  const id = await insert(api, 'property', '$browser')
-  const { status, body } = await api.call('GET', `~/property_definitions/${id}/promotion/`)
-  t.match([status, body], [200, { column: 'browser', queries: 0, seconds_saved: 0, bytes: 0, do: null }])
-  const person = await insert(api, 'property', 'plan', { type: 'person' })
-  t.equal((await api.call('GET', `~/property_definitions/${person}/promotion/`)).status, 404)
-})
-
 t.test('says that ClickHouse is unavailable, and refuses what is no id', async (t) => {
   const api = await createTestApi(t)
   const property = await insert(api, 'property', 'plan')
   const event = await insert(api, 'event', 'paid')
-  for (const path of [`property_definitions/${property}/profile`, `property_definitions/volumes?ids=${property}`, `property_definitions/${property}/promotion`, `event_definitions/${event}/profile`]) {
+  for (const path of [`property_definitions/${property}/profile`, `property_definitions/volumes?ids=${property}`, `event_definitions/${event}/profile`]) {
     t.match(await api.call('GET', `~/${path}`), { status: 503, body: { code: 'clickhouse_unavailable' } }, path)
   }
   t.equal((await api.call('GET', `~/event_definitions/${event}/used_by`)).status, 200, 'needs Postgres alone')

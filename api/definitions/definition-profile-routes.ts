@@ -1,22 +1,19 @@
-/** What is known about one definition beyond its row: its events, what uses it, what a column of its own would save. */
+/** What is known about one definition beyond its row: its events, and what uses it. */
 import type { FastifyInstance } from 'fastify'
-import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { HttpError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { listPromotions, PromotionError } from '../../platform/query-log/promoted-column.ts'
-import { describeRemedy, suggestPromotion } from './suggest-promotions.ts'
+import { listPromotions } from '../../platform/query-log/promoted-column.ts'
 import { allowsScope } from '../../schema/scopes.ts'
 import { answerInTime, notFound } from '../http/errors.ts'
 import { array, object } from '../http/json-schema.ts'
-import { accessOf, requireAllProjects } from '../http/personal-key-access.ts'
+import { accessOf } from '../http/personal-key-access.ts'
 import { uuidParams, type UuidParams } from '../http/request-values.ts'
 import { countProperties, profileDays, type ProfiledProperty, profileEvent, profileProperty } from './definition-profile.ts'
 import { definitionUsesSchema, findUses } from './definition-uses.ts'
 import { findEventDefinition } from './event-definition.ts'
 import { idsQuery, readIds, volumesSchema } from './event-volume-routes.ts'
 
-interface ProfileDeps { sql: Sql, clickhouse: ClickHouse, now: () => number, cluster?: string }
+interface ProfileDeps { sql: Sql, clickhouse: ClickHouse, now: () => number }
 
 const instant = { type: 'string', format: 'date-time' } as const
 const day = { type: 'string', format: 'date', description: 'The first of 30 days, UTC; times of events.' } as const
@@ -49,16 +46,6 @@ const propertyProfileSchema = object({
   events: array(object({ name: { type: 'string' }, events: { type: 'integer' } }), { description: 'The 50 events that carry it most often, over all time.' })
 })
 
-const promotionSchema = object({
-  column: { type: ['string', 'null'], description: 'The column that holds it already.' },
-  type: { type: 'string', description: 'The type that the column would have.' },
-  queries: { type: 'integer', description: 'SELECTs of analysts in 30 days that took it out of the JSON text.' },
-  seconds: { type: 'number', description: 'Their time; of those that read several properties, an equal part.' },
-  seconds_saved: { type: 'number', description: 'What a column would have saved of it: an estimate.' },
-  bytes: { type: 'integer', description: 'Disk that the column would take: an estimate.' },
-  do: { type: ['string', 'null'], description: 'The command that promotes it, or the column to use; null when nothing reads it.' }
-})
-
 /** Routes below one event definition. */
 export async function eventProfileRoutes (app: FastifyInstance, { sql, clickhouse, now }: ProfileDeps): Promise<void> {
   const config = { scope: 'event_definition:read' } as const
@@ -84,7 +71,7 @@ export async function eventProfileRoutes (app: FastifyInstance, { sql, clickhous
 
 /** Routes below one property definition, and the counts of several by day. */
 export async function propertyProfileRoutes (
-  app: FastifyInstance, { sql, clickhouse, now, cluster = '' }: ProfileDeps
+  app: FastifyInstance, { sql, clickhouse, now }: ProfileDeps
 ): Promise<void> {
   const config = { scope: 'property_definition:read' } as const
   const tags = ['property definitions']
@@ -120,25 +107,6 @@ export async function propertyProfileRoutes (
     return await findUses(sql, { projectId, kind: `${type}_property`, name }, { promoted, scopes })
   })
 
-  app.get<UuidParams>('/:id/promotion', {
-    config,
-    schema: {
-      tags, summary: 'Estimate what a column for a property would save', params: uuidParams, response: { 200: promotionSchema },
-      description: 'For a key for all projects: columns and the query log belong to the installation. 404 for properties of persons and groups, which have no columns.'
-    }
-  }, async (request) => {
-    requireAllProjects(accessOf(request))
-    const { name, type } = await findOne(accessOf(request).projectId, request.params.id)
-    if (type !== 'event') throw notFound()
-    const estimate = suggestPromotion(clickhouse, name, { days: 30, cluster }).catch(describeMissingLog)
-    const suggestion = await answerInTime(estimate)
-    const { column = null, queries, seconds, savedSeconds, bytes } = suggestion
-    return {
-      column, type: suggestion.type, queries, seconds, seconds_saved: savedSeconds, bytes,
-      do: queries === 0 ? null : describeRemedy(suggestion)
-    }
-  })
-
   async function findOne (projectId: number, id: string): Promise<ProfiledProperty> {
     const [property] = await findProperties(sql, projectId, [id])
     if (property === undefined) throw notFound()
@@ -153,12 +121,4 @@ async function findProperties (
     SELECT id, name, type, group_type FROM property_definitions
     WHERE project_id = ${projectId} AND id = ANY(${ids}::uuid[]) AND deleted_at IS NULL`
   return rows.map(({ id, name, type, group_type: groupType }) => ({ id, projectId, name, type, groupType }))
-}
-
-/** @throws {HttpError} 409 when the log is off, or not for this login; else what it got. */
-function describeMissingLog (error: unknown): never {
-  const { action } = classifyClickHouseError(error)
-  if (!(error instanceof PromotionError) && action !== 'repair') throw error
-  throw new HttpError(409, 'invalid_request', 'no_query_log',
-    'The API may not read the query log of ClickHouse, or there is none: run npx millrace properties suggest.', { cause: error })
 }

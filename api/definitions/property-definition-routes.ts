@@ -28,12 +28,12 @@ const one = { $ref: 'PropertyDefinition#' }
 /** Property definitions of a project (docs/reference/contract/service.md 4.2), from Postgres, values excepted. */
 export async function propertyDefinitionRoutes (
   app: FastifyInstance,
-  deps: { sql: Sql, clickhouse: ClickHouse, cluster?: string, publicUrl: string, now: () => number }
+  deps: { sql: Sql, clickhouse: ClickHouse, publicUrl: string, now: () => number }
 ): Promise<void> {
   const { sql } = deps
   app.addSchema(propertyDefinitionSchema)
-  const { clickhouse, now, cluster = '' } = deps
-  await app.register(propertyProfileRoutes, { sql, clickhouse, now, cluster })
+  const { clickhouse, now } = deps
+  await app.register(propertyProfileRoutes, { sql, clickhouse, now })
   await app.register(bulkNoteRoutes, { sql, scope: write.scope, tag: TAG, table: 'property_definitions' })
 
   app.get<{ Querystring: PropertyDefinitionQuery }>('/', {

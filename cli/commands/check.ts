@@ -242,7 +242,7 @@ const checkTokens: Check = async ({ url, client, cluster, nodes }) => {
 const ASKED_BY: Record<string, readonly string[]> = {
   millrace_owner: ['tables', 'columns', 'replicas'],
   millrace_pipeline: ['parts', 'disks', 'detached_parts', 'mutations', 'one', 'replicas', 'replication_queue'],
-  millrace_api: ['parts', 'parts_columns', 'disks', 'query_log'],
+  millrace_api: ['parts', 'disks'],
   analyst: []
 }
 

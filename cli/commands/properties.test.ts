@@ -105,30 +105,3 @@ t.test('demotes also what is just being filled, and says what cannot be', async 
   t.match(await run(['properties', 'promote', 'amount', '--type', 'Money']), { code: 2, err: /String, Float64, DateTime, Bool/ })
   t.match(await run(['properties', 'promote', '$browser']), { code: 1, err: /browser/ })
 })
-
-t.test('suggests what costs analysts most, and what they might name instead', async (t) => {
-  await select("INSERT INTO event_property_counts (project_id, event, kind, property, type, count) VALUES (1, 'order', 'event', 'amount', 'Numeric', 5)")
-  const asAnalyst = async (query: string): Promise<string> =>
-    (await server.ask(query, { user: 'analyst', params: { database: 'millrace' } })).text
-  const suggest = async (): Promise<Array<Record<string, unknown>>> =>
-    JSON.parse((await run(['properties', 'suggest', '--json'])).out) as Array<Record<string, unknown>>
-  t.same(await suggest(), [])
-
-  for (let i = 0; i < 3; i++) await asAnalyst("SELECT count() FROM events WHERE JSONExtractString(properties, 'plan') = 'pro'")
-  await asAnalyst("SELECT count() FROM events WHERE JSONExtractFloat(properties, 'amount') > 5")
-  await asAnalyst("SELECT JSONExtractString(properties, '$browser') FROM events LIMIT 1")
-  const before = await suggest()
-  await run(['properties', 'promote', 'plan'])
-  const after = await suggest()
-
-  t.match(before, [
-    { property: 'plan', queries: 3, do: 'npx millrace properties promote plan --type String' },
-    { property: 'amount', queries: 1, do: 'npx millrace properties promote amount --type Float64' },
-    { property: '$browser', queries: 1, do: 'use the column browser' }
-  ])
-  const [plan] = before as Array<{ seconds: number, seconds_saved: number, bytes: number }>
-  t.ok(plan!.seconds_saved > plan!.seconds * 0.8 && plan!.seconds_saved < plan!.seconds)
-  t.ok(plan!.bytes > 0 && plan!.bytes < 10 * ROWS)
-  t.match(after[0], { property: 'plan', do: 'use the column p_plan', bytes: 0 })
-  t.match((await run(['properties', 'suggest', '--limit', '1'])).out, /^property +queries +seconds +saves about +disk about +do\nplan .*\n$/)
-})

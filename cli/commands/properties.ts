@@ -1,12 +1,10 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { describeExpression, listPromotedColumns, PROMOTED_TYPES, type PromotedColumn, type PromotedType, PromotionError, readPromotion } from '../../platform/query-log/promoted-column.ts'
 import { demoteProperty, promoteProperty } from '../../api/definitions/promote-property.ts'
-import { describeRemedy, suggestPromotions, type Suggestion } from '../../api/definitions/suggest-promotions.ts'
 import { JSON_OPTION, type Output, printFields, printRows, type ProgressBar, startProgressBar } from '../terminal-output.ts'
 import type { CliContext } from '../cli-context.ts'
-import { readCount, readDays } from '../read-arguments.ts'
 
-/** `millrace properties promote|demote|list|suggest`. */
+/** `millrace properties promote|demote|list`. */
 export function addPropertiesCommands (program: Command, context: CliContext): void {
   const group = program.command('properties').description('event properties that have their own column')
 
@@ -48,38 +46,6 @@ export function addPropertiesCommands (program: Command, context: CliContext): v
         ['bytes', ({ bytes }) => bytes]
       ], output)
     })
-
-  group.command('suggest')
-    .description('list the properties whose promotion would save most query time, by the query log')
-    .option('--days <number>', 'days of the query log to read, today included', readDays, 30)
-    .option('--limit <number>', 'maximum number of suggestions', readCount, 10)
-    .option(...JSON_OPTION)
-    .action(async ({ days, limit, ...output }: Output & { days: number, limit: number }) => {
-      const suggestions = await suggestPromotions(await context.clickhouse(), { days, cluster: context.cluster() })
-      printRows(context, suggestions.slice(0, limit).map(describeSuggestion), [
-        ['property', ({ property }) => property],
-        ['queries', ({ queries }) => queries],
-        ['seconds', ({ seconds }) => seconds.toFixed(1)],
-        ['saves about', (row) => `${row.seconds_saved.toFixed(1)} s`],
-        ['disk about', ({ bytes }) => `${(bytes / 1e6).toFixed(1)} MB`],
-        ['do', (row) => row.do]
-      ], output)
-    })
-}
-
-/** What a promotion would save, and the command for it. */
-function describeSuggestion (suggestion: Suggestion): {
-  property: string, queries: number, seconds: number, seconds_saved: number, bytes: number, do: string
-} {
-  const { property, queries, seconds, bytes } = suggestion
-  return {
-    property,
-    queries,
-    seconds,
-    seconds_saved: suggestion.savedSeconds,
-    bytes,
-    do: describeRemedy(suggestion)
-  }
 }
 
 function readType (text: string): PromotedType {

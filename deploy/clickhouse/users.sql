@@ -30,10 +30,8 @@ GRANT SELECT ON system.one TO millrace_pipeline;
 CREATE USER IF NOT EXISTS millrace_api IDENTIFIED WITH sha256_password BY '<api password>' SETTINGS readonly = 2, max_memory_usage = 4000000000, max_execution_time = 60;
 GRANT SELECT ON millrace.* TO millrace_api;
 GRANT SELECT ON millrace_all.* TO millrace_api;
--- What a column for a property would save, by the queries of analysts; sizes and free space for the status.
+-- Sizes and free space, for the status.
 GRANT CLUSTER, REMOTE ON *.* TO millrace_api;
-GRANT SELECT ON system.query_log TO millrace_api;
-GRANT SELECT ON system.parts_columns TO millrace_api;
 GRANT SELECT ON system.parts TO millrace_api;
 GRANT SELECT ON system.disks TO millrace_api;
 

@@ -9,8 +9,6 @@ export interface LoggedQueries {
   query: string
   /** How often it ran to its end. */
   count: number
-  /** All of them together. */
-  durationMs: number
   /** When the latest of them ended, by ClickHouse's clock, epoch seconds; not later than now. */
   lastAtSeconds: number
 }
@@ -53,7 +51,7 @@ export async function readLog (
   const result = await clickhouse.query({
     query: `
       SELECT toString(toDate(event_time, 'UTC')) AS day, substring(query, 1, ${MAX_QUERY_CHARACTERS}) AS text,
-        count() AS queries, sum(query_duration_ms) AS duration_ms,
+        count() AS queries,
         toUnixTimestamp(least(max(event_time), now())) AS last_at
       FROM ${log.table}
       WHERE ${log.condition}
@@ -72,15 +70,14 @@ interface LogRow {
   day: string
   text: string
   queries: string
-  duration_ms: string
   last_at: number
 }
 
 async function * readRows (chunks: AsyncIterable<{ json: <T = LogRow>() => T }[]>): AsyncGenerator<LoggedQueries> {
   for await (const rows of chunks) {
     for (const row of rows) {
-      const { day, text, queries, duration_ms: durationMs, last_at: lastAtSeconds } = row.json<LogRow>()
-      yield { day, query: text, count: Number(queries), durationMs: Number(durationMs), lastAtSeconds }
+      const { day, text, queries, last_at: lastAtSeconds } = row.json<LogRow>()
+      yield { day, query: text, count: Number(queries), lastAtSeconds }
     }
   }
 }

@@ -224,8 +224,6 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     t.match(await client.call(t, 'GET', `~/event_schemas/${schema.id}/`), { status: 200, body: { version: 1, active_version: null } })
     t.match(await client.call(t, 'GET', `~/event_schemas/${schema.id}/versions/`), { status: 200, body: { results: [{ version: 1 }] } })
     t.match(await client.call(t, 'PATCH', `~/event_schemas/${schema.id}/`, { owner: 'o' }), { status: 200, body: { owner: 'o' } })
-    t.match(await client.call(t, 'GET', '~/event_definitions/typescript/'), { status: 200, body: { complete: true } })
-    t.match(await client.call(t, 'GET', '~/event_definitions/json/'), { status: 200, body: { complete: true } })
     t.match(await client.call(t, 'POST', `~/event_schemas/${schema.id}/check/`, {}), { status: 200, body: { complete: true } })
     t.match(await client.call(t, 'POST', '~/event_schemas/infer/', { event: 'beyond' }), { status: 200, body: { events: Number } })
     t.match(await client.call(t, 'DELETE', `~/event_schemas/${schema.id}/`), { status: 204 })
@@ -276,7 +274,6 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     t.match(await client.call(t, 'GET', '~/event_definitions/volumes/'), { status: 200, body: { results: [] } })
     t.match(await client.call(t, 'GET', '~/property_definitions/volumes/'), { status: 200, body: { results: [] } })
     const property = await insertProperty(stack, 'profiled')
-    t.match(await client.call(t, 'GET', `~/property_definitions/${property}/promotion/`), { status: 200, body: { queries: 0, do: null } })
     for (const [kind, id] of [['event', await insertEvent(stack, 'profiled')], ['property', property]]) {
       t.match(await client.call(t, 'GET', `~/${kind}_definitions/${id}/profile/`), { status: 200, body: { sdk_versions: [] } })
       t.match(await client.call(t, 'GET', `~/${kind}_definitions/${id}/used_by/`), { status: 200, body: { saved_queries: [], experiments: [] } })
