@@ -68,7 +68,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const fingerprintKey = openFingerprintKey(sql, logger)
   const cookielessSalts = openCookielessSalts(sql, logger, Date.now)
   await Promise.race([Promise.all([fingerprintKey.read(), cookielessSalts.tried]), delay(FINGERPRINT_KEY_WAIT_MS)])
-  const arrivals = createArrivalFeed({ processId, fingerprintKey: () => fingerprintKey.current })
+  const arrivals = createArrivalFeed({ processId })
   const [publishing] = await Promise.all([
     openPublishing(config, {
       logger, metrics, processId, fingerprintKey: () => fingerprintKey.current,

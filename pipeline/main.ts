@@ -33,7 +33,6 @@ import { createDuplicateFilters } from './events/duplicates/duplicate-filter.ts'
 import { createRecordDuplicates } from './events/duplicates/record-duplicates.ts'
 import { createInsertFrames } from './events/insert/insert-frames.ts'
 import { createProbeTable } from './events/insert/store-batch-range.ts'
-import { createFateReporter } from './events/report-fates.ts'
 import { runEventsPartition } from './events/events-partition.ts'
 import { openIngestBucket } from './accounting/keep-watermark.ts'
 import { type AccountingStores, startAccounting } from './accounting/start-accounting.ts'
@@ -194,7 +193,6 @@ async function startEvents (
     },
     openDuplicateFilter: filters.open,
     onDisconnect: watchDisconnects(connection),
-    fates: createFateReporter(connection),
     isAlive: (id: string) => membership.isAlive(id)
   }
   const supervisor = new PartitionSupervisor({

@@ -2693,20 +2693,11 @@ export interface components {
                 key: string;
                 lib: string;
                 libVersion: string;
-                /** @description Names the event in fates. */
-                number: number;
                 /** @description Its JSON as sent, cut when it is long. */
                 sent: string;
                 /** @description Characters of sent before it was cut; 0 when it is whole. */
                 sentCharacters: number;
                 uuid: string;
-            }[];
-            fates: {
-                /** @description When it was known, epoch milliseconds. */
-                at: number;
-                /** @enum {string} */
-                fate: "stored" | "duplicate" | "dead_letter";
-                number: number;
             }[];
             /** @description Matching events that arrived since the feed began. */
             matched: number;
@@ -5632,7 +5623,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Events, and what becomes of them. */
+            /** @description Events. */
             200: {
                 headers: {
                     [name: string]: unknown;

@@ -34,13 +34,13 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 85_186,
+  lines: 84_830,
   platformLines: 5_949,
-  trackedFiles: 1_488,
+  trackedFiles: 1_485,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
-  assertions: 176,
+  assertions: 175,
   casts: 300
 } satisfies Record<keyof House, number>
 

@@ -1,14 +1,9 @@
-import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { createFingerprintKey, FINGERPRINT_BYTES } from '../../schema/wire/frame-message.ts'
 import type { ArrivedEvent, Watch } from '../../schema/wire/live-feed.ts'
-import { FrameEncoder } from '../frames/frame-encoder.ts'
 import { type Arrivals, ArrivalCollector } from './arrivals.ts'
 import { type EventSink, takeBody } from './take-parsed-body.ts'
 import { createTakeEvent } from './take-event.ts'
 import { createPlainNormaliser } from '../../test/support/plain-normaliser.ts'
-
-const KEY = createFingerprintKey(randomBytes(16))
 
 const takeEvent = createTakeEvent({
   normaliseEvent: createPlainNormaliser(), isAnnounced: () => true, maxPayloadBytes: () => 1e6,
@@ -17,20 +12,20 @@ const takeEvent = createTakeEvent({
 
 const everything: Watch = { id: 'w', project: 1, event: '', distinctId: '' }
 
-/** Takes a body as ingest does, and answers what watches saw; rows go to the encoder. */
+/** Takes a body as ingest does, and answers what watches saw. */
 async function watch (
-  watches: Watch[], events: unknown[], { anonymizeIps = false, encoder = new FrameEncoder(() => KEY) } = {}
+  watches: Watch[], events: unknown[], { anonymizeIps = false } = {}
 ): Promise<Arrivals> {
-  const arrivals = new ArrivalCollector(() => KEY)
+  const arrivals = new ArrivalCollector()
   arrivals.setWatches(watches)
-  await take(arrivals, events, { anonymizeIps, encoder })
+  await take(arrivals, events, { anonymizeIps })
   return arrivals.take()
 }
 
 async function take (
-  arrivals: ArrivalCollector, events: unknown[], { anonymizeIps = false, encoder = new FrameEncoder(() => KEY) } = {}
+  arrivals: ArrivalCollector, events: unknown[], { anonymizeIps = false } = {}
 ): Promise<void> {
-  const sink: EventSink = { add: ({ row }) => { encoder.append(row) } }
+  const sink: EventSink = { add: () => {} }
   await takeBody({ fields: { api_key: 'phc_secret_key' }, pieces: [events] }, { requestId: 'r', query: {}, isEngage: false, receivedAt: 5000 }, {
     admit: () => ({ project: { id: 1, anonymizeIps }, ip: '', visitor: { address: '', userAgent: '' } }), takeEvent, sink, arrivals
   })
@@ -49,21 +44,11 @@ t.test('tells of an event who sent it, by what, and its JSON as sent', async (t)
   t.notMatch(JSON.stringify(seen), 'phc_secret_key', 'the key cannot be used')
 })
 
-t.test('the fingerprint is that of the row in its frame, by which its fate is found', async (t) => {
-  const encoder = new FrameEncoder(() => KEY)
-
-  const [seen] = await watch([everything], [sent, { ...sent, uuid: undefined, distinct_id: 'zoë' }], { encoder })
-
-  const { payload } = encoder.take()
-  t.same(seen!.events.map(({ fingerprint }) => fingerprint),
-    [0, 1].map((row) => payload.subarray(row * FINGERPRINT_BYTES, (row + 1) * FINGERPRINT_BYTES).toString('hex')))
-})
-
 t.test('tells why an event was dropped, whatever it is', async (t) => {
   const [seen] = await watch([everything], [{ distinct_id: 'ann' }, 5, { event: 'e', distinct_id: {}, properties: 'none' }])
 
   t.match(seen!.events, [
-    { drop: 'missing_event_name', event: '', distinctId: 'ann', fingerprint: '' },
+    { drop: 'missing_event_name', event: '', distinctId: 'ann' },
     { drop: 'not_an_object', sent: '5' },
     { drop: 'invalid_properties', event: 'e' }
   ])
@@ -93,7 +78,7 @@ function placesOf (seen: Arrivals[number]): number[] {
 }
 
 t.test('shows all of some events, and of very many a sample from the whole time, with exact counts', async (t) => {
-  const arrivals = new ArrivalCollector(() => KEY)
+  const arrivals = new ArrivalCollector()
   arrivals.setWatches([everything])
 
   const [few] = await takeMany(arrivals, 1)
@@ -110,7 +95,7 @@ t.test('shows all of some events, and of very many a sample from the whole time,
 })
 
 t.test('a watch of one name sees its events beside one of everything that has too much to show', async (t) => {
-  const arrivals = new ArrivalCollector(() => KEY)
+  const arrivals = new ArrivalCollector()
   arrivals.setWatches([everything, { ...everything, id: 'rare', event: 'rare' }])
   await takeMany(arrivals, 20)
 
@@ -120,7 +105,7 @@ t.test('a watch of one name sees its events beside one of everything that has to
 })
 
 t.test('adds what a thread collected', (t) => {
-  const arrivals = new ArrivalCollector(() => null)
+  const arrivals = new ArrivalCollector()
   arrivals.setWatches([everything])
   const events = Array.from({ length: 200 }, () => ({}) as ArrivedEvent)
 

@@ -1,4 +1,3 @@
-import type { FingerprintKey } from '../../schema/wire/frame-message.ts'
 import type { ArrivedEvent, Watch } from '../../schema/wire/live-feed.ts'
 import type { Outcome, RequestContext } from '../event.ts'
 import { describeArrival, namesAsSent } from './describe-arrival.ts'
@@ -46,14 +45,9 @@ interface ProjectWatches {
  * looked at, so that an event that is only counted costs next to nothing.
  */
 export class ArrivalCollector {
-  readonly #fingerprintKey: () => FingerprintKey | null
   #seen: Seen[] = []
   #byProject = new Map<number, ProjectWatches>()
   #characters = 0
-
-  constructor (fingerprintKey: () => FingerprintKey | null) {
-    this.#fingerprintKey = fingerprintKey
-  }
 
   get watches (): Watch[] {
     return this.#seen.map(({ watch }) => watch)
@@ -80,8 +74,7 @@ export class ArrivalCollector {
     if (watches === undefined) return null
     return new RequestWatch(watches, (sent, outcome) => {
       const hidesSent = this.#characters >= MAX_SENT_TOGETHER
-      const fingerprintKey = this.#fingerprintKey()
-      const described = describeArrival({ sent, outcome, apiKey, context }, { fingerprintKey, hidesSent })
+      const described = describeArrival({ sent, outcome, apiKey, context }, { hidesSent })
       this.#characters += described.sent.length
       return described
     })

@@ -1,11 +1,10 @@
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
 import { toDistinctId } from '../../schema/wire/identity.ts'
 import { cutText, toStorableText } from '../../engines/body/storable-text.ts'
-import { FINGERPRINT_BYTES, type FingerprintKey, FingerprintWriter } from '../../schema/wire/frame-message.ts'
 import type { ArrivedEvent } from '../../schema/wire/live-feed.ts'
 import { fieldsOf } from '../../engines/fields.ts'
 import { isCookieless } from '../normalise/cookieless.ts'
-import { type EventRow, type Outcome, PROMOTED_PROPERTIES, type RequestContext } from '../event.ts'
+import { type Outcome, PROMOTED_PROPERTIES, type RequestContext } from '../event.ts'
 import { formatUuid } from '../normalise/uuid.ts'
 
 /** An event that went through ingest. */
@@ -30,13 +29,13 @@ const LIB = PROMOTED_PROPERTIES.indexOf('$lib')
 const LIB_VERSION = PROMOTED_PROPERTIES.indexOf('$lib_version')
 
 /**
- * Describes an event for those who watch, with its fingerprint, by which its fate is found.
+ * Describes an event for those who watch.
  *
  * @param options.hidesSent  Leaves its JSON out, and says that it has some.
  */
 export function describeArrival (
   { sent, outcome, apiKey, context }: Arrival,
-  { fingerprintKey, hidesSent }: { fingerprintKey: FingerprintKey | null, hidesSent: boolean }
+  { hidesSent }: { hidesSent: boolean }
 ): ArrivedEvent {
   const fields = fieldsOf(sent)
   const properties = fieldsOf(fields.properties)
@@ -53,8 +52,7 @@ export function describeArrival (
       ...namesAsSent(sent),
       uuid: toText(fields.uuid),
       lib: toText(properties.$lib),
-      libVersion: toText(properties.$lib_version),
-      fingerprint: ''
+      libVersion: toText(properties.$lib_version)
     }
   }
   const { row } = outcome
@@ -64,8 +62,7 @@ export function describeArrival (
     distinctId: row.distinctId,
     uuid: formatUuid(row.uuid),
     lib: row.promoted[LIB] ?? '',
-    libVersion: row.promoted[LIB_VERSION] ?? '',
-    fingerprint: fingerprintOf(row, fingerprintKey)
+    libVersion: row.promoted[LIB_VERSION] ?? ''
   }
 }
 
@@ -110,29 +107,6 @@ function withoutAddress (sent: unknown, { project }: RequestContext): unknown {
     shown[name] = rest
   }
   return shown
-}
-
-let writer = new FingerprintWriter(null)
-let writerKey: FingerprintKey | null = null
-
-/** The fingerprint that the frame of the row will have. */
-function fingerprintOf (row: EventRow, key: FingerprintKey | null): string {
-  const { projectId, uuid, event, distinctId, timestamp } = row
-  if (key !== writerKey) {
-    writer = new FingerprintWriter(key)
-    writerKey = key
-  }
-  const words = new DataView(new ArrayBuffer(16))
-  words.setUint32(0, uuid.b, true)
-  words.setUint32(4, uuid.a, true)
-  words.setUint32(8, uuid.d, true)
-  words.setUint32(12, uuid.c, true)
-  const id = Buffer.from(distinctId)
-  const bytes = Buffer.alloc(FINGERPRINT_BYTES)
-  writer.write(new DataView(bytes.buffer, bytes.byteOffset), 0, {
-    projectId, event, timestamp, uuid: words, uuidOffset: 0, distinctId: id, from: 0, to: id.length
-  })
-  return bytes.toString('hex')
 }
 
 /** A text is itself, absent is empty, anything else its JSON. */

@@ -70,7 +70,7 @@ async function run (job: LargeBodyJob): Promise<void> {
     send({ kind: 'inflated', bytes: json.length })
     const sink = new FrameSink(job)
     const takeEvent = createTakeEventOf(job, sink)
-    const arrivals = new ArrivalCollector(() => job.fingerprintKey)
+    const arrivals = new ArrivalCollector()
     arrivals.setWatches(job.watches)
     const taken = await takeBody(findEventsUnparsed(json), job, { admit, takeEvent, sink, arrivals })
     const frames = sink.finish()

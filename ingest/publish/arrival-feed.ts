@@ -1,6 +1,5 @@
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { WatchLeases } from '../../platform/nats/watch-leases.ts'
-import type { FingerprintKey } from '../../schema/wire/frame-message.ts'
 import { type ArrivedEvents, arrivedSubject } from '../../schema/wire/live-feed.ts'
 import { ArrivalCollector } from '../capture/arrivals.ts'
 
@@ -20,10 +19,8 @@ export interface ArrivalFeed {
 }
 
 /** @param options.processId  Tells the reports of processes apart. */
-export function createArrivalFeed (
-  options: { processId: string, fingerprintKey: () => FingerprintKey | null }
-): ArrivalFeed {
-  const collector = new ArrivalCollector(options.fingerprintKey)
+export function createArrivalFeed (options: { processId: string }): ArrivalFeed {
+  const collector = new ArrivalCollector()
   /** Events that each watch asked for since it is known here: a report that is lost leaves the next ones exact. */
   const matched = new Map<string, number>()
   let connection: NatsConnection | null = null

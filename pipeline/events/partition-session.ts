@@ -233,7 +233,6 @@ export class PartitionSession {
     const range = { ...inserted, deduplicated }
     await this.#deps.store.recordDuplicates(this.#deps.partition, messages, range)
     this.#filter.remember(messages, range)
-    this.#deps.fates.stored(messages, range)
     countStored(this.#deps, { messages, range, ms })
     this.#search.widen(messages.length)
     await this.#acknowledge(messages, range, { isDeadLettered: false })
@@ -259,7 +258,6 @@ export class PartitionSession {
   ): Promise<void> {
     const taken = await deadLetterRows(this.#deps, { message: messages[0]!, token: this.#tokenOf(range), ...refused })
     if (!taken) return
-    this.#deps.fates.deadLettered(messages[0]!, refused.row)
     await this.#acknowledge(messages, range, { isDeadLettered: true })
   }
 

@@ -8,7 +8,6 @@ import type { PartitionControl } from '../stream/partition-supervisor.ts'
 import type { BatchLimits } from './batch-range.ts'
 import type { RecordDuplicates } from './duplicates/record-duplicates.ts'
 import type { InsertFrames } from './insert/insert-frames.ts'
-import type { FateReporter } from './report-fates.ts'
 
 /** What a session writes to in ClickHouse. */
 export interface EventStore {
@@ -29,6 +28,4 @@ export interface SessionDeps extends PartitionControl {
   limits: BatchLimits
   metrics: PipelineMetrics
   logger: Logger
-  /** Tells the live feed what became of rows. */
-  fates: FateReporter
 }

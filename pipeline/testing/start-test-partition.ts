@@ -20,7 +20,6 @@ import { createRecordDuplicates } from '../events/duplicates/record-duplicates.t
 import { createInsertFrames } from '../events/insert/insert-frames.ts'
 import { createProbeTable } from '../events/insert/store-batch-range.ts'
 import type { EventStore } from '../events/session-deps.ts'
-import { createFateReporter } from '../events/report-fates.ts'
 import { type PartitionDeps, runEventsPartition } from '../events/events-partition.ts'
 
 export interface TestStores {
@@ -81,7 +80,6 @@ export async function startTestPartition (
     logger: silentLogger,
     isAlive: () => false,
     onDisconnect: watchDisconnects(connection),
-    fates: createFateReporter(connection),
     openDuplicateFilter: createDuplicateFilters({
       clickhouse: clickhouse.client, fingerprintKey: async () => TEST_KEY, metrics, logger: silentLogger
     }).open,

@@ -1,20 +1,16 @@
 import { fieldsOf } from '../../engines/fields.ts'
-import { FINGERPRINT_BYTES } from './frame-message.ts'
 
 /**
- * The live feed: what ingest and the writer tell while somebody watches. Core NATS, nothing is stored:
+ * The live feed: what ingest tells while somebody watches. Core NATS, nothing is stored:
  *
  * ```
- * feed.watch           api -> ingest, pipeline   somebody watches, for some seconds more (WatchNotice, JSON)
- * feed.arrived.<id>    ingest -> api             events that arrived, for one watch (ArrivedEvents, JSON)
- * feed.fates           pipeline -> api           what became of rows: fingerprints with one fate (encodeFates)
+ * feed.watch           api -> ingest   somebody watches, for some seconds more (WatchNotice, JSON)
+ * feed.arrived.<id>    ingest -> api   events that arrived, for one watch (ArrivedEvents, JSON)
  * ```
  *
- * A message that is lost costs a row on a screen, never an event. Fates name rows by their fingerprints, which the
- * writer has at hand without looking into a frame (`schema/wire/frame-message.ts`).
+ * A message that is lost costs a row on a screen, never an event.
  */
 export const WATCH_SUBJECT = 'feed.watch'
-export const FATES_SUBJECT = 'feed.fates'
 
 export function arrivedSubject (watchId: string): string {
   return `feed.arrived.${watchId}`
@@ -55,8 +51,6 @@ export interface ArrivedEvent {
   drop: string | null
   /** It does not meet its schema, and went to the dead letters. */
   isQuarantined: boolean
-  /** Its fingerprint in hexadecimal, by which its fate is found; empty when it was dropped. */
-  fingerprint: string
   /** Its JSON as sent. */
   sent: string
   /** Characters of `sent` before it was cut; 0 when it is whole. */
@@ -70,44 +64,6 @@ export interface ArrivedEvents {
   /** Events that the watch asked for, since the process knows of it: `events` are some of them. */
   matched: number
   events: ArrivedEvent[]
-}
-
-/** What the writer tells of a row, in the order of their numbers in `encodeFates`. */
-export const FATES = ['stored', 'duplicate', 'dead_letter'] as const
-
-export type Fate = (typeof FATES)[number]
-
-const FATES_HEADER_BYTES = 9
-
-/** Rows with one fate. */
-export interface Fates {
-  fate: Fate
-  /** When it was known, epoch milliseconds. */
-  at: number
-  /** Fingerprints, one after the other. */
-  fingerprints: Uint8Array
-}
-
-/**
- * ```
- * | fate: 1 byte | at: float64, little-endian | fingerprints: rows x 12 bytes |
- * ```
- */
-export function encodeFates ({ fate, at, fingerprints }: Fates): Uint8Array {
-  const bytes = Buffer.allocUnsafe(FATES_HEADER_BYTES + fingerprints.length)
-  bytes[0] = FATES.indexOf(fate)
-  bytes.writeDoubleLE(at, 1)
-  bytes.set(fingerprints, FATES_HEADER_BYTES)
-  return bytes
-}
-
-/** @returns null when the bytes are no such message. */
-export function decodeFates (message: Uint8Array): Fates | null {
-  const bytes = Buffer.from(message.buffer, message.byteOffset, message.byteLength)
-  const fate = FATES[bytes[0] ?? FATES.length]
-  const length = bytes.length - FATES_HEADER_BYTES
-  if (fate === undefined || length < 0 || length % FINGERPRINT_BYTES !== 0) return null
-  return { fate, at: bytes.readDoubleLE(1), fingerprints: bytes.subarray(FATES_HEADER_BYTES) }
 }
 
 /** @returns null when the value is no notice: anyone who may write to the subject cannot do more than watch. */

@@ -21,10 +21,10 @@ t.test('live events in the console', async (t) => {
 
     const event = { event: 'paid', uuid: randomUUID(), distinct_id: HOSTILE[1]!, properties: { plan: 'pro', $lib: 'posthog-go' } }
     await send(stack, [event, { event: '' }])
-    await rows(/paid.*script.*posthog-go.*stored after \d/).waitFor()
+    await rows(/paid.*script.*posthog-go.*accepted/).waitFor()
     await rows(/\(no name\).*dropped: missing_event_name/).waitFor()
     await send(stack, [{ ...event, properties: { plan: 'free' } }])
-    await rows(/paid.*duplicate/).waitFor()
+    await waitFor(async () => await rows(/paid.*accepted/).count() === 2)
     await page.getByLabel('Property', { exact: true }).fill('plan')
     await page.getByLabel('Value').fill('pro')
     await waitFor(async () => await rows('').count() === 1)

@@ -67,7 +67,6 @@ export async function startSimulatedPipeline (
     },
     openDuplicateFilter: filters.open,
     onDisconnect: watchDisconnects(nats),
-    fates: { stored: () => {}, deadLettered: () => {} },
     isAlive: (id: string) => membership.isAlive(id)
   }
   const supervisor = new PartitionSupervisor({

@@ -1,11 +1,10 @@
-import { nuid, type Subscription } from '@nats-io/transport-node'
+import { nuid } from '@nats-io/transport-node'
 import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import { MAX_LEASE_MS } from '../../../platform/nats/watch-leases.ts'
-import { decodeFates, FATES_SUBJECT, type Watch } from '../../../schema/wire/live-feed.ts'
-import { keysOf, type ToldFate } from './fate-join.ts'
+import type { Watch } from '../../../schema/wire/live-feed.ts'
 import { SharedWatch } from './shared-watch.ts'
 
-/** Different watches that one process has at a time: each costs it a look at every row that is stored. */
+/** Different watches that one process has at a time: ingest looks at every event for each. */
 const MAX_WATCHES = 20
 
 /**
@@ -21,9 +20,6 @@ const RENEW_EVERY_MS = LEASE_MS / 3
 /** Between two batches to a watcher, in milliseconds: often enough to look immediate. */
 const BATCH_EVERY_MS = 100
 
-/** Fates that wait for a watcher that does not read. */
-const MAX_TOLD = 5000
-
 export interface FeedOptions extends Omit<Watch, 'id'> {
   /** Takes a `FeedBatch` as JSON, which those who watch the same share. */
   send: (batch: string) => void
@@ -34,17 +30,14 @@ export interface FeedOptions extends Omit<Watch, 'id'> {
 /** The feeds of one API process. They share a connection, and those who ask for the same events share a watch. */
 export class LiveFeeds {
   readonly #connect: () => Promise<NatsConnection>
-  readonly #now: () => number
   /** By what they ask for. */
   readonly #watches = new Map<string, { shared: SharedWatch, watchers: Set<Watcher> }>()
   #connection: NatsConnection | null = null
   #isConnected = false
-  #fates: Subscription | null = null
   #timers: NodeJS.Timeout[] = []
 
-  constructor ({ connect, now }: { connect: () => Promise<NatsConnection>, now: () => number }) {
+  constructor ({ connect }: { connect: () => Promise<NatsConnection> }) {
     this.#connect = connect
-    this.#now = now
   }
 
   /** Whether nobody else can watch this. */
@@ -62,7 +55,7 @@ export class LiveFeeds {
   async open ({ send, isReading, ...wanted }: FeedOptions): Promise<() => void> {
     const connection = await this.#connect()
     if (connection !== this.#connection) this.#use(connection)
-    if (this.#watches.size === 0) this.#begin(connection)
+    if (this.#watches.size === 0) this.#begin()
     const key = keyOf(wanted)
     let watch = this.#watches.get(key)
     if (watch === undefined) {
@@ -101,15 +94,7 @@ export class LiveFeeds {
     }
   }
 
-  #begin (connection: NatsConnection): void {
-    this.#fates = connection.subscribe(FATES_SUBJECT, {
-      callback: (error, message) => {
-        const fates = error === null ? decodeFates(message.data) : null
-        if (fates === null) return
-        const keys = keysOf(fates)
-        for (const { shared } of this.#watches.values()) shared.tell(fates, keys, this.#now())
-      }
-    })
+  #begin (): void {
     this.#timers = [
       setInterval(() => { if (this.#isConnected) this.#renew() }, RENEW_EVERY_MS),
       setInterval(() => { for (const watch of this.#watches.values()) this.#flush(watch) }, BATCH_EVERY_MS)
@@ -122,17 +107,14 @@ export class LiveFeeds {
 
   /** Sends what has come since the last time; JSON is written once for all who watch the same. */
   #flush ({ shared, watchers }: { shared: SharedWatch, watchers: Set<Watcher> }): void {
-    const { events, fates } = shared.take(this.#now())
+    const events = shared.take()
     const part: Part = {
-      connected: this.#isConnected, matched: shared.matched, events: events.length, fates,
-      eventsJson: JSON.stringify(events), fatesJson: JSON.stringify(fates)
+      connected: this.#isConnected, matched: shared.matched, events: events.length, eventsJson: JSON.stringify(events)
     }
     for (const watcher of watchers) watcher.offer(part)
   }
 
   #end (): void {
-    this.#fates?.unsubscribe()
-    this.#fates = null
     for (const timer of this.#timers) clearInterval(timer)
   }
 }
@@ -147,9 +129,7 @@ interface Part {
   /** Since the watch began. */
   matched: number
   events: number
-  fates: ToldFate[]
   eventsJson: string
-  fatesJson: string
 }
 
 /** Somebody who watches, with counts from the moment in which they began. */
@@ -158,7 +138,6 @@ class Watcher {
   readonly #matchedBefore: number
   #shown = 0
   #told = 0
-  #missed: ToldFate[] = []
   #wasConnected: boolean | null = null
 
   constructor (to: Pick<FeedOptions, 'send' | 'isReading'>, matchedBefore: number) {
@@ -166,22 +145,15 @@ class Watcher {
     this.#matchedBefore = matchedBefore
   }
 
-  /** Sends a part, unless it brings nothing new; while nobody reads, its events are counted and its fates wait. */
-  offer ({ connected, matched: all, events, fates, eventsJson, fatesJson }: Part): void {
+  /** Sends a part, unless it brings nothing new; while nobody reads, its events are only counted. */
+  offer ({ connected, matched: all, events, eventsJson }: Part): void {
     const matched = all - this.#matchedBefore
-    const hasFates = fates.length > 0 || this.#missed.length > 0
-    if (matched === this.#told && !hasFates && connected === this.#wasConnected) return
-    if (!this.#to.isReading()) {
-      this.#missed.push(...fates)
-      if (this.#missed.length > MAX_TOLD) this.#missed.splice(0, this.#missed.length - MAX_TOLD)
-      return
-    }
-    const told = this.#missed.length === 0 ? fatesJson : JSON.stringify([...this.#missed, ...fates])
-    this.#missed = []
+    if (matched === this.#told && connected === this.#wasConnected) return
+    if (!this.#to.isReading()) return
     this.#shown += events
     this.#told = matched
     this.#wasConnected = connected
     const counts = JSON.stringify({ connected, matched, shown: this.#shown }).slice(0, -1)
-    this.#to.send(`${counts},"events":${eventsJson},"fates":${told}}`)
+    this.#to.send(`${counts},"events":${eventsJson}}`)
   }
 }

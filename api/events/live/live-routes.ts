@@ -4,8 +4,7 @@ import { HttpError } from '../../../engines/errors.ts'
 import { accessOf } from '../../http/personal-key-access.ts'
 import type { NatsOnDemand } from '../dead-letters/nats-on-demand.ts'
 import { LiveFeeds } from './live-feeds.ts'
-import { FATES } from '../../../schema/wire/live-feed.ts'
-import { array, object } from '../../http/json-schema.ts'
+import { object } from '../../http/json-schema.ts'
 
 /**
  * Between two signs of life on a feed without events, in milliseconds: proxies end a silent answer after 30 s or more.
@@ -18,11 +17,11 @@ const MAX_WAITING_BYTES = 262_144
 
 const filter = (description: string) => ({ type: 'string', maxLength: 400, default: '', description }) as const
 
-/** Events of a project as they arrive, and what becomes of them. */
+/** Events of a project as they arrive. */
 export async function liveRoutes (
-  app: FastifyInstance, { nats, now }: { nats: Pick<NatsOnDemand, 'get'>, now: () => number }
+  app: FastifyInstance, { nats }: { nats: Pick<NatsOnDemand, 'get'> }
 ): Promise<void> {
-  const feeds = new LiveFeeds({ connect: nats.get, now })
+  const feeds = new LiveFeeds({ connect: nats.get })
   const open = new Set<PassThrough>()
   // A feed never ends by itself, and would keep the process from ending.
   app.addHook('preClose', async () => { for (const stream of open) stream.end() })
@@ -38,7 +37,7 @@ export async function liveRoutes (
         type: 'object',
         properties: { event: filter('Only events of this name.'), distinct_id: filter('Only events of this distinct id.') }
       },
-      response: { 200: { description: 'Events, and what becomes of them.', content: { 'text/event-stream': { schema: { $ref: 'FeedBatch#' } } } } }
+      response: { 200: { description: 'Events.', content: { 'text/event-stream': { schema: { $ref: 'FeedBatch#' } } } } }
     }
   }, async (request, reply) => {
     const access = accessOf(request)
@@ -78,7 +77,6 @@ const text = (description: string) => ({ type: 'string', description }) as const
 
 /** An event as it arrived, in the answer of a feed. */
 const arrivedEventSchema = object({
-  number: count('Names the event in fates.'),
   at: { type: 'number', description: 'When it was received, epoch milliseconds.' },
   event: text('As stored; as sent when it was dropped.'),
   distinctId: { type: 'string' },
@@ -97,10 +95,5 @@ const feedBatchSchema = object({
   connected: { type: 'boolean', description: 'False while NATS is unavailable: nothing can be seen then.' },
   matched: count('Matching events that arrived since the feed began.'),
   shown: count('Those of them that were sent; the rest exceeded what the client reads.'),
-  events: { type: 'array', items: arrivedEventSchema },
-  fates: array(object({
-    number: { type: 'integer' },
-    fate: { type: 'string', enum: [...FATES] },
-    at: { type: 'number', description: 'When it was known, epoch milliseconds.' }
-  }))
+  events: { type: 'array', items: arrivedEventSchema }
 }, { $id: 'FeedBatch' })

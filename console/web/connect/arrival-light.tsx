@@ -73,7 +73,6 @@ function Refused () {
 /** Follows the live feed until an event comes; a dropped one is told and does not end it. */
 function Watch ({ onSeen }: { onSeen: (seen: Seen) => void }) {
   useFeed(`/api/projects/${projectId.value}/events/live`, {
-    begin: () => {},
     batch: ({ events }) => {
       const event = events.find(({ drop }) => drop === null) ?? events[0]
       if (event !== undefined) onSeen(event)

@@ -19,10 +19,9 @@ const REFUSED_MS = 5000
  * Follows a feed while the page can be seen, again and again.
  *
  * @param path  Of the feed; another path begins another feed.
- * @param on.begin  A feed begins.
  * @param on.batch  Something came.
  */
-export function useFeed (path: string, on: { begin: () => void, batch: (batch: FeedBatch) => void }): Feed {
+export function useFeed (path: string, on: { batch: (batch: FeedBatch) => void }): Feed {
   const [feed, setFeed] = useState<Feed>({ state: 'connecting', error: undefined })
   const listener = useRef(on)
   listener.current = on
@@ -52,7 +51,7 @@ export function useFeed (path: string, on: { begin: () => void, batch: (batch: F
 /** Follows a feed to its end, or until the page is hidden. @returns why it could not; undefined when it did. */
 async function followOnce (
   path: string, signal: AbortSignal,
-  listener: { current: { begin: () => void, batch: (batch: FeedBatch) => void } }, onOpen: () => void
+  listener: { current: { batch: (batch: FeedBatch) => void } }, onOpen: () => void
 ): Promise<ApiError | undefined> {
   const ended = new AbortController()
   const end = (): void => ended.abort()
@@ -61,7 +60,6 @@ async function followOnce (
   document.addEventListener('visibilitychange', endWhenHidden)
   try {
     const body = await openStream(path, ended.signal)
-    listener.current.begin()
     onOpen()
     for await (const batch of readBatches(body)) listener.current.batch(batch)
     return undefined

@@ -7,10 +7,10 @@ import { TypedFilter } from '../paging.tsx'
 import { StoredEvents } from './stored-events.tsx'
 import { EventDialog } from './event-dialog.tsx'
 import { type Feed, useFeed } from './follow-feed.ts'
-import { acceptsEvent, describeCounts, FATE_NAMES, isShown, type LiveEvent, type LiveFilter, LiveLog } from './live-log.ts'
+import { acceptsEvent, describeCounts, FATES, type LiveEvent, type LiveFilter, LiveLog } from './live-log.ts'
 import { LiveTable } from './live-table.tsx'
 
-/** Events as they arrive, each with what becomes of it. */
+/** Events as they arrive, each with what ingest did with it. */
 export function LiveScreen () {
   const parameter = (name: string): string => query.value.get(name) ?? ''
   const [event, distinctId] = [parameter('event'), parameter('distinct_id')]
@@ -27,20 +27,19 @@ export function LiveScreen () {
   useEffect(() => { setHeld(undefined) }, [log])
 
   const feed = useFeed(path, {
-    begin: () => log.beginFeed(),
     batch: (batch) => {
-      log.add(batch, (candidate) => acceptsEvent(candidate, filter))
+      log.add(batch.events, (candidate) => acceptsEvent(candidate, filter))
       setCounts({ connected: batch.connected, matched: batch.matched, shown: batch.shown })
     }
   })
   // What only the feed tells, stored events do not have.
   const isNarrowed = [filter.key, filter.lib, filter.fate, filter.property].some((each) => each !== '')
-  const events = (held?.events ?? log.events).filter((candidate) => isShown(candidate, filter)).reverse()
+  const events = (held?.events ?? log.events).filter((candidate) => acceptsEvent(candidate, filter)).reverse()
 
   return (
     <section>
       <h1>Live events</h1>
-      <p class='hint'>What arrives while you watch, and what becomes of it. Ingest tells it only to those who look; nothing of it is kept.</p>
+      <p class='hint'>What arrives while you watch, and whether it was accepted; a row opens to its receipt, which says what became of it. Nothing of it is kept.</p>
       <Filters />
       <div class='toolbar'>
         {held === undefined
@@ -73,7 +72,6 @@ function FeedWord ({ feed, connected }: { feed: Feed, connected: boolean }) {
 }
 
 function Filters () {
-  const fates = Object.entries(FATE_NAMES)
   return (
     <div class='toolbar filters'>
       <TypedFilter name='event' label='Event' />
@@ -81,7 +79,7 @@ function Filters () {
       <TypedFilter name='key' label='Key' />
       <TypedFilter name='lib' label='SDK' />
       <Select
-        label='Fate' value={query.value.get('fate') ?? ''} options={[['', 'any'], ...fates.map(([value, name]) => [value, name] as const)]}
+        label='Fate' value={query.value.get('fate') ?? ''} options={[['', 'any'], ...FATES.map((fate) => [fate, fate] as const)]}
         onChange={(value) => setQuery({ fate: value })}
       />
       <TypedFilter name='property' label='Property' />
