@@ -4,14 +4,12 @@ import { readQuestion } from '../../engines/questions/read-question.ts'
 import { type ClickHouse, parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { requireScope } from '../../schema/scopes.ts'
-import { cursorQueryProperties, searchQueryProperties } from '../http/list-queries.ts'
-import { buildPage, pageQueryProperties, pageSchema } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import type { RunningQueries } from '../queries/answer-query.ts'
+import { type DocumentKind, documentKey, documentParams as params, type DocumentParams, documentRoutes, findDocument } from '../queries/named-documents.ts'
 import { logCommentOf, sqlNotSetUp, toHttpError } from '../queries/sql-routes.ts'
 import { answerQuestion, type Asking, listDropouts } from './answer-question.ts'
-import { answerSchema, changesSchema, definitionSchema, dropoutsSchema, questionSchema } from './question-schemas.ts'
-import { createQuestion, deleteQuestion, findQuestion, listQuestions, type QuestionFields, type QuestionKey, type QuestionQuery, updateQuestion } from './question-store.ts'
+import { answerSchema, definitionSchema, dropoutsSchema } from './question-schemas.ts'
 
 interface QuestionDeps {
   sql: Sql
@@ -23,58 +21,24 @@ interface QuestionDeps {
 }
 
 const read = { scope: 'query:read' } as const
-const write = { scope: 'query:write' } as const
 const tags = ['questions']
-const one = { $ref: 'Question#' }
-const params = { type: 'object', properties: { id: { type: 'integer', minimum: 1, maximum: 2_147_483_647 } } } as const
 /** A query may take 60 s; the rest is for waiting in ClickHouse. */
 const MAX_SECONDS = 90
 
-interface QuestionParams {
-  Params: { project_id: string, id: number }
-}
-
 interface DropoutsBody { definition: unknown, step: number, limit?: number }
+
+const fields = { definition: definitionSchema } as const
+
+export const QUESTIONS: DocumentKind<typeof fields> = {
+  table: 'questions', id: 'Question', noun: 'question', plural: 'questions', fields, defaults: {},
+  check ({ definition }) { if (definition !== undefined) readQuestion(definition) }
+}
 
 /** Questions with pictures: definitions that people keep. */
 export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps): Promise<void> {
-  const { sql, publicUrl } = deps
-  app.addSchema(questionSchema)
   app.addSchema(answerSchema)
   answerRoutes(app, deps)
-
-  app.get<{ Querystring: QuestionQuery }>('/', {
-    config: read,
-    schema: {
-      tags, summary: 'List questions', description: 'By name.',
-      querystring: { type: 'object', properties: { ...pageQueryProperties, ...searchQueryProperties, ...cursorQueryProperties } },
-      response: { 200: pageSchema(one) }
-    }
-  }, async (request) => {
-    const { projectId } = accessOf(request)
-    return buildPage(request, publicUrl, await listQuestions(sql, projectId, request.query))
-  })
-
-  app.post<{ Body: QuestionFields & { name: string } }>('/', {
-    config: write,
-    schema: { tags, summary: 'Create a question', body: { ...changesSchema, required: ['name', 'definition'] }, response: { 201: one } }
-  }, async (request, reply) => await reply.code(201).send(await createQuestion(sql, accessOf(request), request.body)))
-
-  app.get<QuestionParams>('/:id', {
-    config: read, schema: { tags, summary: 'Retrieve a question', params, response: { 200: one } }
-  }, async (request) => await findQuestion(sql, keyOf(request)))
-
-  app.patch<QuestionParams & { Body: QuestionFields }>('/:id', {
-    config: write, schema: { tags, summary: 'Update a question', params, body: changesSchema, response: { 200: one } }
-  }, async (request) => await updateQuestion(sql, keyOf(request), request.body))
-
-  app.delete<QuestionParams>('/:id', {
-    config: write,
-    schema: { tags, summary: 'Delete a question', params, response: { 204: { type: 'null', description: 'Deleted.' } } }
-  }, async (request, reply) => {
-    await deleteQuestion(sql, keyOf(request))
-    return await reply.code(204).send()
-  })
+  await documentRoutes(app, deps, QUESTIONS)
 }
 
 /**
@@ -84,10 +48,10 @@ export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps):
 function answerRoutes (app: FastifyInstance, deps: QuestionDeps): void {
   const answer = { $ref: 'QuestionAnswer#' }
 
-  app.get<QuestionParams>('/:id/answer', {
+  app.get<DocumentParams>('/:id/answer', {
     config: read, schema: { tags, summary: 'Answer a question', params, response: { 200: answer } }
   }, async (request, reply) => {
-    const { definition } = await findQuestion(deps.sql, keyOf(request))
+    const { definition } = await findDocument(deps.sql, QUESTIONS, documentKey(request))
     return await ask(request, reply, deps, async (asking) => await answerQuestion(readQuestion(definition), asking))
   })
 
@@ -126,10 +90,6 @@ function answerRoutes (app: FastifyInstance, deps: QuestionDeps): void {
     if (step > question.steps.length) throw invalid('step', `The funnel has ${question.steps.length} steps.`)
     return await ask(request, reply, deps, async (asking) => await listDropouts(question, asking, { step, limit }))
   })
-}
-
-function keyOf (request: FastifyRequest<QuestionParams>): QuestionKey {
-  return { projectId: accessOf(request).projectId, id: request.params.id }
 }
 
 /** Asks for as long as the client waits. */

@@ -1,6 +1,5 @@
 /** What questions and their answers look like in the OpenAPI document. */
 import { array, object } from '../http/json-schema.ts'
-import { userSummarySchema } from '../projects/users.ts'
 
 const integer = { type: 'integer' } as const
 const string = { type: 'string' } as const
@@ -9,34 +8,6 @@ export const definitionSchema = {
   type: 'object', additionalProperties: true,
   description: 'Of kind trend, funnel or retention; docs/query/questions.md has the fields of each.'
 } as const
-
-export const writable = {
-  name: { type: 'string', minLength: 1, maxLength: 200, description: 'Unique in the project.' },
-  description: { type: 'string', maxLength: 3000 },
-  definition: definitionSchema
-} as const
-
-export const readOnly = {
-  id: integer,
-  team_id: { ...integer, description: 'Id of the project.' },
-  created_by: userSummarySchema,
-  created_at: { type: 'string', format: 'date-time' },
-  updated_at: { type: 'string', format: 'date-time' }
-} as const
-
-export const questionSchema = {
-  ...object({
-    id: readOnly.id, team_id: readOnly.team_id, ...writable, created_by: readOnly.created_by,
-    created_at: readOnly.created_at, updated_at: readOnly.updated_at
-  }),
-  $id: 'Question'
-} as const
-
-/** Clients may send back a whole question: read-only fields are accepted and ignored. */
-export const changesSchema = {
-  type: 'object', additionalProperties: false,
-  properties: { ...writable, ...Object.fromEntries(Object.keys(readOnly).map((name) => [name, { readOnly: true }])) }
-}
 
 const facts = {
   sql: { ...string, description: 'The query of ClickHouse that gave the answer, without parameters.' },

@@ -1,0 +1,178 @@
+/** What people keep in a project under a name, each kind in a table of the same form: saved queries, questions, boards. */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { HttpError } from '../../engines/errors.ts'
+import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
+import { isUniqueViolation } from '../../platform/postgres/postgres-errors.ts'
+import { notFound } from '../http/errors.ts'
+import { object, type Row } from '../http/json-schema.ts'
+import { cursorQueryProperties, matchSearch, searchQueryProperties, selectPage } from '../http/list-queries.ts'
+import { buildPage, pageQueryProperties, type PageQuery, pageSchema } from '../http/pagination.ts'
+import { accessOf } from '../http/personal-key-access.ts'
+import { selectCreatedBy, userSummarySchema } from '../projects/users.ts'
+
+/** Documents of one kind that a project may have. */
+const MAX_DOCUMENTS = 1000
+
+const named = {
+  name: { type: 'string', minLength: 1, maxLength: 200, description: 'Unique in the project.' },
+  description: { type: 'string', maxLength: 3000 }
+} as const
+
+const readOnly = {
+  id: { type: 'integer' },
+  team_id: { type: 'integer', description: 'Id of the project.' },
+  created_by: userSummarySchema,
+  created_at: { type: 'string', format: 'date-time' },
+  updated_at: { type: 'string', format: 'date-time' }
+} as const
+
+type Schemas = Record<string, object>
+
+/** A document as answers show it; `S` are the schemas of the fields that its kind has. */
+export type Stored<S extends Schemas> =
+  Row<{ type: 'object', required: string[], properties: typeof named & typeof readOnly & S }>
+
+export interface DocumentKind<S extends Schemas> {
+  table: 'saved_queries' | 'questions' | 'boards'
+  /** Of its schema: `SavedQuery`. */
+  id: string
+  /** `saved query`, and its plural. */
+  noun: string
+  plural: string
+  fields: S
+  /** What fields are that a new one leaves out; the others are required. */
+  defaults: Record<string, unknown>
+  /** @throws {HttpError} 400 naming the field that cannot be stored. */
+  check?: (fields: Readonly<Record<string, unknown>>, scope: { sql: Sql, projectId: number }) => void | Promise<void>
+}
+
+export interface DocumentKey { projectId: number, id: number }
+
+export const documentParams = { type: 'object', properties: { id: { type: 'integer', minimum: 1, maximum: 2_147_483_647 } } } as const
+
+export interface DocumentParams { Params: { project_id: string, id: number } }
+
+export function documentKey (request: FastifyRequest<DocumentParams>): DocumentKey {
+  return { projectId: accessOf(request).projectId, id: request.params.id }
+}
+
+interface DocumentQuery extends PageQuery { search?: string, after?: string }
+
+type Fields = Record<string, unknown>
+
+/** List, create, read, change and delete. */
+export async function documentRoutes<S extends Schemas> (
+  app: FastifyInstance, { sql, publicUrl }: { sql: Sql, publicUrl: string }, kind: DocumentKind<S>
+): Promise<void> {
+  const { table, id, noun, plural, fields, defaults } = kind
+  const tags = [plural]
+  const one = { $ref: `${id}#` }
+  const writable: Record<string, object> = { ...named, ...fields }
+  // Clients may send back a whole document: read-only fields are accepted and ignored.
+  const changes = {
+    type: 'object', additionalProperties: false,
+    properties: { ...writable, ...Object.fromEntries(Object.keys(readOnly).map((name) => [name, { readOnly: true }])) }
+  }
+  const required = ['name', ...Object.keys(fields).filter((name) => !Object.hasOwn(defaults, name))]
+  const { id: ids, team_id: team, ...origin } = readOnly
+  app.addSchema({ ...object({ id: ids, team_id: team, ...writable, ...origin }), $id: id })
+  const [read, write] = [{ scope: 'query:read' }, { scope: 'query:write' }] as const
+
+  app.get<{ Querystring: DocumentQuery }>('/', {
+    config: read,
+    schema: {
+      tags, summary: `List ${plural}`, description: 'By name.',
+      querystring: { type: 'object', properties: { ...pageQueryProperties, ...searchQueryProperties, ...cursorQueryProperties } },
+      response: { 200: pageSchema(one) }
+    }
+  }, async (request) => buildPage(request, publicUrl, await selectPage<Stored<S>>(sql, request.query, {
+    order: 'name', kind: 'text', select: columns(sql, kind), from: sql`${sql.unsafe(table)} AS q`, key: sql`q.name COLLATE "C"`,
+    keyOf: (item) => String((item as Fields).name),
+    where: sql`q.project_id = ${accessOf(request).projectId} AND ${matchSearch(sql, sql`q.name`, request.query.search)}`
+  })))
+
+  app.post<{ Body: Fields }>('/', {
+    config: write, schema: { tags, summary: `Create a ${noun}`, body: { ...changes, required }, response: { 201: one } }
+  }, async (request, reply) => {
+    const { projectId, userId } = accessOf(request)
+    const given = await storable(sql, { description: '', ...defaults, ...request.body }, { kind, projectId })
+    const created = await create(sql, { project_id: projectId, created_by: userId, ...given }, kind)
+    return await reply.code(201).send(await findDocument(sql, kind, { projectId, id: created }))
+  })
+
+  app.get<DocumentParams>('/:id', {
+    config: read, schema: { tags, summary: `Retrieve a ${noun}`, params: documentParams, response: { 200: one } }
+  }, async (request) => await findDocument(sql, kind, documentKey(request)))
+
+  app.patch<DocumentParams & { Body: Fields }>('/:id', {
+    config: write, schema: { tags, summary: `Update a ${noun}`, params: documentParams, body: changes, response: { 200: one } }
+  }, async (request) => {
+    const key = documentKey(request)
+    const given = await storable(sql, request.body, { kind, projectId: key.projectId })
+    const changed = await sql`
+      UPDATE ${sql.unsafe(table)} SET ${Object.keys(given).length === 0 ? sql`` : sql`${sql(given)},`} updated_at = now()
+      WHERE project_id = ${key.projectId} AND id = ${key.id} RETURNING id`.catch((error: unknown) => {
+      throw isUniqueViolation(error) ? notUnique(noun) : error
+    })
+    if (changed.length === 0) throw notFound()
+    return await findDocument(sql, kind, key)
+  })
+
+  app.delete<DocumentParams>('/:id', {
+    config: write,
+    schema: { tags, summary: `Delete a ${noun}`, params: documentParams, response: { 204: { type: 'null', description: 'Deleted.' } } }
+  }, async (request, reply) => {
+    const { projectId, id: of } = documentKey(request)
+    const deleted = await sql`DELETE FROM ${sql.unsafe(table)} WHERE project_id = ${projectId} AND id = ${of} RETURNING id`
+    if (deleted.length === 0) throw notFound()
+    return await reply.code(204).send()
+  })
+}
+
+/** @throws {HttpError} 404 when the project has none of this id. */
+export async function findDocument<S extends Schemas> (
+  sql: Sql, kind: DocumentKind<S>, { projectId, id }: DocumentKey
+): Promise<Stored<S>> {
+  const [found] = await sql<Stored<S>[]>`
+    SELECT ${columns(sql, kind)} FROM ${sql.unsafe(kind.table)} AS q WHERE q.project_id = ${projectId} AND q.id = ${id}`
+  if (found === undefined) throw notFound()
+  return found
+}
+
+function columns<S extends Schemas> (sql: Sql, { fields }: DocumentKind<S>): Statement {
+  return sql`q.id, q.project_id AS team_id, q.name, q.description, ${sql.unsafe(Object.keys(fields).map((name) => `q.${name}`).join(', '))},
+    ${selectCreatedBy(sql, sql`q.created_by`)}, q.created_at, q.updated_at`
+}
+
+/** The fields that clients may write, as columns: objects and lists are JSON. */
+async function storable<S extends Schemas> (
+  sql: Sql, body: Fields, { kind, projectId }: { kind: DocumentKind<S>, projectId: number }
+): Promise<Fields> {
+  const writable = Object.entries(body).filter(([name]) => Object.hasOwn(named, name) || Object.hasOwn(kind.fields, name))
+  const given = Object.fromEntries(writable)
+  if (typeof given.name === 'string' && given.name.trim() === '') throw invalid('blank', 'This field may not be blank.')
+  await kind.check?.(given, { sql, projectId })
+  return Object.fromEntries(writable.map(([name, value]) => [name, typeof value === 'object' && value !== null ? sql.json(value) : value]))
+}
+
+async function create<S extends Schemas> (
+  sql: Sql, row: Fields & { project_id: number }, { table, noun, plural }: DocumentKind<S>
+): Promise<number> {
+  return await sql.begin(async (tx) => {
+    // Those who create at the same time take turns, so that the count holds.
+    await tx`SELECT id FROM projects WHERE id = ${row.project_id} FOR NO KEY UPDATE`
+    const [counted] = await tx<[{ count: number }]>`SELECT count(*)::integer AS count FROM ${tx.unsafe(table)} WHERE project_id = ${row.project_id}`
+    if (counted.count >= MAX_DOCUMENTS) throw invalid('invalid_input', `A project has at most ${MAX_DOCUMENTS} ${plural}: delete one first.`)
+    const [stored] = await tx<{ id: number }[]>`INSERT INTO ${tx.unsafe(table)} ${tx(row)} ON CONFLICT (project_id, name) DO NOTHING RETURNING id`
+    if (stored === undefined) throw notUnique(noun)
+    return stored.id
+  })
+}
+
+function notUnique (noun: string): HttpError {
+  return invalid('unique', `There is already a ${noun} with this name.`)
+}
+
+function invalid (code: string, detail: string): HttpError {
+  return new HttpError(400, 'validation_error', code, detail, { attr: 'name' })
+}
