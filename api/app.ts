@@ -13,6 +13,8 @@ import type { Logger } from '../platform/logger.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import type { Sql } from '../platform/postgres/connect-postgres.ts'
 import type { Status } from './status/status-schema.ts'
+import { boardRoutes, sharedBoardRoutes } from './boards/board-routes.ts'
+import { createTileAnswers } from './boards/tile-answers.ts'
 import { accountRoutes } from './projects/account-routes.ts'
 import { deadLetterRoutes } from './events/dead-letters/dead-letter-routes.ts'
 import type { NatsOnDemand } from './events/dead-letters/nats-on-demand.ts'
@@ -100,7 +102,8 @@ const REQUEST_TIMEOUT_MS = 30_000
  * 2. flags, for SDKs with a project key: `flags/endpoints/`, which evaluates them with `engines/flags/`
  * 3. management, with a personal key or a session of the console: `managementRoutes` below, then the routes of the
  *    resource
- * 4. the console: `console/server/`, its page, its files and who is logged in
+ * 4. a shared board, with the key of its link: `boards/board-routes.ts`
+ * 5. the console: `console/server/`, its page, its files and who is logged in
  *
  * What management shares is in `http/`, in the order of a request: `personal-key-access.ts` (key, rate limit),
  * `request-validation.ts` (reading and checking it), `list-queries.ts` and `pagination.ts` (lists), `errors.ts`
@@ -145,10 +148,15 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
   await app.register(healthRoutes, describeHealth(deps))
   await app.register(decideRoutes, { ...deps, persons: createPersonReader(deps.sql) })
   const sessions = createSessions(deps)
+  // SQL, questions and boards share the places that analysts have.
+  const queries = new RunningQueries()
+  const answerTile = createTileAnswers({ ...deps, queries })
   await readCookies(app)
   await app.register(managementRoutes, {
-    ...deps, findSessionKey: async (request) => await findSessionKey(request, { ...deps, sessions })
+    ...deps, queries, answerTile,
+    findSessionKey: async (request) => await findSessionKey(request, { ...deps, sessions })
   })
+  await app.register(sharedBoardRoutes, { prefix: '/api/shared_board', ...deps, answerTile })
   await app.register(consoleRoutes, { ...deps, sessions })
   return app
 }
@@ -175,7 +183,8 @@ function describeHealth ({ sql, clickhouse, keys, definitions, metrics, isShutti
 
 /** The management API: every route requires a personal key, is rate limited per key, and is in `/api/schema`. */
 async function managementRoutes (
-  app: FastifyInstance, deps: ApiDeps & Pick<AuthenticateOptions, 'findSessionKey'>
+  app: FastifyInstance,
+  deps: ApiDeps & Pick<AuthenticateOptions, 'findSessionKey'> & { queries: RunningQueries, answerTile: ReturnType<typeof createTileAnswers> }
 ): Promise<void> {
   readJsonBodies(app)
   await app.register(authenticatePersonalKey, deps)
@@ -186,11 +195,10 @@ async function managementRoutes (
   await app.register(personalKeyRoutes, { prefix: '/api', ...deps })
   await app.register(deadLetterRoutes, { prefix: '/api/dead_letters', ...deps, ofAllProjects: true })
   await app.register(retentionRoutes, { prefix: '/api/retention', ...deps })
-  // SQL and questions share the places that analysts have.
-  const queries = new RunningQueries()
-  await app.register(sqlRoutes, { prefix: '/api/sql', ...deps, queries })
+  await app.register(sqlRoutes, { prefix: '/api/sql', ...deps })
   await app.register(statusRoutes, { prefix: '/api', ...deps })
   await app.register(async (project) => {
+    await project.register(boardRoutes, { prefix: '/boards', ...deps })
     await project.register(cohortRoutes, { prefix: '/cohorts', ...deps })
     await project.register(deadLetterRoutes, { prefix: '/dead_letters', ...deps })
     await project.register(digestRoutes, deps)
@@ -211,7 +219,7 @@ async function managementRoutes (
     await project.register(personHistoryRoutes, { prefix: '/persons', ...deps })
     await project.register(seenPersonRoutes, { prefix: '/persons', ...deps })
     await project.register(personRoutes, { prefix: '/persons', ...deps })
-    await project.register(questionRoutes, { prefix: '/questions', ...deps, queries })
+    await project.register(questionRoutes, { prefix: '/questions', ...deps })
     await project.register(quotaRoutes, { ...deps })
     await project.register(receiptRoutes, { ...deps })
     await project.register(savedQueryRoutes, { prefix: '/saved_queries', ...deps })

@@ -249,6 +249,128 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/projects/{project_id}/boards": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List boards
+         * @description By name.
+         *
+         *     Requires the scope query:read.
+         */
+        get: operations["getProjectsByProjectIdBoards"];
+        put?: never;
+        /**
+         * Create a board
+         * @description Requires the scope query:write.
+         */
+        post: operations["postProjectsByProjectIdBoards"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/boards/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retrieve a board
+         * @description Requires the scope query:read.
+         */
+        get: operations["getProjectsByProjectIdBoardsById"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a board
+         * @description Requires the scope query:write.
+         */
+        delete: operations["deleteProjectsByProjectIdBoardsById"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a board
+         * @description Requires the scope query:write.
+         */
+        patch: operations["patchProjectsByProjectIdBoardsById"];
+        trace?: never;
+    };
+    "/api/projects/{project_id}/boards/{id}/answers/{tile_kind}/{tile_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Answer what stands on a board
+         * @description Answers are used again while the watermark is at most a minute past complete_through. Saved queries need a key of all projects.
+         *
+         *     Requires the scope query:read.
+         */
+        get: operations["getProjectsByProjectIdBoardsByIdAnswersByTileKindByTileId"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/boards/{id}/links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the links of a board
+         * @description Requires the scope query:read.
+         */
+        get: operations["getProjectsByProjectIdBoardsByIdLinks"];
+        put?: never;
+        /**
+         * Make a link to a board
+         * @description Whoever has the key sees the board and nothing else. Saved queries are shown if they are on the board now, stay as they are, and your key is for all projects.
+         *
+         *     Requires the scope query:write.
+         */
+        post: operations["postProjectsByProjectIdBoardsByIdLinks"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/boards/{id}/links/{link_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * End a link to a board
+         * @description Requires the scope query:write.
+         */
+        delete: operations["deleteProjectsByProjectIdBoardsByIdLinksByLinkId"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/projects/{project_id}/cohorts": {
         parameters: {
             query?: never;
@@ -2023,6 +2145,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/shared_board": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Retrieve the board of a link */
+        get: operations["getSharedBoard"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/shared_board/answers/{tile_kind}/{tile_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Answer what stands on the board of a link
+         * @description As on the board, without the SQL.
+         */
+        get: operations["getSharedBoardAnswersByTileKindByTileId"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/sql": {
         parameters: {
             query?: never;
@@ -2299,6 +2458,35 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        Board: {
+            /** Format: date-time */
+            created_at: string;
+            /** @description Who created it; null when that is not a user or the user is gone. */
+            created_by: {
+                distinct_id: string;
+                /** Format: email */
+                email: string;
+                first_name: string;
+                id: number;
+                is_email_verified: boolean;
+                /** Format: uuid */
+                uuid: string;
+            } | null;
+            description: string;
+            id: number;
+            /** @description Unique in the project. */
+            name: string;
+            /** @description Id of the project. */
+            team_id: number;
+            /** @description What stands on it, in order; what was deleted meanwhile has no answer. */
+            tiles: {
+                id: number;
+                /** @enum {string} */
+                kind: "question" | "saved_query";
+            }[];
+            /** Format: date-time */
+            updated_at: string;
+        };
         /** @description An event without a name, or without a distinct_id at top level or in properties, is dropped; the answer is still 200. */
         CapturedEvent: {
             $set?: {
@@ -3554,6 +3742,131 @@ export interface components {
             /** @description Versions of all processes; several during an upgrade. */
             version: string;
         };
+        TileAnswer: {
+            /** Format: date-time */
+            answered_at: string;
+            description: string;
+            /** @description Computed before; the watermark is at most a minute past complete_through. */
+            is_cached: boolean;
+            name: string;
+            /** @description Of a question. */
+            question: {
+                answer: {
+                    /** @description Of a retention: who returned in the k-th period after, from 0. */
+                    cohorts?: {
+                        people: number;
+                        returned: {
+                            is_partial: boolean;
+                            people: number;
+                        }[];
+                        start: string;
+                    }[];
+                    /** @enum {string} */
+                    kind: "trend" | "funnel" | "retention";
+                    lines?: {
+                        name: string;
+                        /**
+                         * @description Of which events or people: all, or of a breakdown.
+                         * @enum {string}
+                         */
+                        part: "all" | "value" | "not_set" | "rest";
+                        /** @description Which of the asked series, from 0. */
+                        series: number;
+                        total: number | null;
+                        /** @description The value of the property; null but of the part value. */
+                        value: string | null;
+                        values: (number | null)[];
+                    }[];
+                    /** @description Of a funnel: everybody first. */
+                    parts?: {
+                        /**
+                         * @description Of which events or people: all, or of a breakdown.
+                         * @enum {string}
+                         */
+                        part: "all" | "value" | "not_set" | "rest";
+                        steps: {
+                            /** @description Share of those who entered. */
+                            conversion: number | null;
+                            /** @description Half of those who got here needed at most so long. */
+                            median_ms: number | null;
+                            name: string;
+                            people: number;
+                        }[];
+                        /** @description The value of the property; null but of the part value. */
+                        value: string | null;
+                    }[];
+                    /** @description Of a trend: its buckets. */
+                    points?: {
+                        is_partial: boolean;
+                        start: string;
+                    }[];
+                    previous?: {
+                        lines: {
+                            name: string;
+                            /**
+                             * @description Of which events or people: all, or of a breakdown.
+                             * @enum {string}
+                             */
+                            part: "all" | "value" | "not_set" | "rest";
+                            /** @description Which of the asked series, from 0. */
+                            series: number;
+                            total: number | null;
+                            /** @description The value of the property; null but of the part value. */
+                            value: string | null;
+                            values: (number | null)[];
+                        }[];
+                        points: {
+                            is_partial: boolean;
+                            start: string;
+                        }[];
+                    } | null;
+                };
+                /**
+                 * Format: date-time
+                 * @description Everything acknowledged that was received before it is counted; null while nothing is known.
+                 */
+                complete_through: string | null;
+                /** @description Of kind trend, funnel or retention; docs/query/questions.md has the fields of each. */
+                definition: {
+                    [key: string]: unknown;
+                };
+                /** @description First day, of the time zone of the project. */
+                from: string;
+                includes_bots: boolean;
+                ms: number;
+                read_bytes: number;
+                read_rows: number;
+                /**
+                 * @description weighted: an event of a sample counts as many as it stands for; people are always those of stored events.
+                 * @enum {string}
+                 */
+                samples: "weighted" | "as_stored";
+                /** @description The query of ClickHouse that gave the answer, without parameters. */
+                sql: string;
+                timezone: string;
+                /** @description Last day, included. */
+                to: string;
+            } | null;
+            /** @description Of a saved query. */
+            result: {
+                chart: {
+                    [key: string]: unknown;
+                } | null;
+                /** @description Names, then types, of the columns. */
+                columns: string[][];
+                /** Format: date-time */
+                complete_through: string | null;
+                /**
+                 * @description Which limit cut the result; null when it is whole.
+                 * @enum {string|null}
+                 */
+                cut: "rows" | "bytes" | null;
+                ms: number;
+                read_rows: number;
+                /** @description At most 1,000; integers of 64 bits, decimals and NaN are strings. */
+                rows: unknown[][];
+            } | null;
+        };
     };
     responses: never;
     parameters: never;
@@ -4188,6 +4501,335 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Project"];
                 };
+            };
+        };
+    };
+    getProjectsByProjectIdBoards: {
+        parameters: {
+            query?: {
+                /** @description Cursor of the page; taken from a `next` link. */
+                after?: string;
+                /** @description Items per page. */
+                limit?: number;
+                /** @description Items to skip. */
+                offset?: number;
+                /** @description Words that must all occur in the name, in any order and case. There are no wildcards. */
+                search?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description Total number of items. */
+                        count: number;
+                        /** @description Link to the next page, with the same filters. */
+                        next: string | null;
+                        /** @description Link to the previous page, with the same filters. */
+                        previous: string | null;
+                        results: components["schemas"]["Board"][];
+                    };
+                };
+            };
+        };
+    };
+    postProjectsByProjectIdBoards: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    readonly created_at?: unknown;
+                    readonly created_by?: unknown;
+                    description?: string;
+                    readonly id?: unknown;
+                    /** @description Unique in the project. */
+                    name: string;
+                    readonly team_id?: unknown;
+                    /** @description What stands on it, in order; what was deleted meanwhile has no answer. */
+                    tiles?: {
+                        id: number;
+                        /** @enum {string} */
+                        kind: "question" | "saved_query";
+                    }[];
+                    readonly updated_at?: unknown;
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Board"];
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdBoardsById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Board"];
+                };
+            };
+        };
+    };
+    deleteProjectsByProjectIdBoardsById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    patchProjectsByProjectIdBoardsById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    readonly created_at?: unknown;
+                    readonly created_by?: unknown;
+                    description?: string;
+                    readonly id?: unknown;
+                    /** @description Unique in the project. */
+                    name?: string;
+                    readonly team_id?: unknown;
+                    /** @description What stands on it, in order; what was deleted meanwhile has no answer. */
+                    tiles?: {
+                        id: number;
+                        /** @enum {string} */
+                        kind: "question" | "saved_query";
+                    }[];
+                    readonly updated_at?: unknown;
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Board"];
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdBoardsByIdAnswersByTileKindByTileId: {
+        parameters: {
+            query?: {
+                /** @description Compute it, whatever is known. */
+                refresh?: boolean;
+            };
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+                tile_id: number;
+                tile_kind: "question" | "saved_query";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TileAnswer"];
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdBoardsByIdLinks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        results: {
+                            /** Format: date-time */
+                            created_at: string;
+                            /** @description Who created it; null when that is not a user or the user is gone. */
+                            created_by: {
+                                distinct_id: string;
+                                /** Format: email */
+                                email: string;
+                                first_name: string;
+                                id: number;
+                                is_email_verified: boolean;
+                                /** Format: uuid */
+                                uuid: string;
+                            } | null;
+                            /**
+                             * Format: date-time
+                             * @description Null: it ends when it is deleted.
+                             */
+                            expires_at: string | null;
+                            id: number;
+                            /** @description The first and last characters of its key. */
+                            mask_value: string;
+                        }[];
+                    };
+                };
+            };
+        };
+    };
+    postProjectsByProjectIdBoardsByIdLinks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * Format: date-time
+                     * @description Null: it ends when it is deleted.
+                     */
+                    expires_at?: string | null;
+                } | null;
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** Format: date-time */
+                        created_at: string;
+                        /** @description Who created it; null when that is not a user or the user is gone. */
+                        created_by: {
+                            distinct_id: string;
+                            /** Format: email */
+                            email: string;
+                            first_name: string;
+                            id: number;
+                            is_email_verified: boolean;
+                            /** Format: uuid */
+                            uuid: string;
+                        } | null;
+                        /**
+                         * Format: date-time
+                         * @description Null: it ends when it is deleted.
+                         */
+                        expires_at: string | null;
+                        id: number;
+                        /** @description The first and last characters of its key. */
+                        mask_value: string;
+                        /** @description The key, told this once. */
+                        value: string;
+                    };
+                };
+            };
+        };
+    };
+    deleteProjectsByProjectIdBoardsByIdLinksByLinkId: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                link_id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
         };
     };
@@ -8663,6 +9305,59 @@ export interface operations {
                             value: string;
                         }[];
                     };
+                };
+            };
+        };
+    };
+    getSharedBoard: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        description: string;
+                        name: string;
+                        /** @description What stands on it, in order; what was deleted meanwhile has no answer. */
+                        tiles: {
+                            id: number;
+                            /** @enum {string} */
+                            kind: "question" | "saved_query";
+                        }[];
+                        timezone: string;
+                    };
+                };
+            };
+        };
+    };
+    getSharedBoardAnswersByTileKindByTileId: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                tile_id: number;
+                tile_kind: "question" | "saved_query";
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TileAnswer"];
                 };
             };
         };

@@ -5,8 +5,8 @@ const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 /** 43 characters of 62 carry 256 bits. */
 const LENGTH = 43
 
-/** Generates a random key: `phc_` for projects (public, in clients), `phx_` for users (secret). */
-export function mintKey (prefix: 'phc_' | 'phx_'): string {
+/** Generates a random key: `phc_` for projects (public, in clients), `phx_` for users (secret), `phl_` for links. */
+export function mintKey (prefix: 'phc_' | 'phx_' | 'phl_'): string {
   return prefix + Array.from({ length: LENGTH }, () => ALPHABET[randomInt(ALPHABET.length)]).join('')
 }
 

@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 84_830,
+  lines: 85_142,
   platformLines: 5_949,
-  trackedFiles: 1_485,
+  trackedFiles: 1_489,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,

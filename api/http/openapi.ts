@@ -36,7 +36,8 @@ export async function describeApi (app: FastifyInstance): Promise<void> {
         securitySchemes: {
           personalApiKey: {
             type: 'http', scheme: 'bearer', description: 'A personal API key (phx_...), made with "npx millrace keys create".'
-          }
+          },
+          boardLink: { type: 'http', scheme: 'bearer', description: 'The key of a link to a board (phl_...).' }
         }
       }
     },

@@ -76,8 +76,9 @@ function buildUrl ({ template, parameters }: Operation, bad: Parameter, value: s
   const path = template.replace(/\{(\w+)\}/g, (_, name: string) => {
     if (name === bad.name && bad.in === 'path') return value
     if (name === 'project_id') return String(api.projectId)
-    const kind = kindOf(parameters.find((parameter) => parameter.name === name && parameter.in === 'path')!)
-    return kind === 'uuid' ? randomUUID() : kind === 'integer' ? String(experiment.id) : 'k'
+    const good = parameters.find((parameter) => parameter.name === name && parameter.in === 'path')!
+    const kind = kindOf(good)
+    return kind === 'enum' ? String(good.schema.enum![0]) : kind === 'uuid' ? randomUUID() : kind === 'integer' ? String(experiment.id) : 'k'
   })
   const others = parameters.filter((parameter) => parameter.in === 'query' && parameter.required === true && parameter !== bad)
     .map((parameter) => `&${parameter.name}=${kindOf(parameter) === 'date' ? '2026-01-01' : 'k'}`)

@@ -1,4 +1,4 @@
-/** What people keep in a project under a name, each kind in a table of the same form: saved queries, questions, boards. */
+/** What people keep in a project under a name, each kind in a table of one form: saved queries, questions, boards. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { HttpError } from '../../engines/errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
@@ -85,11 +85,13 @@ export async function documentRoutes<S extends Schemas> (
       querystring: { type: 'object', properties: { ...pageQueryProperties, ...searchQueryProperties, ...cursorQueryProperties } },
       response: { 200: pageSchema(one) }
     }
-  }, async (request) => buildPage(request, publicUrl, await selectPage<Stored<S>>(sql, request.query, {
-    order: 'name', kind: 'text', select: columns(sql, kind), from: sql`${sql.unsafe(table)} AS q`, key: sql`q.name COLLATE "C"`,
-    keyOf: (item) => String((item as Fields).name),
-    where: sql`q.project_id = ${accessOf(request).projectId} AND ${matchSearch(sql, sql`q.name`, request.query.search)}`
-  })))
+  }, async (request) => {
+    const { projectId } = accessOf(request)
+    return buildPage(request, publicUrl, await selectPage<Stored<S> & { name: string }>(sql, request.query, {
+      order: 'name', kind: 'text', select: columns(sql, kind), from: sql`${sql.unsafe(table)} AS q`, key: sql`q.name COLLATE "C"`,
+      keyOf: ({ name }) => name, where: sql`q.project_id = ${projectId} AND ${matchSearch(sql, sql`q.name`, request.query.search)}`
+    }))
+  })
 
   app.post<{ Body: Fields }>('/', {
     config: write, schema: { tags, summary: `Create a ${noun}`, body: { ...changes, required }, response: { 201: one } }
@@ -148,7 +150,8 @@ function columns<S extends Schemas> (sql: Sql, { fields }: DocumentKind<S>): Sta
 async function storable<S extends Schemas> (
   sql: Sql, body: Fields, { kind, projectId }: { kind: DocumentKind<S>, projectId: number }
 ): Promise<Fields> {
-  const writable = Object.entries(body).filter(([name]) => Object.hasOwn(named, name) || Object.hasOwn(kind.fields, name))
+  const writable = Object.entries(body)
+    .filter(([name]) => Object.hasOwn(named, name) || Object.hasOwn(kind.fields, name))
   const given = Object.fromEntries(writable)
   if (typeof given.name === 'string' && given.name.trim() === '') throw invalid('blank', 'This field may not be blank.')
   await kind.check?.(given, { sql, projectId })

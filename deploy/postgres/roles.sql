@@ -70,8 +70,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   feature_flags, feature_flag_changes, flag_revisions, flag_hash_keys, cohorts, cohort_members, experiments, experiment_versions,
   event_definitions, property_definitions, event_properties,
   persons, person_distinct_ids, group_types, groups, person_deletions, event_removals, persons_outbox, persons_projects, persons_warnings,
-  persons_warning_minutes, console_sessions, console_login_links, saved_queries, questions, event_schemas, event_schema_versions, event_rules,
-  event_rule_versions, project_quotas
+  persons_warning_minutes, console_sessions, console_login_links, saved_queries, questions, boards, board_links,
+  event_schemas, event_schema_versions, event_rules, event_rule_versions, project_quotas
   TO millrace_api;
 GRANT SELECT ON roll_up_state, roll_up_behind, query_usage, persons_progress, project_usage TO millrace_api;
 

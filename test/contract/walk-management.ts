@@ -163,6 +163,25 @@ export async function walkExperiments (t: Test, { client }: ContractSystem): Pro
     t.equal((await client.call(t, 'DELETE', `~/questions/${created.id}/`)).status, 204, 'delete')
   })
 
+  await t.test('Boards: every operation', async (t) => {
+    const { body: { id: question } } = await client.call(t, 'POST', '~/questions/', { name: 'On a board', definition: { kind: 'trend', version: 1, series: [{ event: 'paid' }] } })
+    const { status, body: created } = await client.call(t, 'POST', '~/boards/', { name: 'Example', tiles: [{ kind: 'question', id: question }] })
+    t.equal(status, 201, 'create')
+
+    t.match(await client.call(t, 'GET', '~/boards/?limit=1&offset=0'), { status: 200, body: { count: 1, results: [{ id: created.id }] } }, 'list')
+    t.match(await client.call(t, 'GET', `~/boards/${created.id}/`), { status: 200, body: created }, 'retrieve')
+    t.match(await client.call(t, 'PATCH', `~/boards/${created.id}/`, { description: 'Partial' }), { status: 200, body: { description: 'Partial' } }, 'update')
+    t.match(await client.call(t, 'GET', `~/boards/${created.id}/answers/question/${question}/`), { status: 200, body: { name: 'On a board' } }, 'answer')
+    const { body: link } = await client.call(t, 'POST', `~/boards/${created.id}/links/`, { expires_at: null })
+    t.match(await client.call(t, 'GET', `~/boards/${created.id}/links/`), { status: 200, body: { results: [{ id: link.id }] } }, 'links')
+    const byLink = { authorization: `Bearer ${link.value}` }
+    t.match(await client.call(t, 'GET', '/api/shared_board/', undefined, byLink), { status: 200, body: { name: 'Example' } }, 'the board of a link')
+    t.match(await client.call(t, 'GET', `/api/shared_board/answers/question/${question}/`, undefined, byLink), { status: 200, body: { question: { sql: '' } } }, 'its answer')
+    t.equal((await client.call(t, 'DELETE', `~/boards/${created.id}/links/${link.id}/`)).status, 204, 'end a link')
+    t.equal((await client.call(t, 'DELETE', `~/boards/${created.id}/`)).status, 204, 'delete')
+    t.equal((await client.call(t, 'DELETE', `~/questions/${question}/`)).status, 204)
+  })
+
   await t.test('4.1 Experiments: every operation', async (t) => {
     const { status, body: created } = await client.call(t, 'POST', '~/experiments/', { name: 'Example', feature_flag_key: 'example' })
     t.equal(status, 201, 'create')

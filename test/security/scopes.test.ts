@@ -14,6 +14,7 @@ const SCOPES = ['*', ...OBJECTS.flatMap((object) => [`${object}:read`, `${object
 
 /** The object that each folder of the management API is about. */
 const FOLDERS: Record<string, string> = {
+  boards: 'query',
   cohorts: 'feature_flag',
   dead_letters: 'dead_letter',
   event_definitions: 'event_definition',
@@ -61,7 +62,7 @@ const INSTALLATION: Record<string, string> = {
 const ADMINISTRATION = ['/api/retention', '/api/watermark/ingest/{id}']
 
 /** Nobody needs a personal key there. */
-const OPEN = /^\/(capture|batch|decide|flags|ofrep|_|api\/feature_flag)/
+const OPEN = /^\/(capture|batch|decide|flags|ofrep|_|api\/feature_flag|api\/shared_board)/
 
 /** They ask with a body, and change nothing. */
 const ASKING = ['/api/sql', '/api/sql/download', '/api/projects/{project_id}/questions/answer', '/api/projects/{project_id}/questions/dropouts', '/api/projects/{project_id}/feature_flags/test', '/api/projects/{project_id}/event_schemas/{id}/check', '/api/projects/{project_id}/event_schemas/infer', '/api/projects/{project_id}/rules/{id}/check']

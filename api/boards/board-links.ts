@@ -1,0 +1,91 @@
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { hashPersonalKey, maskKey, mintKey } from '../../schema/key-text.ts'
+import { HttpError } from '../../engines/errors.ts'
+import { notFound } from '../http/errors.ts'
+import type { Row } from '../http/json-schema.ts'
+import { selectCreatedBy, userSummarySchema } from '../projects/users.ts'
+import type { Tile } from './tile-answers.ts'
+
+/** Links of one board. */
+const MAX_LINKS = 20
+
+const time = { type: 'string', format: 'date-time' } as const
+
+export const linkFields = {
+  id: { type: 'integer' },
+  mask_value: { type: 'string', description: 'The first and last characters of its key.' },
+  created_by: userSummarySchema,
+  created_at: time,
+  expires_at: { ...time, type: ['string', 'null'], description: 'Null: it ends when it is deleted.' }
+} as const
+
+export type BoardLink = Row<{ type: 'object', required: string[], properties: typeof linkFields }>
+
+interface BoardKey { projectId: number, boardId: number }
+
+/** The links of a board that have not expired, the newest first. */
+export async function listLinks (sql: Sql, { projectId, boardId }: BoardKey): Promise<BoardLink[]> {
+  return await sql<BoardLink[]>`
+    SELECT l.id, l.mask_value, ${selectCreatedBy(sql, sql`l.created_by`)}, l.created_at, l.expires_at
+    FROM board_links l JOIN boards b ON b.id = l.board_id
+    WHERE b.project_id = ${projectId} AND b.id = ${boardId} AND (l.expires_at IS NULL OR l.expires_at > now()) ORDER BY l.id DESC`
+}
+
+/**
+ * Makes a link. It shows saved queries that are on the board now, unless they are changed: nobody can show by it what
+ * the key that made it may not ask.
+ *
+ * @param made.mayShowSql  Whether that key is for all projects.
+ * @returns the link with its key, which is told this once.
+ * @throws {HttpError} 404 when the project has no such board.
+ */
+export async function createLink (
+  sql: Sql, { projectId, boardId }: BoardKey, made: { userId: number, mayShowSql: boolean, expiresAt: string | null }
+): Promise<BoardLink & { value: string }> {
+  const key = mintKey('phl_')
+  await sql`DELETE FROM board_links WHERE board_id = ${boardId} AND expires_at <= now()`
+  const [created] = await sql<{ id: number, links: number }[]>`
+    INSERT INTO board_links (board_id, key_hash, mask_value, saved_queries, created_by, expires_at)
+    SELECT b.id, ${hashPersonalKey(key)}, ${maskKey(key)},
+      CASE WHEN ${made.mayShowSql}::boolean THEN ARRAY(
+        SELECT (tile ->> 'id')::integer FROM jsonb_array_elements(b.tiles) AS tile WHERE tile ->> 'kind' = 'saved_query') ELSE '{}' END,
+      ${made.userId}, ${made.expiresAt}
+    FROM boards b WHERE b.project_id = ${projectId} AND b.id = ${boardId}
+      AND (SELECT count(*) FROM board_links WHERE board_id = b.id) < ${MAX_LINKS} RETURNING id`
+  const links = await listLinks(sql, { projectId, boardId })
+  const link = links.find(({ id }) => id === created?.id)
+  if (link !== undefined) return { ...link, value: key }
+  if (links.length < MAX_LINKS) throw notFound()
+  throw new HttpError(400, 'validation_error', 'invalid_input', `A board has at most ${MAX_LINKS} links: end one first.`)
+}
+
+/** @throws {HttpError} 404 when the board has no such link. */
+export async function deleteLink (sql: Sql, { projectId, boardId }: BoardKey, id: number): Promise<void> {
+  const deleted = await sql`
+    DELETE FROM board_links l USING boards b
+    WHERE l.id = ${id} AND b.id = l.board_id AND b.id = ${boardId} AND b.project_id = ${projectId} RETURNING l.id`
+  if (deleted.length === 0) throw notFound()
+}
+
+/** What a link shows. */
+export interface SharedBoard {
+  linkId: number
+  projectId: number
+  timezone: string
+  name: string
+  description: string
+  /** Those that the link may show. */
+  tiles: Tile[]
+}
+
+/** @returns null for a key of no link, and of one that has ended. */
+export async function findSharedBoard (sql: Sql, keyHash: string): Promise<SharedBoard | null> {
+  const [found] = await sql<SharedBoard[]>`
+    SELECT l.id AS "linkId", b.project_id AS "projectId", p.timezone, b.name, b.description,
+      (SELECT coalesce(jsonb_agg(tile ORDER BY place), '[]') FROM jsonb_array_elements(b.tiles) WITH ORDINALITY AS t (tile, place)
+       WHERE tile ->> 'kind' = 'question' OR EXISTS (SELECT FROM saved_queries q
+         WHERE q.id = (tile ->> 'id')::integer AND q.id = ANY(l.saved_queries) AND q.project_id = b.project_id AND q.updated_at <= l.created_at)) AS tiles
+    FROM board_links l JOIN boards b ON b.id = l.board_id JOIN projects p ON p.id = b.project_id
+    WHERE l.key_hash = ${keyHash} AND (l.expires_at IS NULL OR l.expires_at > now())`
+  return found ?? null
+}

@@ -1,0 +1,182 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { HttpError } from '../../engines/errors.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { hashPersonalKey } from '../../schema/key-text.ts'
+import { notFound } from '../http/errors.ts'
+import { array, nullableObject, object } from '../http/json-schema.ts'
+import { type Access, accessOf, limitRate, requireAllProjects } from '../http/personal-key-access.ts'
+import { type DocumentKind, documentParams, documentRoutes, findDocument } from '../queries/named-documents.ts'
+import { logCommentOf } from '../queries/sql-routes.ts'
+import { answerSchema, definitionSchema } from '../questions/question-schemas.ts'
+import { createLink, deleteLink, findSharedBoard, linkFields, listLinks, type SharedBoard } from './board-links.ts'
+import type { Tile, TileAsked } from './tile-answers.ts'
+
+interface BoardDeps {
+  sql: Sql
+  publicUrl: string
+  answerTile: (asked: TileAsked) => Promise<object>
+}
+
+const tileFields = {
+  kind: { type: 'string', enum: ['question', 'saved_query'] }, id: { type: 'integer', minimum: 1, maximum: 2_147_483_647 }
+} as const
+const tiles = {
+  ...array(object(tileFields, { additionalProperties: false })), maxItems: 30, uniqueItems: true,
+  description: 'What stands on it, in order; what was deleted meanwhile has no answer.'
+} as const
+const fields = { tiles } as const
+
+const BOARDS: DocumentKind<typeof fields> = {
+  table: 'boards', id: 'Board', noun: 'board', plural: 'boards', fields, defaults: { tiles: [] }
+}
+
+const string = { type: 'string' } as const
+const integer = { type: 'integer' } as const
+const { required, properties: { answer, ...facts } } = answerSchema
+
+const tileAnswerSchema = object({
+  name: string, description: string,
+  answered_at: { ...string, format: 'date-time' },
+  is_cached: { type: 'boolean', description: 'Computed before; the watermark is at most a minute past complete_through.' },
+  question: { ...nullableObject({ definition: definitionSchema, ...facts, answer }, 'Of a question.'), required: ['definition', ...required] },
+  result: nullableObject({
+    chart: { type: ['object', 'null'], additionalProperties: true },
+    complete_through: { type: ['string', 'null'], format: 'date-time' },
+    columns: { ...array({ type: 'array', items: string }), description: 'Names, then types, of the columns.' },
+    rows: { ...array({ type: 'array', items: {} }), description: 'At most 1,000; integers of 64 bits, decimals and NaN are strings.' },
+    cut: { type: ['string', 'null'], enum: ['rows', 'bytes', null], description: 'Which limit cut the result; null when it is whole.' },
+    read_rows: integer, ms: { type: 'number' }
+  }, 'Of a saved query.')
+}, { $id: 'TileAnswer' })
+
+const ofTile = { tile_kind: tileFields.kind, tile_id: tileFields.id } as const
+const tags = ['boards']
+
+interface OneBoard { Params: { project_id: string, id: number } }
+interface OneTile {
+  Params: { project_id: string, id: number, tile_kind: Tile['kind'], tile_id: number }
+  Querystring: { refresh?: boolean }
+}
+interface OneLink { Params: { project_id: string, id: number, link_id: number } }
+
+/** Boards: questions and saved queries side by side, and the links by which they are shown to people without a key. */
+export async function boardRoutes (app: FastifyInstance, deps: BoardDeps): Promise<void> {
+  const { sql, answerTile } = deps
+  app.addSchema(tileAnswerSchema)
+  await documentRoutes(app, deps, BOARDS)
+
+  app.get<OneTile>('/:id/answers/:tile_kind/:tile_id', {
+    config: { scope: 'query:read' },
+    schema: {
+      tags, summary: 'Answer what stands on a board',
+      description: 'Answers are used again while the watermark is at most a minute past complete_through. Saved queries need a key of all projects.',
+      params: { type: 'object', properties: { ...documentParams.properties, ...ofTile } },
+      querystring: { type: 'object', properties: { refresh: { type: 'boolean', description: 'Compute it, whatever is known.' } } },
+      response: { 200: { $ref: 'TileAnswer#' } }
+    }
+  }, async (request) => {
+    const access = accessOf(request)
+    const { projectId } = access
+    const { tiles } = await findDocument(sql, BOARDS, { projectId, id: request.params.id })
+    const tile = tileOf(request, tiles)
+    if (tile.kind === 'saved_query') requireAllProjects(access)
+    const { refresh = false } = request.query
+    return await answerTile({ projectId, tile, logComment: logCommentOf(access), refresh })
+  })
+
+  const link = object(linkFields)
+  const one = { tags, params: documentParams }
+  app.get<OneBoard>('/:id/links', {
+    config: { scope: 'query:read' }, schema: { ...one, summary: 'List the links of a board', response: { 200: object({ results: array(link) }) } }
+  }, async (request) => ({ results: await listLinks(sql, boardOf(request)) }))
+
+  app.post<OneBoard & { Body: { expires_at?: string | null } | undefined }>('/:id/links', {
+    config: { scope: 'query:write' },
+    schema: {
+      ...one, summary: 'Make a link to a board',
+      description: 'Whoever has the key sees the board and nothing else. Saved queries are shown if they are on the board now, stay as they are, and your key is for all projects.',
+      body: { type: ['object', 'null'], additionalProperties: false, properties: { expires_at: linkFields.expires_at } },
+      response: { 201: object({ ...linkFields, value: { ...string, description: 'The key, told this once.' } }) }
+    }
+  }, async (request, reply) => {
+    const { userId, projectIds } = accessOf(request)
+    const made = { userId, mayShowSql: projectIds === null, expiresAt: request.body?.expires_at ?? null }
+    return await reply.code(201).send(await createLink(sql, boardOf(request), made))
+  })
+
+  app.delete<OneLink>('/:id/links/:link_id', {
+    config: { scope: 'query:write' },
+    schema: {
+      tags, summary: 'End a link to a board', response: { 204: { type: 'null', description: 'Deleted.' } },
+      params: { type: 'object', properties: { ...documentParams.properties, link_id: documentParams.properties.id } }
+    }
+  }, async (request, reply) => {
+    await deleteLink(sql, boardOf(request), request.params.link_id)
+    return await reply.code(204).send()
+  })
+}
+
+function boardOf (request: FastifyRequest<OneBoard>): { projectId: number, boardId: number } {
+  return { projectId: accessOf(request).projectId, boardId: request.params.id }
+}
+
+function tileOf ({ params }: { params: { tile_kind: string, tile_id: number } }, tiles: readonly Tile[]): Tile {
+  const tile = tiles.find(({ kind, id }) => kind === params.tile_kind && id === params.tile_id)
+  if (tile === undefined) throw notFound()
+  return tile
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    sharedBoard: SharedBoard | null
+  }
+}
+
+/**
+ * The board of a link, for people without a personal key: these two routes are all that the key of a link opens. It is
+ * not a personal key, and personal keys open nothing here.
+ */
+export async function sharedBoardRoutes (
+  app: FastifyInstance, { sql, answerTile, managementRateLimit }: BoardDeps & { managementRateLimit: number }
+): Promise<void> {
+  const security = [{ boardLink: [] }]
+  app.addSchema(tileAnswerSchema)
+  app.decorateRequest('access', null)
+  app.decorateRequest('sharedBoard', null)
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('cache-control', 'no-store')
+    const keyHash = hashPersonalKey(/^Bearer +(phl_\w+)$/.exec(request.headers.authorization ?? '')?.[1] ?? '')
+    const board = await findSharedBoard(sql, keyHash)
+    if (board === null) {
+      throw new HttpError(401, 'authentication_error', 'authentication_failed', 'The link leads nowhere: it has ended, or never was.')
+    }
+    const recheck: Access['recheck'] = async () => {}
+    const { projectId } = board
+    request.access = { keyHash, userId: 0, projectId, projectIds: [projectId], scopes: [], recheck }
+    request.sharedBoard = board
+  })
+  await app.register(limitRate, { maxPerMinute: managementRateLimit })
+
+  app.get('/', {
+    schema: {
+      tags, security, summary: 'Retrieve the board of a link',
+      response: { 200: object({ name: string, description: string, timezone: string, tiles }) }
+    }
+  }, async (request) => sharedBoardOf(request))
+
+  app.get<OneTile>('/answers/:tile_kind/:tile_id', {
+    schema: {
+      tags, security, summary: 'Answer what stands on the board of a link', description: 'As on the board, without the SQL.',
+      params: { type: 'object', properties: ofTile }, response: { 200: { $ref: 'TileAnswer#' } }
+    }
+  }, async (request) => {
+    const { projectId, tiles, linkId } = sharedBoardOf(request)
+    const answer: { question?: object | null } = await answerTile({ projectId, tile: tileOf(request, tiles), logComment: `link ${linkId} to a board` })
+    return answer.question == null ? answer : { ...answer, question: { ...answer.question, sql: '' } }
+  })
+}
+
+function sharedBoardOf ({ sharedBoard }: FastifyRequest): SharedBoard {
+  if (sharedBoard === null) throw new Error('the request came without a link')
+  return sharedBoard
+}
