@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { EVENT_IDENTITY, EVENT_PROPERTIES_HASH } from '../../schema/event-digest.ts'
 import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
 import { array, object } from '../http/json-schema.ts'
 import { accessOf } from '../http/personal-key-access.ts'
@@ -10,8 +11,7 @@ const MAX_ROWS = 10_000
 /** For one query, seconds. */
 const MAX_SECONDS = 60
 
-const HASHES = `sipHash64(concat(toString(uuid), '\\n', event, '\\n', distinct_id, '\\n', toString(toUnixTimestamp64Milli(timestamp)))) AS identity,
-  sipHash64(properties) AS properties_hash`
+const HASHES = `${EVENT_IDENTITY} AS identity, ${EVENT_PROPERTIES_HASH} AS properties_hash`
 
 const OF_DAYS = 'project_id = {project: UInt32} AND timestamp >= {from: Date} AND timestamp < {to: Date} + 1'
 
