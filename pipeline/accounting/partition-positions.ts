@@ -5,6 +5,7 @@ import type { PartitionLedger } from '../../schema/wire/ledger.ts'
 import { EVENT_CLASSES, PARTITIONS_BUCKET } from '../../schema/wire/streams.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { readStreamInfo } from '../../platform/nats/stream-info.ts'
+import { type BatchRange, batchRangeToken } from '../stream/partition-records.ts'
 
 /** A partition's record, as far as the books need it. */
 export interface PartitionPosition {
@@ -26,7 +27,7 @@ interface RecordOfPartition {
   stream: string
   done: number
   doneRows?: number
-  range: unknown
+  range: BatchRange | null
   doubtful?: readonly { last: number }[]
   ledger?: PartitionLedger
 }
@@ -39,21 +40,35 @@ const STREAM_NOT_FOUND = 10059
 const MESSAGE_NOT_FOUND = 10037
 
 /**
- * Reads the records of all partitions that were ever written.
+ * Reads where all partitions stand that were ever written.
  *
  * @throws when NATS does not answer.
  */
 export async function readPositions (connection: NatsConnection): Promise<PartitionPositions> {
+  return new Map((await readRecords(connection)).map(([key, record]) => [key, toPosition(record)]))
+}
+
+/** The tokens of the inserts under way that the next owners of the partitions would repeat. */
+export async function readRecordedTokens (connection: NatsConnection): Promise<string[]> {
+  return (await readRecords(connection)).flatMap(([key, { stream, range }]) => {
+    const eventClass = EVENT_CLASSES.find((each) => key.startsWith(`${each}.`))
+    if (range === null || eventClass === undefined) return []
+    return [batchRangeToken({ eventClass, number: Number(key.slice(eventClass.length + 1)) }, stream, range)]
+  })
+}
+
+async function readRecords (connection: NatsConnection): Promise<[key: string, record: RecordOfPartition][]> {
   const manager = await jetstreamManager(connection)
-  const info = await orElse<StreamInfo>(STREAM_NOT_FOUND, () => readStreamInfo(manager, STREAM, { subjects_filter: `${SUBJECTS}>` }))
-  const positions = new Map<string, PartitionPosition>()
+  const filter = { subjects_filter: `${SUBJECTS}>` }
+  const info = await orElse<StreamInfo>(STREAM_NOT_FOUND, () => readStreamInfo(manager, STREAM, filter))
+  const records: [string, RecordOfPartition][] = []
   for (const subject of Object.keys(info?.state.subjects ?? {}).filter(isOfPartition)) {
     const message = await orElse(MESSAGE_NOT_FOUND, () => manager.streams.getMessage(STREAM, { last_by_subj: subject }))
     // A key that was removed is an empty message.
     if (message === null || message.data.length === 0) continue
-    positions.set(subject.slice(SUBJECTS.length), toPosition(message.json<RecordOfPartition>()))
+    records.push([subject.slice(SUBJECTS.length), message.json<RecordOfPartition>()])
   }
-  return positions
+  return records
 }
 
 /** The bucket also keeps what is known of all partitions together. */
