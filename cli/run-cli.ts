@@ -17,6 +17,7 @@ import { addImportCommands, IMPORTED_WITH_REJECTS } from './commands/import.ts'
 import { addImportFlagsCommands } from './commands/import-flags.ts'
 import { addLoginsCommands } from './commands/logins.ts'
 import { addLogsCommands } from './commands/logs.ts'
+import { addMoveCommands } from './commands/move.ts'
 import { addPersonsCommands } from './commands/persons.ts'
 import { addProcessCommands } from './commands/processes.ts'
 import { addKeysCommands, addProjectsCommands, addUsersCommands } from './commands/projects-and-keys.ts'
@@ -34,7 +35,8 @@ const GROUPS: readonly CommandGroup[] = [
   addProjectsCommands, addUsersCommands, addKeysCommands, addPersonsCommands,
   addDeadLettersCommands, addEventCommands, addEventsCommands, addAuditCommands, addWatermarkCommands,
   addBackupCommands, addBackupsCommands, addRetentionCommands, addPropertiesCommands,
-  addRequestCommands, addLoginsCommands, addImportCommands, addImportFlagsCommands, addCheckCommands
+  addRequestCommands, addLoginsCommands, addImportCommands, addImportFlagsCommands, addCheckCommands,
+  addMoveCommands
 ]
 
 /** Exit codes of `npx millrace`; documented in docs/run/operations.md. */

@@ -34,11 +34,11 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 85_142,
+  lines: 86_227,
   platformLines: 5_949,
-  trackedFiles: 1_489,
+  trackedFiles: 1_500,
   circles: 0,
-  repeatedNames: 3,
+  repeatedNames: 4,
   longFunctions: 5,
   assertions: 175,
   casts: 300

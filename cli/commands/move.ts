@@ -1,0 +1,98 @@
+import { type Command, InvalidArgumentError } from 'commander'
+import { type CliContext, findAddress } from '../cli-context.ts'
+import type { MoveSides } from '../move/copy-tables.ts'
+import { type MoveResult, reopenSource, runMove } from '../move/run-move.ts'
+import { openMoveStore } from '../move/store.ts'
+import { JSON_OPTION, type Output, printRows } from '../terminal-output.ts'
+
+interface MoveCommandOptions extends Output {
+  to: string
+  toCluster?: string
+  migrate?: true
+  finish?: true
+  reopen?: true
+  removeExtra?: true
+}
+
+/** `millrace move clickhouse`: everything that is stored goes to another ClickHouse, with a proof. */
+export function addMoveCommands (program: Command, context: CliContext): void {
+  program.command('move').description('move what is stored to another store')
+    .command('clickhouse')
+    .description('copy everything from the ClickHouse in use (that of the stack, or CLICKHOUSE_URL with MILLRACE_CLICKHOUSE_CLUSTER) to another\n' +
+      'one, and compare both. Repeat it as you like: events go on being stored meanwhile, and it copies what is new. With --finish the\n' +
+      'source takes nothing more: events wait in the stream until the pipeline runs on the target. Ends with 0 when both are equal')
+    .requiredOption('--to <url>', 'address of the target with an administrator\'s login, such as https://user:password@host:8443/millrace', readStore)
+    .option('--to-cluster <name>', 'name of the cluster in remote_servers of the target; default: a single server')
+    .option('--migrate', 'make the tables of the target first')
+    .option('--finish', 'close the source, copy the rest, and say what to switch')
+    .option('--reopen', 'open a source that --finish closed, as long as nothing is stored in the target')
+    .option('--remove-extra', 'remove from the target what the source does not have any more')
+    .option(...JSON_OPTION)
+    .action(async (options: MoveCommandOptions) => { await move(context, options) })
+}
+
+function readStore (text: string): string {
+  const url = URL.parse(text)
+  if (url === null || !/^https?:$/.test(url.protocol)) throw new InvalidArgumentError('Give an address such as https://user:password@host:8443/millrace.')
+  if (url.pathname === '/') url.pathname = '/millrace'
+  return url.href
+}
+
+async function move (context: CliContext, options: MoveCommandOptions): Promise<void> {
+  const { to: target, toCluster = '', migrate = false, finish, reopen, removeExtra = false } = options
+  if (finish === true && reopen === true) throw new InvalidArgumentError('Give --finish or --reopen.')
+  const from = openMoveStore(await findAddress(context.env, 'CLICKHOUSE_URL'), context.cluster())
+  const to = openMoveStore(target, toCluster)
+  const sides: MoveSides = { from, to, removeExtra, onProgress: (what) => { context.stderr.write(`${what}\n`) } }
+  try {
+    if (reopen === true) {
+      await reopenSource(sides)
+      context.stdout.write(`${from.name} is open: events are stored there\n`)
+      return
+    }
+    const result = await runMove({
+      ...sides, migrate, finish: finish === true ? { connection: await context.nats() } : undefined
+    })
+    if (options.json === true) context.stdout.write(`${JSON.stringify(result, null, 2)}\n`)
+    else print(context, result)
+    context.exitCode = result.isEqual ? 0 : 1
+    if (options.json !== true) context.stdout.write(whatNext(result, { from: from.name, to: to.name, toCluster }))
+  } finally {
+    await Promise.all([from.close(), to.close()])
+  }
+}
+
+/** Days and events that are listed; `--json` has all. */
+const LISTED = 50
+
+function print (context: CliContext, { months, tables, differing }: MoveResult): void {
+  printRows(context, months, [
+    ['month', ({ month }) => month], ['days and events', ({ days_and_events: groups }) => groups], ['source', ({ source }) => source],
+    ['target', ({ target }) => target], ['differ', ({ differing }) => differing]
+  ], {})
+  context.stdout.write('\n')
+  printRows(context, tables, [
+    ['table', ({ table }) => table], ['source', ({ source }) => source], ['target', ({ target }) => target],
+    ['', ({ isEqual }) => isEqual ? 'equal' : 'differs']
+  ], {})
+  if (differing.length === 0) return
+  context.stdout.write('\n')
+  printRows(context, differing.slice(0, LISTED), [
+    ['day', ({ day }) => day], ['event', ({ event }) => event], ['source', ({ source }) => source], ['target', ({ target }) => target]
+  ], {})
+  if (differing.length > LISTED) context.stdout.write(`and ${differing.length - LISTED} more: --json has all\n`)
+}
+
+function whatNext (result: MoveResult, sides: { from: string, to: string, toCluster: string }): string {
+  const { from, to, toCluster } = sides
+  const counted = `\n${result.months.reduce((sum, { source }) => sum + source, 0)} events; this run copied ${result.copied}.`
+  if (!result.isEqual) return `${counted} The sides are not equal: repeat the command.\n`
+  if (result.before !== null) {
+    return `${counted} Both sides are equal up to ${result.before}. Repeat it, or end the move with --finish.\n`
+  }
+  const cluster = toCluster === '' ? '' : ` and MILLRACE_CLICKHOUSE_CLUSTER=${toCluster}`
+  return `${counted} Both sides are equal, and ${from} is closed: events wait in the stream.
+Now set CLICKHOUSE_URL to ${to}${cluster} for pipeline, API and migrations${toCluster === '' ? '' : ` (the API: database ${to.split('/').at(-1)}_all)`}, and start them again.
+${from} stays as it is. To go back before that: the same command with --reopen instead of --finish.
+`
+}

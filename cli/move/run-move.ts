@@ -1,0 +1,186 @@
+/** Moves everything that is stored from one ClickHouse to another. */
+import { quoteIdentifier, quoteString } from '../../engines/sql/clickhouse-sql.ts'
+import { MillraceError } from '../../engines/errors.ts'
+import { LOCAL_DATABASE, onCluster, queryRows, systemTableOfShards } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
+import type { DifferingEvents } from '../../schema/move/plan-move.ts'
+import { closeStore, isClosed, openStore, waitForInserts } from './close-source.ts'
+import { copyEvents, copyOthers, listMonths, type MoveSides, type ProvenTable, proveMonth } from './copy-tables.ts'
+import { listColumns, type MoveStore } from './store.ts'
+
+export interface MoveOptions extends MoveSides {
+  /** Makes the tables of the target first. */
+  migrate: boolean
+  /** Closes the source, and copies the last rows. Absent: it goes on. */
+  finish?: { connection: NatsConnection } | undefined
+}
+
+export interface MoveResult {
+  /** Events that this run copied. */
+  copied: number
+  months: { month: number, days_and_events: number, source: number, target: number, differing: number }[]
+  differing: (DifferingEvents & { month: number })[]
+  tables: ProvenTable[]
+  isEqual: boolean
+  /** Events inserted before this time were compared; null: all, and the source is closed. */
+  before: string | null
+}
+
+/** Events inserted less than this ago may be under way, in milliseconds: they are for the next run. */
+const SETTLED_MS = 60_000
+
+const MAX_CLOCK_DIFFERENCE_MS = 2000
+
+/**
+ * Copies what the target lacks, and compares both sides. With `finish` the source is closed before, and stays closed
+ * when both are equal; when they are not, or anything fails, it is opened again.
+ *
+ * A run that was killed is continued by the next: what is there is asked of the target.
+ */
+export async function runMove (options: MoveOptions): Promise<MoveResult> {
+  const { from, to, finish } = options
+  await prepareTarget(options)
+  await refuseForeignTarget(options)
+  if (finish === undefined) {
+    if (await isClosed(from)) {
+      throw new MillraceError('MILLRACE_MOVE_CLOSED', `${from.name} was closed by --finish: repeat it with --finish, or open it with --reopen`)
+    }
+    return await copyAndProve(options, await readClock(from) - SETTLED_MS)
+  }
+  const wasClosed = await isClosed(from)
+  // Most of it while events are still stored.
+  const before = wasClosed ? 0 : await copyMonths(options, await readClock(from) - SETTLED_MS)
+  let isEqual = false
+  try {
+    options.onProgress('closing the source: from now on events wait in the stream')
+    await closeStore(from, finish.connection)
+    await waitForInserts(to)
+    const result = await copyAndProve(options, undefined)
+    isEqual = result.isEqual
+    return { ...result, copied: before + result.copied }
+  } finally {
+    if (!isEqual && !wasClosed) {
+      await openStore(from)
+      options.onProgress('the source is open again: events are stored there')
+    }
+  }
+}
+
+/**
+ * Opens a source that was closed, unless the target is in use already.
+ *
+ * @throws {MillraceError} when the target has events that the source lacks.
+ */
+export async function reopenSource ({ from, to }: MoveSides): Promise<void> {
+  const [ours, theirs] = [await listMonths(from), await listMonths(to)]
+  const sum = (months: readonly { rows: number }[]): number => months.reduce((total, { rows }) => total + rows, 0)
+  if (sum(theirs) > sum(ours)) {
+    throw new MillraceError('MILLRACE_MOVE_TARGET_HAS_OTHERS', `${to.name} has ${sum(theirs) - sum(ours)} events more than ${from.name}: the pipeline ` +
+      'stores there by now. To go back, move from there to here, with CLICKHOUSE_URL and --to exchanged')
+  }
+  await openStore(from)
+}
+
+async function copyMonths (sides: MoveSides, before: number | undefined): Promise<number> {
+  let copied = 0
+  // Those that only the target has are differences, too.
+  const all = [...await listMonths(sides.from), ...await listMonths(sides.to)]
+  const months = new Set(all.map(({ month }) => month))
+  for (const month of [...months].sort((a, b) => a - b)) copied += await copyEvents(sides, { month, before })
+  return copied
+}
+
+async function copyAndProve (options: MoveOptions, before: number | undefined): Promise<MoveResult> {
+  const copied = await copyMonths(options, before)
+  const tables = await copyOthers(options, { isLast: before === undefined })
+  const upTo = before === undefined ? null : new Date(before).toISOString()
+  const result: MoveResult = { copied, months: [], differing: [], tables, isEqual: false, before: upTo }
+  for (const { month } of await listMonths(options.from)) {
+    const { groups, source, target, differing } = await proveMonth(options, { month, before })
+    result.months.push({ month, days_and_events: groups, source, target, differing: differing.length })
+    result.differing.push(...differing.map((each) => ({ month, ...each })))
+  }
+  result.isEqual = result.differing.length === 0 && tables.every(({ isEqual }) => isEqual)
+  return result
+}
+
+async function readClock ({ local }: MoveStore): Promise<number> {
+  const [row] = await queryRows<{ now: number }>(local, 'SELECT toFloat64(toUnixTimestamp64Milli(now64(3))) AS now')
+  return Number(row?.now)
+}
+
+/** Tables of this version on both sides, with the same columns; clocks; room. */
+async function prepareTarget ({ from, to, migrate, onProgress }: MoveOptions): Promise<void> {
+  const topology = to.cluster === '' ? {} : { cluster: to.cluster }
+  if (migrate) await migrateClickHouse(to.url, topology)
+  const [ours, theirs] = [await listMigrations(from), await listMigrations(to)]
+  if (theirs.length === 0) {
+    throw new MillraceError('MILLRACE_MOVE_NOT_MIGRATED', `${to.name} has no tables of Millrace: repeat the command with --migrate`)
+  }
+  if (ours.join() !== theirs.join()) {
+    throw new MillraceError('MILLRACE_MOVE_NOT_MIGRATED', `${from.name} has the migrations ${ours.join(', ')}, and ${to.name} ${theirs.join(', ')}: ` +
+      'run "millrace migrate" of the same version on both')
+  }
+  if (await readTableId(from) === await readTableId(to)) {
+    throw new MillraceError('MILLRACE_MOVE_TARGET_HAS_OTHERS', `${from.name} and ${to.name} are the same: --to is where the events shall go`)
+  }
+  const difference = await readClock(from) - await readClock(to)
+  if (Math.abs(difference) > MAX_CLOCK_DIFFERENCE_MS) {
+    throw new MillraceError('MILLRACE_MOVE_CLOCKS', `the clocks of ${from.name} and ${to.name} differ by ${Math.round(difference)} ms: run NTP on both`)
+  }
+  await refuseSmallDisk(from, to)
+  const present = new Set((await listColumns(to, 'events')).map(({ name }) => name))
+  const missing = (await listColumns(from, 'events')).filter(({ name }) => !present.has(name))
+  for (const { name, type, kind, expression, comment, codec } of missing) {
+    await to.local.command({
+      query: `ALTER TABLE events ${onCluster(to.cluster)} ADD COLUMN IF NOT EXISTS ${quoteIdentifier(name)} ${type} ${kind} ${expression} COMMENT ${quoteString(comment)} ${codec}`
+    })
+  }
+  // Views and tables of all shards follow.
+  if (missing.length > 0) await migrateClickHouse(to.url, topology)
+  if (await isClosed(to)) {
+    await openStore(to)
+    onProgress(`${to.name} was the source of an earlier move: it is open again`)
+  }
+}
+
+async function listMigrations ({ local }: MoveStore): Promise<string[]> {
+  const tables = await queryRows(local, "SELECT 1 FROM system.tables WHERE database = currentDatabase() AND name = 'schema_migrations'")
+  if (tables.length === 0) return []
+  return (await queryRows<{ name: string }>(local, 'SELECT name FROM schema_migrations FINAL ORDER BY name')).map(({ name }) => name)
+}
+
+async function readTableId ({ local }: MoveStore): Promise<string> {
+  const [row] = await queryRows<{ id: string }>(local, "SELECT toString(uuid) AS id FROM system.tables WHERE database = currentDatabase() AND name = 'events'")
+  return row?.id ?? ''
+}
+
+async function refuseSmallDisk (from: MoveStore, to: MoveStore): Promise<void> {
+  const sizeOf = async (store: MoveStore): Promise<number> => {
+    const [row] = await queryRows<{ bytes: number }>(store.local, `SELECT toFloat64(sum(bytes_on_disk)) AS bytes
+      FROM ${systemTableOfShards(store.cluster, 'parts')} WHERE active AND database = ${LOCAL_DATABASE}`)
+    return Number(row?.bytes)
+  }
+  const [free] = await queryRows<{ bytes: number }>(to.local, `SELECT toFloat64(sum(bytes)) AS bytes
+    FROM (SELECT max(unreserved_space) AS bytes FROM ${systemTableOfShards(to.cluster, 'disks')} GROUP BY path, hostName())`)
+  const needed = await sizeOf(from) - await sizeOf(to)
+  if (needed <= Number(free?.bytes)) return
+  throw new MillraceError('MILLRACE_MOVE_NO_ROOM', `${to.name} has ${Math.round(Number(free?.bytes) / 1e6)} MB free, and ${Math.round(needed / 1e6)} MB ` +
+    'are missing there: give it more disk. Merges need as much again for a while')
+}
+
+/** Events of the target that are looked for in the source. */
+const SAMPLE = 200
+
+/** Refuses a target whose events are not those of the source: nothing may be removed from it. */
+async function refuseForeignTarget ({ from, to }: MoveSides): Promise<void> {
+  const sample = await queryRows<{ uuid: string }>(to.shards,
+    `SELECT DISTINCT toString(uuid) AS uuid FROM events ORDER BY cityHash64(uuid) LIMIT ${SAMPLE} SETTINGS final = 0`)
+  if (sample.length === 0) return
+  const [known] = await queryRows<{ n: number }>(from.shards,
+    'SELECT toFloat64(uniqExact(uuid)) AS n FROM events WHERE uuid IN {uuids: Array(UUID)} SETTINGS final = 0', { uuids: sample.map(({ uuid }) => uuid) })
+  if (Number(known?.n) * 2 > sample.length) return
+  throw new MillraceError('MILLRACE_MOVE_TARGET_HAS_OTHERS', `of ${sample.length} events of ${to.name}, ${from.name} has ${Number(known?.n)}: ` +
+    'it belongs to another Millrace, or is not the target of this move. Name another one, or empty it first')
+}

@@ -1,0 +1,119 @@
+import http from 'node:http'
+import https from 'node:https'
+import { pipeline } from 'node:stream/promises'
+import { text } from 'node:stream/consumers'
+import { MillraceError } from '../../engines/errors.ts'
+import {
+  allShardsUrl, type ClickHouse, connectClickHouse, FIRST_REPLICA, onCluster, parseClickHouseUrl, queryRows
+} from '../../platform/clickhouse/connect-clickhouse.ts'
+import { INSERT_SETTINGS, LIST_COLUMNS } from '../../schema/move/move-statements.ts'
+import { isWhole } from '../../schema/move/moved-tables.ts'
+import { quoteIdentifier } from '../../engines/sql/clickhouse-sql.ts'
+
+/** Comparing a month reads it whole, in milliseconds. */
+const REQUEST_TIMEOUT_MS = 1_800_000
+
+/** One side of a move. */
+export interface MoveStore {
+  /** As in `CLICKHOUSE_URL`. */
+  url: string
+  /** Without its password. */
+  name: string
+  database: string
+  /** Empty: one server. */
+  cluster: string
+  /** Where tables are changed. */
+  local: ClickHouse
+  /** The tables of all shards. */
+  shards: ClickHouse
+  close: () => Promise<void>
+}
+
+export function openMoveStore (url: string, cluster: string): MoveStore {
+  const options = { cluster, requestTimeoutMs: REQUEST_TIMEOUT_MS }
+  const local = connectClickHouse({ ...options, url })
+  const shards = connectClickHouse({ ...options, url: allShardsUrl(url, cluster) })
+  const { host, pathname } = new URL(url)
+  return {
+    url, name: `${host}${pathname}`, database: pathname.slice(1), cluster, local, shards,
+    close: async () => { await Promise.all([local.close(), shards.close()]) }
+  }
+}
+
+/** The client and address through which a table is read and filled. */
+export function clientOf (store: MoveStore, table: string): ClickHouse {
+  return isWhole(table) ? store.local : store.shards
+}
+
+/** Of a table that every node has whole, one node changes it, and the others follow. */
+export function everyShard ({ cluster }: MoveStore, table: string): string {
+  return isWhole(table) ? '' : onCluster(cluster)
+}
+
+export type ColumnOfTable = Record<'name' | 'type' | 'kind' | 'expression' | 'comment' | 'codec', string>
+
+export async function listColumns ({ local }: MoveStore, table: string): Promise<ColumnOfTable[]> {
+  return await queryRows<ColumnOfTable>(local, LIST_COLUMNS, { table })
+}
+
+export async function listColumnNames (store: MoveStore, table: string): Promise<string[]> {
+  return (await listColumns(store, table)).map(({ name }) => quoteIdentifier(name))
+}
+
+export interface Transfer {
+  table: string
+  columns: readonly string[]
+  select: string
+  token: string
+}
+
+/** ClickHouse refused a part of a transfer; the client's code tells why. */
+class TransferError extends MillraceError {
+  readonly clickhouseCode: number
+  constructor (what: string, clickhouseCode: number, cause?: unknown) {
+    super('MILLRACE_MOVE_FAILED', what, { action: 'retry', cause })
+    this.clickhouseCode = clickhouseCode
+  }
+}
+
+/** Streams rows from one side to the other; nothing is held here but what is on the way. */
+export async function transferRows (
+  from: MoveStore, to: MoveStore, { table, columns, select, token }: Transfer
+): Promise<void> {
+  const source = open(isWhole(table) ? from.url : allShardsUrl(from.url, from.cluster),
+    { wait_end_of_query: '1', enable_http_compression: '1' }, { 'accept-encoding': 'zstd' })
+  source.end(`${select} FORMAT Native`)
+  const rows = await answerOf(source, from)
+  const encoding = rows.headers['content-encoding']
+  const sink = open(isWhole(table) ? to.url : allShardsUrl(to.url, to.cluster),
+    { ...INSERT_SETTINGS, ...to.cluster === '' ? {} : FIRST_REPLICA, insert_deduplication_token: token, query: `INSERT INTO ${table} (${columns.join()}) FORMAT Native` },
+    { 'content-type': 'application/octet-stream', ...encoding === undefined ? {} : { 'content-encoding': encoding } })
+  const answer = answerOf(sink, to)
+  answer.catch(() => {})
+  try {
+    await pipeline(rows, sink)
+  } catch (error) {
+    // The target may have said why it reads no further.
+    await Promise.race([answer, new Promise((resolve) => setTimeout(resolve, 1000))])
+    throw error instanceof MillraceError ? error : new TransferError(`the rows of ${table} broke off: ${String(error)}`, 0, error)
+  }
+  await text(await answer)
+}
+
+function open (url: string, settings: Record<string, string>, more: Record<string, string>): http.ClientRequest {
+  const { origin, database, headers } = parseClickHouseUrl(url)
+  const request = origin.startsWith('https:') ? https.request : http.request
+  return request(`${origin}/?${new URLSearchParams({ ...settings, database })}`,
+    { method: 'POST', headers: { ...headers, ...more }, timeout: REQUEST_TIMEOUT_MS })
+}
+
+async function answerOf (request: http.ClientRequest, store: MoveStore): Promise<http.IncomingMessage> {
+  const response = await new Promise<http.IncomingMessage>((resolve, reject) => {
+    request.on('response', resolve)
+    request.on('timeout', () => request.destroy(new Error('no answer')))
+    request.on('error', (error) => reject(new TransferError(`${store.name} does not answer: ${error.message}`, 0, error)))
+  })
+  const code = Number(response.headers['x-clickhouse-exception-code'] ?? 0)
+  if (response.statusCode === 200 && code === 0) return response
+  throw new TransferError(`${store.name}: ${(await text(response)).trim().slice(0, 500)}`, code)
+}

@@ -1,0 +1,137 @@
+/** The SQL of a move between two ClickHouse. Texts only; `cli/move` runs them. */
+import { EVENT_IDENTITY, EVENT_PROPERTIES_HASH } from '../event-digest.ts'
+import { EVENTS, EVENTS_GROUP, EVENTS_SHARE, type MovedTable } from './moved-tables.ts'
+
+/** Rows of a group on one side. */
+export interface GroupDigest {
+  /** `YYYYMMDD` of events; what `MovedTable.group` says of other tables. */
+  group: number
+  /** Part of the group, of events; else 0. */
+  share: number
+  rows: number
+  checksum: string
+  /** Latest `inserted_at` of events, in epoch milliseconds; else 0. */
+  last: number
+}
+
+/** Which rows of `events` a statement is about. */
+export interface EventsSpan {
+  /** `YYYYMM` */
+  month: number
+  /** Only events inserted before this time, epoch milliseconds. Absent: all. */
+  before?: number | undefined
+  groups?: readonly number[] | undefined
+  shares?: readonly number[] | undefined
+  /** Only events inserted after this time, by share. */
+  after?: readonly number[] | undefined
+  /** Only events inserted up to this time, by share. */
+  through?: readonly number[] | undefined
+}
+
+const INSERTED = 'toUnixTimestamp64Milli(inserted_at)'
+const toDate = (group: number): string => `'${String(group).replace(/^(\d{4})(\d\d)(\d\d)$/, '$1-$2-$3')}'`
+
+export function whereEvents ({ month, before, groups, shares, after, through }: EventsSpan): string {
+  const ofShare = (times: readonly number[]): string => `arrayElement([${times.join()}], ${EVENTS_SHARE} + 1)`
+  return [
+    `toYYYYMM(timestamp) = ${month}`,
+    // The table is ordered by it.
+    ...groups === undefined ? [] : [`toDate(timestamp) IN (${groups.map(toDate).join()})`],
+    ...shares === undefined ? [] : [`${EVENTS_SHARE} IN (${shares.join()})`],
+    ...before === undefined ? [] : [`${INSERTED} < ${before}`],
+    ...after === undefined ? [] : [`${INSERTED} > ${ofShare(after)}`],
+    ...through === undefined ? [] : [`${INSERTED} <= ${ofShare(through)}`]
+  ].join(' AND ')
+}
+
+export function whereGroups (table: MovedTable, groups?: readonly number[]): string {
+  const conditions = [...table.condition === undefined ? [] : [table.condition], ...groups === undefined ? [] : [`${table.group} IN (${groups.join()})`]]
+  return conditions.length === 0 ? '1' : conditions.join(' AND ')
+}
+
+/** Months that have events, with their rows. */
+export const LIST_MONTHS = 'SELECT toYYYYMM(timestamp) AS month, toFloat64(count()) AS rows FROM events GROUP BY month ORDER BY month SETTINGS final = 0'
+
+/** `GroupDigest` of each group. */
+export function digestGroups (table: MovedTable, where: string): string {
+  const isEvents = table === EVENTS
+  const columns = isEvents ? `timestamp, inserted_at, ${table.hashed.filter((name) => !/^(timestamp|inserted_at)$/.test(name)).join()}` : '*'
+  return `SELECT ${table.group} AS "group", ${isEvents ? EVENTS_SHARE : '0'} AS share, toFloat64(count()) AS rows,
+      concat(toString(groupBitXor(cityHash64(${table.hashed.join()}) AS hash)), ' ', toString(sum(hash))) AS checksum,
+      ${isEvents ? `toFloat64(${INSERTED.replace('inserted_at', 'max(inserted_at)')})` : '0'} AS last
+    FROM (${table.merged(columns).replace('$where', where)})
+    GROUP BY "group", share ORDER BY "group", share SETTINGS final = 0`
+}
+
+/** Rows as they are copied. */
+export function selectRows (table: MovedTable, columns: readonly string[], where: string): string {
+  const list = columns.join()
+  return table.raw === true
+    ? `SELECT ${list} FROM ${table.name} WHERE ${where} SETTINGS final = 0`
+    : `SELECT ${list} FROM (${table.merged('*').replace('$where', where)})`
+}
+
+/** A day of one event on one side, as the proof compares it. */
+export interface EventDigest {
+  day: number
+  event: string
+  count: number
+  checksum: string
+}
+
+/**
+ * `EventDigest` of each day and event: count, XOR and sum of the identity of events, and sum of it with all other
+ * columns.
+ *
+ * @param isMerged  A row with the same key twice counts once, and only what makes it an event is compared.
+ */
+export function digestEvents (columns: readonly string[], where: string, { isMerged }: { isMerged: boolean }): string {
+  const others = columns.filter((name) => name !== '`properties`').join()
+  return `SELECT ${EVENTS_GROUP} AS day, event, toFloat64(count()) AS count,
+      concat(toString(groupBitXor(${EVENT_IDENTITY} AS identity)), ' ', toString(sum(identity)), ' ',
+        toString(${isMerged ? '0' : `sum(bitXor(bitXor(identity, ${EVENT_PROPERTIES_HASH}), cityHash64(${others})))`})) AS checksum
+    FROM events ${isMerged ? 'FINAL' : ''} WHERE ${where} GROUP BY day, event ORDER BY day, event SETTINGS final = 0`
+}
+
+/** Columns of a table that hold what was stored, promoted properties included. */
+export const LIST_COLUMNS = `SELECT name, type, default_kind AS kind, default_expression AS expression, comment, compression_codec AS codec
+  FROM system.columns WHERE database = currentDatabase() AND table = {table: String} AND default_kind IN ('', 'DEFAULT') ORDER BY position`
+
+/**
+ * Settings of every insert of a move: its rows are one block with one token, whatever blocks they come in, so that a
+ * repetition is recognised; the answer comes when each shard has its rows.
+ */
+export const INSERT_SETTINGS = {
+  async_insert: '0', input_format_parallel_parsing: '0', max_insert_block_size: '2000000', max_insert_block_size_bytes: '0',
+  min_insert_block_size_rows: '2000000', min_insert_block_size_bytes: '0', optimize_on_insert: '0', deduplicate_insert: 'enable',
+  deduplicate_blocks_in_dependent_materialized_views: '1', distributed_foreground_insert: '1', wait_end_of_query: '1',
+  max_partitions_per_insert_block: '1000', log_comment: 'millrace move'
+} as const
+
+/**
+ * A table with this setting takes no insert, and says `TOO_MANY_PARTS`, which every writer of Millrace tries again:
+ * events wait in the stream, persons in Postgres. Queries, merges and deletions go on.
+ */
+const CLOSED = 'max_parts_in_total'
+
+export function closeTable (table: string, onCluster: string): string {
+  return `ALTER TABLE ${table} ${onCluster} MODIFY SETTING ${CLOSED} = 0`
+}
+
+export function openTable (table: string, onCluster: string): string {
+  return `ALTER TABLE ${table} ${onCluster} RESET SETTING ${CLOSED}`
+}
+
+/** Tables that take no inserts. */
+export const LIST_CLOSED = `SELECT name FROM system.tables WHERE database = currentDatabase() AND position(engine_full, '${CLOSED} = 0') > 0`
+
+/** Inserts under way, into `database` or from a client that is connected to it. */
+export function countInserts (processes: string): string {
+  return `SELECT toFloat64(count()) AS n FROM ${processes} WHERE query_kind = 'Insert'
+    AND (startsWith(current_database, {database: String}) OR position(query, concat({database: String}, '.')) > 0)`
+}
+
+/** Deletions under way. */
+export function countMutations (mutations: string): string {
+  return `SELECT toFloat64(count()) AS n FROM ${mutations} WHERE database = {database: String} AND NOT is_done`
+}

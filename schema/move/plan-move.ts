@@ -1,0 +1,148 @@
+import { createHash } from 'node:crypto'
+import { EVENT_SHARES } from './moved-tables.ts'
+import type { EventDigest, GroupDigest } from './move-statements.ts'
+
+/** Rows that are copied by one insert, which is one block in the memory of the target. */
+export const PIECE_ROWS = 200_000
+
+/** Groups that are copied by one insert. */
+export interface Piece {
+  groups: number[]
+  /** Of one group; absent: all. */
+  shares?: number[]
+  /** Only events inserted after this time, by share: the target has the earlier ones. */
+  after?: number[]
+  /** What the target has of the groups is removed first. */
+  isReplaced: boolean
+  rows: number
+  /** The same piece from the same rows has the same token, in every run. */
+  token: string
+}
+
+/** A group that is not the same on both sides. */
+export interface DifferingGroup {
+  group: number
+  share: number
+  source: GroupDigest | undefined
+  target: GroupDigest | undefined
+}
+
+const keyOf = ({ group, share }: { group: number, share: number }): string => `${group} ${share}`
+
+/** Groups whose rows differ in number or checksum, in order. */
+export function findDifferences (source: readonly GroupDigest[], target: readonly GroupDigest[]): DifferingGroup[] {
+  const there = new Map(target.map((each) => [keyOf(each), each]))
+  const differing = source.flatMap((each): DifferingGroup[] => {
+    const found = there.get(keyOf(each))
+    there.delete(keyOf(each))
+    return found?.checksum === each.checksum && found.rows === each.rows
+      ? []
+      : [{ group: each.group, share: each.share, source: each, target: found }]
+  })
+  const extra = [...there.values()].map((target) => (
+    { group: target.group, share: target.share, source: undefined, target }))
+  return [...differing, ...extra].sort((a, b) => a.group - b.group || a.share - b.share)
+}
+
+/** Rows that the target has and the source cannot have given, at least. */
+export function countExtra (differing: readonly DifferingGroup[]): number {
+  return differing.reduce((sum, { source, target }) => sum + Math.max(0, (target?.rows ?? 0) - (source?.rows ?? 0)), 0)
+}
+
+/** Per share the time up to which the target has events of a day; what is later may be appended. */
+export function timesOfShares (differing: readonly DifferingGroup[]): number[] {
+  const times: number[] = Array.from({ length: EVENT_SHARES }, () => 0)
+  for (const { share, target } of differing) times[share] = target?.last ?? 0
+  return times
+}
+
+export interface PlanOptions {
+  table: string
+  /** Groups and shares of which the target has the first rows, exactly, with the rows of the source up to there. */
+  appendable?: readonly GroupDigest[]
+  /** Groups of which the target has something, be it in shares that do not differ. */
+  begun: ReadonlySet<number>
+  /** Rows are added to those that are there, which is harmless. */
+  isRepeatable: boolean
+  /** Counts the attempts of one run: a token of an earlier one may be known, and its rows gone. */
+  round: number
+}
+
+/** How groups that differ are copied, in pieces of bounded size. */
+export function planPieces (differing: readonly DifferingGroup[], options: PlanOptions): Piece[] {
+  const { begun, isRepeatable, appendable = [] } = options
+  const prefixes = new Map(appendable.map((each) => [keyOf(each), each.checksum]))
+  const isAppended = (each: DifferingGroup): boolean => each.target !== undefined &&
+    (each.source?.rows ?? 0) > each.target.rows && prefixes.get(keyOf(each)) === each.target.checksum
+  const pieces: Piece[] = []
+  let whole: DifferingGroup[] = []
+  const flush = (): void => {
+    if (whole.length > 0) pieces.push(toPiece(whole, options, { isReplaced: false }))
+    whole = []
+  }
+  for (const [group, parts] of Map.groupBy(differing, ({ group }) => group)) {
+    const rows = countRows(parts)
+    if ((!begun.has(group) || isRepeatable) && rows <= PIECE_ROWS) {
+      if (countRows(whole) + rows > PIECE_ROWS) flush()
+      whole.push(...parts)
+      continue
+    }
+    flush()
+    const kinds = Map.groupBy(parts, (part) =>
+      part.target === undefined || isRepeatable ? 'new' : isAppended(part) ? 'appended' : 'replaced')
+    for (const [kind, alike] of kinds) {
+      for (const chunk of cut(alike)) {
+        const how = { shares: chunk.map(({ share }) => share), isReplaced: kind === 'replaced' }
+        pieces.push(toPiece(chunk, options, kind === 'appended' ? { ...how, after: timesOfShares(chunk) } : how))
+      }
+    }
+  }
+  flush()
+  return pieces
+}
+
+function countRows (parts: readonly DifferingGroup[]): number {
+  return parts.reduce((sum, { source, target }) => sum + Math.max(0, (source?.rows ?? 0) - (target?.rows ?? 0)), 0)
+}
+
+function cut (parts: readonly DifferingGroup[]): DifferingGroup[][] {
+  const chunks: DifferingGroup[][] = []
+  for (const part of parts) {
+    const last = chunks.at(-1)
+    if (last !== undefined && countRows([...last, part]) <= PIECE_ROWS) last.push(part)
+    else chunks.push([part])
+  }
+  return chunks
+}
+
+function toPiece (
+  parts: readonly DifferingGroup[], { table, round }: PlanOptions, how: Pick<Piece, 'shares' | 'after' | 'isReplaced'>
+): Piece {
+  const groups = [...new Set(parts.map(({ group }) => group))]
+  const state = parts.map(({ group, share, source, target }) =>
+    [group, share, source?.rows, source?.checksum, target?.checksum])
+  const hash = createHash('sha256').update(JSON.stringify([how, state])).digest('hex').slice(0, 32)
+  const rows = how.isReplaced ? parts.reduce((sum, { source }) => sum + (source?.rows ?? 0), 0) : countRows(parts)
+  return { groups, ...how, rows, token: `move:${table}:${round}:${hash}` }
+}
+
+/** A day of an event that is not the same on both sides. */
+export interface DifferingEvents {
+  day: number
+  event: string
+  source: number
+  target: number
+}
+
+export function compareEvents (source: readonly EventDigest[], target: readonly EventDigest[]): DifferingEvents[] {
+  const keyOf = ({ day, event }: { day: number, event: string }): string => `${day} ${event}`
+  const all = new Map<string, DifferingEvents>()
+  const there = new Map(target.map((each) => [keyOf(each), each]))
+  for (const { day, event, count } of target) all.set(keyOf({ day, event }), { day, event, source: 0, target: count })
+  for (const { day, event, count, checksum } of source) {
+    const found = there.get(keyOf({ day, event }))
+    if (found?.count === count && found.checksum === checksum) all.delete(keyOf({ day, event }))
+    else all.set(keyOf({ day, event }), { day, event, source: count, target: found?.count ?? 0 })
+  }
+  return [...all.values()].sort((a, b) => a.day - b.day || (a.event < b.event ? -1 : 1))
+}
