@@ -157,6 +157,28 @@ t.test('one that cannot know whether it still keeps it takes nothing back', asyn
   t.equal((await read())[0]?.through, START + 205_000)
 })
 
+t.test('one that keeps it beside another that went further takes nothing back', async (t) => {
+  const write = async (through: number, rows: number): Promise<void> => {
+    for (let row = 0; row < rows; row++) {
+      await clickhouse.command({
+        query: `INSERT INTO watermark_reached SELECT 0, fromUnixTimestamp64Milli(${through}), (now64(3), 'of another process')`
+      })
+    }
+  }
+  const next = keep()
+  await waitFor(() => next.parts()[0]?.completeThrough === new Date(START + 205_000).toISOString())
+  await write(START + 206_000, 1)
+  for (const through of [START + 205_400, START + 205_500]) {
+    await say('a', through)
+    await waitFor(() => next.parts()[0]?.completeThrough === new Date(through).toISOString())
+  }
+  await next.stop()
+  // 64 rows are kept: that of the other process is gone, the last one of the keeper is there.
+  await write(START + 205_000, 62)
+
+  t.equal((await read())[0]?.through, START + 206_000)
+})
+
 t.test('a moment is written once the stream has forgotten what came before it', async (t) => {
   await publishEvents(connection, makeEvents(1))
   const { state: { last_seq: sequence } } = await manager.streams.info(EVENTS_STREAM)

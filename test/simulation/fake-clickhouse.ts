@@ -132,8 +132,8 @@ export class FakeClickHouse {
         const bytes = await ask(() => this.#read(query, since))
         return { stream: [bytes] }
       },
-      command: async ({ query_params: { through } }: { query_params: { through: number } }) => {
-        await ask(() => this.#raiseWatermark(through))
+      command: async ({ query, query_params: { through } }: { query: string, query_params: { through: number } }) => {
+        await ask(() => this.#raiseWatermark(query.includes('greatest(') ? Math.max(through, this.watermark) : through))
       },
       insert: async ({ table, values }: { table: string, values: Record<string, unknown>[] }) => {
         await ask(() => {
