@@ -1,6 +1,7 @@
 /** Whether receipts say what became of the events of a run. */
 import { randomUUID } from 'node:crypto'
-import { findReceipt, type FindReceiptDeps, type Receipt } from '../../../api/events/receipts/find-receipt.ts'
+import { findReceipt, type FindReceiptDeps, listIngestPlaces, type Receipt } from '../../../api/events/receipts/find-receipt.ts'
+import { pause } from '../../../platform/intervals.ts'
 import { shuffle, type Random } from '../../support/random.ts'
 import type { LoadLedger, LoadPhase } from '../load-ledger.ts'
 import { FAULT_PROJECT_KEY, type FaultSystem } from '../system/fault-system.ts'
@@ -30,6 +31,8 @@ interface Asked {
 /** Receipts asked for at a time. */
 const AT_ONCE = 8
 const EXAMPLES = 10
+/** The entry of a killed ingest process says for so long that events may be in it, at most, in milliseconds. */
+const PLACES_TIMEOUT_MS = 60_000
 /** Share of the receipts about events that nobody sent, and about drops: each of them means a search of the stream. */
 const SHARE_OF_OTHERS = 0.05
 
@@ -45,6 +48,7 @@ export async function auditReceipts (
   { count, random, signal }: AuditReceiptsOptions
 ): Promise<ReceiptAudit> {
   const others = Math.ceil(count * SHARE_OF_OTHERS)
+  await waitUntilNowhere(system, signal)
   const asked: Asked[] = [
     ...Array.from({ length: others }, (): Asked => ({ uuid: randomUUID(), expected: 'unknown', phase: null })),
     ...await dropEvents(system, others),
@@ -63,6 +67,15 @@ export async function auditReceipts (
     }
   }))
   return audit
+}
+
+/** Waits until no ingest process says that it has events. If one goes on saying so, the receipts tell. */
+async function waitUntilNowhere ({ connection }: Pick<FaultSystem, 'connection'>, signal: AbortSignal): Promise<void> {
+  const deadline = performance.now() + PLACES_TIMEOUT_MS
+  while (performance.now() < deadline && !signal.aborted) {
+    if ((await listIngestPlaces(connection, Date.now())).length === 0) return
+    await pause(200, signal)
+  }
 }
 
 function judge (receipt: Receipt, expected: Receipt['fate']): string | null {
