@@ -93,7 +93,7 @@ function registerReading (
       response: { 200: pageSchema(one) }
     }
   }, async (request) => {
-    const query = { projectId: accessOf(request).projectId, ...request.query }
+    const query = { ...request.query, projectId: accessOf(request).projectId }
     return buildPage(request, publicUrl, await listDefinitions(sql, kind, query))
   })
 
@@ -110,7 +110,7 @@ function registerReading (
       response: { 200: pageSchema(fields.version) }
     }
   }, async (request) => {
-    const versions = await listVersions(sql, kind, { ...keyOf(request), ...request.query })
+    const versions = await listVersions(sql, kind, { ...request.query, ...keyOf(request) })
     return buildPage(request, publicUrl, versions)
   })
 }
