@@ -52,7 +52,8 @@ export function buildStatus (before: Reading, now: Reading): Status {
   }))
   const unavailable = [
     ...tiers.filter(({ status }) => status === 'down').map(({ tier, url }) => `${tier}: ${url === NOT_RUNNING ? 'not running' : `no answer from ${url}`}`),
-    ...Object.entries(now.stores).filter(([, store]) => store === null).map(([name]) => `${name}: no answer`)
+    // No watermark is known before the first event; whatever keeps it from being known is listed itself.
+    ...Object.entries(now.stores).filter(([name, store]) => store === null && name !== 'watermark').map(([name]) => `${name}: no answer`)
   ]
   const stuck = [
     ...unavailable, ...tiers.flatMap(({ tier, stuck }) => stuck.map((part) => `${tier}: ${part}`)), ...findDifferences(before, now)
