@@ -96,7 +96,6 @@ export async function statusRoutes (
   })
 }
 
-/** The watermark as people read it, and what the ingest processes say that hold it back. */
 /** The watermark of all projects. */
 interface Watermark {
   completeThrough: Date

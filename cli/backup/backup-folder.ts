@@ -192,7 +192,6 @@ export async function linkFromBase (
   }
 }
 
-/** Backups and data directories must lie side by side: what is inside the other goes away, or is copied, with it. */
 /**
  * Refuses a new backup inside the data directory, with which it would be lost, or inside another backup, with which it
  * would be removed.

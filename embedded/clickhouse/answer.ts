@@ -173,9 +173,9 @@ export class Answer {
   }
 }
 
-/** A response whose headers go out one by one while its query still runs, which Node's own response cannot do. */
 /**
- * Writes status, headers and a chunked body to the socket of a response, in whose place it stands. The connection is
+ * A response whose headers go out one by one while its query still runs, which Node's own response cannot do. Writes
+ * status, headers and a chunked body to the socket of that response, in whose place it stands. The connection is
  * closed after it: Node does not know what was written.
  */
 export class EarlyResponse extends Writable {

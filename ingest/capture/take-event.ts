@@ -106,7 +106,6 @@ function toReason (error: ErrorObject | undefined, value: unknown): DropReason {
   }
 }
 
-/** The step that holds events against the schemas of their project. */
 /**
  * Checks an event against the active schema of its name, and marks its row with the version.
  *

@@ -120,7 +120,6 @@ function countKinds (updates: readonly PersonsUpdate[]): AppliedBatch['applied']
   return counts
 }
 
-/** Counts what events asked of persons and groups and was not done. */
 /**
  * Counts warnings in the transaction that refuses, so each counts exactly once: by day in `persons_warnings`, with the
  * latest as an example, and by minute in `persons_warning_minutes`, whose totals go to ClickHouse with the copies.

@@ -118,7 +118,6 @@ async function findDeletion (
   return wasStored ? { why: 'unknown', askedAt: null, keptSince: null, wasStored } : null
 }
 
-/** Where events can be that ingest processes have acknowledged and not yet published, or are just receiving. */
 /** Where an event that is found nowhere may be all the same. */
 export interface PossiblePlace {
   /** On the disk of an ingest process, in its memory, or among messages that were not searched. */
