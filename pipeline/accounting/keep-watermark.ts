@@ -198,9 +198,8 @@ export class WatermarkKeeper {
 }
 
 /**
- * The time is that of ClickHouse, with whose clock readers compare it. Few rows are kept, so a process that repeats what
- * it has reached would take back what another one wrote that kept the watermark beside it, for as long as it did not
- * know better: a row is never less than those that are there.
+ * The time is that of ClickHouse, with whose clock readers compare it. Few rows are kept: a process that repeats what it
+ * has reached would take back what one beside it wrote, so a row is never less than those that are there.
  */
 const INSERT = `INSERT INTO watermark_reached
   SELECT 0, greatest(fromUnixTimestamp64Milli({through: Int64}, 'UTC'), (SELECT max(complete_through) FROM watermark_reached)),
