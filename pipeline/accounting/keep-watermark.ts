@@ -198,11 +198,12 @@ export class WatermarkKeeper {
 }
 
 /**
- * The time is that of ClickHouse, with whose clock readers compare it. Few rows are kept: a process that repeats what it
- * has reached would take back what one beside it wrote, so a row is never less than those that are there.
+ * The time is that of ClickHouse, with whose clock readers compare it. A row is never less than those that are there:
+ * few are kept, and who repeats what it has reached would take back what another process wrote.
  */
 const INSERT = `INSERT INTO watermark_reached
-  SELECT 0, greatest(fromUnixTimestamp64Milli({through: Int64}, 'UTC'), (SELECT max(complete_through) FROM watermark_reached)),
+  SELECT 0,
+    greatest(fromUnixTimestamp64Milli({through: Int64}, 'UTC'), (SELECT max(complete_through) FROM watermark_reached)),
     tuple(now64(3, 'UTC'), {held_by: String})`
 
 async function readPosition (manager: JetStreamManager): Promise<StreamPosition> {
