@@ -191,7 +191,7 @@ async function startEvents (
       probeTable: createProbeTable(shards),
       recordDuplicates: createRecordDuplicates({ clickhouse: shards, logger })
     },
-    openDuplicateFilter: filters.open,
+    duplicateFilters: filters,
     onDisconnect: watchDisconnects(connection),
     isAlive: (id: string) => membership.isAlive(id)
   }
@@ -202,7 +202,7 @@ async function startEvents (
     logger,
     runPartition: (partition, control) => {
       metrics.startPartition(control.state.key)
-      return runEventsPartition({ ...deps, partition, ...control }).finally(() => filters.close(partition))
+      return runEventsPartition({ ...deps, partition, ...control })
     }
   })
   supervisor.start()

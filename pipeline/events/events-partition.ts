@@ -1,12 +1,11 @@
 /** Runs a partition of events, one session after the other. */
 import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
-import type { Partition } from '../stream/find-partitions.ts'
 import type { OnDisconnect } from '../stream/ordered-pulls.ts'
 import { claimPartition, releasePartition } from '../stream/partition-lease.ts'
 import type { PartitionRecords } from '../stream/partition-records.ts'
 import type { PartitionState } from '../stream/partition-state.ts'
 import { runSessions } from '../stream/partition-supervisor.ts'
-import type { DuplicateFilter } from './duplicates/duplicate-filter.ts'
+import type { DuplicateFilters } from './duplicates/duplicate-filter.ts'
 import { openEventsReader, type EventsReader } from './events-reader.ts'
 import { PartitionSession } from './partition-session.ts'
 import type { SessionDeps } from './session-deps.ts'
@@ -22,8 +21,7 @@ export interface PartitionDeps extends SessionDeps {
   isAlive: (owner: string) => boolean
   /** Calls back when the connection is lost; returns how to stop that. */
   onDisconnect: OnDisconnect
-  /** @param wasMine  What this process remembers of the partition is complete. */
-  openDuplicateFilter: (partition: Partition, options: { wasMine: boolean }) => Promise<DuplicateFilter>
+  duplicateFilters: DuplicateFilters
 }
 
 /**
@@ -32,6 +30,7 @@ export interface PartitionDeps extends SessionDeps {
  */
 export async function runEventsPartition (deps: PartitionDeps): Promise<void> {
   await runSessions(deps, async () => await runPartitionSession(deps))
+  deps.duplicateFilters.close(deps.partition)
   if (deps.stop.aborted) await releasePartition(deps)
 }
 
@@ -43,7 +42,7 @@ export async function runEventsPartition (deps: PartitionDeps): Promise<void> {
  */
 async function runPartitionSession (deps: PartitionDeps): Promise<void> {
   const { partition, state } = deps
-  const claimed = await claimPartition(partition, deps)
+  const claimed = await claimPartition(partition, { ...deps, onTakeOver: () => deps.duplicateFilters.close(partition) })
   if (claimed === null) {
     state.phase = 'standby'
     return
@@ -56,7 +55,7 @@ async function runPartitionSession (deps: PartitionDeps): Promise<void> {
   let pending: IntervalLoop | undefined
   let forget = (): void => {}
   try {
-    const filter = await deps.openDuplicateFilter(partition, claimed)
+    const filter = await deps.duplicateFilters.open(partition)
     reader = await openEventsReader(deps.connection, partition, {
       maxBytes: deps.limits.maxBytes,
       onDelay: (seconds) => deps.metrics.deliverySeconds.observe({ partition: state.key }, seconds)

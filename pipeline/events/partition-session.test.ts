@@ -81,16 +81,17 @@ t.test('looks an old uuid up that the memory does not cover', async (t) => {
   const [event] = makeEvents(1, () => ({ uuid: '018bcfe5-6800-7000-8000-000000000001' }))
   const lookUps: number[] = []
   const lookUpEvents = createLookUpEvents(stores.clickhouse.client)
-  const openDuplicateFilter = async (): Promise<DuplicateFilter> => createDuplicateFilter({
+  const open = async (): Promise<DuplicateFilter> => createDuplicateFilter({
     memory: new FingerprintMemory(Date.now()), lookUpEvents, onLookUp: (rows) => lookUps.push(rows)
   })
-  const first = await startTestPartition(t, stores, { openDuplicateFilter })
+  const duplicateFilters = { open, close: () => {} }
+  const first = await startTestPartition(t, stores, { duplicateFilters })
   await publishEvents(stores.connection, [event!], { headers: { [HEADER.received]: String(Date.now() + 1000) } })
   await waitUntilStored(stores)
 
   await first.stop()
 
-  await startTestPartition(t, stores, { owner: 'another', openDuplicateFilter })
+  await startTestPartition(t, stores, { owner: 'another', duplicateFilters })
   await publishEvents(stores.connection, [event!, ...makeEvents(1)], {
     headers: { [HEADER.received]: String(Date.now() + 1000), [HEADER.oldestUuid]: '1700000000000' }
   })

@@ -2,7 +2,7 @@ import t from 'tap'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { makeEvents, publishEvents } from '../testing/publish-events.ts'
 import { silentLogger, startTestPartition, startTestStores, type TestStores, waitUntilStored } from '../testing/start-test-partition.ts'
-import { releasePartition } from './partition-lease.ts'
+import { claimPartition, releasePartition } from './partition-lease.ts'
 import { FencedError, newPartitionRecord, openPartitionRecords, type PartitionRecords } from './partition-records.ts'
 
 const PARTITION = { eventClass: 'live', number: 0 } as const
@@ -94,4 +94,34 @@ t.test('a claim that NATS stores only after the release of its process is refuse
   const { record, revision } = await records.read(PARTITION)
   await release(true)
   t.same(await records.read(PARTITION), { record, revision }, 'nobody takes a partition from a living owner')
+})
+
+t.test('a process that follows another owner is told so before its claim, whose answer may be lost', async (t) => {
+  const { connection } = await startTestStores(t)
+  const records = await openPartitionRecords(connection, { replicas: 1 })
+  let takeOvers = 0
+  let isLost = false
+  const claim = async (owner: string) => await claimPartition(PARTITION, {
+    connection,
+    records: {
+      ...records,
+      replace: async (...change) => {
+        const revision = await records.replace(...change)
+        if (isLost) throw new Error('timeout')
+        return revision
+      }
+    },
+    owner,
+    isAlive: () => false,
+    onTakeOver: () => takeOvers++
+  })
+
+  await claim('first')
+  await claim('first')
+  t.equal(takeOvers, 1, 'its own partition is no other one')
+  await claim('second')
+  t.equal(takeOvers, 2)
+  isLost = true
+  await t.rejects(claim('first'), { message: 'timeout' })
+  t.equal(takeOvers, 3)
 })

@@ -64,8 +64,6 @@ export class PartitionLease {
 /** A partition that this process claimed. */
 export interface ClaimedPartition {
   lease: PartitionLease
-  /** This process was the last to write the partition, so its memory of the partition is complete. */
-  wasMine: boolean
   /** The record belonged to another life of the stream, whose numbers say nothing of this one. */
   isNewLife: boolean
 }
@@ -74,6 +72,8 @@ export interface ClaimedPartition {
  * Claims a partition; returns null while its owner is alive.
  *
  * @param options.isAlive  Tells whether the owner named in the record still works.
+ * @param options.onTakeOver  Called before this process follows another owner, which may have stored events: after the
+ *   answer to the claim was lost, the next one finds this process's own.
  * @throws {FencedError} when another process was quicker.
  */
 export async function claimPartition (partition: Partition, options: {
@@ -81,6 +81,7 @@ export async function claimPartition (partition: Partition, options: {
   records: PartitionRecords
   owner: string
   isAlive: (owner: string) => boolean
+  onTakeOver: () => void
 }): Promise<ClaimedPartition | null> {
   const { records, owner } = options
   const found = await records.read(partition)
@@ -90,10 +91,11 @@ export async function claimPartition (partition: Partition, options: {
   const stream = await readStreamInfo(await manageJetStream(options.connection), EVENTS_STREAM)
   const adopted = adoptRecord(before, stream)
   const record = { ...adopted, owner, ledger: adoptLedger(adopted, Date.now()) }
+  if (before?.owner !== owner) options.onTakeOver()
   const renewedAt = performance.now()
   const revision = await records.replace(partition, record, found.revision)
   const lease = new PartitionLease(partition, records, { record, revision, renewedAt })
-  return { lease, wasMine: before?.owner === owner, isNewLife: before !== null && before.stream !== record.stream }
+  return { lease, isNewLife: before !== null && before.stream !== record.stream }
 }
 
 /**

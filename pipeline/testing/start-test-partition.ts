@@ -80,9 +80,9 @@ export async function startTestPartition (
     logger: silentLogger,
     isAlive: () => false,
     onDisconnect: watchDisconnects(connection),
-    openDuplicateFilter: createDuplicateFilters({
+    duplicateFilters: createDuplicateFilters({
       clickhouse: clickhouse.client, fingerprintKey: async () => TEST_KEY, metrics, logger: silentLogger
-    }).open,
+    }),
     stop: stop.signal,
     abort: abort.signal,
     giveUp: abort.signal,

@@ -65,7 +65,7 @@ export async function startSimulatedPipeline (
       probeTable: createProbeTable(client),
       recordDuplicates: createRecordDuplicates({ clickhouse: client, logger })
     },
-    openDuplicateFilter: filters.open,
+    duplicateFilters: filters,
     onDisconnect: watchDisconnects(nats),
     isAlive: (id: string) => membership.isAlive(id)
   }
@@ -75,7 +75,6 @@ export async function startSimulatedPipeline (
     membership,
     logger,
     runPartition: (partition, control) => runEventsPartition({ ...deps, partition, ...control })
-      .finally(() => filters.close(partition))
   })
   supervisor.start()
   const watermark = new WatermarkKeeper({

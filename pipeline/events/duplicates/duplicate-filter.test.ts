@@ -215,7 +215,7 @@ t.test('a memory that is loaded recognises what ingest sends again', async (t) =
   t.same(asked, [4], 'a sample')
 })
 
-t.test('a memory from before another owner is given up, also when what that one stored cannot be loaded', async (t) => {
+t.test('a memory is kept for the next session, and loaded again after another owner', async (t) => {
   const partition = { eventClass: 'live', number: 0 } as const
   let loads = 0
   let isAway = false
@@ -232,14 +232,14 @@ t.test('a memory from before another owner is given up, also when what that one 
     clickhouse, fingerprintKey: async () => TEST_KEY, metrics, logger: silentLogger
   })
 
-  await filters.open(partition, { wasMine: false })
-  await filters.open(partition, { wasMine: true })
+  await filters.open(partition)
+  await filters.open(partition)
   t.equal(loads, 1)
+  filters.close(partition)
   isAway = true
-  await t.rejects(filters.open(partition, { wasMine: false }))
+  await t.rejects(filters.open(partition))
   isAway = false
-  // The claim of the session before is this process's own.
-  await filters.open(partition, { wasMine: true })
+  await filters.open(partition)
 
   t.equal(loads, 2)
 })

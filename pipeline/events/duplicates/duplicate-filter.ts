@@ -41,8 +41,9 @@ export interface DuplicateFilter {
  * next.
  */
 export interface DuplicateFilters {
-  open: (partition: Partition, options: { wasMine: boolean }) => Promise<DuplicateFilter>
-  /** Frees the memory of a partition that went to another process. */
+  /** Loads what is stored of the partition unless this process remembers it. */
+  open: (partition: Partition) => Promise<DuplicateFilter>
+  /** Forgets a partition that another process may write, or may have written. */
   close: (partition: Partition) => void
 }
 
@@ -65,11 +66,8 @@ export function createDuplicateFilters (deps: DuplicateFiltersDeps): DuplicateFi
   const uuids = new StoredUuids(deps)
   const lookUpEvents = createLookUpEvents(clickhouse, cluster === '' ? undefined : catchUp)
   return {
-    async open (partition, { wasMine }) {
+    async open (partition) {
       const key = partitionKey(partition)
-      // What another process stored is not remembered, and stays so if the load fails: the next session finds its own
-      // claim, and would take what is left from before for complete.
-      if (!wasMine) memories.delete(key)
       let memory = memories.get(key)
       if (memory === undefined) {
         // Others have stored events of this partition.
