@@ -1,4 +1,5 @@
 import path from 'node:path'
+import { setFlagsFromString } from 'node:v8'
 import { type Command, InvalidArgumentError } from 'commander'
 import { MillraceError } from '../../engines/errors.ts'
 import { createAmplitudeMapper } from '../../engines/import/from-amplitude.ts'
@@ -55,6 +56,8 @@ export function addImportCommands (program: Command, context: CliContext): void 
 async function importFiles (
   context: CliContext, source: Source, { files, project, ...options }: ImportCommandOptions & { files: string[] }
 ): Promise<void> {
+  // Rows are garbage at once. The space for new objects would grow by 90 MB to hold it.
+  setFlagsFromString('--semi-space-growth-factor=1')
   const { dryRun = false, verify = false, json } = options
   const access = await findManagementApi(context.env, context.access)
   const api = await context.api()
