@@ -1,6 +1,6 @@
 /** An import from its files to the proof: what `millrace import` does. */
-import { createWriteStream } from 'node:fs'
-import { mkdir, readFile, rename, stat, writeFile } from 'node:fs/promises'
+import { createWriteStream, renameSync, writeFileSync } from 'node:fs'
+import { mkdir, readFile, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { finished } from 'node:stream/promises'
@@ -82,7 +82,7 @@ export async function runImport (options: ImportOptions): Promise<ImportResult> 
         done.rows = Math.max(done.rows, mark)
         if (performance.now() - savedAt < SAVE_INTERVAL_MS) return
         savedAt = performance.now()
-        void saveProgress(stateFolder, progress)
+        saveProgress(stateFolder, progress)
       }
     })
     const alreadySent = done.rows
@@ -106,7 +106,7 @@ export async function runImport (options: ImportOptions): Promise<ImportResult> 
       result.broken.push({ file: file.name, error: (error as Error).message })
     }
     answeredAt = Math.max(answeredAt, await sender.finish())
-    await saveProgress(stateFolder, progress)
+    saveProgress(stateFolder, progress)
   }
   rejects.end()
   await finished(rejects)
@@ -167,11 +167,11 @@ async function readProgress (folder: string): Promise<Progress> {
   return JSON.parse(text) as Progress
 }
 
-/** Replaced as a whole: a crash leaves the one before. */
-async function saveProgress (folder: string, progress: Progress): Promise<void> {
+/** Replaces the file as a whole, so a crash leaves the previous one. Synchronous, so that two saves never interleave. */
+function saveProgress (folder: string, progress: Progress): void {
   const file = path.join(folder, PROGRESS)
-  await writeFile(`${file}.new`, JSON.stringify(progress))
-  await rename(`${file}.new`, file)
+  writeFileSync(`${file}.new`, JSON.stringify(progress))
+  renameSync(`${file}.new`, file)
 }
 
 /** Waits until everything that was acknowledged up to a moment of the server is stored. */
