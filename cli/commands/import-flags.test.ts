@@ -49,7 +49,7 @@ t.test('what would answer otherwise is left out with its reason, and so is what 
     'notes.json': 'text'
   })
   const dry = await api.run('import-flags', folder, '--dry-run')
-  t.match(dry, { code: 1, out: /cohort +2 +0 +0 +2\nflag +6 /, err: 'notes.json is none of the lists' })
+  t.match(dry, { code: 1, out: /cohort +2 +0 +0 +2\nflag +6 /, err: 'notes.json is not recognized' })
   t.same((await api.call('GET', '~/feature_flags/')).body.results, [], 'nothing was created')
 
   const { out, code } = await api.run('import-flags', folder, '--json')
@@ -58,10 +58,10 @@ t.test('what would answer otherwise is left out with its reason, and so is what 
   const reasons = Object.fromEntries(items.filter(({ reason }) => reason !== undefined)
     .map(({ name, reason }) => [name, reason]))
   t.match(reasons, {
-    'flag-1': 'PostHog does not list which id it hashes', 'flag-2': 'depends on the flag 1, which is left out', 'flag-4': 'encrypted',
-    'flag-5': 'evaluation contexts (docs)', 'flag-6': 'names the cohort 11, which is left out', 'flag-8': 'filters has rules, version',
-    'flag-9': 'groups of type 0', 'flag-10': 'same time zone', 'a b': 'key: Only letters', 'flag-13': 'must sum to 100',
-    Buyers: 'asks for events (paid)', List: 'it is static'
+    'flag-1': 'PostHog does not export which id it hashes', 'flag-2': 'depends on flag 1, which was not imported', 'flag-4': 'encrypted',
+    'flag-5': 'evaluation contexts (docs)', 'flag-6': 'depends on cohort 11, which was not imported', 'flag-8': 'filters has unsupported fields: rules, version',
+    'flag-9': 'group type 0', 'flag-10': 'share a time zone', 'a b': 'key: Only letters', 'flag-13': 'must sum to 100',
+    Buyers: 'behavioral filter on the event paid', List: 'static cohort'
   })
   const created = items.filter(({ kind, outcome }) => kind === 'flag' && outcome === 'created').map(({ name }) => name)
   t.same(created, ['flag-3', 'flag-7', 'flag-14', 'flag-15'])
@@ -70,7 +70,7 @@ t.test('what would answer otherwise is left out with its reason, and so is what 
 
   t.match(await api.run('import-flags', folder, '--with-continuity'), { out: /flag +2 +0 +4 / })
   await api.call('PATCH', `~/feature_flags/${String(results[0].id)}`, { name: 'Changed here' })
-  t.match(await api.run('import-flags', folder), { out: /flag-15 +it is here with another name; --update/ })
+  t.match(await api.run('import-flags', folder), { out: /flag-15 +already exists here with a different name; pass --update/ })
   t.match(await api.run('import-flags', folder, '--with-continuity', '--update'), { out: /flag +0 +1 +5 / })
 })
 
@@ -132,8 +132,8 @@ t.test('experiments and definitions, read from the API of PostHog itself', async
   const { items, problems } = await run()
   t.match(problems, [/^property_definitions: .* answered 403/, /^groups_types: .* answered 403/])
   t.match(Object.fromEntries(items.map(({ name, outcome, reason }) => [name, reason ?? outcome])), {
-    split: 'created', paused: 'created', 'Experiment 1': 'created', 'Experiment 2': 'a metric is of type ratio', 'Experiment 3': 'flag that is off',
-    'Experiment 4': 'created', 'Experiment 5': 'its flag unknown is left out', paid: 'updated', seen: 'it has another description here', never: 'no event with it is here yet'
+    split: 'created', paused: 'created', 'Experiment 1': 'created', 'Experiment 2': 'a metric has the unsupported type ratio', 'Experiment 3': 'its flag is off',
+    'Experiment 4': 'created', 'Experiment 5': 'its flag unknown was not imported', paid: 'updated', seen: 'already has a different description here', never: 'no event with it has arrived here yet'
   })
   const experiments = (await api.call('GET', '~/experiments/')).body.results
   t.match(experiments[1], {

@@ -36,17 +36,17 @@ export const IMPORTED_WITH_REJECTS = 5
 /** `millrace import <source> <files...>`. */
 export function addImportCommands (program: Command, context: CliContext): void {
   program.command('import')
-    .description('import the events of another product from exported files, and prove that all are stored')
-    .argument('<source>', `where they come from: ${SOURCES.join(', ')}`, readSource)
+    .description('import events from files exported by another product, and verify that all are stored')
+    .argument('<source>', `product the files come from: ${SOURCES.join(', ')}`, readSource)
     .argument('<files...>', 'exported files, or folders with them', (file: string, before: string[] = []) => [...before, file])
-    .option('--project <id>', 'project that gets the events', readId, 1)
-    .option('--map <field=column>', 'of files: event, timestamp, distinct_id, uuid, properties; guessed by the names of columns', collectStrings)
-    .option('--timezone <zone>', 'of mixpanel: the time zone of a project made before 2023', 'UTC')
-    .option('--persons <from>', 'of posthog: what decides persons, events or export (default: export if there are rows of persons)', readPersons)
-    .option('--events-per-second <number>', 'events to send at most, so that live ones are not delayed; 0: no limit', readRate, 5000)
-    .option('--state <folder>', 'what was sent, rejected.ndjson and proof.json (default: millrace-import-<source>-<project>)')
-    .option('--dry-run', 'read and count the files, and send nothing')
-    .option('--verify', 'compare the files with what is stored, and send nothing')
+    .option('--project <id>', 'destination project', readId, 1)
+    .option('--map <field=column>', 'files only: column of event, timestamp, distinct_id, uuid or properties (default: guessed from column names)', collectStrings)
+    .option('--timezone <zone>', 'mixpanel only: time zone of a project created before 2023', 'UTC')
+    .option('--persons <from>', 'posthog only: build persons from events or from the persons export (default: export if the files have one)', readPersons)
+    .option('--events-per-second <number>', 'send rate limit, so that live events are not delayed; 0: no limit', readRate, 5000)
+    .option('--state <folder>', 'folder for progress, rejected.ndjson and proof.json (default: millrace-import-<source>-<project>)')
+    .option('--dry-run', 'read and count, without sending')
+    .option('--verify', 'compare the files with the stored events, without sending')
     .option(...JSON_OPTION)
     .action(async (source: Source, files: string[], options: ImportCommandOptions) => {
       await importFiles(context, source, { ...options, files })
@@ -62,7 +62,7 @@ async function importFiles (
   const access = await findManagementApi(context.env, context.access)
   const api = await context.api()
   const { api_token: projectKey } = await api.get('/api/projects/{project_id}', { params: { project_id: project } })
-  if (projectKey === null) throw new MillraceError('MILLRACE_KEY_MISSING', `project ${project} has no key that SDKs send: npx millrace projects rotate-key ${project} makes one`)
+  if (projectKey === null) throw new MillraceError('MILLRACE_KEY_MISSING', `project ${project} has no project API key; create one with npx millrace projects rotate-key ${project}`)
   const stateFolder = options.state ?? `millrace-import-${source}-${project}`
   const listed = await listFiles(files)
   const { persons = source === 'posthog' && await havePersons(listed) ? 'export' : 'events' } = options
@@ -140,7 +140,7 @@ function print (context: CliContext, { proof, broken, days, ...counts }: ImportR
     ], {})
     context.stdout.write(`\nnpx millrace event <uuid> says why: the uuids are in ${path.join(stateFolder, 'proof.json')}\n`)
   }
-  for (const { file, error } of broken) context.stderr.write(`${file}: ${error}; what comes behind that was not read\n`)
+  for (const { file, error } of broken) context.stderr.write(`${file}: ${error}; the rest of the file was not read\n`)
   if (counts.rejected > 0) context.stderr.write(`Rejected rows are in ${path.join(stateFolder, 'rejected.ndjson')}, each with its reason.\n`)
 }
 

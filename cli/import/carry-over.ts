@@ -95,7 +95,7 @@ async function carryFlags ({ project, options, params, names, carry }: Transfer)
       const here = listed.find(({ key }) => key === body.key)
       const differing = here === undefined ? [] : differingFields(here, body)
       if (differing.length > 0 && !isUpdate) {
-        throw new NotCarriedOverError(`it is here with another ${differing.join(', ')}; --update gives it that of PostHog`)
+        throw new NotCarriedOverError(`already exists here with a different ${differing.join(', ')}; pass --update to overwrite`)
       }
       if (!isDryRun && here === undefined) await api.post('/api/projects/{project_id}/feature_flags', { params, body })
       if (!isDryRun && here !== undefined && differing.length > 0) {
@@ -118,7 +118,7 @@ async function carryExperiments ({ project, options, params, names, carry }: Tra
       const here = listed.find(({ name, feature_flag_key: key }) => name === body.name && key === body.feature_flag_key)
       if (here === undefined && !isDryRun) await api.post('/api/projects/{project_id}/experiments', { params, body })
       const differing = here === undefined ? [] : differingFields(here, body)
-      if (differing.length > 0) throw new NotCarriedOverError(`it is here with another ${differing.join(', ')}`)
+      if (differing.length > 0) throw new NotCarriedOverError(`already exists here with a different ${differing.join(', ')}`)
       return here === undefined ? 'created' : 'unchanged'
     })
   }
@@ -140,7 +140,7 @@ function refusePaused (
 ): void {
   const isActive = flags.some((flag) => flag['key'] === key && flag['active'] === true)
   if (start === null || end !== null || isActive) return
-  throw new NotCarriedOverError('it runs on a flag that is off; launching it here would switch the flag on')
+  throw new NotCarriedOverError('its flag is off, and launching the experiment here would turn the flag on')
 }
 
 /** What people said about events and properties, where nobody has said anything here. */
@@ -156,10 +156,10 @@ async function carryNotes ({ project, options: { api, isDryRun }, params, carry 
     for (const { name, notes } of noted) {
       await carry(kind, name, async () => {
         const mine = byName.get(name)
-        if (mine === undefined) throw new NotCarriedOverError('no event with it is here yet')
+        if (mine === undefined) throw new NotCarriedOverError('no event with it has arrived here yet')
         const differing = differingFields(mine, notes)
         if (differing.length === 0) return 'unchanged'
-        if (Object.keys(notesOf(mine)).length > 0) throw new NotCarriedOverError(`it has another ${differing.join(', ')} here`)
+        if (Object.keys(notesOf(mine)).length > 0) throw new NotCarriedOverError(`already has a different ${differing.join(', ')} here`)
         if (!isDryRun) await api.patch(`${path}/{id}`, { params: { ...params, id: mine.id }, body: notes })
         return 'updated'
       })

@@ -147,11 +147,11 @@ t.test('what cannot be imported is kept with its reason, and the rest goes on', 
   await truncate(cut, whole.length - 200)
   const broken = await run('posthog', folder)
   t.equal(broken.code, 1)
-  t.match(broken.err, /b\.jsonl\.gz: .*end of file.*; what comes behind that was not read/)
+  t.match(broken.err, /b\.jsonl\.gz: .*end of file.*; the rest of the file was not read/)
   await writeFile(cut, whole)
   t.equal((await run('posthog', folder)).code, 5)
   t.same(Object.values(await counts()).reduce((sum, n) => sum + n, 0), 501)
-  t.match(await run('posthog', path.join(folder, 'nowhere')), { code: 1, err: /there is no file or folder/ })
+  t.match(await run('posthog', path.join(folder, 'nowhere')), { code: 1, err: /no such file or folder/ })
   t.match(await run('pendo', folder), { code: 2, err: /Give one of posthog, mixpanel/ })
 })
 
@@ -287,7 +287,7 @@ t.test('Mixpanel, Amplitude in its zip, and a CSV with a mapping', async (t) => 
   await writeFile(path.join(folder, 'plain.csv'), 'who,what,at,amount,note\nann,order,2023-03-03 10:00:00,12.5,"a, b"\nbob,order,2023-03-03 11:00:00,3,\n')
   const csv = await run('files', path.join(folder, 'plain.csv'), '--map', 'event=what', '--map', 'distinct_id=who')
   t.match(csv, { code: 0, err: /Mapping: --map event=what --map timestamp=at --map distinct_id=who/ })
-  t.match(await run('files', path.join(folder, 'plain.csv')), { code: 1, err: /which column is event and distinct_id/ })
+  t.match(await run('files', path.join(folder, 'plain.csv')), { code: 1, err: /no column found for event and distinct_id/ })
 
   t.same(await counts(), { $identify: 1, 'Signed up': 20, bought: 20, order: 2 })
   const [first] = await stack.select("SELECT toString(min(timestamp)) AS at, any(ip) AS ip FROM events WHERE project_id = {project:UInt32} AND event = 'Signed up'", { project: stack.project })

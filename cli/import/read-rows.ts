@@ -35,7 +35,7 @@ export async function listFiles (given: readonly string[]): Promise<SourceFile[]
   const files: SourceFile[] = []
   for (const each of given) {
     const found = await stat(each).catch((cause: unknown) => {
-      throw new MillraceError('MILLRACE_IMPORT_FILE_MISSING', `there is no file or folder ${each}`, { cause })
+      throw new MillraceError('MILLRACE_IMPORT_FILE_MISSING', `no such file or folder: ${each}`, { cause })
     })
     if (!found.isDirectory()) {
       files.push({ path: each, name: path.basename(each), bytes: found.size })
@@ -49,7 +49,7 @@ export async function listFiles (given: readonly string[]): Promise<SourceFile[]
       }
     }
   }
-  if (files.length === 0) throw new MillraceError('MILLRACE_IMPORT_FILE_MISSING', `there is no file in ${given.join(', ')}`)
+  if (files.length === 0) throw new MillraceError('MILLRACE_IMPORT_FILE_MISSING', `no files in ${given.join(', ')}`)
   return files.sort((a, b) => a.name < b.name ? -1 : 1)
 }
 

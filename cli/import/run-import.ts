@@ -184,7 +184,7 @@ async function awaitStored (store: StoredEvents, answeredAt: number): Promise<vo
     if (now > through) movedAt = performance.now()
     through = Math.max(through, now)
     if (performance.now() - movedAt > STORE_PATIENCE_MS) {
-      throw new MillraceError('MILLRACE_IMPORT_NOT_STORED', 'everything is acknowledged, and the watermark does not move: look at npx millrace status; --verify compares later')
+      throw new MillraceError('MILLRACE_IMPORT_NOT_STORED', 'every event was acknowledged, but the watermark is stuck; check npx millrace status, then run again with --verify')
     }
     if (through <= answeredAt + 1000) await sleep(1000)
   }

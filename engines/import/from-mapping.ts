@@ -36,8 +36,8 @@ export function completeMapping (given: readonly string[], columns: readonly str
     const at = each.indexOf('=')
     const field = FIELDS.find((name) => name === each.slice(0, at))
     const column = each.slice(at + 1)
-    if (field === undefined) throw new RejectedRowError(`--map ${each}: give one of ${FIELDS.join(', ')}, such as event=name`)
-    if (!columns.includes(column)) throw new RejectedRowError(`--map ${each}: there is no column ${column}; there are ${columns.join(', ')}`)
+    if (field === undefined) throw new RejectedRowError(`--map ${each}: expected one of ${FIELDS.join(', ')}, such as event=name`)
+    if (!columns.includes(column)) throw new RejectedRowError(`--map ${each}: no column ${column}; columns: ${columns.join(', ')}`)
     mapping[field] = column
   }
   for (const field of FIELDS) {
@@ -50,7 +50,7 @@ export function completeMapping (given: readonly string[], columns: readonly str
   const { event, timestamp, distinct_id: distinctId, ...optional } = mapping
   if (event === undefined || timestamp === undefined || distinctId === undefined) {
     const missing = (['event', 'timestamp', 'distinct_id'] as const).filter((field) => mapping[field] === undefined)
-    throw new RejectedRowError(`which column is ${missing.join(' and ')}? Give --map ${missing[0]}=<column>; there are ${columns.join(', ')}`)
+    throw new RejectedRowError(`no column found for ${missing.join(' and ')}; pass --map ${missing[0]}=<column>. Columns: ${columns.join(', ')}`)
   }
   return { event, timestamp, distinct_id: distinctId, ...optional }
 }

@@ -27,7 +27,7 @@ const PARAMETERS = ['minimum_detectable_effect', 'recommended_sample_size']
  */
 export function toExperiment (experiment: Fields, flags: ReadonlyMap<string, string>): CarriedExperiment {
   const key = String(experiment['feature_flag_key'])
-  const flag = flags.get(key) ?? refuse(`its flag ${key} is left out`)
+  const flag = flags.get(key) ?? refuse(`its flag ${key} was not imported`)
   const text = (name: string): string | null => typeof experiment[name] === 'string' ? experiment[name] : null
   refuseExposure(fieldsOf(experiment['exposure_criteria']))
   const parameters = fieldsOf(experiment['parameters'])
@@ -48,9 +48,9 @@ export function toExperiment (experiment: Fields, flags: ReadonlyMap<string, str
 function refuseExposure (criteria: Fields): void {
   if (criteria['exposure_config'] !== undefined && criteria['exposure_config'] !== null) {
     const { event } = fieldsOf(criteria['exposure_config'])
-    if (event !== '$feature_flag_called') refuse('its exposure is an event of its own')
+    if (event !== '$feature_flag_called') refuse('custom exposure event')
   }
-  if (criteria['multiple_variant_handling'] === 'first_seen') refuse('it counts people who saw several variants by the first one')
+  if (criteria['multiple_variant_handling'] === 'first_seen') refuse('assigns people who saw several variants to the first one')
 }
 
 /** The metrics, the primary ones first. */
@@ -69,7 +69,7 @@ function toMetrics (experiment: Fields): Record<string, unknown>[] {
   // The form of an insight means the same here.
   return [filters, ...list('secondary_metrics').map(fieldsOf)].map((metric) => {
     const { actions } = fieldsOf(metric['filters'] ?? metric)
-    if (Array.isArray(actions) && actions.length > 0) refuse('a metric counts actions')
+    if (Array.isArray(actions) && actions.length > 0) refuse('a metric uses actions')
     return metric
   })
 }
@@ -83,34 +83,34 @@ function toMetric (metric: Fields): Record<string, unknown> {
   const { metric_type: type, name, conversion_window: window = null, conversion_window_unit: unit = 'day' } = metric
   const called = typeof name === 'string' && name !== '' ? `the metric "${name}"` : 'a metric'
   for (const field of ['lower_bound_percentile', 'upper_bound_percentile', 'ignore_zeros']) {
-    if (metric[field] !== undefined && metric[field] !== null && metric[field] !== false) refuse(`${called} has ${field}`)
+    if (metric[field] !== undefined && metric[field] !== null && metric[field] !== false) refuse(`${called} uses ${field}`)
   }
-  const seconds = SECONDS[String(unit)] ?? refuse(`${called} has a window of ${String(unit)}`)
+  const seconds = SECONDS[String(unit)] ?? refuse(`${called} has a conversion window in an unknown unit: ${String(unit)}`)
   const shared = {
     ...typeof name === 'string' && { name },
     ...typeof window === 'number' && { window_days: window * seconds / 86_400 }
   }
   if (type === 'funnel') {
-    if ((metric['funnel_order_type'] ?? 'ordered') !== 'ordered') refuse(`${called} is a funnel whose steps are in any order`)
+    if ((metric['funnel_order_type'] ?? 'ordered') !== 'ordered') refuse(`${called} is an unordered funnel`)
     const steps = Array.isArray(metric['series']) ? metric['series'].map((step: unknown) => toStep(fieldsOf(step), called)) : []
     return { metric: { ...shared, kind: 'funnel', steps } }
   }
-  if (type !== 'mean') refuse(`${called} is of type ${String(type ?? metric['kind'])}`)
+  if (type !== 'mean') refuse(`${called} has the unsupported type ${String(type ?? metric['kind'])}`)
   const source = fieldsOf(metric['source'])
   const { math = 'total', math_property: property } = source
   const step = toStep(source, called)
   if (math === 'total') return { metric: { ...shared, kind: 'count', ...step } }
   if (math === 'sum') return { metric: { ...shared, kind: 'sum', property, ...step } }
   if (math === 'avg') return { metric: { ...shared, kind: 'mean', property, ...step } }
-  return refuse(`${called} has the math ${String(math)}`)
+  return refuse(`${called} uses the unsupported aggregation ${String(math)}`)
 }
 
 function toStep ({ kind, event, properties }: Fields, called: string): Record<string, unknown> {
-  if (kind !== 'EventsNode' || typeof event !== 'string') refuse(`${called} counts ${typeof kind === 'string' ? kind : 'something'} that is no event of one name`)
+  if (kind !== 'EventsNode' || typeof event !== 'string') refuse(`${called} needs a single named event, not ${typeof kind === 'string' ? kind : 'an unknown source'}`)
   const where = (Array.isArray(properties) ? properties : []).map((property: unknown) => {
     const { key, value, operator, type = 'event' } = fieldsOf(property)
-    if (type !== 'event') refuse(`${called} asks for a property of type ${String(type)}`)
-    if (/^(is_date|semver)/.test(String(operator))) refuse(`${called} asks ${String(operator)}`)
+    if (type !== 'event') refuse(`${called} filters on a property of type ${String(type)}`)
+    if (/^(is_date|semver)/.test(String(operator))) refuse(`${called} uses the operator ${String(operator)}`)
     return { key, value, ...typeof operator === 'string' && { operator } }
   })
   return { event, ...where.length > 0 && { where } }

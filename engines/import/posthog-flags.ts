@@ -58,10 +58,10 @@ const COMPUTED_FIELDS = ['dependency_chain', 'bytecode', 'bytecode_error', 'cond
 export function toFlag (
   flag: Fields, names: CarriedNames, { withContinuity }: { withContinuity: boolean }
 ): CarriedFlag {
-  if (flag['archived'] === true) refuse('it is archived')
+  if (flag['archived'] === true) refuse('archived')
   if (flag['has_encrypted_payloads'] === true) refuse('its payloads are encrypted')
   const contexts = [flag['evaluation_contexts'] ?? [], flag['evaluation_tags'] ?? []].flat()
-  if (contexts.length > 0) refuse(`it is only for evaluation contexts (${contexts.map(String).join(', ')})`)
+  if (contexts.length > 0) refuse(`limited to evaluation contexts (${contexts.map(String).join(', ')}), which are not supported`)
   const carried: CarriedFlag = {
     key: String(flag['key']),
     name: typeof flag['name'] === 'string' ? flag['name'] : '',
@@ -72,7 +72,7 @@ export function toFlag (
     bucketing_identifier: String(flag['bucketing_identifier'] ?? '') || 'distinct_id'
   }
   if (!withContinuity && carried.active && carried.ensure_experience_continuity && dependsOnHashedId(carried.filters)) {
-    refuse('experience continuity: PostHog does not list which id it hashes for whom')
+    refuse('experience continuity: PostHog does not export which id it hashes for each person')
   }
   return carried
 }
@@ -89,16 +89,16 @@ export function namesOf (filters: unknown, type: 'flag' | 'cohort'): string[] {
 
 /** @throws {NotCarriedOverError} */
 export function toCohort (cohort: Fields, names: CarriedNames): { name: string, filters: Record<string, unknown> } {
-  if (cohort['is_static'] === true) refuse('it is static: its persons are not in its definition')
+  if (cohort['is_static'] === true) refuse('static cohort: its definition does not list its members')
   const filters = fieldsOf(cohort['filters'])
   const group = toGroup(filters['properties'] ?? filters, names)
-  if (Array.isArray(group['values']) && group['values'].length === 0) refuse('it has no filters, or filters of an older form')
+  if (Array.isArray(group['values']) && group['values'].length === 0) refuse('no filters, or filters in a legacy format')
   return { name: String(cohort['name'] ?? '') || `Cohort ${String(cohort['id'])}`, filters: group }
 }
 
 function toGroup (group: unknown, names: CarriedNames): Record<string, unknown> {
   const { type = 'AND', values = [] } = fieldsOf(group)
-  if (!Array.isArray(values)) return refuse('its filters are no list')
+  if (!Array.isArray(values)) return refuse('filters.values is not a list')
   return {
     type,
     values: values.map((value: unknown) =>
@@ -143,20 +143,20 @@ const OPERATORS: Readonly<Record<string, string>> = { min: 'gte', max: 'lte' }
 function toProperty (
   property: unknown, names: CarriedNames, { ofCohort }: { ofCohort: boolean }
 ): Record<string, unknown> {
-  if (fieldsOf(property)['type'] === 'behavioral') refuse(`it asks for events (${String(fieldsOf(property)['key'])}), not for properties`)
+  if (fieldsOf(property)['type'] === 'behavioral') refuse(`behavioral filter on the event ${String(fieldsOf(property)['key'])}; only property filters are supported`)
   const known = requireKnown(property, [...PROPERTY_FIELDS, ...COMPUTED_FIELDS], 'a filter')
   const fields = Object.fromEntries(Object.entries(known).filter(([name]) => !COMPUTED_FIELDS.includes(name)))
   const { key, type, operator, negation, value }: Fields = fields
-  if (negation === true && !ofCohort) refuse(`a filter on ${String(key)} is negated`)
+  if (negation === true && !ofCohort) refuse(`negated filter on ${String(key)}`)
   if (typeof operator === 'string' && operator.startsWith('is_date') && !names.hasSameTimezone) {
-    refuse(`${operator} on ${String(key)}: it is not known that both projects have the same time zone`)
+    refuse(`${operator} on ${String(key)}: the two projects are not known to share a time zone`)
   }
   return {
     ...fields,
     ...withGroupType(fields, names, 'group_type_index'),
     ...typeof operator === 'string' && { operator: OPERATORS[operator] ?? operator },
-    ...type === 'cohort' && { value: names.cohorts.get(Number(value)) ?? refuse(`it names the cohort ${String(value)}, which is left out`) },
-    ...type === 'flag' && { key: names.flags.get(String(key)) ?? refuse(`it depends on the flag ${String(key)}, which is left out`) }
+    ...type === 'cohort' && { value: names.cohorts.get(Number(value)) ?? refuse(`depends on cohort ${String(value)}, which was not imported`) },
+    ...type === 'flag' && { key: names.flags.get(String(key)) ?? refuse(`depends on flag ${String(key)}, which was not imported`) }
   }
 }
 
@@ -165,13 +165,13 @@ function withGroupType (
 ): Record<string, unknown> {
   const index = fields[name] ?? null
   if (index === null) return {}
-  return { [name]: groupTypes.get(Number(index)) ?? refuse(`it counts groups of type ${String(index)}, which no event here or groups_types has`) }
+  return { [name]: groupTypes.get(Number(index)) ?? refuse(`group type ${String(index)} is missing from groups_types, or no event with it has arrived here yet`) }
 }
 
 function requireKnown (value: unknown, known: readonly string[], what: string): Record<string, unknown> {
-  if (!isFields(value)) return refuse(`${what} is no object`)
+  if (!isFields(value)) return refuse(`${what} is not an object`)
   const unknown = Object.keys(value).filter((name) => value[name] !== null && !known.includes(name))
-  if (unknown.length > 0) refuse(`${what} has ${unknown.join(', ')}, of which it is not known here what it does`)
+  if (unknown.length > 0) refuse(`${what} has unsupported fields: ${unknown.join(', ')}`)
   return value
 }
 

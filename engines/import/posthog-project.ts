@@ -51,7 +51,7 @@ export function readPosthogProject (documents: readonly { name: string, content:
     if (items.length === 0) continue
     const [list] = MARKS.find(([, isOne]) => isOne(fieldsOf(items[0]))) ?? []
     if (list === undefined) {
-      project.problems.push(`${name} is none of the lists ${POSTHOG_LISTS.join(', ')}, nor the project`)
+      project.problems.push(`${name} is not recognized: expected ${POSTHOG_LISTS.join(', ')}, or the project`)
       continue
     }
     project[list].push(...items.filter(isFields))
@@ -60,7 +60,7 @@ export function readPosthogProject (documents: readonly { name: string, content:
   for (const list of POSTHOG_LISTS) {
     project[list] = [...new Map(project[list].map((item) => [identityOf(item), item])).values()]
     const count = announced.get(list) ?? 0
-    if (project[list].length < count) project.problems.push(`${list}: ${project[list].length} of ${count} are in the files; save the pages that "next" names, too`)
+    if (project[list].length < count) project.problems.push(`${list}: the files have ${project[list].length} of ${count}; also save the pages behind "next"`)
   }
   return project
 }

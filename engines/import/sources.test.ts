@@ -129,9 +129,9 @@ t.test('files: columns are mapped as told, guessed by their names, or asked for'
   t.same(completeMapping([], ['Event_Name', 'user_id', 'ts', 'amount']), { event: 'Event_Name', timestamp: 'ts', distinct_id: 'user_id' })
   t.same(completeMapping(['event=what', 'timestamp=at', 'distinct_id=who', 'uuid=key'], ['what', 'at', 'who', 'key']),
     { event: 'what', timestamp: 'at', distinct_id: 'who', uuid: 'key' })
-  t.throws(() => completeMapping([], ['a', 'user_id']), /which column is event and timestamp\? Give --map event=<column>; there are a, user_id/)
-  t.throws(() => completeMapping(['event=b'], ['a']), /there is no column b/)
-  t.throws(() => completeMapping(['colour=a'], ['a']), /give one of event/)
+  t.throws(() => completeMapping([], ['a', 'user_id']), /no column found for event and timestamp; pass --map event=<column>. Columns: a, user_id/)
+  t.throws(() => completeMapping(['event=b'], ['a']), /no column b; columns: a/)
+  t.throws(() => completeMapping(['colour=a'], ['a']), /expected one of event/)
 
   const map = createMapper({ event: 'what', timestamp: 'at', distinct_id: 'who' }, NOW)
   const row = { what: 'paid', at: '2024-03-31T10:00:00.250Z', who: 7, amount: '3', note: '' }
