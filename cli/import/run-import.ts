@@ -167,7 +167,7 @@ async function readProgress (folder: string): Promise<Progress> {
   return JSON.parse(text) as Progress
 }
 
-/** Replaces the file as a whole, so a crash leaves the previous one. Synchronous, so that two saves never interleave. */
+/** Replaces the whole file: a crash leaves the previous one. Synchronous, so that two saves never interleave. */
 function saveProgress (folder: string, progress: Progress): void {
   const file = path.join(folder, PROGRESS)
   writeFileSync(`${file}.new`, JSON.stringify(progress))
