@@ -1,29 +1,5 @@
-/** What clients write and servers take, in the form that the engine takes: times with a zone, and UUIDs in ORC. */
-import { quoteIdentifier, quoteString, type SqlToken } from './sql-lexer.ts'
-import type { EngineSession } from '../engine/engine.ts'
-import { readStatement, type Statement } from './read-statement.ts'
-
-/**
- * For format ORC, whose UUIDs the engine refuses: the SELECT with its UUIDs, those inside of
- * arrays and tuples too, written as text; the same when it has none.
- *
- * @throws the engine's error for a SELECT that cannot run.
- */
-export async function withoutUuids (session: EngineSession, statement: Statement): Promise<Statement> {
-  const inner = withoutFormat(statement)
-  const { bytes } = await session.run(`DESCRIBE (${inner}\n)`, 'JSONCompactEachRow')
-  const columns = Buffer.from(bytes).toString().trim().split('\n').filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as [name: string, type: string])
-  const casts = columns.filter(([, type]) => /\bUUID\b/.test(type)).map(([name, type]) =>
-    `CAST(${quoteIdentifier(name)}, ${quoteString(type.replaceAll(/\bUUID\b/g, 'String'))}) AS ${quoteIdentifier(name)}`)
-  if (casts.length === 0) return statement
-  return { ...readStatement(`SELECT * REPLACE (${casts.join(', ')}) FROM (${inner}\n)`), kind: statement.kind }
-}
-
-/** A closing SETTINGS clause stays: it may stand in a subquery, too. */
-function withoutFormat ({ sql, format }: Statement): string {
-  return format === undefined ? sql : sql.slice(0, format.start) + sql.slice(format.end)
-}
+/** What clients write and servers take, in the form that the engine takes: times with a zone. */
+import type { SqlToken } from './sql-lexer.ts'
 
 /** A time with a zone, such as `2026-01-31T12:00:00.000Z`. */
 const ZONED = /^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?)(\.\d{1,9})?(Z|[+-]\d\d:?\d\d)$/

@@ -7,7 +7,7 @@ import { NativeBlocks } from '../blocks/native-blocks.ts'
 import { withSession } from '../engine/lend-session.ts'
 import { ANALYST_PROFILE } from '../engine/profiles.ts'
 import { OVERDUE_MS } from '../engine/session-pool.ts'
-import { failsOnZonedTime, normalizeTimes, withoutUuids, WITHOUT_INDEXES } from './adapt-to-engine.ts'
+import { failsOnZonedTime, normalizeTimes, WITHOUT_INDEXES } from './adapt-to-engine.ts'
 import { buildSelectInto, checkParams, fillParams, readStatement, type Statement } from './read-statement.ts'
 import { runSelect } from './run-select.ts'
 import { fillServerFacts, replaceCommand, replaceShow } from './server-facts.ts'
@@ -75,11 +75,10 @@ async function guard (parts: ServerParts, query: Query, statement: Statement): P
 
 async function runRows (parts: ServerParts, query: Query, statement: Statement, session: EngineSession): Promise<void> {
   const format = chooseFormat(query, statement)
-  const written = format.toUpperCase() === 'ORC' ? await withoutUuids(session, statement) : statement
   setFormatHeaders(parts, query, format)
   const pipe = parts.pipes.pop()!
   try {
-    const sql = buildSelectInto(written, format, pipe.path)
+    const sql = buildSelectInto(statement, format, pipe.path)
     const { spool, killQuery, failedWrites } = parts
     const { answer, record, request: { waitEndOfQuery } } = query
     const { signal } = query.stops.unwanted

@@ -112,17 +112,6 @@ t.test('takes times with a zone in parameters and comparisons', async (t) => {
   }
 })
 
-t.test('writes UUIDs as text in format ORC', async (t) => {
-  await ask('CREATE TABLE shop.ids (id UUID, more Array(UUID), n UInt8) ENGINE MergeTree ORDER BY n')
-  await ask("INSERT INTO shop.ids VALUES ('61f0c404-5cb3-11e7-907b-a6006ad3dba0', ['61f0c404-5cb3-11e7-907b-a6006ad3dba1'], 2)")
-  for (const user of ['owner', 'analyst']) {
-    const orc = await server.ask('SELECT * FROM shop.ids ORDER BY n FORMAT ORC SETTINGS max_threads = 1', { user })
-    t.equal(orc.status, 200)
-    await ask('INSERT INTO shop.ids FORMAT ORC', { body: orc.bytes })
-  }
-  t.equal(await ask('SELECT count(), uniq(id, more, n) FROM shop.ids'), '4\t1\n')
-})
-
 t.test('leaves out what only tunes, and brings in what an analyst may set, in URL and clause', async (t) => {
   const tuning = { join_algorithm: 'hash', max_insert_threads: '4', connect_timeout: '3', allow_experimental_object_type: '1', async_insert: '1' }
 
