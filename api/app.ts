@@ -4,7 +4,6 @@ import { findSessionKey, readCookies } from '../console/server/session-routes.ts
 import { createSessions } from '../console/server/sessions.ts'
 import type { ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { allowUnserved } from '../platform/cross-origin.ts'
-import type { ShownSetting } from './status/describe-settings.ts'
 import { checkServices, type HealthOptions, healthRoutes, pingClickHouse } from '../platform/health-and-readiness.ts'
 import { answerClientError, answerHalfClosed, discardRest, discardRests, endWithClient, MAX_HEADER_BYTES } from '../platform/http-server.ts'
 import type { LocateAddress } from '../engines/enrichment/geoip.ts'
@@ -77,8 +76,6 @@ export interface ApiDeps {
   ingestUrl: string
   /** The status of the whole installation. */
   status: () => Promise<Status>
-  /** What every setting is for this process. */
-  settings: () => ShownSetting[]
   /** Base of absolute links; when empty, the address of the request. */
   publicUrl: string
   /** Maximum management requests per minute and personal key; 0 for no limit. */

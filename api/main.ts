@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connectClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
-import { describeSettings } from './status/describe-settings.ts'
 import { openGeoipFile } from '../platform/geoip-file.ts'
 import { openKeys } from '../platform/directory/open-keys.ts'
 import { loadSettings } from '../platform/load-settings.ts'
@@ -57,7 +56,6 @@ runProcess('api', async () => {
   let shuttingDown = false
   const app = await buildApiApp({
     logger, sql, clickhouse, nats, keys, metrics, definitions, now, status,
-    settings: () => describeSettings(process.env),
     ...config.geoipPath === '' ? {} : { locate: geoip.locate },
     cluster: config.clickhouseCluster,
     analystUrl: config.analystUrl,

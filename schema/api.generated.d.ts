@@ -2123,28 +2123,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/settings": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List the settings of the API process
-         * @description Secrets are masked. For keys of all projects.
-         *
-         *     Requires the scope project:read.
-         */
-        get: operations["getSettings"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/shared_board": {
         parameters: {
             query?: never;
@@ -9276,36 +9254,6 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
-            };
-        };
-    };
-    getSettings: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Default Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        results: {
-                            description: string;
-                            isSecret: boolean;
-                            name: string;
-                            /** @enum {string} */
-                            source: "environment" | "default";
-                            /** @description Masked: of secrets nothing, of URLs everything but the password. */
-                            value: string;
-                        }[];
-                    };
-                };
             };
         };
     };

@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 86_235,
+  lines: 86_101,
   platformLines: 5_949,
-  trackedFiles: 1_500,
+  trackedFiles: 1_499,
   circles: 0,
   repeatedNames: 4,
   longFunctions: 5,
   assertions: 175,
-  casts: 300
+  casts: 297
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

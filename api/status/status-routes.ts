@@ -9,23 +9,20 @@ import { INGEST_BUCKET, type IngestPresence, presenceKey } from '../../schema/wi
 import { askStream, type NatsOnDemand } from '../events/dead-letters/nats-on-demand.ts'
 import { answerInTime, notFound } from '../http/errors.ts'
 import { accessOf, requireAllProjects } from '../http/personal-key-access.ts'
-import { settingsSchema, type ShownSetting } from './describe-settings.ts'
 import { type Status, statusSchema, watermarkSchema } from './status-schema.ts'
 
 export interface StatusRoutesDeps {
   /** The status of the whole installation. */
   status: () => Promise<Status>
-  /** What every setting is for the API process. */
-  settings: () => ShownSetting[]
   clickhouse: ClickHouse
   nats: NatsOnDemand
   /** Epoch milliseconds. */
   now: () => number
 }
 
-/** The installation as a whole, for keys of all projects: its status, the settings of the API, the watermark. */
+/** The installation as a whole, for keys of all projects: its status, the watermark. */
 export async function statusRoutes (
-  app: FastifyInstance, { status, settings, clickhouse, nats, now }: StatusRoutesDeps
+  app: FastifyInstance, { status, clickhouse, nats, now }: StatusRoutesDeps
 ): Promise<void> {
   app.addSchema(statusSchema)
   app.addHook('preValidation', async (request) => { requireAllProjects(accessOf(request)) })
@@ -39,16 +36,6 @@ export async function statusRoutes (
       response: { 200: { $ref: 'Status#' } }
     }
   }, async () => await status())
-
-  app.get('/settings', {
-    config: { scope: 'project:read' },
-    schema: {
-      tags: ['installation'],
-      summary: 'List the settings of the API process',
-      description: 'Secrets are masked. For keys of all projects.',
-      response: { 200: settingsSchema }
-    }
-  }, async () => ({ results: settings() }))
 
   app.get('/watermark', {
     config: { scope: 'project:read' },

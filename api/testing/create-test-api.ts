@@ -71,7 +71,7 @@ export async function createTestApi (
   const app = await buildApiApp({
     logger, sql, clickhouse, nats, keys, now, metrics, definitions,
     publicUrl: '', ingestUrl: NOWHERE, analystUrl: '', managementRateLimit: 0, status: async () => { throw new Error('this test has no status') },
-    settings: () => [], isShuttingDown: () => false, ...overrides
+    isShuttingDown: () => false, ...overrides
   })
   await Promise.all([definitions.ready, keys.ready])
   t.teardown(async () => {

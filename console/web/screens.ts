@@ -73,7 +73,7 @@ const GROUPS: ScreenGroup[] = [
       { name: 'usage', title: 'Usage', scope: 'project:read', isOfProject: true, load: async () => (await import('./quotas/quotas-screen.tsx')).QuotasScreen },
       { name: 'keys', title: 'Keys', scope: 'user:read', isOfProject: false, needsAllProjects: false, load: async () => (await import('./administration/keys-screen.tsx')).KeysScreen },
       {
-        name: 'installation', title: 'Settings', scope: 'project:read', isOfProject: false,
+        name: 'installation', title: 'Projects', scope: 'project:read', isOfProject: false,
         load: async () => (await import('./administration/installation-screen.tsx')).InstallationScreen
       }
     ]

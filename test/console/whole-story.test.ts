@@ -39,7 +39,7 @@ async function call ({ stack, project }: Story, method: string, path: string, bo
 
 /** @returns the project that was made. */
 async function connectProject (t: Test, { stack, page, hand }: Omit<Story, 'project' | 'key'>): Promise<Pick<Story, 'project' | 'key'>> {
-  await hand.press(menu(page, 'Settings'))
+  await hand.press(menu(page, 'Projects'))
   await hand.press(button(page, 'New project …'))
   const dialog = page.getByRole('dialog')
   await hand.write(dialog.getByLabel('Name'), `Shop of the ${hand.name}`)
@@ -59,7 +59,7 @@ async function seeItLive (t: Test, { stack, page, hand, key }: Story): Promise<v
   await hand.press(page.getByRole('link', { name: 'See it live' }))
   await page.getByText('Watching.').waitFor()
   await send(stack, [{ event: 'opened the shop', distinct_id: 'me', properties: { door: 'front' } }], key)
-  const row = page.locator('.live tbody tr').filter({ hasText: /opened the shop.*stored after/ })
+  const row = page.locator('.live tbody tr').filter({ hasText: /opened the shop.*accepted/ })
   await row.waitFor()
   await hand.press(row.getByRole('button'))
   const dialog = page.getByRole('dialog')

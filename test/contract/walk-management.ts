@@ -317,7 +317,6 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
 export async function walkAccount (t: Test, { stack, client }: ContractSystem): Promise<void> {
   await t.test('Beyond the contract: the installation, SQL', async (t) => {
     t.match(await client.call(t, 'GET', '/api/status/'), { status: 200, body: { clients: { captures: 'answered' } } })
-    t.match(await client.call(t, 'GET', '/api/settings/'), { status: 200, body: { results: [{ source: String }] } })
     t.match(await client.call(t, 'GET', '/api/watermark/'), { status: 200, body: { ingest: [{ spool_bytes: 0 }] } })
     await plantLostIngest(stack)
     // While it may be alive, it is not forgotten.

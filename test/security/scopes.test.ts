@@ -54,7 +54,7 @@ const ACCOUNT: Record<string, string> = {
 const INSTALLATION: Record<string, string> = {
   '/api/dead_letters': 'dead_letter', '/api/dead_letters/groups': 'dead_letter', '/api/dead_letters/{id}': 'dead_letter',
   '/api/dead_letters/replay': 'dead_letter', '/api/dead_letters/{id}/replay': 'dead_letter', '/api/dead_letters/purge': 'dead_letter',
-  '/api/settings': 'project', '/api/sql': 'query', '/api/sql/download': 'query', '/api/sql/tables': 'query', '/api/status': 'project',
+  '/api/sql': 'query', '/api/sql/download': 'query', '/api/sql/tables': 'query', '/api/status': 'project',
   '/api/retention': 'project', '/api/watermark': 'project', '/api/watermark/ingest/{id}': 'project'
 }
 
