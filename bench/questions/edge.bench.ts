@@ -4,7 +4,7 @@ import { createEventSource } from '../load/prepare-events.ts'
 import { median, type BenchContext, type Figure, type Question, repeat } from '../question.ts'
 import { auditEvents, countEvents, cpuBetween, readMergeCpu, readThreadsCpu, readTiers, type Tier, waitUntilVisible } from '../read-stack.ts'
 import type { Stack } from '../../test/start-stack.ts'
-import { readRuleCounts } from '../../api/enforcement/rules/event-rule-routes.ts'
+import { readRuleCounts } from '../../api/rules-and-schemas/rules/event-rule-routes.ts'
 
 const TIERS: readonly Tier[] = ['ingest', 'nats', 'pipeline', 'clickhouse']
 

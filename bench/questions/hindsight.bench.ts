@@ -1,4 +1,4 @@
-import { checkStoredEvents } from '../../api/enforcement/schemas/check-stored-events.ts'
+import { checkStoredEvents } from '../../api/rules-and-schemas/schemas/check-stored-events.ts'
 import { compileSchema } from '../../engines/json-schema/compile-schema.ts'
 import { fillBeside, FILLED_PROJECT, SIDE } from '../load/fill-table.ts'
 import type { Figure, Question } from '../question.ts'

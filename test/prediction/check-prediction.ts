@@ -1,6 +1,6 @@
 /** Lets ingest decide about random events, stores them, and asks the looks back what ingest would have done. */
-import { checkStoredEventsByRule } from '../../api/enforcement/rules/check-stored-rules.ts'
-import { checkStoredEvents } from '../../api/enforcement/schemas/check-stored-events.ts'
+import { checkStoredEventsByRule } from '../../api/rules-and-schemas/rules/check-stored-rules.ts'
+import { checkStoredEvents } from '../../api/rules-and-schemas/schemas/check-stored-events.ts'
 import { compileSchema } from '../../engines/json-schema/compile-schema.ts'
 import type { EventRow } from '../../ingest/event.ts'
 import { BlockEncoder } from '../../ingest/frames/block-encoder.ts'

@@ -1,6 +1,6 @@
 /** What ingest does with random events by schemas and rules, and whether each verdict is what their rows predict. */
-import type { RulePrediction } from '../../api/enforcement/rules/event-rule.ts'
-import type { SchemaPrediction } from '../../api/enforcement/schemas/event-schema.ts'
+import type { RulePrediction } from '../../api/rules-and-schemas/rules/event-rule.ts'
+import type { SchemaPrediction } from '../../api/rules-and-schemas/schemas/event-schema.ts'
 import { hasLongNumber, parseJson } from '../../engines/body/parse-json.ts'
 import { REPLACEMENT } from '../../engines/body/storable-text.ts'
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
