@@ -57,7 +57,7 @@ const POSTGRES_CONNECTIONS = 10
  *
  * Beside it: apply what events change about persons and groups (persons/), roll definitions up and count how often they
  * are queried (definitions/), account for all of it (accounting/start-accounting.ts), remove what retention no longer
- * keeps (maintenance/), report health (health/).
+ * keeps (apply-retention.ts), report health (health/).
  */
 runProcess('pipeline', async () => {
   const config = loadPipelineConfig(process.env)

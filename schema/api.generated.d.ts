@@ -122,7 +122,7 @@ export interface paths {
         put?: never;
         /**
          * Replay dead letters
-         * @description Publishes dead letters to their stream again. Each keeps its id, so a replay never counts an event twice.
+         * @description Publishes dead letters to their stream again. Each event keeps its uuid, which the writer compares with what is stored, so a replay stores it once.
          *
          *     Requires the scope dead_letter:write.
          */
@@ -564,7 +564,7 @@ export interface paths {
         put?: never;
         /**
          * Replay dead letters
-         * @description Publishes dead letters to their stream again. Each keeps its id, so a replay never counts an event twice.
+         * @description Publishes dead letters to their stream again. Each event keeps its uuid, which the writer compares with what is stored, so a replay stores it once.
          *
          *     Requires the scope dead_letter:write.
          */

@@ -61,7 +61,7 @@ export function enforceRulesAndQuota (checked: CheckedEvent, context: RequestCon
   return enforced
 }
 
-/** What is an address decides the condition: any other text is in no range. */
+/** The condition decides what counts as an address; any other text is in no range. */
 function addressOf (sentIp: unknown, { visitor }: RequestContext): string {
   if (sentIp === undefined || sentIp === null || sentIp === '') return visitor.address
   return typeof sentIp === 'string' ? sentIp : ''

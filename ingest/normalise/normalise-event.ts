@@ -90,7 +90,7 @@ export function createNormaliseEvent (
     let weight = 1
     let editAddress: EditAddress | null = null
     let changedBy = NO_RULES
-    // From here on nothing decides any more which event it is, so that rules cannot make two of one that comes again.
+    // Uuid, name, distinct id and time are final here, so that rules cannot make two of one that comes again.
     if (context.project.rules !== undefined || (context.sampleRate ?? 1) < 1) {
       const enforced = enforceRulesAndQuota({ event, distinctId, properties, sentIp }, context)
       if (enforced.kind === 'dropped') return enforced

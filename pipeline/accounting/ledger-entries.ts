@@ -75,7 +75,7 @@ export function addToLedger (
 const KEPT_MINUTES = 3
 
 /**
- * The books without the entries that need not stay: those that the table has as they are, of minutes that are over.
+ * Closes finished minutes: the books without the entries that the table has as they are.
  *
  * @param options.isWritten  Whether the table has the entry with these totals.
  * @param options.isCrowded  Entries of recent minutes go as well.

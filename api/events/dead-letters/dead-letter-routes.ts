@@ -112,7 +112,7 @@ function replayRoutes (app: FastifyInstance, { nats }: DeadLetterDeps): void {
     preValidation: async (request) => { request.body ??= {} },
     schema: {
       tags, summary: 'Replay dead letters', body: replayBodySchema, response: { 200: replayResultSchema },
-      description: 'Publishes dead letters to their stream again. Each keeps its id, so a replay never counts an event twice.'
+      description: 'Publishes dead letters to their stream again. Each event keeps its uuid, which the writer compares with what is stored, so a replay stores it once.'
     }
   }, async (request) => {
     const { limit = DEFAULT_REPLAY_LIMIT, dry_run: dryRun = false } = request.body

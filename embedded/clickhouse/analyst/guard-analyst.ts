@@ -31,7 +31,7 @@ export interface GuardedStatement {
 
 export type GuardAnalyst = (query: AnalystQuery) => Promise<GuardedStatement>
 
-/** No tables of theirs are named without them: every name would have to be judged. */
+/** Tables of these databases are named in full (`system.tables`), so that other names need no judging. */
 const CLOSED_DATABASES = new Set(['system', 'information_schema', 'chdb_server'])
 
 /** What may follow a condition in a query, or begin another one. */

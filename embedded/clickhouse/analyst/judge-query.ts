@@ -31,7 +31,7 @@ export interface Verdict {
   removed: Set<CanonicalToken>
   /** Of the closing clause, which concerns the whole query. */
   settings: Map<string, string>
-  /** Calls of what neither the engine nor the query has: fine if the owner has made it. */
+  /** Called functions that neither the engine nor the query defines: allowed if the owner created them. */
   unknownCalls: Set<string>
 }
 
