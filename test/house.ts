@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 86_101,
+  lines: 86_731,
   platformLines: 5_949,
-  trackedFiles: 1_499,
+  trackedFiles: 1_509,
   circles: 0,
   repeatedNames: 4,
-  longFunctions: 5,
+  longFunctions: 6,
   assertions: 175,
-  casts: 297
+  casts: 298
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

@@ -27,6 +27,8 @@ export interface RequestOptions {
   signal?: AbortSignal
   /** Type of the answer; default: what the API sends without being asked. */
   accept?: string
+  /** Of a link, which is sent in the place of the session. */
+  key?: string | undefined
 }
 
 /** Called when a session has ended, so that the console asks for a login. */
@@ -85,13 +87,14 @@ export async function fetchFile (path: string, options: RequestOptions): Promise
 }
 
 async function send (path: string, options: RequestOptions): Promise<Response> {
-  const { method = 'GET', body, signal, accept } = options
+  const { method = 'GET', body, signal, accept, key } = options
   const response = await fetch(`${path}${toQuery(options.query)}`, {
     method,
     headers: {
       'millrace-console': '1',
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      ...(accept === undefined ? {} : { accept })
+      ...(accept === undefined ? {} : { accept }),
+      ...(key === undefined ? {} : { authorization: `Bearer ${key}` })
     },
     credentials: 'same-origin',
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),

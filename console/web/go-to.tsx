@@ -24,6 +24,7 @@ const TYPING_MS = 150
 /** What is searched: with which scope, where, and what each of the found is. */
 const SOURCES = [
   { kind: 'question', scope: 'query:read', path: 'questions/', place: ({ id, name }: Found) => ({ title: name, to: `questions/${id}` }) },
+  { kind: 'board', scope: 'query:read', path: 'boards/', place: ({ id, name }: Found) => ({ title: name, to: `boards/${id}` }) },
   { kind: 'event', scope: 'event_definition:read', path: 'event_definitions/', place: ({ id, name }: Found) => ({ title: name, to: `events/${id}` }) },
   { kind: 'flag', scope: 'feature_flag:read', path: 'feature_flags/', place: ({ id, key }: Found) => ({ title: key, to: `flags/${id}` }) },
   { kind: 'experiment', scope: 'experiment:read', path: 'experiments/', place: ({ id, name }: Found) => ({ title: name, to: `experiments/${id}` }) },

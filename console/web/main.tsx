@@ -3,15 +3,21 @@ import { useEffect, useState } from 'preact/hooks'
 import { ApiError } from './api-client.ts'
 import { LeaveDialog } from './drafts/unsaved.tsx'
 import { linkRefusal, login, resumeSession, session, sessionFailure } from './session.ts'
-import { Shell } from './shell.tsx'
+import { path } from './router.ts'
+import { SHARED } from './screens.ts'
+import { LazyScreen, Shell } from './shell.tsx'
 import { Failed } from './states.tsx'
 import './style.css'
 
 /** Between two tries to find out who is logged in, in milliseconds. */
 const AGAIN_MS = 3000
 
+/** Whether this is the board of a link, which nobody logs in for. */
+const isShared = path.value[0] === 'shared'
+
 /** The console: the login until somebody is logged in, then the shell with its screens. */
 function Console () {
+  if (isShared) return <main class='shared'><LazyScreen screen={SHARED} /></main>
   if (session.value === null) return <Login />
   if (session.value !== undefined) return <><Shell session={session.value} /><LeaveDialog /></>
   return sessionFailure.value === undefined ? null : <Unreachable error={sessionFailure.value} />
@@ -67,4 +73,4 @@ function Login () {
 }
 
 render(<Console />, document.getElementById('app')!)
-void resumeSession()
+if (!isShared) void resumeSession()

@@ -28,7 +28,8 @@ const GROUPS: ScreenGroup[] = [
   {
     title: 'Ask',
     screens: [
-      { name: 'questions', title: 'Questions', scope: 'query:read', isOfProject: true, load: async () => (await import('./questions/questions-screen.tsx')).QuestionsScreen }
+      { name: 'questions', title: 'Questions', scope: 'query:read', isOfProject: true, load: async () => (await import('./questions/questions-screen.tsx')).QuestionsScreen },
+      { name: 'boards', title: 'Boards', scope: 'query:read', isOfProject: true, load: async () => (await import('./boards/boards-screen.tsx')).BoardsScreen }
     ]
   },
   {
@@ -79,6 +80,9 @@ const GROUPS: ScreenGroup[] = [
     ]
   }
 ]
+
+/** What a link shows to people who are not logged in. */
+export const SHARED: Pick<Screen, 'title' | 'load'> = { title: 'The board', load: async () => (await import('./boards/shared-board.tsx')).SharedBoard }
 
 /**
  * The groups with the screens that the key of a session may see; groups of none are left out.

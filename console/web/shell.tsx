@@ -126,7 +126,7 @@ function NotThere () {
 }
 
 /** Its code is fetched once; a failed fetch, such as after an upgrade, offers to load the page again. */
-function LazyScreen ({ screen }: { screen: Screen }) {
+export function LazyScreen ({ screen }: { screen: Pick<Screen, 'title' | 'load'> }) {
   const [Loaded, setLoaded] = useState<{ Component: ComponentType }>()
   const [error, setError] = useState<ApiError>()
   useEffect(() => {

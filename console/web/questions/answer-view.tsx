@@ -11,26 +11,31 @@ import { type Answered, type Definition, formatDuration, formatMeasure, formatSh
 
 /** What a question says: a picture, the same as a table, and what it was computed from. */
 export function AnswerView ({ answered, definition }: { answered: Answered, definition: Definition }) {
-  const { answer, timezone } = answered
   return (
     <section aria-label='Answer'>
       <h2>Answer</h2>
-      <Facts answered={answered} />
-      {answer.kind === 'trend' && <TrendView answer={answer} timezone={timezone} />}
-      {answer.kind === 'funnel' && <FunnelView answer={answer} definition={definition} />}
-      {answer.kind === 'retention' && <RetentionView answer={answer} />}
+      <p class='hint numbers' role='status'>{describeFacts(answered)}</p>
+      <AnswerPicture answered={answered} definition={definition} />
       <Sql sql={answered.sql} />
     </section>
   )
 }
 
-function Facts ({ answered }: { answered: Answered }) {
-  const { from, to, timezone, complete_through: through, read_rows: rows, ms, includes_bots: bots, samples } = answered
-  return (
-    <p class='hint numbers' role='status'>
-      {from} to {to}, days of {timezone} · {bots ? 'with' : 'without'} bots · samples {samples === 'weighted' ? 'count as what they stand for' : 'as stored'} · complete through {through === null ? 'an unknown moment' : formatZoned(through)} · {formatCounted(rows, 'row')} read · {formatMs(ms)}
-    </p>
-  )
+/** The picture and its table. @param props.isFolded  Whether the table of a drawing is behind a fold. */
+export function AnswerPicture (
+  { answered: { answer, timezone }, definition, isFolded = false }: { answered: Answered, definition: Definition, isFolded?: boolean }
+) {
+  switch (answer.kind) {
+    case 'trend': return <TrendView answer={answer} timezone={timezone} isFolded={isFolded} />
+    case 'funnel': return <FunnelView answer={answer} definition={definition} />
+    case 'retention': return <RetentionView answer={answer} />
+  }
+}
+
+/** What an answer was computed from. */
+export function describeFacts ({ from, to, timezone, complete_through: through, read_rows: rows, ms, includes_bots: bots, samples }: Answered): string {
+  return `${from} to ${to}, days of ${timezone} · ${bots ? 'with' : 'without'} bots · samples ${samples === 'weighted' ? 'count as what they stand for' : 'as stored'} · complete through ${
+    through === null ? 'an unknown moment' : formatZoned(through)} · ${formatCounted(rows, 'row')} read · ${formatMs(ms)}`
 }
 
 /** The query that gave the answer; who may run SQL opens it there. Behind the #, it stays in the browser. */
@@ -59,13 +64,27 @@ function nameLines (lines: readonly TrendLine[], suffix: string): NamedLine[] {
   })
 }
 
-function TrendView ({ answer, timezone }: { answer: TrendAnswer, timezone: string }) {
+function TrendView ({ answer, timezone, isFolded }: { answer: TrendAnswer, timezone: string, isFolded: boolean }) {
   const { points, lines, previous } = answer
   const named = [...nameLines(lines, ''), ...previous === null ? [] : nameLines(previous.lines, ' (before)')]
   const drawn = previous === null ? named.slice(0, DRAWN) : [...named.slice(0, Math.min(lines.length, 3)), ...named.slice(lines.length).slice(0, 2)]
   const columns = [{ name: 'start', type: 'String' }, ...drawn.map(({ name }) => ({ name, type: 'Float64' }))]
   const rows = points.map(({ start }, index) => [pointName(start, timezone), ...drawn.map(({ values }) => values[index] ?? null)])
   if (lines.length === 0) return <Empty>No event of the range meets the question.</Empty>
+  const table = (
+    <Table label='Values' head={['From', ...named.map(({ name }) => `#${showText(name, 40)}`)]}>
+      <tr class='total'>
+        <td>All of it</td>
+        {named.map(({ name, total }) => <td key={name} class='number'>{formatMeasure(total)}</td>)}
+      </tr>
+      {points.map(({ start, is_partial: isPartial }, index) => (
+        <tr key={start}>
+          <td>{pointName(start, timezone)}{isPartial && <span class='hint'> not whole</span>}</td>
+          {named.map(({ name, values }) => <td key={name} class='number'>{formatMeasure(values[index] ?? null)}</td>)}
+        </tr>
+      ))}
+    </Table>
+  )
   return (
     <>
       <div class='chart'>
@@ -73,18 +92,7 @@ function TrendView ({ answer, timezone }: { answer: TrendAnswer, timezone: strin
         {named.length > drawn.length && <p class='hint'>{drawn.length} of {named.length} lines are drawn; the table has all.</p>}
         <Picture columns={columns} rows={rows} along='time' chosen={{ kind: 'line', x: 0, y: drawn.map((_, index) => index + 1) }} />
       </div>
-      <Table label='Values' head={['From', ...named.map(({ name }) => `#${showText(name, 40)}`)]}>
-        <tr class='total'>
-          <td>All of it</td>
-          {named.map(({ name, total }) => <td key={name} class='number'>{formatMeasure(total)}</td>)}
-        </tr>
-        {points.map(({ start, is_partial: isPartial }, index) => (
-          <tr key={start}>
-            <td>{pointName(start, timezone)}{isPartial && <span class='hint'> not whole</span>}</td>
-            {named.map(({ name, values }) => <td key={name} class='number'>{formatMeasure(values[index] ?? null)}</td>)}
-          </tr>
-        ))}
-      </Table>
+      {isFolded ? <details><summary>The numbers</summary>{table}</details> : table}
     </>
   )
 }

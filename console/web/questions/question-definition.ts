@@ -1,5 +1,6 @@
 /** Definitions of questions as the console writes them, and as sentences. */
 import type { FunnelAnswer, RetentionAnswer, TrendAnswer } from '../../../engines/questions/shape-answer.ts'
+import type { Schema } from '../../../schema/api-types.ts'
 import { describeFilter, type PropertyFilter } from '../flags/flag-filters.ts'
 
 export type { FunnelAnswer, RetentionAnswer, TrendAnswer, TrendLine } from '../../../engines/questions/shape-answer.ts'
@@ -18,28 +19,9 @@ export interface Retention extends Shared { kind: 'retention', interval: string,
 
 export type Definition = Trend | Funnel | Retention
 
-/** `/api/projects/<id>/questions/<id>`. */
-export interface Question {
-  id: number
-  name: string
-  description: string
-  definition: Definition
-  updated_at: string
-}
+export interface Question extends Omit<Schema<'Question'>, 'definition'> { definition: Definition }
 
-/** What the API says beside an answer. */
-export interface Answered {
-  sql: string
-  from: string
-  to: string
-  timezone: string
-  complete_through: string | null
-  read_rows: number
-  ms: number
-  includes_bots: boolean
-  samples: 'weighted' | 'as_stored'
-  answer: TrendAnswer | FunnelAnswer | RetentionAnswer
-}
+export interface Answered extends Schema<'QuestionAnswer'> { answer: TrendAnswer | FunnelAnswer | RetentionAnswer }
 
 export const KINDS = {
   trend: ['Trend', 'how often something happens, over time'],

@@ -1,6 +1,7 @@
 import type { ComponentType } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, fetchFile, type Page, request } from '../api-client.ts'
+import { fileName, offerFile } from '../offer-file.ts'
 import { navigate, projectId, shownProjectId } from '../router.ts'
 import { may } from '../session.ts'
 import type { ChartChoice } from './chart-model.ts'
@@ -181,7 +182,7 @@ function Share ({ draft, name, onNotice }: { draft: Draft, name: string | undefi
     onNotice(`Fetching the whole result as ${format === 'csv' ? 'CSV' : 'Parquet'} …`)
     try {
       const file = await fetchFile('/api/sql/download', { method: 'POST', body: { query: draft.query, parameters: draft.parameters, format } })
-      offerFile(file, `${name?.replaceAll(/[^\w-]+/g, '-') ?? 'result'}.${format}`)
+      offerFile(file, fileName(name, format))
       onNotice('')
     } catch (error) {
       onNotice(error instanceof ApiError ? error.message : String(error))
@@ -257,14 +258,4 @@ async function findNames ({ inside, typed }: Place, signal: AbortSignal): Promis
     inside !== 'event' && may('property_definition:read') ? ask('property_definitions', 'property') : []
   ])
   return found.flat()
-}
-
-function offerFile (file: Blob, name: string): void {
-  const url = URL.createObjectURL(file)
-  const link = document.createElement('a')
-  link.href = url
-  link.download = name
-  link.click()
-  // The browser has begun by then; what it has begun it keeps.
-  setTimeout(() => URL.revokeObjectURL(url), 60_000)
 }

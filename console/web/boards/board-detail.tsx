@@ -1,0 +1,170 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { Schema } from '../../../schema/api-types.ts'
+import { type Page, request } from '../api-client.ts'
+import { Ask, FormDialog, useAttempt } from '../confirm.tsx'
+import { showText } from '../format.ts'
+import { useLoaded } from '../load.ts'
+import { linkTo, navigate, projectId } from '../router.ts'
+import { currentSession, may } from '../session.ts'
+import { Empty, Failed, Select, Show } from '../states.tsx'
+import { Title } from '../title.tsx'
+import { type Tile, TileView } from './board-tile.tsx'
+import { ShareDialog } from './share-dialog.tsx'
+import { useRounds } from './use-rounds.ts'
+
+type Board = Schema<'Board'>
+
+/** Where the boards of the project are. */
+export function boardsPath (id?: number | string): string {
+  return `/api/projects/${projectId.value}/boards/${id === undefined ? '' : `${id}`}`
+}
+
+export function BoardDetail ({ id }: { id: string }) {
+  const board = useLoaded(`board ${projectId.value} ${id}`, async (signal) => await request<Board>(boardsPath(id), { signal }))
+  return (
+    <section>
+      <p><a {...linkTo(`/projects/${projectId.value}/boards`)}>Boards</a></p>
+      <Show of={board} what='The board'>{(stored) => <Opened stored={stored} onChanged={board.reload} />}</Show>
+    </section>
+  )
+}
+
+const keyOf = ({ kind, id }: Tile): string => `${kind} ${id}`
+const addressOf = ({ kind, id }: Tile): string => `/projects/${projectId.value}/${kind === 'question' ? `questions/${id}` : `sql?saved=${id}`}`
+
+function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }) {
+  const { id, name, description } = stored
+  const [tiles, setTiles] = useState(stored.tiles)
+  const [open, setOpen] = useState<'add' | 'share' | 'edit' | 'delete'>()
+  const [notice, setNotice] = useState('')
+  const { round, ask } = useRounds()
+  const { error, attempt } = useAttempt()
+  const saving = useRef(Promise.resolve(stored.tiles))
+  const pressed = useRef<string>(undefined)
+  // What is moved in the page loses the focus.
+  useEffect(() => { if (pressed.current !== undefined) document.getElementById(pressed.current)?.focus() }, [tiles])
+  const mayWrite = may('query:write')
+
+  // Shown when it is stored: before, the API has no answer for what is new on the board.
+  const save = async (change: (tiles: Tile[]) => Tile[]): Promise<void> => {
+    saving.current = saving.current.then(async (before) => {
+      const next = change(before)
+      const isDone = await attempt(async () => { await request(boardsPath(id), { method: 'PATCH', body: { tiles: next } }) })
+      if (isDone) setTiles(next)
+      return isDone ? next : before
+    })
+    await saving.current
+  }
+  const move = (from: number, to: number): void => {
+    const tile = tiles[from]
+    if (tile === undefined || to < 0 || to >= tiles.length || from === to) return
+    void save((before) => {
+      const others = before.filter((each) => each !== tile)
+      setNotice(`Moved to place ${to + 1} of ${before.length}.`)
+      return others.toSpliced(to, 0, tile)
+    })
+  }
+  return (
+    <>
+      <Title name={name} max={120} />
+      {description !== '' && <p class='hint'>{showText(description, 3000)}</p>}
+      <div class='toolbar'>
+        <button type='button' class='primary' onClick={() => ask(true)}>Refresh</button>
+        {mayWrite && <button id='add-tile' type='button' onClick={() => setOpen('add')}>Add …</button>}
+        {mayWrite && <button type='button' onClick={() => setOpen('share')}>Share …</button>}
+        {mayWrite && <button type='button' onClick={() => setOpen('edit')}>Rename …</button>}
+        {mayWrite && <button type='button' onClick={() => setOpen('delete')}>Delete …</button>}
+        <span role='status' class='hint'>{notice}</span>
+      </div>
+      {error !== undefined && <Failed error={error} onRetry={() => { void save((before) => before) }} />}
+      {tiles.length === 0 && <Empty>Nothing is on this board yet.</Empty>}
+      <div class='board'>
+        {tiles.map((tile, index) => (
+          <TileView key={keyOf(tile)} source={{ path: boardsPath(id) }} tile={tile} round={round}>
+            <a class='open' {...linkTo(addressOf(tile))}>Open<span class='hidden'> {keyOf(tile)}</span></a>
+            {mayWrite && [['Earlier', -1], ['Later', 1]].map(([words, by]) => (
+              <button
+                key={words} id={`${words} ${keyOf(tile)}`} type='button' class='quiet' aria-disabled={tiles[index + Number(by)] === undefined}
+                onClick={() => {
+                  pressed.current = `${words} ${keyOf(tile)}`
+                  move(index, index + Number(by))
+                }}
+              >{words}
+              </button>
+            ))}
+            {mayWrite && (
+              <button
+                type='button' class='quiet' onClick={() => {
+                  pressed.current = 'add-tile'
+                  setNotice('Removed from the board; it is still stored.')
+                  void save((before) => before.filter((each) => each !== tile))
+                }}
+              >Remove
+              </button>
+            )}
+          </TileView>
+        ))}
+      </div>
+      {open === 'add' && <AddDialog tiles={tiles} onAdd={async (tile) => await save((before) => [...before, tile])} onClose={() => setOpen(undefined)} />}
+      {open === 'share' && <ShareDialog path={`${boardsPath(id)}/links`} onClose={() => setOpen(undefined)} />}
+      {open === 'edit' && <EditDialog board={stored} onChanged={onChanged} onClose={() => setOpen(undefined)} />}
+      {open === 'delete' && (
+        <Ask
+          title={`Delete ${showText(name, 80)}?`} action='Delete' onClose={() => setOpen(undefined)}
+          onConfirm={async () => {
+            await request(boardsPath(id), { method: 'DELETE' })
+            navigate(`/projects/${projectId.value}/boards`)
+          }}
+        >
+          <p>Its links end. The questions and queries on it stay.</p>
+        </Ask>
+      )}
+    </>
+  )
+}
+
+interface Named { id: number, name: string }
+
+/** More are found by none of these lists. */
+const LISTED = 1000
+
+function AddDialog ({ tiles, onAdd, onClose }: { tiles: readonly Tile[], onAdd: (tile: Tile) => Promise<void>, onClose: () => void }) {
+  const [chosen, setChosen] = useState('')
+  const choices = useLoaded(`tiles ${projectId.value}`, async (signal) => {
+    const list = async (kind: Tile['kind'], resource: string, words: string): Promise<[string, string][]> => {
+      const { results } = await request<Page<Named>>(`/api/projects/${projectId.value}/${resource}/`, { query: { limit: LISTED }, signal })
+      return results.map(({ id, name }) => [keyOf({ kind, id }), `${words}: ${showText(name, 80)}`])
+    }
+    const questions = await list('question', 'questions', 'Question')
+    return currentSession().all_projects ? [...questions, ...await list('saved_query', 'saved_queries', 'Saved query')] : questions
+  })
+  const left = choices.value?.filter(([key]) => tiles.every((tile) => keyOf(tile) !== key)) ?? []
+  const add = async (): Promise<void> => {
+    const [kind, id] = chosen.split(' ')
+    await onAdd({ kind: kind === 'question' ? kind : 'saved_query', id: Number(id) })
+  }
+  return (
+    <FormDialog title='Add to the board' action='Add' isReady={chosen !== ''} onConfirm={add} onClose={onClose}>
+      <Show of={choices} what='Questions'>
+        {() => left.length === 0
+          ? <p>There is nothing to add: <a {...linkTo(`/projects/${projectId.value}/questions`)}>ask a question</a> and save it first.</p>
+          : <Select label='What' value={chosen} options={[['', 'Choose …'], ...left]} onChange={setChosen} />}
+      </Show>
+    </FormDialog>
+  )
+}
+
+function EditDialog ({ board, onChanged, onClose }: { board: Board, onChanged: () => void, onClose: () => void }) {
+  const [name, setName] = useState(board.name)
+  const [description, setDescription] = useState(board.description)
+  const save = async (): Promise<void> => {
+    await request(boardsPath(board.id), { method: 'PATCH', body: { name: name.trim(), description } })
+    onChanged()
+  }
+  return (
+    <FormDialog title='Rename the board' action='Save' isReady={name.trim() !== ''} onConfirm={save} onClose={onClose}>
+      <label>Name <input required maxLength={200} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
+      <label>Description <textarea rows={2} maxLength={3000} value={description} onInput={(event) => setDescription(event.currentTarget.value)} /></label>
+    </FormDialog>
+  )
+}

@@ -1,0 +1,105 @@
+import type { ComponentChildren } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+import type { Schema } from '../../../schema/api-types.ts'
+import { request } from '../api-client.ts'
+import { useAttempt } from '../confirm.tsx'
+import { formatCounted, formatMs, formatZoned, showText } from '../format.ts'
+import { useLoaded } from '../load.ts'
+import { fileName, offerFile } from '../offer-file.ts'
+import { AnswerPicture, describeFacts } from '../questions/answer-view.tsx'
+import { withDefaults } from '../questions/question-definition.ts'
+import { chooseColumns } from '../sql/chart-model.ts'
+import { Picture } from '../sql/result-chart.tsx'
+import { ResultTable } from '../sql/result-view.tsx'
+import { Show } from '../states.tsx'
+import { tableOf, type TileAnswer, toCsv } from './answer-table.ts'
+
+export type Tile = Schema<'Board'>['tiles'][number]
+
+/** Where the answers of a board come from. */
+export interface Source {
+  /** The board's: `/api/projects/1/boards/5`. */
+  path: string
+  /** Of a link. */
+  key?: string
+}
+
+/** All tiles are asked again with each round. */
+export interface Round { number: number, isForced: boolean }
+
+interface TileViewProps {
+  source: Source
+  tile: Tile
+  round: Round
+  /** Buttons beside its name. */
+  children?: ComponentChildren
+}
+
+/** One question or saved query of a board: its picture, what it says, and files of it. */
+export function TileView ({ source: { path, key }, tile: { kind, id }, round, children }: TileViewProps) {
+  const box = useRef<HTMLDivElement>(null)
+  const loaded = useLoaded(`tile ${path} ${kind} ${id}`, async (signal) =>
+    await request<TileAnswer>(`${path}/answers/${kind}/${id}`, { signal, key, query: { refresh: round.isForced || undefined } }))
+  const { value, reload } = loaded
+  useEffect(() => { if (round.number > 0) reload() }, [round.number])
+  const name = value === undefined ? `${kind === 'question' ? 'Question' : 'Saved query'} ${id}` : showText(value.name, 120)
+  return (
+    <section class='tile' aria-label={name} aria-busy={loaded.isLoading}>
+      <div class='toolbar'><h2>{name}</h2>{children}</div>
+      <Show of={loaded} what={name}>
+        {(answer) => (
+          <>
+            {answer.description !== '' && <p class='hint'>{showText(answer.description, 1000)}</p>}
+            <div ref={box}><Answered answer={answer} /></div>
+            <p class='hint numbers'>{describeAnswer(answer)}</p>
+            <Files answer={answer} box={box} name={name} />
+          </>
+        )}
+      </Show>
+    </section>
+  )
+}
+
+function Answered ({ answer: { question, result } }: { answer: TileAnswer }) {
+  if (question !== null) return <AnswerPicture answered={question} definition={withDefaults(question.definition)} isFolded />
+  if (result === null) return null
+  const [names = [], types = []] = result.columns
+  const columns = names.map((name, index) => ({ name, type: types[index] ?? '' }))
+  const chosen = result.chart === null ? null : chooseColumns(columns, result.chart)
+  const table = <ResultTable columns={columns} rows={result.rows} isDone />
+  if (chosen === null || result.rows.length === 0) return table
+  return (
+    <>
+      <div class='chart'>
+        <p class='toolbar'>{chosen.y.map((column, index) => <span key={column} class={`series series-${index}`}>{showText(names[column] ?? '', 40)}</span>)}</p>
+        <Picture columns={columns} rows={result.rows} along={names[chosen.x] ?? ''} chosen={chosen} />
+      </div>
+      <details><summary>The numbers</summary>{table}</details>
+    </>
+  )
+}
+
+function describeAnswer ({ question, result, answered_at: at, is_cached: isCached }: TileAnswer): string {
+  const facts = question !== null
+    ? describeFacts(question)
+    : result === null
+      ? ''
+      : `${result.cut === null ? '' : 'There are more rows. '}Complete through ${result.complete_through === null ? 'an unknown moment' : formatZoned(result.complete_through)} · ${formatCounted(result.read_rows, 'row')} read · ${formatMs(result.ms)}`
+  return `${facts} · computed at ${formatZoned(at)}${isCached ? ', used again' : ''}`
+}
+
+function Files ({ answer, box, name }: { answer: TileAnswer, box: { current: HTMLDivElement | null }, name: string }) {
+  const { error, attempt } = useAttempt()
+  const png = async (): Promise<void> => {
+    if (box.current === null) return
+    const { drawPng } = await import('./answer-image.ts')
+    offerFile(await drawPng({ title: answer.name, facts: describeAnswer(answer), box: box.current, table: tableOf(answer) }), fileName(answer.name, 'png'))
+  }
+  return (
+    <p class='toolbar'>
+      <button type='button' onClick={() => offerFile(new Blob([toCsv(tableOf(answer))], { type: 'text/csv' }), fileName(answer.name, 'csv'))}>CSV<span class='hidden'> of {name}</span></button>
+      <button type='button' onClick={() => { void attempt(png) }}>PNG<span class='hidden'> of {name}</span></button>
+      {error !== undefined && <span role='alert' class='error'>{error.message}</span>}
+    </p>
+  )
+}

@@ -1,0 +1,60 @@
+import { useState } from 'preact/hooks'
+import type { Schema } from '../../../schema/api-types.ts'
+import { type Page, request } from '../api-client.ts'
+import { FormDialog } from '../confirm.tsx'
+import { formatCount, showText, zoneLabel } from '../format.ts'
+import { Paged, Search, usePages } from '../paging.tsx'
+import { linkTo, navigate, path, projectId, query } from '../router.ts'
+import { may } from '../session.ts'
+import { Empty, Table, Time } from '../states.tsx'
+import { BoardDetail, boardsPath } from './board-detail.tsx'
+
+/** The boards of a project, and one of them (`/<id>`). */
+export function BoardsScreen () {
+  const id = path.value[3]
+  return id === undefined ? <BoardList /> : <BoardDetail key={id} id={id} />
+}
+
+function BoardList () {
+  const [isNew, setNew] = useState(false)
+  const search = query.value.get('search') ?? ''
+  const boards = usePages(`boards ${projectId.value} ${search}`, async (page, signal) =>
+    await request<Page<Schema<'Board'>>>(boardsPath(), { query: { ...page, search }, signal }))
+  return (
+    <section>
+      <h1>Boards</h1>
+      <p class='hint'>Questions and saved queries side by side, with a link for people who have no key.</p>
+      <div class='toolbar'>
+        {may('query:write') && <button type='button' class='primary' onClick={() => setNew(true)}>New board …</button>}
+        <Search label='Search boards' />
+      </div>
+      <Paged of={boards} what='Boards' empty={<Empty><p>{search === '' ? 'There are no boards yet.' : 'No board has such a name.'}</p></Empty>}>
+        {(results) => (
+          <Table label='Boards' head={['Name', '#Answers', `Changed (${zoneLabel()})`]}>
+            {results.map(({ id, name, tiles, updated_at: at }) => (
+              <tr key={id}>
+                <td class='wide'><a {...linkTo(`/projects/${projectId.value}/boards/${id}`)}>{showText(name, 80)}</a></td>
+                <td class='number'>{formatCount(tiles.length)}</td>
+                <td><Time at={at} /></td>
+              </tr>
+            ))}
+          </Table>
+        )}
+      </Paged>
+      {isNew && <NameDialog onClose={() => setNew(false)} />}
+    </section>
+  )
+}
+
+function NameDialog ({ onClose }: { onClose: () => void }) {
+  const [name, setName] = useState('')
+  const create = async (): Promise<void> => {
+    const { id } = await request<Schema<'Board'>>(boardsPath(), { method: 'POST', body: { name: name.trim() } })
+    navigate(`/projects/${projectId.value}/boards/${id}`)
+  }
+  return (
+    <FormDialog title='New board' action='Create' isReady={name.trim() !== ''} onConfirm={create} onClose={onClose}>
+      <label>Name <input required maxLength={200} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
+    </FormDialog>
+  )
+}

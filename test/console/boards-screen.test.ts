@@ -1,0 +1,95 @@
+/** Boards in the console: put together, moved, kept as files, shared by a link that ends, in a real browser. */
+import { readFile } from 'node:fs/promises'
+import type { Page } from 'playwright-core'
+import t from 'tap'
+import { waitFor } from '../support/wait-for.ts'
+import { checkPage, openPage, openProject, send } from './open-console.ts'
+
+const { stack, browser, open, home } = await openProject(t)
+
+await send(stack, [1, 2, 3].map((id) => ({ event: '=paid', distinct_id: `p${id}`, properties: { amount: id } })))
+await waitFor(async () => Number((await stack.select<{ n: string }>(`SELECT count() AS n FROM events WHERE project_id = ${stack.project}`))[0]!.n) === 3)
+
+const base = `${stack.url}/api/projects/${stack.project}`
+async function create (path: string, body: object): Promise<number> {
+  const headers = { authorization: `Bearer ${stack.personalApiKey}`, 'content-type': 'application/json' }
+  return (await (await fetch(`${base}/${path}/`, { method: 'POST', headers, body: JSON.stringify(body) })).json() as { id: number }).id
+}
+
+const range = { last: 2, unit: 'day' }
+await create('questions', { name: 'Paid by day', definition: { kind: 'trend', version: 1, range, series: [{ event: '=paid' }] } })
+await create('questions', { name: 'Who pays twice', definition: { kind: 'funnel', version: 1, range, steps: [{ event: '=paid' }, { event: '=paid' }] } })
+await create('saved_queries', { name: 'Large numbers', query: 'SELECT 18446744073709551615 AS n, \'=1+1\' AS s' })
+
+const names = async (page: Page): Promise<string[]> => await page.locator('.tile h2').allInnerTexts()
+
+async function add (page: Page, name: string): Promise<void> {
+  await page.getByRole('button', { name: 'Add …' }).focus()
+  await page.keyboard.press('Enter')
+  await page.getByRole('dialog').getByLabel('What').selectOption({ label: name })
+  await page.getByRole('dialog').getByRole('button', { name: 'Add' }).click()
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+}
+
+async function download (page: Page, button: string): Promise<Buffer> {
+  const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: button }).click()])
+  return await readFile(await file.path())
+}
+
+t.test('a board is put together with the keyboard, its parts change places, are kept as files, and are shared', async (t) => {
+  const { page, problems } = await open(`${home}/boards`)
+  await page.getByText('There are no boards yet').waitFor()
+  await page.getByRole('button', { name: 'New board …' }).focus()
+  await page.keyboard.press('Enter')
+  await page.getByRole('dialog').getByLabel('Name').fill('Shop')
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { name: 'Shop', level: 1 }).waitFor()
+  await add(page, 'Question: Paid by day')
+  await add(page, 'Question: Who pays twice')
+  await add(page, 'Saved query: Large numbers')
+  await page.getByRole('img', { name: /^=paid along time/ }).waitFor()
+  await page.getByRole('region', { name: 'Steps' }).waitFor()
+  await page.getByRole('region', { name: 'Result' }).waitFor()
+  t.same(await names(page), ['Paid by day', 'Who pays twice', 'Large numbers'])
+
+  const earlier = page.getByRole('region', { name: 'Large numbers', exact: true }).getByRole('button', { name: 'Earlier' })
+  await earlier.focus()
+  await page.keyboard.press('Enter')
+  await page.getByText('Moved to place 2 of 3.').waitFor()
+  await waitFor(async () => await earlier.evaluate((element: any) => element.ownerDocument.activeElement === element))
+  await waitFor(async () => (await names(page)).join() === 'Paid by day,Large numbers,Who pays twice')
+  const mouse = page.getByRole('region', { name: 'Who pays twice', exact: true }).getByRole('button', { name: 'Earlier' })
+  await mouse.click()
+  await waitFor(async () => (await names(page)).join() === 'Paid by day,Who pays twice,Large numbers')
+  await mouse.click()
+  await waitFor(async () => (await names(page)).join() === 'Who pays twice,Paid by day,Large numbers')
+
+  t.match(String(await download(page, 'CSV of Paid by day')), /^"from","'=paid"\n"\d{4}-\d\d-\d\d",0\n"\d{4}-\d\d-\d\d",3\n"all of it",3\n$/)
+  t.equal(String(await download(page, 'CSV of Large numbers')), '"n","s"\n18446744073709551615,"\'=1+1"\n')
+  for (const name of ['Paid by day', 'Who pays twice', 'Large numbers']) {
+    const png = await download(page, `PNG of ${name}`)
+    t.equal(png.subarray(1, 4).toString(), 'PNG', name)
+    t.ok(png.readUInt32BE(16) > 600 && png.length > 5000, `${png.length} bytes`)
+  }
+  await checkPage(t, page, 'a board')
+
+  await page.getByRole('button', { name: 'Share …' }).click()
+  await page.getByRole('button', { name: 'Make a link' }).click()
+  const link = await page.getByLabel('Link', { exact: true }).innerText()
+  t.match(link, /\/console\/shared#phl_\w{43}$/)
+  const stranger = await browser.newContext()
+  const shared = await openPage(stranger, stack.url, `/shared#${link.split('#')[1]!}`)
+  await shared.page.getByRole('heading', { name: 'Shop', level: 1 }).waitFor()
+  await shared.page.getByRole('img', { name: /^=paid along time/ }).waitFor()
+  t.equal(await shared.page.title(), 'Shop · Millrace')
+  t.equal(await shared.page.getByRole('button', { name: /Earlier|Remove|Share|dropped out/ }).count(), 0)
+  t.equal(await shared.page.getByText('The SQL of this answer').count(), 0)
+  await checkPage(t, shared.page, 'a shared board')
+  await page.getByRole('button', { name: /^End phl_/ }).click()
+  await page.getByRole('button', { name: /^End phl_/ }).waitFor({ state: 'detached' })
+  t.same([problems, shared.problems], [[], []])
+  await shared.page.reload()
+  await shared.page.getByRole('alert').getByText('The link leads nowhere').waitFor()
+  await stranger.close()
+  await page.close()
+})
