@@ -34,11 +34,11 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 86_731,
+  lines: 86_737,
   platformLines: 5_949,
   trackedFiles: 1_509,
   circles: 0,
-  repeatedNames: 4,
+  repeatedNames: 3,
   longFunctions: 6,
   assertions: 175,
   casts: 298

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { EVENT_IDENTITY, EVENT_PROPERTIES_HASH } from '../../schema/event-digest.ts'
+import { EVENT_IDENTITY, EVENT_PROPERTIES_HASH } from '../../schema/wire/event-row.ts'
 import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
 import { array, object } from '../http/json-schema.ts'
 import { accessOf } from '../http/personal-key-access.ts'

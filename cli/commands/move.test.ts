@@ -5,6 +5,7 @@ import { createTestClickHouse, type TestClickHouse } from '../../test/support/te
 import { promoteProperty } from '../../api/definitions/promote-property.ts'
 import { queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { readPromotion } from '../../platform/query-log/promoted-column.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
 import { type Captured, runCaptured } from '../testing/run-captured.ts'
 
 t.setTimeout(300_000)
@@ -121,4 +122,21 @@ t.test('what was deleted from the source, or changed in the target, is named and
   await to.client.command({ query: "DELETE FROM events WHERE distinct_id = 'person 8'" })
   t.match(await move(), { code: 0, out: /980 events; this run copied 20/ }, 'also when the target remembers its tokens')
   t.equal(await count(to), 980)
+})
+
+t.test('what an insert that is under way at --finish leaves in the source is in the target', async (t) => {
+  const { from, to, move } = await open(t)
+  await store(from, 100)
+  t.equal((await move()).code, 0)
+  const slow = from.client.command({
+    query: `INSERT INTO events (project_id, uuid, event, distinct_id, timestamp)
+      SELECT 1, generateUUIDv4(), 'slow', 'u', now64(3) FROM numbers(60) WHERE sleepEachRow(0.2) = 0`,
+    clickhouse_settings: { max_block_size: '1' }
+  }).then(() => 'stored', () => 'refused')
+  const isRunning = "SELECT 1 FROM system.processes WHERE query_kind = 'Insert' AND current_database = currentDatabase()"
+  await waitFor(async () => (await queryRows(from.client, isRunning)).length > 0, { timeoutMs: 60_000 })
+  const finished = await move('--finish')
+  t.equal(finished.code, 0, finished.err + finished.out)
+  t.match(await slow, /stored|refused/)
+  t.equal(await count(to), await count(from))
 })

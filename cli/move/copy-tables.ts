@@ -3,12 +3,13 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { MillraceError } from '../../engines/errors.ts'
 import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
 import { queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { waitForReplicas } from '../../platform/clickhouse/wait-for-replicas.ts'
 import { retryDelayMs } from '../../platform/intervals.ts'
 import {
   digestEvents, digestGroups, type EventDigest, type EventsSpan, type GroupDigest, LIST_MONTHS, selectRows,
   whereEvents, whereGroups
 } from '../../schema/move/move-statements.ts'
-import { EVENTS, MOVED_TABLES, type MovedTable, VIEW_FED_TABLES } from '../../schema/move/moved-tables.ts'
+import { EVENTS, isWhole, MOVED_TABLES, type MovedTable, VIEW_FED_TABLES } from '../../schema/move/moved-tables.ts'
 import {
   compareEvents, countExtra, type DifferingEvents, type DifferingGroup, findDifferences, type Piece, planPieces,
   timesOfShares
@@ -30,6 +31,9 @@ const ROUNDS = 3
 const TRIES = 8
 
 async function read<T> (store: MoveStore, table: string, query: string): Promise<T[]> {
+  // Or a replica that lacks the last inserts would be taken for a side that does. What is whole on every node is read
+  // from the one that was written to.
+  if (!isWhole(table)) await waitForReplicas({ clickhouse: store.local, cluster: store.cluster, tables: [table] })
   return await queryRows<T>(clientOf(store, table), query, {}, { max_execution_time: 0 })
 }
 

@@ -1,5 +1,5 @@
 /** The SQL of a move between two ClickHouse. Texts only; `cli/move` runs them. */
-import { EVENT_IDENTITY, EVENT_PROPERTIES_HASH } from '../event-digest.ts'
+import { EVENT_IDENTITY, EVENT_PROPERTIES_HASH } from '../wire/event-row.ts'
 import { EVENTS, EVENTS_GROUP, EVENTS_SHARE, type MovedTable } from './moved-tables.ts'
 
 /** Rows of a group on one side. */

@@ -90,3 +90,13 @@ export const EVENT_COLUMNS = [
 export const PROPERTY_TYPE_CODES = { String: 'S', Numeric: 'N', Boolean: 'B', DateTime: 'D', none: '?' } as const
 export const PROPERTY_ENTRY_SEPARATOR = '\0'
 export const GROUP_TYPE_SEPARATOR = '\x01'
+
+/**
+ * SQL of the hash by which a stored event is compared with one somewhere else: sipHash64 of uuid, name, distinct id and
+ * time (epoch milliseconds), joined by line feeds.
+ */
+export const EVENT_IDENTITY =
+  "sipHash64(concat(toString(uuid), '\\n', event, '\\n', distinct_id, '\\n', toString(toUnixTimestamp64Milli(timestamp))))"
+
+/** SQL of the hash of the properties as they are stored. */
+export const EVENT_PROPERTIES_HASH = 'sipHash64(properties)'

@@ -19,6 +19,7 @@ import { migrateClickHouse } from '../../../schema/migrate/migrate-clickhouse.ts
 import { supervise, type Supervise, type SupervisedPart } from '../../faults/system/supervise.ts'
 import { waitFor } from '../../support/wait-for.ts'
 import { ALL, type Ask, audit, compareTables, expect } from './compare-nodes.ts'
+import { moveIntoCluster } from './move-into-cluster.ts'
 import { promote } from './promote.ts'
 import { countRefusals, countThroughKills } from './counts-under-faults.ts'
 import { LAB_PASSWORD } from './lab-logins.ts'
@@ -243,6 +244,8 @@ async function walk (): Promise<void> {
   }
   await step('a new replica gets every table and its rows, under load', async () => await grow(2))
   await step('a new shard, migrated through its empty node under load, misses nothing', async () => await grow(3))
+  await step('a single server is moved into the cluster, with kill -9 in the middle, and the sides are equal', async () =>
+    await moveIntoCluster({ dataDir, target: first.url('default', 'moved'), cluster: LAB_CLUSTER, rows: 300_000 }, keep))
   await step('no statement of the product was refused', async () => {
     const refused = recorder.refused.filter((each) => !isPassing(each.code) && !isExpected(each))
     const lines = [...new Set(refused.map(({ login, code, statement, error }) =>
