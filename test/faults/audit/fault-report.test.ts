@@ -59,6 +59,9 @@ t.test('a watermark that goes back is no difference on a cluster of ClickHouse a
   const wentBack = { ...report, watermark: { ...report.watermark, wentBack: 1 } }
   t.equal(isClean(wentBack), false)
   t.equal(isClean({ ...wentBack, mayGoBack: true }), true)
+  const stale = { ...report, watermark: { ...report.watermark, staleReads: 1 } }
+  t.equal(isClean(stale), false)
+  t.equal(isClean({ ...stale, mayGoBack: true }), true)
 })
 
 function makeReport (rows: FaultRow[]): FaultReport {
@@ -66,7 +69,7 @@ function makeReport (rows: FaultRow[]): FaultReport {
     rows, eventsPerSecond: 1, acknowledged: 10, sent: 10, givenUp: 0, audits: [HELD],
     books: { drift: 0, compared: 10, problems: [] }, replayed: 0,
     receipts: { asked: 1, wrong: new Map(), examples: [] },
-    watermark: { samples: 1, moves: 1, wentBack: 0, passed: new Map(), claims: new Map(), examples: [] },
+    watermark: { samples: 1, moves: 1, wentBack: 0, staleReads: 0, passed: new Map(), claims: new Map(), examples: [] },
     schemas: { changes: 5, refused: 1, active: 6, versions: [{ process: 'ingest 0', version: 6 }], problems: [] },
     problems: [], surprises: []
   }

@@ -68,8 +68,8 @@ const COLUMNS = [
  * ingest process has the schema that is active.
  */
 export function isClean ({ audits, problems, receipts, watermark, mayGoBack = false, schemas }: FaultReport): boolean {
-  const { moves, passed, wentBack } = watermark
-  const isKnown = receipts.wrong.size === 0 && moves > 0 && passed.size === 0 && (wentBack === 0 || mayGoBack) &&
+  const { moves, passed, wentBack, staleReads } = watermark
+  const isKnown = receipts.wrong.size === 0 && moves > 0 && passed.size === 0 && (wentBack + staleReads === 0 || mayGoBack) &&
     [...watermark.claims.values()].every(({ compared }) => compared > 0)
   // A run in which no schema changed has not shown that every process follows.
   return problems.length === 0 && isKnown && schemas.changes > 0 && audits.every((audit) =>
@@ -104,8 +104,8 @@ export function renderReport (report: FaultReport): string {
     lines.push(...audit.examples.map((example) => `  ${example}`))
   }
   lines.push(`books: drift ${report.books.drift} of ${report.books.compared} events`)
-  const { samples, moves, wentBack, passed, claims, examples } = report.watermark
-  lines.push(`watermark: ${samples} samples, ${moves} moves, passed ${total(passed)}, went back ${wentBack}`)
+  const { samples, moves, wentBack, staleReads, passed, claims, examples } = report.watermark
+  lines.push(`watermark: ${samples} samples, ${moves} moves, passed ${total(passed)}, went back ${wentBack}, read from a stale replica ${staleReads}`)
   const repeated = [...claims].map(([source, claim]) => `${source} ${claim.compared} times, passed ${claim.passed}`)
   lines.push(`repeated by: ${repeated.join('; ')}`)
   lines.push(...examples.map((example) => `  ${example}`))

@@ -31,6 +31,11 @@ export interface WatermarkAudit {
   moves: number
   /** Samples that were below an earlier one. */
   wentBack: number
+  /**
+   * Samples that showed fewer rows before a watermark than an earlier sample of the same watermark: the watermark was
+   * true, and a replica that had come back was read.
+   */
+  staleReads: number
   /** Samples before whose watermark something became visible later, by phase in which they were taken. */
   passed: Map<LoadPhase, number>
   /** Claims of those who repeat the watermark that were compared, and those that something passed. */
@@ -117,7 +122,7 @@ async function compareSamples (
   { select }: Pick<FaultSystem, 'select'>, samples: readonly Sample[]
 ): Promise<WatermarkAudit> {
   const audit: WatermarkAudit = {
-    samples: 0, moves: 0, wentBack: 0, passed: new Map(), examples: [],
+    samples: 0, moves: 0, wentBack: 0, staleReads: 0, passed: new Map(), examples: [],
     claims: new Map(CLAIM_SOURCES.map((source) => [source, { compared: 0, passed: 0 }]))
   }
   let highest = 0
@@ -142,6 +147,8 @@ async function compareSamples (
     highest = Math.max(highest, through)
     known.push({ source, through, rows, phase, at })
   }
+  /** Watermarks before which everything was seen. */
+  const whole = new Set<number>()
   for (let from = 0; from < known.length; from += PORTION) {
     const some = known.slice(from, from + PORTION)
     const columns = some.map(({ through }, index) =>
@@ -149,7 +156,14 @@ async function compareSamples (
     const [counts] = await select<Record<string, number>>(`SELECT ${columns.join()} FROM events`)
     some.forEach(({ source, through, rows, phase }, index) => {
       const later = (counts?.[`n${index}`] ?? 0) - rows
-      if (later <= 0) return
+      if (later <= 0) {
+        whole.add(through)
+        return
+      }
+      if (source === 'view' && whole.has(through)) {
+        audit.staleReads++
+        return
+      }
       if (source !== 'view') audit.claims.get(source)!.passed++
       audit.passed.set(phase, (audit.passed.get(phase) ?? 0) + 1)
       if (audit.examples.length < 5) {
