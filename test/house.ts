@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 86_737,
+  lines: 86_762,
   platformLines: 5_949,
-  trackedFiles: 1_509,
+  trackedFiles: 1_513,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 6,

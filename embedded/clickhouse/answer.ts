@@ -126,6 +126,8 @@ export class Answer {
     if (this.#response.destroyed) return
     if (!this.started) {
       this.setHeader('X-ClickHouse-Exception-Code', String(error.code))
+      this.setHeader('X-ClickHouse-Exception-Tag', this.#tag)
+      this.#response.removeHeader('X-ClickHouse-Format')
       this.setHeader('Content-Type', 'text/plain; charset=UTF-8')
       this.#begin(error.status)
       const text = Buffer.from(error.text)

@@ -87,6 +87,18 @@ t.test('tells what a server tells in its headers', async (t) => {
   t.match(JSON.parse(String(headers['x-clickhouse-summary'])), { read_rows: '5', written_rows: '0', elapsed_ns: /\d+/ })
 })
 
+t.test('answers methods, commands and errors with the headers of a server', async (t) => {
+  const command = await server.ask('CREATE TABLE shop.headers (a UInt8) ENGINE Memory')
+  const error = await server.ask('SELECT nope', { params: { session_timezone: 'Asia/Tokyo' } })
+  const broken = await server.ask('INSERT INTO shop.headers FORMAT CSV', { body: 'x' })
+
+  t.equal((await server.ask('SELECT 1', { method: 'PUT' })).status, 501)
+  t.match(command.headers, { 'content-type': 'text/plain; charset=UTF-8', 'x-clickhouse-format': undefined })
+  t.match(error.headers, { 'x-clickhouse-timezone': 'Asia/Tokyo', 'x-clickhouse-exception-tag': /./, 'access-control-expose-headers': /X-ClickHouse-Query-Id,/ })
+  t.notMatch(broken.text, /\/dev\/shm|file\/uri/)
+  t.equal((await server.ask('SELECT 1', { params: { default_format: 'CSV' }, headers: { 'x-clickhouse-format': 'TSKV' } })).text, '1=1\n')
+})
+
 t.test('answers errors with the status of a server', async (t) => {
   const cases: Array<[string, number, number]> = [
     ['SELECT nope', 404, 47], ['SELEC', 400, 62], ['SELECT 1; SELECT 2', 400, 62], ['SELECT * FROM nope.nope', 404, 81],

@@ -68,7 +68,7 @@ export function toErrorAnswer (error: unknown, version: string): ErrorAnswer {
   const message = error instanceof Error ? error.message : String(error)
   const text = message.startsWith('Code: ') ? unwrapNested(message) : describeSystemError(error, message)
   const code = Number(/^Code: (\d+)/.exec(text)![1])
-  return { code, text: `${tidySyntaxError(text)} (version ${version} (official build))\n`, status: STATUS_BY_CODE.get(code) ?? 500 }
+  return { code, text: `${tidySyntaxError(withoutSpool(text))} (version ${version} (official build))\n`, status: STATUS_BY_CODE.get(code) ?? 500 }
 }
 
 /** The engine repeats `Code: N. DB::Exception:` for each layer that passed the error on; a server says it once. */
@@ -88,6 +88,11 @@ function unwrapNested (message: string): string {
 function tidySyntaxError (text: string): string {
   return text.replaceAll(/\nINTO OUTFILE '(?:[^'\\]|\\.)*' APPEND FORMAT \w+\n?/g, '')
     .replace(/^(Code: 62\. DB::Exception: Syntax error.*? failed at position \d+ )\(([A-Z0-9_]+)\)/, "$1('$2')")
+}
+
+/** The engine names the file in which the rows of an insert wait; for the client they are those of its request. */
+function withoutSpool (text: string): string {
+  return text.replace(/\(in file\/uri \/[^)]*\): /, '').replace(/: While executing File(?=\. \([A-Z_0-9]+\)$)/, '')
 }
 
 /** The code of an error of Node; empty without one. */

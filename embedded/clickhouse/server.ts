@@ -25,6 +25,10 @@ interface Exchange {
 /** Statements, settings and parameters travel in the URL; servers allow a mebibyte as well. */
 const MAX_HEADER_BYTES = 1_048_576
 
+/** Of those, pages of another origin may read, in the order in which a server names them. */
+const EXPOSED_HEADERS = ['Query-Id', 'Summary', 'Server-Display-Name', 'Format', 'Timezone', 'Exception-Code', 'Exception-Tag']
+  .map((name) => `X-ClickHouse-${name}`).join(',')
+
 /**
  * ClickHouse's HTTP interface: `/ping` and `/replicas_status` for health, `/` for queries. Beside it `/hold-inserts`,
  * for backups.
@@ -35,7 +39,6 @@ export function buildServer (parts: ServerParts): Server {
     // The steps that read and write notice a client that disconnects.
     request.on('error', () => {})
     response.on('error', () => {})
-    response.setHeader('X-ClickHouse-Server-Display-Name', parts.displayName)
     try {
       answerRequest(request, response)
     } catch (error) {
@@ -51,7 +54,10 @@ export function buildServer (parts: ServerParts): Server {
 
   function answerRequest (request: IncomingMessage, response: ServerResponse): void {
     const url = new URL(request.url ?? '/', 'http://localhost')
-    if (url.pathname === '/ping' || url.pathname === '/replicas_status') return sendText(response, 200, 'Ok.\n')
+    const isRead = request.method === 'GET' || request.method === 'HEAD'
+    const isOptions = request.method === 'OPTIONS' && url.pathname === '/'
+    if (!isRead && !isOptions && request.method !== 'POST') return sendNothing(response, 501)
+    if (isRead && (url.pathname === '/ping' || url.pathname === '/replicas_status')) return sendText(response, 200, 'Ok.\n')
     if (url.pathname === '/hold-inserts' && request.method === 'POST') {
       holdInserts(parts, authenticate(request, url), response).catch((error: unknown) => {
         if (!response.headersSent) sendError(response, error)
@@ -59,15 +65,21 @@ export function buildServer (parts: ServerParts): Server {
       return
     }
     if (url.pathname !== '/') return sendText(response, 404, `There is no handle ${url.pathname}\n\nUse / or /ping for health checks.\n`)
-    if (!['GET', 'HEAD', 'POST', 'OPTIONS'].includes(request.method ?? '')) return sendText(response, 405, `Method ${request.method} is not supported\n`)
-    if (request.method === 'OPTIONS') return sendText(response, 204, '')
+    if (isOptions) return sendNothing(response, 204)
     if (isHealthCheck(request, url)) return sendText(response, 200, 'Ok.\n')
+    identify(response)
     if (isLengthUnknown(request)) {
       throw new QueryError(381, 'The Transfer-Encoding is not chunked and there is no Content-Length header for POST request')
     }
     if (parts.closing) throw new QueryError(236, 'The server is shutting down')
     const user = authenticate(request, url)
     void handleQuery(parts, user, { request, response, url })
+  }
+
+  /** What every answer to a query says, an error too. */
+  function identify (response: ServerResponse): void {
+    response.setHeader('X-ClickHouse-Server-Display-Name', parts.displayName)
+    response.setHeader('Access-Control-Expose-Headers', EXPOSED_HEADERS)
   }
 
   function sendError (response: ServerResponse, error: unknown): void {
@@ -84,6 +96,11 @@ function isHealthCheck (request: IncomingMessage, url: URL): boolean {
 
 function isLengthUnknown (request: IncomingMessage): boolean {
   return request.method === 'POST' && request.headers['content-length'] === undefined && request.headers['transfer-encoding'] === undefined
+}
+
+function sendNothing (response: ServerResponse, status: number): void {
+  response.writeHead(status)
+  response.end()
 }
 
 function sendText (response: ServerResponse, status: number, text: string): void {
@@ -111,6 +128,7 @@ async function handleQuery (parts: ServerParts, user: User, exchange: Exchange):
     if (boundary !== undefined) await readForm(request, boundary, url.searchParams)
     const params = parseRequest(request, url)
     answer.setHeader('X-ClickHouse-Query-Id', params.queryId)
+    answer.setHeader('X-ClickHouse-Timezone', params.settings.get('session_timezone') ?? parts.engine.timezone)
     answer.compressBlocks = params.compressBlocks
     answer.compressionLevel = params.compressResponse ? params.compressionLevel : 0
     const { queryId, database, logComment, logQueries } = params

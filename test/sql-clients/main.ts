@@ -18,7 +18,7 @@ const FOLDER = path.resolve(import.meta.dirname, '../../node_modules/.cache/mill
 t.setTimeout(600_000)
 install()
 const require = createRequire(path.join(FOLDER, 'package.json'))
-const server = await startTestServer(t, { owner: 'millrace', database: 'millrace' })
+const server = await startTestServer(t, { database: 'millrace' })
 const url = `http://127.0.0.1:${server.port}`
 await server.ask(`CREATE TABLE millrace.events (uuid UUID, timestamp DateTime64(3, 'UTC'), event LowCardinality(String), n UInt64)
   ENGINE MergeTree ORDER BY timestamp`)
@@ -73,7 +73,7 @@ void t.test('@founderpath/kysely-clickhouse: builds queries and reads their rows
 void t.test('clickhouse-migrations: applies migrations once', async (t) => {
   const folder = t.testdir({ '1_init.sql': 'CREATE TABLE IF NOT EXISTS marts (a UInt8) ENGINE MergeTree ORDER BY a;', '2_more.sql': 'ALTER TABLE marts ADD COLUMN b String;' })
   const cli = path.join(path.dirname(require.resolve('clickhouse-migrations')), 'cli.js')
-  const args = ['migrate', '--host', url, '--user', 'millrace', '--password', TEST_PASSWORDS.owner, '--db', 'marts', '--migrations-home', folder]
+  const args = ['migrate', '--host', url, '--user', 'owner', '--password', TEST_PASSWORDS.owner, '--db', 'marts', '--migrations-home', folder]
   const migrate = (): string => execFileSync(process.execPath, [cli, ...args], { encoding: 'utf8' })
 
   t.match(migrate(), /1_init\.sql/)
@@ -84,12 +84,12 @@ void t.test('clickhouse-migrations: applies migrations once', async (t) => {
 
 void t.test('clickhouse 2.6: reads rows, streams and inserts', async (t) => {
   const { ClickHouse } = require('clickhouse')
-  const connect = (username: 'analyst' | 'millrace'): any => new ClickHouse({
-    url: 'http://127.0.0.1', port: server.port, basicAuth: { username, password: TEST_PASSWORDS[username === 'analyst' ? username : 'owner'] }, format: 'json', config: { database: 'millrace' }
+  const connect = (username: 'analyst' | 'owner'): any => new ClickHouse({
+    url: 'http://127.0.0.1', port: server.port, basicAuth: { username, password: TEST_PASSWORDS[username] }, format: 'json', config: { database: 'millrace' }
   })
   const rows = await connect('analyst').query(COUNTS).toPromise()
   await server.ask('CREATE TABLE millrace.inserted (a UInt8, b String) ENGINE MergeTree ORDER BY a')
-  await connect('millrace').insert('INSERT INTO inserted (a, b)', [{ a: 1, b: 'x' }, { a: 2, b: "it's" }]).toPromise()
+  await connect('owner').insert('INSERT INTO inserted (a, b)', [{ a: 1, b: 'x' }, { a: 2, b: "it's" }]).toPromise()
 
   t.same(rows.map(({ event, n }: { event: string, n: unknown }) => [event, Number(n)]), [['paid', 5], ['seen', 5]])
   t.equal((await server.ask('SELECT * FROM millrace.inserted ORDER BY a')).text, "1\tx\n2\tit\\'s\n")

@@ -102,7 +102,9 @@ async function runBuffered (
   const runIt = async (): Promise<EngineResult> =>
     await parts.killQuery.whenAborted(session, signal, session.run(statement.sql, format))
   const result = statement.kind === 'command' ? await runCommand(parts, { query, statement }, runIt) : await runIt()
-  setFormatHeaders(parts, query, format)
+  // What has no result has no format.
+  if (statement.kind !== 'show' && result.bytes.length === 0) answer.setHeader('Content-Type', 'text/plain; charset=UTF-8')
+  else setFormatHeaders(parts, query, format)
   const rewrite = rewriteFor(query, format)
   const pieces = rewrite?.write(result.bytes) ?? [result.bytes]
   answer.start(summarizeRows(query.record, result))
@@ -136,7 +138,7 @@ async function coverTokens (parts: ServerParts, { sql, tokens }: Statement): Pro
 }
 
 function chooseFormat (query: Query, statement: Statement): string {
-  const format = statement.format?.name ?? query.request.defaultFormat ?? 'TabSeparated'
+  const format = statement.format?.name ?? query.request.defaultFormat ?? 'TSV'
   if (!/^\w{1,64}$/.test(format)) throw new QueryError(36, `Format name '${format}' is not valid`)
   return format
 }
@@ -146,8 +148,6 @@ function rewriteFor ({ request: { protocolVersion } }: Query, format: string): B
 }
 
 function setFormatHeaders (parts: ServerParts, query: Query, format: string): void {
-  const timezone = query.state.settings.get('session_timezone')
   query.answer.setHeader('X-ClickHouse-Format', format)
-  query.answer.setHeader('X-ClickHouse-Timezone', timezone ?? parts.engine.timezone)
   query.answer.setHeader('Content-Type', parts.engine.contentTypes.get(format) ?? 'application/octet-stream')
 }

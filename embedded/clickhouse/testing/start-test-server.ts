@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { spoolFolders } from '../engine/body-spool.ts'
+import { recordRequests } from './record-requests.ts'
 
 /** A server of its own process for a test file, on a free port and a data directory of its own. */
 export interface TestServer {
@@ -60,7 +61,10 @@ export interface TestServerOptions {
   env?: NodeJS.ProcessEnv
 }
 
-/** Starts `main.ts`; everything is gone after the test. */
+/**
+ * Starts `main.ts`; everything is gone after the test. With a file named in `CHDB_SERVER_TEST_RECORD`, all requests of
+ * the test are appended to it, for the comparison with ClickHouse's own server.
+ */
 export async function startTestServer (t: Teardown, options: TestServerOptions = {}): Promise<TestServer> {
   const { owner = OWNER } = options
   const dataDir = await mkdtemp(path.join(tmpdir(), 'chdb-server-'))
@@ -82,6 +86,11 @@ export async function startTestServer (t: Teardown, options: TestServerOptions =
       child = spawnServer(dataDir, options)
       server.pid = child.pid!
       server.port = await readPort(child)
+      const file = process.env.CHDB_SERVER_TEST_RECORD
+      if (file === undefined) return
+      const recorder = await recordRequests(server.port, file)
+      t.after(recorder.close)
+      server.port = recorder.port
     },
     ask: async (query, options = {}) => await sendQuery(server.port, query, { user: owner, ...options })
   }

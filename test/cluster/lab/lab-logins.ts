@@ -14,8 +14,10 @@ interface Login {
 /**
  * The logins that `deploy/clickhouse/*.sql` make, as a users.xml: the nodes have no folder in which CREATE USER could
  * write. The statements are applied in order, with the rights and limits as they are there; quotas are left out.
+ *
+ * @param owners  Passwords of further logins that may do everything, by name.
  */
-export async function renderLogins (): Promise<string> {
+export async function renderLogins (owners: Readonly<Record<string, string>> = {}): Promise<string> {
   const logins = new Map<string, Login>()
   const profiles = new Map<string, string>()
   /** A role is what it grants, and its profile. */
@@ -45,11 +47,12 @@ export async function renderLogins (): Promise<string> {
   const users = [...logins].map(([name, { grants }]) => `
     <${name}><password>${LAB_PASSWORD}</password><networks><ip>127.0.0.0/8</ip></networks><profile>${name}</profile><quota>default</quota>
       <grants>${grants.map((query) => `<query>${query}</query>`).join('')}</grants></${name}>`)
+  const mayDoAll = Object.entries({ default: '', ...owners }).map(([name, password]) => `
+    <${name}><password>${password}</password><networks><ip>127.0.0.0/8</ip></networks><profile>default</profile><quota>default</quota><access_management>1</access_management></${name}>`)
   return `<clickhouse>
   <profiles><default/>${[...logins].map(([name, { settings }]) => `<${name}>${renderSettings(settings)}</${name}>`).join('\n')}</profiles>
   <users>
-    <default><password/><networks><ip>127.0.0.0/8</ip></networks><profile>default</profile><quota>default</quota><access_management>1</access_management></default>
-    ${users.join('')}
+    ${mayDoAll.join('')}${users.join('')}
   </users>
   <quotas><default/></quotas>
 </clickhouse>`

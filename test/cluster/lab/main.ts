@@ -2,7 +2,7 @@
  * Runs Millrace on a real ClickHouse cluster of 2 shards with 2 replicas each, adds a replica and a shard, and compares
  * what every node says:
  *
- *     npm run check:cluster [-- --keep]     # Linux on x64 with java, gcc, apt-get and dpkg; about five minutes
+ *     npm run check:cluster [-- --keep]     # Linux on x64 with java, gcc, apt-get and dpkg; about ten minutes
  *
  * Each step stands for a promise of `docs/run/scaling.md`; prints one line each and exits with 1 when one does not
  * hold. `--keep` leaves the folder with the logs. What the cluster is and is not: `start-lab.ts`.
@@ -18,6 +18,7 @@ import { runCli } from '../../../cli/run-cli.ts'
 import { migrateClickHouse } from '../../../schema/migrate/migrate-clickhouse.ts'
 import { supervise, type Supervise, type SupervisedPart } from '../../faults/system/supervise.ts'
 import { waitFor } from '../../support/wait-for.ts'
+import { compareHttp } from './compare-http.ts'
 import { ALL, type Ask, audit, compareTables, expect } from './compare-nodes.ts'
 import { moveIntoCluster } from './move-into-cluster.ts'
 import { promote } from './promote.ts'
@@ -82,6 +83,8 @@ async function waitUntilDone (run: () => Promise<void>): Promise<void> {
 }
 
 async function walk (): Promise<void> {
+  await step('the embedded server answers as ClickHouse does, but for what its README lists', async () =>
+    await compareHttp(path.join(dataDir, 'alone'), giveUp.signal))
   const lab = await startLab({ dataDir, shards: [1, 1, 2, 2] }, keep)
   closers.push(lab.close)
   const clients = new Map<string, ClickHouse>()

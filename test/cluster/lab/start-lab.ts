@@ -68,12 +68,20 @@ const READY_EVERY_MS = 500
 /** A probe of Kubernetes asks every 10 s and gives up after a second; three failures take the pod out. */
 const READY_TIMEOUT_MS = 2000
 
+export interface StartLabOptions {
+  dataDir: string
+  /** Of each node. */
+  shards: readonly number[]
+  /** Passwords of further logins that may do everything, by name. */
+  owners?: Readonly<Record<string, string>>
+}
+
 /** Starts ZooKeeper and so many nodes for each shard. Data is in `dataDir`, whose owner removes it. */
 export async function startLab (
-  { dataDir, shards }: { dataDir: string, shards: readonly number[] }, supervise: Supervise
+  { dataDir, shards, owners }: StartLabOptions, supervise: Supervise
 ): Promise<ClickHouseLab> {
   const programs = await prepareLab()
-  const logins = await renderLogins()
+  const logins = await renderLogins(owners)
   const zooKeeperPort = await freePort()
   const zooKeeper = await supervise('zookeeper', async (signal, onSpawn) =>
     await startZooKeeper(path.join(dataDir, 'zookeeper'), { port: zooKeeperPort, programs, signal, onSpawn }))

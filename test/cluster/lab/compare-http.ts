@@ -1,0 +1,218 @@
+/**
+ * The same requests to ClickHouse's own HTTP handler and to the embedded server, and what differs in their answers.
+ *
+ * Every difference has to be one of `known-http-differences.ts`, which `embedded/clickhouse/README.md` lists.
+ */
+import { execFile } from 'node:child_process'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import http from 'node:http'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import zlib from 'node:zlib'
+import { decompressBlocks } from '../../../embedded/clickhouse/blocks/compressed-blocks.ts'
+import type { RecordedRequest } from '../../../embedded/clickhouse/testing/record-requests.ts'
+import { startTestServer, TEST_PASSWORDS } from '../../../embedded/clickhouse/testing/start-test-server.ts'
+import { supervise } from '../../faults/system/supervise.ts'
+import { type LabNode, startLab } from './start-lab.ts'
+import { madeRequests, prepareDatabases } from './http-requests.ts'
+import { known, KNOWN_NAMES } from './known-http-differences.ts'
+
+const ROOT = path.join(import.meta.dirname, '..', '..', '..')
+/** Suites of clients, whose requests are recorded in the order in which they are sent. */
+const SUITES = [
+  'embedded/clickhouse/clickhouse-client.test.ts', 'embedded/clickhouse/recorded-clients.test.ts',
+  'embedded/clickhouse/analyst/ordinary-queries.test.ts', 'test/sql-clients/main.ts'
+]
+/** The first run of a suite installs its clients. */
+const SUITE_TIMEOUT_MS = 600_000
+const ANSWER_TIMEOUT_MS = 60_000
+
+const HEADERS = [
+  'content-type', 'content-encoding', 'vary', 'connection', 'location', 'allow', 'www-authenticate', 'access-control-allow-origin',
+  'access-control-expose-headers', 'x-clickhouse-format', 'x-clickhouse-timezone', 'x-clickhouse-exception-code', 'x-clickhouse-query-id',
+  'x-clickhouse-server-display-name', 'x-clickhouse-summary', 'x-clickhouse-progress', 'x-clickhouse-exception-tag'
+]
+
+/** A request, and what it stands for. */
+export interface ComparedRequest extends RecordedRequest { source: string }
+
+/** One part of two answers in which they differ. */
+export interface HttpDifference {
+  request: ComparedRequest
+  /** `status`, `body`, `end`, or the name of a header. */
+  part: string
+  /** One of the two answers is an error. */
+  isFailed: boolean
+  real: string
+  embedded: string
+}
+
+type Parts = Record<string, string>
+
+/** Requests of the suites of clients, each text once; those of an analyst as the owner's. */
+export async function recordClients (): Promise<ComparedRequest[]> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'millrace-requests-'))
+  const requests: ComparedRequest[] = []
+  try {
+    for (const [index, suite] of SUITES.entries()) {
+      const file = path.join(folder, `${index}.jsonl`)
+      // What the suite itself finds is told by `npm test`; here it is what sends requests.
+      await new Promise<void>((resolve) => {
+        execFile(process.execPath, [suite], {
+          cwd: ROOT,
+          env: { ...process.env, CHDB_SERVER_TEST_RECORD: file },
+          timeout: SUITE_TIMEOUT_MS,
+          maxBuffer: 50_000_000
+        }, () => resolve())
+      })
+      const lines = (await readFile(file, 'utf8')).trim().split('\n')
+      const sent = lines.map((line) => JSON.parse(line) as RecordedRequest).filter((request) => !isEndless(request))
+      requests.push(...sent.map((request) => ({ ...asOwner(request), source: path.basename(suite) })))
+    }
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+  return requests
+}
+
+/** Of a test that ends its query from outside. */
+const isEndless = ({ body }: RecordedRequest): boolean => /system\.numbers(?! LIMIT)/.test(Buffer.from(body, 'base64').toString())
+
+const basic = (user: string, password: string): string => `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`
+const ANALYST = basic('analyst', TEST_PASSWORDS.analyst)
+
+/** Analysts, and what they may, are the embedded server's own. */
+function asOwner (request: RecordedRequest): RecordedRequest {
+  const headers = { ...request.headers }
+  if (headers.authorization === ANALYST) headers.authorization = basic('owner', TEST_PASSWORDS.owner)
+  if (headers['x-clickhouse-user'] === 'analyst' && headers['x-clickhouse-key'] === TEST_PASSWORDS.analyst) {
+    Object.assign(headers, { 'x-clickhouse-user': 'owner', 'x-clickhouse-key': TEST_PASSWORDS.owner })
+  }
+  return { ...request, headers }
+}
+
+/** Sends each request to both servers, one after the other, and returns where their answers differ. */
+export async function compareAnswers (
+  requests: readonly ComparedRequest[], real: URL, embedded: URL
+): Promise<HttpDifference[]> {
+  const differences: HttpDifference[] = []
+  for (const request of requests) {
+    const [one, other] = await Promise.all([readAnswer(request, real), readAnswer(request, embedded)])
+    const isFailed = [one, other].some((parts) => parts['x-clickhouse-exception-code'] !== '(none)')
+    for (const part of Object.keys(one)) {
+      if (one[part] !== other[part]) differences.push({ request, part, isFailed, real: one[part] ?? '', embedded: other[part] ?? '' })
+    }
+  }
+  return differences
+}
+
+async function readAnswer (request: ComparedRequest, { hostname, port }: URL): Promise<Parts> {
+  const body = Buffer.from(request.body, 'base64')
+  const { 'transfer-encoding': chunked, ...headers } = request.headers
+  const framing = chunked === undefined && request.method === 'POST' ? { 'content-length': String(body.length) } : {}
+  return await new Promise<Parts>((resolve) => {
+    const sent = http.request({
+      agent: false, hostname, port, method: request.method, path: request.path,
+      headers: { ...headers, ...framing, ...chunked === undefined ? {} : { 'transfer-encoding': chunked } },
+      timeout: ANSWER_TIMEOUT_MS
+    })
+    sent.on('error', (error) => resolve({ status: `no answer: ${error.message}` }))
+    sent.on('timeout', () => sent.destroy(new Error('nothing for a minute')))
+    sent.on('response', (answer) => {
+      const chunks: Buffer[] = []
+      answer.on('data', (chunk: Buffer) => chunks.push(chunk))
+      answer.on('error', () => {})
+      answer.on('close', () => {
+        describe(request, answer, Buffer.concat(chunks))
+          .then(resolve, (error: unknown) => resolve({ status: String(error) }))
+      })
+    })
+    sent.end(request.method === 'POST' ? body : undefined)
+  })
+}
+
+async function describe (request: ComparedRequest, answer: http.IncomingMessage, bytes: Buffer): Promise<Parts> {
+  const tag = answer.headers['x-clickhouse-exception-tag']
+  const parts: Parts = { status: String(answer.statusCode), end: answer.complete ? 'whole' : 'cut' }
+  for (const name of HEADERS) parts[name] = tidyHeader(name, answer.headers[name])
+  const isCode = answer.headers['x-clickhouse-exception-code'] !== undefined
+  let text = (await decode(request, answer, bytes)).toString('latin1')
+  if (tag !== undefined) text = text.replaceAll(String(tag), '(tag)')
+  parts.body = tidyBody(text, isCode)
+  return parts
+}
+
+async function decode ({ path }: ComparedRequest, { headers }: http.IncomingMessage, bytes: Buffer): Promise<Buffer> {
+  const decoders: Record<string, (bytes: Buffer, options: object) => Buffer> = {
+    gzip: zlib.gunzipSync, deflate: zlib.inflateSync, br: zlib.brotliDecompressSync, zstd: zlib.zstdDecompressSync
+  }
+  const decoder = decoders[headers['content-encoding'] ?? '']
+  try {
+    // What was cut off ends without the end of its compression.
+    const plain = decoder === undefined ? bytes : decoder(bytes, { finishFlush: zlib.constants.Z_SYNC_FLUSH })
+    if (plain.length === 0 || !/[?&]compress=1/.test(path)) return plain
+    return await buffer(decompressBlocks(Readable.from([plain]) as AsyncIterable<Buffer>))
+  } catch (error) {
+    return Buffer.from(`cannot be decoded: ${String(error)}`)
+  }
+}
+
+/** Values that differ from run to run are there or not. */
+function tidyHeader (name: string, value: string | string[] | undefined): string {
+  if (value === undefined) return '(none)'
+  const text = String(value)
+  if (name === 'x-clickhouse-exception-tag' || name === 'x-clickhouse-progress') return '(there)'
+  if (name === 'x-clickhouse-query-id' && /^[\da-f-]{36}$/.test(text)) return '(uuid)'
+  if (name === 'connection') return text.toLowerCase()
+  return text.replaceAll(/"(elapsed_ns|memory_usage)":"\d+"/g, '"$1":"?"')
+}
+
+/** Without versions, times and counts of work, which differ from run to run. */
+function tidyBody (text: string, isError: boolean): string {
+  const tidied = text.replaceAll(/ \(version [\d.]+(?: \(official build\))?\)/g, '')
+    .replaceAll(/"(elapsed|rows_read|bytes_read)":\s*[\d.e-]+/g, '"$1": ?')
+    .replaceAll(/<(elapsed|rows_read|bytes_read)>[\d.e-]+</g, '<$1>?<')
+    .replaceAll(/\n\d+ \(tag\)/g, '\n? (tag)')
+    .replaceAll(/[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[\da-f]{4}-[\da-f]{12}/g, '(drawn uuid)')
+    .replaceAll(new RegExp(`${new Date().toISOString().slice(0, 10)} [\\d:.]+`, 'g'), '(now)')
+  // Avro ends its header and each block with 16 bytes that ClickHouse draws again in each second.
+  if (text.startsWith('Obj\x01')) return text.replaceAll(text.slice(-16), '')
+  // Where in a text the parser stopped, and threads that were at work.
+  return isError ? tidied.trimEnd() : tidied
+}
+
+/**
+ * Compares the two, on a node that nothing was done to, and the list of the README with what it should have.
+ *
+ * @returns how many requests there were. @throws naming each difference that is not listed.
+ */
+export async function compareHttp (dataDir: string, giveUp: AbortSignal): Promise<string> {
+  const readme = await readFile(path.join(ROOT, 'embedded', 'clickhouse', 'README.md'), 'utf8')
+  const unlisted = KNOWN_NAMES.filter((name) => !readme.includes(`| ${name} |`))
+  if (unlisted.length > 0) throw new Error(`embedded/clickhouse/README.md does not list ${unlisted.join(', ')}`)
+  const requests = [...prepareDatabases(), ...madeRequests(), ...await recordClients()]
+  const ends: (() => unknown)[] = []
+  try {
+    const server = await startTestServer({ after: (end) => ends.push(end) })
+    const owners = { owner: TEST_PASSWORDS.owner }
+    const lab = await startLab({ dataDir, shards: [1], owners }, async (name, start) => {
+      const part = await supervise({ name, start, giveUp, onSurprise: () => {} })
+      ends.push(async () => { await part.stop() })
+      return part
+    })
+    ends.push(lab.close)
+    const real = new URL((lab.nodes[0] as LabNode).url('default', ''))
+    const differences = await compareAnswers(requests, real, new URL(`http://127.0.0.1:${server.port}`))
+    const lines = differences.filter((each) => known(each) === undefined).map(({ request, part, real, embedded }) =>
+      `\n        ${request.source}: ${request.method} ${request.path.slice(0, 200)} ${Buffer.from(request.body, 'base64').toString().slice(0, 100)} -- ` +
+      `${part}: ${real.slice(0, 160)} and ${embedded.slice(0, 160)}`)
+    if (lines.length > 0) throw new Error(lines.join(''))
+    const counts = ({ part }: HttpDifference): boolean => part === 'x-clickhouse-summary'
+    const differ = new Set(differences.filter((each) => !counts(each)).map(({ request }) => request)).size
+    return `${requests.length} requests, ${requests.length - differ} answered alike (but for counts in the summary), ${differ} with a difference that is listed`
+  } finally {
+    for (const end of ends) await end()
+  }
+}
