@@ -1,8 +1,9 @@
 /** Reads the rows of exported files one by one: JSON Lines, CSV and Parquet, compressed or in a zip. */
+import { isUtf8 } from 'node:buffer'
 import { createReadStream } from 'node:fs'
 import { open, readdir, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { PassThrough, pipeline, type Readable, type Transform } from 'node:stream'
+import { pipeline, type Readable, type Transform } from 'node:stream'
 import zlib from 'node:zlib'
 import { parse as parseCsv } from 'csv-parse'
 import { type AsyncBuffer, parquetMetadataAsync, parquetReadObjects } from 'hyparquet'
@@ -15,6 +16,12 @@ import { MillraceError } from '../../engines/errors.ts'
 /** Longer lines are no events: ingest takes bodies of 20 MB. */
 const MAX_LINE_BYTES = 20_000_000
 
+/** What is shown of a longer one. */
+const KEPT_BYTES = 10_000
+
+/** The byte order mark of UTF-8, as Latin-1. */
+const UTF8_MARK = '\xef\xbb\xbf'
+
 export interface SourceFile {
   path: string
   /** Below the folder that was named: the same wherever the export lies. */
@@ -25,28 +32,45 @@ export interface SourceFile {
 /** A row, or why there is none at its position. */
 export type ReadRow = { position: number } & ({ row: unknown } | { error: string, text: string })
 
+/** Names of files that may have events; one without an ending may be a part that a database wrote. */
+const KNOWN_NAME = /^[^.]+$|\.(?:jsonl?|ndjson|[ct]sv|txt|log|parquet|zip|gz|zst|br)$/i
+
 /**
  * Lists the files of an export: those that are named, and all of the folders that are named, in the order of their
- * names. Hidden files are left out.
+ * names. Hidden ones are left out. A file that links give several paths is listed once: by its own if that is there.
  *
+ * @param onSkipped  Told the name of what a folder has beside files of events.
  * @throws {MillraceError} `MILLRACE_IMPORT_FILE_MISSING`.
  */
-export async function listFiles (given: readonly string[]): Promise<SourceFile[]> {
+export async function listFiles (
+  given: readonly string[], onSkipped: (name: string) => void = () => {}
+): Promise<SourceFile[]> {
   const files: SourceFile[] = []
-  for (const each of given) {
-    const found = await stat(each).catch((cause: unknown) => {
-      throw new MillraceError('MILLRACE_IMPORT_FILE_MISSING', `no such file or folder: ${each}`, { cause })
+  const seen = new Set<string>()
+  const paths = given.map((file) => ({ file, name: path.basename(file), root: '' }))
+  const links: typeof paths = []
+  for (let next = paths.shift(); next !== undefined; next = paths.shift() ?? links.shift()) {
+    const { file, name, root } = next
+    const found = await stat(file).catch((cause: unknown) => {
+      if (root !== '') return undefined
+      throw new MillraceError('MILLRACE_IMPORT_FILE_MISSING', `no such file or folder: ${file}`, { cause })
     })
-    if (!found.isDirectory()) {
-      files.push({ path: each, name: path.basename(each), bytes: found.size })
-      continue
-    }
-    const entries = await readdir(each, { recursive: true, withFileTypes: true })
-    for (const entry of entries) {
-      const file = path.join(entry.parentPath, entry.name)
-      if (entry.isFile() && !entry.name.startsWith('.')) {
-        files.push({ path: file, name: path.relative(each, file), bytes: (await stat(file)).size })
+    const identity = found === undefined ? file : `${found.dev}:${found.ino}`
+    if (seen.has(identity)) continue
+    seen.add(identity)
+    if (found?.isDirectory()) {
+      const folder = root === '' ? file : root
+      for (const entry of (await readdir(file, { withFileTypes: true })).sort((a, b) => a.name < b.name ? -1 : 1)) {
+        const inner = path.join(file, entry.name)
+        if (entry.name.startsWith('.')) continue
+        (entry.isSymbolicLink() ? links : paths).push({ file: inner, name: path.relative(folder, inner), root: folder })
       }
+    } else if (found?.isFile() === true && (root === '' || KNOWN_NAME.test(path.basename(file)))) {
+      files.push({ path: file, name, bytes: found.size })
+    } else if (root === '') {
+      throw new MillraceError('MILLRACE_IMPORT_FILE_MISSING', `${file} is not a regular file; save it first`)
+    } else {
+      onSkipped(name)
     }
   }
   if (files.length === 0) throw new MillraceError('MILLRACE_IMPORT_FILE_MISSING', `no files in ${given.join(', ')}`)
@@ -77,7 +101,7 @@ async function readHead (file: string): Promise<string> {
 
 async function * readText (source: Readable, name: string): AsyncGenerator<ReadRow> {
   const plain = await decompress(source, name)
-  if (/\.csv(?:\.\w+)?$/i.test(name)) yield * readCsv(plain)
+  if (/\.[ct]sv(?:\.\w+)?$/i.test(name)) yield * readCsv(plain)
   else yield * readLines(plain)
 }
 
@@ -87,18 +111,25 @@ async function decompress (source: Readable, name: string): Promise<Readable> {
     if (!HAS_SAFE_BROTLI) throw new Error(`Brotli is not read by Node ${process.version}, whose decoder is not safe`)
     return chain(source, zlib.createBrotliDecompress())
   }
-  const first = await new Promise<Buffer>((resolve, reject) => {
+  const magic = (await peek(source)).toString('hex', 0, 4)
+  if (magic.startsWith('1f8b')) return chain(source, zlib.createGunzip())
+  if (magic === '28b52ffd') return chain(source, zlib.createZstdDecompress())
+  const [, ending] = /\.(gz|zst)$/i.exec(name) ?? []
+  if (ending !== undefined) throw new Error(`the content is not ${ending}; if it was decompressed before, rename it without .${ending}`)
+  return source
+}
+
+/** The first bytes of a stream, which stay in it. */
+async function peek (source: Readable): Promise<Buffer> {
+  return await new Promise((resolve, reject) => {
     source.once('error', reject)
     source.once('end', () => resolve(Buffer.alloc(0)))
-    source.once('readable', () => resolve(source.read() as Buffer | null ?? Buffer.alloc(0)))
+    source.once('readable', () => {
+      const first = source.read() as Buffer | null
+      if (first !== null) source.unshift(first)
+      resolve(first ?? Buffer.alloc(0))
+    })
   })
-  const whole = new PassThrough()
-  whole.write(first)
-  pipeline(source, whole, () => {})
-  const magic = first.toString('hex', 0, 4)
-  if (magic.startsWith('1f8b')) return chain(whole, zlib.createGunzip())
-  if (magic === '28b52ffd') return chain(whole, zlib.createZstdDecompress())
-  return whole
 }
 
 /** An error of the source is one of what is made of it. */
@@ -109,21 +140,42 @@ function chain (source: Readable, transform: Transform): Readable {
 
 async function * readLines (source: Readable): AsyncGenerator<ReadRow> {
   let position = 0
-  let rest = ''
-  const decoder = new TextDecoder()
-  for await (const chunk of source as AsyncIterable<Buffer>) {
-    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
-    rest = lines.pop() ?? ''
-    if (rest.length > MAX_LINE_BYTES) throw new Error(`line ${position + lines.length + 1} has more than ${MAX_LINE_BYTES} bytes`)
-    for (const line of lines) {
-      position++
-      if (line.trim() !== '') yield readLine(line, position)
-    }
+  let bytes = 0
+  let parts: Buffer[] = []
+  let isFirst = true
+  const take = (end: Buffer): ReadRow | undefined => {
+    const line = parts.length === 0 ? end : Buffer.concat([...parts, end])
+    const isTooLong = bytes + end.length > MAX_LINE_BYTES
+    parts = []
+    bytes = 0
+    position++
+    if (isTooLong) return { position, error: `the line has more than ${MAX_LINE_BYTES} bytes`, text: line.toString('utf8', 0, KEPT_BYTES) }
+    const read = readLine(isFirst && line.toString('latin1', 0, 3) === UTF8_MARK ? line.subarray(3) : line, position, isFirst)
+    isFirst &&= read === undefined
+    return read
   }
-  if (rest.trim() !== '') yield readLine(rest, position + 1)
+  for await (const chunk of source as AsyncIterable<Buffer>) {
+    let start = 0
+    for (let end = chunk.indexOf('\n'); end !== -1; end = chunk.indexOf('\n', start)) {
+      const read = take(chunk.subarray(start, end))
+      if (read !== undefined) yield read
+      start = end + 1
+    }
+    bytes += chunk.length - start
+    if (bytes <= MAX_LINE_BYTES && start < chunk.length) parts.push(chunk.subarray(start))
+  }
+  const last = take(Buffer.alloc(0))
+  if (last !== undefined) yield last
 }
 
-function readLine (text: string, position: number): ReadRow {
+/** @throws {Error} for a first line that begins no object: the file is of another kind, and so is each line of it. */
+function readLine (bytes: Buffer, position: number, isFirst: boolean): ReadRow | undefined {
+  const text = bytes.toString()
+  const first = text.trimStart()
+  if (first === '') return undefined
+  if (isFirst && first.startsWith('[')) throw new Error('the file is a JSON array; make a line of each event, such as with jq -c \'.[]\'')
+  if (isFirst && !first.startsWith('{')) throw new Error('the file is no JSON Lines, CSV, Parquet or zip: it begins with no {')
+  if (!isUtf8(bytes)) return { position, error: 'the line is not UTF-8', text: bytes.toString('latin1') }
   try {
     return { position, row: parseStoredJson(text) }
   } catch {
@@ -131,22 +183,61 @@ function readLine (text: string, position: number): ReadRow {
   }
 }
 
+/** By the header: the most frequent of those that are usual, outside of quotes. */
+function findDelimiter (header: string): string {
+  const plain = header.replaceAll(/"[^"]*"/g, '')
+  const counts = [',', ';', '\t', '|'].map((each) => ({ each, count: plain.split(each).length }))
+  return counts.reduce((a, b) => b.count > a.count ? b : a).each
+}
+
 async function * readCsv (source: Readable): AsyncGenerator<ReadRow> {
-  const skipped: ReadRow[] = []
-  let position = 0
+  const first = (await peek(source)).toString('latin1')
+  const isWide = first.startsWith('\xff\xfe')
+  if (first.startsWith(UTF8_MARK)) source.read(UTF8_MARK.length)
   const parser = parseCsv({
-    columns: true,
-    bom: true,
+    delimiter: findDelimiter(first.replaceAll('\0', '').split(/[\r\n]/, 1)[0] ?? ''),
+    // Bytes are told from characters below: a parser of UTF-8 would replace what is none.
+    encoding: isWide ? 'utf16le' : 'latin1',
+    bom: isWide,
     skip_empty_lines: true,
-    skip_records_with_error: true,
-    on_skip: (error) => { skipped.push({ position: position + 1, error: error?.message ?? 'the row is not CSV', text: '' }) }
+    relax_column_count: true,
+    relax_quotes: true,
+    // A quote that is never closed makes one row of the rest of the file.
+    max_record_size: 5 * MAX_LINE_BYTES
   })
   pipeline(source, parser, () => {})
-  for await (const row of parser as AsyncIterable<Record<string, string>>) {
-    yield * skipped.splice(0)
-    yield { position: ++position, row }
+  let columns: string[] | undefined
+  let position = 0
+  for await (const cells of parser as AsyncIterable<string[]>) {
+    const record = isWide ? cells : cells.map(decodeUtf8)
+    if (columns === undefined) {
+      columns = readHeader(record)
+      continue
+    }
+    position++
+    const error = record.includes(null)
+      ? 'the row is not UTF-8'
+      : record.length !== columns.length && `the row has ${record.length} columns, the header has ${columns.length}`
+    // Not an assignment: `__proto__` is a name like any other.
+    yield error === false
+      ? { position, row: Object.fromEntries(columns.map((column, index) => [column, record[index]])) }
+      : { position, error, text: JSON.stringify(record.map((cell, index) => cell ?? cells[index])) }
   }
-  yield * skipped
+}
+
+/** @throws {Error} when two columns have one name: which of them is meant? */
+function readHeader (record: readonly (string | null)[]): string[] {
+  const columns = record.map((column) => column ?? '\ufffd')
+  const twice = columns.find((column, index) => columns.indexOf(column) !== index)
+  if (twice !== undefined) throw new Error(`the header has the column ${JSON.stringify(twice)} twice`)
+  return columns
+}
+
+/** The text of bytes that were read as Latin-1; null: they are not UTF-8. */
+function decodeUtf8 (latin1: string): string | null {
+  if (/^[\0-\x7f]*$/.test(latin1)) return latin1
+  const bytes = Buffer.from(latin1, 'latin1')
+  return isUtf8(bytes) ? bytes.toString() : null
 }
 
 /** A group of rows at a time: pages of one cannot be read apart. */
@@ -178,16 +269,22 @@ async function * readParquet ({ path: file, bytes }: SourceFile): AsyncGenerator
 async function * readZip (file: SourceFile): AsyncGenerator<ReadRow> {
   const zip = await yauzl.openPromise(file.path)
   let before = 0
+  let broken: Error | undefined
   try {
     for await (const entry of zip.eachEntry()) {
       if (entry.fileName.endsWith('/')) continue
       let last = 0
-      for await (const read of readText(await zip.openReadStreamPromise(entry), entry.fileName)) {
-        last = read.position
-        yield { ...read, position: before + read.position }
+      try {
+        for await (const read of readText(await zip.openReadStreamPromise(entry), entry.fileName)) {
+          last = read.position
+          yield { ...read, position: before + read.position }
+        }
+      } catch (cause) {
+        broken ??= new Error(`${entry.fileName} in it: ${(cause as Error).message}`, { cause })
       }
       before += last
     }
+    if (broken !== undefined) throw broken
   } finally {
     zip.close()
   }

@@ -1,0 +1,83 @@
+/** Which files of an export are read, and what is said of those, and of rows, that cannot be. */
+import { execFileSync } from 'node:child_process'
+import { mkdir, symlink, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import zlib from 'node:zlib'
+import t, { type Test } from 'tap'
+import { listFiles, type ReadRow, readRows } from './read-rows.ts'
+
+async function read (t: Test, name: string, content: string | Buffer): Promise<ReadRow[]> {
+  const file = path.join(t.testdir({}), name)
+  await writeFile(file, content)
+  return await Array.fromAsync(readRows({ path: file, name, bytes: Buffer.byteLength(content) }))
+}
+
+t.test('each real file of a folder is listed once, whatever links lead to it', async (t) => {
+  const folder = t.testdir({ '.hidden': { 'a.json': '{}' }, 1: { 'ok.ndjson': '{}' }, 'README.md': '# Export' })
+  await symlink('.', path.join(folder, 'self'))
+  await symlink('1', path.join(folder, '0'))
+  await symlink('1/ok.ndjson', path.join(folder, '0.ndjson'))
+  const skipped: string[] = []
+
+  const files = await listFiles([folder, path.join(folder, '1'), path.join(folder, 'self')], (name) => { skipped.push(name) })
+  t.equal(files.length, 1)
+  t.same(skipped, ['README.md'])
+  const [only] = await listFiles([folder])
+  t.match(only, { name: '1/ok.ndjson', bytes: 2 })
+  await mkdir(path.join(folder, '2'))
+  await symlink('../1/ok.ndjson', path.join(folder, '2/link.ndjson'))
+  await symlink('nowhere', path.join(folder, '2/lost.ndjson'))
+  t.match(await listFiles([path.join(folder, '2')], (name) => { skipped.push(name) }), [{ name: 'link.ndjson' }], 'a link out of the folder')
+  t.same(skipped, ['README.md', 'lost.ndjson'])
+})
+
+t.test('what is no regular file is refused by name, or left out of its folder', async (t) => {
+  const folder = t.testdir({ 'a.csv': 'x' })
+  const pipe = path.join(folder, 'b.csv')
+  execFileSync('mkfifo', [pipe])
+  await t.rejects(listFiles([pipe]), { message: `${pipe} is not a regular file; save it first` })
+  await t.rejects(listFiles(['/dev/null']), { message: '/dev/null is not a regular file; save it first' })
+  t.match(await listFiles([folder]), [{ name: 'a.csv' }])
+  await mkdir(path.join(folder, 'empty'))
+  await t.rejects(listFiles([path.join(folder, 'empty')]), { message: /^no files in / })
+})
+
+t.test('a file that is none of its kind is an error', async (t) => {
+  for (const [name, content, error] of [
+    ['a.csv.gz', 'not gz', 'the content is not gz'], ['a.json.zst', '{}', 'the content is not zst'],
+    ['a.json', '\n[\n{"event": "a"}]', 'the file is a JSON array'], ['a.png', '\x89PNG\n', 'the file is no JSON Lines, CSV, Parquet or zip'],
+    ['a.csv', 'event,at,event\n', 'the header has the column "event" twice'], ['b.csv', 'a,b\n1,"2\n3,4\n', 'Quote Not Closed']
+  ] as const) await t.rejects(read(t, name, content), { message: new RegExp(error) }, name)
+  t.same(await read(t, 'a.json.gz', zlib.gzipSync('{"a": 1}')), [{ position: 1, row: { a: 1 } }])
+  t.same(await read(t, 'a.json', ''), [])
+  t.same(await read(t, 'a.csv', 'a,b\n'), [])
+})
+
+t.test('JSON Lines: a line that is too long or not UTF-8 is told in its place, and the rest goes on', async (t) => {
+  const long = `{"a": "${'x'.repeat(20_000_000)}"}`
+  const latin1 = Buffer.from('{"a": "caf\xe9"}', 'latin1')
+  const rows = await read(t, 'a.json', Buffer.concat([Buffer.from(`\ufeff{"a": "Ü✓"}\n${long}\n\n`), latin1, Buffer.from('\n{"a": "\ufffd"}')]))
+  t.match(rows, [
+    { position: 1, row: { a: 'Ü✓' } }, { position: 2, error: 'the line has more than 20000000 bytes', text: /^{"a": "x{9000}/ },
+    { position: 4, error: 'the line is not UTF-8', text: '{"a": "café"}' }, { position: 5, row: { a: '\ufffd' } }
+  ])
+})
+
+t.test('CSV: every data row has its number, and a bad one keeps its content', async (t) => {
+  const latin1 = Buffer.from('7,caf\xe9,z\n', 'latin1')
+  const rows = await read(t, 'a.csv', Buffer.concat([Buffer.from('\ufeffn,__proto__,note\n1,2\n\n2,Ü,said "yes" twice\n3,4,5,ü\n4,"a\nb",\n'), latin1]))
+  t.same(rows.map((row) => 'row' in row ? { ...row, row: Object.entries(row.row as object) } : row), [
+    { position: 1, error: 'the row has 2 columns, the header has 3', text: '["1","2"]' },
+    { position: 2, row: [['n', '2'], ['__proto__', 'Ü'], ['note', 'said "yes" twice']] },
+    { position: 3, error: 'the row has 4 columns, the header has 3', text: '["3","4","5","ü"]' },
+    { position: 4, row: [['n', '4'], ['__proto__', 'a\nb'], ['note', '']] },
+    { position: 5, error: 'the row is not UTF-8', text: '["7","café","z"]' }
+  ])
+})
+
+t.test('CSV: the delimiter is that of the header', async (t) => {
+  for (const [name, content] of [
+    ['a.csv', 'a;"b,c,d"\n1;2,5\n'], ['a.tsv', 'a\t"b,c,d"\n1\t2,5\n'], ['b.csv', 'a,"b,c,d"\n1,"2,5"\n'],
+    ['c.csv', Buffer.from('\ufeffa\t"b,c,d"\r\n1\t2,5\r\n', 'utf16le')]
+  ] as const) t.same(await read(t, name, content), [{ position: 1, row: { a: '1', 'b,c,d': '2,5' } }], name)
+})
