@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 86_762,
+  lines: 86_921,
   platformLines: 5_949,
-  trackedFiles: 1_513,
+  trackedFiles: 1_514,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 6,
   assertions: 175,
-  casts: 298
+  casts: 300
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

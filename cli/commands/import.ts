@@ -1,7 +1,7 @@
 import path from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { type Command, InvalidArgumentError } from 'commander'
-import { MillraceError } from '../../engines/errors.ts'
+import { HttpError, MillraceError } from '../../engines/errors.ts'
 import { createAmplitudeMapper } from '../../engines/import/from-amplitude.ts'
 import { completeMapping, createMapper } from '../../engines/import/from-mapping.ts'
 import { createMixpanelMapper } from '../../engines/import/from-mixpanel.ts'
@@ -62,14 +62,19 @@ async function importFiles (
   const access = await findManagementApi(context.env, context.access)
   const api = await context.api()
   const { api_token: projectKey } = await api.get('/api/projects/{project_id}', { params: { project_id: project } })
+    .catch((cause: unknown) => {
+      if (!(cause instanceof HttpError && cause.status === 404)) throw cause
+      throw new MillraceError('MILLRACE_PROJECT_NOT_FOUND', `there is no project ${project} for this key; npx millrace projects list shows all`, { cause })
+    })
   if (projectKey === null) throw new MillraceError('MILLRACE_KEY_MISSING', `project ${project} has no project API key; create one with npx millrace projects rotate-key ${project}`)
   const stateFolder = options.state ?? `millrace-import-${source}-${project}`
-  const listed = await listFiles(files)
+  const listed = await listFiles(files, (name) => { context.stderr.write(`${name}: left out; it is no file of events\n`) })
   const { persons = source === 'posthog' && await havePersons(listed) ? 'export' : 'events' } = options
+  const told = new Set<string>()
   const result = await runImport({
     files: listed,
     personsFrom: persons,
-    createMapperOf: () => chooseMapper(context, source, options),
+    createMapperOf: () => chooseMapper(context, source, { ...options, told }),
     stateFolder,
     store: queryStoredEvents(api, project),
     url: access.url,
@@ -82,11 +87,16 @@ async function importFiles (
   if (json === true) context.stdout.write(`${JSON.stringify(result, null, 2)}\n`)
   else print(context, result, stateFolder)
   const isIncomplete = result.broken.length > 0 || result.proof?.isComplete === false
-  context.exitCode = isIncomplete ? 1 : result.rejected > 0 ? IMPORTED_WITH_REJECTS : 0
+  context.exitCode = isIncomplete ? 1 : result.rejected + result.altered > 0 ? IMPORTED_WITH_REJECTS : 0
+}
+
+interface MapperOptions extends Pick<ImportCommandOptions, 'map' | 'timezone'> {
+  /** Mappings that were printed. */
+  told: Set<string>
 }
 
 function chooseMapper (
-  context: CliContext, source: Source, { map = [], timezone }: Pick<ImportCommandOptions, 'map' | 'timezone'>
+  context: CliContext, source: Source, { map = [], timezone, told }: MapperOptions
 ): MapperOf {
   const now = context.now()
   const remember = rememberSome()
@@ -96,13 +106,12 @@ function chooseMapper (
     const mapper = createMixpanelMapper({ now, timeZone: readZone(timezone), remember })
     return () => mapper
   }
-  let told = ''
   return (first) => {
     try {
       const mapping = completeMapping(map, Object.keys(first ?? {}))
       const draft = Object.entries(mapping).map(([field, column]) => `--map ${field}=${String(column)}`).join(' ')
-      if (draft !== told) context.stderr.write(`Mapping: ${draft}\n`)
-      told = draft
+      if (!told.has(draft)) context.stderr.write(`Mapping: ${draft}\n`)
+      told.add(draft)
       return createMapper(mapping, now)
     } catch (error) {
       if (error instanceof RejectedRowError) throw new MillraceError('MILLRACE_IMPORT_MAPPING', error.message)
@@ -125,12 +134,14 @@ function rememberSome (): (key: string) => boolean {
   }
 }
 
-function print (context: CliContext, { proof, broken, days, ...counts }: ImportResult, stateFolder: string): void {
+function print (
+  context: CliContext, { proof, broken, empty, days, ...counts }: ImportResult, stateFolder: string
+): void {
   const dayOf = (day: number): string => new Date(day * DAY_MS).toISOString().slice(0, 10)
   printFields(context, {
     ...counts,
     days: days === null ? null : `${dayOf(days[0])} to ${dayOf(days[1])}`,
-    ...proof !== null && { 'stored exactly so': `${proof.equal} of ${proof.groups} days and names`, complete: proof.isComplete ? 'yes' : 'no' }
+    ...proof !== null && { 'stored exactly so': `${proof.equal} of ${proof.groups} days and names`, complete: proof.isComplete && broken.length === 0 ? 'yes' : 'no' }
   }, {})
   if (proof !== null && proof.differing.length > 0) {
     context.stdout.write('\n')
@@ -140,6 +151,8 @@ function print (context: CliContext, { proof, broken, days, ...counts }: ImportR
     ], {})
     context.stdout.write(`\nnpx millrace event <uuid> says why: the uuids are in ${path.join(stateFolder, 'proof.json')}\n`)
   }
+  for (const file of empty) context.stderr.write(`${file}: has no rows\n`)
+  if (counts.altered > 0) context.stderr.write('Altered events have a text or number that cannot be stored, such as half of an emoji or 1e400: U+FFFD or null is stored instead.\n')
   for (const { file, error } of broken) context.stderr.write(`${file}: ${error}; the rest of the file was not read\n`)
   if (counts.rejected > 0) context.stderr.write(`Rejected rows are in ${path.join(stateFolder, 'rejected.ndjson')}, each with its reason.\n`)
 }

@@ -1,7 +1,7 @@
 /** `millrace import`, from exported files to the proof, against the whole system. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { appendFile, mkdir, mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises'
+import { appendFile, mkdir, mkdtemp, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -292,6 +292,29 @@ t.test('Mixpanel, Amplitude in its zip, and a CSV with a mapping', async (t) => 
   t.same(await counts(), { $identify: 1, 'Signed up': 20, bought: 20, order: 2 })
   const [first] = await stack.select("SELECT toString(min(timestamp)) AS at, any(ip) AS ip FROM events WHERE project_id = {project:UInt32} AND event = 'Signed up'", { project: stack.project })
   t.match(first, { at: '2022-12-31 23:00:00.000', ip: '' })
+})
+
+t.test('what cannot be stored as it is, or has no room, is told, and the rest is stored once', async (t) => {
+  const { folder, run, counts, stack } = await startImport(t)
+  const row = (event: string, more: object = {}): object => ({ event, timestamp: START, distinct_id: 'ann', ...more })
+  const texts = [row('nul', { distinct_id: 'a\0b' }), row('half', { note: '\ud800' }), row('large', { note: 'x'.repeat(19_995_000) }), row('last')]
+  await writeFile(path.join(folder, 'a.jsonl'), `${lines(texts)}{"event": "number", "timestamp": ${START}, "distinct_id": "ann", "n": 1e400}\n`)
+  await writeFile(path.join(folder, 'b.csv'), 'event;timestamp;distinct_id\n')
+  await writeFile(path.join(folder, 'README.md'), '# Export\n')
+  await symlink('.', path.join(folder, 'self'))
+  const told = await run('files', folder)
+  t.match(told, { code: 5, out: /rows +5\nevents +4\nduplicates +0\nrejected +1\naltered +3\n[^]*complete +yes/ }, told.err)
+  t.match(told.err, /README\.md: left out; [^]*b\.csv: has no rows/)
+  t.equal(told.err.split('Mapping: ').length, 2)
+  t.same(await counts(), { half: 1, last: 1, nul: 1, number: 1 })
+  const [rejected] = (await readFile(path.join(path.dirname(folder), 'state/rejected.ndjson'), 'utf8')).split('\n')
+  t.match(JSON.parse(rejected ?? ''), { file: 'a.jsonl', row: 3, error: /^properties have more than 19990000 bytes/ })
+
+  await writeFile(path.join(folder, 'b.csv.gz'), 'not gz')
+  t.match(await run('files', folder, '--verify'), { code: 1, out: /complete +no/, err: /b\.csv\.gz: the content is not gz/ })
+  const { url, personalApiKey } = stack
+  t.match(await runCaptured(['import', 'files', folder, '--project', '99999'], { MILLRACE_URL: url, MILLRACE_KEY: personalApiKey }),
+    { code: 1, err: /there is no project 99999/ })
 })
 
 t.test('a dry run counts and sends nothing', async (t) => {

@@ -38,6 +38,10 @@ export interface ImportResult {
   /** Events that the files have more than once. */
   duplicates: number
   rejected: number
+  /** Events with a text or number that is stored as U+FFFD or null, as it cannot be stored as it is. */
+  altered: number
+  /** Names of files without a row. */
+  empty: string[]
   /** Files that could not be read to their end, with the reason. */
   broken: { file: string, error: string }[]
   /** First and last UTC day of the events; null: there is none. */
@@ -68,7 +72,9 @@ export async function runImport (options: ImportOptions): Promise<ImportResult> 
   const progress = await readProgress(stateFolder)
   const digests = new DigestCollector(path.join(stateFolder, 'digests'))
   const rejects = createWriteStream(path.join(stateFolder, 'rejected.ndjson'))
-  const result: ImportResult = { rows: 0, events: 0, duplicates: 0, rejected: 0, broken: [], days: null, proof: null }
+  const result: ImportResult = {
+    rows: 0, events: 0, duplicates: 0, rejected: 0, altered: 0, empty: [], broken: [], days: null, proof: null
+  }
   const mapperOf = options.createMapperOf()
   let answeredAt = 0
 
@@ -86,6 +92,7 @@ export async function runImport (options: ImportOptions): Promise<ImportResult> 
       }
     })
     const alreadySent = done.rows
+    const rowsBefore = result.rows
     try {
       for await (const { position, events, error, text } of readEvents(file, mapperOf)) {
         result.rows++
@@ -95,12 +102,14 @@ export async function runImport (options: ImportOptions): Promise<ImportResult> 
         }
         for (const event of events) {
           digests.add(event)
+          if (event.isAltered === true) result.altered++
           if (!isDryRun && !isVerification && position > alreadySent) await sender.add(event, position)
         }
         if (result.rows % 100_000 === 0) options.onProgress(file.name, result.rows)
       }
       const { size } = await stat(file.path)
       if (size !== file.bytes) throw new Error('the file changed while it was read')
+      if (result.rows === rowsBefore) result.empty.push(file.name)
     } catch (error) {
       if (error instanceof MillraceError) throw error
       result.broken.push({ file: file.name, error: (error as Error).message })

@@ -110,7 +110,7 @@ export function createSender (
   }
 
   return {
-    async add ({ isOfPerson = false, timestamp, ...event }, mark) {
+    async add ({ isOfPerson = false, isAltered: _, timestamp, ...event }, mark) {
       const text = stringifyJson({ ...event, timestamp: new Date(timestamp).toISOString() })
       const changes = isOfPerson || personsFrom === 'events'
       if (bytes + text.length > MAX_BYTES || changes !== changesPersons) await flush()

@@ -16,7 +16,7 @@ const PROPERTIES: Readonly<Record<string, string>> = {
 }
 
 /** Names of Amplitude for what has one here. */
-const EVENTS: Readonly<Record<string, string>> = { '[Amplitude] Page Viewed': '$pageview', $identify: '$set' }
+const EVENTS: ReadonlyMap<string, string> = new Map([['[Amplitude] Page Viewed', '$pageview'], ['$identify', '$set']])
 
 export function createAmplitudeMapper ({ now, remember }: { now: number, remember: (key: string) => boolean }): MapRow {
   return (row, place) => {
@@ -36,7 +36,7 @@ export function createAmplitudeMapper ({ now, remember }: { now: number, remembe
     const timestamp = readTime(fields['event_time'], 'event_time', now)
     const mapped = checked({
       uuid: readUuid(fields['uuid'], fields, place),
-      event: EVENTS[sentName] ?? sentName,
+      event: EVENTS.get(sentName) ?? sentName,
       distinct_id: readText(id, 'user_id'),
       timestamp,
       properties: {

@@ -59,11 +59,13 @@ export function createMapper (mapping: Mapping, now: number): MapRow {
   const mapped = new Set<string>(Object.values(mapping))
   return (row, place) => {
     const fields = requireObject(row)
-    const properties: Record<string, unknown> = mapping.properties === undefined
-      ? {}
-      : { ...readObject(fields[mapping.properties], mapping.properties, parseStoredJson) }
-    for (const [column, value] of Object.entries(fields)) {
-      if (!mapped.has(column) && value !== null && value !== '') properties[column] = value instanceof Date ? value.toISOString() : value
+    const columns = Object.entries(fields)
+      .filter(([column, value]) => !mapped.has(column) && value !== null && value !== '')
+      .map(([column, value]) => [column, value instanceof Date ? value.toISOString() : value] as const)
+    const properties = {
+      ...mapping.properties !== undefined &&
+        readObject(fields[mapping.properties], mapping.properties, parseStoredJson),
+      ...Object.fromEntries(columns)
     }
     return [checked({
       uuid: readUuid(mapping.uuid === undefined ? undefined : fields[mapping.uuid], fields, place),

@@ -9,10 +9,10 @@ import {
 } from './imported-event.ts'
 
 /** Properties that Mixpanel gives other names; all others stay as they are. */
-const NAMES: Readonly<Record<string, string>> = {
+const NAMES: ReadonlyMap<string, string> = new Map(Object.entries({
   $city: '$geoip_city_name', $region: '$geoip_subdivision_1_name', mp_country_code: '$geoip_country_code', mp_lib: '$lib',
   $app_version_string: '$app_version'
-}
+}))
 
 /**
  * @param options.timeZone  Of the project: `time` of one made before 2023 is the wall clock of that zone, counted as if
@@ -30,7 +30,7 @@ export function createMixpanelMapper (
     const distinctId = readText(id, 'properties.distinct_id')
     if (time === undefined) throw new RejectedRowError('properties.time is missing')
     const timestamp = toUtc(readTime(time, 'properties.time', now + 86_400_000))
-    const properties = Object.fromEntries(Object.entries(rest).map(([name, value]) => [NAMES[name] ?? name, value]))
+    const properties = Object.fromEntries(Object.entries(rest).map(([name, value]) => [NAMES.get(name) ?? name, value]))
     const mapped = checked(toMerge({
       uuid: uuidOf('mixpanel', event, distinctId, JSON.stringify(time), typeof insertId === 'string' ? insertId : JSON.stringify(sent)),
       event,

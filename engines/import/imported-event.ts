@@ -1,4 +1,5 @@
 /** What every source of an import gives: events as the capture routes take them, or the reason why a row is none. */
+import { isStorableText, toStorableText } from '../body/storable-text.ts'
 import { stringifyJson } from '../body/stringify-json.ts'
 import { isFields } from '../fields.ts'
 import { createUuidV5 } from '../uuid-v5.ts'
@@ -14,6 +15,8 @@ export interface ImportedEvent {
   properties: Record<string, unknown>
   /** It is no event of the source: it says what the source knows of a person. */
   isOfPerson?: true
+  /** A text or number of it cannot be stored as it is: U+FFFD or null is stored instead. */
+  isAltered?: true
 }
 
 /**
@@ -123,19 +126,54 @@ export function readUuid (value: unknown, row: unknown, place: string): string {
 /** Says that two ids are of one person, as an event of the day on which a source showed them together. */
 export function identify (userId: string, deviceId: string, timestamp: number): ImportedEvent {
   const day = Math.floor(timestamp / 86_400_000) * 86_400_000
-  return {
+  return checked({
     uuid: uuidOf('identify', userId, deviceId, String(day)),
     event: '$identify',
     distinct_id: userId,
     timestamp: day,
     properties: { $anon_distinct_id: deviceId }
-  }
+  })
 }
 
-/** @throws {RejectedRowError} for a name or an id that ingest would cut. */
+/** Bytes of properties that a request has room for: ingest takes bodies of less than 20 MB. */
+const MAX_PROPERTIES = 19_990_000
+
+/**
+ * The event as it will be stored.
+ *
+ * @throws {RejectedRowError} for a name or an id that ingest would cut, and properties that no request has room for.
+ */
 export function checked (event: ImportedEvent): ImportedEvent {
   for (const field of ['event', 'distinct_id'] as const) {
     if (event[field].length > MAX_TEXT) throw new RejectedRowError(`${field} has more than ${MAX_TEXT} characters`)
   }
-  return event
+  const { event: name, distinct_id: id, properties } = event
+  const { isWellFormed, length } = measure(properties)
+  // A character takes six bytes at most, as the escape of a control character.
+  if (length > MAX_PROPERTIES / 6 && Buffer.byteLength(stringifyJson(properties)) > MAX_PROPERTIES) {
+    throw new RejectedRowError(`properties have more than ${MAX_PROPERTIES} bytes, which no request has room for`)
+  }
+  const isStorable = isWellFormed && isStorableText(name) && isStorableText(id)
+  if (isStorable) return event
+  return { ...event, event: toStorableText(name), distinct_id: toStorableText(id), isAltered: true }
+}
+
+/** Whether all texts and numbers have a form in JSON, and about how many characters the value has, at any depth. */
+function measure (value: unknown): { isWellFormed: boolean, length: number } {
+  let isWellFormed = true
+  let length = 0
+  const todo = [value]
+  for (let at = todo.pop(); at !== undefined; at = todo.pop()) {
+    if (typeof at === 'string') {
+      length += at.length
+      isWellFormed &&= at.isWellFormed()
+    } else if (typeof at === 'number') {
+      length += 4
+      isWellFormed &&= Number.isFinite(at)
+    } else if (typeof at === 'object' && at !== null) {
+      for (const name in at) todo.push(name, (at as Record<string, unknown>)[name] ?? null)
+      length += 4
+    }
+  }
+  return { isWellFormed, length }
 }

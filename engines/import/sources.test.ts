@@ -4,7 +4,7 @@ import { createAmplitudeMapper } from './from-amplitude.ts'
 import { completeMapping, createMapper } from './from-mapping.ts'
 import { createMixpanelMapper, createZoneReader } from './from-mixpanel.ts'
 import { createPosthogMapper } from './from-posthog.ts'
-import { type MapRow, readTime, RejectedRowError, uuidOf } from './imported-event.ts'
+import { identify, type MapRow, readTime, RejectedRowError, uuidOf } from './imported-event.ts'
 
 const NOW = Date.parse('2026-11-26T12:00:00Z')
 const AT = Date.parse('2024-03-31T10:00:00.250Z')
@@ -138,6 +138,27 @@ t.test('files: columns are mapped as told, guessed by their names, or asked for'
   t.match(map(row, 'a:1'), [{ event: 'paid', distinct_id: '7', timestamp: AT, properties: { amount: '3', note: undefined } }])
   t.equal(map(row, 'a:1')[0]!.uuid, map(row, 'a:1')[0]!.uuid)
   t.not(map(row, 'a:1')[0]!.uuid, map(row, 'a:2')[0]!.uuid, 'equal rows are two events')
+})
+
+t.test('what cannot be stored as it is says so, and has the ids that are stored', async (t) => {
+  const map = createMapper({ event: 'what', timestamp: 'at', distinct_id: 'who', properties: 'more' }, NOW)
+  const row = { what: 'paid', at: AT, who: 'a\0b', note: 'x' }
+  t.match(map(row, 'a:1'), [{ distinct_id: 'a\ufffdb', isAltered: true }])
+  for (const more of [{ half: ['\ud800'] }, { large: { n: Infinity } }, { '\udc00': 1 }]) t.match(map({ ...row, who: 'a', more }, 'a:1'), [{ isAltered: true }])
+  t.equal(map({ ...row, who: 'a', more: { n: 1e308, text: '✓' } }, 'a:1')[0]!.isAltered, undefined)
+  t.match(identify('a\0', 'b', AT), { distinct_id: 'a\ufffd' })
+  t.throws(() => map({ ...row, note: 'x'.repeat(19_990_000) }, 'a:1'), new RejectedRowError('properties have more than 19990000 bytes, which no request has room for'))
+  t.ok(map({ ...row, note: 'x'.repeat(19_000_000) }, 'a:1'))
+})
+
+t.test('names that every object of JavaScript has are names like any other', async (t) => {
+  const map = createMapper({ event: 'what', timestamp: 'at', distinct_id: 'who' }, NOW)
+  const [first] = map(JSON.parse(`{"what": "e", "at": ${AT}, "who": "a", "__proto__": "kept"}`), 'a:1')
+  t.equal(JSON.stringify(first!.properties), '{"__proto__":"kept"}')
+  const mixpanel = createMixpanelMapper({ now: NOW, timeZone: 'UTC', remember: once() })
+  t.match(mixpanel({ event: 'e', properties: { time: AT, distinct_id: 'a', constructor: 1 } }, ''), [{ properties: { constructor: 1 } }])
+  const amplitude = createAmplitudeMapper({ now: NOW, remember: once() })
+  t.match(amplitude({ event_type: 'toString', event_time: AT, user_id: 'a' }, ''), [{ event: 'toString' }])
 })
 
 t.test('times are read in every notation of these products', async (t) => {
