@@ -33,8 +33,8 @@ export interface ManagementClient {
   patch: <Path extends PathsWith<'patch'>>(path: Path, request?: Request) => Promise<Answer<Path, 'patch'>>
   /** Lines of an answer that goes on, as they come. */
   follow: (path: PathsWith<'get'>, request?: Request) => AsyncGenerator<string>
-  /** Sends a request to any path, query included; waits 10 minutes. @returns the JSON of the answer, if it has one. */
-  send: (method: string, path: string, body?: unknown) => Promise<unknown>
+  /** Sends a request to any path, query included. @returns the JSON of the answer, if it has one. */
+  send: (method: string, path: string, request: Pick<Request, 'body' | 'timeoutMs'>) => Promise<unknown>
   /** @returns the status of the answer. */
   delete: (path: PathsWith<'delete'>, request?: Request) => Promise<number>
 }
@@ -115,16 +115,13 @@ export function createManagementClient ({ url, key }: ManagementAccess, timeoutM
         input.destroy()
       }
     },
-    async send (method, path, body) {
-      const text = await (await send(method, path, { body, timeoutMs: LOOK_BACK_MS })).text()
+    async send (method, path, request) {
+      const text = await (await send(method, path, request)).text()
       return text === '' ? undefined : parseStoredJson(text)
     },
     delete: async (template, request) => (await send('DELETE', template, request)).status
   }
 }
-
-/** A look back over stored events may take so long. */
-const LOOK_BACK_MS = 600_000
 
 /** Of a timer. */
 const LONGEST_MS = 2_147_483_647

@@ -5,16 +5,20 @@ import type { CliContext } from '../cli-context.ts'
 
 const METHODS = ['GET', 'POST', 'PATCH', 'DELETE'] as const
 
+/** Longest wait for an answer without `--timeout`, in milliseconds: a look back over stored events may take it. */
+const LOOK_BACK_MS = 600_000
+
 /** `millrace request <method> <path>`: whatever has no command of its own. */
 export function addRequestCommands (program: Command, context: CliContext): void {
   program.command('request')
-    .description('send a request to the management API and write the JSON of its answer; /docs of an installation lists its routes')
+    .description('call any route of the management API and print the JSON of the answer (routes: /docs of your installation)')
     .argument('<method>', METHODS.join(', '), readMethod)
     .argument('<path>', 'path and query, such as /api/projects/1/rules/?limit=10', readPath)
     .option('--data <json>', 'body of the request; @file reads it from a file')
     .action(async (method: string, path: string, { data }: { data?: string }) => {
       const body = data === undefined ? undefined : await readBody(data)
-      const answer = await (await context.api()).send(method, path, body).catch(nameField)
+      const timeoutMs = program.getOptionValueSource('timeout') === 'default' ? LOOK_BACK_MS : context.timeoutMs
+      const answer = await (await context.api()).send(method, path, { body, timeoutMs }).catch(nameField)
       if (answer !== undefined) context.stdout.write(`${JSON.stringify(answer, null, 2)}\n`)
     })
 }
