@@ -188,14 +188,14 @@ t.test('an event for whose letter there is no room is stored, and so is what cam
   t.teardown(async () => await streams.update(DEAD_LETTER_STREAM, { max_msgs: -1 }))
   await send([event('quarantined', { plan: 'gold' })])
   await warnings()
-  const stored = await system.metric('millrace_ingest_letters_stored_total')
+  const stored = await system.metric('millrace_ingest_events_stored_without_dead_letter_total')
 
   await send([event('quarantined', { plan: 'gold' }), event('quarantined', { plan: 'pro' })])
 
   t.equal(await system.metric('millrace_ingest_spool_bytes'), 0)
   t.same(versions(await takePublishedEvents(connection, clickhouse)), [['quarantined', 0], ['quarantined', 1]])
   t.equal((await listDeadLetters(connection)).length, 1)
-  t.equal(await system.metric('millrace_ingest_letters_stored_total') - stored, 1)
+  t.equal(await system.metric('millrace_ingest_events_stored_without_dead_letter_total') - stored, 1)
   await waitFor(async () => (await warnings()).schema_not_met !== undefined)
   await discardLetters()
 })

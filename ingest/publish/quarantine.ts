@@ -101,7 +101,7 @@ export function createPublishLetters ({ publish, hasRoom, onStored }: LetterPubl
 export function countStoredLetters (
   metrics: Metrics, warnings: () => Pick<WarningTotals, 'addRefused'> | null
 ): LetterPublishing['onStored'] {
-  const stored = metrics.counter('letters_stored_total',
+  const stored = metrics.counter('events_stored_without_dead_letter_total',
     'Events that are stored although they do not meet their schema, because the dead-letter stream has no room for more of their project.')
   return ({ headers }) => {
     stored.inc()

@@ -38,7 +38,7 @@ export function watchBackups ({ sql, intervalMs, metrics, logger }: {
   metrics.gaugeFrom('backup_failed', '1 while the most recent backup has failed.', () => known.lastError === '' ? 0 : 1)
   metrics.gaugeFrom('backup_warned', '1 while the most recent backup succeeded with a warning, for example that an older one can be neither read nor removed.',
     () => known.lastWarning === '' ? 0 : 1)
-  metrics.counterFrom('backup_failures_total', 'Failed backups among the last 1,000.', () => known.failures)
+  metrics.gaugeFrom('backup_failures', 'Failed backups among the last 1,000; falls when old ones leave that window.', () => known.failures)
 
   const { stop } = runAtIntervals({
     everyMs: INTERVAL_MS,
