@@ -53,7 +53,7 @@ export function personsConsumer (partition: number): string {
 }
 
 /** Where a message failed; second token of a dead letter's subject. */
-export const DEAD_LETTER_STAGES = ['ingest', 'schema', 'writer', 'persons'] as const
+export const DEAD_LETTER_STAGES = ['schema', 'writer', 'persons'] as const
 
 export type DeadLetterStage = (typeof DEAD_LETTER_STAGES)[number]
 
@@ -101,7 +101,7 @@ export const HEADER = {
   /** Id of the first request whose events are in the message, for tracing. */
   request: 'Millrace-Request',
   /**
-   * Oldest time, in epoch milliseconds, at which an uuid of the frame was made (`UNTIMED_UUID_AT` for those that do not
+   * Oldest time, in epoch milliseconds, at which a uuid of the frame was made (`UNTIMED_UUID_AT` for those that do not
    * tell). The writer looks uuids up in ClickHouse that are older than what its memory of stored uuids covers. Absent:
    * none tells a time.
    */

@@ -164,7 +164,7 @@ async function plantDeadLetters ({ natsUrl }: Stack): Promise<void> {
   const causes = [
     { stage: 'writer', reason: 'refused', errorCode: 117, event: 'order paid', error: 'Value of column timestamp is out of range', count: 41 },
     { stage: 'persons', reason: 'invalid_update', event: '$identify', error: 'The distinct id "null" is reserved', count: 12 },
-    { stage: 'ingest', reason: 'too_large', event: 'export', error: 'The event is larger than a message may be', count: 3 }
+    { stage: 'schema', reason: 'not_met', event: 'export', error: 'plan: must be a string', count: 3 }
   ] as const
   for (const { count, ...cause } of causes) {
     for (let index = 0; index < count; index++) {
