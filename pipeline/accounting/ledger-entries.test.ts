@@ -3,7 +3,7 @@ import { type LedgerEntry, ledgerKey, type PartitionLedger } from '../../schema/
 import { createRandom } from '../../test/support/random.ts'
 import { newPartitionRecord, type PartitionRecord } from '../stream/partition-records.ts'
 import { ServerClockEstimate } from './ingest-entries.ts'
-import { addToLedger, adoptLedger, carryLedger, type LedgerCounts, pruneLedger } from './ledger-entries.ts'
+import { addToLedger, adoptLedger, carryLedger, type LedgerCounts, closeEntries } from './ledger-entries.ts'
 
 const PARTITION = { eventClass: 'live', number: 3 } as const
 const MINUTE_MS = 60_000
@@ -70,7 +70,7 @@ t.test('table and record hold what a plain count holds, whatever is written late
     if (below(5) === 0) {
       const isWritten = (each: string, entry: LedgerEntry): boolean =>
         table.get(`${each} ${entry.source}`)?.accepted === entry.accepted
-      record = { ...record, ledger: pruneLedger(record.ledger, { now, isWritten, isCrowded: below(3) === 0 }) }
+      record = { ...record, ledger: closeEntries(record.ledger, { now, isWritten, isCrowded: below(3) === 0 }) }
     }
     if (below(50) === 0) {
       record = { ...newPartitionRecord(`life~${sequence}`), done: 0, ledger: carryLedger(record, 0, now) }
@@ -88,7 +88,7 @@ t.test('an entry leaves the record when the table has it and its minute is over,
     counts: new Map([...countsOf(ledgerKey(1, 90), 1), ...countsOf(ledgerKey(1, 100), 1)]), done: 1, doneRows: 0
   })
   const prune = (isWritten: boolean, isCrowded = false): string[] =>
-    Object.keys(pruneLedger(ledger, { now: 100 * MINUTE_MS, isWritten: () => isWritten, isCrowded }).entries)
+    Object.keys(closeEntries(ledger, { now: 100 * MINUTE_MS, isWritten: () => isWritten, isCrowded }).entries)
 
   t.same(prune(false), ['1:90', '1:100'])
   t.same(prune(true), ['1:100'])

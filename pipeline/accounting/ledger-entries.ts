@@ -71,16 +71,16 @@ export function addToLedger (
   return { ...before.ledger, done, doneRows, entries }
 }
 
-/** An entry stays in the record for so many minutes, as most events of a minute arrive together. */
+/** Minutes before an entry is closed: most events of a minute arrive together. */
 const KEPT_MINUTES = 3
 
 /**
- * Closes finished minutes: the books without the entries that the table has as they are.
+ * Closes minutes of the ledger: drops the entries of minutes that are over and that the table has as they are.
  *
  * @param options.isWritten  Whether the table has the entry with these totals.
- * @param options.isCrowded  Entries of recent minutes go as well.
+ * @param options.isCrowded  Closes recent minutes as well.
  */
-export function pruneLedger (ledger: PartitionLedger, { now, isWritten, isCrowded }: {
+export function closeEntries (ledger: PartitionLedger, { now, isWritten, isCrowded }: {
   now: number, isWritten: (key: string, entry: LedgerEntry) => boolean, isCrowded: boolean
 }): PartitionLedger {
   const before = isCrowded ? Infinity : Math.floor(now / MINUTE_MS) - KEPT_MINUTES

@@ -88,10 +88,10 @@ export class PartitionProgress {
     return this.#lease.record.ledger
   }
 
-  /** Changes the books of the next write: removes entries that need not stay. */
-  pruneLedger (prune: (ledger: PartitionLedger) => PartitionLedger): void {
+  /** Closes minutes of the ledger with the next write. */
+  closeEntries (close: (ledger: PartitionLedger) => PartitionLedger): void {
     if (this.#next.ledger === undefined) return
-    const ledger = prune(this.#next.ledger)
+    const ledger = close(this.#next.ledger)
     if (ledger !== this.#next.ledger) this.#next = { ...this.#next, ledger }
   }
 

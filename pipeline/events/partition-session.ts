@@ -3,7 +3,7 @@ import { pause, withTimeout } from '../../platform/intervals.ts'
 import { ROW_LAYOUT } from '../../schema/wire/event-row.ts'
 import { HEADER } from '../../schema/wire/streams.ts'
 import { countBatch } from '../accounting/count-batch.ts'
-import { pruneLedger } from '../accounting/ledger-entries.ts'
+import { closeEntries } from '../accounting/ledger-entries.ts'
 import { LedgerWriter, MAX_ENTRIES } from '../accounting/ledger-writer.ts'
 import type { PartitionLease } from '../stream/partition-lease.ts'
 import { batchRangeToken, type BatchRange } from '../stream/partition-records.ts'
@@ -54,7 +54,7 @@ export class PartitionSession {
     while (!stop.aborted) {
       if (this.#reader.failure !== null) throw this.#reader.failure
       this.#skipStored()
-      this.#pruneLedger()
+      this.#closeEntries()
       const count = this.#countDue()
       if (count > 0) {
         await this.#waitIfNewer(this.#reader.buffer[0]!.layout)
@@ -71,9 +71,9 @@ export class PartitionSession {
     await withTimeout(LEDGER_WAIT_MS, this.#ledger.write(this.#progress.recordedLedger)).catch(() => {})
   }
 
-  #pruneLedger (isCrowded = false): void {
+  #closeEntries (isCrowded = false): void {
     const { isWritten } = this.#ledger
-    this.#progress.pruneLedger((ledger) => pruneLedger(ledger, { now: Date.now(), isWritten, isCrowded }))
+    this.#progress.closeEntries((ledger) => closeEntries(ledger, { now: Date.now(), isWritten, isCrowded }))
   }
 
   /** Entries leave the record when there are too many. While ClickHouse is away nothing is stored anyway. */
@@ -82,7 +82,7 @@ export class PartitionSession {
     if (Object.keys(entries).length <= MAX_ENTRIES) return
     await this.#progress.write()
     await this.#ledger.writeAll(this.#progress.recordedLedger!, this.#deps.stop)
-    this.#pruneLedger(true)
+    this.#closeEntries(true)
   }
 
   /**
