@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 
 /**
- * The bytes of an uuid of version 5 (RFC 9562, 5.5): the same text gives the same uuid.
+ * The bytes of a uuid of version 5 (RFC 9562, 5.5): the same text gives the same uuid.
  *
  * @param namespace  16 bytes, which keep it apart from uuids of the same text for something else.
  */

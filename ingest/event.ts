@@ -58,7 +58,7 @@ export interface Visitor {
   userAgent: string
 }
 
-/** An uuid as four 32-bit words, first characters first: what the encoder needs, without a string in between. */
+/** A uuid as four 32-bit words, first characters first: what the encoder needs, without a string in between. */
 export interface UuidWords {
   a: number
   b: number
@@ -188,7 +188,7 @@ export interface RequestWarnings {
   samples: { reason: WarningReason, sample: WarningSample }[]
   /** What rules did with the events, and which schemas they do not meet. */
   definitions?: DefinitionCount[]
-  /** The first dropped events that have an uuid. */
+  /** The first dropped events that have a uuid. */
   drops?: Omit<DroppedEvent, 'projectId'>[]
 }
 

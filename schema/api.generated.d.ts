@@ -122,7 +122,7 @@ export interface paths {
         put?: never;
         /**
          * Replay dead letters
-         * @description Publishes dead letters to their stream again. Each event keeps its uuid, which the writer compares with what is stored, so a replay stores it once.
+         * @description Publishes dead letters to their stream again. Events keep their UUID, which is compared with what is stored, so a replay stores each once.
          *
          *     Requires the scope dead_letter:write.
          */
@@ -564,7 +564,7 @@ export interface paths {
         put?: never;
         /**
          * Replay dead letters
-         * @description Publishes dead letters to their stream again. Each event keeps its uuid, which the writer compares with what is stored, so a replay stores it once.
+         * @description Publishes dead letters to their stream again. Events keep their UUID, which is compared with what is stored, so a replay stores each once.
          *
          *     Requires the scope dead_letter:write.
          */
@@ -2882,13 +2882,13 @@ export interface components {
             };
         };
         IngestionWarning: {
-            /** @description Events; of rate_limited and quota_exceeded requests. Exact. */
+            /** @description Number of events; of requests for rate_limited, quota_exceeded, wrong_key, body_too_large, body_unreadable and unknown_path; of changes for properties_too_large, update_refused and too_many_group_types. */
             count: number;
             /** @enum {string} */
             effect: "dropped" | "replaced" | "cut" | "refused" | "kept" | "quarantined";
             /**
              * Format: date-time
-             * @description Begin of the minute of receipt.
+             * @description Start of the minute of receipt.
              */
             minute: string;
             /** @enum {string} */
@@ -2924,7 +2924,7 @@ export interface components {
             duplicates: number;
             /**
              * Format: date-time
-             * @description Begin of the minute of receipt.
+             * @description Start of the minute of receipt.
              */
             minute: string;
             /** @description Events of dead letters that were replayed. */
@@ -2935,7 +2935,7 @@ export interface components {
         ListedEvent: {
             distinct_id: string;
             event: string;
-            /** @description Sent by an automated browser, according to its user agent. */
+            /** @description The user agent says that it is a crawler, a monitor or another program. */
             is_bot: boolean;
             lib: string;
             lib_version: string;
@@ -2966,7 +2966,7 @@ export interface components {
             /** @description The newest stored events of this name, at most 10. */
             events: {
                 distinct_id: string;
-                /** @description Sent by an automated browser, according to its user agent. */
+                /** @description The user agent says that it is a crawler, a monitor or another program. */
                 is_bot: boolean;
                 /** Format: date-time */
                 received_at: string;
@@ -3144,7 +3144,7 @@ export interface components {
                 timestamp: string;
                 uuid: string;
             }[];
-            /** @description Stored events that set a property: of each name the last with $set first, the first with $set_once first. */
+            /** @description Stored events that set properties; for each property the latest $set, or the first $set_once. */
             properties: {
                 /** Format: date-time */
                 at: string;
@@ -3380,7 +3380,7 @@ export interface components {
         };
         Quota: {
             /**
-             * @description What becomes of events beyond the quota: their request is answered with 429, or those of a share of all distinct ids are stored.
+             * @description reject: requests beyond the quota are answered with 429. sample: only the events of a share of all distinct ids are stored.
              * @enum {string}
              */
             beyond: "reject" | "sample";
@@ -3394,7 +3394,7 @@ export interface components {
             month: {
                 /**
                  * Format: date-time
-                 * @description Begin of the calendar month, UTC.
+                 * @description Start of the calendar month, UTC.
                  */
                 begin: string;
                 /**
@@ -3870,7 +3870,7 @@ export interface operations {
                 /** @description Items to skip. */
                 offset?: number;
                 reason?: string;
-                stage?: "ingest" | "schema" | "writer" | "persons";
+                stage?: "schema" | "writer" | "persons";
                 /** @description Dead-lettered before. */
                 to?: string;
             };
@@ -4010,7 +4010,7 @@ export interface operations {
                 /** @description Dead-lettered at or after. */
                 from?: string;
                 reason?: string;
-                stage?: "ingest" | "schema" | "writer" | "persons";
+                stage?: "schema" | "writer" | "persons";
                 /** @description Dead-lettered before. */
                 to?: string;
             };
@@ -4089,7 +4089,7 @@ export interface operations {
                     limit?: number;
                     reason?: string;
                     /** @enum {string} */
-                    stage?: "ingest" | "schema" | "writer" | "persons";
+                    stage?: "schema" | "writer" | "persons";
                     /**
                      * Format: date-time
                      * @description Dead-lettered before.
@@ -4140,7 +4140,7 @@ export interface operations {
                     limit?: number;
                     reason?: string;
                     /** @enum {string} */
-                    stage?: "ingest" | "schema" | "writer" | "persons";
+                    stage?: "schema" | "writer" | "persons";
                     /**
                      * Format: date-time
                      * @description Dead-lettered before.
@@ -4213,7 +4213,7 @@ export interface operations {
                              * @description To the hour.
                              */
                             last_used_at: string | null;
-                            /** @description The keys with whose revocation it is revoked. */
+                            /** @description Revoking any of these keys revokes this one. */
                             made_by: string[];
                             /** @description First and last four characters. */
                             mask_value: string;
@@ -4245,7 +4245,7 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: date-time
-                     * @description Null: with the key of this request, never if that has no end.
+                     * @description Null: when the key of this request expires, or never.
                      * @default null
                      */
                     expires_at?: string | null;
@@ -4258,7 +4258,7 @@ export interface operations {
                     scoped_teams?: number[] | null;
                     /** @description Such as experiment:read; * is everything. None that the key of this request does not have. */
                     scopes: string[];
-                    /** @description Whose key it is to be: the own user by default. Another needs scope * for all projects. */
+                    /** @description Owner of the key; default: the user of this request. Another owner needs scope * for all projects. */
                     user_id?: number;
                 };
             };
@@ -4288,7 +4288,7 @@ export interface operations {
                          * @description To the hour.
                          */
                         last_used_at: string | null;
-                        /** @description The keys with whose revocation it is revoked. */
+                        /** @description Revoking any of these keys revokes this one. */
                         made_by: string[];
                         /** @description First and last four characters. */
                         mask_value: string;
@@ -4374,7 +4374,7 @@ export interface operations {
                          * @description To the hour.
                          */
                         last_used_at: string | null;
-                        /** @description The keys with whose revocation it is revoked. */
+                        /** @description Revoking any of these keys revokes this one. */
                         made_by: string[];
                         /** @description First and last four characters. */
                         mask_value: string;
@@ -4907,7 +4907,7 @@ export interface operations {
                 /** @description Items to skip. */
                 offset?: number;
                 reason?: string;
-                stage?: "ingest" | "schema" | "writer" | "persons";
+                stage?: "schema" | "writer" | "persons";
                 /** @description Dead-lettered before. */
                 to?: string;
             };
@@ -5060,7 +5060,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description JSON of the new event, with an uuid of its own and the id of the dead letter in its property $dead_letter_id. */
+                    /** @description JSON of the new event, with a uuid of its own and the id of the dead letter in its property $dead_letter_id. */
                     event: string;
                 };
             };
@@ -5090,7 +5090,7 @@ export interface operations {
                 /** @description Dead-lettered at or after. */
                 from?: string;
                 reason?: string;
-                stage?: "ingest" | "schema" | "writer" | "persons";
+                stage?: "schema" | "writer" | "persons";
                 /** @description Dead-lettered before. */
                 to?: string;
             };
@@ -5175,7 +5175,7 @@ export interface operations {
                     limit?: number;
                     reason?: string;
                     /** @enum {string} */
-                    stage?: "ingest" | "schema" | "writer" | "persons";
+                    stage?: "schema" | "writer" | "persons";
                     /**
                      * Format: date-time
                      * @description Dead-lettered before.
@@ -5229,7 +5229,7 @@ export interface operations {
                     limit?: number;
                     reason?: string;
                     /** @enum {string} */
-                    stage?: "ingest" | "schema" | "writer" | "persons";
+                    stage?: "schema" | "writer" | "persons";
                     /**
                      * Format: date-time
                      * @description Dead-lettered before.
@@ -6071,7 +6071,7 @@ export interface operations {
                         stored: {
                             distinct_id: string;
                             event: string;
-                            /** @description Sent by an automated browser, according to its user agent. */
+                            /** @description The user agent says that it is a crawler, a monitor or another program. */
                             is_bot: boolean;
                             /** @description JSON as stored: numbers have all their digits. */
                             properties: string;
@@ -6086,7 +6086,7 @@ export interface operations {
     getProjectsByProjectIdEventsByUuidReceipt: {
         parameters: {
             query?: {
-                /** @description When the event happened, for an uuid that is not version 7: the answer is faster, and knows about retention. */
+                /** @description Time of the event. Give it for a UUID that is not version 7: the search is faster, and can tell whether retention removed the event. */
                 timestamp?: string;
             };
             header?: never;
@@ -7320,13 +7320,13 @@ export interface operations {
                     "application/json": {
                         /**
                          * Format: date-time
-                         * @description Begin of the first minute that is counted.
+                         * @description Start of the first minute that is counted.
                          */
                         from: string;
                         results: {
                             /** @description Counts of the last 60 minutes, the running one last. */
                             by_minute: number[];
-                            /** @description Events; of rate_limited and quota_exceeded requests. Exact. */
+                            /** @description Number of events; of requests for rate_limited, quota_exceeded, wrong_key, body_too_large, body_unreadable and unknown_path; of changes for properties_too_large, update_refused and too_many_group_types. */
                             count: number;
                             /** @enum {string} */
                             effect: "dropped" | "replaced" | "cut" | "refused" | "kept" | "quarantined";
@@ -8444,7 +8444,7 @@ export interface operations {
             content: {
                 "application/json": {
                     /**
-                     * @description What becomes of events beyond the quota: their request is answered with 429, or those of a share of all distinct ids are stored.
+                     * @description reject: requests beyond the quota are answered with 429. sample: only the events of a share of all distinct ids are stored.
                      * @enum {string}
                      */
                     beyond?: "reject" | "sample";

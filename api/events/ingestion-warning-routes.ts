@@ -26,10 +26,10 @@ const sampleSchema = {
 } as const
 
 const properties = {
-  minute: { type: 'string', format: 'date-time', description: 'Begin of the minute of receipt.' },
+  minute: { type: 'string', format: 'date-time', description: 'Start of the minute of receipt.' },
   reason: { type: 'string', enum: Object.keys(INGESTION_WARNINGS) },
   effect: { type: 'string', enum: effects },
-  count: { type: 'integer', description: 'Events; of rate_limited and quota_exceeded requests. Exact.' },
+  count: { type: 'integer', description: 'Number of events; of requests for rate_limited, quota_exceeded, wrong_key, body_too_large, body_unreadable and unknown_path; of changes for properties_too_large, update_refused and too_many_group_types.' },
   samples: { type: 'array', items: sampleSchema, description: 'At most five cases, newest first.' }
 } as const
 
@@ -51,7 +51,7 @@ const querySchema = {
 const MINUTES = 60
 
 const summarySchema = object({
-  from: { type: 'string', format: 'date-time', description: 'Begin of the first minute that is counted.' },
+  from: { type: 'string', format: 'date-time', description: 'Start of the first minute that is counted.' },
   results: array(object({
     reason: properties.reason,
     effect: properties.effect,

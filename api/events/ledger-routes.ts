@@ -10,7 +10,7 @@ import { limitSeconds, parseSeconds } from '../http/request-values.ts'
 const count = (description: string) => ({ type: 'integer', description }) as const
 
 const properties = {
-  minute: { type: 'string', format: 'date-time', description: 'Begin of the minute of receipt.' },
+  minute: { type: 'string', format: 'date-time', description: 'Start of the minute of receipt.' },
   accepted: count('Events that ingest published and the pipeline has dealt with.'),
   replayed: count('Events of dead letters that were replayed.'),
   duplicates: count('Not stored, because the event was stored before.'),

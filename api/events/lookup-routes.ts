@@ -8,7 +8,7 @@ import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
 import { array, nullableObject, object, type Value } from '../http/json-schema.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 
-/** What is known of a text beside receipts. The text is the name of an event, a distinct id, or an uuid. */
+/** What is known of a text beside receipts. The text is the name of an event, a distinct id, or a uuid. */
 export type Lookup = Value<typeof lookupSchema>
 
 /** How far back is looked, in days: who asks where an event is asks within days. */
@@ -30,7 +30,7 @@ const time = { type: 'string', format: 'date-time' } as const
 const lookupSchema = object({
   events: array(object({
     uuid: string, distinct_id: string, received_at: time, timestamp: time,
-    is_bot: { type: 'boolean', description: 'Sent by an automated browser, according to its user agent.' }
+    is_bot: { type: 'boolean', description: 'The user agent says that it is a crawler, a monitor or another program.' }
   }), { description: `The newest stored events of this name, at most ${SHOWN_EVENTS}.` }),
   warnings: array(object({
     reason: { ...string, enum: Object.keys(INGESTION_WARNINGS) }, effect: string, received_at: time,
@@ -136,7 +136,7 @@ const storedSchema = object({
     distinct_id: { type: 'string' },
     timestamp: { type: 'string', format: 'date-time' },
     properties: { type: 'string', description: 'JSON as stored: numbers have all their digits.' },
-    is_bot: { type: 'boolean', description: 'Sent by an automated browser, according to its user agent.' }
+    is_bot: { type: 'boolean', description: 'The user agent says that it is a crawler, a monitor or another program.' }
   }, 'Null: it is not stored, or not yet.')
 })
 

@@ -70,7 +70,7 @@ const historySchema = object({
   properties: array(object({
     name: string, how: { type: 'string', enum: ['$set', '$set_once'] }, uuid: string, event: string, at: time, received_at: time,
     value: { ...string, description: `JSON, cut after ${SHOWN_CHARACTERS} characters.` }
-  }), { description: 'Stored events that set a property: of each name the last with $set first, the first with $set_once first.' })
+  }), { description: 'Stored events that set properties; for each property the latest $set, or the first $set_once.' })
 }, { $id: 'PersonHistory' })
 
 /** Searches persons by anything that names them, and tells how one came to be what it is. */

@@ -21,7 +21,7 @@ export const shownKeySchema = object({
   last_used_at: { ...time, description: 'To the hour.' },
   expires_at: { ...time, description: 'Null: never.' },
   revoked_at: time,
-  made_by: { type: 'array', items: { type: 'string', format: 'uuid' }, description: 'The keys with whose revocation it is revoked.' },
+  made_by: { type: 'array', items: { type: 'string', format: 'uuid' }, description: 'Revoking any of these keys revokes this one.' },
   is_current: { type: 'boolean', description: 'It is the key of this request.' }
 })
 

@@ -37,8 +37,8 @@ const newKeySchema = {
       type: ['array', 'null'], minItems: 1, maxItems: 1000, items: { type: 'integer', minimum: 1, maximum: 2_147_483_647 }, default: null,
       description: 'Ids of its projects; null for all that the key of this request is for.'
     },
-    expires_at: { type: ['string', 'null'], format: 'date-time', default: null, description: 'Null: with the key of this request, never if that has no end.' },
-    user_id: { type: 'integer', minimum: 1, maximum: 2_147_483_647, description: 'Whose key it is to be: the own user by default. Another needs scope * for all projects.' }
+    expires_at: { type: ['string', 'null'], format: 'date-time', default: null, description: 'Null: when the key of this request expires, or never.' },
+    user_id: { type: 'integer', minimum: 1, maximum: 2_147_483_647, description: 'Owner of the key; default: the user of this request. Another owner needs scope * for all projects.' }
   }
 } as const
 

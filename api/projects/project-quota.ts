@@ -23,7 +23,7 @@ const writable = {
     type: ['integer', 'null'], minimum: 1, maximum: QUOTA_LIMITS.eventsPerMonth, description: 'Events of a calendar month of receipt, UTC, of all processes; null: no limit.'
   },
   beyond: {
-    type: 'string', enum: BEYOND, description: 'What becomes of events beyond the quota: their request is answered with 429, or those of a share of all distinct ids are stored.'
+    type: 'string', enum: BEYOND, description: 'reject: requests beyond the quota are answered with 429. sample: only the events of a share of all distinct ids are stored.'
   },
   sample_rate: {
     type: 'number', minimum: QUOTA_LIMITS.minSampleRate, exclusiveMaximum: 1, description: 'That share. The stored events have the weight 1 / sample_rate.'
@@ -31,7 +31,7 @@ const writable = {
 } as const
 
 const monthSchema = object({
-  begin: { ...dateTime, description: 'Begin of the calendar month, UTC.' },
+  begin: { ...dateTime, description: 'Start of the calendar month, UTC.' },
   events: { type: 'integer', description: 'Events of the month that are stored.' },
   counted_through: { ...dateTime, description: 'All events received before are counted.' },
   exceeded: { type: 'boolean' }

@@ -33,7 +33,7 @@ interface CountedTotals<Reason> {
 const DAY_MS = 86_400_000
 const MINUTE_MS = 60_000
 
-/** Begin of the days of a query, in seconds. */
+/** Start of the days of a query, in seconds. */
 export function beginOf ({ days, now }: CountsQuery): number {
   return Math.floor((now - days * DAY_MS) / 1000)
 }

@@ -66,7 +66,7 @@ async function ask ({ stack }: BenchContext, name: string, paths: readonly strin
 
 /**
  * Rows of 60 days for look-ups of single events: a million distinct ids of which few have most of the events, one event
- * in ten with an uuid of version 4, one in ten of another project, the days before now fuller than those of two months
+ * in ten with a uuid of version 4, one in ten of another project, the days before now fuller than those of two months
  * ago.
  */
 const FILL = fillStatement({

@@ -29,7 +29,7 @@ export function addBackupsCommands (program: Command, context: CliContext): void
   backups.command('run')
     .description('make one now, which shares what did not change with the last one; remove those beyond MILLRACE_BACKUP_KEEP.\n' +
       '"start" does it every MILLRACE_BACKUP_INTERVAL_HOURS')
-    .option('--emptied', 'the folder no longer has its backups because somebody removed them, not because its disk is not mounted')
+    .option('--emptied', 'confirm that the backups were removed from the folder on purpose (its disk is mounted)')
     .option(...JSON_OPTION)
     .action(async ({ emptied = false, ...output }: Output & { emptied?: boolean }) => {
       const { root, keep } = readFolder(context)
@@ -58,7 +58,7 @@ export function addBackupsCommands (program: Command, context: CliContext): void
   backups.command('record')
     .description('record a backup that other programs made, for health, metrics and the alert: at the end of a timer of your own')
     .option('--started-at <time>', 'when it began; default: now', readInstant)
-    .option('--error <text>', 'what it failed with; absent: it is complete', readString(1000), '')
+    .option('--error <text>', 'error of a failed backup; without it, the backup counts as complete', readString(1000), '')
     .option('--folder <text>', 'where it is, for people; of a complete one', readString(1000), '')
     .option(...JSON_OPTION)
     .action(async ({ error, folder, startedAt, ...output }: RecordOptions & Output) => {

@@ -28,7 +28,7 @@ const BATCH_MS = 60_000
 
 /** `millrace dead-letters list|show|stats|replay|purge`. */
 export function addDeadLettersCommands (program: Command, context: CliContext): void {
-  const group = program.command('dead-letters').description('inspect, replay and purge messages that could not be stored')
+  const group = program.command('dead-letters').description('list, replay and purge events and updates that were not stored')
 
   addFilterOptions(group.command('list').description('list dead letters, oldest first'))
     .option('--limit <number>', 'maximum number of dead letters', readCount, 100)

@@ -112,7 +112,7 @@ export function addKeysCommands (program: Command, context: CliContext): void {
     .option('--label <text>', 'what the key is for', 'command line')
     .option('--scope <scope>', 'what the key may do, such as experiment:read; repeat or separate by commas (default: *)', collectStrings)
     .option('--project <id>', 'limit the key to this project; repeat for several (default: all)', collectIds)
-    .option('--expires <duration>', 'how long the key is valid, such as 90d (default: it does not expire)', readValidity)
+    .option('--expires <duration>', 'how long the key is valid, such as 90d (default: as long as the key in use)', readValidity)
     .option(...JSON_OPTION)
     .action(async ({ user, label, scope = ['*'], project, expires, ...output }: CreateKeyOptions) => {
       const api = await context.api()

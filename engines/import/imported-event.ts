@@ -106,7 +106,7 @@ function toMs (value: unknown): number {
 
 const NAMESPACE = Buffer.from('6f0e5f0c9a1d5c6b8a7f2b1f4d3e2c10', 'hex')
 
-/** An uuid of parts that identify a row. */
+/** A uuid of parts that identify a row. */
 export function uuidOf (...parts: readonly string[]): string {
   const hex = createUuidV5(NAMESPACE, JSON.stringify(parts)).toString('hex')
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')

@@ -21,7 +21,7 @@ export type RuleOutcome =
     properties: Properties
     /** How many events it stands for. */
     weight: number
-    /** What is stored of the address of the client where `$ip` is missing; null: all of it. */
+    /** How the address of the client is cut before it is stored as `$ip`; null: not at all. */
     editAddress: EditAddress | null
     /** Rules that changed it. */
     changedBy: readonly ActiveRule[]

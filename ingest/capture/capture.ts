@@ -37,7 +37,7 @@ export interface CaptureRequest extends SentRequest {
 }
 
 /**
- * Takes a request whose arrival the event loop has finished reading (`setImmediate`).
+ * Takes a request one turn of the event loop (`setImmediate`) after its arrival, when a small body is there.
  *
  * @returns resolves when everything is durable: the caller may answer 200. Each promise in between would cost every
  *   request, so there is none where nothing has to be waited for.

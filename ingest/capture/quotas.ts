@@ -37,7 +37,7 @@ interface State {
   /** Events that may still come this second; below 0 after a large batch. */
   left: number
   filledAt: number
-  /** Begin of the month that `used` is about. */
+  /** Start of the month that `used` is about. */
   month: number
   /** The usage that `used` began with. */
   usage: MeasuredUsage | null

@@ -56,7 +56,7 @@ export class WarningCollector {
     if (count <= MAX_SAMPLES) samples.push({ reason, sample: describeEvent(sent, value(), this.#receivedAt) })
   }
 
-  /** Counts a dropped event, and names it if it has an uuid. */
+  /** Counts a dropped event, and names it if it has a uuid. */
   #addDropped ({ reason, rule, unmet }: Dropped, sent: unknown): void {
     if (rule !== null) {
       const entry = this.#count(reason, { rule: rule.id })

@@ -25,7 +25,7 @@ const OPTIONS: Record<string, { property: string, isValid: (value: unknown) => b
 }
 
 /**
- * Capture V1 (docs/reference/contract/sdks.md 1.9): every event has an uuid, by which clients learn what became of it.
+ * Capture V1 (docs/reference/contract/sdks.md 1.9): every event has a uuid, by which clients learn what became of it.
  *
  * A body with an event without a readable uuid, or with two of the same, is refused as a whole, because it could not
  * be answered. Everything else is a matter of its event.
@@ -42,7 +42,7 @@ export function createCaptureV1 ({ sdk }: DialectRequest): Dialect {
     for (const event of events) {
       const { uuid } = fieldsOf(event)
       if (typeof uuid !== 'string' || parseUuid(uuid) === null) {
-        throw invalid('invalid_uuid', 'Each event of batch must have an uuid.', 'batch__uuid')
+        throw invalid('invalid_uuid', 'Each event of batch must have a uuid.', 'batch__uuid')
       }
       const name = uuid.toLowerCase()
       if (seen.has(name)) throw invalid('duplicate_uuid', `Two events of batch have the uuid ${uuid}.`, 'batch__uuid')

@@ -198,7 +198,7 @@ t.test('a fingerprint whose key is not known has no check, and the frame names n
   t.equal(payload.readBigUInt64LE(4), 0n)
 })
 
-t.test('tells the oldest time that an uuid of version 7 carries', async (t) => {
+t.test('tells the oldest time that a uuid of version 7 carries', async (t) => {
   const encoder = new FrameEncoder(() => null)
   for (const ordinal of [5, 3, 9]) encoder.append(buildRow({ ordinal }))
   t.equal(encoder.take().oldestUuidAt, 1_790_000_000_003)
@@ -207,7 +207,7 @@ t.test('tells the oldest time that an uuid of version 7 carries', async (t) => {
   t.equal(encoder.take().oldestUuidAt, Infinity)
 })
 
-t.test('an uuid that tells no time is older than any memory among historical events', async (t) => {
+t.test('a uuid that tells no time is older than any memory among historical events', async (t) => {
   const encoder = new FrameEncoder(() => null, 'historical')
   encoder.append(buildRow({ ordinal: 5 }))
   t.equal(encoder.take().oldestUuidAt, 1_790_000_000_005)

@@ -120,7 +120,7 @@ export function needsNewMessage (row: EventRow): boolean {
   return row.properties.length + row.propertyTypes.length > LARGE_ROW_BYTES
 }
 
-/** Reads the time of each uuid of version 7: its first 48 bits. A column keeps both halves of an uuid reversed. */
+/** Reads the time of each uuid of version 7: its first 48 bits. A column keeps both halves of a uuid reversed. */
 function findOldestUuid (uuids: DataView, rows: number, untimedAt: number): number {
   let oldest = Infinity
   for (let at = 0; at < rows * 16; at += 16) {

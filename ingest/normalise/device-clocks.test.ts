@@ -99,7 +99,7 @@ const SDKS: Record<string, (device: Device) => Sending> = {
       tolerance: latency + (isVersion7 && skew < latency && skew >= latency - 2 * MINUTE ? Math.abs(skew) : 2 * SECOND)
     }
   },
-  'a script without an uuid': (device) => {
+  'a script without a uuid': (device) => {
     const { flushDelay, latency, skew } = device
     const timestamp = iso(HAPPENED + skew)
     return {

@@ -20,7 +20,7 @@ export interface Enforced {
   deep: readonly string[]
   /** How many events it stands for. */
   weight: number
-  /** What is stored of the address of the client where `$ip` is missing; null: all of it. */
+  /** How the address of the client is cut before it is stored as `$ip`; null: not at all. */
   editAddress: EditAddress | null
   changedBy: readonly ActiveRule[]
 }
@@ -31,9 +31,8 @@ const NONE: readonly string[] = []
  * The step of rules and quota, for projects that have rules or are beyond their quota. Rules see the address of the
  * client also when it is not stored.
  *
- * Beyond a quota, the distinct id decides by the shares of rules: they lie within each other, so of a rule's weight and
- * that of the quota the larger holds, and the sum of weights is right. Who is who is always stored: one person would be
- * two for good.
+ * Beyond a quota, the share of the distinct id decides, as for rules. The samples are nested, so the larger of the two
+ * weights is the right one. Identity events are never sampled: without them one person would stay two.
  */
 export function enforceRulesAndQuota (checked: CheckedEvent, context: RequestContext): Enforced | Dropped {
   const { event, distinctId, sentIp } = checked

@@ -130,7 +130,7 @@ t.test('$ignore_sent_at switches the correction of the clock off', async (t) => 
   t.equal(rowOf({ ...sent, properties: { $ignore_sent_at: true } }, { sentAt }).timestamp, NOW - 6 * 3_600_000)
 })
 
-t.test('an uuid that the server makes tells nothing about the time', async (t) => {
+t.test('a uuid that the server makes tells nothing about the time', async (t) => {
   const sentAt = NOW - 60_000
   t.equal(rowOf({ timestamp: new Date(sentAt).toISOString() }, { sentAt }).timestamp, NOW)
   t.equal(rowOf({ offset: 2500 }, { sentAt }).timestamp, NOW - 2500)

@@ -44,7 +44,7 @@ export interface NormaliseDeps {
 export type NormaliseEvent = (sent: SentEvent, context: RequestContext) => NormalisedEvent | Dropped
 
 /**
- * Turns an event as SDKs send it into a row (docs/reference/contract/sdks.md 1.7 and 1.8): ids as text, an uuid, the
+ * Turns an event as SDKs send it into a row (docs/reference/contract/sdks.md 1.7 and 1.8): ids as text, a uuid, the
  * time it happened, groups, the promoted columns, and the description of its properties.
  *
  * The properties are stored as they were sent, unless a rule of the project changes them
@@ -90,7 +90,7 @@ export function createNormaliseEvent (
     let weight = 1
     let editAddress: EditAddress | null = null
     let changedBy = NO_RULES
-    // Uuid, name, distinct id and time are final here, so that rules cannot make two of one that comes again.
+    // Uuid, name, distinct id and time are final: rules must not give a repeated event another identity.
     if (context.project.rules !== undefined || (context.sampleRate ?? 1) < 1) {
       const enforced = enforceRulesAndQuota({ event, distinctId, properties, sentIp }, context)
       if (enforced.kind === 'dropped') return enforced
@@ -147,7 +147,7 @@ function readUuid (value: unknown, projectId: number): UuidWords | null {
   const text = typeof value === 'string' ? value : stringifyJson(value)
   const uuid = parseUuid(text)
   if (uuid !== null) return uuid
-  // The nil uuid is what clients without an uuid send: as identity it would make all their events one.
+  // The nil uuid is what clients without a uuid send: as identity it would make all their events one.
   return /^[{]?[0-]+[}]?$/.test(text) ? null : uuidOfText(projectId, text)
 }
 

@@ -10,7 +10,7 @@ for (const [value, digit] of [...'0123456789abcdef'].entries()) {
 }
 
 /**
- * Reads an uuid: with hyphens, without, in braces or as an urn.
+ * Reads a uuid: with hyphens, without, in braces or as an urn.
  *
  * @returns null when the text is none, or is the nil uuid, which clients send when they have no uuid at all.
  */
@@ -35,7 +35,7 @@ export function timeOfUuid ({ a, b, c }: UuidWords): number | null {
   return isVersion7 ? a * 0x10000 + (b >>> 16) : null
 }
 
-/** The canonical text of an uuid. */
+/** The canonical text of a uuid. */
 export function formatUuid ({ a, b, c, d }: UuidWords): string {
   const hex = toHex8(a) + toHex8(b) + toHex8(c) + toHex8(d)
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
@@ -65,7 +65,7 @@ export function createUuidV7 (nowMs: number): UuidWords {
 const NAMESPACE = Buffer.from('5d0c7f0e8f3a5b1c9a6e2f4b7c1d3e5f', 'hex')
 
 /**
- * An uuid for an event whose own one is none, of project and text, so that the same text gives the same uuid when the
+ * A uuid for an event whose own one is none, of project and text, so that the same text gives the same uuid when the
  * SDK tries again.
  */
 export function uuidOfText (projectId: number, text: string): UuidWords {

@@ -8,7 +8,7 @@ import { encodePayload, makeEvent } from '../testing/publish-events.ts'
 import type { PartitionMessage } from '../events/events-reader.ts'
 import { countBatch } from './count-batch.ts'
 
-/** Begin of a minute, so that events of a message fall into this one and the next. */
+/** Start of a minute, so that events of a message fall into this one and the next. */
 const MINUTE = 29_400_000
 
 function messageOf (

@@ -28,7 +28,7 @@ const INTERVAL_MS = 10_000
 /** Entries of a record at most, before a batch range adds its own: 60 kB of JSON, which every batch range writes. */
 export const MAX_ENTRIES = 1000
 
-/** Copies recorded totals to ClickHouse, and remembers which ones it has. */
+/** Copies recorded totals to the table `ledger` every ten seconds, and remembers which ones it has. */
 export class LedgerWriter {
   readonly #insert: InsertLedgerRows
   readonly #logger: Logger

@@ -64,7 +64,7 @@ t.test('leaves a partition alone while its owner is alive, and lets go of one th
   t.same(await countEvents(stores), { rows: 110, uuids: 110, volume: 110, properties: 110 })
 })
 
-t.test('keeps different events that share an uuid', async (t) => {
+t.test('keeps different events that share a uuid', async (t) => {
   const stores = await startTestStores(t)
   await startTestPartition(t, stores)
   const [event] = makeEvents(1)

@@ -147,7 +147,7 @@ async function finishOpenDeletions (deps: DeletionDeps, signal: AbortSignal): Pr
     // Deleted already; the last pass waits for the events in flight.
     if (deletion.doneAt !== null && !isLast) continue
     const { isDone, events } = await finishPersonDeletion(deletion, { ...deps, waitMs: WAIT_MS })
-    logger.info({ deletion: deletion.id, isDone, isLast, events }, 'deletion of a person: progress')
+    logger.info({ deletion: deletion.id, isDone, isLast, events }, isDone ? 'deleted a person' : 'deleting a person')
     if (isDone && isLast) await sql`UPDATE person_deletions SET swept_at = now() WHERE id = ${deletion.id}`
   }
 }

@@ -20,7 +20,7 @@ interface WorkOnDeadLettersOptions extends DeadLetterFilter {
 export interface ReplayResult {
   /** Letters that match. */
   matched: number
-  /** Letters whose body is in its stream again, and which are removed, by this replay or by another one. */
+  /** Letters that are back in their stream and removed, by this replay or by another one. */
   replayed: number
   /** Letters without the subject that they came from; they stay. */
   skipped: number

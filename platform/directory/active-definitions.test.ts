@@ -28,7 +28,7 @@ t.test('what does not compile leaves a project what it had, and a new process th
   t.same(await old(), new Map([[1, ['drop a', 'drop b']]]))
   t.same(await createProcess()(), new Map([[1, ['drop a2']]]))
   t.same(errors, [
-    'b: a rule does not compile; the project keeps those that it had', 'b: a rule does not compile; the project has the others alone'
+    'b: a rule does not compile; the project keeps the previous ones', 'b: a rule does not compile; the project runs without it'
   ])
 
   stored = [version('b', 'unknown')]

@@ -62,7 +62,7 @@ export function createReadActive<Row extends ActiveVersion, Compiled, Definition
           versions.push({ ...row, ...version })
         } catch (err) {
           const { name, version } = row
-          logger.error({ err, projectId, name, version }, `${what} does not compile; the project ${active.has(projectId) ? 'keeps those that it had' : 'has the others alone'}`)
+          logger.error({ err, projectId, name, version }, `${what} does not compile; the project ${active.has(projectId) ? 'keeps the previous ones' : 'runs without it'}`)
         }
         if (performance.now() - turn > TURN_MS) {
           await new Promise((resolve) => setImmediate(resolve))

@@ -6,7 +6,7 @@ import type { Sql } from '../postgres/connect-postgres.ts'
 
 /** What the pipeline has measured of a month. */
 export interface MeasuredUsage {
-  /** Begin of the month, epoch milliseconds. */
+  /** Start of the month, epoch milliseconds. */
   monthBegin: number
   /** Events stored of those received in it. */
   events: number
@@ -31,13 +31,13 @@ export async function writeUsage (sql: Sql, usage: ReadonlyMap<number, MeasuredU
       SET month = excluded.month, events = excluded.events, counted_through = excluded.counted_through`
 }
 
-/** Begin of the calendar month of a moment, UTC; epoch milliseconds. */
+/** Start of the calendar month of a moment, UTC; epoch milliseconds. */
 export function monthOf (epochMs: number): number {
   const date = new Date(epochMs)
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), 1)
 }
 
-/** Begin of the month after. */
+/** Start of the month after. */
 export function nextMonthOf (epochMs: number): number {
   const date = new Date(epochMs)
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1)

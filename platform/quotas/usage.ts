@@ -105,7 +105,7 @@ export async function listUsage (
   return days
 }
 
-/** Begin of the day of a moment, UTC; epoch milliseconds. */
+/** Start of the day of a moment, UTC; epoch milliseconds. */
 export function dayOf (epochMs: number): number {
   return epochMs - epochMs % DAY_MS
 }

@@ -29,7 +29,7 @@ import type { EventClass } from './streams.ts'
 export const FINGERPRINT_BYTES = 12
 
 /**
- * When an uuid counts as made, in epoch milliseconds, that is not of version 7 and tells no time. Among historical
+ * When a uuid counts as made, in epoch milliseconds, that is not of version 7 and tells no time. Among historical
  * events, which are imported again weeks after the first time, it is older than every memory; among live ones, younger.
  */
 export const UNTIMED_UUID_AT = { live: Infinity, historical: 0 } satisfies Record<EventClass, number>

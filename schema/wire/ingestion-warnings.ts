@@ -103,14 +103,14 @@ export interface WarningTotal {
   rule?: number
   /** Id of the schema, of events that do not meet it: each has a total of its own. */
   schema?: number
-  /** Begin of the minute in which ingest received the event, epoch milliseconds. */
+  /** Start of the minute in which ingest received the event, epoch milliseconds. */
   minute: number
   /** Events; of what refuses whole requests, requests. Never less than in an earlier message. */
   count: number
   samples: WarningSample[]
 }
 
-/** A dropped event that has an uuid, for its receipt (`schema/wire/event-traces.ts`). */
+/** A dropped event that has a uuid, for its receipt (`schema/wire/event-traces.ts`). */
 export interface DroppedEvent {
   projectId: number
   /** Canonical text. */
@@ -172,7 +172,7 @@ export function sourceOf (source: string, { rule, schema }: Pick<WarningTotal, '
 
 const MINUTE_MS = 60_000
 
-/** Begin of the minute of a moment, epoch milliseconds. */
+/** Start of the minute of a moment, epoch milliseconds. */
 export function minuteOf (epochMs: number): number {
   return epochMs - epochMs % MINUTE_MS
 }

@@ -85,7 +85,7 @@ export interface LedgerEntry {
   source: string
   /** Events of messages of ingest. */
   accepted: number
-  /** Events of dead letters that were replayed. */
+  /** Events of replayed dead letters of stage `writer`: others were never accepted before. */
   replayed: number
   /** Already stored. */
   duplicates: number

@@ -139,7 +139,7 @@ t.test('says what became of an event', async (t) => {
   const old = '019437c1-7c1d-7e8f-9abc-def012345678'
   t.match(await receipt(old), { fate: 'deleted', deleted: { why: 'retention', was_stored: null, kept_since: /^\d{4}-\d\d-\d\d$/ } })
   t.match((await api.call('GET', `~/events/${unknown}/receipt?timestamp=2026-01-01T00:00:00Z`)).body, { fate: 'deleted' })
-  t.match(await receipt(unknown), { fate: 'unknown' }, 'an uuid without a time')
+  t.match(await receipt(unknown), { fate: 'unknown' }, 'a uuid without a time')
 })
 
 t.test('lists the newest events of a distinct id, wherever they are', async (t) => {

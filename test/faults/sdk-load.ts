@@ -7,7 +7,7 @@ import { LoadLedger } from './load-ledger.ts'
 export interface SdkLoad {
   /** The ground truth of an audit. */
   ledger: LoadLedger
-  /** Resolves with an uuid of a batch that was begun after the call, once it is acknowledged. */
+  /** Resolves with a uuid of a batch that was begun after the call, once it is acknowledged. */
   nextAcknowledged (): Promise<string>
   /** Stops sending and resolves when no request is in flight. */
   stop (): Promise<void>

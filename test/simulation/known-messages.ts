@@ -67,7 +67,7 @@ function makeMessages (): KnownMessage[] {
   })
 }
 
-/** An uuid of version 7. */
+/** A uuid of version 7. */
 function makeUuid (madeAt: number, random: () => number): string {
   const time = madeAt.toString(16).padStart(12, '0')
   const rest = Array.from({ length: 18 }, () => Math.floor(random() * 16).toString(16)).join('')

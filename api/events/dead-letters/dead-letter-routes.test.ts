@@ -175,7 +175,7 @@ t.test('sends a corrected event on, when it is a new one that names its origin',
     await api.call('POST', `~/dead_letters/${id}/resend`, { event: typeof event === 'string' ? event : JSON.stringify(event) })
 
   for (const [event, detail] of [
-    ['{"a":', /not JSON/], [[good], /no event name/], [{ ...good, event: ' ' }, /no event name/], [{ ...good, uuid: undefined }, /needs an uuid/],
+    ['{"a":', /not JSON/], [[good], /no event name/], [{ ...good, event: ' ' }, /no event name/], [{ ...good, uuid: undefined }, /needs a uuid/],
     [{ ...good, uuid: '0193A5B2-7c1d-4e8f-9abc-000000000001' }, /uuid of its own/], [{ ...good, properties: {} }, /dead_letter_id must be 1/]
   ] as const) {
     t.match(await resend(event), { status: 400, body: { attr: 'event', detail } })

@@ -26,7 +26,7 @@ const DEFAULT_REPLAY_LIMIT = 1000
 const NOTHING = { matched: 0, replayed: 0, skipped: 0 }
 const NOTHING_PURGED = { matched: 0, purged: 0 }
 
-/** A dry run counts no further. */
+/** Limit of a dry run without `limit`. */
 const MOST_PURGED = 10_000
 
 /** Name of the sort order in cursors. */
@@ -112,7 +112,7 @@ function replayRoutes (app: FastifyInstance, { nats }: DeadLetterDeps): void {
     preValidation: async (request) => { request.body ??= {} },
     schema: {
       tags, summary: 'Replay dead letters', body: replayBodySchema, response: { 200: replayResultSchema },
-      description: 'Publishes dead letters to their stream again. Each event keeps its uuid, which the writer compares with what is stored, so a replay stores it once.'
+      description: 'Publishes dead letters to their stream again. Events keep their UUID, which is compared with what is stored, so a replay stores each once.'
     }
   }, async (request) => {
     const { limit = DEFAULT_REPLAY_LIMIT, dry_run: dryRun = false } = request.body

@@ -103,7 +103,7 @@ export const resendBodySchema = object({
   event: {
     type: 'string',
     maxLength: 1_000_000,
-    description: 'JSON of the new event, with an uuid of its own and the id of the dead letter in its property $dead_letter_id.'
+    description: 'JSON of the new event, with a uuid of its own and the id of the dead letter in its property $dead_letter_id.'
   }
 }, { additionalProperties: false })
 

@@ -17,7 +17,7 @@ export interface ResentEvent {
 }
 
 /**
- * Sends an event to ingest as an SDK would: the same checks, the same promises. It is a new event, with an uuid of its
+ * Sends an event to ingest as an SDK would: the same checks, the same promises. It is a new event, with a uuid of its
  * own, that names its origin in `$dead_letter_id`. It has no address but its `$ip`.
  *
  * @returns its uuid.
@@ -56,9 +56,9 @@ function readNewEvent (json: string, { id, uuid: origin }: ResentEvent['letter']
   }
   const { event, uuid, properties } = fieldsOf(value)
   if (typeof event !== 'string' || event.trim() === '') throw invalid('it has no event name')
-  if (typeof uuid !== 'string' || !UUID.test(uuid)) throw invalid('it needs an uuid')
+  if (typeof uuid !== 'string' || !UUID.test(uuid)) throw invalid('it needs a uuid')
   if (uuid.toLowerCase() === origin?.toLowerCase()) {
-    throw invalid('it has the uuid of the dead letter: a changed event is another one, and needs an uuid of its own')
+    throw invalid('it has the uuid of the dead letter: a changed event is another one, and needs a uuid of its own')
   }
   if (fieldsOf(properties).$dead_letter_id !== id) throw invalid(`its property $dead_letter_id must be ${id}`)
   return uuid.toLowerCase()

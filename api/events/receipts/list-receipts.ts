@@ -35,7 +35,7 @@ const LETTERS_MS = 1000
 
 /**
  * Lists the newest events of a distinct id: stored ones, dead letters, what waits in the stream, and drops that are
- * remembered. Of several fates of an uuid the one that came last counts, as in a receipt.
+ * remembered. Of several fates of a uuid the one that came last counts, as in a receipt.
  *
  * @throws while ClickHouse or NATS is unavailable.
  */

@@ -29,7 +29,7 @@ export interface DroppedEvent {
   receivedBy: string | null
 }
 
-/** What the traces say about an uuid. */
+/** What the traces say about a uuid. */
 export interface EventTraces {
   duplicates: Duplicates
   dropped: DroppedEvent | null

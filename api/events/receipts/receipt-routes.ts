@@ -43,7 +43,7 @@ export async function receiptRoutes (
       querystring: {
         type: 'object',
         properties: {
-          timestamp: { type: 'string', format: 'date-time', description: 'When the event happened, for an uuid that is not version 7: the answer is faster, and knows about retention.' }
+          timestamp: { type: 'string', format: 'date-time', description: 'Time of the event. Give it for a UUID that is not version 7: the search is faster, and can tell whether retention removed the event.' }
         }
       },
       response: { 200: { $ref: 'Receipt#' } }

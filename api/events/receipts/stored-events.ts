@@ -116,7 +116,7 @@ async function readNewest (
   { distinctId, project: projectId, limit, ...since === null ? {} : { since } })
 }
 
-/** Time of an uuid of version 7 in epoch milliseconds; null for other versions, which tell none. */
+/** Time of a uuid of version 7 in epoch milliseconds; null for other versions, which tell none. */
 export function timeOfUuid (uuid: string): number | null {
   if (uuid[14] !== '7') return null
   const ms = Number.parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16)
@@ -147,7 +147,7 @@ export function parseInsertToken (token: string): StoredInsert | null {
 
 const UUID = /^(?:urn:uuid:)?(\{)?([0-9a-f]{8})(-?)([0-9a-f]{4})\3([0-9a-f]{4})\3([0-9a-f]{4})\3([0-9a-f]{12})(\})?$/i
 
-/** An uuid in one of the forms that ingest takes, as it is stored; null for what is none. */
+/** A uuid in one of the forms that ingest takes, as it is stored; null for what is none. */
 export function readSentUuid (text: string): string | null {
   const [, open, a, , b, c, d, e, close] = UUID.exec(text) ?? []
   if (a === undefined || (open === undefined) !== (close === undefined)) return null

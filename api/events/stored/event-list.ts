@@ -20,7 +20,7 @@ export const listedEventSchema = object({
   place: { ...string, description: 'Address of the page, else name of the screen; empty for neither.' },
   lib: string,
   lib_version: string,
-  is_bot: { type: 'boolean', description: 'Sent by an automated browser, according to its user agent.' }
+  is_bot: { type: 'boolean', description: 'The user agent says that it is a crawler, a monitor or another program.' }
 }, { $id: 'ListedEvent' })
 
 export const eventPageSchema = object({

@@ -16,7 +16,7 @@ interface Row {
 }
 
 /**
- * The JSON of a new event made of a dead letter, to be changed by hand: with an uuid of its own, and its origin.
+ * The JSON of a new event made of a dead letter, to be changed by hand: with a uuid of its own, and its origin.
  * The properties stay the text that they are, so that no number loses a digit.
  *
  * @returns null for a letter that is not one event.

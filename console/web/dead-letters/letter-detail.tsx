@@ -100,7 +100,7 @@ function EditEvent ({ letter }: { letter: OpenedDeadLetter }) {
   return (
     <details>
       <summary>Edit and send as a new event</summary>
-      <p class='hint'>It goes to ingest like any other event, names its origin in <code>$dead_letter_id</code>, and has an uuid of its own. This dead letter stays: purge it afterwards.</p>
+      <p class='hint'>It goes to ingest like any other event, names its origin in <code>$dead_letter_id</code>, and has a uuid of its own. This dead letter stays: purge it afterwards.</p>
       <label>
         The event
         <textarea rows={12} spellcheck={false} value={text} onInput={(event) => setText(event.currentTarget.value)} />

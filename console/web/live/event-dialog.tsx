@@ -69,7 +69,7 @@ function Sent ({ event }: { event: LiveEvent }) {
             <details open={copied === false}>
               <summary>As a command</summary>
               <pre tabIndex={0} aria-label='As a command'>{command}</pre>
-              <p class='hint'>An event with an uuid counts once, however often it is sent.</p>
+              <p class='hint'>An event with a uuid counts once, however often it is sent.</p>
             </details>
           </>
           )}

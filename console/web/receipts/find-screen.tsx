@@ -93,7 +93,7 @@ function EventsOf ({ distinctId, onCount }: { distinctId: string, onCount?: (cou
   return (
     <Show of={receipts} what='The events'>
       {(found) => found.length === 0
-        ? <p class='hint'>No event has the distinct id <code>{showText(distinctId)}</code>: none is stored or waits, and none that has an uuid was refused or dropped lately.</p>
+        ? <p class='hint'>No event has the distinct id <code>{showText(distinctId)}</code>: none is stored or waits, and none that has a uuid was refused or dropped lately.</p>
         : (
           <>
             <h2>Newest events of the distinct id <code>{showText(distinctId)}</code></h2>

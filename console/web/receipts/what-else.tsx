@@ -20,7 +20,7 @@ type Lookup = Schema<'Lookup'>
 export function WhatElse ({ text, isFound }: { text: string, isFound: boolean }) {
   const found = useLoaded(`lookup ${projectId.value} ${text}`, async (signal) =>
     await request<Lookup>(`/api/projects/${projectId.value}/lookup`, { query: { text }, signal }))
-  // The receipt of an uuid knows its dead letter.
+  // The receipt of a uuid knows its dead letter.
   const letters = useLoaded(`dead letters of ${projectId.value} ${text}`, async (signal) =>
     !UUID.test(text) && may('dead_letter:read') ? (await fetchGroups({ event: text }, signal)).count : 0)
   return (

@@ -31,7 +31,7 @@ export interface GuardedStatement {
 
 export type GuardAnalyst = (query: AnalystQuery) => Promise<GuardedStatement>
 
-/** Tables of these databases are named in full (`system.tables`), so that other names need no judging. */
+/** Analysts name tables of these databases in full (`system.tables`), so that unqualified names need no judging. */
 const CLOSED_DATABASES = new Set(['system', 'information_schema', 'chdb_server'])
 
 /** What may follow a condition in a query, or begin another one. */

@@ -8,7 +8,7 @@ export interface Suspicion {
   message: PartitionMessage
   /** Rows that resemble a stored event, or one of the batch. */
   knownRows: readonly number[]
-  /** Every row with an uuid made before this is suspicious as well, epoch ms; Infinity for all rows. */
+  /** Every row with a uuid made before this is suspicious as well, epoch ms; Infinity for all rows. */
   madeBefore: number
 }
 

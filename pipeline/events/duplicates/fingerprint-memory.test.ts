@@ -66,7 +66,7 @@ t.test('remembers the last two generations, and tells since when', async (t) => 
   t.ok(recallAll(memory, payloads[2]!).every((state) => state === REMEMBERED))
 })
 
-t.test('is uncertain about an uuid whose check it does not know, and remembers it apart from those it knows', async (t) => {
+t.test('is uncertain about a uuid whose check it does not know, and remembers it apart from those it knows', async (t) => {
   const memory = new FingerprintMemory(0, { keyId: 'k' })
   const payload = payloadOf(2)
 

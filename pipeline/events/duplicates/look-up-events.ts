@@ -132,7 +132,7 @@ export function identityKey ({ projectId, uuidHex, event, distinctId }: EventIde
   return `${projectId} ${uuidHex} ${toHex(event)} ${toHex(distinctId)}`
 }
 
-/** Time of an uuid of version 7 in epoch milliseconds; `untimedAt` for any other version, which tells no time. */
+/** Time of a uuid of version 7 in epoch milliseconds; `untimedAt` for any other version, which tells no time. */
 export function uuidTime ({ uuidHex }: EventIdentity, untimedAt: number): number {
   // Native keeps each half of the uuid with its bytes reversed: time is in bytes 7..2, the version in byte 1.
   if (uuidHex[2] !== '7') return untimedAt

@@ -60,7 +60,7 @@ export function recallBatch (
 }
 
 /**
- * Rows of the message with an uuid made before this, epoch ms, may be stored although they are not remembered: Infinity
+ * Rows of the message with a uuid made before this, epoch ms, may be stored although they are not remembered: Infinity
  * for all rows, because the message came long ago, perhaps a second time.
  */
 export function suspiciousBefore (

@@ -178,7 +178,7 @@ duty('a batch that comes again is stored once, each event with its uuid and time
   t.same(rows.map(({ uuid, time }) => [uuid, time]), events.map(({ uuid, timestamp }) => [uuid, Date.parse(timestamp)]))
 })
 
-duty('an uuid that is in a batch twice is stored once', async (t, visitor) => {
+duty('a uuid that is in a batch twice is stored once', async (t, visitor) => {
   const event = { event: 'order paid', uuid: uuid(), distinct_id: visitor, timestamp: AT }
   await send([event, event, event])
   t.match(await server.storedOf(visitor), { length: 1, 0: { uuid: event.uuid } })

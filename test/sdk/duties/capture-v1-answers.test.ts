@@ -133,7 +133,7 @@ duty('V1: a batch that comes again is stored once, each event with its uuid and 
   t.same(rows.map(({ uuid, time }) => [uuid, time]), events.map(({ uuid }, i) => [uuid, times[i]]))
 })
 
-duty('V1: a batch with an uuid twice cannot be answered by uuid, and is refused', async (t, visitor) => {
+duty('V1: a batch with a uuid twice cannot be answered by uuid, and is refused', async (t, visitor) => {
   const sent = event(visitor)
   t.match(await send([sent, event(visitor), { ...sent, uuid: sent.uuid.toUpperCase() }]), { status: 400, body: { code: 'duplicate_uuid' } })
   t.same(await server.storedOf(visitor), [])

@@ -83,7 +83,7 @@ duty('V1: a request is taken whatever attempt it says to be, or none', async (t,
 })
 
 duty('V1: the id of a request is echoed, cut when it is long', async (t, visitor) => {
-  const ids = ['0193a5b2-7c1d-7e8f-9abc-def012345678', 'not an uuid', 'x'.repeat(500)]
+  const ids = ['0193a5b2-7c1d-7e8f-9abc-def012345678', 'not a uuid', 'x'.repeat(500)]
   const echoed = await Promise.all(ids.map(async (id) =>
     (await send([event(visitor)], { 'posthog-request-id': id })).headers.get('posthog-request-id')))
   t.same(echoed, ids.map((id) => id.slice(0, 200)))
@@ -174,7 +174,7 @@ duty('V1: a time of another zone is stored as its instant', async (t, visitor) =
 })
 
 for (const size of [1, 5]) {
-  duty(`V1, ${size === 1 ? 'one event' : 'an event of a batch'}: without an uuid it cannot be answered, and nothing is stored`, async (t, visitor) => {
+  duty(`V1, ${size === 1 ? 'one event' : 'an event of a batch'}: without a uuid it cannot be answered, and nothing is stored`, async (t, visitor) => {
     const events = Array.from({ length: size }, () => event(visitor))
     const { uuid: _left, ...without } = events[0]!
     t.match(await send([...events.slice(1), without]), { status: 400, body: { code: 'invalid_uuid' } })

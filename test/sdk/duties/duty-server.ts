@@ -34,7 +34,7 @@ export interface DutyServer {
   key: string
   /** An id of a visitor that no other test uses. */
   visitor (): string
-  /** An uuid that no other test uses. */
+  /** A uuid that no other test uses. */
   uuid (): string
   post (path: string, body: unknown, request?: Request): Promise<Answer>
   /** What is stored of a visitor, in order of time, when all that was sent before is decided. */
