@@ -30,7 +30,9 @@ const cpuAtStart = process.cpuUsage()
 const from = Number(values.from)
 const end = from + Number(values.seeds)
 for (let seed = from; seed < end; seed++) {
-  const { violations, trace } = await runSeed(seed)
+  const { violations, trace } = await runSeed(seed).catch((error: unknown) => {
+    throw new Error(`seed ${seed}`, { cause: error })
+  })
   if (values.trace) for (const line of trace) console.log(line)
   if (violations.length > 0) {
     console.log(`seed ${seed}: ${violations.slice(0, 5).join('; ')}\nrepeat it with: node test/simulation/main.ts --from ${seed} --seeds 1 --trace`)
