@@ -34,12 +34,12 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 86_921,
+  lines: 86_928,
   platformLines: 5_949,
   trackedFiles: 1_514,
   circles: 0,
   repeatedNames: 3,
-  longFunctions: 6,
+  longFunctions: 5,
   assertions: 175,
   casts: 300
 } satisfies Record<keyof House, number>

@@ -32,20 +32,12 @@ export function BoardDetail ({ id }: { id: string }) {
 const keyOf = ({ kind, id }: Tile): string => `${kind} ${id}`
 const addressOf = ({ kind, id }: Tile): string => `/projects/${projectId.value}/${kind === 'question' ? `questions/${id}` : `sql?saved=${id}`}`
 
-function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }) {
-  const { id, name, description } = stored
-  const [tiles, setTiles] = useState(stored.tiles)
-  const [open, setOpen] = useState<'add' | 'share' | 'edit' | 'delete'>()
+/** Tiles as they are stored: before, the API has no answer for what is new on the board. */
+function useTiles ({ id, tiles: first }: Board) {
+  const [tiles, setTiles] = useState(first)
   const [notice, setNotice] = useState('')
-  const { round, ask } = useRounds()
   const { error, attempt } = useAttempt()
-  const saving = useRef(Promise.resolve(stored.tiles))
-  const pressed = useRef<string>(undefined)
-  // What is moved in the page loses the focus.
-  useEffect(() => { if (pressed.current !== undefined) document.getElementById(pressed.current)?.focus() }, [tiles])
-  const mayWrite = may('query:write')
-
-  // Shown when it is stored: before, the API has no answer for what is new on the board.
+  const saving = useRef(Promise.resolve(first))
   const save = async (change: (tiles: Tile[]) => Tile[]): Promise<void> => {
     saving.current = saving.current.then(async (before) => {
       const next = change(before)
@@ -64,6 +56,22 @@ function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }
       return others.toSpliced(to, 0, tile)
     })
   }
+  const remove = (tile: Tile): void => {
+    setNotice('Removed from the board; it is still stored.')
+    void save((before) => before.filter((each) => each !== tile))
+  }
+  return { tiles, notice, error, save, move, remove }
+}
+
+function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }) {
+  const { id, name, description } = stored
+  const { tiles, notice, error, save, move, remove } = useTiles(stored)
+  const [open, setOpen] = useState<'add' | 'share' | 'edit' | 'delete'>()
+  const { round, ask } = useRounds()
+  const pressed = useRef<string>(undefined)
+  // What is moved in the page loses the focus.
+  useEffect(() => { if (pressed.current !== undefined) document.getElementById(pressed.current)?.focus() }, [tiles])
+  const mayWrite = may('query:write')
   return (
     <>
       <Title name={name} max={120} />
@@ -96,8 +104,7 @@ function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }
               <button
                 type='button' class='quiet' onClick={() => {
                   pressed.current = 'add-tile'
-                  setNotice('Removed from the board; it is still stored.')
-                  void save((before) => before.filter((each) => each !== tile))
+                  remove(tile)
                 }}
               >Remove
               </button>
