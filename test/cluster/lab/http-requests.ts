@@ -88,7 +88,7 @@ function statements (): Asks {
     'DELETE FROM kept WHERE a = 3', 'SELECT count(), sum(d) FROM kept', 'RENAME TABLE kept TO moved', 'RENAME TABLE moved TO kept', 'SET max_threads = 1', 'USE shop', 'SELECT currentDatabase()',
     'CREATE VIEW seen AS SELECT a FROM kept', 'SELECT count() FROM seen', 'DROP VIEW seen', 'CREATE TEMPORARY TABLE passing (a UInt8)', 'SELECT * FROM passing', 'KILL QUERY WHERE query_id = \'none\'',
     'SHOW SETTINGS LIKE \'max_threa_s\'', 'SHOW FUNCTIONS LIKE \'plus\'', 'SELECT * FROM system.one', 'SELECT name, type FROM system.columns WHERE database = \'compared\' ORDER BY name',
-    'SELECT name, engine FROM system.tables WHERE database = \'compared\'', 'TRUNCATE TABLE kept', 'DROP TABLE kept', 'DROP TABLE IF EXISTS kept', 'SHOW ENGINES', 'SHOW GRANTS', 'SELECT version() != \'\', uptime() > 0',
+    'SELECT name, engine FROM system.tables WHERE database = \'compared\'', 'TRUNCATE TABLE kept', 'DROP TABLE kept', 'DROP TABLE IF EXISTS kept', 'SHOW ENGINES', 'SHOW GRANTS', 'SELECT version() != \'\', uptime() >= 0',
     'SYSTEM FLUSH LOGS', 'SELECT 1 INTO OUTFILE \'x\'', 'SELECT 1 SETTINGS max_threads = 1 FORMAT CSV', 'SELECT 1 FORMAT CSV SETTINGS max_threads = 1', 'SELECT 1 FORMAT Null', 'SHOW PROCESSLIST FORMAT Null',
     { query: 'SELECT ', body: '1' }, { query: 'SELECT 1' }, { method: 'GET', query: 'SELECT 1' }, { method: 'GET', query: 'CREATE TABLE g (a UInt8) ENGINE Memory' },
     { method: 'HEAD', query: 'SELECT nope' }, { query: 'SELECT 1', body: ' + 1' }
