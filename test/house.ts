@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 86_928,
+  lines: 86_939,
   platformLines: 5_949,
   trackedFiles: 1_514,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
   assertions: 175,
-  casts: 300
+  casts: 298
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

@@ -2,7 +2,7 @@
 import t from 'tap'
 import type { CarriedItem } from '../import/carry-over.ts'
 import { startHttp, writeFiles } from '../testing/posthog-double.ts'
-import { startApi } from '../testing/run-captured.ts'
+import { type Captured, startApi } from '../testing/run-captured.ts'
 
 type Json = Record<string, any>
 
@@ -46,10 +46,13 @@ t.test('what would answer otherwise is left out with its reason, and so is what 
       { id: 13, name: 'Not paying', is_static: false, filters: group([{ type: 'cohort', key: 'id', value: 14, negation: true }]) },
       { id: 14, name: 'Paying', is_static: false, filters: group([paying]) }
     ],
-    'notes.json': 'text'
+    'notes.json': 'text',
+    'other.json': '{}',
+    'twice.json': { count: 2, next: null, results: ['', ''].map(() => ({ group_type: 'org', group_type_index: 0 })) }
   })
   const dry = await api.run('import-flags', folder, '--dry-run')
-  t.match(dry, { code: 1, out: /cohort +2 +0 +0 +2\nflag +6 /, err: 'notes.json is not recognized' })
+  t.match(dry, { code: 1, out: /cohort +2 +0 +0 +2\nflag +6 /, err: 'notes.json is not JSON' })
+  t.match(dry.err, /other\.json is not recognized[^]*groups_types: the files have 1 of 2; some are in them more than once/)
   t.same((await api.call('GET', '~/feature_flags/')).body.results, [], 'nothing was created')
 
   const { out, code } = await api.run('import-flags', folder, '--json')
@@ -144,5 +147,8 @@ t.test('experiments and definitions, read from the API of PostHog itself', async
   t.match(experiments[0], { name: 'Experiment 4', feature_flag: { active: false } }, 'one that has ended leaves its flag off')
   t.match((await api.call('GET', '~/event_definitions/?search=paid')).body.results, [{ description: 'Money came in', verified: true, tags: ['money'] }])
   t.same((await run()).items.map(({ outcome }) => outcome).filter((outcome) => outcome === 'created' || outcome === 'updated'), [])
+  const from = async (url: string): Promise<Captured> => await api.run('import-flags', '--from', url, '--from-key', 'phx_old')
+  t.match(await from('us.posthog.com'), { code: 1, err: /--from us\.posthog\.com is not a URL/ })
+  t.match(await from('http://127.0.0.1:9'), { code: 1, err: /no answer of http:\/\/127\.0\.0\.1:9: / })
   t.match(await api.run('import-flags'), { code: 1, err: /give saved files, or --from/ })
 })

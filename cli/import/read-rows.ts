@@ -280,7 +280,7 @@ async function * readZip (file: SourceFile): AsyncGenerator<ReadRow> {
           yield { ...read, position: before + read.position }
         }
       } catch (cause) {
-        broken ??= new Error(`${entry.fileName} in it: ${(cause as Error).message}`, { cause })
+        broken ??= new Error(`${entry.fileName} in it: ${cause instanceof Error ? cause.message : String(cause)}`, { cause })
       }
       before += last
     }

@@ -24,6 +24,6 @@ export async function startHttp (
 export async function writeFiles (t: TestContext, files: Record<string, unknown>): Promise<string> {
   const folder = await mkdtemp(path.join(tmpdir(), 'millrace-flags-'))
   t.teardown(async () => await rm(folder, { recursive: true, force: true }))
-  for (const [name, content] of Object.entries(files)) await writeFile(path.join(folder, name), JSON.stringify(content))
+  for (const [name, content] of Object.entries(files)) await writeFile(path.join(folder, name), typeof content === 'string' ? content : JSON.stringify(content))
   return folder
 }

@@ -171,7 +171,7 @@ function measure (value: unknown): { isWellFormed: boolean, length: number } {
       length += 4
       isWellFormed &&= Number.isFinite(at)
     } else if (typeof at === 'object' && at !== null) {
-      for (const name in at) todo.push(name, (at as Record<string, unknown>)[name] ?? null)
+      for (const [name, inner] of Object.entries(at)) todo.push(name, inner ?? null)
       length += 4
     }
   }

@@ -58,9 +58,10 @@ export function readPosthogProject (documents: readonly { name: string, content:
     if (typeof page['count'] === 'number') announced.set(list, page['count'])
   }
   for (const list of POSTHOG_LISTS) {
+    const items = project[list].length
     project[list] = [...new Map(project[list].map((item) => [identityOf(item), item])).values()]
     const count = announced.get(list) ?? 0
-    if (project[list].length < count) project.problems.push(`${list}: the files have ${project[list].length} of ${count}; also save the pages behind "next"`)
+    if (project[list].length < count) project.problems.push(`${list}: the files have ${project[list].length} of ${count}; ${items < count ? 'also save the pages behind "next"' : 'some are in them more than once'}`)
   }
   return project
 }
