@@ -15,7 +15,7 @@ t.test('lists persons, searches them, and shows one', async (t) => {
   t.match(JSON.parse((await run('persons list --project 1 --json')).out), [
     { distinct_ids: ['ann'] }, { id: JO, distinct_ids: ['jo', 'phone'], is_identified: true }
   ])
-  t.match(JSON.parse((await run('persons list --project 1 --distinct-id pho --json')).out), [{ id: JO }])
+  t.match(JSON.parse((await run('persons list --project 1 --search pho --json')).out), [{ id: JO }])
   t.match(JSON.parse((await run('persons search phone --project 1 --json')).out), [{ uuid: JO, by: 'distinct id' }])
   t.same(JSON.parse((await run('persons list --project 2 --json')).out), [])
   t.match((await run('persons show --project 1 --distinct-id phone')).out, /distinct_ids +jo, phone\n/)

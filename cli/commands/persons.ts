@@ -8,7 +8,7 @@ import { JSON_OPTION, printFields, printRows, type Output } from '../terminal-ou
 import { readCount, readDuration, readId } from '../read-arguments.ts'
 
 interface InProject extends Output { project: number }
-interface ListOptions extends InProject { distinctId?: string, limit: number }
+interface ListOptions extends InProject { search?: string, limit: number }
 interface OneOptions extends InProject { distinctId?: boolean }
 interface DeleteOptions extends OneOptions { withEvents?: boolean, yes?: boolean, wait: number }
 
@@ -26,12 +26,12 @@ export function addPersonsCommands (program: Command, context: CliContext): void
   const group = program.command('persons').description('list, search, show and delete persons of a project')
 
   inProject(group.command('list').description('list persons, newest first'))
-    .option('--distinct-id <prefix>', 'only persons with a distinct id that begins with this', readText)
+    .option('--search <prefix>', 'only persons with a distinct id that begins with this', readText)
     .option('--limit <number>', 'maximum number of persons', readCount, 100)
-    .action(async ({ project, distinctId, limit, ...output }: ListOptions) => {
+    .action(async ({ project, search, limit, ...output }: ListOptions) => {
       const api = await context.api()
       const { results } = await api.get('/api/projects/{project_id}/persons', {
-        params: { project_id: project }, query: { search: distinctId, limit }
+        params: { project_id: project }, query: { search, limit }
       })
       printRows(context, results, [
         ['id', ({ id }) => id],
