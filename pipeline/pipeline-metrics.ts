@@ -37,7 +37,7 @@ export function createPipelineMetrics (partitions: () => Iterable<PartitionState
     storedBatches: metrics.counter('batches_stored_total', 'Inserts confirmed by ClickHouse.', ofPartition),
     deduplicatedRows: metrics.counter('rows_deduplicated_total', 'Rows not inserted because the same event is already stored.', ofPartition),
     deadLettersWaiting: metrics.counter('dead_letter_refusals_total', 'Dead letters refused because the dead-letter stream is full; the partition waits.', ofPartition),
-    confirmedRows: metrics.counter('rows_confirmed_total', 'Rows checked for duplicates in ClickHouse before their insert.', ofPartition)
+    confirmedRows: metrics.counter('rows_confirmed_total', 'Rows looked up in ClickHouse as suspected duplicates, before their insert.', ofPartition)
   }
   const byCode = {
     insertRetries: metrics.counter('insert_retries_total', 'Inserts retried, by ClickHouse error code.', { partition: null, code: null }),

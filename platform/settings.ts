@@ -125,7 +125,7 @@ export const settings = {
   // Backups
   MILLRACE_BACKUP_FOLDER: {
     type: 'string', default: '',
-    description: 'Folder of scheduled backups of the embedded stack, one stack each; best on another disk. Empty: none are made.'
+    description: 'Folder for the scheduled backups of this embedded stack; not shared with another stack, best on another disk. Empty: none are made.'
   },
   MILLRACE_BACKUP_INTERVAL_HOURS: {
     type: 'integer', minimum: 1, maximum: 8760, default: 24,
@@ -223,11 +223,11 @@ export const settings = {
   },
   MILLRACE_MAX_NEW_EVENT_NAMES: {
     type: 'integer', minimum: 0, default: 2000,
-    description: 'New names of events of a project that are described in a day, in UTC; events with further ones are stored without a definition. Those known already do not count. The same for every ingest and pipeline process.'
+    description: 'Maximum new event names per project and UTC day that get a definition; further events are stored without one. Known names are not counted. Must be the same for every ingest and pipeline process.'
   },
   MILLRACE_MAX_NEW_PROPERTIES: {
     type: 'integer', minimum: 0, default: 5000,
-    description: 'New properties of events, persons and groups of a project that are described in a day.'
+    description: 'Maximum new properties of events, persons and groups per project and UTC day that get a definition.'
   },
   MILLRACE_MAX_NEW_EVENT_PROPERTIES: {
     type: 'integer', minimum: 0, default: 50_000,

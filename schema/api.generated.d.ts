@@ -2853,7 +2853,7 @@ export interface components {
                 drop: string | null;
                 /** @description As stored; as sent when it was dropped. */
                 event: string;
-                /** @description It does not conform to its schema and went to the dead letters. */
+                /** @description It does not meet its schema and is a dead letter. */
                 isQuarantined: boolean;
                 /** @description First characters of the key it was sent with. */
                 key: string;

@@ -30,7 +30,7 @@ export function createRateLimit (
 ): RateLimit {
   const buckets = new Map<number, Bucket>()
   let throttled = 0
-  metrics.counterFrom('throttled_requests_total', 'Requests answered with 429 because their project exceeded its rate limit.', () => throttled)
+  metrics.counterFrom('throttled_requests_total', 'Requests answered with 429 because their project exceeded MILLRACE_INGEST_RATE_LIMIT.', () => throttled)
   if (eventsPerSecond === 0) return { check () {}, spend () {} }
   const full = eventsPerSecond * BURST_SECONDS
 

@@ -102,7 +102,7 @@ export function countStoredLetters (
   metrics: Metrics, warnings: () => Pick<WarningTotals, 'addRefused'> | null
 ): LetterPublishing['onStored'] {
   const stored = metrics.counter('events_stored_without_dead_letter_total',
-    'Events that are stored although they do not meet their schema, because the dead-letter stream has no room for more of their project.')
+    'Events stored although they do not meet their schema: the dead-letter stream had no room for more of their project.')
   return ({ headers }) => {
     stored.inc()
     warnings()?.addRefused(Number(headers[DEAD_LETTER_HEADER.project]), 'schema_not_met', () => ({

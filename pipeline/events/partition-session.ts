@@ -134,7 +134,7 @@ export class PartitionSession {
   #skipStored (): void {
     const sequence = this.#progress.skipStored()
     if (sequence !== null) {
-      this.#deps.logger.error({ partition: this.#deps.state.key, sequence }, 'stream sequence went back (stream re-created or truncated); resetting partition progress')
+      this.#deps.logger.error({ partition: this.#deps.state.key, sequence }, 'stream sequence went back (stream re-created or truncated); the record of the partition starts over')
     }
   }
 

@@ -63,7 +63,7 @@ export class CopyRunner {
       } catch (err) {
         this.lastError = err instanceof Error ? err.message : String(err)
         const retryAfterMs = retryDelayMs(attempt++)
-        this.#deps.logger.warn({ err, retryAfterMs }, 'could not copy persons to clickhouse; retrying')
+        this.#deps.logger.warn({ err, retryAfterMs }, 'could not copy persons to ClickHouse; retrying')
         await this.#measure().catch(() => { /* the failed copy is logged already */ })
         await pause(retryAfterMs, signal)
       }

@@ -85,7 +85,7 @@ const arrivedEventSchema = object({
   libVersion: { type: 'string' },
   key: text('First characters of the key it was sent with.'),
   drop: { type: ['string', 'null'], description: 'Why it was dropped; null when it was accepted.' },
-  isQuarantined: { type: 'boolean', description: 'It does not conform to its schema and went to the dead letters.' },
+  isQuarantined: { type: 'boolean', description: 'It does not meet its schema and is a dead letter.' },
   sent: text('Its JSON as sent, cut when it is long.'),
   sentCharacters: count('Characters of sent before it was cut; 0 when it is whole.')
 })
