@@ -17,7 +17,10 @@ function blocks (guide: string, language: string): string[] {
   return [...text.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, 'gms'))].map(([, text = '']) => text)
 }
 
-/** The words of a command line without `npx millrace` and its comment; quotation marks keep blanks. What is 7 in a guide is 1 here. */
+/**
+ * The words of a command line without `npx millrace` and its comment; quotation marks keep blanks. The id that is 7
+ * in a guide is 1 here.
+ */
 function wordsOf (line: string): string[] {
   const words = line.replace(/ +# .*$/, '').replace('/7/', '/1/').matchAll(/'([^']*)'|(\S+)/g)
   return [...words].map(([, quoted, word]) => quoted ?? word ?? '').slice(2)
