@@ -8369,6 +8369,10 @@ export interface operations {
                         results: {
                             /** Format: date-time */
                             entered_at: string;
+                            /** @description False: it has no properties and was never identified, so no person is stored. */
+                            is_known: boolean;
+                            /** @description Email, name, username or a distinct id; empty for a person of whom only events are stored. */
+                            name: string;
                             person_id: string;
                         }[];
                         /**

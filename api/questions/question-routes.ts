@@ -5,6 +5,7 @@ import { type ClickHouse, parseClickHouseUrl } from '../../platform/clickhouse/c
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { requireScope } from '../../schema/scopes.ts'
 import { accessOf } from '../http/personal-key-access.ts'
+import { describePersons } from '../persons/person-history-routes.ts'
 import type { RunningQueries } from '../queries/answer-query.ts'
 import { type DocumentKind, documentKey, documentParams as params, type DocumentParams, documentRoutes, findDocument } from '../queries/named-documents.ts'
 import { logCommentOf, sqlNotSetUp, toHttpError } from '../queries/sql-routes.ts'
@@ -88,7 +89,15 @@ function answerRoutes (app: FastifyInstance, deps: QuestionDeps): void {
     const question = readQuestion(definition)
     if (question.kind !== 'funnel') throw invalid('definition__kind', 'Nobody drops out of anything but a funnel.')
     if (step > question.steps.length) throw invalid('step', `The funnel has ${question.steps.length} steps.`)
-    return await ask(request, reply, deps, async (asking) => await listDropouts(question, asking, { step, limit }))
+    return await ask(request, reply, deps, async (asking) => {
+      const { results, ...facts } = await listDropouts(question, asking, { step, limit })
+      const stored = await describePersons(deps.sql, asking.projectId, results.map(({ person_id: person }) => person))
+      const names = new Map(stored.map(({ uuid, name, distinct_ids: [id = ''] }) => [uuid, name === '' ? id : name]))
+      return {
+        ...facts,
+        results: results.map((each) => ({ ...each, name: names.get(each.person_id) ?? '', is_known: names.has(each.person_id) }))
+      }
+    })
   })
 }
 

@@ -68,4 +68,11 @@ export const answerSchema = object({
   }
 }, { $id: 'QuestionAnswer' })
 
-export const dropoutsSchema = object({ ...facts, results: array(object({ person_id: string, entered_at: { ...string, format: 'date-time' } })) })
+export const dropoutsSchema = object({
+  ...facts,
+  results: array(object({
+    person_id: string, entered_at: { ...string, format: 'date-time' },
+    name: { ...string, description: 'Email, name, username or a distinct id; empty for a person of whom only events are stored.' },
+    is_known: { type: 'boolean', description: 'False: it has no properties and was never identified, so no person is stored.' }
+  }))
+})

@@ -57,6 +57,10 @@ t.test('a funnel by country is put together with the keyboard, says who dropped 
   await page.getByRole('button', { name: '3 dropped out before step 2' }).click()
   await page.getByRole('dialog').getByRole('link').nth(2).waitFor()
   t.equal(await page.getByRole('dialog').getByRole('link').count(), 3)
+  // Nobody was identified, so no person is stored: the link leads to the events.
+  const { page: events } = await open((await page.getByRole('dialog').getByRole('link').first().getAttribute('href'))!.replace('/console', ''))
+  await events.getByRole('cell', { name: 'search' }).first().waitFor()
+  await events.close()
   await page.keyboard.press('Escape')
   await page.getByRole('dialog').waitFor({ state: 'detached' })
 

@@ -153,7 +153,7 @@ function Bar ({ share }: { share: number }) {
 
 function Dropouts ({ definition, step, onClose }: { definition: Definition, step: number, onClose: () => void }) {
   const list = useLoaded(`dropouts ${step}`, async (signal) =>
-    await request<{ results: { person_id: string, entered_at: string }[] }>(`/api/projects/${projectId.value}/questions/dropouts`, {
+    await request<{ results: { person_id: string, entered_at: string, name: string, is_known: boolean }[] }>(`/api/projects/${projectId.value}/questions/dropouts`, {
       method: 'POST', body: { definition, step, limit: 100 }, signal
     }))
   return (
@@ -163,9 +163,9 @@ function Dropouts ({ definition, step, onClose }: { definition: Definition, step
           <>
             <p class='hint'>Who entered last comes first, at most 100.</p>
             <Table label='Persons' head={['Person', `Entered (${zoneLabel()})`]}>
-              {results.map(({ person_id: person, entered_at: at }) => (
+              {results.map(({ person_id: person, entered_at: at, name, is_known: isKnown }) => (
                 <tr key={person}>
-                  <td><a {...linkTo(`/projects/${projectId.value}/persons/${person}`)}>{person}</a></td>
+                  <td><a {...linkTo(`/projects/${projectId.value}/${isKnown ? 'persons/' : 'stored?person='}${person}`)}>{name === '' ? person : showText(name, 80)}</a></td>
                   <td><Time at={at} /></td>
                 </tr>
               ))}
