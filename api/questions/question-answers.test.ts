@@ -68,7 +68,7 @@ function toDefinition ({ kind, range, include_bots: bots, week_starts: week, ...
   const { interval, series, breakdown, compare } = of
   if (kind === 'trend') return { ...shared, interval, series, breakdown, compare }
   if (kind === 'funnel') return { ...shared, steps: of.steps, window: of.window, order: of.order, breakdown }
-  return { ...shared, interval, start: of.start, returning: of.returning }
+  return { ...shared, interval, cohort: of.cohort, start: of.start, returning: of.returning }
 }
 
 interface Asked { projectId: number, timezone: string, now: number }

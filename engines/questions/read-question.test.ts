@@ -29,7 +29,8 @@ t.test('a definition that cannot be understood is refused by the name of the fie
     ['definition__compare', { ...trend, compare: 'yes' }], ['definition__steps', { ...funnel, steps: [{ event: 'a' }] }],
     ['definition__steps__1', { ...funnel, order: 'any_order', steps: [{ event: 'a' }, { event: 'a' }] }],
     ['definition__window__value', { ...funnel, window: { value: 366, unit: 'day' } }], ['definition__order', { ...funnel, order: 'strict' }],
-    ['definition__interval', { kind: 'retention', version: 1, interval: 'hour', start: { event: 'a' } }]
+    ['definition__interval', { kind: 'retention', version: 1, interval: 'hour', start: { event: 'a' } }],
+    ['definition__cohort', { kind: 'retention', version: 1, cohort: 'last', start: { event: 'a' } }]
   ]
   for (const [attr, definition] of wrong) t.equal(attrOf(definition), attr, JSON.stringify(definition))
 })
@@ -37,7 +38,7 @@ t.test('a definition that cannot be understood is refused by the name of the fie
 t.test('what is left out has the values that the page names', async (t) => {
   t.match(readQuestion(trend), { interval: 'day', range: { last: 30, unit: 'day' }, includeBots: false, weekStarts: 'monday', series: [{ measure: 'events' }], breakdown: null, compare: false })
   t.match(readQuestion(funnel), { order: 'in_order', windowSeconds: 14 * 86_400 })
-  t.match(readQuestion({ kind: 'retention', version: 1, start: { event: 'a' } }), { interval: 'week', returning: { event: null } })
+  t.match(readQuestion({ kind: 'retention', version: 1, start: { event: 'a' } }), { interval: 'week', cohort: 'first', returning: { event: null } })
 })
 
 t.test('days begin where clocks land that leap over midnight, and have 23 to 25 hours', async (t) => {

@@ -32,7 +32,7 @@ function readKind (place: Place): Question {
   switch (kind) {
     case 'trend': return readTrend(place.fields(...SHARED, 'interval', 'series', 'breakdown', 'compare'))
     case 'funnel': return readFunnel(place.fields(...SHARED, 'steps', 'window', 'order', 'breakdown'))
-    case 'retention': return readRetention(place.fields(...SHARED, 'interval', 'start', 'returning'))
+    case 'retention': return readRetention(place.fields(...SHARED, 'interval', 'cohort', 'start', 'returning'))
   }
 }
 
@@ -76,6 +76,7 @@ function readFunnel (field: FieldsOf): Funnel {
 function readRetention (field: FieldsOf): Retention {
   return {
     kind: 'retention', ...readShared(field), interval: orElse(field('interval'), 'week').oneOf(LONGER),
+    cohort: orElse(field('cohort'), 'first').oneOf(['first', 'any']),
     start: readEvent(field('start').fields('event', 'where')),
     returning: readEvent(orElse(field('returning'), { event: null }).fields('event', 'where'))
   }

@@ -112,7 +112,11 @@ t.test('a retention is a table whose shades are its picture; a mistake names wha
   await page.getByRole('region', { name: 'Retention' }).waitFor()
   t.equal((await rows(page, 'Retention')).length, 9)
   t.match((await rows(page, 'Retention')).slice(-2).join(), / 6 \*| 6 /, 'in this week, or in the one before at its beginning')
+  await page.getByText('whose first such event ever was in it').waitFor()
   await checkPage(t, page, 'a retention')
+  await page.getByRole('combobox', { name: /^Who counts/ }).selectOption('any')
+  await page.getByRole('button', { name: 'Ask' }).click()
+  await page.getByText('A period has everybody with such an event in it').waitFor()
 
   await page.getByRole('combobox', { name: /^Range/ }).selectOption('days')
   await page.getByLabel('from', { exact: true }).fill('2026-03-02')

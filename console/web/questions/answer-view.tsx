@@ -28,7 +28,7 @@ export function AnswerPicture (
   switch (answer.kind) {
     case 'trend': return <TrendView answer={answer} timezone={timezone} isFolded={isFolded} />
     case 'funnel': return <FunnelView answer={answer} definition={definition} />
-    case 'retention': return <RetentionView answer={answer} />
+    case 'retention': return <RetentionView answer={answer} isFirst={definition.kind !== 'retention' || definition.cohort !== 'any'} />
   }
 }
 
@@ -178,12 +178,15 @@ function Dropouts ({ definition, step, onClose }: { definition: Definition, step
   )
 }
 
-function RetentionView ({ answer: { cohorts } }: { answer: RetentionAnswer }) {
+function RetentionView ({ answer: { cohorts }, isFirst }: { answer: RetentionAnswer, isFirst: boolean }) {
   const most = Math.max(0, ...cohorts.map(({ returned }) => returned.length))
   return (
     <>
-      <p class='hint'>Share of those who began in a period and came back in the one that is so many after. * has not ended.</p>
-      <Table label='Retention' class='retention' head={['Began', '#People', ...Array.from({ length: Math.max(0, most - 1) }, (_, index) => `#${index + 1}`)]}>
+      <p class='hint'>
+        {isFirst ? 'A period has the people whose first such event ever was in it; who did it before is left out.' : 'A period has everybody with such an event in it, so the same person may be in several.'}{' '}
+        Beside them: how many of them came back in the period that is so many after. * has not ended.
+      </p>
+      <Table label='Retention' class='retention' head={[isFirst ? 'First did' : 'Did', '#People', ...Array.from({ length: Math.max(0, most - 1) }, (_, index) => `#${index + 1}`)]}>
         {cohorts.map(({ start, people, returned }) => (
           <tr key={start}>
             <td>{start}</td>
@@ -191,8 +194,8 @@ function RetentionView ({ answer: { cohorts } }: { answer: RetentionAnswer }) {
             {returned.slice(1).map(({ people: back, is_partial: isPartial }, index) => {
               const share = people === 0 ? 0 : back / people
               return (
-                <td key={index} class='number' title={`${formatCount(back)} of ${formatCount(people)}`} style={{ '--share': `${Math.round(share * 60)}%` }}>
-                  {people === 0 ? '–' : formatShare(share)}{isPartial && ' *'}
+                <td key={index} class='number' style={{ '--share': `${Math.round(share * 60)}%` }}>
+                  {people === 0 ? '–' : `${formatCount(back)} · ${formatShare(share)}`}{isPartial && ' *'}
                 </td>
               )
             })}

@@ -172,7 +172,11 @@ function FunnelFields ({ definition, names, onChange }: EditorProps<Funnel>) {
 function RetentionFields ({ definition, names, onChange }: EditorProps<Retention>) {
   return (
     <>
-      <EventField label='First did' value={definition.start} names={names} onChange={(start) => onChange({ ...definition, start })} />
+      <Select
+        label='Who counts' value={definition.cohort} options={[['first', 'who did it for the first time ever'], ['any', 'everybody who did it in a period']]}
+        onChange={(cohort) => onChange({ ...definition, cohort })}
+      />
+      <EventField label={definition.cohort === 'any' ? 'Did' : 'First did'} value={definition.start} names={names} onChange={(start) => onChange({ ...definition, start })} />
       <EventField label='Came back for' value={definition.returning} names={names} onChange={(returning) => onChange({ ...definition, returning })} />
     </>
   )

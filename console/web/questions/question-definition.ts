@@ -15,7 +15,7 @@ interface Breakdown { property: string, limit: number }
 
 export interface Trend extends Shared { kind: 'trend', interval: string, series: SeriesChoice[], breakdown: Breakdown | null, compare: boolean }
 export interface Funnel extends Shared { kind: 'funnel', steps: EventChoice[], window: { value: number, unit: string }, order: string, breakdown: Breakdown | null }
-export interface Retention extends Shared { kind: 'retention', interval: string, start: EventChoice, returning: EventChoice }
+export interface Retention extends Shared { kind: 'retention', interval: string, cohort: string, start: EventChoice, returning: EventChoice }
 
 export type Definition = Trend | Funnel | Retention
 
@@ -43,7 +43,7 @@ export function newDefinition (kind: Kind): Definition {
   switch (kind) {
     case 'trend': return { kind, ...shared, range: month, interval: 'day', series: [{ ...EMPTY_EVENT, measure: 'events' }], breakdown: null, compare: false }
     case 'funnel': return { kind, ...shared, range: month, steps: [EMPTY_EVENT, EMPTY_EVENT], window: { value: 14, unit: 'day' }, order: 'in_order', breakdown: null }
-    case 'retention': return { kind, ...shared, range: { last: 8, unit: 'week' }, interval: 'week', start: EMPTY_EVENT, returning: ANY }
+    case 'retention': return { kind, ...shared, range: { last: 8, unit: 'week' }, interval: 'week', cohort: 'first', start: EMPTY_EVENT, returning: ANY }
   }
 }
 

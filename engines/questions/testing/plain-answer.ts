@@ -30,6 +30,7 @@ export interface PlainQuestion {
   steps: PlainChoice[]
   window: { value: number, unit: string }
   order: string
+  cohort: string
   start: PlainChoice
   returning: PlainChoice
 }
@@ -251,7 +252,7 @@ function walkAnyOrder (list: Listed, count: number, windowMs: number): (number |
 }
 
 function plainRetention (
-  { start, returning }: PlainQuestion, events: PlainEvent[], calendar: PlainCalendar & { now: number }
+  { start, returning, cohort: belongs }: PlainQuestion, events: PlainEvent[], calendar: PlainCalendar & { now: number }
 ): unknown {
   const { isIn, labelsOf, bucketOf, dayOf, now } = calendar
   const labels = labelsOf(isIn)
@@ -259,13 +260,14 @@ function plainRetention (
   const cohorts = new Map(labels.map((label) => [label, labels.slice(labels.indexOf(label)).map(() => 0)]))
   for (const of of Map.groupBy(inTime, ({ person }) => person).values()) {
     const starts = of.filter((event) => meets(start, event)).map(({ at }) => at)
-    if (starts.length === 0 || !isIn(Math.min(...starts))) continue
-    const cohort = bucketOf(Math.min(...starts))
-    const counts = cohorts.get(cohort)!
-    counts[0]!++
+    const counted = (belongs === 'any' ? starts : [Math.min(...starts)]).filter((at) => starts.length > 0 && isIn(at))
     const returns = of.filter((event) => isIn(event.at) && meets(returning, event))
     const later = new Set(returns.map(({ at }) => bucketOf(at)))
-    for (const label of later) if (label > cohort) counts[labels.indexOf(label) - labels.indexOf(cohort)]!++
+    for (const cohort of new Set(counted.map(bucketOf))) {
+      const counts = cohorts.get(cohort)!
+      counts[0]!++
+      for (const label of later) if (label > cohort) counts[labels.indexOf(label) - labels.indexOf(cohort)]!++
+    }
   }
   // What is stored of days to come is not shown.
   const begun = labels.filter((label) => label <= bucketOf(now)).length
