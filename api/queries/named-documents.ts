@@ -10,6 +10,8 @@ import { buildPage, pageQueryProperties, type PageQuery, pageSchema } from '../h
 import { accessOf } from '../http/personal-key-access.ts'
 import { selectCreatedBy, userSummarySchema } from '../projects/users.ts'
 
+const BASED_ON = 'Of the document that the change is based on. When it was changed since, 409 `conflict`: nothing is changed.'
+
 /** Documents of one kind that a project may have. */
 const MAX_DOCUMENTS = 1000
 
@@ -73,6 +75,7 @@ export async function documentRoutes<S extends Schemas> (
     type: 'object', additionalProperties: false,
     properties: { ...writable, ...Object.fromEntries(Object.keys(readOnly).map((name) => [name, { readOnly: true }])) }
   }
+  const based = { ...changes, properties: { ...changes.properties, updated_at: { type: 'string', format: 'date-time', description: BASED_ON } } }
   const required = ['name', ...Object.keys(fields).filter((name) => !Object.hasOwn(defaults, name))]
   const { id: ids, team_id: team, ...origin } = readOnly
   app.addSchema({ ...object({ id: ids, team_id: team, ...writable, ...origin }), $id: id })
@@ -106,18 +109,23 @@ export async function documentRoutes<S extends Schemas> (
     config: read, schema: { tags, summary: `Retrieve a ${noun}`, params: documentParams, response: { 200: one } }
   }, async (request) => await findDocument(sql, kind, documentKey(request)))
 
-  app.patch<DocumentParams & { Body: Fields }>('/:id', {
-    config: write, schema: { tags, summary: `Update a ${noun}`, params: documentParams, body: changes, response: { 200: one } }
+  app.patch<DocumentParams & { Body: Fields & { updated_at?: string } }>('/:id', {
+    config: write, schema: { tags, summary: `Update a ${noun}`, params: documentParams, body: based, response: { 200: one } }
   }, async (request) => {
     const key = documentKey(request)
     const given = await storable(sql, request.body, { kind, projectId: key.projectId })
+    const { updated_at: base = null } = request.body
+    // Clients know milliseconds, so no two changes are of the same one.
     const changed = await sql`
-      UPDATE ${sql.unsafe(table)} SET ${Object.keys(given).length === 0 ? sql`` : sql`${sql(given)},`} updated_at = now()
-      WHERE project_id = ${key.projectId} AND id = ${key.id} RETURNING id`.catch((error: unknown) => {
+      UPDATE ${sql.unsafe(table)} SET ${Object.keys(given).length === 0 ? sql`` : sql`${sql(given)},`}
+        updated_at = greatest(now(), updated_at + interval '1 millisecond')
+      WHERE project_id = ${key.projectId} AND id = ${key.id} AND
+        (${base}::timestamptz IS NULL OR date_trunc('milliseconds', updated_at) = ${base}::timestamptz) RETURNING id`.catch((error: unknown) => {
       throw isUniqueViolation(error) ? notUnique(noun) : error
     })
-    if (changed.length === 0) throw notFound()
-    return await findDocument(sql, kind, key)
+    const stored = await findDocument(sql, kind, key)
+    if (changed.length === 0) throw outdated(noun)
+    return stored
   })
 
   app.delete<DocumentParams>('/:id', {
@@ -170,6 +178,11 @@ async function create<S extends Schemas> (
     if (stored === undefined) throw notUnique(noun)
     return stored.id
   })
+}
+
+function outdated (noun: string): HttpError {
+  return new HttpError(409, 'invalid_request', 'conflict',
+    `The ${noun} was changed since you read it. Nothing was changed. Read it again and decide what holds.`, { attr: 'updated_at' })
 }
 
 function notUnique (noun: string): HttpError {

@@ -99,7 +99,7 @@ function SaveDialog ({ definition, stored, onSaved, onClose }: SaveDialogProps) 
   const save = async (): Promise<void> => {
     const body = { name: name.trim(), description, definition }
     const isNew = stored === undefined || asNew
-    const { id } = await request<Question>(questionsPath(isNew ? undefined : stored.id), { method: isNew ? 'POST' : 'PATCH', body })
+    const { id } = await request<Question>(questionsPath(isNew ? undefined : stored.id), isNew ? { method: 'POST', body } : { method: 'PATCH', body: { ...body, updated_at: stored.updated_at } })
     if (isNew) navigate(`/projects/${projectId.value}/questions/${id}`)
     else onSaved()
   }
