@@ -3299,6 +3299,8 @@ export interface components {
                 /** @enum {string} */
                 kind: "trend" | "funnel" | "retention";
                 lines?: {
+                    /** @description Events without a number in the property of a sum or an average, which count in neither. */
+                    left_out: number;
                     name: string;
                     /**
                      * @description Of which events or people: all, or of a breakdown.
@@ -3337,6 +3339,8 @@ export interface components {
                 }[];
                 previous?: {
                     lines: {
+                        /** @description Events without a number in the property of a sum or an average, which count in neither. */
+                        left_out: number;
                         name: string;
                         /**
                          * @description Of which events or people: all, or of a breakdown.
@@ -3742,6 +3746,8 @@ export interface components {
                     /** @enum {string} */
                     kind: "trend" | "funnel" | "retention";
                     lines?: {
+                        /** @description Events without a number in the property of a sum or an average, which count in neither. */
+                        left_out: number;
                         name: string;
                         /**
                          * @description Of which events or people: all, or of a breakdown.
@@ -3780,6 +3786,8 @@ export interface components {
                     }[];
                     previous?: {
                         lines: {
+                            /** @description Events without a number in the property of a sum or an average, which count in neither. */
+                            left_out: number;
                             name: string;
                             /**
                              * @description Of which events or people: all, or of a breakdown.
@@ -4637,7 +4645,11 @@ export interface operations {
                         /** @enum {string} */
                         kind: "question" | "saved_query";
                     }[];
-                    readonly updated_at?: unknown;
+                    /**
+                     * Format: date-time
+                     * @description Of the document that the change is based on. When it was changed since, 409 `conflict`: nothing is changed.
+                     */
+                    updated_at?: string;
                 };
             };
         };
@@ -8251,7 +8263,11 @@ export interface operations {
                     /** @description Unique in the project. */
                     name?: string;
                     readonly team_id?: unknown;
-                    readonly updated_at?: unknown;
+                    /**
+                     * Format: date-time
+                     * @description Of the document that the change is based on. When it was changed since, 409 `conflict`: nothing is changed.
+                     */
+                    updated_at?: string;
                 };
             };
         };
@@ -9094,7 +9110,11 @@ export interface operations {
                     /** @description ClickHouse's SQL; nothing checks it before it runs. */
                     query?: string;
                     readonly team_id?: unknown;
-                    readonly updated_at?: unknown;
+                    /**
+                     * Format: date-time
+                     * @description Of the document that the change is based on. When it was changed since, 409 `conflict`: nothing is changed.
+                     */
+                    updated_at?: string;
                 };
             };
         };

@@ -85,7 +85,9 @@ const tagOf = ({ part, value }: { part: string, value: string | null }): string 
 function simplify (answer: Answer): unknown {
   const lines = (of: { points: { start: string }[], lines: TrendLine[] }) => ({
     starts: of.points.map(({ start }) => start),
-    lines: of.lines.map((line) => ({ series: line.series, tag: tagOf(line), total: line.total, values: line.values }))
+    lines: of.lines.map((line) => ({
+      series: line.series, tag: tagOf(line), total: line.total, values: line.values, leftOut: line.left_out
+    }))
   })
   switch (answer.kind) {
     case 'trend': return { present: lines(answer), previous: answer.previous === null ? null : lines(answer.previous) }

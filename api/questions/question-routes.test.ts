@@ -73,6 +73,12 @@ t.test('an answer says what it was computed from', async (t) => {
   t.equal(again.sql, body.sql)
 })
 
+t.test('a sum says how many events have no number and are left out', async (t) => {
+  const series = ['events', 'sum', 'average'].map((measure) => ({ event: 'paid', measure, property: measure === 'events' ? undefined : 'plan' }))
+  const { body } = await api.call('POST', '~/questions/answer', { definition: { ...PAID, series } })
+  t.match(body.answer.lines, [{ total: 2, left_out: 0 }, { total: 0, left_out: 2 }, { total: null, left_out: 2 }])
+})
+
 t.test('who dropped out is listed for keys that may see persons', async (t) => {
   const asked = { definition: FUNNEL, step: 2 }
   const { body: funnel } = await api.call('POST', '~/questions/answer', { definition: FUNNEL })

@@ -35,7 +35,8 @@ const numberOrNull = { type: ['number', 'null'] } as const
 const points = array(object({ start: string, is_partial: { type: 'boolean' } }))
 const lines = array(object({
   ...part, series: { ...integer, description: 'Which of the asked series, from 0.' }, name: string,
-  values: array(numberOrNull), total: numberOrNull
+  values: array(numberOrNull), total: numberOrNull,
+  left_out: { type: 'number', description: 'Events without a number in the property of a sum or an average, which count in neither.' }
 }))
 
 export const answerSchema = object({

@@ -69,9 +69,9 @@ export interface Funnel extends Asked {
 /**
  * How many persons came back.
  *
- * `first`: a person belongs to the day, week or month of the first start event ever stored of them, and is left out when
- * that lies before the range. `any`: to each in which they have one. Period k is the k-th calendar period after; a person
- * returned in it with one returning event.
+ * `first`: a person belongs to the day, week or month of the first start event ever stored of them, and is left out
+ * when that lies before the range. `any`: to each in which they have one. Period k is the k-th calendar period after; a
+ * person returned in it with one returning event.
  */
 export interface Retention extends Asked {
   kind: 'retention'
@@ -84,6 +84,8 @@ export interface Retention extends Asked {
 /** Bounds of a question. */
 export const QUESTION_LIMITS = {
   series: 5, steps: 10, breakdown: 25, buckets: 1000, cohorts: 100, conditions: 20,
+  /** Of a definition as JSON, in characters: its query stays below the megabyte that ClickHouse parses. */
+  length: 32_768,
   /** Longest window of a funnel, in seconds: a year. */
   window: 31_536_000
 } as const

@@ -30,9 +30,17 @@ t.test('a definition that cannot be understood is refused by the name of the fie
     ['definition__steps__1', { ...funnel, order: 'any_order', steps: [{ event: 'a' }, { event: 'a' }] }],
     ['definition__window__value', { ...funnel, window: { value: 366, unit: 'day' } }], ['definition__order', { ...funnel, order: 'strict' }],
     ['definition__interval', { kind: 'retention', version: 1, interval: 'hour', start: { event: 'a' } }],
+    ['definition__range__last', { ...trend, range: { last: 7, from: '2026-03-01', to: '2026-03-02' } }], ['definition__range__unit', { ...trend, range: { unit: 'day', from: '2026-03-01', to: '2026-03-02' } }],
+    ['definition__series__0__event', { ...trend, series: [{ event: 'e'.repeat(201) }] }],
+    ['definition__series__0__where__0__key', { ...trend, series: [{ event: 'a', where: [{ key: 'k'.repeat(201), operator: 'exact', value: 'v' }] }] }],
+    ['definition', { ...trend, series: [{ event: 'a', where: [{ key: 'k', operator: 'exact', value: 'v'.repeat(40_000) }] }] }],
     ['definition__cohort', { kind: 'retention', version: 1, cohort: 'last', start: { event: 'a' } }]
   ]
   for (const [attr, definition] of wrong) t.equal(attrOf(definition), attr, JSON.stringify(definition))
+})
+
+t.test('a funnel of one step is told how many it needs', async (t) => {
+  t.throws(() => readQuestion({ ...funnel, steps: [{ event: 'a' }] }), { message: 'A list of 2 to 10 entries is expected.' })
 })
 
 t.test('what is left out has the values that the page names', async (t) => {

@@ -1,6 +1,6 @@
 import { HttpError } from '../errors.ts'
 import { readConditions } from '../operators/property-conditions.ts'
-import { Place, RuleError } from '../rules/rule-definition.ts'
+import { Place, RULE_LIMITS, RuleError } from '../rules/rule-definition.ts'
 import { isDay } from './calendar.ts'
 import { type AskedRange, type Breakdown, type EventChoice, type Funnel, INTERVALS, isNumeric, MEASURES, QUESTION_LIMITS, type Question, type Retention, type Trend } from './question.ts'
 
@@ -20,7 +20,9 @@ const LONGER = ['day', 'week', 'month'] as const
  */
 export function readQuestion (definition: unknown, path = 'definition'): Question {
   try {
-    return readKind(new Place(definition, [path]))
+    const place = new Place(definition, [path])
+    if (JSON.stringify(definition)?.length > QUESTION_LIMITS.length) throw place.error(`A definition of at most ${QUESTION_LIMITS.length} characters is expected.`)
+    return readKind(place)
   } catch (error) {
     if (!(error instanceof RuleError)) throw error
     throw new HttpError(400, 'validation_error', 'invalid_input', error.message, { attr: error.path.join('__'), cause: error })
@@ -102,8 +104,9 @@ function readInteger (place: Place, most: number): number {
 function readEvent (field: FieldsOf): EventChoice {
   const event = orElse(field('event'), null)
   if (event.value !== null && (typeof event.value !== 'string' || event.value === '')) throw event.error('The name of an event is expected, or null for any.')
+  if (event.value !== null && event.value.length > RULE_LIMITS.nameLength) throw event.error(`The name of an event has at most ${RULE_LIMITS.nameLength} characters.`)
   const where = orElse(field('where'), []).entries(QUESTION_LIMITS.conditions, 0)
-  for (const place of where) place.fields('key', 'operator', 'value', 'type')
+  for (const place of where) place.fields('key', 'operator', 'value', 'type')('key').propertyName()
   return { event: event.value, where: readConditions(field('where').path.join('__'), where.map(({ value }) => value)) }
 }
 
@@ -126,6 +129,8 @@ function readRange (place: Place): AskedRange {
   if (field('from').value === undefined && field('to').value === undefined) {
     return { last: readInteger(field('last'), 1000), unit: orElse(field('unit'), 'day').oneOf(LONGER), whole: readFlag(field('whole')) }
   }
+  const relative = ['last', 'unit', 'whole'].map(field).find(({ value }) => value !== undefined)
+  if (relative !== undefined) throw relative.error('A range has either last, unit and whole, or from and to.')
   const [from, to] = [readDay(field('from')), readDay(field('to'))]
   if (to < from) throw field('to').error('The last day must not be before the first one.')
   return { from, to }

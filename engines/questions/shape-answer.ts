@@ -24,6 +24,8 @@ export interface TrendLine extends Part {
   /** One a point; null: there is no average. */
   values: Array<number | null>
   total: number | null
+  /** Events of a sum or an average without a number in the property; they count in neither. */
+  left_out: number
 }
 
 export interface TrendAnswer {
@@ -115,7 +117,8 @@ function shapeTrend (trend: Trend, range: ResolvedRange, rows: readonly AnswerRo
         const values = new Map(ofTag.map(([, , , bucket, measure]) => [String(bucket), readNumber(measure)]))
         const get = (bucket: string): number | null => values.has(bucket) ? values.get(bucket) ?? null : empty
         const points = buckets.map(({ start }) => get(start))
-        return { series: index, name: nameOfSeries(series), ...readPart(tag), values: points, total: get('') }
+        const leftOut = Number(ofTag.find(([, , , bucket]) => bucket === '')?.[5] ?? 0)
+        return { series: index, name: nameOfSeries(series), ...readPart(tag), values: points, total: get(''), left_out: leftOut }
       }).sort(byRank)
     })
     return { points: toPoints(buckets, span, range.now), lines }

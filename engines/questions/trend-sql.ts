@@ -8,7 +8,7 @@ import { bucketSql, choiceSql, propertyNumber, rowsSql, spanSql, TAGS, tagOf } f
  */
 export function compileTrend (trend: Trend, projectId: number, range: ResolvedRange): string {
   const branches = trend.series.map((_, index) => compileSeries(trend, index, { projectId, range }))
-  return `SELECT series, period, tag, bucket, measure FROM
+  return `SELECT series, period, tag, bucket, measure, left_out FROM
 (
 ${branches.join('\nUNION ALL\n')}
 )
@@ -29,7 +29,7 @@ function compileSeries (trend: Trend, index: number, { projectId, range }: Askin
   const both = compare ? `${spanSql(range)} OR ${spanSql(range.previous)}` : spanSql(range)
   const top = breakdown === null ? null : `SELECT tag FROM (${source(spanSql(range))}) GROUP BY tag ORDER BY ${rankSql(measure)} DESC, tag LIMIT ${breakdown.limit}`
   const period = compare ? `if(timestamp >= ${spanSql(range).split(' AND ')[0]?.slice('timestamp >= '.length)}, 0, 1)` : '0'
-  return `    SELECT ${index + 1} AS series, period, tag, bucket, ${measureSql(measure)} AS measure
+  return `    SELECT ${index + 1} AS series, period, tag, bucket, ${measureSql(measure)} AS measure, ${property === null ? 'toFloat64(0)' : 'toFloat64(sumIf(weight, number IS NULL))'} AS left_out
     FROM
     (
         SELECT * ${breakdown === null ? '' : 'EXCEPT tag'}, toUInt8(${period}) AS period, ${bucketSql('timestamp', interval, range)} AS bucket,

@@ -72,7 +72,7 @@ export class Place {
 
   /** @throws {RuleError} when this is no list of 1 to `limit` entries. */
   entries (limit: number, least = 1): Place[] {
-    if (!Array.isArray(this.value) || this.value.length < least) throw this.error(`A list${least > 0 ? ' that is not empty' : ''} is expected.`)
+    if (!Array.isArray(this.value) || this.value.length < least) throw this.error(`A list${least > 1 ? ` of ${least} to ${limit} entries` : least > 0 ? ' that is not empty' : ''} is expected.`)
     if (this.value.length > limit) throw this.error(`At most ${limit} entries are possible.`)
     return this.value.map((value, index) => new Place(value, [...this.path, String(index)]))
   }

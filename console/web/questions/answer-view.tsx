@@ -92,6 +92,11 @@ function TrendView ({ answer, timezone, isFolded }: { answer: TrendAnswer, timez
         {named.length > drawn.length && <p class='hint'>{drawn.length} of {named.length} lines are drawn; the table has all.</p>}
         <Picture columns={columns} rows={rows} along='time' chosen={{ kind: 'line', x: 0, y: drawn.map((_, index) => index + 1) }} />
       </div>
+      {lines.filter(({ left_out: leftOut }) => leftOut > 0).map((line) => (
+        <p key={`${line.series} ${line.part} ${line.value}`} class='hint'>
+          {line.part === 'all' ? '' : `${showText(partName(line), 40)}: `}{formatCounted(line.left_out, 'event')} without a number in the property left out of the {showText(line.name, 60)}.
+        </p>
+      ))}
       {isFolded ? <details><summary>The numbers</summary>{table}</details> : table}
     </>
   )

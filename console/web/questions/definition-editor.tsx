@@ -3,7 +3,7 @@ import { replaceAt } from '../flags/flag-filters.ts'
 import { useFocusOnParts } from '../keep-focus.ts'
 import { Select } from '../states.tsx'
 import { EventField, type Names, PropertyField } from './event-fields.tsx'
-import { type Definition, EMPTY_EVENT, type Funnel, MEASURES, type Range, type Retention, type SeriesChoice, type Trend } from './question-definition.ts'
+import { type Definition, describeRange, EMPTY_EVENT, type Funnel, MEASURES, PRESENT, type Range, type Retention, type SeriesChoice, type Trend } from './question-definition.ts'
 
 const MAX_SERIES = 5
 const MAX_STEPS = 10
@@ -67,7 +67,8 @@ function RangeFields ({ range, onChange }: { range: Range, onChange: (range: Ran
           <>
             <NumberField label='number' value={range.last ?? 30} most={1000} onChange={(last) => onChange({ ...range, last })} />
             <Select label='of' value={range.unit ?? 'day'} options={[['day', 'days'], ['week', 'weeks'], ['month', 'months']]} onChange={(unit) => onChange({ ...range, unit })} />
-            <Check label='without the present one' value={range.whole ?? false} onChange={(whole) => onChange({ ...range, whole })} />
+            <Check label={`without ${PRESENT[range.unit ?? 'day'] ?? ''}`} value={range.whole ?? false} onChange={(whole) => onChange({ ...range, whole })} />
+            <span class='hint'>{describeRange(range)}</span>
           </>
           )}
     </>

@@ -183,7 +183,10 @@ function plainTrend (question: PlainQuestion, events: PlainEvent[], calendar: Pl
       return [...tagged].map(([tag, of]) => {
         const buckets = Map.groupBy(of, ({ at }) => calendar.bucketOf(at))
         const values = starts.map((start) => measure(series, buckets.get(start) ?? []))
-        return { series: index, tag, total: measure(series, of), values }
+        const isOfNumbers = ['sum', 'average'].includes(series.measure)
+        const hasNumber = ({ properties }: PlainEvent): boolean => numberOf(properties[series.property!]) !== null
+        const without = isOfNumbers ? of.filter((event) => !hasNumber(event)) : []
+        return { series: index, tag, total: measure(series, of), values, leftOut: measure({ measure: 'events' }, without) }
       })
     })
   })
