@@ -31,6 +31,14 @@ t.test('each real file of a folder is listed once, whatever links lead to it', a
   t.same(skipped, ['README.md', 'lost.ndjson'])
 })
 
+t.test('two files of one name in different folders are refused, and told apart below a common one', async (t) => {
+  const folder = t.testdir({ 2023: { 'jan.csv': 'a' }, 2024: { 'jan.csv': 'b' } })
+  await t.rejects(listFiles([path.join(folder, '2023'), path.join(folder, '2024')]), {
+    message: 'two files are called jan.csv: give the folder that has both'
+  })
+  t.match(await listFiles([folder]), [{ name: '2023/jan.csv' }, { name: '2024/jan.csv' }])
+})
+
 t.test('what is no regular file is refused by name, or left out of its folder', async (t) => {
   const folder = t.testdir({ 'a.csv': 'x' })
   const pipe = path.join(folder, 'b.csv')

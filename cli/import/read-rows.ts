@@ -40,7 +40,7 @@ const KNOWN_NAME = /^[^.]+$|\.(?:jsonl?|ndjson|[ct]sv|txt|log|parquet|zip|gz|zst
  * names. Hidden ones are left out. A file that links give several paths is listed once: by its own if that is there.
  *
  * @param onSkipped  Told the name of what a folder has beside files of events.
- * @throws {MillraceError} `MILLRACE_IMPORT_FILE_MISSING`.
+ * @throws {MillraceError} `MILLRACE_IMPORT_FILE_MISSING`; also when two files have one name.
  */
 export async function listFiles (
   given: readonly string[], onSkipped: (name: string) => void = () => {}
@@ -74,7 +74,13 @@ export async function listFiles (
     }
   }
   if (files.length === 0) throw new MillraceError('MILLRACE_IMPORT_FILE_MISSING', `no files in ${given.join(', ')}`)
-  return files.sort((a, b) => a.name < b.name ? -1 : 1)
+  files.sort((a, b) => a.name < b.name ? -1 : 1)
+  const same = files.find(({ name }, at) => name === files[at + 1]?.name)
+  // What has no id of its own is known by the name of its file and its row.
+  if (same !== undefined) {
+    throw new MillraceError('MILLRACE_IMPORT_FILE_MISSING', `two files are called ${same.name}: give the folder that has both`)
+  }
+  return files
 }
 
 /**

@@ -75,6 +75,12 @@ t.test('a stack makes its backups, whatever became of the one before', async (t)
   await waitFor(async () => (await list()).some(({ isComplete }) => isComplete))
   const cli = async (...args: string[]): Promise<Captured> =>
     await runCaptured(args, { PATH: process.env.PATH, MILLRACE_DATA_DIR: dataDir, MILLRACE_BACKUP_FOLDER: root, MILLRACE_BACKUP_KEEP: '1' })
+  /** The stack makes one of its own as soon as the folder has none, and two at a time are refused. */
+  const backUp = async (...options: string[]): Promise<{ folder: string }> => await waitFor(async () => {
+    const { code, out, err } = await cli('backups', 'run', ...options, '--json')
+    if (code !== 0) throw new Error(err)
+    return JSON.parse(out) as { folder: string }
+  })
   // The process of the scheduled one may still be removing what it replaces.
   await waitFor(async () => (await list()).every(({ isComplete }) => isComplete))
   const [made] = await list()
@@ -82,11 +88,7 @@ t.test('a stack makes its backups, whatever became of the one before', async (t)
   await t.test('one more shares with it, and takes its place', async (t) => {
     // The folder of a backup is named after its second, and a second one in it would be a failure that is recorded.
     await waitFor(() => nameBackup(Date.now()) !== path.basename(made!.folder))
-    const answer = await waitFor(async () => {
-      const captured = await cli('backups', 'run', '--json')
-      return captured.code === 0 && captured
-    })
-    t.match(JSON.parse(answer.out), { removed: [made!.folder] })
+    t.match(await backUp(), { removed: [made!.folder] })
     const [now, ...more] = await list()
     t.same(more, [])
     t.match(JSON.parse((await cli('backups', 'list', '--json')).out), [{ folder: now!.folder, events: 0 }])
@@ -111,17 +113,14 @@ t.test('a stack makes its backups, whatever became of the one before', async (t)
     await writeFile(manifest, text.slice(0, 300))
     t.match(JSON.parse((await cli('backups', 'list', '--json')).out), [{ folder, damage: 'damaged' }, { events: 0 }])
 
-    const answer = await cli('backups', 'run', '--json')
-
-    t.equal(answer.code, 0, answer.err)
-    const { base } = await readManifest((JSON.parse(answer.out) as { folder: string }).folder)
+    const { base } = await readManifest((await backUp()).folder)
     t.equal(base?.folder, path.join(root, nameBackup(at('18T02:30'))), 'it shares with the whole one')
   })
 
   await t.test('one that a wrong clock dates into the future takes no place from those that are made', async (t) => {
     for (const { folder } of await list()) await rename(folder, path.join(root, FUTURE))
 
-    const { folder } = JSON.parse((await cli('backups', 'run', '--json')).out) as { folder: string }
+    const { folder } = await backUp()
 
     t.match(await list(), [{ folder }], 'what was just made stays, and is the last one')
   })
@@ -136,7 +135,7 @@ t.test('a stack makes its backups, whatever became of the one before', async (t)
     }
     t.same(await readdir(root), [], 'nothing was written')
 
-    const { folder: emptied } = JSON.parse((await cli('backups', 'run', '--emptied', '--json')).out) as { folder: string }
+    const { folder: emptied } = await backUp('--emptied')
     // The folder of a backup is named after its second.
     await waitFor(() => Date.now() % 1000 < 100 && nameBackup(Date.now()) !== path.basename(emptied))
     t.equal((await cli('backups', 'run')).code, 0, 'and once is enough')
