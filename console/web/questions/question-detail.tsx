@@ -32,16 +32,35 @@ export function NewQuestion ({ kind }: { kind: Kind }) {
   return <Workbench stored={undefined} first={newDefinition(kind)} onSaved={() => {}} />
 }
 
+/** The definition that was asked last at this address. Behind the #, it stays in the browser: no log has it. */
+function readAsked (kind: Kind): Definition | undefined {
+  try {
+    const definition: Definition | null = JSON.parse(new URLSearchParams(location.hash.slice(1)).get('definition') ?? 'null')
+    return definition?.kind === kind ? withDefaults(definition) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** So that loading the page again, and the way back to it, show what was asked. */
+function keepAsked (definition: Definition | undefined): void {
+  const hash = definition === undefined ? '' : `#${new URLSearchParams({ definition: JSON.stringify(definition) }).toString()}`
+  history.replaceState(null, '', location.pathname + location.search + hash)
+}
+
 interface WorkbenchProps { stored: Question | undefined, first: Definition, onSaved: () => void }
 
 /** A definition, its answer, and what keeps it. */
 function Workbench ({ stored, first, onSaved }: WorkbenchProps) {
-  const [definition, setDefinition] = useState(first)
-  const [asked, setAsked] = useState<{ definition: Definition, round: number } | undefined>(stored === undefined ? undefined : { definition: first, round: 0 })
+  const [kept, setKept] = useState(() => readAsked(first.kind))
+  const [definition, setDefinition] = useState(kept ?? first)
+  const [asked, setAsked] = useState<{ definition: Definition, round: number } | undefined>(
+    stored === undefined && kept === undefined ? undefined : { definition, round: 0 }
+  )
   const [open, setOpen] = useState<'save' | 'delete'>()
   const names = useNames()
   const isChanged = JSON.stringify(definition) !== JSON.stringify(first)
-  useUnsaved(isChanged)
+  useUnsaved(isChanged && JSON.stringify(definition) !== JSON.stringify(kept))
   const [title, words] = KINDS[definition.kind]
   return (
     <section class='question'>
@@ -51,6 +70,8 @@ function Workbench ({ stored, first, onSaved }: WorkbenchProps) {
       <form
         onSubmit={(event) => {
           event.preventDefault()
+          keepAsked(definition)
+          setKept(definition)
           setAsked({ definition, round: (asked?.round ?? 0) + 1 })
         }}
       >
@@ -101,7 +122,10 @@ function SaveDialog ({ definition, stored, onSaved, onClose }: SaveDialogProps) 
     const isNew = stored === undefined || asNew
     const { id } = await request<Question>(questionsPath(isNew ? undefined : stored.id), isNew ? { method: 'POST', body } : { method: 'PATCH', body: { ...body, updated_at: stored.updated_at } })
     if (isNew) navigate(`/projects/${projectId.value}/questions/${id}`)
-    else onSaved()
+    else {
+      keepAsked(undefined)
+      onSaved()
+    }
   }
   return (
     <FormDialog title='Save the question' action='Save' isReady={name.trim() !== ''} onConfirm={save} onClose={onClose}>
