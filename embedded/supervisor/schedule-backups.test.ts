@@ -129,7 +129,11 @@ t.test('a stack makes its backups, whatever became of the one before', async (t)
     await rename(root, `${root}.unmounted`)
     for (const make of [async () => {}, async () => { await mkdir(root) }]) {
       await make()
-      const refused = await cli('backups', 'run')
+      // The stack finds the same as soon as it looks, and two at a time are refused before that.
+      const refused = await waitFor(async () => {
+        const answer = await cli('backups', 'run')
+        return !answer.err.includes('is being made') && answer
+      })
       t.equal(refused.code, 1)
       t.match(refused.err, /no backup any more, .* is its disk mounted\? .*--emptied/)
     }
@@ -138,7 +142,7 @@ t.test('a stack makes its backups, whatever became of the one before', async (t)
     const { folder: emptied } = await backUp('--emptied')
     // The folder of a backup is named after its second.
     await waitFor(() => Date.now() % 1000 < 100 && nameBackup(Date.now()) !== path.basename(emptied))
-    t.equal((await cli('backups', 'run')).code, 0, 'and once is enough')
+    t.not((await backUp()).folder, emptied, 'and once is enough')
     t.equal((await list()).length, 1)
   })
 
