@@ -40,7 +40,8 @@ const SCREENS: Record<'ClickHouse' | 'NATS' | 'Postgres', { naming: RegExp, unto
     naming: /^(health|find\?distinct_id.*|find\?uuid=f.*|dead-letters.*)$/,
     untouched: /^(?!health|dead-letters|find\?)|^find\?uuid=0/
   },
-  Postgres: { naming: /^(?!find$)/, untouched: /^find$/ }
+  // The projects are those of the session.
+  Postgres: { naming: /^(?!(find|installation)$)/, untouched: /^(find|installation)$/ }
 }
 
 interface Store { stop: () => Promise<unknown>, restart: () => Promise<unknown> }

@@ -1,6 +1,6 @@
-import { formatAgo, formatBytes, formatCount, formatCounted, formatSeconds, formatUtc, showText, zoneLabel } from '../format.ts'
+import { formatAgo, formatCount, formatUtc, showText, zoneLabel } from '../format.ts'
 import { linkTo, path, projectId, query, setQuery } from '../router.ts'
-import { may, session } from '../session.ts'
+import { may } from '../session.ts'
 import {
   describeDrift, formatShare, nameType, type PropertyDefinition, type PropertyProfile, type SeenType
 } from './definition.ts'
@@ -45,7 +45,7 @@ export function PropertiesScreen () {
 
 const base = (id: string): string => `/api/projects/${projectId.value}/property_definitions/${encodeURIComponent(id)}/`
 
-/** One property: its types and whether they drift, values, who sends it, what asks for it, and what a column would save. */
+/** One property: its types and whether they drift, values, who sends it, and what asks for it. */
 function PropertyDetail ({ id }: { id: string }) {
   const property = useLoaded(`property ${id}`, async (signal) => await request<PropertyDefinition>(base(id), { signal }))
   const profile = useLoaded(`profile ${id}`, async (signal) => await request<PropertyProfile>(`${base(id)}profile/`, { signal }))
@@ -72,7 +72,6 @@ function PropertyDetail ({ id }: { id: string }) {
               )}
             </Show>
             <UsedBy resource='property_definitions' id={id} />
-            {session.value?.all_projects === true && <Promotion id={id} />}
           </>
         )}
       </Show>
@@ -99,32 +98,6 @@ function Types ({ types }: { types: readonly SeenType[] }) {
           ))}
         </Table>
       )}
-    </>
-  )
-}
-
-interface Estimate { column: string | null, queries: number, seconds: number, seconds_saved: number, bytes: number, do: string | null }
-
-function Promotion ({ id }: { id: string }) {
-  const estimate = useLoaded(`promotion ${id}`, async (signal) => await request<Estimate>(`${base(id)}promotion/`, { signal }))
-  // Properties of persons and groups have no columns.
-  if (estimate.error?.status === 404) return null
-  return (
-    <>
-      <h2>A column of its own</h2>
-      <Show of={estimate} what='The estimate'>
-        {({ column, queries, seconds, seconds_saved: saved, bytes, do: remedy }) => (
-          <>
-            <p>
-              {column !== null && <>It is in the column <code>{column}</code>. </>}
-              {queries === 0
-                ? 'No query of the last 30 days took it out of the JSON text, so a column would save nothing.'
-                : `${formatCounted(queries, 'query', 'queries')} of the last 30 days took it out of the JSON text, in ${formatSeconds(seconds)}. A column would have saved about ${formatSeconds(saved)}${column === null ? ` and takes about ${formatBytes(bytes)} of disk` : ''}.`}
-            </p>
-            {remedy !== null && <pre tabIndex={0}>{remedy}</pre>}
-          </>
-        )}
-      </Show>
     </>
   )
 }
