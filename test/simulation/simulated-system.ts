@@ -139,7 +139,7 @@ export class SimulatedSystem {
       const { owner: one, stop } = pickOne(this.#processes, world.random)
       if (happens(rates.freeze)) {
         const ms = world.chance(0.7) ? world.between(500, 12_000) : world.between(12_000, 180_000)
-        one.frozenUntil = world.now + ms
+        one.frozenUntil = Math.max(one.frozenUntil, world.now + ms)
         world.log(`${one.name} is frozen for ${ms}`)
       } else if (happens(rates.kill)) {
         const isOrderly = stop !== undefined && world.chance(0.5)
