@@ -93,3 +93,22 @@ t.test('a board is put together with the keyboard, its parts change places, are 
   await stranger.close()
   await page.close()
 })
+
+t.test('a board that somebody else has changed meanwhile is not overwritten', async (t) => {
+  const [first, second] = [await create('questions', { name: 'One', definition: { kind: 'trend', version: 1, range, series: [{ event: '=paid' }] } }),
+    await create('saved_queries', { name: 'Two', query: 'SELECT 2 AS two' })]
+  const id = await create('boards', { name: 'Shared', tiles: [{ kind: 'question', id: first }, { kind: 'saved_query', id: second }] })
+  const { page } = await open(`${home}/boards/${id}`)
+  await waitFor(async () => (await names(page)).join() === 'One,Two')
+  const headers = { authorization: `Bearer ${stack.personalApiKey}`, 'content-type': 'application/json' }
+  const changed = await fetch(`${base}/boards/${id}/`, { method: 'PATCH', headers, body: JSON.stringify({ tiles: [{ kind: 'saved_query', id: second }] }) })
+  t.equal(changed.status, 200)
+
+  await page.getByRole('region', { name: 'Two', exact: true }).getByRole('button', { name: 'Earlier' }).click()
+  await page.getByRole('alert').getByText('was changed since you read it').waitFor()
+
+  t.same(await names(page), ['One', 'Two'], 'what was seen stays')
+  const { tiles } = await (await fetch(`${base}/boards/${id}/`, { headers })).json() as { tiles: object[] }
+  t.same(tiles, [{ kind: 'saved_query', id: second }])
+  await page.close()
+})

@@ -24,7 +24,7 @@ export function BoardDetail ({ id }: { id: string }) {
   return (
     <section>
       <p><a {...linkTo(`/projects/${projectId.value}/boards`)}>Boards</a></p>
-      <Show of={board} what='The board'>{(stored) => <Opened stored={stored} onChanged={board.reload} />}</Show>
+      <Show of={board} what='The board'>{(stored) => <Opened key={stored.updated_at} stored={stored} onChanged={board.reload} />}</Show>
     </section>
   )
 }
@@ -33,17 +33,19 @@ const keyOf = ({ kind, id }: Tile): string => `${kind} ${id}`
 const addressOf = ({ kind, id }: Tile): string => `/projects/${projectId.value}/${kind === 'question' ? `questions/${id}` : `sql?saved=${id}`}`
 
 /** Tiles as they are stored: before, the API has no answer for what is new on the board. */
-function useTiles ({ id, tiles: first }: Board) {
-  const [tiles, setTiles] = useState(first)
+function useTiles (stored: Board) {
+  const [tiles, setTiles] = useState(stored.tiles)
   const [notice, setNotice] = useState('')
   const { error, attempt } = useAttempt()
-  const saving = useRef(Promise.resolve(first))
+  const saving = useRef(Promise.resolve(stored))
   const save = async (change: (tiles: Tile[]) => Tile[]): Promise<void> => {
     saving.current = saving.current.then(async (before) => {
-      const next = change(before)
-      const isDone = await attempt(async () => { await request(boardsPath(id), { method: 'PATCH', body: { tiles: next } }) })
-      if (isDone) setTiles(next)
-      return isDone ? next : before
+      let after = before
+      // Refused when somebody else has changed the board meanwhile.
+      const body = { tiles: change(before.tiles), updated_at: before.updated_at }
+      await attempt(async () => { after = await request<Board>(boardsPath(stored.id), { method: 'PATCH', body }) })
+      setTiles(after.tiles)
+      return after
     })
     await saving.current
   }

@@ -62,7 +62,11 @@ export function SaveDialog ({ fields, saved, onSaved, onClose }: SaveDialogProps
     setBusy(true)
     try {
       onSaved(await request<SavedQuery>(savedQueriesPath(asNew ? undefined : saved.id), {
-        method: asNew ? 'POST' : 'PATCH', body: { ...fields, name: String(form.get('name')).trim(), description: String(form.get('description')) }
+        method: asNew ? 'POST' : 'PATCH',
+        body: {
+          ...fields, name: String(form.get('name')).trim(), description: String(form.get('description')),
+          ...(!asNew && { updated_at: saved.updated_at })
+        }
       }))
       onClose()
     } catch (cause) {
