@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 87_017,
+  lines: 87_023,
   platformLines: 5_949,
-  trackedFiles: 1_514,
+  trackedFiles: 1_516,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
