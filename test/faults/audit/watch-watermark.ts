@@ -182,7 +182,7 @@ export function tamperWithWatermark ({ command }: Pick<FaultSystem, 'command'>):
   const stopped = new AbortController()
   async function run (): Promise<void> {
     while (!stopped.signal.aborted) {
-      await command("INSERT INTO watermark_reached SELECT 0, now64(3), (now64(3) + toIntervalSecond(10), '')").catch(() => {})
+      await command("INSERT INTO watermark_reached SELECT 0, now64(3) + toIntervalSecond(10), (now64(3) + toIntervalSecond(10), '')").catch(() => {})
       await delay(SAMPLE_MS, undefined, { signal: stopped.signal }).catch(() => {})
     }
   }
