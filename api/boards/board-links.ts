@@ -70,6 +70,7 @@ export async function deleteLink (sql: Sql, { projectId, boardId }: BoardKey, id
 /** What a link shows. */
 export interface SharedBoard {
   linkId: number
+  madeAt: Date
   projectId: number
   timezone: string
   name: string
@@ -81,7 +82,7 @@ export interface SharedBoard {
 /** @returns null for a key of no link, and of one that has ended. */
 export async function findSharedBoard (sql: Sql, keyHash: string): Promise<SharedBoard | null> {
   const [found] = await sql<SharedBoard[]>`
-    SELECT l.id AS "linkId", b.project_id AS "projectId", p.timezone, b.name, b.description,
+    SELECT l.id AS "linkId", l.created_at AS "madeAt", b.project_id AS "projectId", p.timezone, b.name, b.description,
       (SELECT coalesce(jsonb_agg(tile ORDER BY place), '[]') FROM jsonb_array_elements(b.tiles) WITH ORDINALITY AS t (tile, place)
        WHERE tile ->> 'kind' = 'question' OR EXISTS (SELECT FROM saved_queries q
          WHERE q.id = (tile ->> 'id')::integer AND q.id = ANY(l.saved_queries) AND q.project_id = b.project_id AND q.updated_at <= l.created_at)) AS tiles

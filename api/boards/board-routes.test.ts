@@ -2,6 +2,7 @@ import t from 'tap'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { createPersonalKey } from '../projects/personal-keys.ts'
 import { createTestApi, send, type TestAnswer } from '../testing/create-test-api.ts'
+import { createTileAnswers } from './tile-answers.ts'
 
 const { url, client } = await createTestClickHouse(t)
 const analystUrl = Object.assign(new URL(url), { username: 'analyst', password: 'analyst' }).href
@@ -161,4 +162,17 @@ t.test('nobody shows SQL by a link that their own key may not run', async (t) =>
   await api.call('PATCH', `~/saved_queries/${query}`, { query: 'SELECT * FROM events' })
   t.equal((await byLink(key)).body.tiles.length, 1, 'what was changed is not shown')
   t.equal((await byLink(key, `/answers/saved_query/${query}`)).status, 404)
+})
+
+t.test('a saved query that is changed between the look at the link and its answer is not shown', async (t) => {
+  const { query } = await createBoard()
+  const answer = createTileAnswers({
+    sql: api.sql, clickhouse: client, analystUrl, now: () => clock,
+    queries: { begin: () => { throw new Error('it was run') } } as unknown as Parameters<typeof createTileAnswers>[0]['queries']
+  })
+  const asked = { projectId: api.projectId, tile: { kind: 'saved_query', id: query }, logComment: '' } as const
+
+  const before = new Date(Date.now() - 60_000)
+  t.match(await answer({ ...asked, unchangedSince: before }).catch((error: unknown) => error), { status: 404 })
+  await t.rejects(answer({ ...asked, unchangedSince: new Date(Date.now() + 60_000) }), /it was run/)
 })

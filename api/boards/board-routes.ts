@@ -170,8 +170,10 @@ export async function sharedBoardRoutes (
       params: { type: 'object', properties: ofTile }, response: { 200: { $ref: 'TileAnswer#' } }
     }
   }, async (request) => {
-    const { projectId, tiles, linkId } = sharedBoardOf(request)
-    const answer: { question?: object | null } = await answerTile({ projectId, tile: tileOf(request, tiles), logComment: `link ${linkId} to a board` })
+    const { projectId, tiles, linkId, madeAt } = sharedBoardOf(request)
+    const answer: { question?: object | null } = await answerTile({
+      projectId, tile: tileOf(request, tiles), logComment: `link ${linkId} to a board`, unchangedSince: madeAt
+    })
     return answer.question == null ? answer : { ...answer, question: { ...answer.question, sql: '' } }
   })
 }

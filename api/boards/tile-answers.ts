@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { HttpError } from '../../engines/errors.ts'
+import { notFound } from '../http/errors.ts'
 import { resolveRange } from '../../engines/questions/calendar.ts'
 import { readQuestion } from '../../engines/questions/read-question.ts'
 import { type ClickHouse, parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
@@ -46,6 +47,8 @@ export interface TileAsked {
   logComment: string
   /** Compute it, whatever is known. */
   refresh?: boolean
+  /** When the link was made: what a saved query became since is not shown, not even while it is being changed. */
+  unchangedSince?: Date | undefined
 }
 
 interface Known { through: number, at: number, answer: Promise<object> }
@@ -70,12 +73,12 @@ export function createTileAnswers (deps: TileDeps): (asked: TileAsked) => Promis
     }).catch((error: unknown) => { throw error instanceof SemaphoreTimeoutError ? busy(error) : error })
   }
 
-  return async ({ projectId, tile, logComment, refresh = false }) => {
+  return async ({ projectId, tile, logComment, refresh = false, unchangedSince }) => {
     if (deps.analystUrl === '') throw sqlNotSetUp()
     const analyst = parseClickHouseUrl(deps.analystUrl)
     const [project] = await sql<{ timezone: string }[]>`SELECT timezone FROM projects WHERE id = ${projectId}`
     const asking: Omit<Asking, 'signal'> = { projectId, timezone: project?.timezone ?? 'UTC', now: now(), clickhouse, analyst, logComment }
-    const { key, compute } = await prepare(sql, tile, asking)
+    const { key, compute } = await prepare(sql, tile, { ...asking, unchangedSince })
     const through = (await readCompleteThrough(clickhouse).catch(() => null))?.getTime() ?? null
     const before = known.get(key)
     const isUsable = before !== undefined && through !== null && through - before.through <= MAX_BEHIND_MS &&
@@ -99,7 +102,9 @@ interface Prepared {
   compute: (signal: AbortSignal) => Promise<object>
 }
 
-async function prepare (sql: Sql, { kind, id }: Tile, asking: Omit<Asking, 'signal'>): Promise<Prepared> {
+async function prepare (
+  sql: Sql, { kind, id }: Tile, { unchangedSince, ...asking }: Omit<Asking, 'signal'> & Pick<TileAsked, 'unchangedSince'>
+): Promise<Prepared> {
   const { projectId, timezone, clickhouse } = asking
   if (kind === 'question') {
     const { name, description, definition } = await findDocument(sql, QUESTIONS, { projectId, id })
@@ -113,7 +118,9 @@ async function prepare (sql: Sql, { kind, id }: Tile, asking: Omit<Asking, 'sign
       }
     }
   }
-  const { name, description, query, parameters, chart } = await findDocument(sql, SAVED_QUERIES, { projectId, id })
+  const stored = await findDocument(sql, SAVED_QUERIES, { projectId, id })
+  if (unchangedSince !== undefined && new Date(stored.updated_at) > unchangedSince) throw notFound()
+  const { name, description, query, parameters, chart } = stored
   return {
     key: JSON.stringify([projectId, name, description, query, parameters, chart]),
     async compute (signal) {
