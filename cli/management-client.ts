@@ -1,7 +1,5 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
-import { Readable } from 'node:stream'
 import { type Credentials, findRunningStack } from '../embedded/data-dir/stack-access.ts'
 import { parseStoredJson } from '../engines/body/parse-json.ts'
 import { HttpError, type HttpErrorBody, MillraceError } from '../engines/errors.ts'
@@ -31,8 +29,6 @@ export interface ManagementClient {
   get: <Path extends PathsWith<'get'>>(path: Path, request?: Request) => Promise<Answer<Path>>
   post: <Path extends PathsWith<'post'>>(path: Path, request?: Request) => Promise<Answer<Path, 'post'>>
   patch: <Path extends PathsWith<'patch'>>(path: Path, request?: Request) => Promise<Answer<Path, 'patch'>>
-  /** Lines of an answer that goes on, as they come. */
-  follow: (path: PathsWith<'get'>, request?: Request) => AsyncGenerator<string>
   /** Sends a request to any path, query included. @returns the JSON of the answer, if it has one. */
   send: (method: string, path: string, request: Pick<Request, 'body' | 'timeoutMs'>) => Promise<unknown>
   /** @returns the status of the answer. */
@@ -105,16 +101,6 @@ export function createManagementClient ({ url, key }: ManagementAccess, timeoutM
     get: async (template, request) => await read('GET', template, request),
     post: async (template, request) => await read('POST', template, request),
     patch: async (template, request) => await read('PATCH', template, request),
-    async * follow (template, request) {
-      const { body } = await send('GET', template, { ...request, timeoutMs: LONGEST_MS })
-      if (body === null) return
-      const input = Readable.fromWeb(body)
-      try {
-        yield * createInterface({ input })
-      } finally {
-        input.destroy()
-      }
-    },
     async send (method, path, request) {
       const text = await (await send(method, path, request)).text()
       return text === '' ? undefined : parseStoredJson(text)
@@ -122,9 +108,6 @@ export function createManagementClient ({ url, key }: ManagementAccess, timeoutM
     delete: async (template, request) => (await send('DELETE', template, request)).status
   }
 }
-
-/** Of a timer. */
-const LONGEST_MS = 2_147_483_647
 
 const PROJECT = '/api/projects/{project_id}'
 

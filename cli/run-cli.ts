@@ -8,22 +8,19 @@ import {
   type CliContext, type CliWorld, createCliContext, DEFAULT_TIMEOUT_MS, NO_ANSWER, SERVICE_SETTINGS,
   type ServiceName, ServiceTimeoutError
 } from './cli-context.ts'
-import { addAuditCommands, addWatermarkCommands } from './commands/audit.ts'
+import { addAuditCommands } from './commands/audit.ts'
 import { addBackupCommands, addBackupsCommands } from './commands/backups.ts'
 import { addCheckCommands } from './commands/check.ts'
 import { addDeadLettersCommands } from './commands/dead-letters.ts'
-import { addEventCommands, addEventsCommands } from './commands/events.ts'
 import { addImportCommands, IMPORTED_WITH_REJECTS } from './commands/import.ts'
 import { addImportFlagsCommands } from './commands/import-flags.ts'
 import { addLoginsCommands } from './commands/logins.ts'
 import { addLogsCommands } from './commands/logs.ts'
 import { addMoveCommands } from './commands/move.ts'
-import { addPersonsCommands } from './commands/persons.ts'
 import { addProcessCommands } from './commands/processes.ts'
-import { addKeysCommands, addProjectsCommands, addUsersCommands } from './commands/projects-and-keys.ts'
+import { addKeysCommands, addProjectsCommands } from './commands/projects-and-keys.ts'
 import { addPropertiesCommands } from './commands/properties.ts'
 import { addRequestCommands } from './commands/request.ts'
-import { addRetentionCommands } from './commands/retention.ts'
 import { addStatusCommands } from './commands/status.ts'
 import { isRepeatable, readDuration } from './read-arguments.ts'
 
@@ -32,9 +29,8 @@ export type CommandGroup = (program: Command, context: CliContext) => void
 
 const GROUPS: readonly CommandGroup[] = [
   addProcessCommands, addStatusCommands, addLogsCommands,
-  addProjectsCommands, addUsersCommands, addKeysCommands, addPersonsCommands,
-  addDeadLettersCommands, addEventCommands, addEventsCommands, addAuditCommands, addWatermarkCommands,
-  addBackupCommands, addBackupsCommands, addRetentionCommands, addPropertiesCommands,
+  addProjectsCommands, addKeysCommands, addDeadLettersCommands, addAuditCommands,
+  addBackupCommands, addBackupsCommands, addPropertiesCommands,
   addRequestCommands, addLoginsCommands, addImportCommands, addImportFlagsCommands, addCheckCommands,
   addMoveCommands
 ]

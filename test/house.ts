@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 87_033,
+  lines: 86_612,
   platformLines: 5_949,
-  trackedFiles: 1_516,
+  trackedFiles: 1_510,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,

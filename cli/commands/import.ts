@@ -149,7 +149,7 @@ function print (
       ['day', ({ day }) => day], ['event', ({ event }) => event], ['source', ({ source }) => source], ['stored', ({ stored }) => stored],
       ['missing', ({ missing }) => missing], ['changed', ({ changed }) => changed], ['other properties', ({ otherProperties }) => otherProperties]
     ], {})
-    context.stdout.write(`\nnpx millrace event <uuid> says why: the uuids are in ${path.join(stateFolder, 'proof.json')}\n`)
+    context.stdout.write(`\nThe receipt of an event says why: the uuids are in ${path.join(stateFolder, 'proof.json')}\n`)
   }
   for (const file of empty) context.stderr.write(`${file}: has no rows\n`)
   if (counts.altered > 0) context.stderr.write('Altered events have a text or number that cannot be stored, such as half of an emoji or 1e400: U+FFFD or null is stored instead.\n')

@@ -19,7 +19,7 @@ interface CreateKeyOptions extends Output {
 
 type Key = Answer<'/api/personal_api_keys'>['results'][number]
 
-/** `millrace projects create|list|keys|rotate-key|quota|usage`. */
+/** `millrace projects create|list|keys|rotate-key`. */
 export function addProjectsCommands (program: Command, context: CliContext): void {
   const projects = program.command('projects').description('projects and their API keys, which SDKs send')
 
@@ -71,34 +71,6 @@ export function addProjectsCommands (program: Command, context: CliContext): voi
       printFields(context, await api.post('/api/projects/{project_id}/rotate_key', {
         params: { project_id: id }, body: { grace_seconds: grace }
       }), output)
-    })
-}
-
-/** `millrace users create|list`. */
-export function addUsersCommands (program: Command, context: CliContext): void {
-  const users = program.command('users').description('owners of personal API keys')
-
-  users.command('create')
-    .description('create a user')
-    .argument('<email>', 'e-mail address')
-    .option('--first-name <name>', 'shown as the author of what the user creates')
-    .option(...JSON_OPTION)
-    .action(async (email: string, { firstName, ...output }: Output & { firstName?: string }) => {
-      const api = await context.api()
-      printFields(context, await api.post('/api/users', { body: { email, first_name: firstName } }), output)
-    })
-
-  users.command('list')
-    .description('list all users; for a key that may not do everything, its own')
-    .option(...JSON_OPTION)
-    .action(async (output: Output) => {
-      const api = await context.api()
-      printRows(context, (await api.get('/api/users')).results, [
-        ['id', ({ id }) => id],
-        ['email', ({ email }) => email],
-        ['first name', ({ first_name: name }) => name === '' ? null : name],
-        ['usable keys', ({ keys }) => keys]
-      ], output)
     })
 }
 

@@ -55,7 +55,7 @@ function blameIngest (entry: IngestEntry, now: number): Pick<WatermarkState, 'he
   const silent = `${who}: does not report since ${toText(heardAt)}${left}`
   if (silentMs > STUCK_MS) {
     return {
-      heldBy: `${silent}; start it again with its folder, or if that is lost: npx millrace watermark forget`, isStuck: true
+      heldBy: `${silent}; start it again with its folder, or if that is lost: DELETE /api/watermark/ingest/<id>`, isStuck: true
     }
   }
   const answers = entry.answeredAt > -Infinity

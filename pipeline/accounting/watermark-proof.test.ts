@@ -103,7 +103,7 @@ t.test('a process that answered and does not any more is named before it counts 
   t.match(describe(6, {}, { silent: 5 }), { heldBy: 'ingest b on host (/spool/0): does not report since 2026-01-31T12:00:01.000Z', isStuck: false })
   t.match(describe(6, { inFlight: 3 }, { silent: 5 }), { heldBy: /does not report/ }, 'what it had in flight then is not what it waits for')
   t.match(describe(31, { spoolBytes: 77 }, { silent: 30 }), {
-    heldBy: /does not report since 2026-01-31T12:00:01.000Z, with 77 bytes in its spool; .*npx millrace watermark forget/, isStuck: true
+    heldBy: /does not report since 2026-01-31T12:00:01.000Z, with 77 bytes in its spool; .*DELETE \/api\/watermark\/ingest\/<id>/, isStuck: true
   })
 })
 
