@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 86_612,
+  lines: 86_704,
   platformLines: 5_949,
-  trackedFiles: 1_510,
+  trackedFiles: 1_511,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,

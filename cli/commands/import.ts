@@ -10,7 +10,8 @@ import { RejectedRowError } from '../../engines/import/imported-event.ts'
 import type { CliContext } from '../cli-context.ts'
 import { DAY_MS } from '../import/event-digest.ts'
 import { queryStoredEvents } from '../import/query-store.ts'
-import { listFiles, readRows, type SourceFile } from '../import/read-rows.ts'
+import { listFiles, type SourceFile } from '../import/list-files.ts'
+import { readRows } from '../import/read-rows.ts'
 import { type ImportResult, type MapperOf, runImport } from '../import/run-import.ts'
 import { findManagementApi } from '../management-client.ts'
 import { collectStrings, readId } from '../read-arguments.ts'
@@ -70,6 +71,7 @@ async function importFiles (
   const stateFolder = options.state ?? `millrace-import-${source}-${project}`
   const listed = await listFiles(files, (name) => { context.stderr.write(`${name}: left out; it is no file of events\n`) })
   const { persons = source === 'posthog' && await havePersons(listed) ? 'export' : 'events' } = options
+  await warnOfRetention(context, project)
   const told = new Set<string>()
   const result = await runImport({
     files: listed,
@@ -88,6 +90,16 @@ async function importFiles (
   else print(context, result, stateFolder)
   const isIncomplete = result.broken.length > 0 || result.proof?.isComplete === false
   context.exitCode = isIncomplete ? 1 : result.rejected + result.altered > 0 ? IMPORTED_WITH_REJECTS : 0
+}
+
+/** Before anything is sent: what a rule deletes is gone soon after it was imported. */
+async function warnOfRetention (context: CliContext, project: number): Promise<void> {
+  const api = await context.api()
+  // A key of one project may not read the rules.
+  const { results } = await api.get('/api/retention').catch(() => ({ results: [] }))
+  const rules = results.filter(({ what, project_id: of }) => what === 'events' && (of ?? project) === project)
+  const { days = null } = rules.find(({ project_id: of }) => of !== null) ?? rules[0] ?? {}
+  if (days !== null) context.stderr.write(`Retention deletes events of more than ${days} days, also right after they are imported; docs/run/operations.md says how to change that.\n`)
 }
 
 interface MapperOptions extends Pick<ImportCommandOptions, 'map' | 'timezone'> {

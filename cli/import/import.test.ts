@@ -9,6 +9,7 @@ import { isDeepStrictEqual } from 'node:util'
 import zlib from 'node:zlib'
 import { parquetWriteBuffer } from 'hyparquet-writer'
 import t, { type Test } from 'tap'
+import { tryLockFile } from '../../platform/durable-folder.ts'
 import { createStackProject, type StackProject } from '../../test/start-stack.ts'
 import { createRandom, pickOne, type Random, shuffle } from '../../test/support/random.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
@@ -315,6 +316,33 @@ t.test('what cannot be stored as it is, or has no room, is told, and the rest is
   const { url, personalApiKey } = stack
   t.match(await runCaptured(['import', 'files', folder, '--project', '99999'], { MILLRACE_URL: url, MILLRACE_KEY: personalApiKey }),
     { code: 1, err: /there is no project 99999/ })
+})
+
+t.test('the folder of the state is of one import at a time, and a full disk there is told as such', async (t) => {
+  const { folder, run, counts } = await startImport(t)
+  const state = path.join(path.dirname(folder), 'state')
+  await writeFile(path.join(folder, 'a.jsonl'), `${lines([nested(posthogRow(0))])}none\n`)
+  await mkdir(state)
+  const lock = tryLockFile(path.join(state, 'lock'))
+  t.match(await run('posthog', folder), { code: 1, err: /another import uses .*state; wait for its end, or name another folder/ })
+  lock?.release()
+  await symlink('/dev/full', path.join(state, 'rejected.ndjson'))
+  t.match(await run('posthog', folder), { code: 1, err: /cannot write to .*state: ENOSPC.*; run the same command again once it can/ })
+  await rm(path.join(state, 'rejected.ndjson'))
+  t.match(await run('posthog', folder), { code: 5, out: /complete +yes/ })
+  t.same(await counts(), { seen: 1 })
+})
+
+t.test('a retention rule is named before anything is sent', async (t) => {
+  const { folder, run, stack } = await startImport(t)
+  await writeFile(path.join(folder, 'a.jsonl'), lines([nested(posthogRow(0))]))
+  t.notMatch(await run('posthog', folder, '--dry-run'), { err: /Retention/ })
+  const { status } = await fetch(`${stack.url}/api/retention`, {
+    method: 'POST', headers: { authorization: `Bearer ${stack.personalApiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ what: 'events', project_id: stack.project, days: 4000 })
+  })
+  t.equal(status, 200)
+  t.match(await run('posthog', folder, '--dry-run'), { code: 0, err: /Retention deletes events of more than 4000 days/ })
 })
 
 t.test('a dry run counts and sends nothing', async (t) => {

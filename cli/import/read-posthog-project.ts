@@ -4,7 +4,7 @@ import { parseStoredJson } from '../../engines/body/parse-json.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import { fieldsOf } from '../../engines/fields.ts'
 import { POSTHOG_LISTS, type PosthogProject, readPosthogProject } from '../../engines/import/posthog-project.ts'
-import { listFiles } from './read-rows.ts'
+import { listFiles } from './list-files.ts'
 
 /** @throws {MillraceError} `MILLRACE_IMPORT_FILE_MISSING`. */
 export async function readPosthogFiles (files: readonly string[]): Promise<PosthogProject> {

@@ -3,8 +3,10 @@ import { execFileSync } from 'node:child_process'
 import { mkdir, symlink, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import zlib from 'node:zlib'
+import { parquetWriteBuffer } from 'hyparquet-writer'
 import t, { type Test } from 'tap'
-import { listFiles, type ReadRow, readRows } from './read-rows.ts'
+import { listFiles } from './list-files.ts'
+import { type ReadRow, readRows } from './read-rows.ts'
 
 async function read (t: Test, name: string, content: string | Buffer): Promise<ReadRow[]> {
   const file = path.join(t.testdir({}), name)
@@ -88,4 +90,15 @@ t.test('CSV: the delimiter is that of the header', async (t) => {
     ['a.csv', 'a;"b,c,d"\n1;2,5\n'], ['a.tsv', 'a\t"b,c,d"\n1\t2,5\n'], ['b.csv', 'a,"b,c,d"\n1,"2,5"\n'],
     ['c.csv', Buffer.from('\ufeffa\t"b,c,d"\r\n1\t2,5\r\n', 'utf16le')]
   ] as const) t.same(await read(t, name, content), [{ position: 1, row: { a: '1', 'b,c,d': '2,5' } }], name)
+})
+
+t.test('Parquet: a text that is not UTF-8, or not JSON where the column says so, is told in its row', async (t) => {
+  const bytes = (text: string): Uint8Array => Buffer.from(text, 'latin1')
+  const rows = await read(t, 'a.parquet', Buffer.from(parquetWriteBuffer({
+    columnData: [
+      { name: 'event', data: ['Ü✓', 'b', 'c'].map((text) => text === 'b' ? bytes('caf\xe9') : Buffer.from(text)), type: 'BYTE_ARRAY' },
+      { name: 'properties', data: [{ a: 1 }, {}, {}], type: 'JSON' }
+    ]
+  })))
+  t.match(rows, [{ position: 1, row: { event: 'Ü✓', properties: { a: 1 } } }, { position: 2, error: 'the row is not UTF-8', text: /café/ }, { position: 3, row: { event: 'c' } }])
 })

@@ -1,8 +1,7 @@
 /** Reads the rows of exported files one by one: JSON Lines, CSV and Parquet, compressed or in a zip. */
 import { isUtf8 } from 'node:buffer'
 import { createReadStream } from 'node:fs'
-import { open, readdir, stat } from 'node:fs/promises'
-import path from 'node:path'
+import { open } from 'node:fs/promises'
 import { pipeline, type Readable, type Transform } from 'node:stream'
 import zlib from 'node:zlib'
 import { parse as parseCsv } from 'csv-parse'
@@ -11,7 +10,7 @@ import { compressors } from 'hyparquet-compressors'
 import yauzl from 'yauzl'
 import { HAS_SAFE_BROTLI } from '../../engines/body/decompress.ts'
 import { parseStoredJson } from '../../engines/body/parse-json.ts'
-import { MillraceError } from '../../engines/errors.ts'
+import type { SourceFile } from './list-files.ts'
 
 /** Longer lines are no events: ingest takes bodies of 20 MB. */
 const MAX_LINE_BYTES = 20_000_000
@@ -22,66 +21,8 @@ const KEPT_BYTES = 10_000
 /** The byte order mark of UTF-8, as Latin-1. */
 const UTF8_MARK = '\xef\xbb\xbf'
 
-export interface SourceFile {
-  path: string
-  /** Below the folder that was named: the same wherever the export lies. */
-  name: string
-  bytes: number
-}
-
 /** A row, or why there is none at its position. */
 export type ReadRow = { position: number } & ({ row: unknown } | { error: string, text: string })
-
-/** Names of files that may have events; one without an ending may be a part that a database wrote. */
-const KNOWN_NAME = /^[^.]+$|\.(?:jsonl?|ndjson|[ct]sv|txt|log|parquet|zip|gz|zst|br)$/i
-
-/**
- * Lists the files of an export: those that are named, and all of the folders that are named, in the order of their
- * names. Hidden ones are left out. A file that links give several paths is listed once: by its own if that is there.
- *
- * @param onSkipped  Told the name of what a folder has beside files of events.
- * @throws {MillraceError} `MILLRACE_IMPORT_FILE_MISSING`; also when two files have one name.
- */
-export async function listFiles (
-  given: readonly string[], onSkipped: (name: string) => void = () => {}
-): Promise<SourceFile[]> {
-  const files: SourceFile[] = []
-  const seen = new Set<string>()
-  const paths = given.map((file) => ({ file, name: path.basename(file), root: '' }))
-  const links: typeof paths = []
-  for (let next = paths.shift(); next !== undefined; next = paths.shift() ?? links.shift()) {
-    const { file, name, root } = next
-    const found = await stat(file).catch((cause: unknown) => {
-      if (root !== '') return undefined
-      throw new MillraceError('MILLRACE_IMPORT_FILE_MISSING', `no such file or folder: ${file}`, { cause })
-    })
-    const identity = found === undefined ? file : `${found.dev}:${found.ino}`
-    if (seen.has(identity)) continue
-    seen.add(identity)
-    if (found?.isDirectory()) {
-      const folder = root === '' ? file : root
-      for (const entry of (await readdir(file, { withFileTypes: true })).sort((a, b) => a.name < b.name ? -1 : 1)) {
-        const inner = path.join(file, entry.name)
-        if (entry.name.startsWith('.')) continue
-        (entry.isSymbolicLink() ? links : paths).push({ file: inner, name: path.relative(folder, inner), root: folder })
-      }
-    } else if (found?.isFile() === true && (root === '' || KNOWN_NAME.test(path.basename(file)))) {
-      files.push({ path: file, name, bytes: found.size })
-    } else if (root === '') {
-      throw new MillraceError('MILLRACE_IMPORT_FILE_MISSING', `${file} is not a regular file; save it first`)
-    } else {
-      onSkipped(name)
-    }
-  }
-  if (files.length === 0) throw new MillraceError('MILLRACE_IMPORT_FILE_MISSING', `no files in ${given.join(', ')}`)
-  files.sort((a, b) => a.name < b.name ? -1 : 1)
-  const same = files.find(({ name }, at) => name === files[at + 1]?.name)
-  // What has no id of its own is known by the name of its file and its row.
-  if (same !== undefined) {
-    throw new MillraceError('MILLRACE_IMPORT_FILE_MISSING', `two files are called ${same.name}: give the folder that has both`)
-  }
-  return files
-}
 
 /**
  * Reads the rows of a file. Positions count from 1.
@@ -246,6 +187,43 @@ function decodeUtf8 (latin1: string): string | null {
   return isUtf8(bytes) ? bytes.toString() : null
 }
 
+/** In the place of a text of Parquet, of which a library would make another one. */
+class Unreadable {
+  readonly message: string
+  readonly #bytes: Uint8Array
+  constructor (message: string, bytes: Uint8Array) {
+    this.message = message
+    this.#bytes = bytes
+  }
+
+  toJSON (): string {
+    return Buffer.from(this.#bytes).toString('latin1')
+  }
+}
+
+function readParquetText (bytes: Uint8Array | undefined): unknown {
+  if (bytes === undefined) return undefined
+  if (!isUtf8(bytes)) return new Unreadable('the row is not UTF-8', bytes)
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString()
+}
+
+const TEXT_PARSERS = {
+  stringFromBytes: readParquetText,
+  jsonFromBytes (bytes: Uint8Array | undefined) {
+    const text = readParquetText(bytes)
+    if (bytes === undefined || typeof text !== 'string') return text
+    try {
+      return parseStoredJson(text)
+    } catch {
+      return new Unreadable('the row has a text that is not JSON', bytes)
+    }
+  }
+}
+
+function withoutBigInts (_: string, value: unknown): unknown {
+  return typeof value === 'bigint' ? String(value) : value
+}
+
 /** A group of rows at a time: pages of one cannot be read apart. */
 async function * readParquet ({ path: file, bytes }: SourceFile): AsyncGenerator<ReadRow> {
   const handle = await open(file)
@@ -262,8 +240,16 @@ async function * readParquet ({ path: file, bytes }: SourceFile): AsyncGenerator
     let rowStart = 0
     for (const { num_rows: count } of metadata.row_groups) {
       const rowEnd = rowStart + Number(count)
-      const rows = await parquetReadObjects({ file: buffer, metadata, compressors, rowStart, rowEnd })
-      for (const [index, row] of rows.entries()) yield { position: rowStart + index + 1, row }
+      const rows = await parquetReadObjects({
+        file: buffer, metadata, compressors, parsers: TEXT_PARSERS, rowStart, rowEnd
+      })
+      for (const [index, row] of rows.entries()) {
+        const position = rowStart + index + 1
+        const unreadable = Object.values(row).find((value) => value instanceof Unreadable)
+        yield unreadable === undefined
+          ? { position, row }
+          : { position, error: unreadable.message, text: JSON.stringify(row, withoutBigInts) }
+      }
       rowStart = rowEnd
     }
   } finally {

@@ -1,16 +1,17 @@
 /** An import from its files to the proof: what `millrace import` does. */
-import { createWriteStream, renameSync, writeFileSync } from 'node:fs'
+import { closeSync, openSync, renameSync, writeFileSync } from 'node:fs'
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { finished } from 'node:stream/promises'
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
-import { MillraceError } from '../../engines/errors.ts'
+import { errorCode, MillraceError } from '../../engines/errors.ts'
 import { type ImportedEvent, type MapRow, RejectedRowError } from '../../engines/import/imported-event.ts'
+import { tryLockFile } from '../../platform/durable-folder.ts'
 import { type Digest, DigestCollector } from './event-digest.ts'
 import { type Proof, proveImport } from './prove-import.ts'
 import type { StoredEvents } from './query-store.ts'
-import { type ReadRow, readRows, type SourceFile } from './read-rows.ts'
+import type { SourceFile } from './list-files.ts'
+import { type ReadRow, readRows } from './read-rows.ts'
 import { createSender, type SenderOptions } from './send-events.ts'
 
 /** Makes the mapper of a file, knowing its first row. */
@@ -64,14 +65,39 @@ const STORE_PATIENCE_MS = 300_000
  * proof, and not sent.
  *
  * @throws {MillraceError} `MILLRACE_IMPORT_REFUSED`, `MILLRACE_IMPORT_GAVE_UP`, `MILLRACE_IMPORT_NOT_STORED`,
- *   `MILLRACE_IMPORT_UNVERIFIED`.
+ *   `MILLRACE_IMPORT_UNVERIFIED`, `MILLRACE_IMPORT_STATE`.
  */
 export async function runImport (options: ImportOptions): Promise<ImportResult> {
+  const { stateFolder } = options
+  try {
+    await mkdir(stateFolder, { recursive: true })
+    // Of two that save their progress here, the one behind would send again what the other has sent.
+    const lock = tryLockFile(path.join(stateFolder, 'lock'))
+    if (lock === null) throw new MillraceError('MILLRACE_IMPORT_STATE', `another import uses ${stateFolder}; wait for its end, or name another folder with --state`)
+    const rejects = openSync(path.join(stateFolder, 'rejected.ndjson'), 'w')
+    try {
+      return await importFiles(options, (rejected) => { writeFileSync(rejects, `${JSON.stringify(rejected)}\n`) })
+    } finally {
+      closeSync(rejects)
+      lock.release()
+    }
+  } catch (cause) {
+    if (!isOfState(cause)) throw cause
+    throw new MillraceError('MILLRACE_IMPORT_STATE', `cannot write to ${stateFolder}: ${cause.message}; run the same command again once it can be written to`, { cause })
+  }
+}
+
+/** Files of an export are only read: what cannot be written, or locked, is in the folder of the state. */
+function isOfState (error: unknown): error is Error {
+  return ['ENOSPC', 'EDQUOT', 'EROFS', 'ERR_SQLITE_ERROR'].includes(errorCode(error) ?? '')
+}
+
+interface Rejected { file: string, row: number, error: string, text: string | undefined }
+
+async function importFiles (options: ImportOptions, reject: (rejected: Rejected) => void): Promise<ImportResult> {
   const { files, stateFolder, isDryRun, isVerification, store } = options
-  await mkdir(stateFolder, { recursive: true })
   const progress = await readProgress(stateFolder)
   const digests = new DigestCollector(path.join(stateFolder, 'digests'))
-  const rejects = createWriteStream(path.join(stateFolder, 'rejected.ndjson'))
   const result: ImportResult = {
     rows: 0, events: 0, duplicates: 0, rejected: 0, altered: 0, empty: [], broken: [], days: null, proof: null
   }
@@ -98,7 +124,7 @@ export async function runImport (options: ImportOptions): Promise<ImportResult> 
         result.rows++
         if (error !== undefined) {
           result.rejected++
-          rejects.write(`${JSON.stringify({ file: file.name, row: position, error, text })}\n`)
+          reject({ file: file.name, row: position, error, text })
         }
         for (const event of events) {
           digests.add(event)
@@ -111,14 +137,12 @@ export async function runImport (options: ImportOptions): Promise<ImportResult> 
       if (size !== file.bytes) throw new Error('the file changed while it was read')
       if (result.rows === rowsBefore) result.empty.push(file.name)
     } catch (error) {
-      if (error instanceof MillraceError) throw error
+      if (error instanceof MillraceError || isOfState(error)) throw error
       result.broken.push({ file: file.name, error: (error as Error).message })
     }
     answeredAt = Math.max(answeredAt, await sender.finish())
     saveProgress(stateFolder, progress)
   }
-  rejects.end()
-  await finished(rejects)
 
   const source = digests.finish()
   result.events = source.reduce((sum, { count }) => sum + count, 0)

@@ -31,3 +31,25 @@ t.test('a request that is retried is not overtaken where events change persons',
   t.same(accepted, ['of 0', 'of 1', 'of 2'])
   t.same(marks, [1000, 2000, 3000])
 })
+
+t.test('a request that is too large for a limit on the way is sent in halves, in order', async (t) => {
+  const accepted: string[] = []
+  const server = createServer((request, response) => {
+    void json(request).then((body) => {
+      const { batch } = body as { batch: { uuid: string }[] }
+      response.statusCode = batch.length > 300 ? 413 : 200
+      if (response.statusCode === 200) accepted.push(...batch.map(({ uuid }) => uuid))
+      response.end()
+    })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => { server.close() })
+  const marks: number[] = []
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const sender = createSender({ url, projectKey: 'phc', personsFrom: 'events', eventsPerSecond: 0, onAcknowledged: (mark) => marks.push(mark) })
+  for (let i = 0; i < 1000; i++) await sender.add({ uuid: String(i), event: '$set', distinct_id: 'ann', timestamp: 0, properties: {} }, i + 1)
+  await sender.finish()
+
+  t.same(accepted, Array.from({ length: 1000 }, (_, i) => String(i)))
+  t.same(marks, [1000])
+})

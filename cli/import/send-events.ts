@@ -71,7 +71,7 @@ export function createSender (
     }
     // Persons change in the order in which requests arrive, so a retried one must not be overtaken.
     while (underWay.length >= (changesPersons ? 1 : CONCURRENCY)) await settleOldest()
-    const done = post(`${prefix}${String(changesPersons)},"batch":[${batch.join(',')}]}`)
+    const done = post(batch, `${prefix}${String(changesPersons)},"batch":[`)
     // It is awaited in its turn.
     done.catch(() => {})
     underWay.push({ done, mark: lastMark, events: batch.length })
@@ -85,7 +85,8 @@ export function createSender (
     onAcknowledged(oldest.mark, oldest.events)
   }
 
-  async function post (body: string): Promise<void> {
+  async function post (batch: readonly string[], opening: string): Promise<void> {
+    const body = `${opening}${batch.join(',')}]}`
     const givesUpAt = performance.now() + PATIENCE_MS
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, MAX_PAUSE_MS)) {
       const answer = await fetch(target, {
@@ -95,6 +96,13 @@ export function createSender (
         const text = await answer.text().catch(() => '')
         if (answer.ok) {
           answeredAt = Math.max(answeredAt, Date.parse(answer.headers.get('date') ?? '') || Date.now())
+          return
+        }
+        // The limits of ingest, or of a proxy before it, may be below the defaults.
+        if (answer.status === 413 && batch.length > 1) {
+          const half = Math.ceil(batch.length / 2)
+          await post(batch.slice(0, half), opening)
+          await post(batch.slice(half), opening)
           return
         }
         if (answer.status < 500 && answer.status !== 408 && answer.status !== 429) {
