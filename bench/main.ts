@@ -10,6 +10,7 @@ import { decide } from './questions/decide.bench.ts'
 import { duplicates } from './questions/duplicates.bench.ts'
 import { edge } from './questions/edge.bench.ts'
 import { hindsight } from './questions/hindsight.bench.ts'
+import { importing } from './questions/import.bench.ts'
 import { query } from './questions/query.bench.ts'
 import { receipts } from './questions/receipts.bench.ts'
 import { single } from './questions/single.bench.ts'
@@ -18,7 +19,7 @@ import { watermark } from './questions/watermark.bench.ts'
 
 /** In the order in which they run. */
 const QUESTIONS: readonly Question[] = [
-  batch, single, visible, duplicates, decide, query, edge, hindsight, receipts, watermark
+  batch, single, visible, duplicates, decide, query, edge, hindsight, receipts, watermark, importing
 ]
 
 const program = new Command('npm run bench --')

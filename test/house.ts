@@ -36,7 +36,7 @@ export interface House {
 const LIMITS = {
   lines: 86_704,
   platformLines: 5_949,
-  trackedFiles: 1_511,
+  trackedFiles: 1_512,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
