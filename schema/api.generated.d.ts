@@ -5484,6 +5484,11 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
+                        /** @description Boards with such a question or saved query; null when the key may not read them. */
+                        boards: {
+                            id: number;
+                            name: string;
+                        }[] | null;
                         /** @description Experiments with a metric of it; null when the key may not read them. */
                         experiments: {
                             id: number;
@@ -5491,6 +5496,11 @@ export interface operations {
                         }[] | null;
                         /** @description Flags with a condition on it; flags have no conditions on events and their properties; null when the key may not read them. */
                         feature_flags: {
+                            id: number;
+                            name: string;
+                        }[] | null;
+                        /** @description Questions that count it, or have a condition on it or a breakdown by it; null when the key may not read them. */
+                        questions: {
                             id: number;
                             name: string;
                         }[] | null;
@@ -8005,6 +8015,11 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
+                        /** @description Boards with such a question or saved query; null when the key may not read them. */
+                        boards: {
+                            id: number;
+                            name: string;
+                        }[] | null;
                         /** @description Experiments with a metric of it; null when the key may not read them. */
                         experiments: {
                             id: number;
@@ -8012,6 +8027,11 @@ export interface operations {
                         }[] | null;
                         /** @description Flags with a condition on it; flags have no conditions on events and their properties; null when the key may not read them. */
                         feature_flags: {
+                            id: number;
+                            name: string;
+                        }[] | null;
+                        /** @description Questions that count it, or have a condition on it or a breakdown by it; null when the key may not read them. */
+                        questions: {
                             id: number;
                             name: string;
                         }[] | null;

@@ -1,4 +1,4 @@
-/** What depends on a definition: saved queries, flags and experiments that name it. */
+/** What depends on a definition: questions, saved queries, flags and experiments that name it, and boards. */
 import { propertyColumns, nameDefinitions, type PropertyColumns, type UsageKind, type Vocabulary } from '../../platform/query-log/named-definitions.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { Promotion } from '../../platform/query-log/promoted-column.ts'
@@ -26,6 +26,8 @@ const userListSchema = (what: string) => ({
 }) as const
 
 export const definitionUsesSchema = object({
+  questions: userListSchema('Questions that count it, or have a condition on it or a breakdown by it'),
+  boards: userListSchema('Boards with such a question or saved query'),
   saved_queries: userListSchema('Saved queries that name it, by the rules by which usage is counted'),
   feature_flags: userListSchema('Flags with a condition on it; flags have no conditions on events and their properties'),
   experiments: userListSchema('Experiments with a metric of it')
@@ -42,12 +44,39 @@ export async function findUses (
   { promoted, scopes }: { promoted: readonly Promotion[], scopes: readonly string[] }
 ): Promise<DefinitionUses> {
   const columns = propertyColumns(promoted)
-  const [savedQueries, flags, experiments] = await Promise.all([
-    allowsScope(scopes, 'query:read') ? findSavedQueries(sql, definition, columns) : null,
+  const mayQuery = allowsScope(scopes, 'query:read')
+  const [questions, savedQueries, flags, experiments] = await Promise.all([
+    mayQuery ? findQuestions(sql, definition) : null,
+    mayQuery ? findSavedQueries(sql, definition, columns) : null,
     allowsScope(scopes, 'feature_flag:read') ? findFlags(sql, definition) : null,
     allowsScope(scopes, 'experiment:read') ? findExperiments(sql, definition) : null
   ])
-  return { saved_queries: savedQueries, feature_flags: flags, experiments }
+  const onBoards = { question: questions ?? [], saved_query: savedQueries ?? [] }
+  const boards = mayQuery ? await findBoards(sql, definition, onBoards) : null
+  return { questions, boards, saved_queries: savedQueries, feature_flags: flags, experiments }
+}
+
+async function findQuestions (sql: Sql, { projectId, kind, name }: UsedDefinition): Promise<User[]> {
+  if (kind !== 'event' && kind !== 'event_property') return []
+  // Names stand in these fields of a definition, wherever in it these are.
+  const fields = kind === 'event' ? ['event'] : ['property', 'key']
+  return await sql<User[]>`
+    SELECT q.id, q.name FROM questions q
+    WHERE q.project_id = ${projectId} AND EXISTS (
+      SELECT FROM jsonb_path_query(q.definition, 'strict $.** ? (@.type() == "object")') AS part, unnest(${fields}::text[]) AS field
+      WHERE part ->> field = ${name})
+    ORDER BY q.name`
+}
+
+async function findBoards (
+  sql: Sql, { projectId }: UsedDefinition, users: Record<'question' | 'saved_query', User[]>
+): Promise<User[]> {
+  const tiles = Object.entries(users).flatMap(([kind, list]) => list.map(({ id }) => `${kind} ${id}`))
+  return await sql<User[]>`
+    SELECT b.id, b.name FROM boards b
+    WHERE b.project_id = ${projectId} AND EXISTS (
+      SELECT FROM jsonb_array_elements(b.tiles) AS tile WHERE concat(tile ->> 'kind', ' ', tile ->> 'id') = ANY(${tiles}))
+    ORDER BY b.name`
 }
 
 async function findSavedQueries (
