@@ -23,7 +23,7 @@ export interface RequestOptions {
   /** Sent as JSON. */
   body?: unknown
   /** Undefined and empty values are left out. */
-  query?: Record<string, string | number | boolean | undefined>
+  query?: Record<string, string | number | boolean | undefined> | undefined
   signal?: AbortSignal
   /** Type of the answer; default: what the API sends without being asked. */
   accept?: string

@@ -16,16 +16,17 @@ interface FormDialogProps {
   /** Of the form; default: its fields below each other. */
   class?: string
   isDangerous?: boolean
+  isWide?: boolean
 }
 
 /** A dialog with a form. */
 export function FormDialog (
-  { title, action, children, onConfirm, onClose, isReady = true, class: style = 'stacked', isDangerous = false }: FormDialogProps
+  { title, action, children, onConfirm, onClose, isReady = true, class: style = 'stacked', isDangerous = false, isWide = false }: FormDialogProps
 ) {
   const { isBusy, error, attempt } = useAttempt()
   const confirm = async (): Promise<void> => { if (await attempt(onConfirm)) onClose() }
   return (
-    <Dialog title={title} onClose={onClose}>
+    <Dialog title={title} onClose={onClose} isWide={isWide}>
       <form
         class={style}
         onSubmit={(event) => {

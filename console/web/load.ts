@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { ApiError } from './api-client.ts'
+import { ApiError, request, type RequestOptions, toQuery } from './api-client.ts'
 
 /** What is known about something that is fetched: what was fetched before stays while it is fetched again. */
 export interface Loaded<T> {
@@ -70,6 +70,11 @@ export function useLoaded<T> (
     isLoading: !isCurrent || state.isLoading,
     reload: () => setRound((before) => before + 1)
   }
+}
+
+/** Fetches what the API answers at a path, again whenever that or the query changes. */
+export function useAnswer<T> (path: string, query?: RequestOptions['query'], options?: { everyMs?: number }): Loaded<T> {
+  return useLoaded(`${path}${toQuery(query)}`, async (signal) => await request<T>(path, { query, signal }), options)
 }
 
 /** A bug of the console is shown like a failure of the server, and not hidden. */

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import type { Page } from './api-client.ts'
+import { type Page, request, type RequestOptions, toQuery } from './api-client.ts'
 import { formatCount } from './format.ts'
 import { type Loaded, useLoaded } from './load.ts'
 import { query, setQuery } from './router.ts'
@@ -50,6 +50,11 @@ export function usePages<T> (
   const offset = at.key === key ? at.offset : 0
   const loaded = useLoaded(`${key} ${offset}`, async (signal) => await fetch({ limit: PAGE, offset }, signal))
   return { ...loaded, offset, onOffset: (offset) => setAt({ key, offset }) }
+}
+
+/** Pages of what the API lists at a path. */
+export function useList<T> (path: string, query: RequestOptions['query'] = {}): Pages<T> {
+  return usePages(`${path}${toQuery(query)}`, async (page, signal) => await request<Page<T>>(path, { query: { ...query, ...page }, signal }))
 }
 
 interface PagedProps<T> {

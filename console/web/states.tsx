@@ -78,6 +78,10 @@ export function Select ({ label, value, options, disabled = false, onChange }: S
   )
 }
 
+export function Checkbox ({ label, isOn, onChange }: { label: string, isOn: boolean, onChange: (isOn: boolean) => void }) {
+  return <label class='choice'><input type='checkbox' checked={isOn} onChange={(event) => onChange(event.currentTarget.checked)} /> {label}</label>
+}
+
 /** The columns of a table: `#` marks one of numbers, `-` one whose title only screen readers see. */
 export type Columns = readonly (string | false)[]
 

@@ -1,13 +1,13 @@
 import { useState } from 'preact/hooks'
-import { type Page, request } from '../api-client.ts'
+import { request } from '../api-client.ts'
 import type { Answer } from '../../../schema/api-types.ts'
 import { Confirm, Copyable, FormDialog } from '../confirm.tsx'
 import { formatAgo, formatCount, formatUtc, formatZoned, showText } from '../format.ts'
-import { Paged, usePages } from '../paging.tsx'
+import { Paged, useList } from '../paging.tsx'
 import { currentSession, may } from '../session.ts'
 import { Dialog, Show, Table } from '../states.tsx'
 import { type NewKey, NewKeyDialog } from './new-key.tsx'
-import { useLoaded } from '../load.ts'
+import { useAnswer } from '../load.ts'
 
 /** A personal key as the API shows it. */
 type PersonalKey = Answer<'/api/personal_api_keys'>['results'][number]
@@ -19,8 +19,7 @@ const GRACE_SECONDS = 86_400
 export function KeysScreen () {
   const [isCreating, setCreating] = useState(false)
   const [made, setMade] = useState<NewKey>()
-  const keys = usePages('keys', async (page, signal) =>
-    await request<Page<PersonalKey>>('/api/personal_api_keys/', { query: page, signal }))
+  const keys = useList<PersonalKey>('/api/personal_api_keys/')
   const onMade = (key: NewKey): void => {
     setMade(key)
     keys.reload()
@@ -143,7 +142,7 @@ interface User { id: number, email: string, first_name: string, keys: number }
 /** The users who own keys. */
 export function Users () {
   const [isCreating, setCreating] = useState(false)
-  const users = useLoaded('users', async (signal) => await request<{ results: User[] }>('/api/users/', { signal }))
+  const users = useAnswer<{ results: User[] }>('/api/users/')
   const mayCreate = may('user:write') && currentSession().all_projects
   return (
     <>

@@ -3,14 +3,13 @@ import type { Schema } from '../../../schema/api-types.ts'
 import { type Page, request } from '../api-client.ts'
 import { Ask, FormDialog, useAttempt } from '../confirm.tsx'
 import { showText } from '../format.ts'
-import { useLoaded } from '../load.ts'
+import { useAnswer, useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
 import { currentSession, may } from '../session.ts'
 import { Empty, Failed, Select, Show } from '../states.tsx'
 import { Title } from '../title.tsx'
-import { type Tile, TileView } from './board-tile.tsx'
+import { type Tile, TileView, useRounds } from './board-tile.tsx'
 import { ShareDialog } from './share-dialog.tsx'
-import { useRounds } from './use-rounds.ts'
 
 type Board = Schema<'Board'>
 
@@ -20,7 +19,7 @@ export function boardsPath (id?: number | string): string {
 }
 
 export function BoardDetail ({ id }: { id: string }) {
-  const board = useLoaded(`board ${projectId.value} ${id}`, async (signal) => await request<Board>(boardsPath(id), { signal }))
+  const board = useAnswer<Board>(boardsPath(id))
   return (
     <section>
       <p><a {...linkTo(`/projects/${projectId.value}/boards`)}>Boards</a></p>
@@ -116,7 +115,7 @@ function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }
       </div>
       {open === 'add' && <AddDialog tiles={tiles} onAdd={async (tile) => await save((before) => [...before, tile])} onClose={() => setOpen(undefined)} />}
       {open === 'share' && <ShareDialog path={`${boardsPath(id)}/links`} onClose={() => setOpen(undefined)} />}
-      {open === 'edit' && <EditDialog board={stored} onChanged={onChanged} onClose={() => setOpen(undefined)} />}
+      {open === 'edit' && <EditDialog board={stored} onSaved={onChanged} onClose={() => setOpen(undefined)} />}
       {open === 'delete' && (
         <Ask
           title={`Delete ${showText(name, 80)}?`} action='Delete' onClose={() => setOpen(undefined)}
@@ -163,15 +162,16 @@ function AddDialog ({ tiles, onAdd, onClose }: { tiles: readonly Tile[], onAdd: 
   )
 }
 
-function EditDialog ({ board, onChanged, onClose }: { board: Board, onChanged: () => void, onClose: () => void }) {
-  const [name, setName] = useState(board.name)
-  const [description, setDescription] = useState(board.description)
+/** @param props.board  Absent: a new one. */
+export function EditDialog ({ board, onSaved, onClose }: { board?: Board, onSaved: (board: Board) => void, onClose: () => void }) {
+  const [name, setName] = useState(board?.name ?? '')
+  const [description, setDescription] = useState(board?.description ?? '')
   const save = async (): Promise<void> => {
-    await request(boardsPath(board.id), { method: 'PATCH', body: { name: name.trim(), description } })
-    onChanged()
+    const body = { name: name.trim(), description }
+    onSaved(await request<Board>(boardsPath(board?.id), board === undefined ? { method: 'POST', body } : { method: 'PATCH', body }))
   }
   return (
-    <FormDialog title='Rename the board' action='Save' isReady={name.trim() !== ''} onConfirm={save} onClose={onClose}>
+    <FormDialog title={board === undefined ? 'New board' : 'Rename the board'} action={board === undefined ? 'Create' : 'Save'} isReady={name.trim() !== ''} onConfirm={save} onClose={onClose}>
       <label>Name <input required maxLength={200} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
       <label>Description <textarea rows={2} maxLength={3000} value={description} onInput={(event) => setDescription(event.currentTarget.value)} /></label>
     </FormDialog>

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Schema } from '../../../schema/api-types.ts'
 import { request } from '../api-client.ts'
 import { useAttempt } from '../confirm.tsx'
@@ -26,6 +26,19 @@ export interface Source {
 
 /** All tiles are asked again with each round. */
 export interface Round { number: number, isForced: boolean }
+
+const EVERY_MS = 60_000
+
+/** When the tiles of a board ask again, all together: each minute while the page is seen, and when they are told to. */
+export function useRounds (): { round: Round, ask: (isForced: boolean) => void } {
+  const [round, setRound] = useState<Round>({ number: 0, isForced: false })
+  const ask = (isForced: boolean): void => setRound(({ number }) => ({ number: number + 1, isForced }))
+  useEffect(() => {
+    const timer = setInterval(() => { if (document.visibilityState === 'visible') ask(false) }, EVERY_MS)
+    return () => clearInterval(timer)
+  }, [])
+  return { round, ask }
+}
 
 interface TileViewProps {
   source: Source

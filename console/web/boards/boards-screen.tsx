@@ -1,13 +1,11 @@
 import { useState } from 'preact/hooks'
 import type { Schema } from '../../../schema/api-types.ts'
-import { type Page, request } from '../api-client.ts'
-import { FormDialog } from '../confirm.tsx'
 import { formatCount, showText, zoneLabel } from '../format.ts'
-import { Paged, Search, usePages } from '../paging.tsx'
+import { Paged, Search, useList } from '../paging.tsx'
 import { linkTo, navigate, path, projectId, query } from '../router.ts'
 import { may } from '../session.ts'
 import { Empty, Table, Time } from '../states.tsx'
-import { BoardDetail, boardsPath } from './board-detail.tsx'
+import { BoardDetail, boardsPath, EditDialog } from './board-detail.tsx'
 
 /** The boards of a project, and one of them (`/<id>`). */
 export function BoardsScreen () {
@@ -18,8 +16,7 @@ export function BoardsScreen () {
 function BoardList () {
   const [isNew, setNew] = useState(false)
   const search = query.value.get('search') ?? ''
-  const boards = usePages(`boards ${projectId.value} ${search}`, async (page, signal) =>
-    await request<Page<Schema<'Board'>>>(boardsPath(), { query: { ...page, search }, signal }))
+  const boards = useList<Schema<'Board'>>(boardsPath(), { search })
   return (
     <section>
       <h1>Boards</h1>
@@ -41,20 +38,7 @@ function BoardList () {
           </Table>
         )}
       </Paged>
-      {isNew && <NameDialog onClose={() => setNew(false)} />}
+      {isNew && <EditDialog onSaved={({ id }) => navigate(`/projects/${projectId.value}/boards/${id}`)} onClose={() => setNew(false)} />}
     </section>
-  )
-}
-
-function NameDialog ({ onClose }: { onClose: () => void }) {
-  const [name, setName] = useState('')
-  const create = async (): Promise<void> => {
-    const { id } = await request<Schema<'Board'>>(boardsPath(), { method: 'POST', body: { name: name.trim() } })
-    navigate(`/projects/${projectId.value}/boards/${id}`)
-  }
-  return (
-    <FormDialog title='New board' action='Create' isReady={name.trim() !== ''} onConfirm={create} onClose={onClose}>
-      <label>Name <input required maxLength={200} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
-    </FormDialog>
   )
 }

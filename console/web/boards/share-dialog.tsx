@@ -3,10 +3,8 @@ import type { Answer } from '../../../schema/api-types.ts'
 import { request } from '../api-client.ts'
 import { Copyable, useAttempt } from '../confirm.tsx'
 import { formatZoned, showText } from '../format.ts'
-import { useLoaded } from '../load.ts'
+import { useAnswer } from '../load.ts'
 import { Dialog, Failed, Select, Show } from '../states.tsx'
-
-type Link = Answer<'/api/projects/{project_id}/boards/{id}/links'>['results'][number]
 
 const DAY_MS = 86_400_000
 
@@ -14,7 +12,7 @@ const DAY_MS = 86_400_000
 export function ShareDialog ({ path, onClose }: { path: string, onClose: () => void }) {
   const [days, setDays] = useState('0')
   const [made, setMade] = useState<string>()
-  const links = useLoaded(path, async (signal) => (await request<{ results: Link[] }>(path, { signal })).results)
+  const links = useAnswer<Answer<'/api/projects/{project_id}/boards/{id}/links'>>(path)
   const { isBusy, error, attempt } = useAttempt()
   const create = async (): Promise<void> => {
     const expires = days === '0' ? null : new Date(Date.now() + Number(days) * DAY_MS).toISOString()
@@ -39,7 +37,7 @@ export function ShareDialog ({ path, onClose }: { path: string, onClose: () => v
       {error !== undefined && <Failed error={error} onRetry={() => { void attempt(create) }} />}
       {made !== undefined && <><p role='status'>The link, shown this once:</p><Copyable text={made} label='Link' /></>}
       <Show of={links} what='Links'>
-        {(results) => (
+        {({ results }) => (
           <ul class='names'>
             {results.map(({ id, mask_value: mask, created_by: by, created_at: at, expires_at: ends }) => (
               <li key={id} class='toolbar'>

@@ -4,8 +4,7 @@ import { request } from '../api-client.ts'
 import { showText, zone } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { Again, Empty, Show } from '../states.tsx'
-import { TileView } from './board-tile.tsx'
-import { useRounds } from './use-rounds.ts'
+import { TileView, useRounds } from './board-tile.tsx'
 
 const PATH = '/api/shared_board'
 

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
 import { Confirm, Copyable } from '../confirm.tsx'
-import { type Loaded, useLoaded } from '../load.ts'
+import { type Loaded, useAnswer } from '../load.ts'
 import { projectId, query, setQuery } from '../router.ts'
 import { may, session } from '../session.ts'
 import { Empty, Select, Show, Table } from '../states.tsx'
@@ -11,8 +11,7 @@ import { buildSnippets } from './snippets.ts'
 
 /** How to send events to the project: code to copy, a light that turns when the first one arrives, and the keys. */
 export function ConnectScreen () {
-  const keys = useLoaded(`project keys ${projectId.value}`, async (signal) =>
-    await request<{ results: ProjectKey[] }>(`/api/projects/${projectId.value}/keys/`, { signal }))
+  const keys = useAnswer<{ results: ProjectKey[] }>(`/api/projects/${projectId.value}/keys/`)
   const name = session.value?.projects.find(({ id }) => id === projectId.value)?.name ?? ''
   return (
     <section>

@@ -1,6 +1,5 @@
-import { request } from '../api-client.ts'
 import { formatAgo, formatCount, formatCounted, formatTime, formatUtc, formatZoned, showText, zoneLabel } from '../format.ts'
-import { useLoaded } from '../load.ts'
+import { useAnswer } from '../load.ts'
 import { UUID } from '../receipts/receipts.ts'
 import { explainWarning, isOfRequests } from '../receipts/warning-words.ts'
 import { linkTo, projectId, query, setQuery } from '../router.ts'
@@ -27,10 +26,8 @@ const PERIODS = { 1: 'the last hour', 24: 'the last day', 168: 'the last week', 
 /** What of the project was not stored as it was sent: how often, since when, and some cases. */
 export function WarningsScreen () {
   const hours = query.value.get('hours') ?? '24'
-  const warnings = useLoaded(`warnings ${projectId.value} ${hours}`, async (signal) =>
-    await request<{ results: Warning[] }>(`/api/projects/${projectId.value}/ingestion_warnings/summary/`, {
-      query: { hours, unassigned: session.value?.all_projects === true ? true : undefined }, signal
-    }), { everyMs: 10_000 })
+  const warnings = useAnswer<{ results: Warning[] }>(`/api/projects/${projectId.value}/ingestion_warnings/summary/`,
+    { hours, unassigned: session.value?.all_projects === true || undefined }, { everyMs: 10_000 })
   return (
     <section>
       <h1>Warnings</h1>

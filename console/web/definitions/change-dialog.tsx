@@ -2,12 +2,11 @@ import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
 import { useAttempt } from '../confirm.tsx'
 import { formatCounted, showText } from '../format.ts'
-import { useLoaded } from '../load.ts'
+import { useAnswer } from '../load.ts'
 import { projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Dialog, Failed } from '../states.tsx'
 import { describeOutcome, type Noted } from './definition.ts'
-import { readTags } from './tag-editor.tsx'
 
 interface ChangeDialogProps {
   /** Part of the path of the API: `event_definitions`. */
@@ -28,7 +27,7 @@ interface NamedOutcome { changed: number, errors: { id: string, name: string, de
 export function ChangeDialog ({ resource, definitions, onClose, onChanged }: ChangeDialogProps) {
   const only = definitions.length === 1 ? definitions[0] : undefined
   const [fields, setFields] = useState({
-    description: only?.description ?? '', owner: '', verified: '', hidden: '', add: '', remove: ''
+    tags: only?.tags.join(', ') ?? '', description: only?.description ?? '', owner: '', verified: '', hidden: '', add: '', remove: ''
   })
   const [outcome, setOutcome] = useState<NamedOutcome>()
   const { isBusy, error, attempt } = useAttempt()
@@ -62,14 +61,15 @@ export function ChangeDialog ({ resource, definitions, onClose, onChanged }: Cha
           if (!isBusy) void save()
         }}
       >
+        {only !== undefined && <label>Tags, separated by commas<input value={fields.tags} onInput={set('tags')} /></label>}
         {only !== undefined && (
           <label>Description<textarea rows={3} maxLength={3000} value={fields.description} onInput={set('description')} /></label>
         )}
         <Choice label='Verified' value={fields.verified} onChange={set('verified')} yes='verified' no='not verified' />
         <Choice label='Hidden' value={fields.hidden} onChange={set('hidden')} yes='hidden from lists' no='shown' />
         {may('user:read') && <Owner value={fields.owner} onChange={set('owner')} />}
-        <label>Add tags, separated by commas<input value={fields.add} onInput={set('add')} /></label>
-        <label>Remove tags<input value={fields.remove} onInput={set('remove')} /></label>
+        {only === undefined && <label>Add tags, separated by commas<input value={fields.add} onInput={set('add')} /></label>}
+        {only === undefined && <label>Remove tags<input value={fields.remove} onInput={set('remove')} /></label>}
         {error !== undefined && <Failed error={error} onRetry={() => { void save() }} />}
         {outcome !== undefined && (
           <div role='alert'>
@@ -88,10 +88,13 @@ export function ChangeDialog ({ resource, definitions, onClose, onChanged }: Cha
 
 /** Only what was chosen is sent: the rest of each definition stays as it is. */
 function buildChange (
-  { description, owner, verified, hidden, add, remove }: Record<'description' | 'owner' | 'verified' | 'hidden' | 'add' | 'remove', string>,
+  { tags, description, owner, verified, hidden, add, remove }: Record<'tags' | 'description' | 'owner' | 'verified' | 'hidden' | 'add' | 'remove', string>,
   ids: string[], only: Noted | undefined
 ): object {
-  const [added, removed] = [readTags(add), readTags(remove)]
+  const before = only?.tags ?? []
+  const wanted = readTags(tags)
+  const added = [...readTags(add), ...wanted.filter((tag) => !before.includes(tag))]
+  const removed = [...readTags(remove), ...before.filter((tag) => !wanted.includes(tag))]
   return {
     ids,
     ...(only === undefined || description === only.description ? {} : { description }),
@@ -101,6 +104,11 @@ function buildChange (
     ...(added.length === 0 ? {} : { add_tags: added }),
     ...(removed.length === 0 ? {} : { remove_tags: removed })
   }
+}
+
+/** Words between commas, each once, in the order written. */
+function readTags (text: string): string[] {
+  return [...new Set(text.split(',').map((tag) => tag.trim()).filter((tag) => tag !== ''))]
 }
 
 interface ChoiceProps { label: string, value: string, onChange: (event: { currentTarget: { value: string } }) => void }
@@ -116,7 +124,7 @@ function Choice ({ label, value, onChange, yes, no }: ChoiceProps & { yes: strin
 }
 
 function Owner ({ value, onChange }: Omit<ChoiceProps, 'label'>) {
-  const users = useLoaded('users', async (signal) => await request<{ results: { id: number, email: string }[] }>('/api/users/', { signal }))
+  const users = useAnswer<{ results: { id: number, email: string }[] }>('/api/users/')
   return (
     <label>Owner
       <select value={value} onChange={onChange}>

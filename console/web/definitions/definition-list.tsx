@@ -1,13 +1,12 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
-import { request, type Page } from '../api-client.ts'
-import { formatCount, showText, UNKNOWN } from '../format.ts'
-import { useLoaded } from '../load.ts'
-import { Paged, Search, usePages } from '../paging.tsx'
+import { useState } from 'preact/hooks'
+import { formatAgo, formatCount, formatUtc, showText, UNKNOWN } from '../format.ts'
+import { useAnswer } from '../load.ts'
+import { Paged, Search, useList } from '../paging.tsx'
 import { linkTo, projectId, query, setQuery } from '../router.ts'
-import { type Columns, Empty, Failed, Select, Sparkline, Table } from '../states.tsx'
+import { Checkbox, type Columns, Empty, Failed, Select, Sparkline, Table } from '../states.tsx'
 import { ChangeDialog } from './change-dialog.tsx'
-import type { Noted } from './definition.ts'
+import type { EventDefinition, Noted } from './definition.ts'
 
 export interface DefinitionListProps<T> {
   title: string
@@ -16,9 +15,10 @@ export interface DefinitionListProps<T> {
   /** Order by default, and those to choose from with their names. */
   orderings?: Record<string, string>
   hint: ComponentChildren
+  /** Of the cells that a definition has before those of all. */
   head: Columns
-  /** The cells of a definition. */
-  row: (definition: T, onChanged: (changed: T) => void, volumes: Volumes | undefined) => ComponentChildren
+
+  row: (definition: T, volumes: readonly number[] | undefined) => ComponentChildren
   /** Whether they may be changed. */
   mayWrite: boolean
   /** Further parameters of the list. */
@@ -27,18 +27,16 @@ export interface DefinitionListProps<T> {
   choices?: ComponentChildren
 }
 
-/** Events of each of the last 30 days, by the id of their definition. */
-export type Volumes = ReadonlyMap<string, readonly number[]>
+/** What every list shows last. */
+type Listed = Noted & Pick<EventDefinition, 'last_seen_at' | 'created_at' | 'query_usage_30_day'>
 
 /** A list of definitions with search, order and pages; all three are in the address. */
-export function DefinitionList<T extends Noted> (props: DefinitionListProps<T>) {
+export function DefinitionList<T extends Listed> (props: DefinitionListProps<T>) {
   const { title, resource, orderings, hint, filter, choices } = props
   const showsHidden = query.value.get('hidden') === 'shown'
-  const further = { ...filter, exclude_hidden: showsHidden ? undefined : 'true' }
   const search = query.value.get('search') ?? ''
   const ordering = query.value.get('ordering') ?? Object.keys(orderings ?? {})[0] ?? ''
-  const definitions = usePages(`${resource} ${projectId.value} ${search} ${ordering} ${JSON.stringify(further)}`, async (page, signal) =>
-    await request<Page<T>>(`/api/projects/${projectId.value}/${resource}/`, { query: { search, ordering, ...page, ...further }, signal }))
+  const definitions = useList<T>(`/api/projects/${projectId.value}/${resource}/`, { search, ordering, ...filter, exclude_hidden: showsHidden ? undefined : true })
   return (
     <section>
       <h1>{title}</h1>
@@ -49,21 +47,13 @@ export function DefinitionList<T extends Noted> (props: DefinitionListProps<T>) 
           <Select label='Order' value={ordering} options={Object.entries(orderings)} onChange={(value) => setQuery({ ordering: value })} />
         )}
         {choices}
-        <label>
-          <input type='checkbox' checked={showsHidden} onChange={(event) => setQuery({ hidden: event.currentTarget.checked ? 'shown' : '' })} /> Show hidden
-        </label>
+        <Checkbox label='Show hidden' isOn={showsHidden} onChange={(isOn) => setQuery({ hidden: isOn ? 'shown' : '' })} />
       </div>
       <Paged of={definitions} what={title} empty={<Nothing title={title} search={search} />}>
         {(results) => <Rows {...props} results={results} reload={definitions.reload} />}
       </Paged>
     </section>
   )
-}
-
-async function loadVolumes (resource: string, ids: string, signal: AbortSignal): Promise<Volumes> {
-  const { results } = await request<{ results: { id: string, volumes: number[] }[] }>(
-    `/api/projects/${projectId.value}/${resource}/volumes/`, { query: { ids }, signal })
-  return new Map(results.map(({ id, volumes }) => [id, volumes]))
 }
 
 function Nothing ({ title, search }: { title: string, search: string }) {
@@ -77,31 +67,27 @@ function Nothing ({ title, search }: { title: string, search: string }) {
   )
 }
 
-function Rows<T extends Noted> (
+function Rows<T extends Listed> (
   { title, resource, head, row, mayWrite, results, reload }: DefinitionListProps<T> & { results: readonly T[], reload: () => void }
 ) {
-  const [changed, setChanged] = useState<ReadonlyMap<string, T>>(new Map())
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
-  const [isChanging, setChanging] = useState(false)
+  const [changing, setChanging] = useState<readonly T[]>([])
   const ids = results.map(({ id }) => id).join()
   // Only what is on the page is ever changed.
   const here = results.filter(({ id }) => chosen.has(id))
-  // What was changed here is older than a page that was read after it.
-  useEffect(() => { setChanged(new Map()) }, [results])
-  const volumes = useLoaded(ids, async (signal) => ids === '' ? new Map() : await loadVolumes(resource, ids, signal))
+  const volumes = useAnswer<{ results: { id: string, volumes: number[] }[] }>(`/api/projects/${projectId.value}/${resource}/volumes/`, { ids })
+  const volumesOf = new Map(volumes.value?.results.map((each) => [each.id, each.volumes]))
   return (
     <>
       {mayWrite && (
         <p class='toolbar'>
-          <button type='button' aria-disabled={here.length === 0} onClick={() => { if (here.length > 0) setChanging(true) }}>Change {here.length === 0 ? 'chosen' : `${here.length} chosen`} …</button>
+          <button type='button' aria-disabled={here.length === 0} onClick={() => { if (here.length > 0) setChanging(here) }}>Change {here.length === 0 ? 'chosen' : `${here.length} chosen`} …</button>
         </p>
       )}
-      {isChanging && (
-        <ChangeDialog resource={resource} definitions={here} onClose={() => setChanging(false)} onChanged={reload} />
-      )}
+      {changing.length > 0 && <ChangeDialog resource={resource} definitions={changing} onClose={() => setChanging([])} onChanged={reload} />}
       {volumes.error !== undefined && <Failed error={volumes.error} onRetry={volumes.reload} />}
       <Table
-        label={title} head={head} class='dense'
+        label={title} head={[...head, 'Last seen', 'First seen', '#Queries in 30 days', 'Tags']} class='dense'
         first={mayWrite && (
           <th scope='col'>
             <Check
@@ -121,7 +107,18 @@ function Rows<T extends Noted> (
                 />
               </td>
             )}
-            {row(changed.get(each.id) ?? each, (now) => setChanged(new Map([...changed, [now.id, now]])), volumes.value)}
+            {row(each, volumesOf.get(each.id))}
+            <td title={formatUtc(each.last_seen_at)}>{formatAgo(each.last_seen_at, Date.now())}</td>
+            <td title={formatUtc(each.created_at)}>{formatAgo(each.created_at, Date.now())}</td>
+            <td class='number'>{formatCount(each.query_usage_30_day)}</td>
+            <td class='value'>
+              {each.tags.map((tag) => <span key={tag} class='tag'>{showText(tag, 40)}</span>)}
+              {mayWrite && (
+                <button type='button' class='quiet' onClick={() => setChanging([each])}>
+                  {each.tags.length === 0 ? 'Add tags' : 'Change'}<span class='hidden'> of {showText(each.name, 60)}</span>
+                </button>
+              )}
+            </td>
           </tr>
         ))}
       </Table>

@@ -1,9 +1,9 @@
 /** The parts that the page of an event and that of a property share. */
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import { request } from '../api-client.ts'
+import type { Answer } from '../../../schema/api-types.ts'
 import { formatAgo, formatCount, formatTime, formatZoned, showText, zoneLabel } from '../format.ts'
-import { useLoaded } from '../load.ts'
+import { useAnswer } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { Show, Table, Time } from '../states.tsx'
 import { ChangeDialog } from './change-dialog.tsx'
@@ -61,13 +61,16 @@ export function SdkVersions ({ versions }: { versions: readonly SdkVersion[] }) 
   )
 }
 
-type Uses = Record<'saved_queries' | 'feature_flags' | 'experiments', { id: number, name: string }[] | null>
+type Uses = Answer<'/api/projects/{project_id}/event_definitions/{id}/used_by'>
 
-const USERS = { saved_queries: ['Saved queries', 'sql'], feature_flags: ['Flags', 'flags'], experiments: ['Experiments', 'experiments'] } as const
+const USERS = {
+  questions: ['Questions', 'questions/'], boards: ['Boards', 'boards/'], saved_queries: ['Saved queries', 'sql?saved='],
+  feature_flags: ['Flags', 'flags/'], experiments: ['Experiments', 'experiments/']
+} as const
 
 /** What would notice when the definition no longer arrives. */
 export function UsedBy ({ resource, id }: { resource: string, id: string }) {
-  const uses = useLoaded(`uses ${id}`, async (signal) => await request<Uses>(`/api/projects/${projectId.value}/${resource}/${id}/used_by/`, { signal }))
+  const uses = useAnswer<Uses>(`/api/projects/${projectId.value}/${resource}/${id}/used_by/`)
   return (
     <>
       <h2>Used by</h2>
@@ -77,13 +80,12 @@ export function UsedBy ({ resource, id }: { resource: string, id: string }) {
             {(Object.keys(USERS) as (keyof Uses)[]).map((kind) => {
               const [title, screen] = USERS[kind]
               const users = value[kind]
-              const link = (to: number) => linkTo(kind === 'saved_queries' ? `/projects/${projectId.value}/sql?saved=${to}` : `/projects/${projectId.value}/${screen}/${to}`)
               return (
                 <div key={kind}>
                   <dt>{title}</dt>
                   <dd>{users === null
                     ? 'your key may not see them'
-                    : users.length === 0 ? 'none' : users.map(({ id: to, name }, place) => <span key={to}>{place > 0 && ', '}<a {...link(to)}>{showText(name, 80)}</a></span>)}
+                    : users.length === 0 ? 'none' : users.map(({ id: to, name }, place) => <span key={to}>{place > 0 && ', '}<a {...linkTo(`/projects/${projectId.value}/${screen}${to}`)}>{showText(name, 80)}</a></span>)}
                   </dd>
                 </div>
               )

@@ -1,11 +1,9 @@
-import { formatAgo, formatCount, formatCounted, formatUtc, showText } from '../format.ts'
+import { formatCount, formatCounted, showText } from '../format.ts'
 import { linkTo, path, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { type EventDefinition, type EventProfile, nameType } from './definition.ts'
 import { ByDay, DefinitionList, NameCell } from './definition-list.tsx'
-import { Tags } from './tag-editor.tsx'
-import { request } from '../api-client.ts'
-import { useLoaded } from '../load.ts'
+import { useAnswer } from '../load.ts'
 import { Show, Table } from '../states.tsx'
 import { Notes, SdkVersions, UsedBy } from './definition-parts.tsx'
 
@@ -25,16 +23,12 @@ export function EventsScreen () {
       orderings={ORDERINGS}
       mayWrite={mayWrite}
       hint='Every name that was ever sent. Counts are exact, and seconds old.'
-      head={['Name', '#Events in 30 days', 'By day', 'Last seen', 'First seen', '#Queries in 30 days', 'Tags']}
-      row={(event, onChanged, volumes) => (
+      head={['Name', '#Events in 30 days', 'By day']}
+      row={(event, volumes) => (
         <>
           <NameCell definition={event} screen='events' />
           <td class='number'>{formatCount(event.volume_30_day)}</td>
-          <td><ByDay volumes={volumes?.get(event.id)} /></td>
-          <td title={formatUtc(event.last_seen_at)}>{formatAgo(event.last_seen_at, Date.now())}</td>
-          <td title={formatUtc(event.created_at)}>{formatAgo(event.created_at, Date.now())}</td>
-          <td class='number'>{formatCount(event.query_usage_30_day)}</td>
-          <td class='value'><Tags resource='event_definitions' definition={event} mayWrite={mayWrite} onChanged={onChanged} /></td>
+          <td><ByDay volumes={volumes} /></td>
         </>
       )}
     />
@@ -44,10 +38,9 @@ export function EventsScreen () {
 /** One event: how often, who sends it, with which properties, and what asks for it. */
 function EventDetail ({ id }: { id: string }) {
   const base = `/api/projects/${projectId.value}/event_definitions/`
-  const event = useLoaded(`event ${id}`, async (signal) => await request<EventDefinition>(`${base}${encodeURIComponent(id)}/`, { signal }))
-  const volumes = useLoaded(`volumes ${id}`, async (signal) =>
-    await request<{ results: { volumes: number[] }[] }>(`${base}volumes/`, { query: { ids: id }, signal }))
-  const profile = useLoaded(`profile ${id}`, async (signal) => await request<EventProfile>(`${base}${encodeURIComponent(id)}/profile/`, { signal }))
+  const event = useAnswer<EventDefinition>(`${base}${encodeURIComponent(id)}/`)
+  const volumes = useAnswer<{ results: { volumes: number[] }[] }>(`${base}volumes/`, { ids: id })
+  const profile = useAnswer<EventProfile>(`${base}${encodeURIComponent(id)}/profile/`)
   return (
     <section>
       <p><a {...linkTo(`/projects/${projectId.value}/events`)}>Events</a></p>

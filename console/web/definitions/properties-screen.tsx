@@ -1,13 +1,11 @@
-import { formatAgo, formatCount, formatUtc, showText, zoneLabel } from '../format.ts'
+import { formatCount, showText, zoneLabel } from '../format.ts'
 import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
 import {
   describeDrift, formatShare, nameType, type PropertyDefinition, type PropertyProfile, type SeenType
 } from './definition.ts'
 import { ByDay, DefinitionList, NameCell } from './definition-list.tsx'
-import { Tags } from './tag-editor.tsx'
-import { request } from '../api-client.ts'
-import { useLoaded } from '../load.ts'
+import { useAnswer } from '../load.ts'
 import { Select, Show, Table, Time } from '../states.tsx'
 import { Notes, SdkVersions, UsedBy } from './definition-parts.tsx'
 
@@ -27,16 +25,12 @@ export function PropertiesScreen () {
         <Select label='Of' value={type} options={[['event', 'events'], ['person', 'persons']]} onChange={(value) => setQuery({ of: value })} />
       }
       hint='Every property that was ever sent, by name. The type is inferred from the values.'
-      head={['Name', 'Type', 'Events by day', 'Last seen', 'First seen', '#Queries in 30 days', 'Tags']}
-      row={(property, onChanged, volumes) => (
+      head={['Name', 'Type', 'Events by day']}
+      row={(property, volumes) => (
         <>
           <NameCell definition={property} screen='properties' />
           <td>{property.property_type ?? 'unknown'}</td>
-          <td><ByDay volumes={volumes?.get(property.id)} /></td>
-          <td title={formatUtc(property.last_seen_at)}>{formatAgo(property.last_seen_at, Date.now())}</td>
-          <td title={formatUtc(property.created_at)}>{formatAgo(property.created_at, Date.now())}</td>
-          <td class='number'>{formatCount(property.query_usage_30_day)}</td>
-          <td class='value'><Tags resource='property_definitions' definition={property} mayWrite={mayWrite} onChanged={onChanged} /></td>
+          <td><ByDay volumes={volumes} /></td>
         </>
       )}
     />
@@ -47,8 +41,8 @@ const base = (id: string): string => `/api/projects/${projectId.value}/property_
 
 /** One property: its types and whether they drift, values, who sends it, and what asks for it. */
 function PropertyDetail ({ id }: { id: string }) {
-  const property = useLoaded(`property ${id}`, async (signal) => await request<PropertyDefinition>(base(id), { signal }))
-  const profile = useLoaded(`profile ${id}`, async (signal) => await request<PropertyProfile>(`${base(id)}profile/`, { signal }))
+  const property = useAnswer<PropertyDefinition>(base(id))
+  const profile = useAnswer<PropertyProfile>(`${base(id)}profile/`)
   return (
     <section>
       <p><a {...linkTo(`/projects/${projectId.value}/properties`)}>Properties</a></p>

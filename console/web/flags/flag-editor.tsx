@@ -4,7 +4,7 @@ import { useAttempt } from '../confirm.tsx'
 import { useUnsaved } from '../drafts/unsaved.tsx'
 import { projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Failed, Select } from '../states.tsx'
+import { Checkbox, Failed, Select } from '../states.tsx'
 import { Differences } from './flag-history.tsx'
 import { FilterEditor } from './filter-editor.tsx'
 import { changedFields } from './flag-diff.ts'
@@ -67,7 +67,7 @@ export function FlagEditor ({ saved, draft, onDraft, onRebase, onSaved, onDelete
       <fieldset disabled={!mayWrite}>
         <label>Key, as SDKs ask for it <input required value={draft.key} onInput={(event) => change({ key: event.currentTarget.value })} /></label>
         <label>Name <input value={draft.name} onInput={(event) => change({ name: event.currentTarget.value })} /></label>
-        <label class='line'><input type='checkbox' checked={draft.active} onChange={(event) => change({ active: event.currentTarget.checked })} /> On</label>
+        <Checkbox label='On' isOn={draft.active} onChange={(active) => change({ active })} />
         <FilterEditor filters={draft.filters} onChange={(filters) => change({ filters })} />
         <FurtherSettings draft={draft} onChange={change} />
       </fieldset>
@@ -107,12 +107,7 @@ function FurtherSettings ({ draft, onChange }: { draft: FlagDefinition, onChange
         label='Users are told apart by' value={draft.bucketing_identifier} options={[['distinct_id', 'distinct id'], ['device_id', 'device id']]}
         onChange={(value) => onChange({ bucketing_identifier: value })}
       />
-      <label class='line'>
-        <input
-          type='checkbox' checked={draft.ensure_experience_continuity}
-          onChange={(event) => onChange({ ensure_experience_continuity: event.currentTarget.checked })}
-        /> Users keep their value when they are identified
-      </label>
+      <Checkbox label='Users keep their value when they are identified' isOn={draft.ensure_experience_continuity} onChange={(isOn) => onChange({ ensure_experience_continuity: isOn })} />
     </>
   )
 }

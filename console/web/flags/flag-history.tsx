@@ -1,8 +1,8 @@
 import { useRef, useState } from 'preact/hooks'
 import type { Schema } from '../../../schema/api-types.ts'
-import { type Page, request } from '../api-client.ts'
+import type { Page } from '../api-client.ts'
 import { formatAgo, formatCount, formatUtc, showText } from '../format.ts'
-import { useLoaded } from '../load.ts'
+import { useAnswer } from '../load.ts'
 import { projectId } from '../router.ts'
 import { Show } from '../states.tsx'
 import { EMPTY_FLAG, type FeatureFlag, type FlagDefinition } from './flag-filters.ts'
@@ -20,8 +20,7 @@ const STEP = 10
  */
 export function FlagHistory ({ flag, onPutBack }: { flag: FeatureFlag, onPutBack?: ((change: FlagChange) => void) | undefined }) {
   const [limit, setLimit] = useState(STEP)
-  const changes = useLoaded(`changes of ${projectId.value} ${flag.id} ${limit}`, async (signal) =>
-    await request<Page<FlagChange>>(`/api/projects/${projectId.value}/feature_flags/${flag.id}/activity/`, { query: { limit }, signal }))
+  const changes = useAnswer<Page<FlagChange>>(`/api/projects/${projectId.value}/feature_flags/${flag.id}/activity/`, { limit })
   // What was shown stays while more is fetched.
   const shown = useRef<Page<FlagChange> | undefined>(undefined)
   shown.current = changes.value ?? shown.current

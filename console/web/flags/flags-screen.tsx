@@ -1,13 +1,13 @@
 import { useState } from 'preact/hooks'
 import type { Answer } from '../../../schema/api-types.ts'
-import { request, type Page } from '../api-client.ts'
+import { request } from '../api-client.ts'
 import { Ask } from '../confirm.tsx'
 import { formatAgo, formatCounted, formatUtc, showText, UNKNOWN } from '../format.ts'
-import { type Loaded, useLoaded } from '../load.ts'
-import { Paged, Search, usePages } from '../paging.tsx'
+import { type Loaded, useAnswer } from '../load.ts'
+import { Paged, Search, useList } from '../paging.tsx'
 import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
-import { Empty, OnOff, Switch, Table } from '../states.tsx'
+import { Checkbox, Empty, OnOff, Switch, Table } from '../states.tsx'
 import { useCohortNames } from './cohorts.ts'
 import { FlagDetail } from './flag-detail.tsx'
 import { describeRollout, type FeatureFlag } from './flag-filters.ts'
@@ -35,19 +35,14 @@ function TestAll () {
 function FlagList () {
   const search = query.value.get('search') ?? ''
   const isStaleOnly = query.value.get('stale') === 'only'
-  const flags = usePages(`flags ${projectId.value} ${search} ${isStaleOnly}`, async (page, signal) =>
-    await request<Page<FeatureFlag>>(`/api/projects/${projectId.value}/feature_flags/`, {
-      query: { search, active: isStaleOnly ? 'STALE' : undefined, ...page }, signal
-    }))
+  const flags = useList<FeatureFlag>(`/api/projects/${projectId.value}/feature_flags/`, { search, active: isStaleOnly ? 'STALE' : undefined })
   return (
     <section>
       <h1>Flags</h1>
       <p class='hint'>The next request for flags is answered with a change within a second; browsers ask every few minutes, local evaluation every 30 s.</p>
       <div class='toolbar'>
         <Search label='Search flags' />
-        <label class='choice'>
-          <input type='checkbox' checked={isStaleOnly} onChange={(event) => setQuery({ stale: event.currentTarget.checked ? 'only' : '' })} /> Only stale
-        </label>
+        <Checkbox label='Only stale' isOn={isStaleOnly} onChange={(isOn) => setQuery({ stale: isOn ? 'only' : '' })} />
         <a {...linkTo(`/projects/${projectId.value}/flags/test`)}>Test all as somebody</a>
         {may('feature_flag:write') && <a class='button' {...linkTo(`/projects/${projectId.value}/flags/new`)}>New flag</a>}
       </div>
@@ -75,8 +70,7 @@ type FlagUsage = Usage['results'][number]
 function FlagTable ({ flags, onChanged }: { flags: readonly FeatureFlag[], onChanged: () => void }) {
   const [turned, setTurned] = useState<FeatureFlag>()
   const ids = flags.map(({ id }) => id).join()
-  const usage = useLoaded(`usage of ${projectId.value} ${ids}`, async (signal) =>
-    await request<Usage>(`/api/projects/${projectId.value}/feature_flags/usage/`, { query: { ids }, signal }))
+  const usage = useAnswer<Usage>(`/api/projects/${projectId.value}/feature_flags/usage/`, { ids })
   const usageOf = new Map(usage.value?.results.map((each) => [each.id, each]))
   return (
     <>

@@ -1,9 +1,8 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { Scope } from '../../../schema/scopes.ts'
 import type { Status } from '../../../schema/api-types.ts'
-import { request } from '../api-client.ts'
 import { formatBytes, formatCount, formatMs, formatZoned } from '../format.ts'
-import { useLoaded } from '../load.ts'
+import { useAnswer } from '../load.ts'
 import { linkTo } from '../router.ts'
 import { may } from '../session.ts'
 import { shownProject } from '../shown-project.ts'
@@ -17,7 +16,7 @@ const EVERY_MS = 2000
 
 /** The life of an event, drawn with what passes and waits at each stage, now. */
 export function HealthScreen () {
-  const status = useLoaded('status', async (signal) => await request<Status>('/api/status', { signal }), { everyMs: EVERY_MS })
+  const status = useAnswer<Status>('/api/status', {}, { everyMs: EVERY_MS })
   return (
     <section>
       <h1>Health</h1>

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import { type Page, request } from '../api-client.ts'
 import { Confirm } from '../confirm.tsx'
 import { formatZoned, showText } from '../format.ts'
-import { useLoaded } from '../load.ts'
+import { useAnswer } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
 import { Empty, Show } from '../states.tsx'
 import { describeDeletion, type Person, type PersonDeletion } from './person.ts'
@@ -24,8 +24,7 @@ export function DeletePerson ({ person, onClose }: { person: Person, onClose: ()
 
 /** What became of the deletions of a person: the record stays when the person is gone. */
 export function Deletions ({ person }: { person: string }) {
-  const found = useLoaded(`deletions ${projectId.value} ${person}`, async (signal) =>
-    await request<Page<PersonDeletion>>(`/api/projects/${projectId.value}/persons/deletions`, { query: { person }, signal }), { everyMs: 3000 })
+  const found = useAnswer<Page<PersonDeletion>>(`/api/projects/${projectId.value}/persons/deletions`, { person }, { everyMs: 3000 })
   return (
     <section>
       <p><a {...linkTo(`/projects/${projectId.value}/persons`)}>Persons</a></p>

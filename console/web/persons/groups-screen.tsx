@@ -1,8 +1,8 @@
-import { type Page, request } from '../api-client.ts'
+import type { Page } from '../api-client.ts'
 import type { Answer, Schema } from '../../../schema/api-types.ts'
 import { formatCount, showText, UNKNOWN, zoneLabel } from '../format.ts'
-import { useLoaded } from '../load.ts'
-import { Paged, Search, usePages } from '../paging.tsx'
+import { useAnswer } from '../load.ts'
+import { Paged, Search, useList } from '../paging.tsx'
 import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
 import { Empty, Select, Show, Table, Time } from '../states.tsx'
@@ -18,14 +18,14 @@ const base = (): string => `/api/projects/${projectId.value}/groups`
 
 /** Companies, teams and whatever else events belong to, by type; one of them: `/<index of the type>/<key>`. */
 export function GroupsScreen () {
-  const types = useLoaded(`group types ${projectId.value}`, async (signal) => await request<GroupTypes>(`${base()}/types`, { signal }))
+  const types = useAnswer<GroupTypes>(`${base()}/types`)
   const [, , , shown, key] = path.value
   return (
     <section>
       <Show of={types} what='Groups'>
         {({ results }) => {
           const type = results.find(({ group_type_index: index }) => String(index) === (shown ?? query.value.get('type'))) ?? results[0]
-          if (type === undefined) return <NoGroups />
+          if (type === undefined) return <><h1>Groups</h1><Empty>No event belongs to a group yet: SDKs call <code>group('company', 'acme')</code>.</Empty></>
           return key === undefined
             ? <GroupList types={results} type={type} />
             : <GroupDetail type={type} id={decodeURIComponent(key)} />
@@ -35,20 +35,10 @@ export function GroupsScreen () {
   )
 }
 
-function NoGroups () {
-  return (
-    <>
-      <h1>Groups</h1>
-      <Empty><p>No event belongs to a group yet: SDKs call <code>group('company', 'acme')</code>.</p></Empty>
-    </>
-  )
-}
-
 function GroupList ({ types, type }: { types: readonly GroupType[], type: GroupType }) {
   const search = query.value.get('search') ?? ''
   const { group_type_index: index } = type
-  const groups = usePages(`groups ${projectId.value} ${index} ${search}`, async (page, signal) =>
-    await request<Page<Group>>(base(), { query: { group_type_index: index, search, ...page }, signal }))
+  const groups = useList<Group>(base(), { group_type_index: index, search })
   const empty = <Empty><p>{search === '' ? 'None of this type was described: only events name them.' : `No key or name has all these words: ${showText(search)}`}</p></Empty>
   return (
     <>
@@ -81,8 +71,7 @@ function GroupList ({ types, type }: { types: readonly GroupType[], type: GroupT
 
 function GroupDetail ({ type, id }: { type: GroupType, id: string }) {
   const { group_type: name, group_type_index: index } = type
-  const group = useLoaded(`group ${projectId.value} ${index} ${id}`, async (signal) =>
-    await request<Page<Group>>(base(), { query: { group_type_index: index, group_key: id }, signal }))
+  const group = useAnswer<Page<Group>>(base(), { group_type_index: index, group_key: id })
   return (
     <>
       <p><a {...linkTo(`/projects/${projectId.value}/groups?type=${index}`)}>Groups</a></p>

@@ -4,7 +4,7 @@ import { useAttempt } from '../confirm.tsx'
 import { useCohortNames } from '../flags/cohorts.ts'
 import { Explained, type Explanation } from '../flags/test-as.tsx'
 import { formatCount, formatZoned, showText, zoneLabel } from '../format.ts'
-import { type Loaded, useLoaded } from '../load.ts'
+import { type Loaded, useAnswer, useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Empty, Failed, Select, Show, Table, Time } from '../states.tsx'
@@ -14,8 +14,7 @@ import { Title } from '../title.tsx'
 
 /** One person: who it is, what is known of it and since when, what it did, and which flags it gets. */
 export function PersonDetail ({ id }: { id: string }) {
-  const person = useLoaded(`person ${projectId.value} ${id}`, async (signal) =>
-    await request<Person>(`/api/projects/${projectId.value}/persons/${encodeURIComponent(id)}/`, { signal }))
+  const person = useAnswer<Person>(`/api/projects/${projectId.value}/persons/${encodeURIComponent(id)}/`)
   return (
     <section>
       <p><a {...linkTo(`/projects/${projectId.value}/persons`)}>Persons</a></p>

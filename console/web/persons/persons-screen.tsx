@@ -1,8 +1,8 @@
 import type { Answer } from '../../../schema/api-types.ts'
-import { request, type Page } from '../api-client.ts'
+import { request } from '../api-client.ts'
 import { formatZoned, showText, zoneLabel } from '../format.ts'
-import { useLoaded } from '../load.ts'
-import { OlderNewer, PAGE, Paged, Search, TypedFilter, useCursorPages, usePages } from '../paging.tsx'
+import { useAnswer } from '../load.ts'
+import { OlderNewer, PAGE, Paged, Search, TypedFilter, useCursorPages, useList } from '../paging.tsx'
 import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
 import { Empty, Select, Show, Table, Time } from '../states.tsx'
@@ -86,15 +86,13 @@ function LastSeen () {
 }
 
 function Newest () {
-  const persons = usePages(`persons ${projectId.value}`, async (page, signal) =>
-    await request<Page<ListedPerson>>(`/api/projects/${projectId.value}/persons/`, { query: page, signal }))
+  const persons = useList<ListedPerson>(`/api/projects/${projectId.value}/persons/`)
   const empty = <Empty>There are no persons yet: <code>identify</code>, or an event with <code>$set</code>, makes the first.</Empty>
   return <Paged of={persons} what='Persons' empty={empty}>{(results) => <PersonTable persons={results} />}</Paged>
 }
 
 function Matches ({ search }: { search: string }) {
-  const found = useLoaded(`persons found ${projectId.value} ${search}`, async (signal) =>
-    await request<Found>(`/api/projects/${projectId.value}/persons/search`, { query: { search }, signal }))
+  const found = useAnswer<Found>(`/api/projects/${projectId.value}/persons/search`, { search })
   return (
     <Show of={found} what='Persons'>
       {({ matches, searched_properties: isWhole }) => (

@@ -27,7 +27,7 @@ export function AnswerPicture (
 ) {
   switch (answer.kind) {
     case 'trend': return <TrendView answer={answer} timezone={timezone} isFolded={isFolded} />
-    case 'funnel': return <FunnelView answer={answer} definition={definition} />
+    case 'funnel': return <FunnelView answer={answer} definition={definition} mayOpen={!isFolded && may('person:read')} />
     case 'retention': return <RetentionView answer={answer} isFirst={definition.kind !== 'retention' || definition.cohort !== 'any'} />
   }
 }
@@ -104,7 +104,7 @@ function TrendView ({ answer, timezone, isFolded }: { answer: TrendAnswer, timez
 
 type FunnelPart = FunnelAnswer['parts'][number]
 
-function FunnelView ({ answer, definition }: { answer: FunnelAnswer, definition: Definition }) {
+function FunnelView ({ answer, definition, mayOpen }: { answer: FunnelAnswer, definition: Definition, mayOpen: boolean }) {
   const [dropped, setDropped] = useState<number>()
   const [order, setOrder] = useState('people')
   const [all, ...parts] = answer.parts
@@ -113,19 +113,19 @@ function FunnelView ({ answer, definition }: { answer: FunnelAnswer, definition:
   const sorted = order === 'people' ? parts : parts.toSorted((one, other) => order === 'worst' ? last(one) - last(other) : last(other) - last(one))
   return (
     <>
-      <Table label='Steps' class='funnel' head={['Step', '#People', '#Of the first', '#Of the one before', '#Half took at most', '-Picture', '-Who dropped out']}>
+      <Table label='Steps' class='dense' head={['Step', '#People', '#Of the first', '#Of the one before', '#Half took at most', '-Picture', mayOpen && '-Who dropped out']}>
         {all.steps.map(({ name, people, conversion, median_ms: median }, index) => {
           const before = all.steps[index - 1]
           const lost = before === undefined ? 0 : before.people - people
           return (
             <tr key={index}>
-              <td>{index + 1}. {showText(name, 60)}</td>
+              <td class='value'>{index + 1}.{'\u00a0'}{showText(name, 60)}</td>
               <td class='number'>{formatCount(people)}</td>
               <td class='number'>{formatShare(conversion)}</td>
               <td class='number'>{before === undefined || before.people === 0 ? '–' : formatShare(people / before.people)}</td>
               <td class='number'>{index === 0 ? '–' : formatDuration(median)}</td>
               <td><Bar share={conversion ?? 0} /></td>
-              <td>{lost > 0 && may('person:read') && <button type='button' onClick={() => setDropped(index + 1)}>{formatCount(lost)} dropped out<span class='hidden'> before step {index + 1}</span></button>}</td>
+              {mayOpen && <td>{lost > 0 && <button type='button' onClick={() => setDropped(index + 1)}>{formatCount(lost)} dropped out<span class='hidden'> before step {index + 1}</span></button>}</td>}
             </tr>
           )
         })}

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { replaceAt } from '../flags/flag-filters.ts'
 import { useFocusOnParts } from '../keep-focus.ts'
-import { Select } from '../states.tsx'
+import { Checkbox, Select } from '../states.tsx'
 import { EventField, type Names, PropertyField } from './event-fields.tsx'
 import { type Definition, describeRange, EMPTY_EVENT, type Funnel, MEASURES, PRESENT, type Range, type Retention, type SeriesChoice, type Trend } from './question-definition.ts'
 
@@ -30,16 +30,12 @@ export function DefinitionEditor ({ definition, names, onChange }: EditorProps<D
         {definition.kind !== 'funnel' && definition.interval === 'week' && (
           <Select label='from' value={definition.week_starts} options={[['monday', 'Monday'], ['sunday', 'Sunday']]} onChange={(day) => edit({ week_starts: day })} />
         )}
-        {definition.kind === 'trend' && <Check label='Compare with the time before' value={definition.compare} onChange={(compare) => edit({ compare })} />}
-        <Check label='With bots' value={definition.include_bots} onChange={(bots) => edit({ include_bots: bots })} />
+        {definition.kind === 'trend' && <Checkbox label='Compare with the time before' isOn={definition.compare} onChange={(compare) => edit({ compare })} />}
+        <Checkbox label='With bots' isOn={definition.include_bots} onChange={(bots) => edit({ include_bots: bots })} />
       </div>
       {definition.kind !== 'retention' && <BreakdownFields definition={definition} names={names} onChange={onChange} />}
     </>
   )
-}
-
-function Check ({ label, value, onChange }: { label: string, value: boolean, onChange: (value: boolean) => void }) {
-  return <label><input type='checkbox' checked={value} onChange={(event) => onChange(event.currentTarget.checked)} /> {label}</label>
 }
 
 function NumberField ({ label, value, most, onChange }: { label: string, value: number, most: number, onChange: (value: number) => void }) {
@@ -67,7 +63,7 @@ function RangeFields ({ range, onChange }: { range: Range, onChange: (range: Ran
           <>
             <NumberField label='number' value={range.last ?? 30} most={1000} onChange={(last) => onChange({ ...range, last })} />
             <Select label='of' value={range.unit ?? 'day'} options={[['day', 'days'], ['week', 'weeks'], ['month', 'months']]} onChange={(unit) => onChange({ ...range, unit })} />
-            <Check label={`without ${PRESENT[range.unit ?? 'day'] ?? ''}`} value={range.whole ?? false} onChange={(whole) => onChange({ ...range, whole })} />
+            <Checkbox label={`without ${PRESENT[range.unit ?? 'day'] ?? ''}`} isOn={range.whole ?? false} onChange={(whole) => onChange({ ...range, whole })} />
             <span class='hint'>{describeRange(range)}</span>
           </>
           )}
@@ -80,7 +76,7 @@ function BreakdownFields ({ definition, names, onChange }: EditorProps<Trend | F
   const edit = (next: Trend['breakdown']): void => onChange({ ...definition, breakdown: next })
   return (
     <div class='toolbar'>
-      <Check label='Broken down by a property' value={breakdown !== null} onChange={(isOn) => edit(isOn ? { property: '', limit: 10 } : null)} />
+      <Checkbox label='Broken down by a property' isOn={breakdown !== null} onChange={(isOn) => edit(isOn ? { property: '', limit: 10 } : null)} />
       {breakdown !== null && (
         <>
           <PropertyField label='Property' value={breakdown.property} names={names} onChange={(property) => edit({ ...breakdown, property })} />
@@ -102,7 +98,7 @@ interface PartsProps {
 }
 
 /** A list of events that may grow. */
-function Parts ({ count, most, least, what, onAdd, onRemove, children }: PartsProps) {
+export function Parts ({ count, most, least, what, onAdd, onRemove, children }: PartsProps) {
   const list = useFocusOnParts<HTMLDivElement>(count)
   return (
     <div ref={list}>

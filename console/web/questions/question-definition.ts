@@ -62,7 +62,7 @@ export function withDefaults (definition: Definition): Definition {
   }
 }
 
-function describeEvent ({ event, where }: EventChoice): string {
+export function describeEvent ({ event, where }: EventChoice): string {
   const name = event === null ? 'any event' : event === '' ? 'an event' : event
   return where.length === 0 ? name : `${name} where ${where.map(describeFilter).join(' and ')}`
 }

@@ -3,7 +3,7 @@ import { request } from '../api-client.ts'
 import { FormDialog, useAttempt } from '../confirm.tsx'
 import { useUnsaved } from '../drafts/unsaved.tsx'
 import { showText } from '../format.ts'
-import { useLoaded } from '../load.ts'
+import { useAnswer } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Title } from '../title.tsx'
@@ -20,7 +20,7 @@ export function questionsPath (id?: number | string): string {
 
 /** A question that is stored. */
 export function QuestionDetail ({ id }: { id: string }) {
-  const question = useLoaded(`question ${projectId.value} ${id}`, async (signal) => await request<Question>(questionsPath(id), { signal }))
+  const question = useAnswer<Question>(questionsPath(id))
   return (
     <Show of={question} what='The question'>
       {(stored) => <Workbench key={stored.updated_at} stored={stored} first={withDefaults(stored.definition)} onSaved={question.reload} />}

@@ -1,6 +1,5 @@
-import { type Page, request } from '../api-client.ts'
 import { showText, zoneLabel } from '../format.ts'
-import { Paged, Search, usePages } from '../paging.tsx'
+import { Paged, Search, useList } from '../paging.tsx'
 import { linkTo, path, projectId, query } from '../router.ts'
 import { may } from '../session.ts'
 import { Empty, Table, Time } from '../states.tsx'
@@ -19,8 +18,7 @@ export function QuestionsScreen () {
 
 function QuestionList () {
   const search = query.value.get('search') ?? ''
-  const questions = usePages(`questions ${projectId.value} ${search}`, async (page, signal) =>
-    await request<Page<Question>>(questionsPath(), { query: { ...page, search }, signal }))
+  const questions = useList<Question>(questionsPath(), { search })
   const empty = search === '' ? 'There are no questions yet: ask one, and save it.' : 'No question has such a name.'
   return (
     <section>

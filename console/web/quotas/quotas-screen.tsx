@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
 import { Ask, useAttempt } from '../confirm.tsx'
 import { formatAgo, formatUtc } from '../format.ts'
-import { useLoaded } from '../load.ts'
+import { useAnswer } from '../load.ts'
 import { projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Dialog, Failed, Show } from '../states.tsx'
@@ -17,7 +17,7 @@ const EVERY_MS = 15_000
 /** How much a project may send and what happens beyond it, and what it sent. */
 export function QuotasScreen () {
   const path = `/api/projects/${projectId.value}/quota/`
-  const quota = useLoaded(path, async (signal) => await request<Quota>(path, { signal }), { everyMs: EVERY_MS })
+  const quota = useAnswer<Quota>(path, {}, { everyMs: EVERY_MS })
   const [open, setOpen] = useState<'form' | 'removal'>()
   const close = (): void => setOpen(undefined)
   return (
