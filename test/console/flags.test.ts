@@ -59,7 +59,7 @@ t.test('flags and experiments in the console', async (t) => {
     await page.getByRole('link', { name: 'New experiment' }).click()
     await page.getByLabel('Name').fill('Short checkout')
     await page.getByLabel('Key of the flag').fill('checkout')
-    await page.getByRole('textbox', { name: 'Event' }).fill('bought')
+    await page.getByRole('combobox', { name: 'Event' }).fill('bought')
     await page.getByRole('button', { name: 'Create a draft' }).click()
     await page.getByText('There are none before the start').waitFor()
     await page.getByRole('button', { name: 'Launch' }).click()
@@ -73,13 +73,23 @@ t.test('flags and experiments in the console', async (t) => {
       const shown = { event: '$feature_flag_called', distinct_id: `p${index}`, properties: { $feature_flag: 'checkout', $feature_flag_response: variant } }
       return index % 8 < (variant === 'test' ? 6 : 4) ? [shown, { event: 'bought', distinct_id: `p${index}`, properties: { amount: 10 } }] : [shown]
     }).flat())
-    const changed = await fetch(`${stack.url}/api${home}/experiments/${page.url().split('/').at(-1)}/`, {
-      method: 'PATCH',
-      headers: { authorization: `Bearer ${stack.personalApiKey}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ secondary_metrics: [{ name: 'Revenue', kind: 'sum', event: 'bought', property: 'amount' }, { kind: 'count', event: 'boughd' }] })
-    })
-    t.equal(changed.status, 200)
-    await page.reload()
+    await page.getByRole('button', { name: 'Secondary metrics' }).click()
+    const dialog = page.getByRole('dialog', { name: 'Secondary metrics' })
+    await dialog.getByRole('button', { name: 'Add a metric' }).click()
+    const [first, second] = [dialog.getByRole('listitem').nth(0), dialog.getByRole('listitem').nth(1)]
+    await first.getByLabel('Name, if it has one').fill('Revenue')
+    await first.getByLabel('Measure').selectOption('sum')
+    await first.getByRole('combobox', { name: 'Event' }).fill('bought')
+    await first.getByLabel('Property with the number').fill('amount')
+    await dialog.getByRole('button', { name: 'Add a metric' }).click()
+    await second.getByLabel('Measure').selectOption('count')
+    await second.getByRole('combobox', { name: 'Event' }).fill('boughd')
+    t.same(await findBarriers(page), [], 'the dialog')
+    await dialog.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('bought; also sum of bought by amount; count of boughd').waitFor()
+    t.match(await stack.sql`SELECT secondary_metrics FROM experiments WHERE project_id = ${stack.project}`, [{
+      secondary_metrics: [{ name: 'Revenue', kind: 'sum', event: 'bought', property: 'amount' }, { kind: 'count', event: 'boughd' }]
+    }])
     const refresh = page.getByRole('button', { name: 'Compute again' })
     await askUntil(async () => await refresh.click(), page.getByText('There is a difference. The best is most likely test.'))
     await page.getByText(/The best is most likely test\. test against control: \+50\.0 % \(\+25\.0 points\); with 95 % probability \+/).waitFor()
@@ -91,6 +101,7 @@ t.test('flags and experiments in the console', async (t) => {
     t.match(await page.getByRole('img', { name: /^Change against control: test \+50\.0 %/ }).first().count(), 1)
     t.match(await page.getByRole('row', { name: /^test/ }).first().innerText(), /200[\s\S]*75\.0 %[\s\S]*\+50\.0 %/)
     t.equal(await page.getByRole('img', { name: /^test over 1 day; at the end \+50\.0 %, from \+/ }).count(), 1)
+    t.equal(await page.locator('.lift svg').getByText(/^\d{4}-\d\d-\d\d$/).count(), 1, 'a date on the axis')
     await page.getByText(/^test: who looked every day could stop at the end of [\d-]+ and conclude: more than control \(\+50\.0 % up to then\)/).waitFor()
     await page.getByText('Day by day (1 day)').click()
     t.match(await page.getByRole('region', { name: 'Day by day' }).getByRole('row').last().innerText(), /test[\s\S]*200[\s\S]*\+50\.0 %[\s\S]*more than control/)
@@ -99,6 +110,19 @@ t.test('flags and experiments in the console', async (t) => {
     await page.getByRole('button', { name: 'End' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'End' }).click()
     await page.getByRole('button', { name: 'Archive' }).waitFor()
+
+    await page.getByRole('link', { name: 'Give test to everybody' }).click()
+    await page.getByRole('heading', { name: 'checkout', level: 1 }).waitFor()
+    await page.getByText('Not saved yet, on version').waitFor()
+    const variants = async (): Promise<object[]> => await stack.sql`
+      SELECT filters -> 'groups' AS groups, filters #> '{multivariate,variants}' AS variants FROM feature_flags WHERE key = 'checkout' AND project_id = ${stack.project}`
+    t.match(await variants(), [{ variants: [{ key: 'control', rollout_percentage: 50 }, { key: 'test', rollout_percentage: 50 }] }], 'a draft changes nothing')
+    await page.getByRole('button', { name: 'Save', exact: true }).click()
+    await page.getByText('Nothing is changed.').waitFor()
+    t.match(await variants(), [{
+      groups: [{ properties: [], rollout_percentage: 100 }], variants: [{ key: 'control', rollout_percentage: 0 }, { key: 'test', rollout_percentage: 100 }]
+    }])
+    t.notMatch(page.url(), /everybody/)
     t.same(problems, [])
     await page.close()
   })

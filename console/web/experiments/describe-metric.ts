@@ -1,5 +1,6 @@
 /** What an experiment measures, in words. */
 import { fieldsOf } from '../../../engines/fields.ts'
+import { describeEvent } from '../questions/question-definition.ts'
 
 export type MetricKind = 'funnel' | 'count' | 'sum' | 'mean'
 
@@ -13,31 +14,33 @@ export interface MeasuredMetric {
 
 /** `A then B`, `number of A`: what is measured. */
 export function describeMetric (filters: Record<string, unknown>): string {
-  const metric = fieldsOf(filters.metric)
-  if (metric.kind === 'funnel') return (Array.isArray(metric.steps) ? metric.steps : []).map(nameOf).join(' then ')
+  const metric = fieldsOf(filters.metric ?? filters)
+  if (filters.filters !== undefined) return describeMetric(fieldsOf(filters.filters))
+  if (metric.kind === 'funnel') return (Array.isArray(metric.steps) ? metric.steps : [metric]).map(nameOf).join(' then ')
   if (metric.kind !== undefined) {
-    return `${String(metric.kind)} of ${nameOf(metric.event)}${typeof metric.property === 'string' ? ` by ${metric.property}` : ''}`
+    return `${String(metric.kind)} of ${nameOf(metric)}${typeof metric.property === 'string' ? ` by ${metric.property}` : ''}`
   }
   const events: EventOfInsight[] = Array.isArray(filters.events) ? filters.events : []
   if (events.length === 0) return 'nothing yet'
-  if (filters.insight === 'FUNNELS') return events.map(({ id }) => nameOf(id)).join(' then ')
+  if (filters.insight === 'FUNNELS') return events.map(nameOf).join(' then ')
   const [first] = events
-  return `${first?.math ?? 'total'} of ${nameOf(first?.id)}${first?.math_property === undefined ? '' : ` by ${first.math_property}`}`
+  return `${first?.math ?? 'total'} of ${nameOf(first)}${first?.math_property === undefined ? '' : ` by ${first.math_property}`}`
 }
 
 interface EventOfInsight { id?: unknown, math?: string, math_property?: string }
 
 function nameOf (step: unknown): string {
   if (typeof step === 'string') return step
-  const { event, id } = fieldsOf(step)
-  return String(event ?? id ?? '?')
+  const { event, id, where, properties = where } = fieldsOf(step)
+  return describeEvent({ event: String(event ?? id ?? '?'), where: Array.isArray(properties) ? properties : [] })
 }
 
-/** How many secondary metrics an experiment has, in any of the forms that the API takes. */
-export function countSecondaryMetrics (value: unknown): number {
+/** The secondary metrics of an experiment, in any of the forms that the API takes. */
+export function listSecondaryMetrics (value: unknown): unknown[] {
   const { metrics } = fieldsOf(value)
-  if (Array.isArray(value)) return value.length
-  return Array.isArray(metrics) ? metrics.length : Object.keys(Object(value)).length
+  if (Array.isArray(value)) return value
+  if (Array.isArray(metrics)) return metrics
+  return Object.entries(Object(value)).map(([name, metric]) => ({ name, ...fieldsOf(metric) }))
 }
 
 /** The name of a metric, or what it measures when it has none. */

@@ -1,13 +1,15 @@
 import { useState } from 'preact/hooks'
+import { fieldsOf } from '../../../engines/fields.ts'
 import { request } from '../api-client.ts'
 import { Ask } from '../confirm.tsx'
 import { formatZoned, showText } from '../format.ts'
-import { useLoaded } from '../load.ts'
+import { useAnswer, useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Again, Show } from '../states.tsx'
-import { countSecondaryMetrics, describeMetric, nameOfMetric } from './describe-metric.ts'
+import { describeMetric, listSecondaryMetrics, nameOfMetric } from './describe-metric.ts'
 import { type Experiment, type ExperimentResults, type SecondaryResults, statusOf } from './experiment.ts'
+import { SecondaryDialog } from './metric-fields.tsx'
 import { MetricPicture, ResultsPicture } from './results-picture.tsx'
 import { Title } from '../title.tsx'
 
@@ -27,7 +29,7 @@ const STEPS: Record<string, { name: string, what: string, fields: () => object }
 
 /** One experiment: where it stands, what can be done, and its results. */
 export function ExperimentDetail ({ id }: { id: string }) {
-  const experiment = useLoaded(`experiment ${projectId.value} ${id}`, async (signal) => await request<Experiment>(`${pathOf(encodeURIComponent(id))}/`, { signal }))
+  const experiment = useAnswer<Experiment>(`${pathOf(encodeURIComponent(id))}/`)
   return (
     <section>
       <p><a {...linkTo(`/projects/${projectId.value}/experiments`)}>Experiments</a></p>
@@ -38,7 +40,9 @@ export function ExperimentDetail ({ id }: { id: string }) {
 
 function Opened ({ experiment, onChanged }: { experiment: Experiment, onChanged: () => void }) {
   const status = statusOf(experiment, Date.now())
+  const further = listSecondaryMetrics(experiment.secondary_metrics)
   const [step, setStep] = useState<(typeof STEPS)[string][number]>()
+  const [isEditing, setEditing] = useState(false)
   return (
     <>
       <Title name={experiment.name} max={120} />
@@ -54,35 +58,44 @@ function Opened ({ experiment, onChanged }: { experiment: Experiment, onChanged:
             {experiment.feature_flag.active ? '' : ' (off)'}
           </dd>
         </div>
-        <div><dt>Measures</dt><dd>{showText(describeMetric(experiment.filters), 300)}</dd></div>
+        <div><dt>Measures</dt><dd>{showText(describeMetric(experiment.filters), 300)}{further.length > 0 && `; also ${showText(further.map((each) => describeMetric(fieldsOf(each))).join('; '), 600)}`}</dd></div>
         <div><dt>Start</dt><dd>{formatZoned(experiment.start_date)}</dd></div>
         <div><dt>End</dt><dd>{formatZoned(experiment.end_date)}</dd></div>
       </dl>
       {may('experiment:write') && (
         <div class='toolbar'>
           {STEPS[status]?.map((each) => <button key={each.name} type='button' onClick={() => setStep(each)}>{each.name} …</button>)}
+          <button type='button' onClick={() => setEditing(true)}>Secondary metrics …</button>
         </div>
       )}
+      {isEditing && <SecondaryDialog experiment={experiment} path={`${pathOf(experiment.id)}/`} onClose={() => setEditing(false)} onDone={onChanged} />}
       {step !== undefined && <StepDialog experiment={experiment} step={step} onClose={() => setStep(undefined)} onDone={onChanged} />}
       <h2>Results</h2>
       {status === 'draft' || status === 'planned'
         ? <p class='hint'>There are none before the start: what happened earlier does not count.</p>
-        : <ShownResults experiment={experiment} />}
+        : <ShownResults experiment={experiment} isEnded={status === 'ended'} />}
     </>
   )
 }
 
-function ShownResults ({ experiment }: { experiment: Experiment }) {
+function ShownResults ({ experiment, isEnded }: { experiment: Experiment, isEnded: boolean }) {
   const [refresh, setRefresh] = useState(0)
   const results = useLoaded(`results ${projectId.value} ${experiment.id} ${experiment.updated_at} ${refresh}`, async (signal) =>
     await request<ExperimentResults>(`${pathOf(experiment.id)}/results/`, { query: { refresh: refresh > 0 }, signal }))
   return (
     <>
-      <Show of={results} what='Results'>{(value) => <ResultsPicture results={value} />}</Show>
+      <Show of={results} what='Results'>{(value) => <ResultsPicture results={value}>{isEnded && <ToEverybody {...value} />}</ResultsPicture>}</Show>
       <ShownSecondary experiment={experiment} refresh={refresh} />
       <p><Again of={{ isLoading: results.isLoading, reload: () => setRefresh((before) => before + 1) }}>Compute again</Again></p>
     </>
   )
+}
+
+/** The way to a draft of the flag, which is looked at and saved there. */
+function ToEverybody ({ feature_flag: flag, result: { leader } }: ExperimentResults) {
+  if (flag.deleted || !may('feature_flag:write')) return null
+  const draft = `/projects/${projectId.value}/flags/${flag.id}?${new URLSearchParams({ everybody: leader }).toString()}`
+  return <p class='toolbar'><a class='button' {...linkTo(draft)}>Give {showText(leader, 40)} to everybody …</a><span class='hint'>Opens a draft of the flag; nothing changes before it is saved.</span></p>
 }
 
 interface StepDialogProps {
@@ -106,7 +119,7 @@ function StepDialog ({ experiment, step, onClose, onDone }: StepDialogProps) {
 
 /** The further metrics of an experiment, each as the primary one but for the course of time. */
 function ShownSecondary ({ experiment, refresh }: { experiment: Experiment, refresh: number }) {
-  const count = countSecondaryMetrics(experiment.secondary_metrics)
+  const count = listSecondaryMetrics(experiment.secondary_metrics).length
   const results = useLoaded(`secondary results ${projectId.value} ${experiment.id} ${experiment.updated_at} ${refresh}`, async (signal) =>
     count === 0
       ? { analysis: [] }

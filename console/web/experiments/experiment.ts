@@ -1,95 +1,55 @@
 /** Experiments as the API answers them, and what they say in words. */
-import type { Schema } from '../../../schema/api-types.ts'
+import type { Answer, Schema } from '../../../schema/api-types.ts'
 import type { MeasuredMetric, MetricKind } from './describe-metric.ts'
 import { formatCount, formatCounted, UNKNOWN } from '../format.ts'
 
 export type Experiment = Schema<'Experiment'>
+type ApiResults = Schema<'MetricResults'>
+type ApiVariant = ApiResults['variants'][number]
+type ApiDay = ApiResults['series'][number]['variants'][number]
 
 export type Interval = [lower: number, upper: number]
 
-export interface VariantResult {
-  key: string
-  exposed: number
-  measured: number
-  mean: number | null
-  /** To be the best of all. */
-  probability: number
-  expected_loss: number | null
-  credible_interval: Interval | null
+export interface VariantResult extends Pick<ApiVariant, 'key' | 'exposed' | 'mean' | 'probability' | 'expected_loss'> {
   comparison: {
     absolute_lift: number
     relative_lift: number | null
-    bayesian: {
-      chance_to_beat_baseline: number
-      relative_interval: Interval | null
-      /** At 50 %. */
-      inner_relative_interval: Interval | null
-    }
-    frequentist: { adjusted_p_value: number | null, reliable: boolean }
+    /** Of 95 %, and of 50 %. */
+    bayesian: { relative_interval: Interval | null, inner_relative_interval: Interval | null }
     sequential: { p_value: number | null, relative_interval: Interval | null }
   } | null
 }
 
-export interface Results {
+/** With the parts that the OpenAPI document leaves open. */
+export interface Results extends Pick<ApiResults, 'kind' | 'baseline' | 'leader' | 'significant'> {
   metric: MeasuredMetric
-  kind: MetricKind
-  baseline: string
-  leader: string
-  significant: boolean
   significance_code: string
   variants: VariantResult[]
   exposures: {
     total: number
     multiple_variants: number
-    sample_ratio: {
-      mismatch: boolean
-      sequential_p_value: number | null
-      variants: { key: string, exposed: number, expected: number }[]
-    } | null
+    sample_ratio: { mismatch: boolean, variants: { key: string, exposed: number, expected: number }[] } | null
   }
-  sample_size: {
-    total: number | null
-    remaining_days: number | null
-    minimum_detectable_effect: number
-    reason: string | null
-  } | null
+  sample_size: { total: number | null, remaining_days: number | null, minimum_detectable_effect: number } | null
   /** What may be wrong with the metric's definition. */
   warnings: { detail: string }[]
   series: { day: string, variants: VariantOfDay[] }[]
 }
 
 /** A variant at the end of a day. */
-export interface VariantOfDay {
-  key: string
-  exposed: number
-  relative_lift: number | null
-  sequential_p_value: number | null
+export interface VariantOfDay extends Pick<ApiDay, 'key' | 'exposed' | 'relative_lift' | 'sequential_p_value' | 'missing_interval'> {
   sequential_absolute_interval: Interval | null
   sequential_relative_interval: Interval | null
-  missing_interval: MissingInterval | null
 }
 
 /** Why a day has no relative interval. */
-export type MissingInterval =
-  'variant_not_exposed' | 'baseline_not_exposed' | 'too_few_values' | 'values_do_not_vary' | 'baseline_near_zero'
+export type MissingInterval = NonNullable<ApiDay['missing_interval']>
 
-export interface ExperimentResults extends Experiment {
-  last_refresh: string
-  is_cached: boolean
-  /** Events received before are all counted; null while that is not known. Absent before it was told. */
-  complete_through?: string | null
-  /** What the results are computed from. */
-  measured: {
-    feature_flag_key: string
-    /** Newest first; the last one is the launch. */
-    changes: { at: string, fields: string[] }[]
-  }
+export interface ExperimentResults extends Omit<Answer<'/api/projects/{project_id}/experiments/{id}/results'>, 'result'> {
   result: Results
 }
 
-export interface SecondaryResults {
-  analysis: Results[]
-}
+export interface SecondaryResults { analysis: Results[] }
 
 /** Where an experiment is in its life. */
 export function statusOf ({ start_date: start, end_date: end, archived }: Experiment, now: number): string {
@@ -133,9 +93,9 @@ function describeSize ({ kind, baseline, leader, variants }: Results): string {
 
 /** When what is measured was changed since the launch; empty when it was not. */
 export function describeChanges (
-  { measured: { changes } }: Pick<ExperimentResults, 'measured'>, format: (at: string) => string
+  { measured }: { measured: { changes: { at: string, fields: string[] }[] } }, format: (at: string) => string
 ): string {
-  return changes.slice(0, -1).map(({ at, fields }) => `${fields.map((field) => FIELDS[field] ?? field).join(', ')} at ${format(at)}`).join('; ')
+  return measured.changes.slice(0, -1).map(({ at, fields }) => `${fields.map((field) => FIELDS[field] ?? field).join(', ')} at ${format(at)}`).join('; ')
 }
 
 const FIELDS: Record<string, string> = {

@@ -1,14 +1,16 @@
 import { useState } from 'preact/hooks'
-import { type Page, request } from '../api-client.ts'
+import { request } from '../api-client.ts'
 import { useAttempt } from '../confirm.tsx'
 import { showText, zoneLabel } from '../format.ts'
-import { Paged, usePages } from '../paging.tsx'
+import { Paged, useList } from '../paging.tsx'
 import { linkTo, navigate, path, projectId } from '../router.ts'
 import { may } from '../session.ts'
+import { NameLists, useNames } from '../questions/event-fields.tsx'
 import { Empty, Failed, Table, Time } from '../states.tsx'
 import { describeMetric } from './describe-metric.ts'
 import { type Experiment, statusOf } from './experiment.ts'
 import { ExperimentDetail } from './experiment-detail.tsx'
+import { EMPTY_METRIC, MetricFields } from './metric-fields.tsx'
 
 /** The experiments of a project, one of them (`/<id>`), and a new one (`/new`). */
 export function ExperimentsScreen () {
@@ -19,8 +21,7 @@ export function ExperimentsScreen () {
 }
 
 function ExperimentList () {
-  const experiments = usePages(`experiments ${projectId.value}`, async (page, signal) =>
-    await request<Page<Experiment>>(`/api/projects/${projectId.value}/experiments/`, { query: page, signal }))
+  const experiments = useList<Experiment>(`/api/projects/${projectId.value}/experiments/`)
   return (
     <section>
       <h1>Experiments</h1>
@@ -50,23 +51,19 @@ function ExperimentTable ({ experiments }: { experiments: readonly Experiment[] 
   )
 }
 
-const KINDS: Record<string, string> = {
-  funnel: 'share of persons who do it', count: 'events a person', sum: 'sum of a property a person', mean: 'average of a property'
-}
-
 /** A draft: the flag is made with it, or an existing one is linked. */
 function NewExperiment () {
-  const [fields, setFields] = useState({ name: '', flag: '', kind: 'funnel', event: '', property: '', effect: '5' })
+  const [fields, setFields] = useState({ name: '', flag: '', effect: '5' })
+  const [metric, setMetric] = useState(EMPTY_METRIC)
+  const names = useNames()
   const { isBusy, error, attempt } = useAttempt()
   const set = (name: keyof typeof fields) => (event: { currentTarget: { value: string } }): void => {
     const { value } = event.currentTarget
     setFields((before) => ({ ...before, [name]: value }))
   }
-  const needsProperty = fields.kind === 'sum' || fields.kind === 'mean'
 
   async function create (): Promise<void> {
-    const { name, flag, kind, event, property, effect } = fields
-    const metric = kind === 'funnel' ? { kind, steps: [event] } : { kind, event, ...(needsProperty ? { property } : {}) }
+    const { name, flag, effect } = fields
     await attempt(async () => {
       const experiment = await request<Experiment>(`/api/projects/${projectId.value}/experiments/`, {
         method: 'POST',
@@ -88,14 +85,8 @@ function NewExperiment () {
       >
         <label>Name <input required value={fields.name} onInput={set('name')} /></label>
         <label>Key of the flag; an unknown one makes a flag with the variants control and test, half each <input required value={fields.flag} onInput={set('flag')} /></label>
-        <label>
-          Measure{' '}
-          <select value={fields.kind} onChange={set('kind')}>
-            {Object.entries(KINDS).map(([kind, words]) => <option key={kind} value={kind}>{words}</option>)}
-          </select>
-        </label>
-        <label>Event <input required value={fields.event} onInput={set('event')} /></label>
-        {needsProperty && <label>Property with the number <input required value={fields.property} onInput={set('property')} /></label>}
+        <NameLists names={names} />
+        <MetricFields metric={metric} names={names} onChange={setMetric} />
         <label>Smallest change worth seeing, in percent <input type='number' required min='0.1' step='any' value={fields.effect} onInput={set('effect')} /></label>
         {error !== undefined && <Failed error={error} onRetry={() => { void create() }} />}
         <p class='actions'><button type='submit' class='primary' disabled={isBusy}>Create a draft</button></p>

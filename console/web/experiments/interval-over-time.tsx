@@ -4,8 +4,10 @@ import { Table } from '../states.tsx'
 import { formatInterval, formatPercent, type Results } from './experiment.ts'
 import { concludeDay, type Course, type Courses, type DayOfCourse, describeStop, explainMissing, layOutCourses } from './over-time.ts'
 
-const HEIGHT = 120
-const EDGE = { left: 64, right: 12, top: 10, bottom: 10 }
+const HEIGHT = 132
+const EDGE = { left: 64, right: 12, top: 10, bottom: 22 }
+/** Narrower pictures have room for two dates. */
+const WIDE = 480
 
 /** The always-valid interval at the end of each day: what one would have concluded then, as a picture and as a table. */
 export function IntervalOverTime ({ result }: { result: Results }) {
@@ -44,7 +46,7 @@ function CoursePictures ({ model, result }: { model: Courses, result: Results })
         </div>
       ))}
       <figcaption class='hint'>
-        Line: the change against {baseline} up to then. Band: the interval; of early days it may reach beyond the picture. From {model.first} to {model.last}.
+        Line: the change against {baseline} up to then. Band: the interval; of early days it may reach beyond the picture.
       </figcaption>
     </figure>
   )
@@ -56,6 +58,8 @@ function CoursePicture ({ course, model, width }: { course: Course, model: Cours
   const y = (share: number): number => EDGE.top + Math.min(1, Math.max(0, 1 - (share - from) / (to - from))) * (HEIGHT - EDGE.top - EDGE.bottom)
   const last = course.days.at(-1)
   if (last === undefined) return null
+  const middle = course.days.length > 2 && width > WIDE ? [course.days[course.days.length >> 1] ?? last] : []
+  const dated = [...course.days.length > 1 ? course.days.slice(0, 1) : [], ...middle, last]
   return (
     <svg
       width={width} height={HEIGHT} viewBox={`0 0 ${width} ${HEIGHT}`} role='img'
@@ -63,6 +67,7 @@ function CoursePicture ({ course, model, width }: { course: Course, model: Cours
     >
       <text x={EDGE.left - 8} y={EDGE.top + 8} text-anchor='end'>{formatPercent(to, true)}</text>
       <text x={EDGE.left - 8} y={HEIGHT - EDGE.bottom} text-anchor='end'>{formatPercent(from, true)}</text>
+      {dated.map(({ day, place }) => <text key={day} x={x(place)} y={HEIGHT - 5} text-anchor={place === 0 ? 'start' : place === 1 ? 'end' : 'middle'}>{day}</text>)}
       <g class={sideOf(last)}>
         {bands(course.days).map((days) => <Band key={days[0]?.day} days={days} x={x} y={y} />)}
       </g>

@@ -55,7 +55,7 @@ t.test('the wide intervals of the first days do not stretch the picture', async 
   const courses = layOutCourses(results('variant_not_exposed', [-5, 9], [-0.5, 1], [-0.1, 0.4], [0, 0.3]))
 
   t.ok(courses !== null && courses.from < -0.1 && courses.from > -1 && courses.to > 0.4 && courses.to < 1)
-  t.match(courses, { first: '2026-01-01', last: '2026-01-05', courses: [{ key: 'test', days: { length: 5 } }] })
+  t.match(courses, { courses: [{ key: 'test', days: { length: 5 } }] })
   t.same(courses?.courses[0]?.days.map(({ place }) => place), [0, 0.25, 0.5, 0.75, 1])
   t.same(courses?.courses[0]?.days.map(({ interval }) => interval === null), [true, false, false, false, false])
 })

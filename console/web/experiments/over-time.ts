@@ -20,8 +20,6 @@ export interface Courses {
   courses: Course[]
   from: number
   to: number
-  first: string
-  last: string
 }
 
 /**
@@ -55,7 +53,7 @@ export function layOutCourses ({ series, baseline, variants }: Results): Courses
   if (ends.length === 0) return null
   const [low, high] = [Math.min(0, ...ends), Math.max(0, ...ends)]
   const room = Math.max((high - low) * 0.1, 0.01)
-  return { courses, from: low - room, to: high + room, first, last }
+  return { courses, from: low - room, to: high + room }
 }
 
 /** What could be said of a variant at the end of a day, whatever was looked at before. */

@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact'
 import { formatCount, formatZoned, showText } from '../format.ts'
 import { useWidth } from '../measure-width.ts'
 import { Table } from '../states.tsx'
@@ -8,13 +9,14 @@ import { IntervalOverTime } from './interval-over-time.tsx'
 const ROW = 38
 
 /** The results of an experiment: what to doubt, the verdict, one row a variant, and how it went day by day. */
-export function ResultsPicture ({ results }: { results: ExperimentResults }) {
+export function ResultsPicture ({ results, children }: { results: ExperimentResults, children?: ComponentChildren }) {
   const { result, last_refresh: at, complete_through: through, measured, feature_flag_key: key } = results
   const ratio = result.exposures.sample_ratio
   const changes = describeChanges(results, formatZoned)
   return (
     <>
       <Verdict result={result} />
+      {children}
       <p class='hint'>
         {describeProgress(result)} Computed at {formatZoned(at)}
         {typeof through === 'string' && <>; every event accepted before {formatZoned(through)} is counted</>}.

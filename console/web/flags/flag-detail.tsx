@@ -3,11 +3,11 @@ import { request } from '../api-client.ts'
 import { Confirm } from '../confirm.tsx'
 import { formatAgo, formatZoned, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
-import { linkTo, navigate, projectId } from '../router.ts'
+import { linkTo, navigate, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
 import { Show } from '../states.tsx'
 import { FlagEditor } from './flag-editor.tsx'
-import { describeCondition, EMPTY_FLAG, type FeatureFlag, type FlagDefinition, toDefinition } from './flag-filters.ts'
+import { describeCondition, EMPTY_FLAG, type FeatureFlag, type FlagDefinition, giveToEverybody, toDefinition } from './flag-filters.ts'
 import { FlagHistory, type FlagChange } from './flag-history.tsx'
 import { TestAs } from './test-as.tsx'
 import { Title } from '../title.tsx'
@@ -36,10 +36,17 @@ const NEW_FLAG: FeatureFlag = {
   updated_at: ''
 }
 
+/** The flag, or with the variant that an experiment found for everybody, as the address asks. */
+function draftOf (flag: FeatureFlag): FlagDefinition {
+  const winner = query.value.get('everybody')
+  const definition = toDefinition(flag)
+  return winner === null ? definition : { ...definition, active: true, filters: giveToEverybody(definition.filters, winner) }
+}
+
 function FlagPage ({ loaded, onSaved }: { loaded: FeatureFlag, onSaved: () => void }) {
   // What the draft is based on: another one than was loaded after a conflict.
   const [saved, setSaved] = useState(loaded)
-  const [draft, setDraft] = useState<FlagDefinition>(toDefinition(loaded))
+  const [draft, setDraft] = useState<FlagDefinition>(() => draftOf(loaded))
   const [isDeleting, setDeleting] = useState(false)
   const editor = useRef<HTMLDivElement>(null)
   const isNew = saved.id === 0
@@ -63,7 +70,11 @@ function FlagPage ({ loaded, onSaved }: { loaded: FeatureFlag, onSaved: () => vo
       <div ref={editor} tabIndex={-1}>
         <FlagEditor
           saved={saved} draft={draft} onDraft={setDraft} onRebase={setSaved} onDelete={() => setDeleting(true)}
-          onSaved={(id) => { if (isNew) navigate(`/projects/${projectId.value}/flags/${id}`); else onSaved() }}
+          onSaved={(id) => {
+            setQuery({ everybody: '' })
+            if (isNew) navigate(`/projects/${projectId.value}/flags/${id}`)
+            else onSaved()
+          }}
         />
       </div>
       <h2>Test as</h2>

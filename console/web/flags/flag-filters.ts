@@ -126,6 +126,15 @@ function valueText (value: unknown): string {
   return JSON.stringify(value) ?? 'nothing'
 }
 
+/** One variant for everybody: no condition is left, and no other variant has a share. */
+export function giveToEverybody (filters: FlagFilters, winner: string): FlagFilters {
+  const variants = filters.multivariate?.variants ?? []
+  if (variants.every(({ key }) => key !== winner)) return filters
+  const shares = variants.map((variant) => ({ ...variant, rollout_percentage: variant.key === winner ? 100 : 0 }))
+  const groups = [{ properties: [], rollout_percentage: 100 }]
+  return { ...filters, groups, multivariate: { ...filters.multivariate, variants: shares } }
+}
+
 /**
  * What stands in a text field for a value: text as it is, anything else as JSON. Text that would be read as JSON is
  * quoted, so that writing and reading give the same.

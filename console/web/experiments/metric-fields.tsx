@@ -1,0 +1,77 @@
+/** Fields for metrics with one event, the form that most metrics have; others are shown and stay as they are. */
+import { useState } from 'preact/hooks'
+import { fieldsOf } from '../../../engines/fields.ts'
+import { request } from '../api-client.ts'
+import { FormDialog } from '../confirm.tsx'
+import { replaceAt } from '../flags/flag-filters.ts'
+import { showText } from '../format.ts'
+import { Parts } from '../questions/definition-editor.tsx'
+import { EventField, NameLists, type Names, PropertyField, useNames } from '../questions/event-fields.tsx'
+import { EMPTY_EVENT, type EventChoice } from '../questions/question-definition.ts'
+import { Select } from '../states.tsx'
+import { describeMetric, listSecondaryMetrics, type MetricKind } from './describe-metric.ts'
+import type { Experiment } from './experiment.ts'
+
+const KINDS = {
+  funnel: 'share of persons who do it', count: 'events a person', sum: 'sum of a property a person', mean: 'average of a property'
+}
+
+const isKind = (kind: unknown): kind is MetricKind => typeof kind === 'string' && Object.hasOwn(KINDS, kind)
+
+export interface OneEventMetric extends EventChoice { kind: MetricKind, name?: string, property?: string }
+
+export const EMPTY_METRIC: OneEventMetric = { kind: 'funnel', ...EMPTY_EVENT }
+
+/** @returns undefined for a metric that the fields below do not show as a whole. */
+function readMetric (entry: unknown): OneEventMetric | undefined {
+  const { kind, event, where, name, property, ...rest } = fieldsOf(entry)
+  if (!isKind(kind) || typeof event !== 'string' || Object.keys(rest).length > 0) return undefined
+  const texts = { ...typeof name === 'string' && { name }, ...typeof property === 'string' && { property } }
+  return { kind, event, where: Array.isArray(where) ? where : [], ...texts }
+}
+
+export function MetricFields ({ metric, names, onChange }: { metric: OneEventMetric, names: Names, onChange: (metric: OneEventMetric) => void }) {
+  const { kind, property = '' } = metric
+  const choose = (next: string): void => {
+    const { property: _, ...rest } = metric
+    if (isKind(next)) onChange({ ...rest, kind: next, ...(next === 'sum' || next === 'mean') && { property } })
+  }
+  return (
+    <>
+      <Select label='Measure' value={kind} options={Object.entries(KINDS)} onChange={choose} />
+      <EventField label='Event' mayBeAny={false} value={metric} names={names} onChange={(event) => onChange({ ...metric, ...event })} />
+      {(kind === 'sum' || kind === 'mean') && <PropertyField label='Property with the number' value={property} names={names} onChange={(next) => onChange({ ...metric, property: next })} />}
+    </>
+  )
+}
+
+/** Adds, changes and removes the secondary metrics of an experiment. */
+export function SecondaryDialog ({ experiment, path, onClose, onDone }: { experiment: Experiment, path: string, onClose: () => void, onDone: () => void }) {
+  const [metrics, setMetrics] = useState<unknown[]>(() => listSecondaryMetrics(experiment.secondary_metrics))
+  const names = useNames()
+  const save = async (): Promise<void> => {
+    await request(path, { method: 'PATCH', body: { secondary_metrics: metrics } })
+    onDone()
+  }
+  return (
+    <FormDialog title='Secondary metrics' action='Save' onConfirm={save} onClose={onClose} isWide>
+      <NameLists names={names} />
+      <Parts
+        count={metrics.length} most={20} least={0} what='metric'
+        onAdd={() => setMetrics([...metrics, EMPTY_METRIC])} onRemove={(index) => setMetrics(replaceAt(metrics, index, null))}
+      >
+        {(index) => {
+          const metric = readMetric(metrics[index])
+          if (metric === undefined) return <p>{showText(describeMetric(fieldsOf(metrics[index])), 300)}</p>
+          const set = (next: OneEventMetric): void => setMetrics(replaceAt(metrics, index, next))
+          return (
+            <>
+              <label>Name, if it has one <input value={metric.name ?? ''} maxLength={200} onInput={(event) => set({ ...metric, name: event.currentTarget.value })} /></label>
+              <MetricFields metric={metric} names={names} onChange={set} />
+            </>
+          )
+        }}
+      </Parts>
+    </FormDialog>
+  )
+}
