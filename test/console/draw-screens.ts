@@ -20,14 +20,12 @@ const PICTURE = { width: 1180, height: 700 }
 const SETTLED_MS = 1500
 
 /** A telephone, a notebook, a large screen. */
-const LOOKS = [
-  { width: 1280, height: 800, colorScheme: 'light' }, { width: 1280, height: 800, colorScheme: 'dark' },
-  { width: 360, height: 740, colorScheme: 'dark' }, { width: 2560, height: 1300, colorScheme: 'light' }
-] as const
+const LOOKS = [{ width: 1280, height: 800 }, { width: 390, height: 844 }, { width: 2560, height: 1300 }]
+  .flatMap((size) => (['light', 'dark'] as const).map((colorScheme) => ({ ...size, colorScheme })))
 
 /** What a project without events shows: the screens below it. */
 const EMPTY = [
-  'live', 'find', 'find?text=signed+up', 'dead-letters', 'flags', 'experiments', 'events', 'properties', 'schemas', 'rules', 'persons', 'connect', 'usage', 'warnings'
+  'questions', 'boards', 'stored', 'groups', 'live', 'find', 'find?text=signed+up', 'dead-letters', 'flags', 'experiments', 'events', 'properties', 'schemas', 'rules', 'persons', 'connect', 'usage', 'warnings'
 ]
 
 interface Drawing {
@@ -55,6 +53,13 @@ const DRAWINGS: Drawing[] = [
     name: 'experiment', path: ({ experiment }) => `/projects/1/experiments/${experiment}`, until: '.lift svg', isCommitted: true, height: 1000,
     prepare: async (page) => await page.getByRole('heading', { name: 'Results' }).evaluate((heading: any) => heading.scrollIntoView())
   },
+  { name: 'questions', path: () => '/projects/1/questions', until: 'table' },
+  { name: 'question', path: ({ question }) => `/projects/1/questions/${question}`, until: '[aria-label=Answer] table' },
+  { name: 'question-new', path: () => '/projects/1/questions/new/trend', until: 'form' },
+  { name: 'boards', path: () => '/projects/1/boards', until: 'table' },
+  { name: 'board', path: ({ board }) => `/projects/1/boards/${board}`, until: '.tile svg', isCommitted: true, height: 900 },
+  { name: 'stored', path: () => '/projects/1/stored', until: 'table' },
+  { name: 'groups', path: () => '/projects/1/groups', until: 'table' },
   { name: 'find', path: () => '/projects/1/find?distinct_id=buyer%201', until: 'h2 code' },
   { name: 'find-name', path: () => '/projects/1/find?text=signed+up', until: 'h2 code' },
   { name: 'find-nothing', path: () => '/projects/1/find?text=never+came', until: 'h2' },

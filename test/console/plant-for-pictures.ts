@@ -16,6 +16,8 @@ const DAYS = 14
 
 /** Ids of what has a page of its own. */
 export interface Planted {
+  question: number
+  board: number
   experiment: number
   flag: number
   schema: number
@@ -36,7 +38,8 @@ export async function plantForPictures (stack: Stack): Promise<Planted> {
       ],
       minimum_detectable_effect: 20, recommended_sample_size: 5000
     },
-    filters: { insight: 'FUNNELS', events: [{ id: 'order paid' }] }
+    filters: { insight: 'FUNNELS', events: [{ id: 'order paid' }] },
+    secondary_metrics: [{ name: 'Spent', kind: 'mean', event: 'order paid', property: 'amount' }]
   })
   await call(stack, 'feature_flags', {
     key: 'new-search', name: 'Search with suggestions', active: true,
@@ -50,6 +53,7 @@ export async function plantForPictures (stack: Stack): Promise<Planted> {
   const shown = async (): Promise<number> => Number((await stack.select<{ n: string }>("SELECT count() AS n FROM events WHERE event = '$feature_flag_called'"))[0]!.n)
   await waitFor(async () => await shown() === BUYERS, { timeoutMs: 120_000, everyMs: 500 })
   return {
+    ...await plantBoard(stack),
     experiment,
     flag: await plantFlag(stack),
     schema: await plantSchema(stack),
@@ -105,12 +109,34 @@ async function sendBuyers (stack: Stack): Promise<void> {
       properties: { ...common, amount: 20 + index % 90, currency: 'EUR', plan: index % 3 === 0 ? 'pro' : 'team', $set: { email: `buyer${index}@example.com`, plan: 'pro', seats: index % 7 } }
     }]
   }).flat()
+  for (let company = 0; company < 5; company++) {
+    events.push({
+      event: '$groupidentify', distinct_id: `buyer ${company}`, timestamp: new Date().toISOString(),
+      properties: { $group_type: 'company', $group_key: `company ${company}`, $group_set: { name: `Company ${company}`, seats: 5 * company } }
+    } as never)
+  }
   // People whose ids became one.
   events.push({
     event: '$identify', distinct_id: 'buyer 1', timestamp: new Date().toISOString(),
     properties: { $anon_distinct_id: 'anonymous 1', $set: { email: 'buyer1@example.com', name: 'Ann Buyer' } }
   } as never)
   for (let first = 0; first < events.length; first += 500) await send(stack, events.slice(first, first + 500))
+}
+
+/** Questions of each kind, side by side. */
+async function plantBoard (stack: Stack): Promise<Pick<Planted, 'question' | 'board'>> {
+  const range = { last: 14, unit: 'day' }
+  const definitions = {
+    'Orders by plan': { kind: 'trend', range, interval: 'day', series: [{ event: 'order paid', measure: 'events' }], breakdown: { property: 'plan', limit: 3 } },
+    'From the experiment to an order': { kind: 'funnel', range, steps: [{ event: '$feature_flag_called' }, { event: 'order paid' }], window: { value: 14, unit: 'day' } },
+    'Who orders again': { kind: 'retention', range: { last: 4, unit: 'week' }, interval: 'week', start: { event: 'order paid' }, returning: { event: 'order paid' } }
+  }
+  const questions: number[] = []
+  for (const [name, definition] of Object.entries(definitions)) {
+    questions.push((await call(stack, 'questions', { name, definition: { version: 1, ...definition } })).id)
+  }
+  const { id: board } = await call(stack, 'boards', { name: 'The shop', tiles: questions.map((id) => ({ kind: 'question', id })) })
+  return { question: questions[1]!, board }
 }
 
 /** A flag that was changed a few times. @returns its id. */
