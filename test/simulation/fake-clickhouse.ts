@@ -1,5 +1,8 @@
 /** ClickHouse in memory, as far as the writer of events asks it: inserts that bear a token, and a few queries. */
+import type { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { CopyRow } from '../../platform/persons/persons-outbox.ts'
 import { cellsOf, uuidFromNative } from '../../schema/wire/native-block.ts'
 import { LEDGER_TABLE } from '../../schema/wire/ledger.ts'
 import { decodeFrame } from '../../schema/wire/frame-codec.ts'
@@ -42,6 +45,8 @@ export class FakeClickHouse {
   readonly ledger = new Map<string, Record<string, unknown>>()
   /** What is remembered of events that came again. */
   readonly traces = new Set<string>()
+  /** Copies of persons and groups, by table and key: the highest version counts. */
+  readonly copies = new Map<string, CopyRow>()
   readonly violations: string[] = []
   /** Inserts that nobody waits for, and that may still store their rows. */
   unanswered = 0
@@ -72,39 +77,54 @@ export class FakeClickHouse {
 
   /** The insert of frames as one process calls it. */
   insertFramesOf (owner: VirtualProcess): InsertFrames {
-    const world = this.#world
     return async (insert) => {
       const rows = await readRows(insert)
-      const fate = this.#faults.fateOfInsert(this.shards.length)
-      await new Promise<void>((resolve, reject) => {
-        const answer = (error: InsertError | null, ms: number): void => {
-          world.after(ms, () => { if (error === null) resolve(); else reject(error) }, owner)
+      const isRefused = rows.some(({ event }) => event === REFUSED_EVENT)
+      await this.#insert(owner, this.shards.length, (shards, insertedAt) => {
+        this.#commit(insert.token, rows, shards, insertedAt)
+      }, { signal: insert.signal, isRefused })
+    }
+  }
+
+  /** Stores rows as the faults have it, on all shards or some, and answers the process. */
+  async #insert (
+    owner: VirtualProcess, shards: number, commit: (shards: number, insertedAt: number) => void,
+    { signal, isRefused = false }: { signal?: AbortSignal | undefined, isRefused?: boolean } = {}
+  ): Promise<void> {
+    const world = this.#world
+    const fate = this.#faults.fateOfInsert(shards)
+    await new Promise<void>((resolve, reject) => {
+      const answer = (error: InsertError | null, ms: number): void => {
+        world.after(ms, () => { if (error === null) resolve(); else reject(error) }, owner)
+      }
+      signal?.addEventListener('abort', () => reject(new InsertError('insert failed: aborted', 0)))
+      world.after(world.between(1, 20), () => {
+        const insertedAt = WORLD_BEGAN_AT + world.now
+        if (fate.kind === 'silent') {
+          answer(new InsertError(`ClickHouse did not answer within ${INSERT_TIMEOUT_MS} ms`, 0), INSERT_TIMEOUT_MS)
+          this.unanswered++
+          world.after(fate.afterMs, () => {
+            commit(fate.shards, insertedAt)
+            this.unanswered--
+          }, null)
+          return
         }
-        const { signal } = insert
-        signal?.addEventListener('abort', () => reject(new InsertError('insert failed: aborted', 0)))
-        world.after(world.between(1, 20), () => {
-          if (fate.kind === 'silent') {
-            answer(new InsertError(`ClickHouse did not answer within ${INSERT_TIMEOUT_MS} ms`, 0), INSERT_TIMEOUT_MS)
-            const insertedAt = WORLD_BEGAN_AT + world.now
-            this.unanswered++
-            world.after(fate.afterMs, () => {
-              this.#commit(insert.token, rows, fate.shards, insertedAt)
-              this.unanswered--
-            }, null)
-            return
-          }
-          if (this.#faults.isMigrating()) {
-            return answer(new InsertError('Code: 16. DB::Exception: No such column', 16), 2)
-          }
-          if (rows.some(({ event }) => event === REFUSED_EVENT)) {
-            return answer(new InsertError('Code: 117. DB::Exception: Incorrect data', 117), 2)
-          }
-          const isStored = fate.kind === 'stored'
-          this.#commit(insert.token, rows, isStored ? Infinity : fate.shards, WORLD_BEGAN_AT + world.now)
-          const error = isStored ? null : new InsertError(`Code: ${fate.code}. DB::Exception`, fate.code)
-          answer(error, world.between(1, 30))
-        }, null)
-      })
+        if (this.#faults.isMigrating()) {
+          return answer(new InsertError('Code: 16. DB::Exception: No such column', 16), 2)
+        }
+        if (isRefused) return answer(new InsertError('Code: 117. DB::Exception: Incorrect data', 117), 2)
+        const isStored = fate.kind === 'stored'
+        commit(isStored ? Infinity : fate.shards, insertedAt)
+        answer(isStored ? null : new InsertError(`Code: ${fate.code}. DB::Exception`, fate.code), world.between(1, 30))
+      }, null)
+    })
+  }
+
+  #keepCopies (table: string, rows: readonly CopyRow[]): void {
+    for (const row of rows) {
+      const key = `${table} ${String(row.old_person_id ?? row.distinct_id ?? row.person_id)}`
+      this.#world.log(`copy ${key} ${row.version}`)
+      if ((this.copies.get(key)?.version ?? 0) <= row.version) this.copies.set(key, row)
     }
   }
 
@@ -128,9 +148,14 @@ export class FakeClickHouse {
         const rows = await ask(() => this.#query(query, params ?? {}), query.includes('LIMIT 0'))
         return { json: async () => rows, text: async () => JSON.stringify(rows) }
       },
-      exec: async ({ query, query_params: { since } }: { query: string, query_params: { since: number } }) => {
-        const bytes = await ask(() => this.#read(query, since))
-        return { stream: [bytes] }
+      exec: async ({ query, query_params: params, values }: {
+        query: string, query_params?: { since: number }, values?: Readable
+      }) => {
+        const [, table] = /^INSERT INTO (\S+)/.exec(query) ?? []
+        if (table === undefined) return { stream: [await ask(() => this.#read(query, params?.since ?? 0))] }
+        const rows = (await text(values!)).trim().split('\n').map((line) => JSON.parse(line) as CopyRow)
+        await this.#insert(owner, 1, (shards) => { if (shards > 0) this.#keepCopies(table, rows) })
+        return { stream: [] }
       },
       command: async ({ query, query_params: { through } }: { query: string, query_params: { through: number } }) => {
         await ask(() => this.#raiseWatermark(query.includes('greatest(') ? Math.max(through, this.watermark) : through))

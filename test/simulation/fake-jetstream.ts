@@ -14,6 +14,10 @@ const STREAMS: readonly StreamOptions[] = [
     ({ name: `KV_${bucket}`, prefix: `$KV.${bucket}.`, retention: 'limits', isBucket: true }) as const)
 ]
 
+interface CreateRequest {
+  config: { ack_wait: number }
+}
+
 /** The server: all its streams, and what it answers to the requests of the client. */
 export class FakeJetStream {
   readonly streams = new Map<string, FakeStream>()
@@ -76,12 +80,12 @@ export class FakeJetStream {
       if (message !== null) this.onAcknowledged(stream.options.name, message)
       return null
     }
-    const asked = data.length > 0 ? JSON.parse(Buffer.from(data).toString()) as Record<string, unknown> : {}
+    const asked = data.length > 0 ? JSON.parse(Buffer.from(data).toString()) as object : {}
     switch (tokens.slice(2, 4).join('.')) {
       case 'STREAM.INFO': return stream.describe()
       case 'STREAM.MSG': return stream.getMessage(asked)
       case 'CONSUMER.CREATE':
-        stream.createConsumer(tokens[5] ?? '', tokens.slice(6).join('.'))
+        stream.createConsumer(tokens[5] ?? '', tokens.slice(6).join('.'), (asked as CreateRequest).config.ack_wait / 1e6)
         this.#world.log(`consumer ${tokens[5]} created`)
         return stream.describeConsumer(tokens[5] ?? '')
       case 'CONSUMER.DELETE':

@@ -43,6 +43,9 @@ interface Consumer {
   delivered: number
   /** Delivered and not acknowledged, with the position among the deliveries. */
   pending: Map<number, number>
+  /** Not acknowledged in time: delivered again before others. */
+  again: number[]
+  ackWaitMs: number
   pulls: Pull[]
 }
 
@@ -117,9 +120,11 @@ export class FakeStream {
     return { sequence, isDuplicate: false }
   }
 
-  createConsumer (name: string, filter: string): void {
+  createConsumer (name: string, filter: string, ackWaitMs: number): void {
     if (this.consumers.has(name)) throw new ApiError(400, 10148, 'consumer already exists')
-    this.consumers.set(name, { name, filter, next: 1, delivered: 0, pending: new Map(), pulls: [] })
+    this.consumers.set(name, {
+      name, filter, next: 1, delivered: 0, pending: new Map(), again: [], ackWaitMs, pulls: []
+    })
   }
 
   deleteConsumer (name: string): void {
@@ -161,7 +166,7 @@ export class FakeStream {
   /** @returns the message that it removes from a work queue; null when it was not delivered by this consumer. */
   acknowledge (name: string, sequence: number): StoredMessage | null {
     const consumer = this.consumers.get(name)
-    if (consumer?.pending.delete(sequence) !== true) return null
+    if (consumer?.pending.delete(sequence) !== true && consumer?.again.includes(sequence) !== true) return null
     const message = this.messages.get(sequence) ?? null
     if (this.options.retention === 'workqueue') this.messages.delete(sequence)
     if (message !== null) this.#removed = [...this.#removed.slice(-9), { message, at: this.#world.now }]
@@ -238,8 +243,9 @@ export class FakeStream {
         this.#end(pull, 409, 'Message Size Exceeds MaxBytes')
         continue
       }
-      consumer.next = message.sequence + 1
-      consumer.pending.set(message.sequence, ++consumer.delivered)
+      if (message.sequence === consumer.again[0]) consumer.again.shift()
+      else consumer.next = message.sequence + 1
+      this.#expectAcknowledgement(consumer, message.sequence, ++consumer.delivered)
       pull.left--
       pull.bytesLeft -= bytes
       const place = `1.${message.sequence}.${consumer.delivered}.${Math.round(message.storedAt * 1000)}000.0`
@@ -254,7 +260,19 @@ export class FakeStream {
     }
   }
 
-  #nextFor ({ next, filter, pending }: Consumer): StoredMessage | null {
+  #expectAcknowledgement (consumer: Consumer, sequence: number, delivery: number): void {
+    consumer.pending.set(sequence, delivery)
+    this.#world.after(consumer.ackWaitMs, () => {
+      if (this.consumers.get(consumer.name) !== consumer || consumer.pending.get(sequence) !== delivery) return
+      consumer.pending.delete(sequence)
+      consumer.again.push(sequence)
+      this.#serve(consumer)
+    }, null)
+  }
+
+  #nextFor ({ next, filter, pending, again }: Consumer): StoredMessage | null {
+    while (again[0] !== undefined && !this.messages.has(again[0])) again.shift()
+    if (again[0] !== undefined) return this.messages.get(again[0]) ?? null
     for (let sequence = next; sequence <= this.lastSequence; sequence++) {
       const message = this.messages.get(sequence)
       if (message !== undefined && message.subject === filter && !pending.has(sequence)) return message

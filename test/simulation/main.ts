@@ -7,6 +7,7 @@
  */
 import './virtual-time.ts'
 import './fake-disk.ts'
+import './fake-pg.ts'
 import { parseArgs } from 'node:util'
 import { runContractSteps, runSeed } from './run-seed.ts'
 

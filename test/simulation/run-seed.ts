@@ -2,13 +2,14 @@
 import type { PartitionRecord } from '../../pipeline/stream/partition-records.ts'
 import { pause } from '../../platform/intervals.ts'
 import { type LedgerEntry, toLedgerRow } from '../../schema/wire/ledger.ts'
-import { DEAD_LETTER_STREAM, EVENTS_STREAM, HEADER, PARTITIONS_BUCKET } from '../../schema/wire/streams.ts'
+import { DEAD_LETTER_STREAM, EVENTS_STREAM, HEADER, PARTITIONS_BUCKET, PERSONS_STREAM } from '../../schema/wire/streams.ts'
 import { pickOne } from '../support/random.ts'
 import { takeContractSteps } from './contract-steps.ts'
 import { FakeConnection } from './fake-connection.ts'
 import type { StoredMessage } from './fake-stream.ts'
 import { KNOWN_MESSAGES, type KnownMessage } from './known-messages.ts'
 import { chooseScenario, createFaults, type Scenario } from './scenario.ts'
+import { comparePersons, makeUpdate, type Update } from './simulated-persons.ts'
 import { SimulatedSystem } from './simulated-system.ts'
 import { VirtualProcess, World } from './virtual-time.ts'
 
@@ -37,10 +38,13 @@ export async function runSeed (seed: number): Promise<SeedResult> {
   const { healedAfterMs } = scenario
   const system = new SimulatedSystem(world, scenario)
   const { nats, clickhouse, clickhouse: { violations } } = system
-  const { requests: sent, unsent } = sendMessages(world, system, scenario)
+  const { requests: sent, unsent, acknowledged } = sendMessages(world, system, scenario)
   const events = nats.stream(EVENTS_STREAM)
   const published: StoredMessage[] = []
   events.listeners.add((message) => published.push(message))
+  const changes = nats.stream(PERSONS_STREAM)
+  const updates: Update[] = []
+  changes.listeners.add(({ data }) => updates.push(...JSON.parse(Buffer.from(data).toString()) as Update[]))
   const copiesOf = (identity: string): number => clickhouse.copiesOf(identity)
   clickhouse.onWatermark = (through) => {
     checkWatermark(through, sent, copiesOf)
@@ -55,19 +59,25 @@ export async function runSeed (seed: number): Promise<SeedResult> {
     })
   }
 
+  const missingChanges = (): number => acknowledged
+    .filter((update) => !updates.some(({ uuid }) => uuid === update.uuid)).length
   /** The watermark says so, too: it has passed the time of the last request. */
-  const isAllStored = (): boolean => events.messages.size === 0 &&
-    unsent.size === 0 &&
+  const isAllStored = (): boolean => events.messages.size === 0 && changes.messages.size === 0 &&
+    system.postgres.rows('outbox').length === 0 &&
+    unsent.size === 0 && missingChanges() === 0 &&
     sent.every(({ receivedAt }) => receivedAt === Infinity || receivedAt < clickhouse.watermark)
   const isHealed = await world.run(healedAfterMs + RECOVERY_MS, () => violations.length > 0 ||
     (world.now > healedAfterMs && isAllStored()))
   if (!isHealed) {
-    violations.push(`${events.messages.size} messages, or the watermark, wait ${RECOVERY_MS} ms after all works again`)
+    const left = `${events.messages.size} messages, ${changes.messages.size} changes, ` +
+      `${system.postgres.rows('outbox').length} rows of the outbox, ${unsent.size} requests, ${missingChanges()} changes that are nowhere`
+    violations.push(`${left}, or the watermark, wait ${RECOVERY_MS} ms after all works again`)
   }
   await world.run(Infinity, () => violations.length > 0 || clickhouse.unanswered === 0)
   if (violations.length === 0) {
     violations.push(...compareRows(sent, copiesOf))
     violations.push(...compareBooks(system, published))
+    violations.push(...comparePersons(updates, system.postgres, clickhouse.copies))
   }
   world.end()
   return { violations, trace: world.trace }
@@ -92,8 +102,9 @@ export async function runContractSteps (): Promise<unknown[]> {
 /** Clients send each message until it is answered with 200, each time as a request of its own. */
 function sendMessages (
   world: World, system: SimulatedSystem, scenario: Scenario
-): { requests: Sent[], unsent: ReadonlySet<number> } {
+): { requests: Sent[], unsent: ReadonlySet<number>, acknowledged: Update[] } {
   const requests: Sent[] = []
+  const acknowledged: Update[] = []
   const unsent = new Set<number>()
   const never = new AbortController().signal
   async function send (known: number): Promise<void> {
@@ -110,16 +121,27 @@ function sendMessages (
       await pause(500, never)
     }
   }
+  async function change (update: Update): Promise<void> {
+    for (;;) {
+      let isAcknowledged = false
+      const answered = pickOne(system.ingests, world.random)?.change(update).then(() => { isAcknowledged = true }, () => {})
+      await Promise.race([answered, pause(10_000, never)])
+      if (isAcknowledged) break
+      await pause(500, never)
+    }
+    acknowledged.push(update)
+  }
   world.as(null, () => {
-    for (let number = 0; number < scenario.messages; number++) {
+    for (let number = 0; number < scenario.messages + scenario.updates; number++) {
       const known = Math.floor(world.random() * KNOWN_MESSAGES.length)
       unsent.add(number)
       world.after(world.between(1000, scenario.healedAfterMs), () => {
-        void send(known).then(() => unsent.delete(number))
+        const done = number < scenario.messages ? send(known) : change(makeUpdate(number, world.random))
+        void done.then(() => unsent.delete(number))
       })
     }
   })
-  return { requests, unsent }
+  return { requests, unsent, acknowledged }
 }
 
 /** What a row of the watermark says is that every event of an earlier request is stored, if it is answered with 200. */

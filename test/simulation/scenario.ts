@@ -7,6 +7,8 @@ export interface Scenario {
   /** After this nothing goes wrong any more, in milliseconds. */
   healedAfterMs: number
   messages: number
+  /** Changes of persons; 0: nobody applies any. */
+  updates: number
   processes: number
   ingests: number
   partitions: number
@@ -24,7 +26,8 @@ export interface Scenario {
 const RATES = {
   lostRequest: 0.05, lostAnswer: 0.08, lateRequest: 0.04, lostDelivery: 0.03,
   insertError: 0.15, insertSilent: 0.12, queryError: 0.04,
-  powerCut: 0.2, election: 0.5, disconnect: 0.6, freeze: 0.7, kill: 0.5
+  powerCut: 0.2, election: 0.5, disconnect: 0.6, freeze: 0.7, kill: 0.5,
+  lostStatement: 0.03, restart: 0.3
 } as const
 
 type Rate = keyof typeof RATES
@@ -44,6 +47,7 @@ export function chooseScenario (seed: number): Scenario {
     longestInsertMs: isMigrated || isForgetful ? 1000 : 119_000,
     tokenWindow: isForgetful ? 4 : Infinity,
     migration: [migratedAt, isMigrated ? migratedAt + random() * 30_000 : migratedAt],
+    updates: random() < 0.4 ? 4 + Math.floor(random() * 24) : 0,
     messages: 6 + Math.floor(random() * 24),
     processes: 1 + Math.floor(random() * 2.5),
     ingests: 1 + Math.floor(random() * 2),
@@ -81,6 +85,9 @@ export function createFaults (world: World, scenario: Scenario) {
       if (happens('lostRequest')) return 'lost'
       if (happens('lostAnswer')) return 'answer lost'
       return happens('lateRequest') ? 'late' : 'handled'
+    },
+    fateOfStatement (): MessageFate {
+      return happens('lostStatement') ? pickOne(['lost', 'answer lost', 'late'], world.random) : 'handled'
     },
     losesDelivery: () => happens('lostDelivery'),
     fateOfInsert (shards: number): InsertFate {

@@ -20,6 +20,7 @@ import { MEMBERS_BUCKET } from '../../schema/wire/streams.ts'
 import type { FakeClickHouse } from './fake-clickhouse.ts'
 import type { FakeConnection } from './fake-connection.ts'
 import type { StoredMessage } from './fake-stream.ts'
+import { startSimulatedPersons } from './simulated-persons.ts'
 import type { VirtualProcess, World } from './virtual-time.ts'
 
 const LIMITS = { maxRows: 12, maxBytes: 1_000_000, maxAgeMs: 100 }
@@ -36,12 +37,14 @@ export interface SimulatedPipelineDeps {
   connection: FakeConnection
   clickhouse: FakeClickHouse
   partitions: number
+  /** Whether it applies changes of persons. */
+  hasPersons: boolean
   watch: WatchStream
 }
 
 /** @returns how to end it as SIGTERM does. */
 export async function startSimulatedPipeline (
-  world: World, { owner, connection, clickhouse, partitions, watch }: SimulatedPipelineDeps
+  world: World, { owner, connection, clickhouse, partitions, hasPersons, watch }: SimulatedPipelineDeps
 ): Promise<() => Promise<void>> {
   const logger = createTracingLogger(world)
   const nats = connection.asNats()
@@ -77,12 +80,15 @@ export async function startSimulatedPipeline (
     runPartition: (partition, control) => runEventsPartition({ ...deps, partition, ...control })
   })
   supervisor.start()
+  const stopPersons = hasPersons
+    ? startSimulatedPersons({ connection: nats, clickhouse: client, membership, logger })
+    : async () => {}
   const watermark = new WatermarkKeeper({
     connection: nats, clickhouse: client, bucket: await openOne(INGEST_BUCKET), leads: () => membership.leads(),
     metrics: { ...metrics.metrics, gaugeFrom: () => {} }, logger
   })
   return async () => {
-    await Promise.all([supervisor.stop(), watermark.stop()])
+    await Promise.all([supervisor.stop(), stopPersons(), watermark.stop()])
     await membership.leave()
   }
 }

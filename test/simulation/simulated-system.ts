@@ -3,17 +3,21 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { createAcknowledgedPublisher } from '../../ingest/publish/acknowledged-publisher.ts'
 import { createDurablePublisher } from '../../ingest/publish/durable-publisher.ts'
 import { HeldClock } from '../../ingest/publish/held-clock.ts'
+import { createPersonsPartitions, encodeUpdate } from '../../ingest/publish/persons-partitions.ts'
 import { Presence } from '../../ingest/publish/presence.ts'
 import { PublishedThrough } from '../../ingest/publish/published-through.ts'
 import type { StreamLink } from '../../ingest/publish/stream-link.ts'
 import { Spool } from '../../ingest/spool/spool.ts'
 import { awaitLeaders } from '../../platform/nats/await-leaders.ts'
+import type { PersonsUpdate } from '../../schema/wire/persons-update.ts'
 import { EVENTS_STREAM, eventsSubject } from '../../schema/wire/streams.ts'
 import { pickOne } from '../support/random.ts'
 import { FakeClickHouse } from './fake-clickhouse.ts'
 import { FakeConnection } from './fake-connection.ts'
 import { disk } from './fake-disk.ts'
 import { FakeJetStream } from './fake-jetstream.ts'
+import { network } from './fake-pg.ts'
+import { FakePostgres } from './fake-postgres.ts'
 import type { StoredMessage } from './fake-stream.ts'
 import type { KnownMessage } from './known-messages.ts'
 import { createFaults, type Faults, type Scenario } from './scenario.ts'
@@ -33,6 +37,7 @@ interface RunningProcess {
 export class SimulatedSystem {
   readonly nats: FakeJetStream
   readonly clickhouse: FakeClickHouse
+  readonly postgres: FakePostgres
   /** By the folder of the spool; null while none runs there. */
   readonly ingests: (SimulatedIngest | null)[] = []
   readonly #world: World
@@ -48,6 +53,8 @@ export class SimulatedSystem {
     this.#faults = createFaults(world, scenario)
     this.nats = new FakeJetStream(world)
     this.clickhouse = new FakeClickHouse(world, this.#faults, scenario.shards)
+    this.postgres = new FakePostgres(world)
+    Object.assign(network, { world, postgres: this.postgres, faults: this.#faults })
     disk.clear()
     for (let number = 0; number < scenario.processes; number++) this.#startPipeline()
     for (let slot = 0; slot < scenario.ingests; slot++) this.#startIngest(slot)
@@ -71,6 +78,7 @@ export class SimulatedSystem {
         connection: this.connect(owner),
         clickhouse: this.clickhouse,
         partitions: this.#scenario.partitions,
+        hasPersons: this.#scenario.updates > 0,
         watch: (stream, see) => this.#watch(owner, stream, see)
       }).then((stop) => { process.stop = stop }, (error: unknown) => {
         world.log(`could not start: ${String(error)}`)
@@ -126,7 +134,7 @@ export class SimulatedSystem {
 
   #disturb (): void {
     const world = this.#world
-    const { rates, healedAfterMs } = this.#scenario
+    const { rates, healedAfterMs, updates } = this.#scenario
     if (world.now >= healedAfterMs) return
     const happens = (perSecond: number): boolean => world.chance(perSecond / 10)
     if (happens(rates.election)) {
@@ -135,6 +143,7 @@ export class SimulatedSystem {
     }
     if (happens(rates.disconnect)) pickOne(this.#connections, world.random).disconnect(world.between(50, 4000))
     if (happens(rates.powerCut)) this.#cutPower()
+    if (updates > 0 && happens(rates.restart)) this.postgres.restart(world.between(100, 5000))
     if (this.#processes.length > 0) {
       const { owner: one, stop } = pickOne(this.#processes, world.random)
       if (happens(rates.freeze)) {
@@ -164,6 +173,8 @@ interface SimulatedIngest {
    * @throws when the answer is 503.
    */
   capture: (message: KnownMessage, partition: number, onReceived: (at: number) => void) => Promise<void>
+  /** Takes a change of a person; resolves when it is answered with 200. */
+  change: (update: PersonsUpdate) => Promise<void>
 }
 
 /** @param folder  Of its spool; nobody else has it. */
@@ -183,6 +194,8 @@ async function startSimulatedIngest (
   })
   await presence.start()
   let messages = 0
+  const nextMessageId = (): string => `${owner.name}-${messages++}`
+  const persons = createPersonsPartitions({ publish: publisher.publishPersons, nextMessageId })
   const capture: SimulatedIngest['capture'] = async ({ headers, payload }, partition, onReceived) => {
     if (!presence.isRegistered) throw new Error('not registered')
     const receivedAt = publishedThrough.receivedAt()
@@ -191,11 +204,14 @@ async function startSimulatedIngest (
     // Events wait for others that share their message.
     await delay(world.between(1, 200))
     await publisher.publishEvents({
-      subject: eventsSubject('live', partition), id: `${owner.name}-${messages++}`, headers, payload
+      subject: eventsSubject('live', partition), id: nextMessageId(), headers, payload
     }).finally(() => publishedThrough.end(inFlight))
   }
   // In the name of the process: what it does ends with it.
-  return { capture: async (...request) => await world.as(owner, async () => await capture(...request)) }
+  return {
+    capture: async (...request) => await world.as(owner, async () => await capture(...request)),
+    change: async (update) => await world.as(owner, async () => await persons.append(encodeUpdate(update)))
+  }
 }
 
 /** As `openStreamLink` does it, on a connection that is there. */

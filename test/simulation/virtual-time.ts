@@ -41,6 +41,11 @@ interface Task {
 
 const owners = new AsyncLocalStorage<VirtualProcess | null>()
 
+/** @returns the process that runs now; null: none of the simulated ones. */
+export function ownerOfNow (): VirtualProcess | null {
+  return owners.getStore() ?? null
+}
+
 /** The world of the run under way. */
 let current: World | null = null
 
