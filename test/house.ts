@@ -36,7 +36,7 @@ export interface House {
 const LIMITS = {
   lines: 86_697,
   platformLines: 5_949,
-  trackedFiles: 1_512,
+  trackedFiles: 1_516,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,

@@ -1,28 +1,39 @@
 /** What the simulation counts on: the same steps against the real servers and against those in memory. */
 import { jetstream, JetStreamApiError } from '@nats-io/jetstream'
+import type { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import { createLookUpEvents, readIdentities } from '../../pipeline/events/duplicates/look-up-events.ts'
 import { loadFingerprints } from '../../pipeline/events/duplicates/load-fingerprints.ts'
 import type { PartitionMessage } from '../../pipeline/events/events-reader.ts'
 import { INSERT_SETTINGS, INSERT_SETTINGS_VERSION, type InsertFrames } from '../../pipeline/events/insert/insert-frames.ts'
 import { OrderedPulls, recreateConsumer } from '../../pipeline/stream/ordered-pulls.ts'
 import { FencedError, newPartitionRecord, openPartitionRecords } from '../../pipeline/stream/partition-records.ts'
+import { applyBatch } from '../../pipeline/persons/apply-batch.ts'
+import { loadRecentUpdates, lockProgress, openProgress, recordProgress, type RecentUpdates } from '../../pipeline/persons/persons-progress.ts'
 import { TEST_KEY } from '../../pipeline/testing/publish-events.ts'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { pause } from '../../platform/intervals.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { manageJetStream } from '../../platform/nats/prepare-jetstream.ts'
+import { drainPersonsOutbox } from '../../platform/persons/persons-outbox.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { frameOf } from '../../schema/wire/frame-message.ts'
 import { EVENTS_STREAM, eventsSubject } from '../../schema/wire/streams.ts'
+import { createRandom } from '../support/random.ts'
 import { KNOWN_MESSAGES } from './known-messages.ts'
+import { makeUpdate } from './simulated-persons.ts'
 
 const SUBJECT = eventsSubject('live', 0)
 const CONSUMER = { stream: EVENTS_STREAM, name: 'writer-live-0', subject: SUBJECT, ackWaitMs: 60_000 }
 
 /** @returns what was seen, step by step. */
 export async function takeContractSteps (stores: {
-  connection: NatsConnection, clickhouse: ClickHouse, insertFrames: InsertFrames
+  connection: NatsConnection, clickhouse: ClickHouse, insertFrames: InsertFrames, sql: Sql
 }): Promise<unknown[]> {
-  return [...await useStream(stores.connection), ...await useRecords(stores.connection), ...await useEvents(stores)]
+  return [
+    ...await useStream(stores.connection), ...await useRecords(stores.connection), ...await useEvents(stores),
+    ...await usePersons(stores.sql)
+  ]
 }
 
 async function useStream (connection: NatsConnection): Promise<unknown[]> {
@@ -112,6 +123,49 @@ async function useEvents ({ clickhouse, insertFrames }: {
       return memory.recall(view.getUint32(0, true), view.getUint32(4, true), view.getUint32(8, true))
     })
   ]
+}
+
+async function usePersons (sql: Sql): Promise<unknown[]> {
+  const random = createRandom(7)
+  await openProgress(sql, 1)
+  const late = await loadRecentUpdates(sql, 1)
+  const apply = async (from: number, recent: RecentUpdates): Promise<unknown> => await applyBatch({
+    partition: 1,
+    streamCreated: 'life',
+    messages: [{ sequence: from, publishedUs: from, updates: updates.slice(from, from + 20), refused: [] }]
+  }, { sql, recent, deadLetterUpdates: async () => [] })
+    .then(({ applied, deduplicated, merges }) => ({ applied, deduplicated, merges }), (error: unknown) => String(error))
+  const updates = Array.from({ length: 60 }, (_, number) => makeUpdate(number, random))
+  const seen = [await apply(1, await loadRecentUpdates(sql, 1)), await apply(21, late)]
+  seen.push(await apply(21, await loadRecentUpdates(sql, 1)), await apply(15, await loadRecentUpdates(sql, 1)))
+
+  const steps: string[] = []
+  const first = sql.begin(async (transaction) => {
+    await lockProgress(transaction, 1)
+    await recordProgress(transaction, { partition: 1, streamCreated: 'given up' }, [{ sequence: 99, publishedUs: 99 }], [])
+    await pause(500, new AbortController().signal)
+    steps.push('first ends')
+    throw new Error('given up')
+  }).catch(String)
+  await pause(200, new AbortController().signal)
+  await sql.begin(async (transaction) => {
+    const { streamCreated, lastSequence } = await lockProgress(transaction, 1)
+    steps.push(`second sees ${streamCreated} ${lastSequence}`)
+  })
+  seen.push(await first, steps)
+
+  const copies: Record<string, unknown>[] = []
+  const clickhouse = {
+    exec: async ({ query, values }: { query: string, values: Readable }) => {
+      for (const line of (await text(values)).trim().split('\n')) {
+        const { version: _, samples: __, minute: ___, ...row } = JSON.parse(line) as Record<string, unknown>
+        if (!query.includes('warning')) copies.push({ query, ...row })
+      }
+      return { stream: [] }
+    }
+  } as unknown as ClickHouse
+  await drainPersonsOutbox({ sql, clickhouse })
+  return [...seen, copies.map((row) => JSON.stringify(Object.entries(row).sort())).sort()]
 }
 
 function codeOf (error: unknown): unknown {

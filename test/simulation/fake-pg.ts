@@ -55,7 +55,8 @@ class FakeClient extends EventEmitter {
         if (fate === 'lost') return breakOff()
         this.#postgres.execute(this.#session, text, values).then(({ rows, command }) => {
           if (fate !== 'handled') return breakOff()
-          this.#world.after(this.#world.between(0.2, 2), () => resolve({ rows, rowCount: rows.length, command }), this.#owner)
+          const result = { rows, rowCount: rows.length, command }
+          this.#world.after(this.#world.between(0.2, 2), () => resolve(result), this.#owner)
         }, (error: Error) => { this.#world.after(1, () => reject(error), this.#owner) })
       }, null)
     })

@@ -1,4 +1,4 @@
-/** Postgres in memory, as far as the applier of persons asks it: rows that others see once committed, locks, sessions. */
+/** Postgres in memory, as far as the applier of persons asks it: transactions, locks, sessions. */
 import type { StoredPerson } from '../../pipeline/persons/testing/start-persons-stores.ts'
 import type { VirtualProcess, World } from './virtual-time.ts'
 import { WORLD_BEGAN_AT } from './world-constants.ts'
@@ -198,9 +198,9 @@ const STATEMENTS: readonly (readonly [begin: string, run: Run])[] = [
       const id = postgres.find('ids', d, session)?.personId
       const person = postgres.find('persons', id, session)
       if (person === null) return []
-      const { uuid, properties, isIdentified, createdAt } = person
+      const { properties, createdAt } = person
       return [{
-        distinctId: d, id, projectId: p, uuid, properties, bytes: properties.length, isIdentified, createdAt: new Date(createdAt)
+        ...person, distinctId: d, id, projectId: p, bytes: properties.length, createdAt: new Date(createdAt)
       }]
     })],
   ['SELECT nextval', (postgres, _, [count]) => Array.from({ length: count }, () => ({ id: postgres.nextId() }))],
@@ -250,8 +250,11 @@ const STATEMENTS: readonly (readonly [begin: string, run: Run])[] = [
 
 function writePersons (postgres: FakePostgres, session: Session, [json]: readonly any[]): Row[] {
   for (const { id, uuid, properties, identified, created } of JSON.parse(json)) {
+    // In the order of jsonb.
+    const names = Object.keys(properties).sort((a, b) => a.length - b.length || (a < b ? -1 : 1))
     postgres.write(session, 'persons', id, {
-      ...(uuid !== undefined && { uuid }), properties: JSON.stringify(properties), isIdentified: identified, createdAt: created
+      ...(uuid !== undefined && { uuid }), isIdentified: identified, createdAt: created,
+      properties: JSON.stringify(Object.fromEntries(names.map((name) => [name, properties[name]])))
     })
   }
   return []

@@ -1,6 +1,7 @@
 /** Runs the world of one seed, and says what was wrong in it. */
 import type { PartitionRecord } from '../../pipeline/stream/partition-records.ts'
 import { pause } from '../../platform/intervals.ts'
+import { connectPostgres } from '../../platform/postgres/connect-postgres.ts'
 import { type LedgerEntry, toLedgerRow } from '../../schema/wire/ledger.ts'
 import { DEAD_LETTER_STREAM, EVENTS_STREAM, HEADER, PARTITIONS_BUCKET, PERSONS_STREAM } from '../../schema/wire/streams.ts'
 import { pickOne } from '../support/random.ts'
@@ -93,7 +94,8 @@ export async function runContractSteps (): Promise<unknown[]> {
   void world.as(owner, async () => await takeContractSteps({
     connection: new FakeConnection(world, system.nats, owner, createFaults(world, scenario)).asNats(),
     clickhouse: clickhouse.clientOf(owner),
-    insertFrames: clickhouse.insertFramesOf(owner)
+    insertFrames: clickhouse.insertFramesOf(owner),
+    sql: connectPostgres({ url: 'postgres://simulated' })
   }).then((steps) => { seen = steps }))
   await world.run(600_000, () => seen !== null)
   return seen ?? ['it did not end']
@@ -124,7 +126,8 @@ function sendMessages (
   async function change (update: Update): Promise<void> {
     for (;;) {
       let isAcknowledged = false
-      const answered = pickOne(system.ingests, world.random)?.change(update).then(() => { isAcknowledged = true }, () => {})
+      const ingest = pickOne(system.ingests, world.random)
+      const answered = ingest?.change(update).then(() => { isAcknowledged = true }, () => {})
       await Promise.race([answered, pause(10_000, never)])
       if (isAcknowledged) break
       await pause(500, never)

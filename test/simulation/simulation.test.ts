@@ -5,6 +5,7 @@ import t from 'tap'
 import { createInsertFrames } from '../../pipeline/events/insert/insert-frames.ts'
 import { startTestStores } from '../../pipeline/testing/start-test-partition.ts'
 import { createClickHouseAgent } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { createTestPostgres } from '../support/test-stores.ts'
 import { takeContractSteps } from './contract-steps.ts'
 
 /** Its clock and timers are not those of a test, so it is a process of its own. */
@@ -20,14 +21,16 @@ t.test('every event is stored once, and nothing waits for ever, whatever goes wr
   t.match(run.stdout, new RegExp(`^${SEEDS} seeds, `), run.stderr)
 })
 
-t.test('stores in memory answer as NATS and ClickHouse do', async (t) => {
+t.test('stores in memory answer as NATS, ClickHouse and Postgres do', async (t) => {
   const { connection, clickhouse } = await startTestStores(t)
+  const { sql } = await createTestPostgres(t)
+  await sql`INSERT INTO projects (id, name) VALUES (1, 'simulated')`
   const agent = createClickHouseAgent()
   t.teardown(() => agent.destroy())
   const { NODE_OPTIONS: _, ...env } = process.env
 
   const real = await takeContractSteps({
-    connection, clickhouse: clickhouse.client, insertFrames: createInsertFrames({ url: clickhouse.url, agent })
+    connection, clickhouse: clickhouse.client, insertFrames: createInsertFrames({ url: clickhouse.url, agent }), sql
   })
   const simulated = await promisify(execFile)(
     process.execPath, [path.join(import.meta.dirname, 'main') + '.ts', '--contract'], { env })
