@@ -6,6 +6,7 @@ import {
 } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { type CliContext, findAddress } from '../cli-context.ts'
 import { collectStrings } from '../read-arguments.ts'
+import { CHECKED_LOGINS, findLoginFaults, variableOf } from './check-logins.ts'
 import { JSON_OPTION, type Output } from '../terminal-output.ts'
 
 /** `millrace check clickhouse`: whether a ClickHouse of one's own can be trusted with events. */
@@ -63,6 +64,7 @@ const MAX_CLOCK_DIFFERENCE_MS = 2000
 const MAX_DELAY_SECONDS = 300
 /** An insert costs some ten requests to Keeper one after the other, in milliseconds. */
 const SLOW_INSERT_MS = 1000
+const SLOW_KEEPER_MS = 100
 
 type Check = (options: CheckClickHouseOptions) => Promise<Finding[]>
 
@@ -72,7 +74,8 @@ async function checkClickHouse (options: CheckClickHouseOptions): Promise<Findin
     ? [['tables', checkFlush], ['tokens', checkTokens], ['logins', checkLogins]]
     : [
         ['nodes', checkNodes], ['definition', checkDefinition], ['macros', checkMacros], ['tables', checkTables],
-        ['replicas', checkReplicas], ['tables', checkFlush], ['tokens', checkTokens], ['logins', checkLogins], ['quorum', checkQuorum]
+        ['replicas', checkReplicas], ['tables', checkFlush], ['keeper', checkKeeper], ['tokens', checkTokens],
+        ['logins', checkLogins], ['quorum', checkQuorum]
       ]
   const findings: Finding[] = []
   for (const [subject, check] of checks) {
@@ -205,6 +208,21 @@ const checkFlush: Check = async ({ client, cluster }) => {
   ]
 }
 
+const checkLogins: Check = async (options) =>
+  (await findLoginFaults(options)).flatMap(({ login, faults }) => faults === undefined
+    ? [note(`${login} was not tried: set ${variableOf(login)}`)]
+    : unless(faults.map((fault) => wrong(`${login} ${fault}`)), `${login} has each right of deploy/clickhouse, and may ask what it asks`))
+
+/** Requests of all nodes to Keeper since their start, and how long one waited. */
+const checkKeeper: Check = async (options) => {
+  const definition = await readDefinition(options)
+  const rows = await askNodes<{ ms: number }>(options, `toFloat64(sumIf(value, event = 'ZooKeeperWaitMicroseconds'))
+    / greatest(sumIf(value, event = 'ZooKeeperTransactions'), 1) / 1000 AS ms`, 'events', 'GROUP BY place')
+  const slow = rows.filter(({ ms }) => ms > SLOW_KEEPER_MS)
+  return unless(slow.map(({ place, ms }) => wrong(`${definition[place - 1]?.node} waits ${Math.round(ms)} ms for an answer of Keeper: an insert takes some ten of them; look at its disks and network`)),
+    `Keeper answers in ${Math.max(...rows.map(({ ms }) => ms)).toFixed(1)} ms, the mean since the start of a node`)
+}
+
 /** One insert, repeated through every node that is named, is stored once. */
 const checkTokens: Check = async ({ url, client, cluster, nodes }) => {
   const database = `millrace_check_${randomUUID().slice(0, 8)}`
@@ -238,54 +256,20 @@ const checkTokens: Check = async ({ url, client, cluster, nodes }) => {
   }
 }
 
-/** What each login asks of a cluster that it could be refused. */
-const ASKED_BY: Record<string, readonly string[]> = {
-  millrace_owner: ['tables', 'columns', 'replicas'],
-  millrace_pipeline: ['parts', 'disks', 'detached_parts', 'mutations', 'one', 'replicas', 'replication_queue'],
-  millrace_api: ['parts', 'disks'],
-  analyst: []
-}
-
-const checkLogins: Check = async ({ url, cluster, passwords }) => {
-  const findings: Finding[] = []
-  for (const [login, tables] of Object.entries(ASKED_BY)) {
-    const password = passwords.get(login)
-    if (password === undefined) {
-      findings.push(note(`${login} was not tried: set ${variableOf(login)}`))
-      continue
-    }
-    const own = Object.assign(new URL(url), { username: login, password: encodeURIComponent(password) })
-    const client = connectClickHouse({ url: own.href, cluster })
-    const all = cluster === '' ? '' : `${own.pathname.slice(1)}_all.`
-    const statements = [
-      `SELECT count() FROM ${all}events WHERE distinct_id IN (SELECT distinct_id FROM ${all}events WHERE event = 'checked')`,
-      ...tables.map((table) => `SELECT count() FROM ${systemTable(cluster, table)}`)
-    ]
-    const refused = await Promise.all(statements.map(async (query) =>
-      await queryRows(client, query).then(() => [], (error: unknown) => [wrong(`${login} is refused "${query}": ${messageOf(error)}; run "millrace logins create"`)])))
-    findings.push(...unless(refused.flat(), `${login} may ask what it asks`))
-    await client.close()
-  }
-  return findings
-}
-
-/** The variable of `millrace logins create` with the password of a login. */
-export function variableOf (login: string): string {
-  return `CLICKHOUSE_${login.replace('millrace_', '').toUpperCase()}_PASSWORD`
-}
-
-export const CHECKED_LOGINS: readonly string[] = Object.keys(ASKED_BY)
-
 const checkQuorum: Check = async (options) => {
   const definition = await readDefinition(options)
   const [row] = await queryRows<{ quorum: string }>(options.client, `SELECT any(value) AS quorum FROM system.settings_profile_elements
     WHERE setting_name = 'insert_quorum' AND (user_name = 'millrace_pipeline' OR profile_name = 'millrace_quorum')`)
   const isOn = (row?.quorum ?? '') !== '' && row?.quorum !== '0'
-  const single = [...Map.groupBy(definition, ({ shard }) => shard)].filter(([, nodes]) => nodes.length === 1)
+  const shards = [...Map.groupBy(definition, ({ shard }) => shard)]
   return [
     isOn
-      ? ok(`an insert of the pipeline is confirmed by ${row?.quorum} replicas; while fewer are there, events wait in the stream`)
+      ? ok(`an insert of the pipeline is confirmed by ${row?.quorum} replicas`)
       : note('an insert is confirmed by one replica, and what it had not copied yet is lost with its disk: see deploy/clickhouse/quorum.sql'),
-    ...single.map(([shard]) => note(`shard ${shard} has one replica: while it is away no event is stored and no query answered`))
+    ...unless(shards.flatMap(([shard, { length: replicas }]) => {
+      const needed = !isOn ? 1 : row?.quorum === 'auto' ? Math.floor(replicas / 2) + 1 : Number(row?.quorum)
+      if (replicas === 1) return [note(`shard ${shard} has one replica: while it is away no event is stored and no query answered`)]
+      return replicas > needed ? [] : [note(`while one of the ${replicas} replicas of shard ${shard} is away, the events of all shards wait in the stream`)]
+    }), 'one dead node stops nothing')
   ]
 }

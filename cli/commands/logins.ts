@@ -44,15 +44,16 @@ export function readPasswords (env: NodeJS.ProcessEnv): Record<string, string> {
   return Object.fromEntries(LOGIN_VARIABLES.map((name) => [name, env[name]!]))
 }
 
-/**
- * The statements of users.sql and analyst.sql with these passwords. An existing login gets its
- * new password.
- */
-export async function renderClickHouseLogins (passwords: Record<string, string>): Promise<string[]> {
+/** The statements of users.sql and analyst.sql, passwords still marks. */
+export async function readClickHouseLogins (): Promise<string[]> {
   const texts = await Promise.all(['users.sql', 'analyst.sql'].map(async (name) =>
     await readFile(path.join(DEPLOY, 'clickhouse', name), 'utf8')))
-  const statements = texts.join('\n').replaceAll(/^--.*$/gm, '').split(';').map((part) => part.trim()).filter((part) => part !== '')
-  return statements.flatMap((statement) => {
+  return texts.join('\n').replaceAll(/^--.*$/gm, '').split(';').map((part) => part.trim()).filter((part) => part !== '')
+}
+
+/** The same with these passwords. An existing login gets its new password. */
+export async function renderClickHouseLogins (passwords: Record<string, string>): Promise<string[]> {
+  return (await readClickHouseLogins()).flatMap((statement) => {
     const login = CLICKHOUSE_LOGINS.find(({ mark }) => statement.includes(`'${mark}'`))
     if (login === undefined) return [statement]
     const filled = statement.replace(`'${login.mark}'`, () => quoteForClickHouse(passwords[login.variable]!))

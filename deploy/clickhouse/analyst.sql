@@ -10,6 +10,8 @@
 -- final: exact counts without thinking; duplicates of an event that are not merged away yet count once. They share their
 -- partition, so merging across partitions would be work for nothing.
 -- distributed_product_mode: on a cluster a query may compare a table of all shards with itself.
+-- optimize_skip_unused_shards: a query may not leave out shards. Which one has a row follows from its columns for no table:
+-- what views count is where the events are, and events stay where they were when a shard is added.
 -- load_balancing, prefer_localhost_replica, max_replica_delay_for_distributed_queries: the first replica of each shard that
 -- answers and lacks nothing that is older than a second, so it has what was confirmed.
 -- readonly = 2: no writes, no definitions; settings may change within these bounds, because every client sets some.
@@ -19,6 +21,7 @@ CREATE SETTINGS PROFILE IF NOT EXISTS analyst_limits SETTINGS
     final = 1,
     do_not_merge_across_partitions_select_final = 1,
     distributed_product_mode = 'global',
+    optimize_skip_unused_shards = 0 CONST,
     load_balancing = 'in_order',
     prefer_localhost_replica = 0,
     max_replica_delay_for_distributed_queries = 2,

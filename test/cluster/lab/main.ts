@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type ClickHouse, connectClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { CHECKED_LOGINS, variableOf } from '../../../cli/commands/check.ts'
+import { CHECKED_LOGINS, variableOf } from '../../../cli/commands/check-logins.ts'
 import { runCli } from '../../../cli/run-cli.ts'
 import { migrateClickHouse } from '../../../schema/migrate/migrate-clickhouse.ts'
 import { supervise, type Supervise, type SupervisedPart } from '../../faults/system/supervise.ts'
@@ -165,6 +165,9 @@ async function walk (): Promise<void> {
     const [row] = await ask<{ n: string }>(second, `SELECT count() AS n FROM events
       WHERE distinct_id IN (SELECT distinct_id FROM events WHERE event = 'paid')`, { user: 'analyst', database: ALL })
     expect(Number(row?.n) > 0, 'no row')
+    const skipping = await ask(second, "SELECT volume FROM event_volumes_by_day WHERE project_id = 1 AND event = 'paid' SETTINGS optimize_skip_unused_shards = 1",
+      { user: 'analyst', database: ALL }).then(() => 'answered', String)
+    expect(skipping.includes('should not be changed'), `a query that leaves out shards is ${skipping}`)
     return `${row?.n} rows`
   })
   await step('a promoted property is a column of every node and of all shards until it is demoted', async () =>
