@@ -1,16 +1,18 @@
-/** Moves an embedded ClickHouse into the cluster, with kill -9 in the middle. */
+/** Moves an embedded ClickHouse into the cluster, with kill -9 in the middle and live events beside it. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
-import { startNatsServer } from '../../../embedded/nats/start-nats-server.ts'
 import { startClickHouse } from '../../../embedded/supervisor/start-clickhouse.ts'
 import { connectClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { migrateClickHouse } from '../../../schema/migrate/migrate-clickhouse.ts'
-import type { Supervise } from '../../faults/system/supervise.ts'
+import type { Supervise, SupervisedPart } from '../../faults/system/supervise.ts'
 import { freePort } from '../../support/local-ports.ts'
+import { waitFor } from '../../support/wait-for.ts'
 import { expect } from './compare-nodes.ts'
+import { openProduct } from './open-product.ts'
+import { createTraffic } from './traffic.ts'
 
 const MAIN = path.join(import.meta.dirname, '..', '..', '..', 'cli', 'main.ts')
 const BATCH = 500_000
@@ -29,23 +31,70 @@ export async function moveIntoCluster (
 ): Promise<string> {
   const folder = path.join(dataDir, 'move')
   await mkdir(folder)
-  const addresses = { CLICKHOUSE_URL: '', NATS_URL: '' }
-  const parts = [
-    await supervise('embedded clickhouse', async (signal, onSpawn) => {
-      const service = await startClickHouse({
-        dataDir: folder, port: await freePort(), password: 'lab', analystPassword: 'lab', signal, onSpawn
-      })
-      addresses.CLICKHOUSE_URL = service.url
-      return service
-    }),
-    await supervise('nats of the move', async (signal, onSpawn) => {
-      const service = await startNatsServer({ dataDir: folder, port: await freePort(), signal, onSpawn })
-      addresses.NATS_URL = service.url
-      return service
+  let sourceUrl = ''
+  const embedded = await supervise('embedded clickhouse', async (signal, onSpawn) => {
+    const service = await startClickHouse({
+      dataDir: folder, port: await freePort(), password: 'lab', analystPassword: 'lab', signal, onSpawn
     })
-  ]
-  await migrateClickHouse(addresses.CLICKHOUSE_URL, {})
-  const source = connectClickHouse({ url: addresses.CLICKHOUSE_URL, requestTimeoutMs: 600_000 })
+    sourceUrl = service.url
+    return service
+  })
+  await migrateClickHouse(sourceUrl, {})
+  await fillSource(sourceUrl, rows)
+  const options = { dataDir: folder, cluster: '', urls: { pipeline: sourceUrl, api: sourceUrl, analyst: sourceUrl } }
+  const product = await openProduct(options, supervise)
+  const traffic = createTraffic(product)
+  const live = traffic.start()
+  let memory = 0
+  const run = async (args: readonly string[], killAt = Infinity) => {
+    const startedAt = performance.now()
+    const { PATH, HOME } = process.env
+    const child = spawn(process.execPath, [MAIN, 'move', 'clickhouse', '--to', target, '--to-cluster', cluster, ...args],
+      { env: { PATH, HOME, CLICKHOUSE_URL: sourceUrl, NATS_URL: product.natsUrl }, stdio: ['ignore', 'pipe', 'pipe'] })
+    let out = ''
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.on('data', (chunk: Buffer) => {
+        out += chunk.toString()
+        memory = Math.max(memory, readPeak(child.pid))
+        if (countCopied(out) >= killAt) child.kill('SIGKILL')
+      })
+    }
+    const [code] = await once(child, 'close') as [number | null]
+    return { code, seconds: Math.round((performance.now() - startedAt) / 1000), out }
+  }
+  const killed = await run(['--migrate'], rows / 2)
+  expect(killed.code === null, `the first run ended with ${killed.code}: ${killed.out}`)
+  const copied = await run([])
+  expect(copied.code === 0, `the second run ended with ${copied.code}: ${copied.out}`)
+  const finished = await run(['--finish'])
+  expect(finished.code === 0 && finished.out.includes('Both sides are equal'), `--finish ended with ${finished.code}: ${finished.out}`)
+
+  const pipeline = product.parts.find(({ name }) => name === 'pipeline') as SupervisedPart
+  const startPipeline = await pipeline.keepStopped('kill')
+  Object.assign(options, { cluster, urls: Object.assign(options.urls, { pipeline: target }) })
+  await startPipeline()
+  await traffic.send(1000)
+  await live.stop()
+  const wanted = rows + traffic.acknowledged
+  const client = connectClickHouse({ url: `${target}_all`, cluster, requestTimeoutMs: 600_000 })
+  const count = async (query: string): Promise<number> =>
+    Number((await queryRows<{ n: number }>(client, `SELECT toFloat64((SELECT ${query})) AS n`))[0]?.n)
+  await waitFor(async () => {
+    const counts = [await count('count() FROM events SETTINGS final = 0'), await count('sum(volume) FROM event_volumes')]
+    expect(counts.every((each) => each === wanted), `the cluster has and counts ${counts.join(', ')} of ${wanted} events`)
+    return true
+  }, { timeoutMs: 600_000, everyMs: 2000 })
+  const distinct = await count('count() FROM events SETTINGS final = 1')
+  expect(distinct === wanted, `the cluster has ${distinct} of ${wanted} events once`)
+  await client.close()
+  await product.close()
+  for (const part of [...product.parts.reverse(), embedded]) await part.stop()
+  return `${rows} events in ${killed.seconds} s until kill -9, ${copied.seconds} s, and ${finished.seconds} s to finish, in ${Math.round(memory / 1024)} MB; ` +
+    `${traffic.acknowledged} events came meanwhile, 0 lost, 0 twice`
+}
+
+async function fillSource (url: string, rows: number): Promise<void> {
+  const source = connectClickHouse({ url, requestTimeoutMs: 600_000 })
   for (let from = 0; from < rows; from += BATCH) {
     const count = Math.min(BATCH, rows - from)
     await source.command({
@@ -57,37 +106,13 @@ export async function moveIntoCluster (
         FROM numbers(${from}, ${count})`
     })
   }
-  let memory = 0
-  const run = async (args: readonly string[], killAt?: RegExp) => {
-    const startedAt = performance.now()
-    const { PATH, HOME } = process.env
-    const child = spawn(process.execPath, [MAIN, 'move', 'clickhouse', '--to', target, '--to-cluster', cluster, ...args],
-      { env: { PATH, HOME, ...addresses }, stdio: ['ignore', 'pipe', 'pipe'] })
-    let out = ''
-    for (const stream of [child.stdout, child.stderr]) {
-      stream.on('data', (chunk: Buffer) => {
-        out += chunk.toString()
-        memory = Math.max(memory, readPeak(child.pid))
-        if (killAt?.test(out) === true) child.kill('SIGKILL')
-      })
-    }
-    const [code] = await once(child, 'close') as [number | null]
-    return { code, seconds: Math.round((performance.now() - startedAt) / 1000), out }
-  }
-  const half = String(Math.floor(rows / 2)).length
-  const killed = await run(['--migrate'], new RegExp(`: [1-9]\\d{${half - 1},} events copied`))
-  const copied = await run([])
-  expect(copied.code === 0, `the second run ended with ${copied.code}: ${copied.out}`)
-  const finished = await run(['--finish'])
-  expect(finished.code === 0 && finished.out.includes(`${rows} events`), `--finish ended with ${finished.code}: ${finished.out}`)
-  const client = connectClickHouse({ url: `${target}_all`, cluster })
-  const [row] = await queryRows<{ n: number, views: number }>(client,
-    `SELECT toFloat64((SELECT count() FROM events SETTINGS final = 0)) AS n,
-      toFloat64((SELECT sum(volume) FROM event_volumes)) AS views`)
-  expect(row?.n === rows && row.views === rows, `the cluster has ${row?.n} events and counts ${row?.views} of ${rows}`)
-  await Promise.all([source.close(), client.close()])
-  for (const part of parts) await part.stop()
-  return `${rows} events in ${killed.seconds} s until kill -9, ${copied.seconds} s, and ${finished.seconds} s to finish, in ${Math.round(memory / 1024)} MB`
+  await source.close()
+}
+
+/** Events that a run says it has copied, of all months. */
+function countCopied (out: string): number {
+  const months = new Map([...out.matchAll(/^(\d{6}): (\d+) events copied$/gm)].map(([, month, count]) => [month, Number(count)]))
+  return months.values().reduce((sum, count) => sum + count, 0)
 }
 
 /** Peak memory of a process, in KiB. */

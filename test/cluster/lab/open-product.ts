@@ -18,6 +18,7 @@ export interface LabProduct {
   sql: Sql
   databaseUrl: string
   ingestUrl: string
+  natsUrl: string
   pipelineUrl: string
   parts: SupervisedPart[]
   /** Calls the management API. */
@@ -32,14 +33,14 @@ const STOP_TIMEOUT_MS = 9500
 
 export interface OpenProductOptions {
   dataDir: string
+  /** Read at each start of a tier, as are the addresses. Empty: a single server. */
   cluster: string
   urls: Record<'pipeline' | 'api' | 'analyst', string>
 }
 
 /** Starts NATS, Postgres and the tiers; the tables of ClickHouse exist. Its processes are ended by their supervisor. */
-export async function openProduct (
-  { dataDir, cluster, urls }: OpenProductOptions, supervise: Supervise
-): Promise<LabProduct> {
+export async function openProduct (options: OpenProductOptions, supervise: Supervise): Promise<LabProduct> {
+  const { dataDir, urls } = options
   const addresses = new Map<string, string>()
   const parts: SupervisedPart[] = []
   const keep: Supervise = async (name, start) => {
@@ -80,7 +81,7 @@ export async function openProduct (
       NATS_URL: addresses.get('nats'),
       DATABASE_URL: databaseUrl,
       CLICKHOUSE_URL: name === 'api' ? urls.api : urls.pipeline,
-      MILLRACE_CLICKHOUSE_CLUSTER: cluster,
+      MILLRACE_CLICKHOUSE_CLUSTER: options.cluster,
       MILLRACE_DATA_DIR: path.join(dataDir, name),
       MILLRACE_PORT: String(ports.ingest),
       MILLRACE_API_PORT: String(ports.api),
@@ -98,6 +99,7 @@ export async function openProduct (
     sql,
     databaseUrl,
     ingestUrl: url('ingest'),
+    natsUrl: addresses.get('nats') ?? '',
     pipelineUrl: url('pipeline'),
     parts,
     async call (method, path, body) {
