@@ -219,7 +219,7 @@ t.test('ingest and the API are given the same file of places, in a folder that t
 t.test('the login of a tier in ClickHouse may read every system table that the tier reads', async (t) => {
   const users = await readText('deploy/clickhouse/users.sql')
   const granted = [...users.matchAll(/GRANT SELECT ON system\.(\w+) TO millrace_pipeline/g)].map(([, table]) => table!)
-  const sources = await Promise.all(['pipeline/health/watch-clickhouse.ts', 'pipeline/apply-retention.ts', 'platform/query-log/read-query-log.ts'].map(readText))
+  const sources = await Promise.all(['pipeline/health/watch-clickhouse.ts', 'pipeline/apply-retention.ts'].map(readText))
   const read = sources.flatMap((text) => [...text.matchAll(/systemTable\(cluster, '(\w+)'\)/g)].map(([, table]) => table!))
 
   t.same([...new Set(read)].filter((table) => !granted.includes(table)), [])

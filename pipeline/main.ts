@@ -13,7 +13,6 @@ import { connectPostgres } from '../platform/postgres/connect-postgres.ts'
 import { refuseNewerDatabase } from '../platform/postgres/refuse-newer-database.ts'
 import { onShutdown, runProcess } from '../platform/process-lifecycle.ts'
 import { loadPipelineConfig, type PipelineConfig } from './pipeline-config.ts'
-import { startQueryUsage } from './definitions/query-usage.ts'
 import { startRollUp } from './definitions/roll-up-definitions.ts'
 import { MissingCounter } from './health/count-missing.ts'
 import { describeHealth, startHealthServer } from './health/health-server.ts'
@@ -90,7 +89,6 @@ runProcess('pipeline', async () => {
     metrics,
     logger
   })
-  const queryUsage = startQueryUsage({ clickhouse, sql, cluster, metrics, logger })
   const retention = startRetention({
     sql, clickhouse, connection, cluster, now: Date.now, metrics, logger
   })
@@ -125,8 +123,7 @@ runProcess('pipeline', async () => {
     { name: 'readiness', run: () => { phase = 'shutting down' } },
     {
       name: 'work',
-      run: () => Promise.all([supervisor, persons, rollUp, queryUsage, retention, accounting]
-        .map((work) => work.stop()))
+      run: () => Promise.all([supervisor, persons, rollUp, retention, accounting].map((work) => work.stop()))
     },
     { name: 'membership', run: () => membership.leave() },
     { name: 'monitors', run: () => monitors.stop() },

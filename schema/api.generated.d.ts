@@ -2592,7 +2592,7 @@ export interface components {
             } | null;
             /** @description Stored only; nothing is posted to Slack. */
             post_to_slack: boolean;
-            /** @description SELECTs of analysts in the last 30 days that name the event, counted from the query log every minute. */
+            /** @description What a client wrote; 0 otherwise: queries are not counted. */
             query_usage_30_day: number;
             tags: string[];
             /** @description Whether somebody has said that it is right. */
@@ -3214,7 +3214,7 @@ export interface components {
              * @enum {string|null}
              */
             property_type: "DateTime" | "String" | "Numeric" | "Boolean" | null;
-            /** @description SELECTs of analysts in the last 30 days that name the property, counted from the query log every minute. */
+            /** @description What a client wrote; 0 otherwise: queries are not counted. */
             query_usage_30_day: number;
             tags: string[];
             /** @description Whether somebody has said that it is right. */
@@ -5504,7 +5504,7 @@ export interface operations {
                             id: number;
                             name: string;
                         }[] | null;
-                        /** @description Saved queries that name it, by the rules by which usage is counted; null when the key may not read them. */
+                        /** @description Saved queries that have its name as a string or as the value of a parameter; null when the key may not read them. */
                         saved_queries: {
                             id: number;
                             name: string;
@@ -8035,7 +8035,7 @@ export interface operations {
                             id: number;
                             name: string;
                         }[] | null;
-                        /** @description Saved queries that name it, by the rules by which usage is counted; null when the key may not read them. */
+                        /** @description Saved queries that have its name as a string or as the value of a parameter; null when the key may not read them. */
                         saved_queries: {
                             id: number;
                             name: string;

@@ -2,7 +2,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { listPromotions } from '../../platform/query-log/promoted-column.ts'
 import { allowsScope } from '../../schema/scopes.ts'
 import { answerInTime, notFound } from '../http/errors.ts'
 import { array, object } from '../http/json-schema.ts'
@@ -65,7 +64,7 @@ export async function eventProfileRoutes (app: FastifyInstance, { sql, clickhous
   }, async (request) => {
     const { projectId, scopes } = accessOf(request)
     const { name } = await findEventDefinition(sql, projectId, request.params.id)
-    return await findUses(sql, { projectId, kind: 'event', name }, { promoted: [], scopes })
+    return await findUses(sql, { projectId, kind: 'event', name }, { scopes })
   })
 }
 
@@ -102,9 +101,7 @@ export async function propertyProfileRoutes (
   }, async (request) => {
     const { projectId, scopes } = accessOf(request)
     const { name, type } = await findOne(projectId, request.params.id)
-    // Which column stands for it in a query, only ClickHouse knows.
-    const promoted = type === 'event' ? await answerInTime(listPromotions(clickhouse)) : []
-    return await findUses(sql, { projectId, kind: `${type}_property`, name }, { promoted, scopes })
+    return await findUses(sql, { projectId, kind: `${type}_property`, name }, { scopes })
   })
 
   async function findOne (projectId: number, id: string): Promise<ProfiledProperty> {

@@ -1,7 +1,6 @@
 /** What depends on a definition: questions, saved queries, flags and experiments that name it, and boards. */
-import { propertyColumns, nameDefinitions, type PropertyColumns, type UsageKind, type Vocabulary } from '../../platform/query-log/named-definitions.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import type { Promotion } from '../../platform/query-log/promoted-column.ts'
+import { quoteString } from '../../engines/sql/clickhouse-sql.ts'
 import { allowsScope } from '../../schema/scopes.ts'
 import { type Metric, readMetric, readSecondaryMetrics } from '../experiments/results/read-metric.ts'
 import { object, type Value } from '../http/json-schema.ts'
@@ -15,7 +14,7 @@ export type DefinitionUses = Value<typeof definitionUsesSchema>
 /** A definition that may be used. */
 export interface UsedDefinition {
   projectId: number
-  kind: UsageKind
+  kind: 'event' | 'event_property' | 'person_property' | 'group_property'
   name: string
 }
 
@@ -28,26 +27,23 @@ const userListSchema = (what: string) => ({
 export const definitionUsesSchema = object({
   questions: userListSchema('Questions that count it, or have a condition on it or a breakdown by it'),
   boards: userListSchema('Boards with such a question or saved query'),
-  saved_queries: userListSchema('Saved queries that name it, by the rules by which usage is counted'),
+  saved_queries: userListSchema('Saved queries that have its name as a string or as the value of a parameter'),
   feature_flags: userListSchema('Flags with a condition on it; flags have no conditions on events and their properties'),
   experiments: userListSchema('Experiments with a metric of it')
 })
 
 /**
- * Finds them. Texts are searched for the name first, and only those that have it are read.
+ * Finds them.
  *
- * @param promoted  Columns that stand for properties in queries.
- * @param scopes    Of the key that asks.
+ * @param scopes  Of the key that asks.
  */
 export async function findUses (
-  sql: Sql, definition: UsedDefinition,
-  { promoted, scopes }: { promoted: readonly Promotion[], scopes: readonly string[] }
+  sql: Sql, definition: UsedDefinition, { scopes }: { scopes: readonly string[] }
 ): Promise<DefinitionUses> {
-  const columns = propertyColumns(promoted)
   const mayQuery = allowsScope(scopes, 'query:read')
   const [questions, savedQueries, flags, experiments] = await Promise.all([
     mayQuery ? findQuestions(sql, definition) : null,
-    mayQuery ? findSavedQueries(sql, definition, columns) : null,
+    mayQuery ? findSavedQueries(sql, definition) : null,
     allowsScope(scopes, 'feature_flag:read') ? findFlags(sql, definition) : null,
     allowsScope(scopes, 'experiment:read') ? findExperiments(sql, definition) : null
   ])
@@ -79,36 +75,16 @@ async function findBoards (
     ORDER BY b.name`
 }
 
-async function findSavedQueries (
-  sql: Sql, { projectId, kind, name }: UsedDefinition, columns: PropertyColumns
-): Promise<User[]> {
-  const columnsOf = [...columns].filter(([, property]) => property === name).map(([column]) => column)
-  const words = [name, ...kind === 'event_property' ? columnsOf : []]
-  const candidates = await sql<(User & { query: string, parameters: Record<string, string> })[]>`
-    SELECT id, name, query, parameters FROM saved_queries
-    WHERE project_id = ${projectId}
-      AND EXISTS (SELECT FROM unnest(${words}::text[]) AS word WHERE strpos(query, word) > 0 OR strpos(parameters::text, word) > 0
-        -- A quote or a backslash is written otherwise in SQL and in JSON.
-        OR word ~ '[''"\\\\]')
+/** By the name in the text alone: a query may mean something else by it, and may have it by way of a column. */
+async function findSavedQueries (sql: Sql, { projectId, name }: UsedDefinition): Promise<User[]> {
+  // As a string literal, and as the value of a parameter, which is one in JSON.
+  const literal = quoteString(name)
+  return await sql<User[]>`
+    SELECT id, name FROM saved_queries
+    WHERE project_id = ${projectId} AND (
+      strpos(query, ${literal}) > 0
+      OR EXISTS (SELECT FROM jsonb_each_text(parameters) AS parameter WHERE parameter.value = ${name}))
     ORDER BY name`
-  const none = new Map<string, ReadonlySet<number>>()
-  const vocabulary: Vocabulary = {
-    event: none, event_property: none, person_property: none, group_property: none,
-    [kind]: new Map([[name, new Set([projectId])]])
-  }
-  return candidates
-    .filter((each) => nameDefinitions(fillParameters(each.query, each.parameters), vocabulary, columns).length > 0)
-    .map(({ id, name: title }) => ({ id, name: title }))
-}
-
-/** The query with the values of its parameters as literals, as the query log has it. */
-function fillParameters (query: string, parameters: Record<string, string>): string {
-  // The name of a type ends where it ends (`\b`): any shorter one would be tried for a brace that is not closed.
-  return query.replaceAll(/\{\s*(\w+)\s*:\s*(\w+)\b[^{}]*\}/g, (whole, name: string, type: string) => {
-    const value = Object.hasOwn(parameters, name) ? parameters[name] : undefined
-    if (value === undefined) return whole
-    return /^U?Int/.test(type) && /^\d+$/.test(value) ? value : `'${value.replaceAll(/['\\]/g, '\\$&')}'`
-  })
 }
 
 /** Conditions of flags are on persons and groups. */

@@ -35,7 +35,7 @@ export const eventDefinitionSchema = object({
   },
   query_usage_30_day: {
     type: 'integer',
-    description: 'SELECTs of analysts in the last 30 days that name the event, counted from the query log every minute.'
+    description: 'What a client wrote; 0 otherwise: queries are not counted.'
   },
   created_at: { type: 'string', format: 'date-time', description: 'When the event was first seen.' },
   last_seen_at: { type: ['string', 'null'], format: 'date-time', description: 'Time of the latest event; its arrival if its clock was ahead by more than a minute.' },

@@ -41,7 +41,7 @@ export const propertyDefinitionSchema = object({
   is_numerical: { type: 'boolean', description: 'True exactly when property_type is Numeric.' },
   query_usage_30_day: {
     type: 'integer',
-    description: 'SELECTs of analysts in the last 30 days that name the property, counted from the query log every minute.'
+    description: 'What a client wrote; 0 otherwise: queries are not counted.'
   },
   property_type: {
     type: ['string', 'null'], enum: [...PROPERTY_TYPES, null],

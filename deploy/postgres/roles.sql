@@ -59,7 +59,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   persons, person_distinct_ids, group_types, groups, cohort_members, flag_hash_keys,
   persons_progress, persons_projects, persons_recent_updates, persons_warnings, persons_warning_minutes, persons_outbox,
   person_deletions, event_removals,
-  event_definitions, property_definitions, event_properties, query_usage, roll_up_state,
+  event_definitions, property_definitions, event_properties, roll_up_state,
   definition_days, roll_up_behind,
   project_usage
   TO millrace_pipeline;
@@ -73,6 +73,6 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   persons_warning_minutes, console_sessions, console_login_links, saved_queries, questions, boards, board_links,
   event_schemas, event_schema_versions, event_rules, event_rule_versions, project_quotas
   TO millrace_api;
-GRANT SELECT ON roll_up_state, roll_up_behind, query_usage, persons_progress, project_usage TO millrace_api;
+GRANT SELECT ON roll_up_state, roll_up_behind, persons_progress, project_usage TO millrace_api;
 
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO millrace_pipeline, millrace_api;

@@ -7,7 +7,6 @@ import { buildDefinitions, buildFlag, buildSubject } from '../../engines/flags/t
 import { createTestApi } from '../../api/testing/create-test-api.ts'
 import { storePublishedFrames } from '../../ingest/testing/read-published-events.ts'
 import { PROJECT_KEY, startTestIngest } from '../../ingest/testing/start-test-ingest.ts'
-import { nameDefinitions, type Vocabulary } from '../../platform/query-log/named-definitions.ts'
 import { createTestClickHouse } from '../support/test-stores.ts'
 import { createRandom, pickOne } from '../support/random.ts'
 
@@ -79,22 +78,6 @@ t.test('as keys of flags, variants and properties they have what was written, an
     const given = JSON.parse(object([[key, text('yes')]])) as Record<string, unknown>
     t.match(on(given), { value: variant, payload: variant === paid ? 'payload' : undefined })
     t.match(on({}), { value: false })
-  }
-})
-
-t.test('in queries of analysts they name what is called so, and nothing throws', async (t) => {
-  const known = new Map(NAMES.map((name) => [name, new Set([1])]))
-  const vocabulary: Vocabulary = { event: known, event_property: known, person_property: known, group_property: known }
-  const templates = [
-    '@(#)', "event = '#'", "JSONExtractString(@.properties, '#')", "JSONExtractString(properties, '#')", '@ IS DISTINCT FROM @(event)', "trim(BOTH ' ' FROM @(x))",
-    '(SELECT @ FROM @ AS @)', '@ IN (SELECT # FROM @.@)', 'project_id = 1', '`@`.`#`', "JSON_VALUE(properties, '$.#')"
-  ]
-  const part = (): string => pickOne(templates, random).replaceAll('@', pick).replaceAll('#', pick)
-  for (let n = 0; n < EVENTS; n++) {
-    const tables = `${pickOne(['events', 'persons', pick()], random)} AS ${pick()} JOIN ${pick()}`
-    const query = `WITH ${pick()} AS (SELECT 1) SELECT ${part()}, ${part()} FROM ${tables} ON ${part()} WHERE ${part()}`
-    const named = nameDefinitions(query, vocabulary, new Map())
-    if (named.some(({ name, projectId }) => !NAMES.includes(name) || projectId !== 1)) t.fail(query)
   }
 })
 

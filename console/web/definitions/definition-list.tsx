@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import { formatAgo, formatCount, formatUtc, showText, UNKNOWN } from '../format.ts'
+import { formatAgo, formatUtc, showText, UNKNOWN } from '../format.ts'
 import { useAnswer } from '../load.ts'
 import { Paged, Search, useList } from '../paging.tsx'
 import { linkTo, projectId, query, setQuery } from '../router.ts'
@@ -28,7 +28,7 @@ export interface DefinitionListProps<T> {
 }
 
 /** What every list shows last. */
-type Listed = Noted & Pick<EventDefinition, 'last_seen_at' | 'created_at' | 'query_usage_30_day'>
+type Listed = Noted & Pick<EventDefinition, 'last_seen_at' | 'created_at'>
 
 /** A list of definitions with search, order and pages; all three are in the address. */
 export function DefinitionList<T extends Listed> (props: DefinitionListProps<T>) {
@@ -87,7 +87,7 @@ function Rows<T extends Listed> (
       {changing.length > 0 && <ChangeDialog resource={resource} definitions={changing} onClose={() => setChanging([])} onChanged={reload} />}
       {volumes.error !== undefined && <Failed error={volumes.error} onRetry={volumes.reload} />}
       <Table
-        label={title} head={[...head, 'Last seen', 'First seen', '#Queries in 30 days', 'Tags']} class='dense'
+        label={title} head={[...head, 'Last seen', 'First seen', 'Tags']} class='dense'
         first={mayWrite && (
           <th scope='col'>
             <Check
@@ -110,7 +110,6 @@ function Rows<T extends Listed> (
             {row(each, volumesOf.get(each.id))}
             <td title={formatUtc(each.last_seen_at)}>{formatAgo(each.last_seen_at, Date.now())}</td>
             <td title={formatUtc(each.created_at)}>{formatAgo(each.created_at, Date.now())}</td>
-            <td class='number'>{formatCount(each.query_usage_30_day)}</td>
             <td class='value'>
               {each.tags.map((tag) => <span key={tag} class='tag'>{showText(tag, 40)}</span>)}
               {mayWrite && (

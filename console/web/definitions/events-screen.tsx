@@ -49,7 +49,6 @@ function EventDetail ({ id }: { id: string }) {
           <>
             <Notes resource='event_definitions' definition={value} mayWrite={may('event_definition:write')} onChanged={event.reload}>
               <div><dt>In 30 days</dt><dd>{formatCounted(value.volume_30_day, 'event')} <ByDay volumes={volumes.value?.results[0]?.volumes} /></dd></div>
-              <div><dt>Queries</dt><dd>{formatCount(value.query_usage_30_day)} in 30 days</dd></div>
             </Notes>
             <UsedBy resource='event_definitions' id={id} />
             <Show of={profile} what='What sends it'>

@@ -51,7 +51,6 @@ function PropertyDetail ({ id }: { id: string }) {
           <>
             <Notes resource='property_definitions' definition={value} mayWrite={may('property_definition:write')} onChanged={property.reload}>
               <div><dt>Type</dt><dd>{value.property_type ?? 'unknown'}</dd></div>
-              <div><dt>Queries</dt><dd>{formatCount(value.query_usage_30_day)} in 30 days</dd></div>
             </Notes>
             <Show of={profile} what='Its values'>
               {({ types, sdk_versions: versions, events }) => (

@@ -1,0 +1,2 @@
+-- Queries are no longer counted by the definitions that they name.
+DROP TABLE query_usage;
