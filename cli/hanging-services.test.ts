@@ -22,7 +22,7 @@ const COMMANDS = {
     'dead-letters list', 'dead-letters show 1', 'dead-letters stats', 'dead-letters replay', 'dead-letters purge --yes',
     'audit'
   ],
-  clickhouse: ['properties list'],
+  clickhouse: ['audit'],
   postgres: ['keys bootstrap ann@example.com']
 } as const
 

@@ -19,7 +19,6 @@ import { addLogsCommands } from './commands/logs.ts'
 import { addMoveCommands } from './commands/move.ts'
 import { addProcessCommands } from './commands/processes.ts'
 import { addKeysCommands, addProjectsCommands } from './commands/projects-and-keys.ts'
-import { addPropertiesCommands } from './commands/properties.ts'
 import { addRequestCommands } from './commands/request.ts'
 import { addStatusCommands } from './commands/status.ts'
 import { isRepeatable, readDuration } from './read-arguments.ts'
@@ -30,7 +29,7 @@ export type CommandGroup = (program: Command, context: CliContext) => void
 const GROUPS: readonly CommandGroup[] = [
   addProcessCommands, addStatusCommands, addLogsCommands,
   addProjectsCommands, addKeysCommands, addDeadLettersCommands, addAuditCommands,
-  addBackupCommands, addBackupsCommands, addPropertiesCommands,
+  addBackupCommands, addBackupsCommands,
   addRequestCommands, addLoginsCommands, addImportCommands, addImportFlagsCommands, addCheckCommands,
   addMoveCommands
 ]

@@ -57,10 +57,8 @@ function toText (value: unknown): string {
   return String(value).replaceAll(/\p{Cc}/gu, '?')
 }
 
-/** @param describe  Formats an amount; by default bytes, as megabytes. */
-export function startProgressBar (
-  context: CliContext, title: string, total: number, describe: (amount: number) => string = megabytes
-): ProgressBar {
+/** @param total  In bytes, as all amounts. */
+export function startProgressBar (context: CliContext, title: string, total: number): ProgressBar {
   const isTerminal = (context.stderr as { isTTY?: boolean }).isTTY === true
   const startedAt = performance.now()
   let done = 0
@@ -70,7 +68,7 @@ export function startProgressBar (
     const share = total === 0 ? 1 : Math.min(done / total, 1)
     const filled = Math.round(share * WIDTH)
     const bar = `${'#'.repeat(filled)}${'.'.repeat(WIDTH - filled)}`
-    context.stderr.write(`\r\u001b[K${title.padEnd(10)} [${bar}] ${Math.floor(share * 100)} %  ${describe(done)}`)
+    context.stderr.write(`\r\u001b[K${title.padEnd(10)} [${bar}] ${Math.floor(share * 100)} %  ${megabytes(done)}`)
     drawnAt = performance.now()
   }
 
@@ -81,7 +79,7 @@ export function startProgressBar (
     },
     end () {
       const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
-      context.stderr.write(`${isTerminal ? '\r\u001b[K' : ''}${title.padEnd(10)} ${describe(done)} in ${seconds} s\n`)
+      context.stderr.write(`${isTerminal ? '\r\u001b[K' : ''}${title.padEnd(10)} ${megabytes(done)} in ${seconds} s\n`)
     }
   }
 }

@@ -49,7 +49,7 @@ Every table and view of the ClickHouse database \`millrace\`, from the comments 
 what to query; tables that are "partly merged" are what the views read. Sample queries: [queries](../query/queries/README.md).
 
 Columns of \`events\` whose names begin with \`p_\` are [promoted properties](../query/promoted-properties.md): each installation has its
-own, and their comments say which property they hold. \`npx millrace properties list\` shows them.
+own, and their comments say which property they hold.
 
 This page is generated: \`MILLRACE_TEST_WRITE=1 npx node docs/reference/data-dictionary.test.ts\`.
 

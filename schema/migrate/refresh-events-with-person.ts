@@ -15,8 +15,6 @@ interface Column {
 
 export interface RefreshOptions {
   topology: ClickHouseTopology
-  /** Columns that the view must not show (any more), because they are about to be dropped. */
-  without?: readonly string[]
 }
 
 /**
@@ -39,13 +37,12 @@ export async function refreshEventsWithPerson (
 }
 
 async function refreshView (
-  client: ReturnType<typeof createClient>, database: string, { topology, without = [] }: RefreshOptions
+  client: ReturnType<typeof createClient>, database: string, { topology }: RefreshOptions
 ): Promise<boolean> {
   const [view] = await ask<{ as_select: string, comment: string }>(client, `
     SELECT as_select, comment FROM system.tables WHERE database = ${quoteString(database)} AND name = '${VIEW}'`)
   if (view === undefined) return false
   const wanted = (await readColumns(client, database, 'events'))
-    .filter(({ name }) => !without.includes(name))
     .map((column) => column.name === 'person_id' ? { ...column, comment: PERSON_COMMENT } : column)
   if (JSON.stringify(wanted) === JSON.stringify(await readColumns(client, database, VIEW))) return false
 

@@ -4,8 +4,7 @@ import path from 'node:path'
 import { createClient } from '@clickhouse/client'
 import t from 'tap'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { readPromotion } from '../../../platform/query-log/promoted-column.ts'
-import { promoteProperty } from '../../../api/definitions/promote-property.ts'
+import { refreshEventsWithPerson } from '../../../schema/migrate/refresh-events-with-person.ts'
 import { createTestClickHouse } from '../../../test/support/test-stores.ts'
 
 const FOLDER = import.meta.dirname
@@ -148,6 +147,12 @@ async function readShownQueries (): Promise<string[]> {
   ])
 }
 
+/** The statements of the page about promoted properties: add, fill and drop a column. */
+async function readPromotion (): Promise<string[]> {
+  const page = await readFile(path.join(ROOT, 'docs', 'query', 'promoted-properties.md'), 'utf8')
+  return [...page.matchAll(/^(ALTER TABLE .*?);/gm)].map(([, statement]) => statement!)
+}
+
 /** What each of them answers about the known events, by a text that only it has; times are relative to 3 March. */
 function answersOfPages (ids: Record<string, string>): [string, unknown[][]][] {
   return [
@@ -183,7 +188,9 @@ t.test('every sample query answers what the known events say', async (t) => {
 t.test('every query that a page shows answers what the known events say', async (t) => {
   const { client } = await createTestClickHouse(t)
   const expected = answersOfPages(await fill(client))
-  await promoteProperty(client, readPromotion({ property: 'plan', type: 'String' }), { cluster: '' })
+  const [add, materialize, drop] = await readPromotion()
+  for (const query of [add!, materialize!]) await client.command({ query })
+  await refreshEventsWithPerson(client, { topology: {} })
   const shown = await readShownQueries()
   t.equal(shown.length, expected.length)
 
@@ -193,6 +200,12 @@ t.test('every query that a page shows answers what the known events say', async 
     const sorted = (all: unknown[][]): string[] => all.map((row) => JSON.stringify(row)).sort()
     t.same(sorted(rows), sorted(answer), part)
   }
+
+  const inView = 'SELECT p_plan, count() FROM events_with_person GROUP BY p_plan ORDER BY p_plan'
+  t.same(await select(client, inView), [['free', 3], ['pro', 9]], 'a migration shows the column in the view')
+  await client.command({ query: drop! })
+  await refreshEventsWithPerson(client, { topology: {} })
+  t.equal((await select(client, 'SELECT * FROM events_with_person LIMIT 1')).length, 1)
 })
 
 t.test('merges are followed as the comment of events.person_id says, and no event is lost', async (t) => {

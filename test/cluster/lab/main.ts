@@ -21,7 +21,6 @@ import { waitFor } from '../../support/wait-for.ts'
 import { compareHttp } from './compare-http.ts'
 import { ALL, type Ask, audit, compareTables, expect } from './compare-nodes.ts'
 import { moveIntoCluster } from './move-into-cluster.ts'
-import { promote } from './promote.ts'
 import { countRefusals, countThroughKills } from './counts-under-faults.ts'
 import { LAB_PASSWORD } from './lab-logins.ts'
 import { walkApi } from './walk-api.ts'
@@ -170,8 +169,6 @@ async function walk (): Promise<void> {
     expect(skipping.includes('should not be changed'), `a query that leaves out shards is ${skipping}`)
     return `${row?.n} rows`
   })
-  await step('a promoted property is a column of every node and of all shards until it is demoted', async () =>
-    await promote(lab.nodes, ask, async (...args) => await runMillrace(OWNER, ...args)))
   await step('the management API answers on every path', async () => await walkApi(product))
   await step('a person and its events are deleted on every node, by one mutation of each table', async () =>
     await deletePerson({ nodes: lab.nodes, ask, product, traffic }))
