@@ -1,6 +1,6 @@
 /** What depends on a definition: questions, saved queries, flags and experiments that name it, and boards. */
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { quoteString } from '../../engines/sql/clickhouse-sql.ts'
+import { quoteString } from '../../engines/clickhouse-sql.ts'
 import { allowsScope } from '../../schema/scopes.ts'
 import { type Metric, readMetric, readSecondaryMetrics } from '../experiments/results/read-metric.ts'
 import { object, type Value } from '../http/json-schema.ts'

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Command } from 'commander'
-import { quoteString } from '../../engines/sql/clickhouse-sql.ts'
+import { quoteString } from '../../engines/clickhouse-sql.ts'
 import {
   type ClickHouse, connectClickHouse, onCluster, queryRows, systemTable
 } from '../../platform/clickhouse/connect-clickhouse.ts'

@@ -1,5 +1,5 @@
 /** Moves everything that is stored from one ClickHouse to another. */
-import { quoteIdentifier, quoteString } from '../../engines/sql/clickhouse-sql.ts'
+import { quoteIdentifier, quoteString } from '../../engines/clickhouse-sql.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import { LOCAL_DATABASE, onCluster, queryRows, systemTableOfShards } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'

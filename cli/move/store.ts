@@ -8,7 +8,7 @@ import {
 } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { INSERT_SETTINGS, LIST_COLUMNS } from '../../schema/move/move-statements.ts'
 import { isWhole } from '../../schema/move/moved-tables.ts'
-import { quoteIdentifier } from '../../engines/sql/clickhouse-sql.ts'
+import { quoteIdentifier } from '../../engines/clickhouse-sql.ts'
 
 /** Comparing a month reads it whole, in milliseconds. */
 const REQUEST_TIMEOUT_MS = 1_800_000

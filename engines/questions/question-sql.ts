@@ -1,6 +1,6 @@
 /** The parts of SQL that all kinds of questions have. What a person wrote stands in it as quoted text only. */
 import type { PropertyCondition } from '../operators/property-conditions.ts'
-import { quoteString } from '../sql/clickhouse-sql.ts'
+import { quoteString } from '../clickhouse-sql.ts'
 import type { Calendar, Span } from './calendar.ts'
 import type { EventChoice, Interval } from './question.ts'
 

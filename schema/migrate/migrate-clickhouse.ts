@@ -1,6 +1,6 @@
 import path from 'node:path'
 import { type ClickHouseClient, ClickHouseLogLevel, type ClickHouseSettings, createClient } from '@clickhouse/client'
-import { quoteString } from '../../engines/sql/clickhouse-sql.ts'
+import { quoteString } from '../../engines/clickhouse-sql.ts'
 import {
   type ClickHouseTopology, databaseOfAllShards, distributedTables, ONLY_ACTIVE_NODES, renderClickHouseSql
 } from './clickhouse-topology.ts'

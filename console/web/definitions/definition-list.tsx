@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import { formatAgo, formatUtc, showText, UNKNOWN } from '../format.ts'
+import { formatAgo, formatCount, formatUtc, showText, UNKNOWN } from '../format.ts'
 import { useAnswer } from '../load.ts'
 import { Paged, Search, useList } from '../paging.tsx'
 import { linkTo, projectId, query, setQuery } from '../router.ts'

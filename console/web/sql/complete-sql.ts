@@ -1,4 +1,4 @@
-import { type SqlToken, tokenizeSql } from '../../../engines/sql/clickhouse-sql.ts'
+import { type SqlToken, tokenizeSql } from '../../../engines/clickhouse-sql.ts'
 
 /** What can be named in a query. */
 export interface Catalog {

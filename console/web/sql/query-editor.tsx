@@ -1,6 +1,6 @@
 import type { ComponentChild, RefObject } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { type SqlToken, tokenizeSql } from '../../../engines/sql/clickhouse-sql.ts'
+import { type SqlToken, tokenizeSql } from '../../../engines/clickhouse-sql.ts'
 import { showText } from '../format.ts'
 import { applySuggestion, type Catalog, findPlace, type Place, type Suggestion, suggestNames } from './complete-sql.ts'
 import { KEYWORDS } from './complete-sql.ts'

@@ -1,4 +1,4 @@
-import { type SqlToken, tokenizeSql } from '../../../engines/sql/clickhouse-sql.ts'
+import { type SqlToken, tokenizeSql } from '../../../engines/clickhouse-sql.ts'
 
 /** A value that a query asks for: `{name:Type}`. */
 export interface Parameter { name: string, type: string }

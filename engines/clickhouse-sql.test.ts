@@ -1,5 +1,5 @@
 import t from 'tap'
-import { LINEAR_GROWTH, measureGrowth } from '../../test/support/cpu-time.ts'
+import { LINEAR_GROWTH, measureGrowth } from '../test/support/cpu-time.ts'
 import { quoteIdentifier, quoteString, scanSqlTokens, tokenizeSql, unquoteSql } from './clickhouse-sql.ts'
 
 t.test('cuts SQL where the engine does', async (t) => {
