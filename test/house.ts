@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 86_762,
-  platformLines: 5_949,
-  trackedFiles: 1_517,
+  lines: 85_678,
+  platformLines: 5_599,
+  trackedFiles: 1_504,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
   assertions: 175,
-  casts: 298
+  casts: 296
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

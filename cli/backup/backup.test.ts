@@ -36,7 +36,7 @@ t.test('a backup under load holds every event acknowledged before it, once, and 
   t.teardown(async () => { await stack.stop() })
   await plantDeadLetter(stack)
   await stack.clickhouse.command({
-    query: `ALTER TABLE events ADD COLUMN p_plan String DEFAULT JSONExtractString(properties, 'plan') COMMENT 'Property "plan"' CODEC(ZSTD(1))`
+    query: 'ALTER TABLE events ADD COLUMN p_plan String DEFAULT JSONExtractString(properties, \'plan\') COMMENT \'Property "plan"\' CODEC(ZSTD(1))'
   })
   const promoted = await stack.select(PROMOTED)
   const load = startLoad(stack)
