@@ -12,12 +12,14 @@ import { forwardToApi } from './forward-to-api.ts'
 const LARGE_BYTES = 18_000_000
 
 /** Forwards to an API, as ingest does; returns the port. */
-async function startOrigin (t: Test, apiPort: number, noteUnknownPath = (_path: string): void => {}): Promise<number> {
+async function startOrigin (
+  t: Test, apiPort: number, noteUnknownPath = (_path: string): void => {}, flagsSilenceMs = 60_000
+): Promise<number> {
   const app = fastify({ forceCloseConnections: true })
   t.teardown(async () => await app.close())
   answerHalfClosed(app.server)
   discardRests(app)
-  await app.register(forwardToApi, { apiUrl: `http://127.0.0.1:${apiPort}`, noteUnknownPath })
+  await app.register(forwardToApi, { apiUrl: `http://127.0.0.1:${apiPort}`, noteUnknownPath, flagsSilenceMs })
   await app.listen({ port: 0, host: '127.0.0.1' })
   return (app.server.address() as AddressInfo).port
 }
@@ -169,6 +171,16 @@ t.test('while the API is unavailable, errors are JSON, but none where SDKs would
 
   t.match(await plain.json(), { code: 'api_unavailable' })
   t.match([payload.status, await payload.text(), payload.headers.get('millrace-error')], [503, '', 'api_unavailable'])
+})
+
+t.test('requests for flags are answered with 503 while the API is stopped and its connections are open', async (t) => {
+  const origin = await startOrigin(t, await startApi(t, (socket) => { socket.resume() }), undefined, 50)
+
+  for (const path of ['flags/?v=2', 'flags', 'decide/?v=3']) {
+    const answer = await fetch(`http://127.0.0.1:${origin}/${path}`, { method: 'POST', body: '{}', headers: { origin: 'https://shop.example' } })
+    t.match([answer.status, await answer.json()], [503, { code: 'api_unavailable' }], path)
+    t.equal(answer.headers.get('access-control-allow-origin'), 'https://shop.example')
+  }
 })
 
 t.test('a page reads that a path is not served, and that the API is unavailable', async (t) => {

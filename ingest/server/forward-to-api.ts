@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { addAbortSignal, PassThrough, type Readable } from 'node:stream'
-import proxy from '@fastify/http-proxy'
+import proxy, { type FastifyHttpProxyOptions } from '@fastify/http-proxy'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { allowOrigin, allowUnserved } from '../../platform/cross-origin.ts'
 import { HttpError, toHttpErrorBody } from '../../engines/errors.ts'
@@ -26,10 +26,15 @@ const PERSONAL_KEY = { authorization: /^Bearer +(?!phc_)/i, query: /[?&]personal
 /** An API without an answer for this long is stuck: its slowest, results of experiments, take up to 60 s. */
 const SILENCE_MS = 75_000
 
+/** Flags are computed in milliseconds, and the page or server that asks waits for a few seconds. */
+const FLAG_PATHS = ['/flags', '/decide']
+const FLAGS_SILENCE_MS = 10_000
+
 interface ForwardOptions {
   apiUrl: string
   noteUnknownPath: NoteUnknownPath
   ending?: AbortSignal | undefined
+  flagsSilenceMs?: number
 }
 
 /**
@@ -37,15 +42,16 @@ interface ForwardOptions {
  *
  * @param options.apiUrl  Base URL of the API tier. While it is unavailable the answer is 503.
  * @param options.noteUnknownPath  Called for a POST that the API does not know: an SDK may have sent events there.
+ * @param options.flagsSilenceMs  Requests for flags are answered with 503 after so long without an answer of the API.
  * @param options.ending  Fires when the process ends: answers without an end, such as the live feed, end then.
  */
 export async function forwardToApi (
-  app: FastifyInstance, { apiUrl, noteUnknownPath, ending }: ForwardOptions
+  app: FastifyInstance, { apiUrl, noteUnknownPath, ending, flagsSilenceMs = FLAGS_SILENCE_MS }: ForwardOptions
 ): Promise<void> {
   await app.register(refuseNotServed)
   // The framework's own parser for text would read compressed bodies as characters; browsers send those as text/plain.
   app.removeAllContentTypeParsers()
-  await app.register(proxy, {
+  const options: FastifyHttpProxyOptions = {
     upstream: apiUrl,
     undici: { connections: 64, pipelining: 1, connectTimeout: 2000, headersTimeout: SILENCE_MS },
     // Else a GET that the API answers with 503 is asked ten times more.
@@ -87,7 +93,12 @@ export async function forwardToApi (
         else reply.send(toHttpErrorBody(unavailable))
       }
     }
-  })
+  }
+  await app.register(proxy, options)
+  const replyOptions = { ...options.replyOptions, timeout: flagsSilenceMs }
+  for (const prefix of FLAG_PATHS) {
+    await app.register(proxy, { ...options, prefix, rewritePrefix: prefix, replyOptions })
+  }
 }
 
 /**
