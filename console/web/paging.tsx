@@ -2,8 +2,8 @@ import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { type Page, request, type RequestOptions, toQuery } from './api-client.ts'
 import { formatCount } from './format.ts'
-import { type Loaded, useLoaded } from './load.ts'
-import { query, setQuery } from './router.ts'
+import { type Loaded, useAnswer, useLoaded } from './load.ts'
+import { projectId, query, setQuery } from './router.ts'
 import { Show } from './states.tsx'
 
 /** Rows of a page of a list. */
@@ -140,4 +140,10 @@ export function OlderNewer ({ of: { onNewer, onOlder }, children }: { of: Cursor
 export function TypedFilter ({ name, label, list }: { name: string, label: string, list?: string | undefined }) {
   const [text, type] = useTypedParameter(name)
   return <label>{label} <input value={text} maxLength={400} list={list} onInput={(event) => type(event.currentTarget.value)} /></label>
+}
+
+/** Names of stored events to choose from, for inputs with the list `event-names`. */
+export function EventNames ({ search }: { search: string }) {
+  const names = useAnswer<Page<{ name: string }>>(`/api/projects/${projectId.value}/event_definitions/`, { search, limit: 20 })
+  return <datalist id='event-names'>{names.value?.results.map(({ name }) => <option key={name} value={name} />)}</datalist>
 }

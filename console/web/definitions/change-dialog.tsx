@@ -5,7 +5,7 @@ import { formatCounted, showText } from '../format.ts'
 import { useAnswer } from '../load.ts'
 import { projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Dialog, Failed } from '../states.tsx'
+import { Dialog, Failed, Select } from '../states.tsx'
 import { describeOutcome, type Noted } from './definition.ts'
 
 interface ChangeDialogProps {
@@ -65,9 +65,9 @@ export function ChangeDialog ({ resource, definitions, onClose, onChanged }: Cha
         {only !== undefined && (
           <label>Description<textarea rows={3} maxLength={3000} value={fields.description} onInput={set('description')} /></label>
         )}
-        <Choice label='Verified' value={fields.verified} onChange={set('verified')} yes='verified' no='not verified' />
-        <Choice label='Hidden' value={fields.hidden} onChange={set('hidden')} yes='hidden from lists' no='shown' />
-        {may('user:read') && <Owner value={fields.owner} onChange={set('owner')} />}
+        <Select label='Verified' value={fields.verified} options={yesOrNo('verified', 'not verified')} onChange={(verified) => setFields({ ...fields, verified })} />
+        <Select label='Hidden' value={fields.hidden} options={yesOrNo('hidden from lists', 'shown')} onChange={(hidden) => setFields({ ...fields, hidden })} />
+        {may('user:read') && <Owner value={fields.owner} onChange={(owner) => setFields({ ...fields, owner })} />}
         {only === undefined && <label>Add tags, separated by commas<input value={fields.add} onInput={set('add')} /></label>}
         {only === undefined && <label>Remove tags<input value={fields.remove} onInput={set('remove')} /></label>}
         {error !== undefined && <Failed error={error} onRetry={() => { void save() }} />}
@@ -111,26 +111,10 @@ function readTags (text: string): string[] {
   return [...new Set(text.split(',').map((tag) => tag.trim()).filter((tag) => tag !== ''))]
 }
 
-interface ChoiceProps { label: string, value: string, onChange: (event: { currentTarget: { value: string } }) => void }
+const yesOrNo = (yes: string, no: string) => [['', 'as it is'], ['yes', yes], ['no', no]] as const
 
-function Choice ({ label, value, onChange, yes, no }: ChoiceProps & { yes: string, no: string }) {
-  return (
-    <label>{label}
-      <select value={value} onChange={onChange}>
-        <option value=''>as it is</option><option value='yes'>{yes}</option><option value='no'>{no}</option>
-      </select>
-    </label>
-  )
-}
-
-function Owner ({ value, onChange }: Omit<ChoiceProps, 'label'>) {
+function Owner ({ value, onChange }: { value: string, onChange: (value: string) => void }) {
   const users = useAnswer<{ results: { id: number, email: string }[] }>('/api/users/')
-  return (
-    <label>Owner
-      <select value={value} onChange={onChange}>
-        <option value=''>as it is</option><option value='nobody'>nobody</option>
-        {users.value?.results.map(({ id, email }) => <option key={id} value={String(id)}>{email}</option>)}
-      </select>
-    </label>
-  )
+  const names = (users.value?.results ?? []).map(({ id, email }) => [id, email] as const)
+  return <Select label='Owner' value={value} options={[['', 'as it is'], ['nobody', 'nobody'], ...names]} onChange={onChange} />
 }

@@ -1,7 +1,6 @@
 import { toQuery } from '../api-client.ts'
-import { EventNames } from '../definitions/event-names.tsx'
 import { showText } from '../format.ts'
-import { TypedFilter } from '../paging.tsx'
+import { EventNames, TypedFilter } from '../paging.tsx'
 import { query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
 import { Select } from '../states.tsx'
