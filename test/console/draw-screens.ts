@@ -46,7 +46,7 @@ const DRAWINGS: Drawing[] = [
   { name: 'health', path: () => '/health', until: '.stages', isCommitted: true, prepare: async () => await delay(5000) },
   {
     name: 'live', path: () => '/projects/1/live', until: '.live tbody tr:nth-child(13)', isCommitted: true,
-    prepare: async (page) => await page.locator('.live tbody tr:nth-child(6)', { hasText: 'stored' }).waitFor()
+    prepare: async (page) => await page.locator('.live tbody tr:nth-child(6)', { hasText: 'accepted' }).waitFor()
   },
   { name: 'dead-letters', path: () => '/projects/1/dead-letters', until: 'table', isCommitted: true },
   {
