@@ -1,5 +1,7 @@
 import t from 'tap'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import { startNatsOfVersion } from '../../test/support/nats-of-version.ts'
+import { startTestNats } from '../../test/support/test-processes.ts'
 import type { Finding } from './check.ts'
 import { runCaptured } from '../testing/run-captured.ts'
 
@@ -27,4 +29,17 @@ t.test('the cluster that is asked for has to be there', async (t) => {
   })
   t.equal(code, 1)
   t.match(out, /^wrong +nodes +no cluster nowhere in remote_servers of this node/m)
+})
+
+t.test('nats-servers are named that may lose events when the power is cut', async (t) => {
+  const nats = await startTestNats(t)
+  const old = await startNatsOfVersion(t, nats.port, '2.12.15')
+
+  const fine = await runCaptured(['check', 'nats', '--json'], { NATS_URL: nats.url })
+  t.equal(fine.code, 0, fine.out)
+  t.match(JSON.parse(fine.out), [{ level: 'ok', subject: 'versions' }])
+
+  const bad = await runCaptured(['check', 'nats'], { NATS_URL: old.url })
+  t.equal(bad.code, 1)
+  t.match(bad.out, /^wrong +versions +nats-server 2\.12\.15 at .* may lose acknowledged events when the power is cut\. Replace it by 2\.15\.1/)
 })

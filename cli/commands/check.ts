@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import type { Command } from 'commander'
 import { quoteString } from '../../engines/clickhouse-sql.ts'
-import {
-  type ClickHouse, connectClickHouse, onCluster, queryRows, systemTable
-} from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, connectClickHouse, onCluster, queryRows, systemTable } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { OLDEST_NATS_SERVER } from '../../platform/nats/nats-server-floor.ts'
+import { findOldServers, judgeOldServers } from '../../platform/nats/server-versions.ts'
 import { type CliContext, findAddress } from '../cli-context.ts'
 import { collectStrings } from '../read-arguments.ts'
 import { CHECKED_LOGINS, findLoginFaults, variableOf } from './check-logins.ts'
 import { JSON_OPTION, type Output } from '../terminal-output.ts'
 
-/** `millrace check clickhouse`: whether a ClickHouse of one's own can be trusted with events. */
+/** `millrace check`: whether servers of one's own can be trusted with events. */
 export function addCheckCommands (program: Command, context: CliContext): void {
   const check = program.command('check').description('look at servers of your own before they are trusted, and after each change')
 
@@ -27,13 +27,22 @@ export function addCheckCommands (program: Command, context: CliContext): void {
       const findings = await checkClickHouse({
         url: await findAddress(context.env, 'CLICKHOUSE_URL'), client: await context.clickhouse(), cluster: context.cluster(), nodes: node, passwords
       })
-      context.stdout.write(json === true ? `${JSON.stringify(findings, null, 2)}\n` : findings.map(draw).join(''))
-      if (findings.some(({ level }) => level === 'wrong')) context.exitCode = 1
+      report(context, findings, json)
+    })
+  check.command('nats')
+    .description('look at the nats-servers of NATS_URL and their cluster: whether each keeps what it acknowledged when the power is cut')
+    .option(...JSON_OPTION)
+    .action(async ({ json }: Output) => {
+      const { refused } = judgeOldServers(await findOldServers(await context.nats()), 'refuse')
+      const found = refused === null ? ok(`every server that answers is ${OLDEST_NATS_SERVER} or newer`) : wrong(refused)
+      report(context, [{ ...found, subject: 'versions' }], json)
     })
 }
 
-function draw ({ level, subject, text }: Finding): string {
-  return `${level.padEnd(6)}${subject.padEnd(12)}${text}\n`
+function report (context: CliContext, findings: readonly Finding[], json = false): void {
+  const lines = findings.map(({ level, subject, text }) => `${level.padEnd(6)}${subject.padEnd(12)}${text}\n`)
+  context.stdout.write(json ? `${JSON.stringify(findings, null, 2)}\n` : lines.join(''))
+  if (findings.some(({ level }) => level === 'wrong')) context.exitCode = 1
 }
 
 /** What one look at a ClickHouse found. */

@@ -48,7 +48,7 @@ export function followServerVersions (
 
   async function look (): Promise<void> {
     const found = await findOldServers(connection)
-    const next = judge(found, old)
+    const next = judgeOldServers(found, old)
     if (next.withdrawn !== null && next.withdrawn !== verdict.withdrawn) {
       logger.warn({ servers: found }, `the promise about power cuts is withdrawn: ${next.withdrawn}`)
     }
@@ -78,7 +78,8 @@ interface Verdict {
 
 const KEPT: Verdict = { withdrawn: null, refused: null }
 
-function judge (found: readonly OldServer[], old: OldNatsServer): Verdict {
+/** @param found  Those that are too old. */
+export function judgeOldServers (found: readonly OldServer[], old: OldNatsServer): Verdict {
   const forgetful = found.filter(({ version }) => forgetsStreams(version))
   if (forgetful.length > 0) {
     const withdrawn = `nats-server ${nameServers(forgetful)} can forget whole streams, as 2.10.20 to 2.10.22 do`
