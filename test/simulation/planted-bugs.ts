@@ -10,136 +10,63 @@ import { registerHooks } from 'node:module'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
 
-interface PlantedBug {
+type PlantedBug = readonly [
   /** The commit that mended it; empty: nobody ever made it. */
-  commit: string
-  what: string
-  file: string
-  /** What stands there, and what stands there with the bug. */
-  from: string
-  to: string
-}
+  commit: string, what: string, file: string, from: string, to: string
+]
 
 const BUGS: readonly PlantedBug[] = [
-  {
-    commit: 'c6d289c3',
-    what: 'a claim that is stored after the release leaves a partition to a process that does not write it',
-    file: 'pipeline/stream/partition-lease.ts',
-    from: "await records.replace(partition, isOfOther || record === null ? record : { ...record, owner: '' }, revision)",
-    to: "if (record?.owner === owner) await records.replace(partition, { ...record, owner: '' }, revision)"
-  },
-  {
-    commit: 'b5213352',
-    what: 'a partition is released with one try',
-    file: 'pipeline/stream/partition-lease.ts',
-    from: 'if (err instanceof FencedError) return',
-    to: 'return'
-  },
-  {
-    commit: '6c86432c',
-    what: 'a process forgets a partition of another owner after its own claim',
-    file: 'pipeline/stream/partition-lease.ts',
-    from: '  if (before?.owner !== owner) options.onTakeOver()\n  const renewedAt = performance.now()\n  const revision = await records.replace(partition, record, found.revision)\n',
-    to: '  const renewedAt = performance.now()\n  const revision = await records.replace(partition, record, found.revision)\n  if (before?.owner !== owner) options.onTakeOver()\n'
-  },
-  {
-    commit: '1dccc5ea',
-    what: 'a memory of duplicates from before another owner is taken for complete',
-    file: 'pipeline/events/events-partition.ts',
-    from: 'onTakeOver: () => deps.duplicateFilters.close(partition)',
-    to: 'onTakeOver: () => {}'
-  },
-  {
-    commit: '7f0efd14',
-    what: 'the books of a new stream begin after its first events',
-    file: 'pipeline/stream/partition-lease.ts',
-    from: '(record === null && isFresh && {',
-    to: '(record === null && isFresh && Date.now() < 0 && {'
-  },
-  {
-    commit: 'e97c0f4d',
-    what: 'a process takes back what another one wrote of the watermark',
-    file: 'pipeline/accounting/keep-watermark.ts',
-    from: "greatest(fromUnixTimestamp64Milli({through: Int64}, 'UTC'), (SELECT max(complete_through) FROM watermark_reached))",
-    to: "fromUnixTimestamp64Milli({through: Int64}, 'UTC')"
-  },
-  {
-    commit: 'fbff0c8c',
-    what: 'a row that was refused just before a migration ended is dead-lettered',
-    file: 'pipeline/events/refused-row-search.ts',
-    from: "const isFirst = classifyClickHouseError(error).action === 'mismatch' && this.#suspect !== row",
-    to: 'const isFirst = false'
-  },
-  {
-    commit: '529050d7',
-    what: 'rows of an insert of unknown outcome are booked as duplicates',
-    file: 'pipeline/events/duplicates/duplicate-filter.ts',
-    from: 'if (deduplicated.length === 0 || doubtful.length === 0) return deduplicated',
-    to: 'if (doubtful.length >= 0) return deduplicated'
-  },
-  {
-    commit: '529050d7',
-    what: 'an insert of unknown outcome is forgotten with the session',
-    file: 'pipeline/events/partition-progress.ts',
-    from: '    this.#next = lease.record\n',
-    to: '    this.#next = { ...lease.record, doubtful: [] }\n'
-  },
-  {
-    commit: '31e75648',
-    what: 'ingest takes events before NATS has its entry',
-    file: 'ingest/publish/presence.ts',
-    from: '  get isRegistered (): boolean {\n    return this.#isRegistered\n',
-    to: '  get isRegistered (): boolean {\n    return true\n'
-  },
-  {
-    commit: '',
-    what: 'messages are acknowledged before their progress is recorded',
-    file: 'pipeline/events/partition-progress.ts',
-    from: '    await this.#lease.write(this.#next)\n    this.#reader.acknowledge(this.#acknowledged)\n',
-    to: '    this.#reader.acknowledge(this.#acknowledged)\n    await this.#lease.write(this.#next)\n'
-  },
-  {
-    commit: '',
-    what: 'a batch range is inserted before it is recorded',
-    file: 'pipeline/events/partition-session.ts',
-    from: '    this.#progress.setRange(range)\n    await this.#progress.write()\n',
-    to: '    await this.#progress.write()\n'
-  },
-  {
-    commit: '',
-    what: 'the spool answers before it is flushed',
-    file: 'ingest/spool/segment-writer.ts',
-    from: '    await file.datasync()\n    this.#offset = at\n',
-    to: '    this.#offset = at\n'
-  },
-  {
-    commit: '',
-    what: 'persons: the fingerprints of a transaction that failed are remembered',
-    file: 'pipeline/persons/apply-batch.ts',
-    from: '    const fingerprints = fingerprintAccepted(updates, outcome.refused)\n',
-    to: '    const fingerprints = fingerprintAccepted(updates, outcome.refused)\n    recent.add(fingerprints)\n'
-  },
-  {
-    commit: '',
-    what: 'persons: two processes that believe to own a partition do not lock it',
-    file: 'pipeline/persons/persons-progress.ts',
-    from: ' FOR UPDATE`',
-    to: '`'
-  },
-  {
-    commit: '',
-    what: 'persons: a message is acknowledged before its transaction',
-    file: 'pipeline/persons/persons-partition.ts',
-    from: '  const batch = { partition,',
-    to: '  reader.acknowledge(taken)\n  const batch = { partition,'
-  },
-  {
-    commit: '',
-    what: 'persons: copies leave the outbox before ClickHouse has them',
-    file: 'platform/persons/persons-outbox.ts',
-    from: 'const refused = await storeCopies(clickhouse, waiting)',
-    to: 'const refused = new Map<number, string>()\n    void storeCopies(clickhouse, waiting).catch(() => {})'
-  }
+  ['c6d289c3', 'a claim that is stored after the release leaves a partition to a process that does not write it', 'pipeline/stream/partition-lease.ts',
+    "await records.replace(partition, isOfOther || record === null ? record : { ...record, owner: '' }, revision)",
+    "if (record?.owner === owner) await records.replace(partition, { ...record, owner: '' }, revision)"],
+  ['b5213352', 'a partition is released with one try', 'pipeline/stream/partition-lease.ts',
+    'if (err instanceof FencedError) return',
+    'return'],
+  ['6c86432c', 'a process forgets a partition of another owner after its own claim', 'pipeline/stream/partition-lease.ts',
+    '  if (before?.owner !== owner) options.onTakeOver()\n  const renewedAt = performance.now()\n  const revision = await records.replace(partition, record, found.revision)\n',
+    '  const renewedAt = performance.now()\n  const revision = await records.replace(partition, record, found.revision)\n  if (before?.owner !== owner) options.onTakeOver()\n'],
+  ['1dccc5ea', 'a memory of duplicates from before another owner is taken for complete', 'pipeline/events/events-partition.ts',
+    'onTakeOver: () => deps.duplicateFilters.close(partition)',
+    'onTakeOver: () => {}'],
+  ['7f0efd14', 'the books of a new stream begin after its first events', 'pipeline/stream/partition-lease.ts',
+    '(record === null && isFresh && {',
+    '(record === null && isFresh && Date.now() < 0 && {'],
+  ['e97c0f4d', 'a process takes back what another one wrote of the watermark', 'pipeline/accounting/keep-watermark.ts',
+    "greatest(fromUnixTimestamp64Milli({through: Int64}, 'UTC'), (SELECT max(complete_through) FROM watermark_reached))",
+    "fromUnixTimestamp64Milli({through: Int64}, 'UTC')"],
+  ['fbff0c8c', 'a row that was refused just before a migration ended is dead-lettered', 'pipeline/events/refused-row-search.ts',
+    "const isFirst = classifyClickHouseError(error).action === 'mismatch' && this.#suspect !== row",
+    'const isFirst = false'],
+  ['529050d7', 'rows of an insert of unknown outcome are booked as duplicates', 'pipeline/events/duplicates/duplicate-filter.ts',
+    'if (deduplicated.length === 0 || doubtful.length === 0) return deduplicated',
+    'if (doubtful.length >= 0) return deduplicated'],
+  ['529050d7', 'an insert of unknown outcome is forgotten with the session', 'pipeline/events/partition-progress.ts',
+    '    this.#next = lease.record\n',
+    '    this.#next = { ...lease.record, doubtful: [] }\n'],
+  ['31e75648', 'ingest takes events before NATS has its entry', 'ingest/publish/presence.ts',
+    '  get isRegistered (): boolean {\n    return this.#isRegistered\n',
+    '  get isRegistered (): boolean {\n    return true\n'],
+  ['', 'messages are acknowledged before their progress is recorded', 'pipeline/events/partition-progress.ts',
+    '    await this.#lease.write(this.#next)\n    this.#reader.acknowledge(this.#acknowledged)\n',
+    '    this.#reader.acknowledge(this.#acknowledged)\n    await this.#lease.write(this.#next)\n'],
+  ['', 'a batch range is inserted before it is recorded', 'pipeline/events/partition-session.ts',
+    '    this.#progress.setRange(range)\n    await this.#progress.write()\n',
+    '    await this.#progress.write()\n'],
+  ['', 'the spool answers before it is flushed', 'ingest/spool/segment-writer.ts',
+    '    await file.datasync()\n    this.#offset = at\n',
+    '    this.#offset = at\n'],
+  ['', 'persons: the fingerprints of a transaction that failed are remembered', 'pipeline/persons/apply-batch.ts',
+    '    const fingerprints = fingerprintAccepted(updates, outcome.refused)\n',
+    '    const fingerprints = fingerprintAccepted(updates, outcome.refused)\n    recent.add(fingerprints)\n'],
+  ['', 'persons: two processes that believe to own a partition do not lock it', 'pipeline/persons/persons-progress.ts',
+    ' FOR UPDATE`',
+    '`'],
+  ['', 'persons: a message is acknowledged before its transaction', 'pipeline/persons/persons-partition.ts',
+    '  const batch = { partition,',
+    '  reader.acknowledge(taken)\n  const batch = { partition,'],
+  ['', 'persons: copies leave the outbox before ClickHouse has them', 'platform/persons/persons-outbox.ts',
+    'const refused = await storeCopies(clickhouse, waiting)',
+    'const refused = new Map<number, string>()\n    void storeCopies(clickhouse, waiting).catch(() => {})']
 ]
 
 const VARIABLE = 'MILLRACE_PLANTED_BUG'
@@ -150,7 +77,7 @@ if (planted !== undefined) plant(BUGS[Number(planted)]!)
 else plantAll()
 
 /** Loads the file of a bug with it. */
-function plant ({ file, from, to }: PlantedBug): void {
+function plant ([, , file, from, to]: PlantedBug): void {
   registerHooks({
     load (url, context, next) {
       const loaded = next(url, context)
@@ -169,7 +96,7 @@ function plantAll (): void {
     }
   })
   let missed = 0
-  for (const [number, { commit, what }] of BUGS.entries()) {
+  for (const [number, [commit, what]] of BUGS.entries()) {
     if (bug !== undefined && bug !== String(number)) continue
     const { stdout, stderr } = spawnSync(process.execPath, [
       '--import', import.meta.filename, path.join(import.meta.dirname, 'main') + '.ts', '--once', '--seeds', seeds, '--from', from
