@@ -115,7 +115,8 @@ export class FakeClickHouse {
         if (isRefused) return answer(new InsertError('Code: 117. DB::Exception: Incorrect data', 117), 2)
         const isStored = fate.kind === 'stored'
         commit(isStored ? Infinity : fate.shards, insertedAt)
-        answer(isStored ? null : new InsertError(`Code: ${fate.code}. DB::Exception`, fate.code), world.between(1, 30))
+        const where = 'DB::Exception: while receiving packet from other:9000'
+        answer(isStored ? null : new InsertError(`Code: ${fate.code}. ${where}`, fate.code), world.between(1, 30))
       }, null)
     })
   }

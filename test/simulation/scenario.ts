@@ -73,8 +73,8 @@ export type InsertFate =
 /** What goes wrong, asked at each step. */
 export type Faults = ReturnType<typeof createFaults>
 
-/** Codes of ClickHouse with which an insert may be repeated as it is. */
-const RETRIED = [0, 241, 252, 319]
+/** Codes of ClickHouse with which an insert may be repeated as it is; the last one when it broke off between nodes. */
+const RETRIED = [0, 241, 252, 319, 16]
 
 export function createFaults (world: World, scenario: Scenario) {
   const { rates, healedAfterMs, migration, longestInsertMs, tokenWindow } = scenario
