@@ -34,8 +34,8 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 85_668,
-  platformLines: 5_599,
+  lines: 85_678,
+  platformLines: 5_600,
   trackedFiles: 1_504,
   circles: 0,
   repeatedNames: 3,

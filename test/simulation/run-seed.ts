@@ -17,6 +17,9 @@ import { VirtualProcess, World } from './virtual-time.ts'
 /** After everything works again, all that came must be stored within so long, in milliseconds of the world. */
 const RECOVERY_MS = 600_000
 
+/** Duplicates that a partition remembers in a minute (`record-duplicates.ts`). */
+const MAX_TRACES = 1000
+
 export interface SeedResult {
   /** What was wrong; empty when all was right. */
   violations: string[]
@@ -190,7 +193,8 @@ function compareBooks ({ nats, clickhouse }: SimulatedSystem, published: readonl
     // A letter that is repeated after the window of the stream's message ids is there twice, and counts once.
     dead_lettered: new Set([...nats.stream(DEAD_LETTER_STREAM).messages.values()]
       .map(({ headers }) => headers.get('Nats-Msg-Id'))).size,
-    duplicates: clickhouse.traces.size
+    // Of a storm not all are remembered.
+    ...(clickhouse.traces.size < MAX_TRACES && { duplicates: clickhouse.traces.size })
   }
   const wrong = Object.entries(expected).filter(([column, value]) => sum(column) !== value)
     .map(([column, value]) => `the books say ${column} ${sum(column)}, not ${value}`)

@@ -48,7 +48,7 @@ export function chooseScenario (seed: number): Scenario {
     tokenWindow: isForgetful ? 4 : Infinity,
     migration: [migratedAt, isMigrated ? migratedAt + random() * 30_000 : migratedAt],
     updates: random() < 0.4 ? 4 + Math.floor(random() * 24) : 0,
-    messages: 6 + Math.floor(random() * 24),
+    messages: 10 + Math.floor(random() * 44),
     processes: 1 + Math.floor(random() * 2.5),
     ingests: 1 + Math.floor(random() * 2),
     // The inserts of another partition would push tokens out of the window while this one waits.
