@@ -239,7 +239,7 @@ export const settings = {
   },
   MILLRACE_ROLL_UP_INTERVAL_MS: {
     type: 'integer', minimum: 100, maximum: 600_000, default: 2000,
-    description: 'Pause between roll-ups of definitions into Postgres, in milliseconds.'
+    description: 'Pause between roll-ups of definitions into Postgres, in milliseconds. While no name is new, only every fifth updates volumes, types and times.'
   }
 } as const
 

@@ -69,6 +69,33 @@ t.test('older events that come later say when an event and its properties were f
   t.same(await firstSeen(), known, 'and newer ones change nothing')
 })
 
+t.test('while no name is new, a round reads nothing until its time has come', async (t) => {
+  const { clickhouse, sql, insert } = await createStores(t)
+  const last = { since: -1, names: '' }
+  const options = { minPauseMs: 0, limits: LIMITS, last }
+  const rollUp = async (): Promise<string> => (await rollUpDefinitions({ clickhouse, sql }, options)).kind
+  const volumes = async (): Promise<unknown> => (await sql`SELECT name, volume_30_day FROM event_definitions ORDER BY name`).map(Object.values)
+  await insert([{ property_types: 'eSplan' }])
+  t.equal(await rollUp(), 'done')
+  t.equal(await rollUp(), 'done', 'the sweep of the day was not a round of its own')
+  await insert([{ property_types: 'eSplan' }])
+  t.equal(await rollUp(), 'skipped')
+  t.same(await volumes(), [['order', 1]])
+
+  await insert([{ property_types: 'eSplan\0eNamount' }])
+  t.equal(await rollUp(), 'done', 'a new property')
+  t.same(await volumes(), [['order', 3]])
+  await insert([{ event: 'refund' }])
+  t.equal(await rollUp(), 'done', 'a new event')
+  t.same(await volumes(), [['order', 3], ['refund', 1]])
+
+  await insert([{ event: 'refund' }])
+  t.equal(await rollUp(), 'skipped')
+  last.since = -1
+  t.equal(await rollUp(), 'done')
+  t.same(await volumes(), [['order', 3], ['refund', 2]])
+})
+
 t.test('writes volume, times, types and pairs of the events sent', async (t) => {
   const { sql, insert, rollUp } = await createStores(t)
   const latest = Date.now() - 5000

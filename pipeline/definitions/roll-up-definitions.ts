@@ -28,7 +28,7 @@ export interface RollUp {
   stop: () => Promise<void>
 }
 
-/** What one round did. `skipped`: another process runs one, or has just ended one. */
+/** What one round did. `skipped`: another process runs one, or has just ended one, or nothing has a new name. */
 export type RollUpOutcome = { kind: 'skipped' } | { kind: 'done', definitions: number, beyond: readonly number[] }
 
 /** Key of the advisory lock that admits one process at a time. Arbitrary; must never change. */
@@ -53,17 +53,36 @@ const DAY_MS = 86_400_000
 /** Projects with more changed definitions than this are read in slices, after all others. */
 const MAX_CHANGES = 2 * ROWS_PER_PAGE
 
-/** How many definitions of each project have changed counts since the given moment, about. */
+/**
+ * While the names of recent events stay the same, one round in so many reads their counts and times, which costs
+ * ClickHouse five times as much CPU as the question for new names (docs/reference/benchmarks.md).
+ */
+const ROUNDS_WITHOUT_NEW_NAMES = 5
+
+/** How many definitions of each project have changed counts since the given moment, and since the next one, about. */
 const COUNT_CHANGES = `
-  SELECT project_id, toUInt32(uniqCombined(event, kind, property)) AS changes
+  SELECT project_id, toUInt32(uniqCombined(event, kind, property)) AS changes,
+    toUInt32(uniqCombinedIf((event, kind, property), last_inserted >= fromUnixTimestamp64Milli({next:Int64}))) AS changes_since_next
   FROM (
-    SELECT project_id, event, '' AS kind, '' AS property FROM event_volumes_by_day
+    SELECT project_id, event, '' AS kind, '' AS property, last_inserted FROM event_volumes_by_day
     WHERE last_inserted >= fromUnixTimestamp64Milli({since:Int64})
     UNION ALL
-    SELECT project_id, event, toString(kind), property FROM event_property_counts
+    SELECT project_id, event, toString(kind), property, last_inserted FROM event_property_counts
     WHERE last_inserted >= fromUnixTimestamp64Milli({since:Int64})
   )
   GROUP BY project_id ORDER BY project_id`
+
+interface Changes { project_id: number, changes: number, changes_since_next: number }
+
+/** What the last whole round of this process found, by which the next one sees whether there are new names. */
+export interface LastRound {
+  /** From where on the next round reads, epoch milliseconds; -1: there was none. */
+  since: number
+  /** Names from there on, by project. */
+  names: string
+  /** When the next round reads everything all the same, by `performance.now()`. */
+  until: number
+}
 
 /**
  * Rolls definitions up until stopped: copies what ClickHouse has counted by name to the definitions in Postgres. Every
@@ -79,6 +98,7 @@ export function startRollUp (deps: RollUpDeps): RollUp {
   deps.metrics.gaugeFrom('definitions_age_seconds', 'Time since the last successful round of the roll-up: how stale definitions may be.',
     () => (Date.now() - rolledUpAt) / 1000)
 
+  const last: LastRound = { since: -1, names: '', until: 0 }
   let warnedOn = ''
   let warned = new Set<number>()
 
@@ -95,8 +115,10 @@ export function startRollUp (deps: RollUpDeps): RollUp {
 
   async function round (): Promise<string> {
     try {
-      const outcome = await rollUpDefinitions(deps, { minPauseMs: deps.intervalMs / 2, limits: deps.limits })
+      if (performance.now() >= last.until) last.since = -1
+      const outcome = await rollUpDefinitions(deps, { minPauseMs: deps.intervalMs / 2, limits: deps.limits, last })
       if (outcome.kind === 'done') {
+        last.until = performance.now() + deps.intervalMs * (ROUNDS_WITHOUT_NEW_NAMES - 0.5)
         written.inc(outcome.definitions)
         warnBeyond(outcome.beyond)
       }
@@ -127,10 +149,12 @@ export function startRollUp (deps: RollUpDeps): RollUp {
  * (docs/decisions/0013-manual-definition-changes-win-until-the-next-event.md).
  *
  * @param options.minPauseMs  Skip when a round of any process ended less than this long ago.
+ * @param options.last  Skip when nothing has a new name since that round; says what this one found afterwards.
  * @throws when a store is unavailable. Nothing has changed then.
  */
 export async function rollUpDefinitions (
-  stores: { clickhouse: ClickHouse, sql: Sql }, options: { minPauseMs: number, limits: DefinitionLimits }
+  stores: { clickhouse: ClickHouse, sql: Sql },
+  options: { minPauseMs: number, limits: DefinitionLimits, last?: Omit<LastRound, 'until'> }
 ): Promise<RollUpOutcome> {
   const { clickhouse } = stores
   const { limits } = options
@@ -139,7 +163,6 @@ export async function rollUpDefinitions (
     const state = await readState(sql)
     if (state.recentAgeMs < options.minPauseMs) return { kind: 'skipped' }
 
-    await forgetFuture(sql)
     // What was complete before the counts are read is in them.
     const completeThrough = await readCompleteThrough(clickhouse)
     // Before anything is read, by the clock that stamps the rows.
@@ -150,8 +173,15 @@ export async function rollUpDefinitions (
     // A clock that was set back stamps new rows with times before the last round.
     const asOf = Math.min(state.readUpTo, nowMs)
     const since = Math.max(oldest, asOf - OVERLAP_MS, 0)
-    const busy = await findBusy(clickhouse, since)
-    const recent = await rollUpOthers({ clickhouse, sql }, { ...clocks, since, project: null, except: busy }, limits)
+    const next = nowMs - OVERLAP_MS
+    const changes = await queryRows<Changes>(clickhouse, COUNT_CHANGES, { since, next })
+    if (options.last?.since === since && options.last.names === describeNames(changes, 'changes')) return { kind: 'skipped' }
+    await forgetFuture(sql)
+    // Projects with too many changes to be read with the others.
+    const busy = changes.filter((row) => row.changes > MAX_CHANGES).map((row) => row.project_id)
+    const recent = changes.length === 0
+      ? { rows: 0, beyond: [] }
+      : await rollUpOthers({ clickhouse, sql }, { ...clocks, since, project: null, except: busy }, limits)
     if (busy.length > 0) await fallBehind(sql, busy, { since, asOf })
     if (state.sweptDay !== today) {
       await beginSweep(sql, oldest)
@@ -160,14 +190,16 @@ export async function rollUpDefinitions (
     const late = await catchUp({ clickhouse, sql }, clocks, limits)
     await writeState(sql, RECENT, new Date(nowMs).toISOString())
     if (completeThrough !== null) await writeState(sql, COMPLETE, completeThrough.toISOString())
+    // Projects that are behind go on with the next round.
+    const isCaughtUp = busy.length === 0 && late.rows === 0
+    if (options.last) Object.assign(options.last, { since: isCaughtUp ? next : -1, names: describeNames(changes, 'changes_since_next') })
     return { kind: 'done', definitions: recent.rows + late.rows, beyond: [...recent.beyond, ...late.beyond] }
   })
 }
 
-/** Projects with too many changes to be read with the others. */
-async function findBusy (clickhouse: ClickHouse, since: number): Promise<number[]> {
-  const counts = await queryRows<{ project_id: number, changes: number }>(clickhouse, COUNT_CHANGES, { since })
-  return counts.filter(({ changes }) => changes > MAX_CHANGES).map((row) => row.project_id)
+/** How many names each project has since a moment. They only become more, so an equal number means the same names. */
+function describeNames (changes: readonly Changes[], since: 'changes' | 'changes_since_next'): string {
+  return changes.filter((row) => row[since] > 0).map((row) => `${row.project_id}:${row[since]}`).join(' ')
 }
 
 async function rollUpOthers (
