@@ -146,8 +146,8 @@ export interface EngineConfig {
 }
 
 /**
- * The engine's own configuration: memory that suits a machine shared with the rest of the stack, and what keeps a full
- * disk from damaging tables.
+ * The engine's own configuration: memory that suits a machine shared with the rest of the stack, what keeps a full disk
+ * from damaging tables, and no statistics of columns, which nobody asks for and which cost small merges a fifth.
  */
 export function engineConfig ({ backupsDir, memoryBytes, diskBytes }: EngineConfig): string {
   const limit = memoryBytes === 0 ? Math.floor(availableMemory() * SHARE_OF_MEMORY) : memoryBytes
@@ -158,6 +158,7 @@ export function engineConfig ({ backupsDir, memoryBytes, diskBytes }: EngineConf
   <merge_tree>
     <old_parts_lifetime>${OLD_PARTS_SECONDS}</old_parts_lifetime>
     <max_suspicious_broken_parts_bytes>${ANY_NUMBER_OF_BYTES}</max_suspicious_broken_parts_bytes>
+    <auto_statistics_types></auto_statistics_types>
   </merge_tree>
   <max_server_memory_usage>${limit}</max_server_memory_usage>
   <mark_cache_size>${Math.min(GIB, Math.floor(limit / 12))}</mark_cache_size>
