@@ -29,8 +29,8 @@ export class QueryFailedError extends Error {
 const ADVICE: Readonly<Record<number, string>> = {
   36: 'Check the names and the values of the parameters.',
   46: 'There is no function of this name: look at its spelling.',
-  47: 'Type a part of the name and press Ctrl+Space to see the columns there are; names of properties are in the text of properties: JSONExtractString(properties, \'plan\').',
-  60: 'Press Ctrl+Space to see the tables there are.',
+  47: 'Look at the columns of the table: DESCRIBE TABLE; names of properties are in the text of properties: JSONExtractString(properties, \'plan\').',
+  60: 'Look at the tables there are: SHOW TABLES.',
   81: 'Leave the name of the database out.',
   158: 'Limit of rows to read. Ask for fewer days or fewer columns.',
   159: 'Limit of time: 60 seconds. Ask for fewer days, one event name, or try a SAMPLE of the persons by cityHash64(distinct_id) % 10 = 0.',

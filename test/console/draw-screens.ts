@@ -95,12 +95,12 @@ const DRAWINGS: Drawing[] = [
   { name: 'persons', path: () => '/projects/1/persons', until: 'table' },
   { name: 'persons-found', path: () => '/projects/1/persons?search=buyer+1', until: 'table' },
   { name: 'person', path: ({ person }) => `/projects/1/persons/${person}`, until: 'h2' },
-  { name: 'sql', path: () => '/projects/1/sql', until: '.editor' },
+  { name: 'sql', path: () => '/projects/1/sql', until: 'textarea' },
   {
-    name: 'sql-result', path: () => '/projects/1/sql', until: '.editor',
+    name: 'sql-result', path: () => '/projects/1/sql', until: 'textarea',
     prepare: async (page) => {
       await page.getByRole('link', { name: 'events by day', exact: false }).first().click().catch(() => {})
-      await page.locator('.editor textarea').focus()
+      await page.locator('textarea').focus()
       await page.keyboard.press('Control+Enter')
       await delay(2500)
     }

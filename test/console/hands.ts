@@ -115,5 +115,5 @@ function judgeFocus (): string | null {
     const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(element)
     return (outlineStyle !== 'none' && parseFloat(outlineWidth) >= 2) || boxShadow !== 'none'
   }
-  return isMarked(active) || isMarked(active.closest('.editor') ?? active) ? null : `the focus cannot be seen: ${name}`
+  return isMarked(active) ? null : `the focus cannot be seen: ${name}`
 }

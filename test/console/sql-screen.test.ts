@@ -41,7 +41,6 @@ async function open (path: string, options: { key?: string, viewport?: { width: 
 
 async function write (page: Page, query: string): Promise<void> {
   await page.getByLabel('Query', { exact: true }).fill(query)
-  await page.keyboard.press('Escape')
 }
 
 async function run (page: Page, query: string): Promise<void> {
@@ -62,7 +61,7 @@ async function sendEvents (): Promise<void> {
 }
 await sendEvents()
 
-t.test('a query is written with completion, run and read, with the keyboard alone', async (t) => {
+t.test('a query is written, run and read, with the keyboard alone', async (t) => {
   const { context, page, problems } = await open(`${home}/sql`)
   const sizes: number[] = []
   page.on('response', (response) => { if (response.url().includes('/console/assets/')) sizes.push(Number(response.headers()['content-length'])) })
@@ -71,16 +70,7 @@ t.test('a query is written with completion, run and read, with the keyboard alon
   const editor = page.getByLabel('Query', { exact: true })
   await editor.focus()
   await page.keyboard.press('Control+a')
-  await page.keyboard.type('SELECT event, count() AS n FROM even')
-  await page.getByRole('option', { name: /^events table/ }).waitFor()
-  await page.keyboard.press('Tab')
-  await page.keyboard.type(" WHERE event = 'bill")
-  await page.getByRole('option', { name: /^bill paid/ }).waitFor()
-  await page.keyboard.press('Enter')
-  await page.keyboard.type("' GROUP BY event")
-  t.equal(await editor.inputValue(), "SELECT event, count() AS n FROM events WHERE event = 'bill paid' GROUP BY event")
-  t.equal(await page.locator('.editor pre').textContent(), `${await editor.inputValue()}\n`, 'the colours lie below the same text')
-  await page.keyboard.press('Escape')
+  await page.keyboard.type("SELECT event, count() AS n FROM events WHERE event = 'bill paid' GROUP BY event")
   await page.keyboard.press('Control+Enter')
   await page.getByText(/^1 row · /).waitFor()
   t.same(await cells(page), [PAID, '2'])
@@ -133,7 +123,7 @@ t.test('an error is told with its place and what to do, and marked in the editor
   await run(page, 'SELECT event\nFROM events\nGROUP event')
   const alert = page.getByRole('alert')
   await alert.getByText('Syntax error', { exact: true }).waitFor()
-  t.equal(await page.locator('.sql-wrong').innerText(), 'event')
+  await waitFor(async () => await page.evaluate(() => (globalThis as any).getSelection().toString()) === 'event')
   const caret = async (): Promise<number> => await page.getByLabel('Query', { exact: true }).evaluate((area: any) => area.selectionStart as number)
   t.equal(await caret(), 31)
   await page.getByLabel('Query', { exact: true }).press('Control+Home')
@@ -254,11 +244,7 @@ t.test('the screen is accessible and fits, light and dark, from 360 to 2,560 pix
   await write(page, 'SELECT 1 +')
   await page.keyboard.press('Control+Enter')
   await page.getByRole('alert').waitFor()
-  await page.getByLabel('Query', { exact: true }).fill('SELECT ev')
-  await page.keyboard.press('End')
-  await page.keyboard.press('Control+Space')
-  await page.getByRole('listbox').waitFor()
-  t.same(await findBarriers(page), [], 'error and completion')
+  t.same(await findBarriers(page), [], 'error')
   t.ok(await page.evaluate(() => (globalThis as any).document.documentElement.scrollWidth <= (globalThis as any).innerWidth), 'they fit 360')
   t.same(problems, [])
   await context.close()

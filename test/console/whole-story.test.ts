@@ -164,8 +164,6 @@ async function saveQuery (t: Test, story: Story): Promise<void> {
   await hand.press(menu(page, 'SQL'))
   const query = "SELECT event, count() AS n FROM events WHERE project_id = {project:UInt32} AND event = 'opened the shop' GROUP BY event"
   await hand.write(page.getByLabel('Query', { exact: true }), query)
-  // Leaves the list of completions, if one is open.
-  await page.keyboard.press('Escape')
   await hand.press(button(page, 'Run'))
   await page.getByText(/^1 row · /).waitFor()
   await hand.press(button(page, 'Save …'))

@@ -1,11 +1,10 @@
-import { useMemo } from 'preact/hooks'
+import type { Answer } from '../../../schema/api-types.ts'
 import { type Page, request } from '../api-client.ts'
 import { showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { Search } from '../paging.tsx'
 import { linkTo, query, shownProjectId } from '../router.ts'
 import { Show } from '../states.tsx'
-import type { Catalog, Table } from './complete-sql.ts'
 import { LISTED, savedQueriesPath, type SavedQuery, SavedQueryList } from './saved-queries.tsx'
 import { type Draft, keepDraft, readDraft, Workbench } from './workbench.tsx'
 import definitionUsage from '../../../docs/query/queries/definition_usage.sql'
@@ -20,6 +19,8 @@ import sessions from '../../../docs/query/queries/sessions.sql'
 import trend from '../../../docs/query/queries/trend.sql'
 import { Title } from '../title.tsx'
 
+type Table = Answer<'/api/sql/tables'>['results'][number]
+
 /** SQL for analysts: a query, its result, and the queries that were kept. */
 export function SqlScreen () {
   const project = shownProjectId()
@@ -29,8 +30,7 @@ export function SqlScreen () {
     await request<Page<SavedQuery>>(savedQueriesPath(), { query: { search, limit: LISTED }, signal }))
   const saved = useLoaded(`saved query ${project} ${savedId}`, async (signal) =>
     savedId === undefined ? undefined : await request<SavedQuery>(savedQueriesPath(savedId), { signal }))
-  const tables = useLoaded('tables', async (signal) => (await request<{ results: Table[] }>('/api/sql/tables', { signal })).results)
-  const catalog = useMemo((): Catalog => ({ tables: tables.value ?? [] }), [tables.value])
+  const tables = useLoaded('tables', async (signal) => (await request<Answer<'/api/sql/tables'>>('/api/sql/tables', { signal })).results)
   const isOpen = savedId === undefined || saved.value !== undefined
   const sample = SAMPLES.find(({ name }) => name === query.value.get('sample'))
   if (sample !== undefined) keepSample(project, sample.query)
@@ -40,7 +40,7 @@ export function SqlScreen () {
         {saved.value === undefined ? <h1>SQL</h1> : <Title name={saved.value.name} max={120} />}
         {saved.value !== undefined && saved.value.description !== '' && <p class='hint'>{showText(saved.value.description, 3000)}</p>}
         {isOpen
-          ? <Workbench key={`${project} ${savedId} ${sample?.name}`} saved={saved.value} draft={saved.value ?? readDraft(project)} catalog={catalog} onChanged={list.reload} onSaved={saved.reload} />
+          ? <Workbench key={`${project} ${savedId} ${sample?.name}`} saved={saved.value} draft={saved.value ?? readDraft(project)} onChanged={list.reload} onSaved={saved.reload} />
           : <Show of={saved} what='The query'>{() => null}</Show>}
       </div>
       <aside aria-label='Queries and tables'>

@@ -1,11 +1,10 @@
 import type { ComponentType } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { ApiError, fetchFile, type Page, request } from '../api-client.ts'
+import { ApiError, fetchFile } from '../api-client.ts'
 import { fileName, offerFile } from '../offer-file.ts'
 import { navigate, projectId, shownProjectId } from '../router.ts'
 import { may } from '../session.ts'
 import type { ChartChoice } from './chart-model.ts'
-import type { Catalog, Place, Suggestion } from './complete-sql.ts'
 import { QueryEditor } from './query-editor.tsx'
 import { positionOf, type QueryRun, runQuery } from './query-result.ts'
 import { ResultTable, RunFailure, RunStatus } from './result-view.tsx'
@@ -53,7 +52,6 @@ interface WorkbenchProps {
   /** The saved query that is open, if any. */
   saved: SavedQuery | undefined
   draft: Draft
-  catalog: Catalog
   /** The list of saved queries has changed. */
   onChanged: () => void
   /** The one that is open has changed. */
@@ -102,7 +100,7 @@ function useRun (draft: Draft, parameters: Record<string, string>, maxRows: numb
 }
 
 /** Editor, parameters, run, result. */
-export function Workbench ({ saved, draft: first, catalog, onChanged, onSaved }: WorkbenchProps) {
+export function Workbench ({ saved, draft: first, onChanged, onSaved }: WorkbenchProps) {
   const [draft, setDraft] = useState<Draft>({ query: first.query, parameters: first.parameters, chart: first.chart })
   const [maxRows, setMaxRows] = useState<number>(ROWS[0])
   const [isSaving, setSaving] = useState(false)
@@ -135,10 +133,7 @@ export function Workbench ({ saved, draft: first, catalog, onChanged, onSaved }:
     parameters.some(({ name }) => (parameterValue(saved.parameters, name) ?? '') !== values[name]))
   return (
     <>
-      <QueryEditor
-        value={draft.query} onInput={(text) => change({ query: text })} onRun={begin}
-        catalog={catalog} findNames={findNames} errorAt={shownError}
-      />
+      <QueryEditor value={draft.query} onInput={(text) => change({ query: text })} onRun={begin} errorAt={shownError} />
       <Parameters
         parameters={parameters} values={values} onRun={begin}
         onInput={(name, value) => change({ parameters: { ...draft.parameters, [name]: value } })}
@@ -156,7 +151,7 @@ export function Workbench ({ saved, draft: first, catalog, onChanged, onSaved }:
         <Share draft={{ ...draft, parameters: values }} name={saved?.name} onNotice={setNotice} />
         {isChanged && <span class='hint'>Changed, not saved.</span>}
       </div>
-      <p id='editor-keys' class='hint keys'><kbd>Ctrl</kbd>+<kbd>Enter</kbd> runs, <kbd>Ctrl</kbd>+<kbd>Space</kbd> completes. {notice !== '' && <span role='status'>{notice}</span>}</p>
+      <p id='editor-keys' class='hint keys'><kbd>Ctrl</kbd>+<kbd>Enter</kbd> runs. {notice !== '' && <span role='status'>{notice}</span>}</p>
       <RunStatus run={run} />
       {run !== undefined && (failure !== undefined || run.error !== undefined) && (
         <RunFailure run={run} onShow={() => showError(run)} />
@@ -244,18 +239,4 @@ function Result ({ run, chart, onChart }: { run: QueryRun, chart: ChartChoice | 
       <ResultTable key={run.startedAt} columns={run.columns} rows={run.rows} isDone={run.state === 'done'} />
     </>
   )
-}
-
-/** Names of events and properties that contain what was typed, those of the most events first. */
-async function findNames ({ inside, typed }: Place, signal: AbortSignal): Promise<Suggestion[]> {
-  const ask = async (resource: string, kind: 'event' | 'property'): Promise<Suggestion[]> => {
-    const { results } = await request<Page<{ name: string, volume_30_day?: number, property_type?: string | null }>>(
-      `/api/projects/${projectId.value}/${resource}/`, { query: { search: typed, limit: 30, ordering: kind === 'event' ? '-volume_30_day' : undefined }, signal })
-    return results.map(({ name, property_type: type }) => ({ text: name, kind, detail: type ?? '' }))
-  }
-  const found = await Promise.all([
-    inside !== 'property' && may('event_definition:read') ? ask('event_definitions', 'event') : [],
-    inside !== 'event' && may('property_definition:read') ? ask('property_definitions', 'property') : []
-  ])
-  return found.flat()
 }
