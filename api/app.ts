@@ -31,7 +31,6 @@ import type { DefinitionCache } from './flags/endpoints/definition-cache.ts'
 import { createPersonReader } from './flags/endpoints/person-reader.ts'
 import { cohortRoutes } from './flags/management/cohort-routes.ts'
 import { featureFlagRoutes } from './flags/management/feature-flag-routes.ts'
-import { flagUsageRoutes } from './flags/management/flag-usage-routes.ts'
 import { testFlagRoutes } from './flags/management/test-flag-routes.ts'
 import { answerUnknownRoutes, errorHandler } from './http/errors.ts'
 import { describeApi } from './http/openapi.ts'
@@ -206,7 +205,6 @@ async function managementRoutes (
     await project.register(experimentRoutes, { prefix: '/experiments', ...deps })
     await project.register(resultsRoutes, { prefix: '/experiments', ...deps })
     await project.register(featureFlagRoutes, { prefix: '/feature_flags', ...deps })
-    await project.register(flagUsageRoutes, { prefix: '/feature_flags', ...deps })
     await project.register(testFlagRoutes, { prefix: '/feature_flags', ...deps })
     await project.register(groupRoutes, { prefix: '/groups', ...deps })
     await project.register(ledgerRoutes, { prefix: '/ledger', ...deps })

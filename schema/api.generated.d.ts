@@ -1251,26 +1251,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/projects/{project_id}/feature_flags/usage": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List the last calls of feature flags, and which flags are stale
-         * @description Requires the scope feature_flag:read.
-         */
-        get: operations["getProjectsByProjectIdFeatureFlagsUsage"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/projects/{project_id}/groups": {
         parameters: {
             query?: never;
@@ -6793,8 +6773,8 @@ export interface operations {
     getProjectsByProjectIdFeatureFlags: {
         parameters: {
             query?: {
-                /** @description true: only active flags; false: only inactive ones; STALE: only stale ones, as `usage` tells. Default: all. */
-                active?: "true" | "false" | "STALE";
+                /** @description true: only active flags; false: only inactive ones. Default: all. */
+                active?: boolean;
                 /** @description Cursor of the page; taken from a `next` link. */
                 after?: string;
                 /** @description Items per page. */
@@ -7144,54 +7124,6 @@ export interface operations {
                     "application/json": {
                         results?: {
                             [key: string]: unknown;
-                        }[];
-                    };
-                };
-            };
-        };
-    };
-    getProjectsByProjectIdFeatureFlagsUsage: {
-        parameters: {
-            query?: {
-                /** @description Ids of at most 100 flags, separated by commas. */
-                ids?: string;
-            };
-            header?: never;
-            path: {
-                /** @description Id of the project, or @current for the first project the key has access to. */
-                project_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Default Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /**
-                         * Format: date-time
-                         * @description Calls since then are counted: 30 days.
-                         */
-                        from: string;
-                        /** @description Whether any SDK of the project reported a call of a flag in these days. Else their absence says nothing. */
-                        is_reported: boolean;
-                        results: {
-                            /** @description Such events in these days. */
-                            calls: number;
-                            id: number;
-                            /**
-                             * Format: date-time
-                             * @description Timestamp of the last $feature_flag_called with it; null: none in 30 days.
-                             */
-                            last_called_at: string | null;
-                            /** @description Why it is stale, in words; else empty. */
-                            reason: string;
-                            /** @enum {string} */
-                            status: "active" | "stale";
                         }[];
                     };
                 };

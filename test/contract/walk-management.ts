@@ -221,7 +221,6 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
       status: 200, body: { count: 2, results: [{ activity: 'updated', version: 2 }, { activity: 'created' }] }
     })
     t.match(await client.call(t, 'PATCH', `~/feature_flags/${id}/`, { name: 'late', version: 1 }), { status: 409, body: { code: 'conflict', attr: 'version' } })
-    t.match(await client.call(t, 'GET', `~/feature_flags/usage/?ids=${id}`), { status: 200, body: { results: [{ id, status: 'active' }] } })
     t.match(await client.call(t, 'GET', '~/feature_flags/beyond/remote_config/'), { status: 200, body: '{"a": 1}' })
     t.match(await client.call(t, 'POST', '~/feature_flags/test/', { distinct_id: 'me', flag_keys: ['beyond'] }), {
       status: 200, body: { results: [{ key: 'beyond', value: true, reason: { code: 'condition_match' } }] }

@@ -1,5 +1,4 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import type { KeyDirectory } from '../../../platform/directory/key-directory.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { accessOf } from '../../http/personal-key-access.ts'
@@ -8,7 +7,6 @@ import { notFound } from '../../http/errors.ts'
 import { buildPage, pageQueryProperties, type PageQuery, pageSchema } from '../../http/pagination.ts'
 import { type FeatureFlagChange, featureFlagChangesSchema, featureFlagSchema, type NewFeatureFlag, newFeatureFlagSchema } from './feature-flag.ts'
 import { type FlagActor, flagActivityQuery, flagActivitySchema, listFlagChanges } from './flag-changes.ts'
-import { findStaleFlags } from './flag-usage-routes.ts'
 import { type FeatureFlagQuery, findFeatureFlag, findPayload, listFeatureFlags } from './read-feature-flags.ts'
 import { createFeatureFlag, updateFeatureFlag } from './write-feature-flag.ts'
 
@@ -30,8 +28,7 @@ const listQuery = {
     ...pageQueryProperties,
     ...searchQueryProperties,
     active: {
-      type: 'string', enum: ['true', 'false', 'STALE'],
-      description: 'true: only active flags; false: only inactive ones; STALE: only stale ones, as `usage` tells. Default: all.'
+      type: 'boolean', description: 'true: only active flags; false: only inactive ones. Default: all.'
     },
     ...cursorQueryProperties
   }
@@ -40,13 +37,13 @@ const listQuery = {
 /** Management of the feature flags of a project. `/decide` and `/flags` follow a change within a second. */
 export async function featureFlagRoutes (
   app: FastifyInstance,
-  deps: { sql: Sql, clickhouse: ClickHouse, keys: KeyDirectory, publicUrl: string, now: () => number }
+  deps: { sql: Sql, keys: KeyDirectory, publicUrl: string }
 ): Promise<void> {
   const { sql } = deps
   app.addSchema(featureFlagSchema)
   app.addSchema(flagActivitySchema)
 
-  app.get<{ Querystring: Omit<FeatureFlagQuery, 'active' | 'ids'> & { active?: 'true' | 'false' | 'STALE' } }>('/', {
+  app.get<{ Querystring: FeatureFlagQuery }>('/', {
     config: read,
     schema: {
       tags, summary: 'List feature flags', description: 'Newest first.', querystring: listQuery,
@@ -54,13 +51,7 @@ export async function featureFlagRoutes (
     }
   }, async (request) => {
     const { projectId } = accessOf(request)
-    const { active, ...query } = request.query
-    const which = active === undefined
-      ? {}
-      : active === 'STALE'
-        ? { ids: await findStaleFlags(projectId, { sql, clickhouse: deps.clickhouse, nowMs: deps.now() }) }
-        : { active: active === 'true' }
-    return buildPage(request, deps.publicUrl, await listFeatureFlags(sql, projectId, { ...query, ...which }))
+    return buildPage(request, deps.publicUrl, await listFeatureFlags(sql, projectId, request.query))
   })
 
   app.post<{ Body: NewFeatureFlag }>('/', {

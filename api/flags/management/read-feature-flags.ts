@@ -7,8 +7,6 @@ import { type FeatureFlag, selectFeatureFlag } from './feature-flag.ts'
 export interface FeatureFlagQuery extends PageQuery {
   search?: string
   active?: boolean
-  /** Only these. */
-  ids?: number[]
   after?: string
 }
 
@@ -18,7 +16,6 @@ export async function listFeatureFlags (
 ): Promise<PageContent<FeatureFlag>> {
   const matches = sql`f.project_id = ${projectId} AND NOT f.deleted
     AND (${query.active ?? null}::boolean IS NULL OR f.active = ${query.active ?? null})
-    AND (${query.ids ?? null}::integer[] IS NULL OR f.id = ANY(${query.ids ?? null}::integer[]))
     AND ${matchSearch(sql, sql`f.key || ' ' || f.name`, query.search)}`
   return await selectPage<FeatureFlag>(sql, query, {
     order: 'newest', kind: 'integer', select: selectFeatureFlag(sql), from: sql`feature_flags AS f`, where: matches,
