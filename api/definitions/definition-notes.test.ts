@@ -1,5 +1,4 @@
-/** What people say about definitions, by one PATCH and by one request for many. */
-import { randomUUID } from 'node:crypto'
+/** What people say about definitions. */
 import t from 'tap'
 import { createUser } from '../projects/users.ts'
 import { createTestApi, type TestApi } from '../testing/create-test-api.ts'
@@ -41,27 +40,6 @@ for (const kind of ['event', 'property'] as const) {
       [{ description: '', owner_id: null, verified: false, hidden: false }], 'nothing of it comes back with the next event')
   })
 
-  t.test(`${kind}: one request changes many, and names those that it cannot`, async (t) => {
-    const api = await shared.inNewProject()
-    const foreign = await insert(await shared.inNewProject(), kind, 'foreign')
-    const [first, second, full, missing] = [
-      await insert(api, kind, 'first', { tags: ['old', 'kept'] }), await insert(api, kind, 'second'),
-      await insert(api, kind, 'full', { tags: Array.from({ length: 1000 }, (_, n) => `tag ${n}`) }), randomUUID()
-    ]
-
-    const { status, body } = await api.call('POST', `${path}/bulk_update`, {
-      ids: [missing, first, full, second.toUpperCase(), foreign, first], verified: true, owner: api.user.id, add_tags: ['new', 'kept'], remove_tags: ['old']
-    })
-
-    t.equal(status, 200)
-    t.same(body.changed, [first, second])
-    t.match(body.errors, [{ id: missing, code: 'not_found' }, { id: full, code: 'too_many_tags' }, { id: foreign, code: 'not_found' }])
-    t.match((await api.call('GET', `${path}/${first}`)).body, { verified: true, owner: { id: api.user.id }, tags: ['kept', 'new'], hidden: false })
-    t.match((await api.call('GET', `${path}/${second}`)).body, { verified: true, tags: ['new', 'kept'] })
-    t.match((await api.call('GET', `${path}/${full}`)).body, { verified: false, owner: null })
-    t.match((await api.call('POST', `${path}/bulk_update`, { ids: [full], remove_tags: ['tag 7'], add_tags: ['x'] })).body, { changed: [full] })
-  })
-
   t.test(`${kind}: refuses what it cannot take, by the name of the field`, async (t) => {
     const api = await shared.inNewProject()
     const id = await insert(api, kind, 'paid')
@@ -71,12 +49,7 @@ for (const kind of ['event', 'property'] as const) {
     ]
     for (const [body, attr] of cases) {
       t.match(await api.call('PATCH', `${path}/${id}`, body), { status: 400, body: { attr } }, `PATCH ${JSON.stringify(body).slice(0, 60)}`)
-      t.match(await api.call('POST', `${path}/bulk_update`, { ids: [id], ...body }), { status: 400, body: { attr } }, `bulk ${attr}`)
     }
-    t.match(await api.call('POST', `${path}/bulk_update`, { verified: true }), { status: 400, body: { attr: 'ids' } })
-    t.match(await api.call('POST', `${path}/bulk_update`, { ids: [] }), { status: 400, body: { attr: 'ids' } })
-    t.match(await api.call('POST', `${path}/bulk_update`, { ids: ['7'] }), { status: 400, body: { attr: 'ids__0' } })
-    t.match(await api.call('POST', `${path}/bulk_update`, { ids: [id], add_tags: [''] }), { status: 400, body: { attr: 'add_tags__0' } })
     t.match((await api.call('GET', `${path}/${id}`)).body, { description: '', owner: null, verified: false })
   })
 }

@@ -8,7 +8,7 @@ import {
 import { type PageQuery, pageQueryProperties } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { uuidParams, type UuidParams } from '../http/request-values.ts'
-import { bulkNoteRoutes, matchNotes, type NoteFilters, noteFiltersSchema } from './definition-notes.ts'
+import { matchNotes, type NoteFilters, noteFiltersSchema } from './definition-notes.ts'
 import {
   answerDefinitions, type DefinitionPage, definitionPageSchema, type DefinitionTotals, selectFreshness
 } from './definition-page.ts'
@@ -29,8 +29,7 @@ const EVENT_ORDERINGS = [
 
 const read = { scope: 'event_definition:read' } as const
 const write = { scope: 'event_definition:write' } as const
-const TAG = 'event definitions'
-const tags = [TAG]
+const tags = ['event definitions']
 const one = { $ref: 'EventDefinition#' }
 
 const listQuery = {
@@ -59,7 +58,6 @@ export async function eventDefinitionRoutes (
   app.addSchema(eventDefinitionSchema)
   await app.register(eventVolumeRoutes, { sql, clickhouse: deps.clickhouse, now: deps.now })
   await app.register(eventProfileRoutes, { sql, clickhouse: deps.clickhouse, now: deps.now })
-  await app.register(bulkNoteRoutes, { sql, scope: write.scope, tag: TAG, table: 'event_definitions' })
 
   app.get<{ Querystring: EventDefinitionQuery }>('/', {
     config: read,

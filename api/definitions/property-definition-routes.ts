@@ -5,7 +5,7 @@ import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts
 import { cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { uuidParams, type UuidParams } from '../http/request-values.ts'
-import { bulkNoteRoutes, matchNotes } from './definition-notes.ts'
+import { matchNotes } from './definition-notes.ts'
 import {
   answerDefinitions, type DefinitionPage, definitionPageSchema, type DefinitionTotals, selectFreshness
 } from './definition-page.ts'
@@ -21,8 +21,7 @@ import { deleteDefinition, updatePropertyDefinition } from './write-definition.t
 
 const read = { scope: 'property_definition:read' } as const
 const write = { scope: 'property_definition:write' } as const
-const TAG = 'property definitions'
-const tags = [TAG]
+const tags = ['property definitions']
 const one = { $ref: 'PropertyDefinition#' }
 
 /** Property definitions of a project (docs/reference/contract/service.md 4.2), from Postgres, values excepted. */
@@ -34,7 +33,6 @@ export async function propertyDefinitionRoutes (
   app.addSchema(propertyDefinitionSchema)
   const { clickhouse, now } = deps
   await app.register(propertyProfileRoutes, { sql, clickhouse, now })
-  await app.register(bulkNoteRoutes, { sql, scope: write.scope, tag: TAG, table: 'property_definitions' })
 
   app.get<{ Querystring: PropertyDefinitionQuery }>('/', {
     config: read,

@@ -2,11 +2,8 @@ import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts
 import { selectCreatedBy, userSummarySchema } from '../projects/users.ts'
 import { matchSearch, selectPage } from '../http/list-queries.ts'
 import { notFound } from '../http/errors.ts'
-import { object, type Row, type Value } from '../http/json-schema.ts'
+import { object, type Row } from '../http/json-schema.ts'
 import type { PageContent, PageQuery } from '../http/pagination.ts'
-
-/** The flag of an experiment as answers show it (docs/reference/contract/service.md 2.3). */
-export type LinkedFlag = Value<typeof linkedFlagSchema>
 
 /** An experiment as answers show it (docs/reference/contract/service.md 2.3). */
 export type Experiment = Row<typeof experimentSchema>

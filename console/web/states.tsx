@@ -85,16 +85,15 @@ export function Checkbox ({ label, isOn, onChange }: { label: string, isOn: bool
 /** The columns of a table: `#` marks one of numbers, `-` one whose title only screen readers see. */
 export type Columns = readonly (string | false)[]
 
-/** A table that scrolls by itself; `first` is the head of a column before the others. */
-export function Table ({ label, head, class: style, first, children }: {
-  label: string, head: Columns, class?: string, first?: ComponentChildren, children: ComponentChildren
+/** A table that scrolls by itself. */
+export function Table ({ label, head, class: style, children }: {
+  label: string, head: Columns, class?: string, children: ComponentChildren
 }) {
   return (
     <div class='scroll' role='region' aria-label={label} tabIndex={0}>
       <table class={style}>
         <thead>
           <tr>
-            {first}
             {head.map((title) => title !== false && (
               <th key={title} scope='col' class={title.startsWith('#') ? 'number' : undefined}>
                 {title.startsWith('-') ? <span class='hidden'>{title.slice(1)}</span> : title.replace(/^#/, '')}

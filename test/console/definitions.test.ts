@@ -24,8 +24,8 @@ t.test('definitions in the console', async (t) => {
     await page.keyboard.type('paid')
     await page.getByText('1 to 1 of 1').waitFor()
     t.match(page.url(), /\?search=paid$/, 'a search has an address')
-    // Order, hidden ones, the table, all, this one, its name, its tags.
-    for (let tab = 0; tab < 8; tab++) await page.keyboard.press('Tab')
+    // Order, hidden ones, the table, its name, its tags.
+    for (let tab = 0; tab < 5; tab++) await page.keyboard.press('Tab')
     await page.keyboard.press('Enter')
     await page.getByRole('dialog').waitFor()
     await page.keyboard.type('money, money, checkout')

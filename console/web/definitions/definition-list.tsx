@@ -70,50 +70,24 @@ function Nothing ({ title, search }: { title: string, search: string }) {
 function Rows<T extends Listed> (
   { title, resource, head, row, mayWrite, results, reload }: DefinitionListProps<T> & { results: readonly T[], reload: () => void }
 ) {
-  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
-  const [changing, setChanging] = useState<readonly T[]>([])
+  const [changing, setChanging] = useState<T>()
   const ids = results.map(({ id }) => id).join()
-  // Only what is on the page is ever changed.
-  const here = results.filter(({ id }) => chosen.has(id))
   const volumes = useAnswer<{ results: { id: string, volumes: number[] }[] }>(`/api/projects/${projectId.value}/${resource}/volumes/`, { ids })
   const volumesOf = new Map(volumes.value?.results.map((each) => [each.id, each.volumes]))
   return (
     <>
-      {mayWrite && (
-        <p class='toolbar'>
-          <button type='button' aria-disabled={here.length === 0} onClick={() => { if (here.length > 0) setChanging(here) }}>Change {here.length === 0 ? 'chosen' : `${here.length} chosen`} …</button>
-        </p>
-      )}
-      {changing.length > 0 && <ChangeDialog resource={resource} definitions={changing} onClose={() => setChanging([])} onChanged={reload} />}
+      {changing !== undefined && <ChangeDialog resource={resource} definition={changing} onClose={() => setChanging(undefined)} onChanged={reload} />}
       {volumes.error !== undefined && <Failed error={volumes.error} onRetry={volumes.reload} />}
-      <Table
-        label={title} head={[...head, 'Last seen', 'First seen', 'Tags']} class='dense'
-        first={mayWrite && (
-          <th scope='col'>
-            <Check
-              label='Choose all on this page' isChecked={here.length === results.length}
-              onChange={(isChecked) => setChosen(new Set(isChecked ? results.map(({ id }) => id) : []))}
-            />
-          </th>
-        )}
-      >
+      <Table label={title} head={[...head, 'Last seen', 'First seen', 'Tags']} class='dense'>
         {results.map((each) => (
           <tr key={each.id}>
-            {mayWrite && (
-              <td>
-                <Check
-                  label={`Choose ${showText(each.name, 60)}`} isChecked={chosen.has(each.id)}
-                  onChange={(isChecked) => setChosen(new Set(isChecked ? [...chosen, each.id] : [...chosen].filter((id) => id !== each.id)))}
-                />
-              </td>
-            )}
             {row(each, volumesOf.get(each.id))}
             <td title={formatUtc(each.last_seen_at)}>{formatAgo(each.last_seen_at, Date.now())}</td>
             <td title={formatUtc(each.created_at)}>{formatAgo(each.created_at, Date.now())}</td>
             <td class='value'>
               {each.tags.map((tag) => <span key={tag} class='tag'>{showText(tag, 40)}</span>)}
               {mayWrite && (
-                <button type='button' class='quiet' onClick={() => setChanging([each])}>
+                <button type='button' class='quiet' onClick={() => setChanging(each)}>
                   {each.tags.length === 0 ? 'Add tags' : 'Change'}<span class='hidden'> of {showText(each.name, 60)}</span>
                 </button>
               )}
@@ -123,10 +97,6 @@ function Rows<T extends Listed> (
       </Table>
     </>
   )
-}
-
-function Check ({ label, isChecked, onChange }: { label: string, isChecked: boolean, onChange: (isChecked: boolean) => void }) {
-  return <input type='checkbox' aria-label={label} checked={isChecked} onChange={(event) => onChange(event.currentTarget.checked)} />
 }
 
 /** The name of a definition, which leads to all that is known of it, with what people say about it. */

@@ -36,7 +36,7 @@ export function Notes ({ resource, definition, mayWrite, onChanged, children }: 
         <div><dt>Tags</dt><dd>{tags.length === 0 ? 'none' : tags.map((tag) => <span key={tag} class='tag'>{showText(tag, 40)}</span>)}</dd></div>
       </dl>
       {mayWrite && <p><button type='button' onClick={() => setChanging(true)}>Change …</button></p>}
-      {isChanging && <ChangeDialog resource={resource} definitions={[definition]} onClose={() => setChanging(false)} onChanged={onChanged} />}
+      {isChanging && <ChangeDialog resource={resource} definition={definition} onClose={() => setChanging(false)} onChanged={onChanged} />}
     </>
   )
 }

@@ -1,6 +1,5 @@
 /** Definitions as the API answers them, and how the console words what is known of them. */
 import type { Answer, Schema } from '../../../schema/api-types.ts'
-import { formatCount } from '../format.ts'
 
 /** What events and properties have in common. */
 export type Noted = Pick<EventDefinition, 'id' | 'name' | 'tags' | 'description' | 'owner' | 'verified' | 'hidden'>
@@ -37,9 +36,4 @@ export function describeDrift (types: readonly Pick<SeenType, 'type' | 'share' |
 export function formatShare (share: number): string {
   if (share > 0 && share < 0.01) return '<1 %'
   return share < 1 && share > 0.99 ? '99 %' : `${Math.round(share * 100)} %`
-}
-
-/** What a request that changed many has done, in a sentence. */
-export function describeOutcome (changed: number, failed: number): string {
-  return failed === 0 ? `${formatCount(changed)} changed.` : `${formatCount(changed)} changed, ${formatCount(failed)} not.`
 }
