@@ -1886,7 +1886,7 @@ export interface paths {
         put?: never;
         /**
          * Create a rule
-         * @description Its tests are run first. Not enforced until a version is active.
+         * @description Not enforced until a version is active.
          *
          *     Requires the scope event_definition:write.
          */
@@ -1922,7 +1922,7 @@ export interface paths {
         head?: never;
         /**
          * Update a rule
-         * @description Another condition, action or test creates a version; active_version selects the one that is enforced. With `version`, 409 `conflict` if there is a newer one.
+         * @description Another condition or action creates a version; active_version selects the one that is enforced. With `version`, 409 `conflict` if there is a newer one.
          *
          *     Requires the scope event_definition:write.
          */
@@ -2615,13 +2615,9 @@ export interface components {
             position: number;
             /** @description Id of the project. */
             team_id: number;
-            /** @description Events that show what the rule is meant to do; tried when it is saved. */
-            tests: {
-                [key: string]: unknown;
-            }[];
             /** Format: date-time */
             updated_at: string;
-            /** @description Newest version; every change of condition, actions or tests makes one. */
+            /** @description Newest version; every change of condition or actions makes one. */
             version: number;
         };
         EventSchema: {
@@ -8584,10 +8580,6 @@ export interface operations {
                     /** @description Rules run by this number. Default: after the others. */
                     position?: number;
                     readonly team_id?: unknown;
-                    /** @description Events that show what the rule is meant to do; tried when it is saved. */
-                    tests?: {
-                        [key: string]: unknown;
-                    }[];
                     readonly updated_at?: unknown;
                     readonly version?: unknown;
                 };
@@ -8685,10 +8677,6 @@ export interface operations {
                     /** @description Rules run by this number. Default: after the others. */
                     position?: number;
                     readonly team_id?: unknown;
-                    /** @description Events that show what the rule is meant to do; tried when it is saved. */
-                    tests?: {
-                        [key: string]: unknown;
-                    }[];
                     readonly updated_at?: unknown;
                     /** @description The newest version when the change was begun. When there is another one by now, 409 `conflict`: nothing is changed. */
                     version?: number;
@@ -8721,7 +8709,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description A draft, with condition and tests; default: the newest version. */
+                    /** @description A draft, with its condition; default: the newest version. */
                     actions?: {
                         [key: string]: unknown;
                     }[];
@@ -8733,10 +8721,6 @@ export interface operations {
                     days?: number;
                     /** @description Events at most, newest day first; default 100,000. */
                     limit?: number;
-                    /** @description Events that show what the rule is meant to do; tried when it is saved. */
-                    tests?: {
-                        [key: string]: unknown;
-                    }[];
                 };
             };
         };
@@ -8844,10 +8828,6 @@ export interface operations {
                                 /** Format: uuid */
                                 uuid: string;
                             } | null;
-                            /** @description Events that show what the rule is meant to do; tried when it is saved. */
-                            tests: {
-                                [key: string]: unknown;
-                            }[];
                             version: number;
                         }[];
                     };

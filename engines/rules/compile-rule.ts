@@ -51,7 +51,7 @@ const MIN_RATE = 0.0001
  * @throws {RuleError} naming the first place that cannot be enforced.
  */
 export function compileRule (definition: unknown, key: HashKey): CompiledRule {
-  const field = new Place(definition, []).fields('condition', 'actions', 'tests')
+  const field = new Place(definition, []).fields('condition', 'actions')
   if (sizeOf(definition) > RULE_LIMITS.bytes) throw new RuleError([], `A rule has at most ${RULE_LIMITS.bytes} bytes.`)
   // Stored as null, an action would set null, and a condition would be one that does not compile.
   const unstorable = findUnstorableNumber(definition)

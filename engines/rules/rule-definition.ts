@@ -16,7 +16,6 @@ export interface RuleDefinition {
   /** A condition, or `{ type: 'AND' | 'OR', values }` of several; left out: every event. */
   condition?: unknown
   actions: unknown
-  tests?: unknown
 }
 
 /** Bounds of a rule (docs/change/rules.md). */
@@ -29,7 +28,6 @@ export const RULE_LIMITS = {
   /** Texts of a condition. */
   values: 1000,
   actions: 20,
-  tests: 20,
   /** Characters of a name of a property. */
   nameLength: 200
 } as const

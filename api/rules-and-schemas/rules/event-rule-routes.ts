@@ -18,11 +18,11 @@ export async function eventRuleRoutes (app: FastifyInstance, deps: DefinitionDep
     titles: {
       list: 'List rules',
       listed: 'In the order in which they run.',
-      created: 'Its tests are run first. Not enforced until a version is active.',
+      created: 'Not enforced until a version is active.',
       counts: 'Count the effects of rules',
       counted: 'Events that each rule dropped, sampled out or changed.',
       versions: 'List the versions of a rule',
-      updated: 'Another condition, action or test',
+      updated: 'Another condition or action',
       checked: 'Reports what the rule would have done with stored events.',
       deleted: 'It is no longer enforced. A later rule of the same name has its own history; version numbers continue.'
     },

@@ -1,6 +1,5 @@
-import type { CompiledRule } from '../../../engines/rules/compile-rule.ts'
+import { type CompiledRule, compileRule } from '../../../engines/rules/compile-rule.ts'
 import { RULE_LIMITS, type RuleDefinition, RuleError } from '../../../engines/rules/rule-definition.ts'
-import { checkRule } from '../../../engines/rules/run-rule-tests.ts'
 import type { UserSummary } from '../../projects/users.ts'
 import { invalidField } from '../change-definitions.ts'
 import { type DefinitionKind, describeCheck, describeFields, listOf } from '../definition-kind.ts'
@@ -37,16 +36,13 @@ const definition = {
     additionalProperties: true,
     description: 'Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/change/rules.md.'
   },
-  actions: { type: 'array', items: anyObject, maxItems: RULE_LIMITS.actions, description: 'What becomes of them, in order.' },
-  tests: {
-    type: 'array', items: anyObject, maxItems: RULE_LIMITS.tests, description: 'Events that show what the rule is meant to do; tried when it is saved.'
-  }
+  actions: { type: 'array', items: anyObject, maxItems: RULE_LIMITS.actions, description: 'What becomes of them, in order.' }
 } as const
 
 export const RULE_FIELDS = describeFields({
   $id: 'EventRule',
   noun: 'rule',
-  makesVersion: 'every change of condition, actions or tests makes one',
+  makesVersion: 'every change of condition or actions makes one',
   name: { name: { type: 'string', minLength: 1, maxLength: 100, description: 'Shown in receipts of events that it drops. Cannot be changed.' } },
   own: {
     description: { type: 'string', maxLength: 3000, description: 'What the rule is for.' },
@@ -80,33 +76,31 @@ export const EVENT_RULES: DefinitionKind<EventRule, EventRuleVersion, RuleDefini
       SELECT COALESCE(max(position), 0) AS last FROM event_rules WHERE project_id = ${projectId} AND NOT deleted`
     return { description: '', position: Math.min((found?.last ?? 0) + POSITION_STEP, LAST_POSITION) }
   },
-  contentColumns: `v.definition->'condition' AS condition, v.definition->'actions' AS actions,
-    COALESCE(v.definition->'tests', '[]'::json) AS tests`,
+  contentColumns: "v.definition->'condition' AS condition, v.definition->'actions' AS actions",
   writable: RULE_FIELDS.writable,
   limit: 200,
   checkName: () => {},
   readContent: (fields, newest) => {
     // The schema of the request guarantees their outer shape, `compile` the rest.
-    const { condition, actions, tests } = fields as Partial<RuleDefinition>
-    if (newest === undefined) return { condition: condition ?? null, actions: actions ?? [], tests: tests ?? [] }
-    if (condition === undefined && actions === undefined && tests === undefined) return undefined
-    return {
-      condition: condition === undefined ? newest.condition ?? null : condition,
-      actions: actions ?? newest.actions,
-      tests: tests ?? newest.tests ?? []
-    }
+    const { condition, actions } = fields as Partial<RuleDefinition>
+    if (newest === undefined) return { condition: condition ?? null, actions: actions ?? [] }
+    if (condition === undefined && actions === undefined) return undefined
+    return { condition: condition === undefined ? newest.condition : condition, actions: actions ?? newest.actions }
   },
   compile: compileDraftRule
 }
 
+/** Hashes of drafts are made with it, so that none of them tells anything about the deployment. */
+const DRAFT_KEY = { secret: new Uint8Array(16), projectId: 0 }
+
 /**
- * Compiles a rule of a request, and tries its tests.
+ * Compiles a rule of a request.
  *
  * @throws {HttpError} 400 naming the place in `attr`, such as `actions__0__rate`.
  */
-export function compileDraftRule ({ condition, actions, tests }: Partial<RuleDefinition>): CompiledRule {
+export function compileDraftRule ({ condition, actions }: Partial<RuleDefinition>): CompiledRule {
   try {
-    return checkRule({ condition: condition ?? null, actions, tests: tests ?? [] })
+    return compileRule({ condition: condition ?? null, actions }, DRAFT_KEY)
   } catch (error) {
     if (!(error instanceof RuleError)) throw error
     throw invalidField(error.path.join('__') || 'actions', error.message, 'invalid_rule')
@@ -118,8 +112,7 @@ export const RULE_CHECK_LIMIT = 100_000
 
 export const ruleCheckBodySchema = describeCheck({
   condition: definition.condition,
-  actions: { ...definition.actions, description: 'A draft, with condition and tests; default: the newest version.' },
-  tests: definition.tests
+  actions: { ...definition.actions, description: 'A draft, with its condition; default: the newest version.' }
 }, RULE_CHECK_LIMIT)
 
 const count = { type: 'integer' } as const

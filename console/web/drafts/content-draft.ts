@@ -7,8 +7,6 @@ export interface ContentDraft {
   text: string
   /** What is wrong with it, as far as it is known. */
   wrong: TextError | undefined
-  /** What the API said against it last. */
-  refused: ApiError | undefined
   change: (text: string) => void
   /** Whether it would be stored as this content: what is left out of it has its default. */
   says: (content: unknown) => boolean
@@ -22,12 +20,10 @@ export interface ContentDraft {
 export function useContentDraft (initial: string, language: DraftLanguage): ContentDraft {
   const [text, setText] = useState(initial)
   const [wrong, setWrong] = useState<TextError>()
-  const [refused, setRefused] = useState<ApiError>()
 
   function change (next: string): void {
     setText(next)
     setWrong(undefined)
-    setRefused(undefined)
   }
 
   function parse (): { fields?: object, error?: TextError } {
@@ -49,16 +45,14 @@ export function useContentDraft (initial: string, language: DraftLanguage): Cont
   }
 
   async function explain<T> (work: () => Promise<T>): Promise<T | undefined> {
-    setRefused(undefined)
     try {
       return await work()
     } catch (cause) {
       if (!(cause instanceof ApiError) || !language.isOf(cause.attr)) throw cause
       setWrong(locateError(text, cause, language.root))
-      setRefused(cause)
       return undefined
     }
   }
 
-  return { text, wrong, refused, change, says, read, explain }
+  return { text, wrong, change, says, read, explain }
 }

@@ -31,8 +31,6 @@ export interface DefinitionScreen<D extends Definition, V extends DefinitionVers
   Facts: (props: { definition: D, versions: readonly V[] }) => JSX.Element
   /** @param props.draft  Its `change` also forgets what was predicted for it. */
   Editor: (props: { name: string, draft: ContentDraft, isReadOnly: boolean }) => JSX.Element
-  /** Below the draft. `wereTried`: the draft is as it was stored, or as it was checked. */
-  Tests: ((props: { draft: ContentDraft, wereTried: boolean }) => JSX.Element) | null
   check: { hint: string, limit: number }
   Found: (props: { prediction: Prediction, definition: D }) => JSX.Element
   Activate: (props: ActivateProps<D, V, Prediction>) => JSX.Element
@@ -81,7 +79,7 @@ interface DetailProps<D extends Definition, V extends DefinitionVersion, P> {
 type Open = { what: 'activate', version: number } | { what: 'disable' | 'delete' | 'notes' }
 
 function Detail<D extends Definition, V extends DefinitionVersion, P> ({ screen, definition, versions, reload }: DetailProps<D, V, P>) {
-  const { language: { contentOf }, requests, Facts, Editor, Tests, notes } = screen
+  const { language: { contentOf }, requests, Facts, Editor, notes } = screen
   const { id, version: newest, active_version: active } = definition
   const mayWrite = may('event_definition:write')
   const [prediction, setPrediction] = useState<P>()
@@ -124,7 +122,6 @@ function Detail<D extends Definition, V extends DefinitionVersion, P> ({ screen,
         </div>
         <ActiveVersion active={active} versions={contents} text={draft.text} whenNone={screen.whenNone} />
       </div>
-      {Tests !== null && <Tests draft={draft} wereTried={isNewest || prediction !== undefined} />}
       {may('event:read') && <Check screen={screen} definition={definition} draft={draft} prediction={prediction} onPrediction={setPrediction} />}
       <Versions active={active} versions={contents} mayWrite={mayWrite} onDraft={change} onActivate={activate} />
       {open !== undefined && (

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { describeCondition, describePrediction, describeRule, describeTests, type EventRule, planMove, readContent, testOf } from './event-rules.ts'
+import { describeCondition, describePrediction, describeRule, type EventRule, planMove, readContent } from './event-rules.ts'
 
 const is = (key: string, value: unknown) => ({ type: 'property', key, value })
 
@@ -23,24 +23,13 @@ t.test('a draft that is not a rule yet is worded as far as it is one', async (t)
   for (const draft of [undefined, null, 1, 'x', [], {}, { values: [] }, { type: 'AND', values: [null, 3] }, { type: 'nothing', value: {} }]) {
     t.type(describeCondition(draft), 'string', JSON.stringify(draft))
     t.type(describeRule({ condition: draft, actions: draft }), 'string')
-    t.type(describeTests([draft]).length, 'number')
   }
-})
-
-t.test('tests are told with what they expect, and an error with its test', async (t) => {
-  t.same(describeTests([
-    { name: 'ours', event: { event: 'paid' }, matches: true, properties: { email: '$hashed' } }, { event: { event: 'x' }, matches: false }, 7
-  ]), [
-    { name: 'ours', event: '{"event":"paid"}', expected: 'does something; afterwards {"email":"$hashed"}' },
-    { name: 'test 2', event: '{"event":"x"}', expected: 'does nothing' }
-  ])
-  t.same(['tests__12__matches', 'tests__0', 'actions__0', 'tests', null].map(testOf), [12, 0, undefined, undefined, undefined])
 })
 
 t.test('only what makes a version is taken of a draft', async (t) => {
   const actions = [{ type: 'drop' }]
 
-  t.same(readContent({ actions }), { fields: { condition: null, actions, tests: [] } })
+  t.same(readContent({ actions }), { fields: { condition: null, actions } })
   t.match(readContent({ actions, active_version: 1 }), { error: { attr: 'active_version' } })
   t.match(readContent({ condition: null }), { error: { attr: 'actions' } })
   t.match(readContent([]), { error: { attr: null } })

@@ -9,7 +9,6 @@ import type { DraftLanguage } from '../drafts/json-text.ts'
 export interface RuleContent {
   condition: unknown
   actions: unknown
-  tests: unknown
 }
 
 export type EventRule = Schema<'EventRule'>
@@ -19,31 +18,24 @@ export type RuleVersion = Answer<'/api/projects/{project_id}/rules/{id}/versions
 export type RuleCounts = Answer<'/api/projects/{project_id}/rules/counts'>['results'][number]
 export type RulePrediction = Answer<'/api/projects/{project_id}/rules/{id}/check', 'post'>
 
-/** An event that shows what a rule is meant to do, in words. */
-export interface DescribedTest {
-  name: string
-  event: string
-  expected: string
-}
-
 /** What an editor shows of a rule or of one of its versions. */
-export function contentOf ({ condition, actions, tests }: RuleContent): RuleContent {
-  return { condition, actions, tests }
+export function contentOf ({ condition, actions }: RuleContent): RuleContent {
+  return { condition, actions }
 }
 
 /** The fields of a draft, and nothing else: other fields of a rule are changed elsewhere. */
-const FIELDS = ['condition', 'actions', 'tests']
+const FIELDS = ['condition', 'actions']
 
 /** A draft as the API takes it, or why it does not. */
 export function readContent (
   value: unknown
 ): { fields: RuleContent, error?: undefined } | { error: { message: string, attr: string | null } } {
-  if (!isFields(value)) return { error: { message: 'A rule is an object with condition, actions and tests.', attr: null } }
+  if (!isFields(value)) return { error: { message: 'A rule is an object with condition and actions.', attr: null } }
   const unknown = Object.keys(value).find((name) => !FIELDS.includes(name))
-  if (unknown !== undefined) return { error: { message: 'Only condition, actions and tests stand here.', attr: unknown } }
+  if (unknown !== undefined) return { error: { message: 'Only condition and actions stand here.', attr: unknown } }
   if (!Array.isArray(value['actions'])) return { error: { message: 'A rule needs a list of actions.', attr: 'actions' } }
   // What is left out would stay as it is in the newest version.
-  return { fields: { condition: value['condition'] ?? null, actions: value['actions'], tests: value['tests'] ?? [] } }
+  return { fields: { condition: value['condition'] ?? null, actions: value['actions'] } }
 }
 
 /** Whether an error of the API is about the draft. */
@@ -112,22 +104,6 @@ function describeAction (action: unknown): string {
     case 'truncate_ip': return 'cut its address to the network'
     default: return String(type)
   }
-}
-
-/** The tests of a rule, in words; those of a draft that are none are left out. */
-export function describeTests (tests: unknown): DescribedTest[] {
-  if (!Array.isArray(tests)) return []
-  return tests.filter(isFields).map(({ name, event, matches, properties }, index) => ({
-    name: typeof name === 'string' && name !== '' ? name : `test ${index + 1}`,
-    event: JSON.stringify(event) ?? '',
-    expected: `${matches === true ? 'does something' : 'does nothing'}${isFields(properties) ? `; afterwards ${JSON.stringify(properties)}` : ''}`
-  }))
-}
-
-/** Which test an error of the API is about, such as `tests__1__matches`; undefined: about something else. */
-export function testOf (attr: string | null): number | undefined {
-  const found = /^tests__(\d+)(?:__|$)/.exec(attr ?? '')
-  return found === null ? undefined : Number(found[1])
 }
 
 /** What a rule would have done, in a sentence. */

@@ -1,14 +1,13 @@
 import { Ask } from '../confirm.tsx'
-import type { ContentDraft } from '../drafts/content-draft.ts'
 import { type ActivateProps, DefinitionDetail, type DefinitionScreen } from '../drafts/definition-screen.tsx'
 import { formatAgo, formatCount, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { Table } from '../states.tsx'
 import {
-  describePrediction, describeRule, describeState, type EventRule, RULE_LANGUAGE, type RulePrediction, type RuleVersion, testOf
+  describePrediction, describeRule, describeState, type EventRule, RULE_LANGUAGE, type RulePrediction, type RuleVersion
 } from './event-rules.ts'
-import { RuleEditor, RuleTests } from './rule-editor.tsx'
+import { RuleEditor } from './rule-editor.tsx'
 import { REQUESTS } from './rule-requests.ts'
 
 export const RULE_SCREEN: DefinitionScreen<EventRule, RuleVersion, RulePrediction> = {
@@ -22,7 +21,6 @@ export const RULE_SCREEN: DefinitionScreen<EventRule, RuleVersion, RulePredictio
   whenDisabled: 'From then on it does nothing: what it kept out is stored.',
   Facts,
   Editor: ({ draft, isReadOnly }) => <RuleEditor text={draft.text} onText={draft.change} error={draft.wrong} isReadOnly={isReadOnly} />,
-  Tests: ({ draft, wereTried }) => <RuleTests text={draft.text} wereTried={wereTried} failing={failingTest(draft)} />,
   check: {
     hint: 'What the draft alone would have done with events that are stored. Stored events show what rules before have left of them. Nothing is changed.',
     limit: 100_000
@@ -32,15 +30,9 @@ export const RULE_SCREEN: DefinitionScreen<EventRule, RuleVersion, RulePredictio
   notes: null
 }
 
-/** One rule: what it does, its draft beside what is enforced, its tests, what the draft would do, and all versions. */
+/** One rule: what it does, its draft beside what is enforced, what the draft would do, and all versions. */
 export function RuleDetail ({ id }: { id: string }) {
   return <DefinitionDetail screen={RULE_SCREEN} id={id} />
-}
-
-/** The test that failed last. */
-function failingTest ({ refused }: ContentDraft): { index: number, message: string } | undefined {
-  const index = refused === undefined ? undefined : testOf(refused.attr)
-  return refused === undefined || index === undefined ? undefined : { index, message: refused.message }
 }
 
 /** What is enforced, and what it did. */

@@ -120,11 +120,7 @@ function Move ({ label, sign, isOff, onMove }: { label: string, sign: string, is
 
 const EXAMPLE = {
   condition: { type: 'AND', values: [{ type: 'event', value: 'order paid' }, { type: 'property', key: 'email', operator: 'ends_with', value: '@example.com' }] },
-  actions: [{ type: 'drop' }],
-  tests: [
-    { name: 'ours', event: { event: 'order paid', properties: { email: 'qa@example.com' } }, matches: true },
-    { name: 'a customer’s', event: { event: 'order paid', properties: { email: 'ann@example.org' } }, matches: false }
-  ]
+  actions: [{ type: 'drop' }]
 }
 
 function NewRule () {
@@ -133,7 +129,7 @@ function NewRule () {
   return (
     <NewDefinition
       screen={RULE_SCREEN} action='Store the rule' example={EXAMPLE} name={name}
-      hint='Its tests are tried when it is stored. Storing it enforces nothing: check it by stored events first, then activate it.'
+      hint='Storing it enforces nothing: check it by stored events first, then activate it.'
       fields={{ name, description }} isTouched={name !== '' || description !== ''}
       inputs={(
         <div class='stacked'>

@@ -33,7 +33,6 @@ export const SCHEMA_SCREEN: DefinitionScreen<EventSchema, SchemaVersion, Predict
       <JsonEditor label='JSON Schema of the properties' text={draft.text} onText={draft.change} error={draft.wrong} isReadOnly={isReadOnly} />
     </>
   ),
-  Tests: null,
   check: {
     hint: 'What the draft would have done with events that are stored. It is what ingest will do; nothing is changed.', limit: 1_000_000
   },
