@@ -5954,7 +5954,7 @@ export interface operations {
                     event: string;
                     /** @description Also describe properties whose names begin with $. Default: false. */
                     include_sdk?: boolean;
-                    /** @description About how many events are read at most, the same ones each time; default 100,000. */
+                    /** @description Events that are read at most; default 100,000. */
                     limit?: number;
                 };
             };
@@ -5979,8 +5979,6 @@ export interface operations {
                         schema: {
                             [key: string]: unknown;
                         };
-                        /** @description Events of the days; more than were read when a sample of them was. */
-                        stored: number;
                     };
                 };
             };

@@ -34,12 +34,10 @@ t.test('makes a draft that the events meet it was made from', async (t) => {
   const { schema, ...found } = await infer({})
   t.same(schema, { type: 'object', properties: { items: { type: 'array' }, plan: { type: 'string' } } })
   t.same(found, {
-    events: 5, stored: 5, properties: [{ name: 'plan', events: 3, types: ['string'] }, { name: 'items', events: 2, types: ['array'] }]
+    events: 5, properties: [{ name: 'plan', events: 3, types: ['string'] }, { name: 'items', events: 2, types: ['array'] }]
   })
   t.match(await infer({ days: 1, include_sdk: true }), { events: 2, schema: { required: ['plan'], properties: { $lib: { type: 'string' } } } })
-  const some = await infer({ limit: 2 })
-  t.match(some, { events: 2, stored: 5 })
-  t.same(await infer({ limit: 2 }), some, 'the same events each time')
+  t.match(await infer({ limit: 2 }), { events: 2 })
   t.match(await infer({ event: 'unknown' }), { events: 0, schema: { properties: {} } })
   t.match(await infer({ days: 0 }), { attr: 'days' })
   t.match(await infer({ event: '' }), { attr: 'event' })
@@ -108,20 +106,4 @@ t.test('counts each kind of failure of many events, and shows some of each', asy
     t.equal(samples.length, 3)
     for (const { uuid, value } of samples) t.match([uuid, value], [/^[0-9a-f-]{36}$/, /\d/])
   }
-})
-
-t.test('a draft from few of many events reads as many as it may, the same ones each time', async (t) => {
-  const values = Array.from({ length: 20_000 }, (_, index) => row({ [`n${index % 100}`]: 1 }, { event: 'many', daysAgo: 1 }))
-  await clickhouse.client.insert({ table: 'events', format: 'JSONEachRow', values })
-  const infer = async (limit: number): Promise<any> =>
-    (await api.call('POST', '~/event_schemas/infer', { event: 'many', limit })).body
-
-  for (const limit of [1, 2, 7, 100, 1000]) {
-    const draft = await infer(limit)
-    t.match(draft, { events: limit, stored: 20_000 }, `${limit}`)
-    t.same(await infer(limit), draft)
-  }
-  const { events } = await infer(15_000)
-  t.ok(Math.abs(events - 15_000) < 1000, `${events}: about as many`)
-  t.match(await infer(20_000), { events: 20_000 })
 })

@@ -114,7 +114,7 @@ export const inferBodySchema = {
   properties: {
     event: { type: 'string', minLength: 1, maxLength: 200, description: 'Name of the event.' },
     days: { type: 'integer', minimum: 1, maximum: 365, description: 'Days before now, by the timestamp of the events; default 30.' },
-    limit: { type: 'integer', minimum: 1, maximum: 1_000_000, description: 'About how many events are read at most, the same ones each time; default 100,000.' },
+    limit: { type: 'integer', minimum: 1, maximum: 1_000_000, description: 'Events that are read at most; default 100,000.' },
     include_sdk: { type: 'boolean', description: 'Also describe properties whose names begin with $. Default: false.' }
   }
 } as const
@@ -150,7 +150,6 @@ export const schemaCountsSchema = object({ results: { ...listOf(counted), descri
 export const inferredSchema = object({
   schema: { ...schema, description: 'A draft that every event which was read meets. Nothing is stored.' },
   events: { ...count, description: 'Events that were read.' },
-  stored: { ...count, description: 'Events of the days; more than were read when a sample of them was.' },
   properties: {
     ...listOf({ name: text, events: count, types: { type: 'array', items: text } }), description: 'Most events first.'
   }

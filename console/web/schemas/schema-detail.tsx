@@ -159,12 +159,12 @@ export function InferForm ({ event, onDraft }: { event: string, onDraft: (schema
 }
 
 /** What a draft was made from: read it, because what is sent by mistake is in it, too. */
-function Basis ({ found: { events, stored, properties } }: { found: InferredSchema }) {
+function Basis ({ found: { events, properties } }: { found: InferredSchema }) {
   if (events === 0) return <p>No event of this name is stored of these days, so there is nothing to infer from.</p>
   return (
     <details>
       <summary>
-        Inferred from {formatCount(events)}{stored > events && ` of ${formatCount(stored)}`} events, which all meet the draft.
+        Inferred from {formatCount(events)} events, which all meet the draft.
         What is sent by mistake today is in it, too.
       </summary>
       <Table label='Properties that were found' head={['Property', 'Types', '#Events']}>
