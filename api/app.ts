@@ -71,8 +71,6 @@ export interface ApiDeps {
   metrics: Metrics
   /** Flags of all projects, in memory. */
   definitions: DefinitionCache
-  /** Where corrected events are sent to. */
-  ingestUrl: string
   /** The status of the whole installation. */
   status: () => Promise<Status>
   /** Base of absolute links; when empty, the address of the request. */

@@ -59,7 +59,6 @@ runProcess('api', async () => {
     ...config.geoipPath === '' ? {} : { locate: geoip.locate },
     cluster: config.clickhouseCluster,
     analystUrl: config.analystUrl,
-    ingestUrl: config.ingestUrls[0]!,
     publicUrl: config.publicUrl,
     managementRateLimit: config.managementRateLimit,
     isShuttingDown: () => shuttingDown

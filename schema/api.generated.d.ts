@@ -487,28 +487,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/projects/{project_id}/dead_letters/{id}/resend": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Send a corrected event
-         * @description Sends a new event in place of a dead letter, which is kept. The receipt of the new event shows whether it was stored.
-         *
-         *     Requires the scope dead_letter:write.
-         */
-        post: operations["postProjectsByProjectIdDeadLettersByIdResend"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/projects/{project_id}/dead_letters/groups": {
         parameters: {
             query?: never;
@@ -5029,40 +5007,6 @@ export interface operations {
                         replayed: number;
                         /** @description Dead letters of unknown origin, which are kept. */
                         skipped: number;
-                    };
-                };
-            };
-        };
-    };
-    postProjectsByProjectIdDeadLettersByIdResend: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: number;
-                /** @description Id of the project, or @current for the first project the key has access to. */
-                project_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": {
-                    /** @description JSON of the new event, with a uuid of its own and the id of the dead letter in its property $dead_letter_id. */
-                    event: string;
-                };
-            };
-        };
-        responses: {
-            /** @description Default Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @description Of the new event. */
-                        uuid: string;
                     };
                 };
             };

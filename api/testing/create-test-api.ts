@@ -70,7 +70,7 @@ export async function createTestApi (
   const definitions = createDefinitionCache({ sql, databaseUrl, pollMs: NEVER_MS, logger, metrics })
   const app = await buildApiApp({
     logger, sql, clickhouse, nats, keys, now, metrics, definitions,
-    publicUrl: '', ingestUrl: NOWHERE, analystUrl: '', managementRateLimit: 0, status: async () => { throw new Error('this test has no status') },
+    publicUrl: '', analystUrl: '', managementRateLimit: 0, status: async () => { throw new Error('this test has no status') },
     isShuttingDown: () => false, ...overrides
   })
   await Promise.all([definitions.ready, keys.ready])

@@ -167,23 +167,6 @@ t.test('purges dead letters of the project, no more than were counted', async (t
   t.same(await left(), [1, 5])
 })
 
-t.test('sends a corrected event on, when it is a new one that names its origin', async (t) => {
-  const { url } = await plantDeadLetters(t, [{ project: 1, uuid: '0193a5b2-7c1d-4e8f-9abc-000000000001' }, { project: 2 }])
-  const api = await createApiWith(t, url)
-  const good = { event: 'paid', distinct_id: 'ann', uuid: '0193a5b2-7c1d-4e8f-9abc-000000000002', properties: { $dead_letter_id: 1 } }
-  const resend = async (event: unknown, id = 1): Promise<unknown> =>
-    await api.call('POST', `~/dead_letters/${id}/resend`, { event: typeof event === 'string' ? event : JSON.stringify(event) })
-
-  for (const [event, detail] of [
-    ['{"a":', /not JSON/], [[good], /no event name/], [{ ...good, event: ' ' }, /no event name/], [{ ...good, uuid: undefined }, /needs a uuid/],
-    [{ ...good, uuid: '0193A5B2-7c1d-4e8f-9abc-000000000001' }, /uuid of its own/], [{ ...good, properties: {} }, /dead_letter_id must be 1/]
-  ] as const) {
-    t.match(await resend(event), { status: 400, body: { attr: 'event', detail } })
-  }
-  t.match(await resend(good, 2), { status: 404 }, 'of another project')
-  t.match(await resend(good), { status: 503, body: { code: 'ingest_unavailable' } }, 'nothing listens there')
-})
-
 t.test('answers 503 while NATS is unavailable, and serves the rest', async (t) => {
   const api = await createTestApi(t)
 

@@ -1,5 +1,4 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import type { DeadLetter, DeadLetterFilter } from '../../../platform/dead-letters/publish-dead-letter.ts'
 import { createDeadLetterGroups } from './group-dead-letters.ts'
 import { countDeadLetters, listDeadLetters, readDeadLetterById } from '../../../platform/dead-letters/read-dead-letters.ts'
@@ -12,11 +11,10 @@ import { accessOf, requireAllProjects } from '../../http/personal-key-access.ts'
 import { parseIsoDateTime } from '../../http/request-values.ts'
 import {
   deadLetterGroupsSchema, deadLetterSchema, groupsQuerySchema, listQuerySchema, openedDeadLetterSchema,
-  purgeBodySchema, purgeResultSchema, replayBodySchema, replayResultSchema, resendBodySchema, resendResultSchema,
+  purgeBodySchema, purgeResultSchema, replayBodySchema, replayResultSchema,
   type FilterFields, type ReplayFields
 } from './dead-letter-schema.ts'
 import { askStream, type NatsOnDemand } from './nats-on-demand.ts'
-import { resendEvent } from './resend-event.ts'
 
 const read = { scope: 'dead_letter:read' } as const
 const write = { scope: 'dead_letter:write' } as const
@@ -32,7 +30,7 @@ const MOST_PURGED = 10_000
 /** Name of the sort order in cursors. */
 const ORDER = 'oldest'
 
-interface DeadLetterDeps { nats: NatsOnDemand, publicUrl: string, now: () => number, sql: Sql, ingestUrl: string }
+interface DeadLetterDeps { nats: NatsOnDemand, publicUrl: string, now: () => number }
 
 interface Params {
   Params: { project_id: string, id: number }
@@ -51,7 +49,6 @@ export async function deadLetterRoutes (
   readingRoutes(app, deps)
   replayRoutes(app, deps)
   purgeRoutes(app, deps)
-  if (deps.ofAllProjects !== true) resendRoute(app, deps)
 }
 
 function readingRoutes (app: FastifyInstance, { nats, publicUrl, now }: DeadLetterDeps): void {
@@ -155,22 +152,6 @@ function purgeRoutes (app: FastifyInstance, { nats }: DeadLetterDeps): void {
       await purgeDeadLetters(connection, { id: request.params.id, ...readProject(request) }))
     if (purged === 0) throw notFound()
     return await reply.code(204).send()
-  })
-}
-
-function resendRoute (app: FastifyInstance, deps: DeadLetterDeps): void {
-  const { nats } = deps
-  app.post<Params & { Body: { event: string } }>('/:id/resend', {
-    config: write,
-    schema: {
-      tags, summary: 'Send a corrected event', params: idParams, body: resendBodySchema, response: { 200: resendResultSchema },
-      description: 'Sends a new event in place of a dead letter, which is kept. The receipt of the new event shows whether it was stored.'
-    }
-  }, async (request) => {
-    const { params: { id }, body: { event: json } } = request
-    const letter = await askStream(nats, null, async (connection) => await readDeadLetterById(connection, id))
-    if (letter === null || isHidden(letter, request)) throw notFound()
-    return { uuid: await resendEvent({ projectId: accessOf(request).projectId, letter, json }, deps) }
   })
 }
 

@@ -99,16 +99,6 @@ export const purgeResultSchema = object({
   purged: { type: 'integer', description: 'Dead letters that were deleted.' }
 })
 
-export const resendBodySchema = object({
-  event: {
-    type: 'string',
-    maxLength: 1_000_000,
-    description: 'JSON of the new event, with a uuid of its own and the id of the dead letter in its property $dead_letter_id.'
-  }
-}, { additionalProperties: false })
-
-export const resendResultSchema = object({ uuid: { type: 'string', description: 'Of the new event.' } })
-
 /** Filters of a request. */
 export type FilterFields = Value<{ type: 'object', properties: typeof filter }>
 

@@ -74,11 +74,6 @@ export async function purgeLetter (id: number): Promise<PurgeResult> {
   return { matched: 1, purged: 1 }
 }
 
-/** Sends a changed event in place of a dead letter. @param event  Its JSON. */
-export async function resend (id: number, event: string): Promise<{ uuid: string }> {
-  return await request<{ uuid: string }>(`${base()}/${id}/resend`, { method: 'POST', body: { event } })
-}
-
 /** The filter of exactly one group. */
 export function filterOf ({ stage, reason, error_code: code, event }: DeadLetterGroup): Required<Filter> {
   return { stage, reason, error_code: code ?? '', event: event ?? '' }

@@ -1,4 +1,4 @@
-import { useMemo, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import { useAttempt } from '../confirm.tsx'
 import { formatBytes, formatZoned, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
@@ -6,9 +6,7 @@ import { linkTo, navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Failed, Show } from '../states.tsx'
 import { PurgeDialog } from './purge-dialog.tsx'
-import { fetchLetter, type OpenedDeadLetter, replay, resend, STAGES } from './dead-letters.ts'
-import { ReceiptOf } from '../receipts/receipt-view.tsx'
-import { draftEvent, makeUuid } from './edited-event.ts'
+import { fetchLetter, type OpenedDeadLetter, replay, STAGES } from './dead-letters.ts'
 import { Title } from '../title.tsx'
 
 /** More of a body than this is not drawn, in characters: the browser stays quick, and the rest is in the command line. */
@@ -67,7 +65,6 @@ function Letter ({ letter }: { letter: OpenedDeadLetter }) {
           </p>
           )
         : <Json value={letter.content} />}
-      {may('dead_letter:write') && <EditEvent letter={letter} />}
       <details>
         <summary>Headers of the message</summary>
         <Json value={letter.headers} />
@@ -83,31 +80,5 @@ function Json ({ value }: { value: unknown }) {
       <pre tabIndex={0}>{text.slice(0, MAX_SHOWN)}</pre>
       {text.length > MAX_SHOWN && <p class='hint'>The first {formatBytes(MAX_SHOWN)} of {formatBytes(text.length)}.</p>}
     </>
-  )
-}
-
-/** Changes the event of a dead letter and sends it as a new one; the letter stays until it is purged. */
-function EditEvent ({ letter }: { letter: OpenedDeadLetter }) {
-  const draft = useMemo(() => draftEvent(letter, makeUuid()), [letter.id])
-  const [text, setText] = useState(draft ?? '')
-  const { isBusy, error, attempt } = useAttempt()
-  const [sent, setSent] = useState<string>()
-  if (draft === null) return null
-  const send = async (): Promise<void> => {
-    await attempt(async () => { setSent((await resend(letter.id, text)).uuid) })
-  }
-
-  return (
-    <details>
-      <summary>Edit and send as a new event</summary>
-      <p class='hint'>It goes to ingest like any other event, names its origin in <code>$dead_letter_id</code>, and has a uuid of its own. This dead letter stays: purge it afterwards.</p>
-      <label>
-        The event
-        <textarea rows={12} spellcheck={false} value={text} onInput={(event) => setText(event.currentTarget.value)} />
-      </label>
-      {error !== undefined && <p role='alert' class='error'>{error.message}</p>}
-      <p><button type='button' class='primary' disabled={isBusy || sent !== undefined} onClick={() => { void send() }}>Send</button></p>
-      {sent !== undefined && (may('event:read') ? <ReceiptOf uuid={sent} /> : <p role='status'>Sent as <code>{sent}</code>.</p>)}
-    </details>
   )
 }
