@@ -643,28 +643,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/projects/{project_id}/event_definitions/bulk_update": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Update many event definitions
-         * @description Each definition succeeds or fails on its own; the answer lists the errors.
-         *
-         *     Requires the scope event_definition:write.
-         */
-        post: operations["postProjectsByProjectIdEventDefinitionsBulkUpdate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/projects/{project_id}/event_definitions/volumes": {
         parameters: {
             query?: never;
@@ -1605,28 +1583,6 @@ export interface paths {
         get: operations["getProjectsByProjectIdPropertyDefinitionsByIdUsedBy"];
         put?: never;
         post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/projects/{project_id}/property_definitions/bulk_update": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Update many property definitions
-         * @description Each definition succeeds or fails on its own; the answer lists the errors.
-         *
-         *     Requires the scope property_definition:write.
-         */
-        post: operations["postProjectsByProjectIdPropertyDefinitionsBulkUpdate"];
         delete?: never;
         options?: never;
         head?: never;
@@ -5434,55 +5390,6 @@ export interface operations {
             };
         };
     };
-    postProjectsByProjectIdEventDefinitionsBulkUpdate: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description Id of the project, or @current for the first project the key has access to. */
-                project_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": {
-                    /** @description Tags that each gets, beside those that it has. */
-                    add_tags?: string[];
-                    description?: string;
-                    hidden?: boolean;
-                    ids: string[];
-                    /** @description Id of a user; null: nobody. */
-                    owner?: number | null;
-                    /** @description Tags that each loses; before others are added. */
-                    remove_tags?: string[];
-                    verified?: boolean;
-                };
-            };
-        };
-        responses: {
-            /** @description Default Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @description Definitions that are now as asked for. */
-                        changed: string[];
-                        /** @description Those that were not changed, in the order of the request. */
-                        errors: {
-                            /** @enum {string} */
-                            code: "not_found" | "too_many_tags";
-                            detail: string;
-                            /** Format: uuid */
-                            id: string;
-                        }[];
-                    };
-                };
-            };
-        };
-    };
     getProjectsByProjectIdEventDefinitionsVolumes: {
         parameters: {
             query?: {
@@ -7910,55 +7817,6 @@ export interface operations {
                             id: number;
                             name: string;
                         }[] | null;
-                    };
-                };
-            };
-        };
-    };
-    postProjectsByProjectIdPropertyDefinitionsBulkUpdate: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description Id of the project, or @current for the first project the key has access to. */
-                project_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": {
-                    /** @description Tags that each gets, beside those that it has. */
-                    add_tags?: string[];
-                    description?: string;
-                    hidden?: boolean;
-                    ids: string[];
-                    /** @description Id of a user; null: nobody. */
-                    owner?: number | null;
-                    /** @description Tags that each loses; before others are added. */
-                    remove_tags?: string[];
-                    verified?: boolean;
-                };
-            };
-        };
-        responses: {
-            /** @description Default Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @description Definitions that are now as asked for. */
-                        changed: string[];
-                        /** @description Those that were not changed, in the order of the request. */
-                        errors: {
-                            /** @enum {string} */
-                            code: "not_found" | "too_many_tags";
-                            detail: string;
-                            /** Format: uuid */
-                            id: string;
-                        }[];
                     };
                 };
             };

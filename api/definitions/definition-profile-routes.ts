@@ -4,46 +4,17 @@ import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { allowsScope } from '../../schema/scopes.ts'
 import { answerInTime, notFound } from '../http/errors.ts'
-import { array, object } from '../http/json-schema.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { uuidParams, type UuidParams } from '../http/request-values.ts'
-import { countProperties, profileDays, type ProfiledProperty, profileEvent, profileProperty } from './definition-profile.ts'
+import {
+  countProperties, eventProfileSchema, profileDays, type ProfiledProperty, profileEvent, profileProperty,
+  propertyProfileSchema
+} from './definition-profile.ts'
 import { definitionUsesSchema, findUses } from './definition-uses.ts'
 import { findEventDefinition } from './event-definition.ts'
 import { idsQuery, readIds, volumesSchema } from './event-volume-routes.ts'
 
 interface ProfileDeps { sql: Sql, clickhouse: ClickHouse, now: () => number }
-
-const instant = { type: 'string', format: 'date-time' } as const
-const day = { type: 'string', format: 'date', description: 'The first of 30 days, UTC; times of events.' } as const
-const typeName = { type: 'string', enum: ['String', 'Numeric', 'Boolean', 'DateTime', 'none'], description: 'none: null, arrays and objects.' } as const
-
-const sdkVersionsSchema = array(object({ lib: { type: 'string' }, lib_version: { type: 'string' }, events: { type: 'integer' }, first_seen_at: instant, last_seen_at: instant }), { description: 'The 50 that sent most of them in these days; empty names when the events have none.' })
-
-const eventProfileSchema = object({
-  from: day,
-  sdk_versions: sdkVersionsSchema,
-  properties: array(object({ name: { type: 'string' }, types: { type: 'array', items: typeName, description: 'Most frequent first.' }, events: { type: 'integer' } }), { description: 'The 50 properties that most of these events carry, over all time.' })
-})
-
-const propertyProfileSchema = object({
-  from: day,
-  types: array(object({
-    type: typeName,
-    events: { type: 'integer' },
-    share: { type: 'number', description: 'Of the events that carry the property.' },
-    first_seen_at: instant,
-    last_seen_at: instant,
-    volumes: { type: 'array', items: { type: 'integer' }, description: 'Events of each day, today last.' },
-    samples: {
-      type: ['array', 'null'],
-      description: 'The most frequent values among 1,000 events of the last day with this type, as JSON text cut to 300 characters; null without the scope event:read.',
-      items: object({ value: { type: 'string' }, events: { type: 'integer' } })
-    }
-  }), { description: 'The types that its values had in these days, most frequent first.' }),
-  sdk_versions: sdkVersionsSchema,
-  events: array(object({ name: { type: 'string' }, events: { type: 'integer' } }), { description: 'The 50 events that carry it most often, over all time.' })
-})
 
 /** Routes below one event definition. */
 export async function eventProfileRoutes (app: FastifyInstance, { sql, clickhouse, now }: ProfileDeps): Promise<void> {

@@ -1,5 +1,6 @@
 /** What the events of the last 30 days say about one definition: counts and types by day, SDKs, sample values. */
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { array, object, type Row } from '../http/json-schema.ts'
 
 /** Days of a profile, the running one (UTC) last. */
 export const PROFILE_DAYS = 30
@@ -16,28 +17,45 @@ const SAMPLED_EVENTS = 1000
 const MAX_SAMPLES = 5
 const MAX_SAMPLE_CHARACTERS = 300
 
-/** A version of an SDK that sent it; both empty: the events name none. */
-export interface SdkVersion {
-  lib: string
-  lib_version: string
-  events: number
-  first_seen_at: Date
-  last_seen_at: Date
-}
+const instant = { type: 'string', format: 'date-time' } as const
+const day = { type: 'string', format: 'date', description: 'The first of 30 days, UTC; times of events.' } as const
+const typeName = { type: 'string', enum: ['String', 'Numeric', 'Boolean', 'DateTime', 'none'], description: 'none: null, arrays and objects.' } as const
 
-/** A type that values of a property had. `none`: null, an array or an object. */
-export interface SeenType {
-  type: 'String' | 'Numeric' | 'Boolean' | 'DateTime' | 'none'
-  events: number
-  /** Of the events that carried the property, in these days. */
-  share: number
-  first_seen_at: Date
-  last_seen_at: Date
-  /** Events of each day, today last. */
-  volumes: number[]
-  /** Values as JSON text, cut to 300 characters, and how many of 1,000 events have them; null: not to be seen. */
-  samples: { value: string, events: number }[] | null
-}
+const sdkVersionsSchema = array(object({ lib: { type: 'string' }, lib_version: { type: 'string' }, events: { type: 'integer' }, first_seen_at: instant, last_seen_at: instant }), { description: 'The 50 that sent most of them in these days; empty names when the events have none.' })
+
+export const eventProfileSchema = object({
+  from: day,
+  sdk_versions: sdkVersionsSchema,
+  properties: array(object({ name: { type: 'string' }, types: { type: 'array', items: typeName, description: 'Most frequent first.' }, events: { type: 'integer' } }), { description: 'The 50 properties that most of these events carry, over all time.' })
+})
+
+export const propertyProfileSchema = object({
+  from: day,
+  types: array(object({
+    type: typeName,
+    events: { type: 'integer' },
+    share: { type: 'number', description: 'Of the events that carry the property.' },
+    first_seen_at: instant,
+    last_seen_at: instant,
+    volumes: { type: 'array', items: { type: 'integer' }, description: 'Events of each day, today last.' },
+    samples: {
+      type: ['array', 'null'],
+      description: 'The most frequent values among 1,000 events of the last day with this type, as JSON text cut to 300 characters; null without the scope event:read.',
+      items: object({ value: { type: 'string' }, events: { type: 'integer' } })
+    }
+  }), { description: 'The types that its values had in these days, most frequent first.' }),
+  sdk_versions: sdkVersionsSchema,
+  events: array(object({ name: { type: 'string' }, events: { type: 'integer' } }), { description: 'The 50 events that carry it most often, over all time.' })
+})
+
+/** What is known of an event beyond its definition. */
+type EventProfile = Omit<Row<typeof eventProfileSchema>, 'from'>
+
+/** The same of a property. */
+type PropertyProfile = Omit<Row<typeof propertyProfileSchema>, 'from'>
+
+type SdkVersion = EventProfile['sdk_versions'][number]
+type SeenType = PropertyProfile['types'][number]
 
 /** A property, as `property_definitions` names it. */
 export interface ProfiledProperty {
@@ -80,7 +98,7 @@ interface GroupedRow {
 export async function profileProperty (
   clickhouse: ClickHouse, property: ProfiledProperty,
   { firstDay, withSamples }: { firstDay: number, withSamples: boolean }
-): Promise<{ types: SeenType[], sdk_versions: SdkVersion[], events: { name: string, events: number }[] }> {
+): Promise<PropertyProfile> {
   const { projectId, type: kind, name, groupType } = property
   const params = {
     project: projectId, first: firstDay, kind, entry: entryOf(property), property: name, group_type: groupType
@@ -173,24 +191,17 @@ async function readSamples (
   { ...params, day: Math.floor(lastSeenAt.getTime() / DAY_MS), typed: `${entry[0]}${TYPE_CODES[type]}${entry.slice(1)}` })
 }
 
-/** A property of an event, over all time. */
-export interface PropertyOfEvent {
-  name: string
-  types: SeenType['type'][]
-  events: number
-}
-
 /** The SDKs of an event, and its properties. */
 export async function profileEvent (
   clickhouse: ClickHouse, { projectId, name }: { projectId: number, name: string }, { firstDay }: { firstDay: number }
-): Promise<{ sdk_versions: SdkVersion[], properties: PropertyOfEvent[] }> {
+): Promise<EventProfile> {
   const params = { project: projectId, first: firstDay, event: name }
   const [versions, properties] = await Promise.all([
     queryRows<GroupedRow>(clickhouse, `
       SELECT toString(events.lib) AS lib, toString(events.lib_version) AS lib_version, toFloat64(count()) AS events,
         toUnixTimestamp64Milli(min(timestamp)) :: Float64 AS first_ms, toUnixTimestamp64Milli(max(timestamp)) :: Float64 AS last_ms
       FROM events WHERE ${IN_DAYS} AND event = {event: String} GROUP BY lib, lib_version ${LIMITS}`, params),
-    queryRows<PropertyOfEvent>(clickhouse, `
+    queryRows<EventProfile['properties'][number]>(clickhouse, `
       SELECT name, groupArray(type) AS types, sum(n) AS events FROM (
         SELECT property AS name, toString(type) AS type, toFloat64(sum(count)) AS n FROM event_property_counts
         WHERE project_id = {project: UInt32} AND event = {event: String} AND kind = 'event' GROUP BY name, type ORDER BY n DESC)

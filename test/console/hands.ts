@@ -7,8 +7,6 @@ export interface Hand {
   press: (target: Locator) => Promise<void>
   /** Writes a text in the place of what a field has. */
   write: (target: Locator, text: string) => Promise<void>
-  /** Writes a text over a part of what a large field has. */
-  correct: (target: Locator, wrong: string, right: string) => Promise<void>
   /** Chooses the option of a list that has this text. */
   choose: (target: Locator, option: string) => Promise<void>
   /** What was wrong with the focus on the way; always empty for the mouse. */
@@ -29,7 +27,6 @@ export function takeMouse (page: Page): Hand {
     name: 'mouse',
     press: async (target) => await target.click(),
     write,
-    correct: async (target, wrong, right) => await write(target, (await target.inputValue()).replace(wrong, right)),
     // The list that opens is drawn by the system, beyond what a test can point at.
     choose: async (target, option) => { await target.selectOption({ label: option }) },
     problems: []
@@ -69,16 +66,6 @@ export function takeKeyboard (page: Page): Hand {
       await reach(target)
       if (await target.evaluate((element: any) => element.tagName === 'TEXTAREA')) await keyboard.press('Control+a')
       await keyboard.type(text)
-    },
-    async correct (target, wrong, right) {
-      await reach(target)
-      const place = (await target.inputValue()).indexOf(wrong)
-      if (place === -1) throw new Error(`there is no ${wrong}`)
-      await keyboard.press('Control+a')
-      await keyboard.press('ArrowLeft')
-      for (let step = 0; step < place; step++) await keyboard.press('ArrowRight')
-      for (let step = 0; step < wrong.length; step++) await keyboard.press('Shift+ArrowRight')
-      await keyboard.type(right)
     },
     async choose (target, option) {
       await reach(target)

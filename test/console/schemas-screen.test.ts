@@ -78,11 +78,6 @@ t.test('event schemas in the console', async (t) => {
     await page.getByRole('region', { name: 'Groups of dead letters' }).getByRole('link', { name: NAME }).click()
     await page.getByRole('link', { name: /^\d+$/ }).first().click()
     await page.getByText('it does not meet the schema of its event').waitFor()
-    await page.getByText('Edit and send as a new event').click()
-    const event = page.getByLabel('The event')
-    await event.fill((await event.inputValue()).replace('gold', 'pro'))
-    await page.getByRole('button', { name: 'Send' }).click()
-    await askUntil(async () => await page.getByRole('button', { name: 'Ask again' }).click(), page.getByText('It is stored: analysts find it.'))
     t.notOk(await wasHacked(page))
     // The browser itself logs each answer above 400: the schema that was wrong.
     t.same(problems.filter((text) => !/status of 400/.test(text)), [])
