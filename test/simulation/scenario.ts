@@ -47,7 +47,7 @@ export function chooseScenario (seed: number): Scenario {
     longestInsertMs: isMigrated || isForgetful ? 1000 : 119_000,
     tokenWindow: isForgetful ? 4 : Infinity,
     migration: [migratedAt, isMigrated ? migratedAt + random() * 30_000 : migratedAt],
-    updates: random() < 0.4 ? 4 + Math.floor(random() * 24) : 0,
+    updates: random() < 0.4 ? 8 + Math.floor(random() * 60) : 0,
     messages: 10 + Math.floor(random() * 44),
     processes: 1 + Math.floor(random() * 2.5),
     ingests: 1 + Math.floor(random() * 2),
