@@ -104,7 +104,7 @@ function Answers ({ asked: { definition, round }, isOld }: { asked: { definition
   return (
     <>
       {error !== undefined && <Failed error={error} onRetry={ask} />}
-      {isBusy && shown === undefined && <Loading what='The answer' />}
+      {isBusy && <Loading what='The answer, for a minute at most' />}
       {isOld && shown !== undefined && <p class='hint' role='status'>The question has changed since: ask again.</p>}
       {shown !== undefined && <AnswerView answered={shown.answered} definition={shown.definition} />}
     </>
