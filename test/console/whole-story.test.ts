@@ -140,7 +140,7 @@ async function readExperiment (t: Test, story: Story): Promise<void> {
   await hand.press(page.getByRole('link', { name: 'New experiment' }))
   await hand.write(page.getByLabel('Name'), 'Short checkout')
   await hand.write(page.getByLabel('Key of the flag'), flag)
-  await hand.write(page.getByRole('textbox', { name: 'Event' }), 'bought')
+  await hand.write(page.getByRole('combobox', { name: 'Event' }), 'bought')
   await hand.press(button(page, 'Create a draft'))
   await hand.press(button(page, 'Launch …'))
   await hand.press(page.getByRole('dialog').getByRole('button', { name: 'Launch' }))
