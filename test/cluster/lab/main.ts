@@ -18,17 +18,19 @@ import { runCli } from '../../../cli/run-cli.ts'
 import { migrateClickHouse } from '../../../schema/migrate/migrate-clickhouse.ts'
 import { supervise, type Supervise, type SupervisedPart } from '../../faults/system/supervise.ts'
 import { waitFor } from '../../support/wait-for.ts'
+import { addNode, removeReplica, removeShard, restoreBackup } from './change-nodes.ts'
 import { compareHttp } from './compare-http.ts'
 import { ALL, type Ask, audit, compareTables, expect } from './compare-nodes.ts'
 import { moveIntoCluster } from './move-into-cluster.ts'
+import { deletePerson } from './delete-person.ts'
 import { countRefusals, countThroughKills } from './counts-under-faults.ts'
 import { LAB_PASSWORD } from './lab-logins.ts'
 import { walkApi } from './walk-api.ts'
-import { type LabProduct, openProduct } from './open-product.ts'
+import { openProduct } from './open-product.ts'
 import { recordStatements, type RefusedStatement } from './record-statements.ts'
 import { insertWithToken, readCounts } from './token-inserts.ts'
 import { LAB_CLUSTER, type LabNode, startLab } from './start-lab.ts'
-import { createTraffic, type Traffic } from './traffic.ts'
+import { createTraffic } from './traffic.ts'
 
 const TOPOLOGY = { cluster: LAB_CLUSTER }
 const OWNER = 'millrace_owner'
@@ -226,29 +228,19 @@ async function walk (): Promise<void> {
   await step('an insert in which a replica is killed counts once, in the views too', async () => await countThroughKills(counts))
   await step('what one shard refuses is a dead letter, and the rest counts once', async () => await countRefusals(counts))
   const pipeline = product.parts.find(({ name }) => name === 'pipeline') as SupervisedPart
-  const grow = async (shard: number): Promise<string> => {
-    const going = traffic.start()
-    const node = await lab.add(shard)
-    const applied = await migrate(node)
-    // Its views name their inserts as those of the others only after a restart.
-    await node.restart()
-    // A batch that is repeated when shards have changed would be split in another way.
-    const startPipeline = await pipeline.keepStopped()
-    await lab.join(node)
-    await startPipeline()
-    await traffic.send(500)
-    await going.stop()
-    expect(applied.length === 0, `it applied ${applied.join(', ')} again`)
-    expect((await migrate(first)).length === 0, 'an old node applied something')
-    const said = await auditAll()
-    const [own] = await ask<{ n: string }>(node, 'SELECT count() AS n FROM events SETTINGS final = 0')
-    expect(Number(own?.n) > 0, 'the new node has no event')
-    return `${await waitFor(async () => await compareTables(lab.nodes, ask), SOON)}, ${said}, ${own?.n} on the new node`
-  }
-  await step('a new replica gets every table and its rows, under load', async () => await grow(2))
-  await step('a new shard, migrated through its empty node under load, misses nothing', async () => await grow(3))
+  const changes = { lab, ask, connect, migrate, pipeline, traffic, auditAll }
+  await step('a new replica gets every table and its rows, under load', async () => await addNode(changes, 2))
+  await step('a new shard, migrated through its empty node under load, misses nothing', async () => await addNode(changes, 3))
+  await step('a shard is taken away, and its rows are on the others', async () => await removeShard(changes))
+  await step('a replica is taken away, under load', async () => await removeReplica(changes))
+  await step('"millrace check clickhouse" finds nothing wrong with the nodes that are left', async () => {
+    const { code, out } = await check()
+    expect(code === 0 && !/^wrong/m.test(out), `it ends with ${code}: ${out}`)
+    return undefined
+  })
   await step('a single server is moved into the cluster, with kill -9 in the middle, and the sides are equal', async () =>
     await moveIntoCluster({ dataDir, target: first.url('default', 'moved'), cluster: LAB_CLUSTER, rows: 300_000 }, keep))
+  await step('a backup of all nodes is restored, and what waited in the stream is stored once', async () => await restoreBackup(changes))
   await step('no statement of the product was refused', async () => {
     const refused = recorder.refused.filter((each) => !isPassing(each.code) && !isExpected(each))
     const lines = [...new Set(refused.map(({ login, code, statement, error }) =>
@@ -266,33 +258,4 @@ function isPassing (code: string): boolean {
 /** What a shard was told to refuse, a table that the nodes lack, and a deletion that the API leaves to the pipeline. */
 function isExpected ({ login, statement, error }: RefusedStatement): boolean {
   return error.includes('lab_refusal') || statement.includes('system.asynchronous_metrics') || (login === 'millrace_api' && statement.startsWith('INSERT INTO person'))
-}
-
-interface DeletePerson { nodes: readonly LabNode[], ask: Ask, product: LabProduct, traffic: Traffic }
-
-async function deletePerson ({ nodes, ask, product, traffic }: DeletePerson): Promise<string> {
-  const { body: found } = await product.call('GET', '/api/projects/1/persons/?distinct_id=person%200')
-  const id = found.results?.[0]?.id ?? found.id
-  const [before] = await ask<{ n: string }>(nodes[0] as LabNode,
-    "SELECT count() AS n FROM events WHERE distinct_id = 'person 0' SETTINGS final = 0", { database: ALL })
-  const answer = await product.call('DELETE', `/api/projects/1/persons/${id}?delete_events=true`)
-  expect(answer.status < 300, `the API answered ${answer.status}: ${JSON.stringify(answer.body).slice(0, 300)}`)
-  await waitUntilDone(async () => {
-    for (const node of nodes) {
-      const [row] = await ask<{ n: string }>(node, `SELECT
-        (SELECT count() FROM events WHERE distinct_id = 'person 0')
-          + (SELECT count() FROM persons WHERE person_id = '${id}') AS n SETTINGS final = 0`)
-      expect(Number(row?.n) === 0, `${node.name} still has ${row?.n} rows`)
-    }
-  })
-  traffic.acknowledged -= Number(before?.n)
-  for (const node of nodes) {
-    const mutations = await ask<{ table: string, command: string, n: string }>(node,
-      `SELECT table, command, count() AS n FROM system.mutations
-       WHERE database = 'millrace' AND table LIKE 'person%' GROUP BY table, command`)
-    const repeated = mutations.find(({ n }) => Number(n) !== 1)
-    expect(mutations.length > 0, `${node.name} has no mutation`)
-    expect(repeated === undefined, `${node.name} has ${repeated?.n} mutations of ${repeated?.table} with one command`)
-  }
-  return `${before?.n} events`
 }

@@ -39,12 +39,11 @@ export interface ClickHouseLab {
   zooKeeper: SupervisedPart
   /** Like a Kubernetes Service: each new connection goes to the next node that is ready. */
   url (user: string, database?: string): string
-  /**
-   * Adds a node that knows all others; they and clients do not know it before `join`, which starts them again one after
-   * the other: they read the cluster's definition at their start.
-   */
+  /** Adds a node that knows all others; they and clients do not know it before `join`. */
   add (shard: number): Promise<LabNode>
+  /** Starts the nodes again one after the other; `leave` without this one, which goes on running. */
   join (node: LabNode): Promise<void>
+  leave (node: LabNode): Promise<void>
   /** Cuts every node off ZooKeeper, until called with `pass`. */
   setZooKeeper (fault: 'pass' | 'refuse' | 'stall'): void
   /** Ends the proxies; the processes are ended by their supervisor. */
@@ -110,8 +109,7 @@ export async function startLab (
         stopSignal: 'SIGKILL',
         onSpawn
       })
-      const isReady = async (): Promise<boolean> => await ping(place)
-      await waitUntilReady(child, { isReady, timeoutMs: START_TIMEOUT_MS, signal })
+      await waitUntilReady(child, { isReady: async () => await ping(place), timeoutMs: START_TIMEOUT_MS, signal })
       return child
     })
     const proxies = proxiesOf(place)
@@ -154,7 +152,12 @@ export async function startLab (
     },
     async join (node) {
       joined.push(places[node.index - 1] as Place)
-      for (const other of nodes) await other.restart()
+      for (const each of nodes) await each.restart()
+    },
+    async leave (node) {
+      joined.splice(joined.indexOf(places[node.index - 1] as Place), 1)
+      nodes.splice(nodes.indexOf(node), 1)
+      for (const each of nodes) await each.restart()
     },
     setZooKeeper (fault) { for (const place of places) place.zooKeeper.set(fault) },
     async close () {
@@ -213,7 +216,7 @@ function renderConfig (own: Place, places: readonly Place[], folder: string): st
       <number_of_free_entries_in_pool_to_execute_optimize_entire_partition>2</number_of_free_entries_in_pool_to_execute_optimize_entire_partition>
     </merge_tree>
     <access_control_improvements><table_engines_require_grant>false</table_engines_require_grant></access_control_improvements>
-    <backups><allowed_path>${folder}/backups/</allowed_path></backups>
+    <backups><allowed_path>${path.dirname(folder)}/backups/</allowed_path></backups>
     <query_log><database>system</database><table>query_log</table><flush_interval_milliseconds>2000</flush_interval_milliseconds></query_log>
   </clickhouse>`
 }
