@@ -13,13 +13,14 @@ import { hindsight } from './questions/hindsight.bench.ts'
 import { importing } from './questions/import.bench.ts'
 import { query } from './questions/query.bench.ts'
 import { receipts } from './questions/receipts.bench.ts'
+import { shards } from './questions/shards.bench.ts'
 import { single } from './questions/single.bench.ts'
 import { visible } from './questions/visible.bench.ts'
 import { watermark } from './questions/watermark.bench.ts'
 
 /** In the order in which they run. */
 const QUESTIONS: readonly Question[] = [
-  batch, single, visible, duplicates, decide, query, edge, hindsight, receipts, watermark, importing
+  batch, single, visible, duplicates, decide, query, edge, hindsight, receipts, watermark, importing, shards
 ]
 
 const program = new Command('npm run bench --')

@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 84_361,
+  lines: 84_362,
   platformLines: 5_600,
-  trackedFiles: 1_496,
+  trackedFiles: 1_499,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
