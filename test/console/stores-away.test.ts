@@ -52,11 +52,10 @@ t.test('screens while ClickHouse or Postgres is away', async (t) => {
     }
   })
 
-  await t.test('without ClickHouse the list of flags stays, and says what is not known', async (t) => {
+  await t.test('without ClickHouse the list of flags stays', async (t) => {
     await call('feature_flags/', { key: 'checkout', filters: { groups: [{ properties: [], rollout_percentage: 50 }] } })
     toClickHouse.proxy.set('refuse')
     const { page } = await open('/projects/1/flags')
-    await page.getByText('When flags were last called is not known: ClickHouse is unavailable; try again later.').waitFor()
     await page.getByText('checkout').first().waitFor()
     t.same(await findBarriers(page), [])
     toClickHouse.proxy.set('pass')
