@@ -11,6 +11,7 @@ import { hashPersonalKey } from '../schema/key-text.ts'
 import { createReadKeys } from '../platform/directory/read-keys.ts'
 import { createTestPostgres } from '../test/support/test-stores.ts'
 import { findTiers } from './commands/status.ts'
+import { readString } from './read-arguments.ts'
 import { type Captured, runCaptured, startApi } from './testing/run-captured.ts'
 
 const NOW = Date.parse('2030-01-01T00:00:00Z')
@@ -225,4 +226,11 @@ t.test('never lets a name write to the terminal', async (t) => {
   await run('projects', 'create', 'evil\u001b[2J')
 
   t.notOk((await run('projects', 'list')).out.includes('\u001b'))
+})
+
+t.test('a text is measured in characters, and refused when no column can hold it', async (t) => {
+  const read = readString(5)
+
+  for (const text of ['a', 'short', '😀'.repeat(5)]) t.equal(read(text), text)
+  for (const text of ['', ' ', 'longer', '😀'.repeat(6), 'a\0b', 'a\ud800']) t.throws(() => read(text), /1 to 5 characters/, JSON.stringify(text))
 })
