@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 84_129,
+  lines: 84_109,
   platformLines: 5_600,
-  trackedFiles: 1_495,
+  trackedFiles: 1_494,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
