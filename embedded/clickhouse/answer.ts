@@ -1,9 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Writable } from 'node:stream'
 import zlib from 'node:zlib'
+import type { Socket } from 'node:net'
 import type { ErrorAnswer } from './query-errors.ts'
 import { BlockCompressor, compressBlock } from './blocks/compressed-blocks.ts'
-import { formatSummary, type Summary } from './query-record.ts'
+import { formatProgress, formatSummary, type Progress, type Summary } from './query-record.ts'
 
 /**
  * Clients decompress beside their reading, and drop what is not decompressed yet when the connection ends early:
@@ -28,6 +30,7 @@ export class Answer {
   #response: ServerResponse
   #tag = randomBytes(8).toString('hex')
   #encoder: Encoder | undefined
+  #early: EarlyResponse | undefined
   /** The body ends with an error, so that it gets no regular end. */
   #isCut = false
 
@@ -41,7 +44,17 @@ export class Answer {
   }
 
   get started (): boolean {
-    return this.#response.headersSent
+    return this.#response.headersSent || this.#early?.isBody === true
+  }
+
+  /**
+   * Tells the progress in a header while the query runs, which also keeps proxies from closing an idle connection. The
+   * status is sent with the first one, so an error that comes later is told by its own header and the text.
+   */
+  sendProgress (progress: Progress): void {
+    if (this.started || this.#response.destroyed || this.#request.method === 'HEAD' || this.#request.httpVersion !== '1.1') return
+    this.#early ??= new EarlyResponse(this.#response)
+    this.#early.writeHeader('X-ClickHouse-Progress', formatProgress(progress))
   }
 
   /** Sends the headers with what is known of the query; all that follows must be `write` and `end`. */
@@ -54,8 +67,9 @@ export class Answer {
 
   #begin (status: number): void {
     if (this.compressionLevel > 0) this.#encoder = this.#createEncoder()
-    const body = this.#response
-    body.writeHead(status)
+    if (this.#early === undefined) this.#response.writeHead(status)
+    else this.#early.startBody()
+    const body = this.#body
     let written = Promise.resolve()
     this.#encoder?.on('data', (chunk: Buffer) => {
       let isRoom = true
@@ -85,7 +99,7 @@ export class Answer {
   async #send (pieces: Uint8Array[]): Promise<void> {
     for (const piece of pieces) {
       if (this.#request.method === 'HEAD' || piece.length === 0 || this.#response.destroyed) continue
-      const target = this.#encoder ?? this.#response
+      const target = this.#encoder ?? this.#body
       if (target.write(piece)) continue
       await new Promise<void>((resolve) => {
         const go = (): void => {
@@ -100,7 +114,7 @@ export class Answer {
   }
 
   #finish (): void {
-    if (this.#encoder === undefined) this.#response.end()
+    if (this.#encoder === undefined) this.#body.end()
     else this.#encoder.end()
   }
 
@@ -129,13 +143,17 @@ export class Answer {
     const compressor = this.#compressor
     const last = compressor === undefined ? bytes : Buffer.concat([...compressor.write(bytes), ...compressor.end()])
     this.#isCut = true
-    if (this.#encoder === undefined) this.#response.write(last, () => this.#cut())
+    if (this.#encoder === undefined) this.#body.write(last, () => this.#cut())
     else this.#encoder.flush(() => this.#encoder!.end(last))
   }
 
   /** Ends the connection without the regular end of a body, after all that was written. */
   #cut (): void {
     this.#response.socket?.end()
+  }
+
+  get #body (): Writable {
+    return this.#early ?? this.#response
   }
 
   #createEncoder (): Encoder | undefined {
@@ -154,5 +172,58 @@ export class Answer {
     if (choose('deflate')) return zlib.createDeflate({ level: Math.min(level, 9) })
     if (choose('br')) return zlib.createBrotliCompress({ params: { [zlib.constants.BROTLI_PARAM_QUALITY]: Math.min(level, 5) } })
     return undefined
+  }
+}
+
+/**
+ * A response whose headers go out one by one while its query still runs, which Node's own response cannot do. Writes
+ * status, headers and a chunked body to the socket of that response, in whose place it stands. The connection is
+ * closed after it: Node does not know what was written.
+ */
+export class EarlyResponse extends Writable {
+  isBody = false
+  #response: ServerResponse
+  #socket: Socket
+  #written = new Set<string>()
+
+  constructor (response: ServerResponse) {
+    super({ highWaterMark: 65_536 })
+    this.#response = response
+    this.#socket = response.socket!
+    this.#socket.write(`HTTP/1.1 200 OK\r\nDate: ${new Date().toUTCString()}\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n`, 'latin1')
+    this.on('error', () => {})
+    // A client that has gone takes nothing more; those who wait are told by the response.
+    response.once('close', () => this.destroy())
+    this.#writeHeaders()
+  }
+
+  writeHeader (name: string, value: string): void {
+    this.#socket.write(`${name}: ${value}\r\n`, 'latin1')
+  }
+
+  /** Sends the headers that the response was given since, and ends them. */
+  startBody (): void {
+    this.isBody = true
+    this.#writeHeaders()
+    this.#socket.write('\r\n')
+  }
+
+  override _write (chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
+    this.#socket.write(`${chunk.length.toString(16)}\r\n`)
+    this.#socket.write(chunk)
+    if (this.#socket.write('\r\n')) done()
+    else this.#socket.once('drain', done)
+  }
+
+  override _final (done: (error?: Error | null) => void): void {
+    this.#socket.end('0\r\n\r\n', done)
+  }
+
+  #writeHeaders (): void {
+    for (const name of this.#response.getHeaderNames()) {
+      if (this.#written.has(name)) continue
+      this.#written.add(name)
+      this.writeHeader(name, String(this.#response.getHeader(name)))
+    }
   }
 }

@@ -5,6 +5,7 @@ import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import zlib from 'node:zlib'
 import t from 'tap'
+import { waitFor } from './testing/wait-for.ts'
 import { decompressBlocks } from './blocks/compressed-blocks.ts'
 import { startTestServer, TEST_PASSWORDS } from './testing/start-test-server.ts'
 
@@ -209,6 +210,7 @@ t.test('marks such an error in every compression, at its end, and cuts the conne
   }
   const blocks = await readCut('compress=1')
   t.ok(block.test((await buffer(decompressBlocks(Readable.from([blocks]) as AsyncIterable<Buffer>))).toString()), 'blocks of ClickHouse itself')
+  t.ok(block.test(String(await readCut('send_progress_in_http_headers=1'))), 'after headers of progress')
 })
 
 t.test('survives clients that send nonsense or go away', async (t) => {
@@ -232,13 +234,17 @@ t.test('survives clients that send nonsense or go away', async (t) => {
   t.equal((await server.ask('SELECT 1')).text, '1\n')
 })
 
-t.test('takes parameters of sessions and of progress without effect', async (t) => {
-  const params = { session_id: 's', session_timeout: '1', session_check: '1', send_progress_in_http_headers: '1' }
+t.test('keeps and drops sessions as their timeouts say', async (t) => {
+  const session = { session_id: 's', session_timeout: '1' }
+  await server.ask('CREATE TEMPORARY TABLE tmp (a UInt8)', { params: session })
 
-  const answer = await server.ask('SELECT 1', { params })
-
-  t.match(answer, { status: 200, text: '1\n' })
-  t.equal(answer.headers['x-clickhouse-progress'], undefined)
+  t.match(await server.ask('SELECT count() FROM tmp', { params: { ...session, session_check: '1' } }), { text: '0\n' })
+  const busy = server.ask('SELECT sleep(1)', { params: session })
+  await waitFor(async () => (await server.ask('SELECT 1', { params: session })).code === 373)
+  await busy
+  await waitFor(async () => (await server.ask('SELECT 1', { params: { ...session, session_check: '1', session_timeout: '0' } })).code === 372)
+  t.match(await server.ask('SELECT 1', { params: { session_id: 's', session_timeout: '99999' } }), { code: 374 })
+  t.match(await server.ask('SELECT 1', { params: { session_id: 's', session_timeout: 'x' } }), { code: 374 })
 })
 
 t.test('reads query and parameters from a form, and text of any length from it', async (t) => {
@@ -265,4 +271,20 @@ t.test('compresses errors as it compresses results, and names the type of an ans
   t.equal(error.headers['content-encoding'], 'gzip')
   t.match(zlib.gunzipSync(error.bytes).toString(), /^Code: 47/)
   t.equal(insert.headers['content-type'], 'text/plain; charset=UTF-8')
+})
+
+t.test('tells the progress in headers while a query runs, when the client wants it', async (t) => {
+  const params = { send_progress_in_http_headers: '1', http_headers_progress_interval_ms: '100' }
+  const slow = 'SELECT sum(sleepEachRow(0.01)) FROM numbers(130) SETTINGS max_block_size = 10'
+  const answer = await server.ask(slow, { params })
+  const failed = await server.ask("SELECT sleep(0.5), throwIf(number = 1, 'boom') FROM numbers(2)", { params })
+  const silent = await server.ask(slow)
+
+  const progress = String(answer.headers['x-clickhouse-progress']).split(', {').map((part, i) => JSON.parse(i === 0 ? part : `{${part}`) as Record<string, string>)
+  t.ok(progress.length > 5)
+  t.match(progress.at(-1), { total_rows_to_read: '130', elapsed_ns: /^\d+$/ })
+  t.equal(answer.text, '0\n')
+  t.match(answer.headers['x-clickhouse-summary'], /"result_rows":"1"/)
+  t.match(failed, { status: 200, code: 395, text: /^Code: 395.*boom/ })
+  t.equal(silent.headers['x-clickhouse-progress'], undefined)
 })

@@ -16,6 +16,8 @@ export interface QueryRecord {
   readRows: number
   readBytes: number
   memoryUsage: number
+  /** Estimate of the rows to be read; for progress only. */
+  totalRows: number
   writtenRows: number
   resultRows: number
   resultBytes: number
@@ -41,6 +43,15 @@ export interface Summary {
   elapsedSeconds: number
 }
 
+/** What a query has done so far. */
+export interface Progress {
+  readRows: number
+  readBytes: number
+  totalRows: number
+  memoryUsage: number
+  elapsedSeconds: number
+}
+
 /** Of a query that has just come. */
 export function startRecord (user: string, request: IncomingMessage): QueryRecord {
   return {
@@ -54,6 +65,7 @@ export function startRecord (user: string, request: IncomingMessage): QueryRecor
     readRows: 0,
     readBytes: 0,
     memoryUsage: 0,
+    totalRows: 0,
     resultRows: 0,
     writtenRows: 0,
     resultBytes: 0,
@@ -89,6 +101,17 @@ export function summarizeInsert (record: QueryRecord, result: EngineResult): Sum
     resultBytes: rowBytes,
     elapsedSeconds
   }
+}
+
+/** As the value of `X-ClickHouse-Progress`. */
+export function formatProgress (progress: Progress): string {
+  return JSON.stringify({
+    read_rows: String(progress.readRows),
+    read_bytes: String(progress.readBytes),
+    total_rows_to_read: String(progress.totalRows),
+    elapsed_ns: String(Math.round(progress.elapsedSeconds * 1e9)),
+    memory_usage: String(progress.memoryUsage)
+  })
 }
 
 /** As the value of `X-ClickHouse-Summary`. */

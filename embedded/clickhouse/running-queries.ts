@@ -18,6 +18,8 @@ export interface QueryProgress {
   readRows: number
   readBytes: number
   memoryUsage: number
+  /** The engine's estimate; 0 when it has none. */
+  totalRows: number
 }
 
 /** Maximum requests at once, including those whose body is being uploaded; each may occupy a file of the spool. */
@@ -29,7 +31,7 @@ const LONGEST_PAUSE_MS = 2000
 /** Most queries are over before the first sample, and cost nothing here. */
 const SAMPLE_INTERVAL_MS = 500
 
-const SELECT_PROGRESS = `SELECT Settings['log_comment'], read_rows, read_bytes, peak_memory_usage
+const SELECT_PROGRESS = `SELECT Settings['log_comment'], read_rows, read_bytes, peak_memory_usage, total_rows_approx
 FROM system.processes WHERE elapsed > 0.2`
 
 /** The queries that run, by the id their client gave them or was told. The engine knows other ids. */
@@ -149,8 +151,8 @@ export class ProgressSampler {
       const { bytes } = await this.#session.run(SELECT_PROGRESS)
       for (const line of Buffer.from(bytes).toString().trim().split('\n')) {
         const [mark = '', ...counts] = line.split('\t')
-        const [readRows, readBytes, memoryUsage] = counts.map(Number)
-        Object.assign(this.#watched.get(mark) ?? {}, { readRows, readBytes, memoryUsage })
+        const [readRows, readBytes, memoryUsage, totalRows] = counts.map(Number)
+        Object.assign(this.#watched.get(mark) ?? {}, { readRows, readBytes, memoryUsage, totalRows })
       }
     } catch (err) {
       this.#logger.warn({ err }, 'could not read the progress of queries')

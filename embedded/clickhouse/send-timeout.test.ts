@@ -49,8 +49,8 @@ t.test('analysts that stop reading do not hold up the others, however their answ
   t.equal((await server.ask('SELECT count() FROM system.processes')).text, '1\n', 'their queries have ended')
 })
 
-t.test('the owner is no exception', async (t) => {
-  const socket = await stopReading('query_id=owner', 'owner')
+t.test('the owner is no exception, nor is an answer with progress in its head', async (t) => {
+  const socket = await stopReading('query_id=owner&send_progress_in_http_headers=1&http_headers_progress_interval_ms=1', 'owner')
 
   await waitFor(async () => await readLog(['owner']) === 'owner\t209\t1\n')
   socket.resume()

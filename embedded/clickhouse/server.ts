@@ -136,8 +136,15 @@ async function handleQuery (parts: ServerParts, user: User, exchange: Exchange):
     const state = user === 'analyst' ? vetState(parts, params) : { database: params.database, settings: params.settings }
     record.database = state.database
     const running = parts.running.during(params.queryId, record, stops, async () => {
-      await runQuery(parts, { user, request: params, state, answer, stops, record }, request)
-      throwIfTimedOut(stops.unwanted.signal)
+      const elapsed = (): number => (performance.now() - startedAt) / 1000
+      const tell = (): void => answer.sendProgress({ ...record, elapsedSeconds: elapsed() })
+      const progress = params.progressEveryMs === 0 ? undefined : setInterval(tell, params.progressEveryMs)
+      try {
+        await runQuery(parts, { user, request: params, state, answer, stops, record }, request)
+        throwIfTimedOut(stops.unwanted.signal)
+      } finally {
+        clearInterval(progress)
+      }
     })
     await (user === 'analyst' ? untilOverdue(running, stops.unwanted.signal) : running)
   } catch (error) {

@@ -1,7 +1,6 @@
 import { QueryError } from '../query-errors.ts'
 import type { Engine, EngineSession, SessionState } from './engine.ts'
 import type { Settings } from './profiles.ts'
-import type { Stops } from '../running-queries.ts'
 
 export interface PoolOptions {
   /** For the error when the queue is full. */
@@ -17,12 +16,6 @@ export interface PoolOptions {
   maxOverdue?: number
   /** Set once on every session of the pool. With `readonly` the pool never changes a session, but opens another. */
   settings: Settings
-}
-
-/** What a query brings for the time that it has a session. */
-interface Lending {
-  state: SessionState
-  stops: Stops
 }
 
 /** How long an ended query may take to end, in milliseconds, before nobody waits for it any more. */
@@ -113,15 +106,6 @@ export class SessionPool {
     }
   }
 
-  /**
-   * Does a query's work on a session in the state that it wants.
-   *
-   * @throws {QueryError} as `enter` does.
-   */
-  async lend<T> (query: Lending, work: (session: EngineSession) => Promise<T>): Promise<T> {
-    return await this.during(query.stops.unwanted.signal, async () => await this.with(query.state, work))
-  }
-
   /** Does work on a session in the wanted state; only between `enter` and `leave`. */
   async with<T> (state: SessionState, work: (session: EngineSession) => Promise<T>): Promise<T> {
     const session = await this.#take(state)
@@ -133,7 +117,8 @@ export class SessionPool {
     }
   }
 
-  async #open (state: SessionState): Promise<EngineSession> {
+  /** A session outside the pool's keeping, with the pool's settings. */
+  async open (state: SessionState): Promise<EngineSession> {
     return await this.#engine.openSession(this.#options.settings, this.#isReadOnly ? state.settings : NONE)
   }
 
@@ -144,7 +129,7 @@ export class SessionPool {
   async #take (state: SessionState): Promise<EngineSession> {
     const same = this.#idle.findIndex((session) => session.isAt(state))
     if (same !== -1) return this.#idle.splice(same, 1)[0]!
-    const session = this.#takeChangeable() ?? await this.#open(state)
+    const session = this.#takeChangeable() ?? await this.open(state)
     try {
       await session.moveTo(state)
       return session

@@ -25,7 +25,7 @@ const KNOWN: readonly KnownDifference[] = [
   { name: 'headers of an answer without a query', is: ({ request, part }) => (request.source === 'methods' || request.path === '/ping') && HTML.has(part) },
   { name: 'sessions', is: ({ request }) => request.source === 'sessions' },
   { name: 'names of formats in another case', is: ({ request, part }, text) => part === 'content-type' && (request.path + text + JSON.stringify(request.headers)).includes('json') },
-  { name: '`send_progress_in_http_headers`', is: ({ part }) => part === 'x-clickhouse-progress' },
+  { name: '`X-ClickHouse-Progress` of short queries', is: ({ part }) => part === 'x-clickhouse-progress' },
   { name: '`GET /?` and unknown paths', is: ({ request }) => request.source === 'methods' && /^\/(\?|\w+)$/.test(request.path) },
   { name: '`add_http_cors_header`', is: ({ request, part }) => part === 'access-control-allow-origin' && request.path.includes('add_http_cors_header') },
   { name: 'two logins in one request, and other schemes', is: ({ request }) => request.source === 'logins' },
