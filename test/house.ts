@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 84_109,
+  lines: 84_339,
   platformLines: 5_600,
-  trackedFiles: 1_494,
+  trackedFiles: 1_496,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
-  assertions: 172,
-  casts: 288
+  assertions: 174,
+  casts: 290
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

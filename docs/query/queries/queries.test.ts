@@ -164,6 +164,7 @@ function answersOfPages (ids: Record<string, string>): [string, unknown[][]][] {
     ['override.version', [[ids.ann, 7], [ids.bob, 4], [ids.cid, 1]]],
     ["'name') AS company", [['', 9], ['Acme', 3]]],
     ['p_plan, count()', [['free', 3], ['pro', 9]]],
+    ['max(timestamp) AS last_called', [['new-pay', '2026-03-03 00:00:02.000', 3]]],
     ['log_comment LIKE', []],
     ['exception_code = 209', []],
     ['system.detached_parts', []],
