@@ -26,7 +26,7 @@ for (const node of [process.execPath, ...otherNodes()]) {
   t.test(`runs with ${node === process.execPath ? 'the Node that npm brought' : 'the Node of the machine'}`, async (t) => {
     const help = await run(node, [BIN, '--help'], { env })
 
-    for (const group of ['projects', 'users', 'keys', 'dead-letters']) t.match(help.stdout, new RegExp(`^ +${group} `, 'm'))
+    for (const group of ['projects', 'import', 'keys', 'dead-letters']) t.match(help.stdout, new RegExp(`^ +${group} `, 'm'))
     await t.rejects(run(node, [BIN, 'nonsense'], { env }), { code: 2, stderr: /unknown command/ })
   })
 
