@@ -4,8 +4,8 @@ import type { LabProduct } from './open-product.ts'
 interface Operation { parameters?: Parameter[] }
 interface Parameter { name: string, in: string, required?: boolean, schema?: { type?: string, format?: string } }
 
-/** Ends only with its client. */
-const ENDLESS = /\/events\/live$/
+/** Ends only with its client; is for the key of a link; is called below. */
+const LEFT_OUT = /\/events\/live$|\/shared_board|\/answers\//
 
 /**
  * Makes one of everything that the API knows, reads every path of its document, and runs what computes from stored
@@ -31,13 +31,16 @@ export async function walkApi (product: LabProduct): Promise<string> {
   await call('POST', `${project}/rules`, {
     name: 'walked', condition: { type: 'AND', values: [{ type: 'event', value: 'never' }] }, actions: [{ type: 'drop' }]
   })
-  await call('POST', `${project}/saved_queries`, { name: 'walked', query: 'SELECT 1' })
-  await call('POST', `${project}/questions`, { name: 'walked', definition: { kind: 'trend', version: 1, series: [{ event: 'paid' }] } })
+  const { id: savedQuery } = await call('POST', `${project}/saved_queries`, { name: 'walked', query: 'SELECT count() FROM events' })
+  const { id: question } = await call('POST', `${project}/questions`, { name: 'walked', definition: { kind: 'trend', version: 1, series: [{ event: 'paid' }] } })
+  const tiles = [{ kind: 'question', id: question }, { kind: 'saved_query', id: savedQuery }]
+  const { id: board } = await call('POST', `${project}/boards`, { name: 'walked', tiles })
+  for (const { kind, id } of tiles) await call('GET', `${project}/boards/${board}/answers/${kind}/${id}`)
   const { results: [event] } = await readEvents(product)
   const { paths } = await call('GET', '/api/schema') as { paths: Record<string, Record<string, Operation>> }
   let answered = 0
   for (const [path, { get }] of Object.entries(paths)) {
-    if (get === undefined || ENDLESS.test(path) || !path.startsWith('/api/')) continue
+    if (get === undefined || LEFT_OUT.test(path) || !path.startsWith('/api/')) continue
     const target = await fill(call, path, event?.uuid ?? '')
     if (target === undefined) continue
     const query = (get.parameters ?? []).filter((parameter) => parameter.in === 'query' && parameter.required === true)
