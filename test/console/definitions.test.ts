@@ -31,7 +31,8 @@ t.test('definitions in the console', async (t) => {
     await page.keyboard.type('money, money, checkout')
     await page.keyboard.press('Enter')
     await whenClosed(page.getByRole('dialog'))
-    t.same(await page.locator('.tag').allInnerTexts(), ['money', 'checkout'])
+    // The list is read again when the dialog has closed.
+    await waitFor(async () => (await page.locator('.tag').allInnerTexts()).join() === 'money,checkout')
     t.match(await stack.sql`SELECT tags FROM event_definitions WHERE project_id = ${stack.project} AND name = 'paid'`, [{ tags: ['money', 'checkout'] }])
     t.equal(await page.evaluate(() => (globalThis as any).document.activeElement?.textContent), 'Change of paid', 'the focus is back')
     await page.reload()
