@@ -135,8 +135,6 @@ export interface ReleasePartitionOptions {
   partition: Partition
   /** This process. */
   owner: string
-  /** Tells whether the owner named in a record still works. */
-  isAlive: (owner: string) => boolean
   records: PartitionRecords
   logger: Logger
   /** The process ends; the others see that it is gone. */
@@ -148,9 +146,9 @@ export interface ReleasePartitionOptions {
  * the record, and the next owner repeats it.
  *
  * Retries for as long as NATS is unavailable. No process claims a partition of a living one, so a partition that is no
- * longer written but still bears this owner would stand still until this process ends. That is also why a record
- * without a living owner is written again: a claim of this process whose answer was lost may be stored only now, and
- * names a revision that has passed by then.
+ * longer written but still bears this owner would stand still until this process ends. That is also why the record of
+ * another owner is written again as it is: a claim of this process whose answer was lost may be stored only now, and
+ * names a revision that has passed by then. That owner, if it is alive, is refused once and claims its partition again.
  */
 export async function releasePartition (options: ReleasePartitionOptions): Promise<void> {
   const { giveUp } = options
@@ -164,13 +162,12 @@ export async function releasePartition (options: ReleasePartitionOptions): Promi
 }
 
 async function keepReleasing (
-  { partition, owner, isAlive, records, logger, giveUp }: ReleasePartitionOptions
+  { partition, owner, records, logger, giveUp }: ReleasePartitionOptions
 ): Promise<void> {
   for (let attempt = 0; !giveUp.aborted; attempt++) {
     try {
       const { record, revision } = await records.read(partition)
       const isOfOther = record !== null && record.owner !== '' && record.owner !== owner
-      if (isOfOther && isAlive(record.owner)) return
       await records.replace(partition, isOfOther || record === null ? record : { ...record, owner: '' }, revision)
       return
     } catch (err) {
