@@ -235,7 +235,7 @@ export const settings = {
   },
   MILLRACE_DEFINITION_RETENTION_DAYS: {
     type: 'integer', minimum: 0, maximum: 3650, default: 90,
-    description: 'Days after its last event when a definition goes that nobody has changed and no query names; 0: never. Below 32 it counts as 32.'
+    description: 'Days after its last event when a definition goes that nobody has changed; 0: never. Below 32 it counts as 32.'
   },
   MILLRACE_ROLL_UP_INTERVAL_MS: {
     type: 'integer', minimum: 100, maximum: 600_000, default: 2000,

@@ -94,6 +94,25 @@ t.test('a claim that NATS stores only after the release of its process is refuse
   }
 })
 
+t.test('a claim that NATS stores between the two steps of a release is released, too', async (t) => {
+  const { connection } = await startTestStores(t)
+  const real = await openPartitionRecords(connection, { replicas: 1 })
+  for (const owner of ['test', 'other']) {
+    let isFirst = true
+    const records: PartitionRecords = {
+      ...real,
+      read: async (partition) => await real.read(partition),
+      async replace (partition, record, revision) {
+        if (isFirst) await real.replace(partition, { ...newPartitionRecord('life'), owner }, revision)
+        isFirst = false
+        return await real.replace(partition, record, revision)
+      }
+    }
+    await releasePartition({ partition: PARTITION, owner: 'test', records, logger: silentLogger, giveUp: new AbortController().signal })
+    t.equal((await real.read(PARTITION)).record?.owner, owner === 'test' ? '' : 'other')
+  }
+})
+
 t.test('a process that follows another owner is told so before its claim, whose answer may be lost', async (t) => {
   const { connection } = await startTestStores(t)
   const records = await openPartitionRecords(connection, { replicas: 1 })

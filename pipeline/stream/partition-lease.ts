@@ -152,7 +152,6 @@ export interface ReleasePartitionOptions {
  */
 export async function releasePartition (options: ReleasePartitionOptions): Promise<void> {
   const { giveUp } = options
-  if (giveUp.aborted) return
   const { promise: givenUp, resolve } = Promise.withResolvers<void>()
   const onAbort = (): void => resolve()
   giveUp.addEventListener('abort', onAbort)
@@ -164,14 +163,18 @@ export async function releasePartition (options: ReleasePartitionOptions): Promi
 async function keepReleasing (
   { partition, owner, records, logger, giveUp }: ReleasePartitionOptions
 ): Promise<void> {
+  // After a refusal the revision of a claim under way has passed, or that claim is what has just been stored.
+  let hasPassed = false
   for (let attempt = 0; !giveUp.aborted; attempt++) {
     try {
       const { record, revision } = await records.read(partition)
-      const isOfOther = record !== null && record.owner !== '' && record.owner !== owner
-      await records.replace(partition, isOfOther || record === null ? record : { ...record, owner: '' }, revision)
+      const isOfOther = record?.owner !== owner
+      if (hasPassed && isOfOther) return
+      await records.replace(partition, isOfOther ? record : { ...record, owner: '' }, revision)
       return
     } catch (err) {
-      if (err instanceof FencedError) return
+      hasPassed = err instanceof FencedError
+      if (hasPassed) continue
       logger.warn({ err, partition: partitionKey(partition), attempt }, 'lease of a partition could not be released, will try again')
       await pause(retryDelayMs(attempt), giveUp)
     }

@@ -13,10 +13,6 @@ interface Column {
   comment: string
 }
 
-export interface RefreshOptions {
-  topology: ClickHouseTopology
-}
-
 /**
  * Gives `events_with_person` the columns that `events` has now, with their comments: a view keeps the columns it was
  * made with. The view is replaced in one step, so queries see the old one or the new one; nothing happens when it is
@@ -27,17 +23,17 @@ export interface RefreshOptions {
  * @returns whether the view was replaced.
  */
 export async function refreshEventsWithPerson (
-  client: ReturnType<typeof createClient>, options: RefreshOptions
+  client: ReturnType<typeof createClient>, { topology }: { topology: ClickHouseTopology }
 ): Promise<boolean> {
   const [current] = await ask<{ name: string }>(client, 'SELECT currentDatabase() AS name')
   const database = current?.name ?? ''
-  const isReplaced = await refreshView(client, database, options)
-  if (options.topology.cluster === undefined) return isReplaced
-  return await refreshView(client, databaseOfAllShards(database), options) || isReplaced
+  const isReplaced = await refreshView(client, database, topology)
+  if (topology.cluster === undefined) return isReplaced
+  return await refreshView(client, databaseOfAllShards(database), topology) || isReplaced
 }
 
 async function refreshView (
-  client: ReturnType<typeof createClient>, database: string, { topology }: RefreshOptions
+  client: ReturnType<typeof createClient>, database: string, topology: ClickHouseTopology
 ): Promise<boolean> {
   const [view] = await ask<{ as_select: string, comment: string }>(client, `
     SELECT as_select, comment FROM system.tables WHERE database = ${quoteString(database)} AND name = '${VIEW}'`)
