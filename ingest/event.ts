@@ -50,7 +50,7 @@ export interface RequestContext {
   readonly sampleRate?: number
 }
 
-/** Whom the request comes from. Never stored: it only tells visitors without cookies apart. */
+/** The client of a request: for cookieless ids, bots, places, and conditions of rules on the address. */
 export interface Visitor {
   /** Empty when it is unknown. */
   address: string

@@ -36,8 +36,8 @@ export function createPipelineMetrics (partitions: () => Iterable<PartitionState
     storedRows: metrics.counter('rows_stored_total', 'Rows stored in ClickHouse.', ofPartition),
     storedBatches: metrics.counter('batches_stored_total', 'Inserts confirmed by ClickHouse.', ofPartition),
     deduplicatedRows: metrics.counter('rows_deduplicated_total', 'Rows not inserted because the same event is already stored.', ofPartition),
-    deadLettersWaiting: metrics.counter('dead_letter_refusals_total', 'Dead letters refused because the dead-letter stream is full; the partition waits.', ofPartition),
-    confirmedRows: metrics.counter('rows_confirmed_total', 'Rows looked up in ClickHouse as suspected duplicates, before their insert.', ofPartition)
+    deadLettersWaiting: metrics.counter('dead_letter_refusals_total', 'Attempts to publish a dead letter that failed because the dead-letter stream is full; the partition waits and retries.', ofPartition),
+    confirmedRows: metrics.counter('rows_confirmed_total', 'Rows looked up in ClickHouse before their insert: suspected duplicates, and a sample of remembered rows.', ofPartition)
   }
   const byCode = {
     insertRetries: metrics.counter('insert_retries_total', 'Inserts retried, by ClickHouse error code.', { partition: null, code: null }),

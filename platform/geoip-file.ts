@@ -45,7 +45,7 @@ export async function openGeoipFile (path: string, logger: Logger, lookEveryMs =
       const bytes = await readShared(path)
       locate = openGeoip(Buffer.from(bytes))
       data = { bytes, version: (data?.version ?? 0) + 1 }
-      logger.info({ path, bytes: bytes.byteLength }, 'countries of addresses are read from this file')
+      logger.info({ path, bytes: bytes.byteLength }, 'loaded the file of places (GeoIP)')
     } catch (cause) {
       state ||= 'missing'
       if (state === seen) return

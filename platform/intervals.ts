@@ -36,7 +36,7 @@ const JITTER = 0.05
  * runs at a time; after failures the pause is at least `retryDelayMs`. Does not keep the process alive.
  */
 export function runAtIntervals (options: IntervalOptions): IntervalLoop {
-  const { everyMs, firstAfterMs = 0, run, logger, failure = 'work at intervals failed', stopWithinMs = 1000 } = options
+  const { everyMs, firstAfterMs = 0, run, logger, failure = 'a periodic task failed', stopWithinMs = 1000 } = options
   const stopped = new AbortController()
   const { signal } = stopped
   /** When the next run was asked for, by the monotonic clock. */

@@ -183,7 +183,7 @@ export const settings = {
   },
   MILLRACE_MAX_CONNECTIONS: {
     type: 'integer', minimum: 1, default: 10_000,
-    description: 'Maximum open connections per ingest process; fewer when it may not open 160 files more (ulimit -n), with a warning. Each may use 256 KiB of memory for an unfinished body.'
+    description: 'Maximum open connections per ingest process; fewer, with a warning, when the limit of open files (ulimit -n) is not 160 higher. Each may use 256 KiB of memory for an unfinished body.'
   },
   MILLRACE_TRUSTED_PROXIES: {
     type: 'string', format: 'addresses', default: '',
@@ -191,7 +191,7 @@ export const settings = {
   },
   MILLRACE_GEOIP_PATH: {
     type: 'string', default: '',
-    description: 'MMDB file of countries or cities, by which ingest and the API tell the place of an address. A file that is replaced counts within 10 s. Empty: places are not looked up.'
+    description: 'MMDB file of countries or cities, with which ingest and the API look up the place of an address. A replaced file is used within 10 s. Empty: places are not looked up.'
   },
   MILLRACE_INGEST_RATE_LIMIT: {
     type: 'integer', minimum: 0, default: 0,
@@ -235,7 +235,7 @@ export const settings = {
   },
   MILLRACE_DEFINITION_RETENTION_DAYS: {
     type: 'integer', minimum: 0, maximum: 3650, default: 90,
-    description: 'Days after its last event when a definition goes that nobody has changed; 0: never. Below 32 it counts as 32.'
+    description: 'Days after its last event until a definition that nobody has edited is deleted; 0: never. 1 to 31 count as 32.'
   },
   MILLRACE_ROLL_UP_INTERVAL_MS: {
     type: 'integer', minimum: 100, maximum: 600_000, default: 2000,

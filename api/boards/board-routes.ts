@@ -148,7 +148,7 @@ export async function sharedBoardRoutes (
     const keyHash = hashPersonalKey(/^Bearer +(phl_\w+)$/.exec(request.headers.authorization ?? '')?.[1] ?? '')
     const board = await findSharedBoard(sql, keyHash)
     if (board === null) {
-      throw new HttpError(401, 'authentication_error', 'authentication_failed', 'The link leads nowhere: it has ended, or never was.')
+      throw new HttpError(401, 'authentication_error', 'authentication_failed', 'The link has expired, was deleted, or never existed.')
     }
     const recheck: Access['recheck'] = async () => {}
     const { projectId } = board

@@ -84,7 +84,7 @@ function describePostgresError (error: unknown): HttpError | undefined {
   }
 }
 
-/** A reader waits so long for stores that hang, in milliseconds; a healthy one answers within a second or two. */
+/** How long a reader waits for a store that hangs, in milliseconds; a healthy one answers within a second or two. */
 export const PATIENCE_MS = 15_000
 
 /**

@@ -65,11 +65,10 @@ export async function lockKey (sql: SqlTemplates, id: string, access: Access): P
     WHERE k.id = ${id} AND ${isSeenBy(sql, access)} FOR UPDATE OF k`
   if (key === undefined) throw notFound()
   if (isWithin({ scopes: key.scopes, projectIds: key.scoped_teams }, access)) return key
-  throw new HttpError(403, 'authentication_error', 'permission_denied', 'This key may do more than yours.')
+  throw new HttpError(403, 'authentication_error', 'permission_denied', 'This key has more rights than yours.')
 }
 
-/** Which keys a key has made: they last no longer than it, and are revoked with it. */
-/** The key that makes another one. */
+/** The key that creates another one, which lasts no longer than it and is revoked with it. */
 export interface Maker {
   id: string
   /** Null: it does not end. */
@@ -97,7 +96,7 @@ export async function readMaker (tx: SqlTemplates, { keyHash }: { keyHash: strin
     SELECT id, expires_at AS "expiresAt" FROM personal_api_keys
     WHERE secure_value = ${keyHash} AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())`
   if (maker !== undefined) return maker
-  throw new HttpError(401, 'authentication_error', 'invalid_personal_api_key', 'Personal API key has ended.')
+  throw new HttpError(401, 'authentication_error', 'invalid_personal_api_key', 'Personal API key has expired or was revoked.')
 }
 
 /** Whether a key with this end lasts longer than the one that makes it. */

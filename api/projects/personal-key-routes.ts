@@ -126,11 +126,11 @@ async function createKey ({ sql, now }: KeyDeps, access: Access, body: NewKeyBod
   }
   refuseUnknownScope(scopes)
   if (!isWithin({ scopes, projectIds }, access)) {
-    throw refuse('scopes', 'A key cannot make a key that may do more than itself.')
+    throw refuse('scopes', 'A key cannot create a key with more rights than its own.')
   }
   await refuseUnknownProjects(sql, projectIds)
   const expiresAt = expires === null ? null : parseIsoDateTime(expires) ?? null
-  if (expiresAt !== null && expiresAt.getTime() <= now()) throw refuse('expires_at', 'It would have ended already.')
+  if (expiresAt !== null && expiresAt.getTime() <= now()) throw refuse('expires_at', 'It must be in the future.')
   return await changeKeys(sql, async (tx) => {
     const maker = await readMaker(tx, access)
     if (expiresAt !== null && outlasts(expiresAt, maker)) throw refuse('expires_at', 'A key cannot make a key that lasts longer than itself.')

@@ -109,7 +109,7 @@ export class RunningQueries {
     const releaseShared = this.#all.tryAcquire()
     if (releaseShared === null) {
       releaseOwn()
-      throw new HttpError(429, 'throttled_error', 'throttled', 'As many queries of others run as may; try again in a moment.')
+      throw new HttpError(429, 'throttled_error', 'throttled', 'The maximum number of queries is running; try again in a moment.')
     }
     this.#byKey.set(keyHash, own)
     return () => {

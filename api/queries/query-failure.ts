@@ -70,7 +70,7 @@ export function noAnswer (): QueryFailure {
 /** A bug of the API, or its end; the log tells. */
 export function failedUnexpectedly (): QueryFailure {
   return {
-    code: 0, name: 'UNEXPECTED', detail: 'The API could not run the query.', advice: 'Try again; if it stays so, the log of the API says why.',
+    code: 0, name: 'UNEXPECTED', detail: 'The API could not run the query.', advice: 'Try again; if it keeps failing, see the log of the API.',
     position: null
   }
 }

@@ -176,7 +176,7 @@ function authorize (
 
 export function sqlNotSetUp (): HttpError {
   return new HttpError(503, 'server_error', 'sql_not_set_up',
-    'The API has no login for analysts. Set MILLRACE_CLICKHOUSE_ANALYST_URL for it, and start it again.')
+    'The API has no login for analysts. Set MILLRACE_CLICKHOUSE_ANALYST_URL and restart the API.')
 }
 
 interface Download { clickhouse: ClickHouseAddress, asked: AnalystQuery, query: RunningQuery }

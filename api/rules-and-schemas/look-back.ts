@@ -14,7 +14,7 @@ const MAX_GROUPS = 200
 /** Other work of the process goes on after so long, in milliseconds. */
 const TURN_MS = 10
 
-/** How far a look back is, is said so often at most, in milliseconds. */
+/** Minimum time between two reports of how far a look back is, in milliseconds. */
 const PROGRESS_MS = 200
 
 /** How a look back is followed. */

@@ -166,7 +166,7 @@ function readBackup ({ values }: Figures): Omit<Status['backup'], 'lastError' | 
   }
 }
 
-/** What the first process says that says something: texts are only in their health. */
+/** The first text that a process reports for this detail: texts are in health reports only, not in metrics. */
 function findText (processes: readonly TierReading[], part: string, detail: string): string | null {
   const texts = processes.flatMap(({ health }) => health?.parts ?? [])
     .filter(({ name }) => name === part).map((part) => part[detail])

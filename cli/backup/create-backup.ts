@@ -175,8 +175,8 @@ async function findStack (dataDir: string): Promise<StackAddresses> {
       '"npm start", or set MILLRACE_DATA_DIR')
   }
   await stat(path.join(dataDir, 'clickhouse')).catch((cause: unknown) => {
-    throw new MillraceError('MILLRACE_BACKUP_NO_STACK', 'this stack uses a ClickHouse server of its own: back that up ' +
-      'with its own means, see docs/run/operations.md', { cause })
+    throw new MillraceError('MILLRACE_BACKUP_NO_STACK', 'this stack uses an external ClickHouse server: back it up with that ' +
+      'server\'s own tools, see docs/run/operations.md', { cause })
   })
   return addresses
 }

@@ -123,7 +123,7 @@ async function prepareTarget ({ from, to, migrate, onProgress }: MoveOptions): P
       'run "millrace migrate" of the same version on both')
   }
   if (await readTableId(from) === await readTableId(to)) {
-    throw new MillraceError('MILLRACE_MOVE_TARGET_HAS_OTHERS', `${from.name} and ${to.name} are the same: --to is where the events shall go`)
+    throw new MillraceError('MILLRACE_MOVE_TARGET_HAS_OTHERS', `${from.name} and ${to.name} are the same: --to must name another ClickHouse`)
   }
   const difference = await readClock(from) - await readClock(to)
   if (Math.abs(difference) > MAX_CLOCK_DIFFERENCE_MS) {

@@ -37,15 +37,15 @@ async function run (options: Options): Promise<void> {
       if (isStopping) return
       isStopping = true
       logger.info({ signal }, 'shutting down')
-      setTimeout(() => fail('did not stop in order', `gave up after ${SHUTDOWN_TIMEOUT_MS} ms`), SHUTDOWN_TIMEOUT_MS).unref()
-      server.close().then(() => process.exit(0), (error: unknown) => fail('did not stop in order', error))
+      setTimeout(() => fail('did not shut down cleanly', `gave up after ${SHUTDOWN_TIMEOUT_MS} ms`), SHUTDOWN_TIMEOUT_MS).unref()
+      server.close().then(() => process.exit(0), (error: unknown) => fail('did not shut down cleanly', error))
     })
   }
 }
 
 /** Says what a careful owner would want to be different. */
 function warnOf ({ host, logins }: Options, logger: Logger): void {
-  if (!isLoopback(host)) logger.warn({ host }, 'the server listens beyond this machine, without TLS: let only trusted networks reach it')
+  if (!isLoopback(host)) logger.warn({ host }, 'listening beyond this machine without TLS: let only trusted networks reach it')
   for (const user of findOpenLogins(logins)) logger.warn({ user }, 'user has no password')
   if (process.env.CONFINED_BY === 'landlock') logger.info({}, 'the kernel confines the engine to its own files')
   else logger.warn({}, 'the kernel does not confine the engine: it can read what the user of this process can read')

@@ -121,7 +121,7 @@ async function handleQuery (parts: ServerParts, user: User, exchange: Exchange):
     const { seconds } = parts.sendTimeout
     stops.unwanted.abort(new QueryError(209, `Timeout exceeded while writing to socket (${remoteAddress}, ${seconds * 1000} ms)`))
     parts.logger.warn({ user, queryId: record.queryId, remoteAddress, seconds, userAgent: record.userAgent },
-      'a client has stopped reading its answer: its query was ended and its connection reset, so that others need not wait')
+      'a client stopped reading its answer: its query was cancelled and its connection reset, so that others need not wait')
   })
   try {
     const boundary = formBoundary(request)

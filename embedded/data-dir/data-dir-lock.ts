@@ -18,7 +18,7 @@ export class DataDirLockedError extends MillraceError {
 /** The data directory is a copy of one that was in use: its parts are not of one moment. */
 export class DataDirCopiedError extends MillraceError {
   constructor (dataDir: string) {
-    super('MILLRACE_DATA_DIR_COPIED', `${dataDir} was copied while Millrace ran on the original, so its stores are not of one moment, ` +
+    super('MILLRACE_DATA_DIR_COPIED', `${dataDir} was copied while Millrace ran on the original, so its stores do not match each other, ` +
       'and events may be missing or counted twice. Copy it again when Millrace is stopped, or take a backup with "npx millrace backup". ' +
       `To use the copy nevertheless, remove ${path.join(dataDir, 'lock')}`)
     this.name = 'DataDirCopiedError'

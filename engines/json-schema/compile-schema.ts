@@ -23,8 +23,8 @@ export interface CompiledSchema {
 }
 
 /**
- * Compiles a JSON Schema of the properties of an event into closures. There is no generated code: a schema is data of
- * others (docs/decisions/, event schemas are closures).
+ * Compiles a JSON Schema of the properties of an event into closures. There is no generated code: a schema is
+ * untrusted input (docs/decisions/0026).
  *
  * What is not in the list of keywords is refused, so that nobody relies on a rule that is not enforced.
  *

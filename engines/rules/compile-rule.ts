@@ -10,7 +10,7 @@ import { Place, RULE_LIMITS, type RuleAction, RuleError } from './rule-definitio
 
 export type Properties = Readonly<Record<string, unknown>>
 
-/** A rule that events can be held against. */
+/** A rule, compiled to match and edit events. */
 export interface CompiledRule {
   matches: (event: RuledEvent) => boolean
   /** Whether it can do something with events of a name. */
@@ -28,7 +28,7 @@ export interface CompiledRule {
 /** Takes an address, or an empty text for none; what it returns is stored. */
 export type EditAddress = (address: string) => string
 
-/** These say who is who. They are never dropped or sampled: a person would be two for good. */
+/** Events that link identities. Never dropped or sampled: without one, a person would stay two for good. */
 export const IDENTITY_EVENTS: ReadonlySet<string> = new Set(['$identify', '$create_alias', '$merge_dangerously'])
 
 /** These say who or what an event is about, or whether there is a person at all. */
@@ -154,7 +154,7 @@ function truncateSent (value: unknown): string | undefined {
  * Changes a property of the event, and what the event says of it about its person or group: there it may also be called
  * `$initial_...`, as SDKs name the first value of a property.
  *
- * @param change  Undefined: the property goes.
+ * @param change  Returns undefined to remove the property.
  */
 function changeEverywhere (name: string, change: (value: unknown) => unknown): Edit {
   const initial = `$initial_${name.replace(/^\$/, '')}`
@@ -182,7 +182,6 @@ function changeOne (properties: Properties, name: string, change: (value: unknow
   return value === properties[name] ? properties : { ...properties, [name]: value }
 }
 
-/** The hashes that rules store instead of values. */
 /** What rules hash with: a secret of the deployment, and the project, so that projects cannot be joined by hashes. */
 interface HashKey {
   secret: Uint8Array

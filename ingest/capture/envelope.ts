@@ -98,8 +98,8 @@ export function storedAddress (
 }
 
 /**
- * Where a request comes from. It decides nothing. What a trusted proxy passed on that is no address (`unknown`) gives
- * way to the connection's own.
+ * The address of the client. A value passed on by a trusted proxy that is not an address (`unknown`) is replaced by the
+ * connection's own.
  */
 export function addressOf (sender: Sender): string {
   return toAddress(sender.ip) ?? toAddress(sender.socket.remoteAddress) ?? ''

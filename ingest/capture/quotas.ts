@@ -151,6 +151,6 @@ function monthExceeded (projectId: number, at: number): HttpError {
   const end = nextMonthOf(at)
   const retryAfterSeconds = Math.min(MONTH_RETRY_SECONDS, Math.max(1, Math.ceil((end - at) / 1000)))
   return new HttpError(429, 'throttled_error', 'quota_exceeded',
-    `The project exceeded its quota of events of this month, which ends at ${new Date(end).toISOString()}.`,
+    `The project has exceeded its monthly quota of events, which resets at ${new Date(end).toISOString()}.`,
     { details: { retryAfterSeconds, projectId } })
 }

@@ -110,7 +110,7 @@ export class Presence {
     try {
       await removeEntry(await this.#openBucket(), spool.folder, this.#folderId)
     } catch (err) {
-      logger.warn({ err }, 'the entry of this process could not be removed from NATS; the watermark waits until its spool folder is used again')
+      logger.warn({ err }, 'could not remove this process\'s entry from NATS; the watermark is held back until its spool folder is in use again')
     }
   }
 

@@ -22,8 +22,8 @@ export interface InFlight {
  *                          ^ everything received before t2 is in the stream, or in the spool
  * ```
  *
- * What is in flight is counted by spans of time, which what arrives begins: a request costs the hot path one addition,
- * no request is remembered, and without requests nothing is done.
+ * What is in flight is counted by spans of time, and a span begins with an arrival: a request costs the hot path one
+ * addition, no request is remembered, and without requests nothing is done.
  */
 export class PublishedThrough {
   readonly #now: () => number

@@ -42,7 +42,7 @@ interface Entry {
  *
  * A request that is answered with 200 waits until its warnings are durable, as it waits for its events: no crash
  * forgets why an acknowledged event is not stored. Totals of refused requests, and of events that a rule changed,
- * follow within a second; a killed process takes those of its last second along.
+ * follow within a second; a killed process loses those of its last second.
  */
 export class WarningTotals {
   readonly #options: WarningTotalsOptions

@@ -85,15 +85,15 @@ export function limitConnections (server: Server, options: ConnectionLimitOption
   const { maxConnections, metrics, logger, openFiles = readOpenFilesLimit() } = options
   const limit = Math.min(maxConnections, Math.max(LEAST_CONNECTIONS, openFiles - FILES_OF_OTHERS))
   if (limit < maxConnections) {
-    logger.warn({ limit, maxConnections, openFiles }, 'this process may not open enough files for MILLRACE_MAX_CONNECTIONS, and takes ' +
-      'fewer connections: raise the limit (ulimit -n, LimitNOFILE of the unit), or lower the setting')
+    logger.warn({ limit, maxConnections, openFiles }, 'the open-file limit is too low for MILLRACE_MAX_CONNECTIONS, so fewer connections ' +
+      'are accepted: raise the limit (ulimit -n, LimitNOFILE of the unit), or lower the setting')
   }
   let refused = 0
   server.maxConnections = limit
   server.on('drop', () => {
     refused++
     // The log makes one line of those that come again and again.
-    logger.warn({ limit }, 'closed a connection because the maximum number is open; clients see a reset, and SDKs retry')
+    logger.warn({ limit }, 'closed a new connection because the maximum number is open; clients see a reset, and SDKs retry')
   })
   metrics.counterFrom('refused_connections_total', 'Connections closed because the maximum number was open.', () => refused)
 }

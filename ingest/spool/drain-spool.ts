@@ -119,8 +119,8 @@ function isMergeable ({ payload, headers }: OutgoingMessage): boolean {
 }
 
 /**
- * The updates of all messages, in their order, in one. If it is sent again in another company after a crash, the
- * pipeline recognises the updates themselves (`pipeline/persons/fingerprints.ts`).
+ * The updates of all messages, in their order, in one. If it is sent again after a crash, together with other messages,
+ * the pipeline recognises the updates themselves (`pipeline/persons/fingerprints.ts`).
  */
 function mergeMessages (messages: readonly OutgoingMessage[]): OutgoingMessage {
   const first = messages[0]!

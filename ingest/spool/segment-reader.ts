@@ -120,7 +120,7 @@ export class SegmentReader {
       this.#logger.warn(where, 'dropped an incomplete record at the end of a spool segment; its request was not acknowledged')
     } else {
       this.#damaged = true
-      this.#logger.error(where, 'skipped a damaged record of a spool segment; the segment is kept under the name .damaged')
+      this.#logger.error(where, 'skipped a damaged record of a spool segment; the segment will be kept as <segment>.damaged')
     }
   }
 

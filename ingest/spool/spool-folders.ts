@@ -71,7 +71,7 @@ export async function adoptSpools (
   }
 
   const loop = runAtIntervals({
-    everyMs: ADOPT_INTERVAL_MS, run, logger, failure: 'taking over spools of processes that no longer run failed', stopWithinMs: Infinity
+    everyMs: ADOPT_INTERVAL_MS, run, logger, failure: 'could not take over the spools of dead processes', stopWithinMs: Infinity
   })
   return { ...loop, hasStraySpools: () => stray > 0 }
 }

@@ -131,7 +131,7 @@ export class Spool {
     await flushFolder(this.#options.folder)
     if (before === 0) this.#refused++
     this.#refusedBytes += record.length - before
-    this.#options.logger.error({ file, bytes: message.payload.length, why }, 'moved a spooled message to a file because its stream refuses it; repair the cause and restart ingest to publish its events')
+    this.#options.logger.error({ file, bytes: message.payload.length, why }, 'set aside a spooled message in a file because its stream refuses it; fix the cause, then restart ingest to publish its events')
   }
 
   /** Ends the writing and gives the folder back; what is left is for the next process. */

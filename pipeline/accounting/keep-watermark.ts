@@ -90,8 +90,8 @@ export class WatermarkKeeper {
     this.#deps = deps
     this.#entries = new IngestEntries(connection, bucket, logger)
     this.#nats = new Outage(logger, 'NATS does not answer')
-    this.#clickhouse = new Outage(logger, 'ClickHouse takes no row of the watermark')
-    metrics.gaugeFrom('watermark_lag_seconds', 'Time since the moment before which every acknowledged event is stored; NaN in a process that does not keep it, and while nothing is known.',
+    this.#clickhouse = new Outage(logger, 'the watermark cannot be written to ClickHouse')
+    metrics.gaugeFrom('watermark_lag_seconds', 'Age of the watermark, the time of receipt up to which every acknowledged event is stored; NaN in a process that does not keep it, and while it is unknown.',
       () => this.#isKeeping && this.#reached !== null ? this.#describe().lagMs / 1000 : Number.NaN)
     this.#loop = runAtIntervals({
       everyMs: () => this.#isResting || !this.#isKeeping ? REST_MS : ROUND_MS,

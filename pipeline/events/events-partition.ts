@@ -49,7 +49,7 @@ async function runPartitionSession (deps: PartitionDeps): Promise<void> {
   }
   if (claimed.isNewLife) {
     const { stream, done } = claimed.lease.record
-    deps.logger.error({ partition: state.key, stream, done }, 'stream sequence went back (stream re-created or truncated); the record of the partition starts over')
+    deps.logger.error({ partition: state.key, stream, done }, 'stream sequence went backwards (stream re-created or truncated); the record of the partition is reset')
   }
   let reader: EventsReader | null = null
   let pending: IntervalLoop | undefined

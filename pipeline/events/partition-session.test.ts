@@ -190,7 +190,7 @@ t.test('waits with a message of a later layout, instead of dead-lettering it', a
   const partition = await startTestPartition(t, stores)
 
   await waitFor(() => partition.state.phase === 'failing')
-  t.match(partition.state.lastError, /newer than this process/)
+  t.match(partition.state.lastError, /supports layouts up to/)
   await partition.stop()
 
   t.equal((await countEvents(stores)).rows, 10, 'what came before is stored')

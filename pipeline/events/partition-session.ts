@@ -93,8 +93,8 @@ export class PartitionSession {
   async #waitIfNewer (layout = 0): Promise<void> {
     const { stop, state, logger } = this.#deps
     if (layout <= ROW_LAYOUT || stop.aborted) return
-    const error = new MillraceError('MILLRACE_ROW_LAYOUT_TOO_NEW', `row layout ${layout} of the partition is newer than this process, ` +
-      `which knows ${ROW_LAYOUT}: end it and start the newer version`, { action: 'stop', details: { layout } })
+    const error = new MillraceError('MILLRACE_ROW_LAYOUT_TOO_NEW', `the partition has row layout ${layout}, and this process supports ` +
+      `layouts up to ${ROW_LAYOUT}: stop it and start the newer version`, { action: 'stop', details: { layout } })
     logger.error({ err: error, partition: state.key }, 'partition waits for a newer version of this process')
     state.fail(error)
     while (!stop.aborted) await pause(IDLE_MS, stop)
@@ -134,7 +134,7 @@ export class PartitionSession {
   #skipStored (): void {
     const sequence = this.#progress.skipStored()
     if (sequence !== null) {
-      this.#deps.logger.error({ partition: this.#deps.state.key, sequence }, 'stream sequence went back (stream re-created or truncated); the record of the partition starts over')
+      this.#deps.logger.error({ partition: this.#deps.state.key, sequence }, 'stream sequence went backwards (stream re-created or truncated); the record of the partition is reset')
     }
   }
 

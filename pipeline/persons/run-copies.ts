@@ -76,7 +76,7 @@ export class CopyRunner {
     const { stored, refused } = await drainPersonsOutbox({ ...this.#deps, signal: this.#aborted.signal })
     metrics.copiesStored.inc(stored)
     metrics.copiesRefused.inc(refused)
-    if (refused > 0) this.#deps.logger.error({ refused }, 'ClickHouse refused rows of persons_outbox, not retried; the reason is in the column "refused"')
+    if (refused > 0) this.#deps.logger.error({ refused }, 'ClickHouse refused rows of persons_outbox; they are not retried, and the column "refused" has the reason')
     if (stored > 0 || this.waitingBytes > 0) await this.#measure()
   }
 

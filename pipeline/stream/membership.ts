@@ -85,7 +85,7 @@ export class Membership {
       .map(([id]) => id)
   }
 
-  /** Whether this process is the oldest of the living, which does what one process must do; null: not known. */
+  /** Whether this process is the oldest living one, which does the work that one process must do; null: unknown. */
   leads (): boolean | null {
     const living = this.living()
     return living === null ? null : living[0] === this.id
@@ -158,7 +158,7 @@ interface ProcessPlace {
   /** Boot of the machine and pid namespace: pids may only be compared within these. */
   host: string
   pid: number
-  /** Start time in clock ticks since boot: a pid is given again, this not. */
+  /** Start time in clock ticks since boot: a pid can be reused, this cannot. */
   startedAt: string
 }
 

@@ -7,7 +7,7 @@ import type { Logger } from '../logger.ts'
 
 export type { NatsConnection } from '@nats-io/transport-node'
 
-/** How long a first connection may take unsaid, in milliseconds, and how often it is said that it goes on. */
+/** After this time without a first connection there is a line in the log, in milliseconds, and so often again. */
 const [SILENCE_MS, REPEAT_MS] = [1000, 5000]
 
 /** Pause between two attempts to connect, in milliseconds, and how much longer it may be, so that processes spread. */

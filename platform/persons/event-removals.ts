@@ -193,8 +193,8 @@ const BLIND_MARGIN_MS = 120_000
 const CLUSTER_MARGIN_MS = 1000
 
 /**
- * The time before which every row was inserted that ever will be: `inserted_at` is the begin of an insert, so it is now
- * or the begin of the oldest insert that runs.
+ * A time before which no further row can appear: `inserted_at` is the start of an insert, so it is now or the start of
+ * the oldest insert that runs.
  */
 async function findSettledMoment ({ clickhouse, cluster = '' }: RemovalDeps): Promise<number> {
   const now = 'toUnixTimestamp64Milli(now64(3)) AS now'

@@ -64,7 +64,7 @@ export const CONNECT_TIMEOUT_MS = 2000
  *
  * @param options.url        `postgres://user:password@host:port/database`, TLS by `?sslmode=verify-full`.
  * @param options.max        Connections at most; default 8.
- * @param options.connectTimeoutMs  How long a connection may take until it stands, in milliseconds: then what waits
+ * @param options.connectTimeoutMs  How long it may take to establish a connection, in milliseconds: then what waits
  *   for it fails with MILLRACE_POSTGRES_CONNECTION_LOST. Default {@link CONNECT_TIMEOUT_MS}.
  * @param options.statementTimeoutMs  Longest wait for the answer to a statement, in milliseconds: then it fails with
  *   MILLRACE_POSTGRES_CONNECTION_LOST, and its connection is closed. The wait for a free connection is limited too.

@@ -10,7 +10,8 @@
  * ```
  *
  * EVENTS and PERSONS are work queues: a message leaves the stream when its consumer acknowledged it, so a full stream
- * always means unprocessed work. All three refuse new messages when full (`discard: new`) rather than lose old ones.
+ * always means unprocessed work. EVENTS, PERSONS and DEAD_LETTER refuse new messages when
+ * full (`discard: new`) rather than lose old ones.
  *
  * WARNINGS is a work queue as well, but gives up its oldest messages when it is full: a sender of bad events must not
  * be able to stop good ones.

@@ -89,7 +89,7 @@ t.test('a board is put together with the keyboard, its parts change places, are 
   await page.getByRole('button', { name: /^End phl_/ }).waitFor({ state: 'detached' })
   t.same([problems, shared.problems], [[], []])
   await shared.page.reload()
-  await shared.page.getByRole('alert').getByText('The link leads nowhere').waitFor()
+  await shared.page.getByRole('alert').getByText('The link has expired').waitFor()
   await stranger.close()
   await page.close()
 })

@@ -5,7 +5,6 @@ import type { Duplicates } from './read-traces.ts'
 import type { WaitingEvent } from './search-stream.ts'
 import type { StoredEvent } from './stored-events.ts'
 
-/** The schema of a receipt, for answers and for the document at `/api/schema`. */
 const time = { type: 'string', format: 'date-time' } as const
 const text = { type: 'string' } as const
 const integer = { type: 'integer' } as const

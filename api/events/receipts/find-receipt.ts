@@ -130,7 +130,7 @@ export interface PossiblePlace {
 
 const STREAM = `KV_${INGEST_BUCKET}`
 
-/** A process that wrote no entry for so long is dead or cuts off, in milliseconds: it writes five a second. */
+/** A process whose entry is older than this, in milliseconds, is dead or cut off: it renews its entry every 4 s. */
 const SILENT_AFTER_MS = 10_000
 
 /** JetStream API errors: no such stream, no such message. */

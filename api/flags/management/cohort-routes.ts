@@ -88,7 +88,7 @@ export async function cohortRoutes (app: FastifyInstance, { sql }: { sql: Sql })
         ...flags.filter(({ filters }) => namesCohort(filters, id)).map(({ key }) => `the feature flag ${key}`),
         ...cohorts.filter(({ filters }) => namesCohort(filters, id)).map((cohort) => `the cohort ${cohort.id}`)
       ]
-      if (users.length > 0) throw new HttpError(400, 'validation_error', 'has_dependents', `It is named by ${users.slice(0, 10).join(', ')}.`)
+      if (users.length > 0) throw new HttpError(400, 'validation_error', 'has_dependents', `The cohort is used by ${users.slice(0, 10).join(', ')}.`)
       await tx`UPDATE cohorts SET deleted = true WHERE project_id = ${projectId} AND id = ${id}`
     })
     return await reply.code(204).send()

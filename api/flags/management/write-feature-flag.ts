@@ -103,7 +103,7 @@ async function settleChange (
   const author = await findLastAuthor(tx, { flagId: stored.id, after: version })
   throw new HttpError(409, 'invalid_request', 'conflict',
     `The flag has version ${stored.version}${author === null ? '' : `, saved by ${author}`}; your change is based on version ${version}. ` +
-    'Nothing was changed. Read the flag again and decide what holds.', { attr: 'version' })
+    'Nothing was changed. Reload the flag and resolve the conflict.', { attr: 'version' })
 }
 
 function refuseDependents (stored: FlagDefinition, fields: FeatureFlagFields, others: ProjectDefinitions): void {
@@ -123,7 +123,7 @@ async function refuseUnderExperiment (
   const running = await flags.findRunning(stored.id)
   if (running.length === 0) return
   throw new HttpError(400, 'validation_error', 'flag_in_use',
-    `${describeRunning(running)} End it first: until then the flag cannot be deleted or renamed, nor its variants changed, nor whom it counts.`, { attr })
+    `${describeRunning(running)} End it first: until then the flag cannot be deleted or renamed, and its variants and group type cannot be changed.`, { attr })
 }
 
 /** The field of a change that would invalidate a running experiment; undefined when there is none. */

@@ -1,6 +1,6 @@
 /**
- * Keeps each step of a query short. The engine looks whether a query was cancelled or is over its time between blocks
- * of rows only: a function that is at work on a block works to its end. So where a function costs more than its
+ * Keeps each step of a query short. The engine checks for cancellation and time-outs only between blocks of rows: a
+ * function that has begun with a block goes through it to its end. So where a function costs more than its
  * arguments are long, the arguments are bounded, and the blocks are small.
  */
 import { denied } from '../query-errors.ts'

@@ -42,7 +42,7 @@ const BEYOND_CONDITION = new Set(['SELECT', 'FROM', 'GROUP', 'HAVING', 'WINDOW',
  *
  * Judged is what the engine's own parser made of the query (`canonical-query.ts`), and what was judged is what runs:
  * the guard gives back the canonical text, so that no two readings of one text can differ. Parameters that stand for
- * names are filled in before. What is harmless says `allow-list.txt`; views and functions of the owner are the owner's
+ * names are filled in before. `allow-list.txt` lists what is harmless; views and functions of the owner are the owner's
  * decision.
  *
  * @param pool  Sessions for the guard's own queries.
@@ -54,7 +54,7 @@ export function createGuardAnalyst (pool: SessionPool, engine: EngineNames, allo
 
   return async function guardAnalyst ({ statement, params, database, defaultFormat, signal }) {
     const isEscaped = statement.tokens.some(({ kind, text }) => kind === 'quoted' && text.includes('\\'))
-    if (isEscaped) throw denied('an escape in a name')
+    if (isEscaped) throw denied('backslash escapes in quoted names')
     if (defaultFormat !== undefined) judgeFormatName(defaultFormat, allow)
     // First of all, so that a typing error is told as one.
     const canonical = await canonicalize(pool, statement.sql, signal)
@@ -154,7 +154,7 @@ function hasValueType (type: readonly CanonicalToken[]): boolean {
 
 function quoteValue (value: string, at: CanonicalToken): CanonicalToken {
   // eslint-disable-next-line no-control-regex
-  if (!/^[^`\\\x00-\x1f\x7f]+$/.test(value)) throw denied('an escape in a name')
+  if (!/^[^`\\\x00-\x1f\x7f]+$/.test(value)) throw denied('backslash escapes in quoted names')
   return { ...at, kind: 'quoted', text: Buffer.from(value).toString('latin1') }
 }
 
@@ -224,7 +224,7 @@ export function takeTableFilters (
   // With the comma behind it, or the one before; or with the word of the clause.
   const isLast = tokens[end + 1]?.text !== ','
   const [from, to] = isLast ? [at - 1, end + 1] : [at, end + 2]
-  if (tokens.some(({ text }, i) => i >= to && text === SETTING)) throw denied(`${SETTING} twice`)
+  if (tokens.some(({ text }, i) => i >= to && text === SETTING)) throw denied(`${SETTING} more than once`)
   return { tokens: [...tokens.slice(0, from), ...tokens.slice(to)], filters }
 }
 

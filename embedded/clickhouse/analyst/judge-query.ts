@@ -153,7 +153,7 @@ function judgeSettings (
     const wanted = value!.text.replace(/^'(.*)'$/s, '$1')
     const isIgnored = allow.ignoredSettings.has(name.text)
     // The engine itself does not look at clauses of subqueries.
-    if (!isIgnored && vetAnalystSetting(allow, name.text, wanted) !== wanted) throw denied(`${name.text} beyond its limit`)
+    if (!isIgnored && vetAnalystSetting(allow, name.text, wanted) !== wanted) throw denied(`${name.text} above its limit`)
     if (isIgnored || (isClosing && /^[\x20-\x5b\x5d-\x7e]*$/.test(wanted))) {
       if (!isIgnored) settings.set(name.text, wanted)
       for (const token of isLast ? setting.slice(0, 3) : setting) removed.add(token)

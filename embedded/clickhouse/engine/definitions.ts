@@ -85,8 +85,8 @@ export function repairDefinitions (engineDir: string, logger: Logger): void {
     if (before === undefined) rmSync(file)
     else renameSync(before, file)
     logger.warn({ definition: name }, before === undefined
-      ? 'removed the definition of a new table or view that the disk had no room for; its statement was not answered'
-      : 'took back a change of a table that the disk had no room for; its statement was not answered')
+      ? 'removed the definition of a new table or view that did not fit on the disk; its statement had not been answered'
+      : 'rolled back a change of a table that did not fit on the disk; its statement had not been answered')
   }
   rmSync(keptIn(engineDir), { recursive: true, force: true })
   removeCutMutations(path.join(engineDir, 'store'), logger)

@@ -87,8 +87,8 @@ export class FailedWrites {
 /** Ends this process at once: nothing is closed, so that the engine writes nothing more. */
 export function endWithoutClosing (logger: Logger, why: { failed: number } | { err: unknown }): void {
   const what = 'failed' in why
-    ? 'ClickHouse could not write to its disk, is it full? Ending it, so that no damaged part is used'
-    : 'ClickHouse met a fatal error and answers nothing any more; its standard error says which. Ending it'
+    ? 'ClickHouse could not write to its disk, is it full? Killing it, so that no damaged part is used'
+    : 'ClickHouse met a fatal error and no longer answers; its standard error says which. Killing it'
   logger.fatal(why, `${what}: what was stored is read again at the next start`)
   process.kill(process.pid, 'SIGKILL')
 }

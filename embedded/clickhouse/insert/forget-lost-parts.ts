@@ -64,7 +64,7 @@ export async function forgetLostParts (
       await session.run(`ATTACH TABLE ${name}`)
     }
     options.logger.warn({ table: `${table.database}.${table.name}`, tokens: lost.size, tornLines: torn },
-      'removed deduplication tokens that a crash left without their parts, so that repeated inserts are stored')
+      'removed deduplication tokens whose parts a crash lost, so that a retried insert is stored')
   }
 }
 

@@ -26,7 +26,7 @@ export interface DuplicateFilter {
    */
   decide: (messages: readonly PartitionMessage[], options: { lookUpAll: boolean }) => Promise<BatchRange['deduplicated']>
   /**
-   * Of the duplicates of a batch range those that are no rows of these inserts, of which nobody knew whether they were
+   * The duplicates of a batch range without the rows of these inserts, of which it was unknown whether they were
    * stored.
    */
   excludeOwnRows: (
