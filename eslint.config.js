@@ -2,7 +2,7 @@ import neostandard from 'neostandard'
 import tseslint from 'typescript-eslint'
 
 /**
- * The import direction of the house: engines <- schema <- platform <- {ingest, pipeline, api}. The three stages never
+ * The import direction of the house: engines <- schema <- platform <- {ingest, pipeline, api}. The three tiers never
  * import each other, in tests neither; only `embedded/`, `cli/`, `bench/` and `test/` may compose them.
  */
 const stages = ['ingest', 'pipeline', 'api']

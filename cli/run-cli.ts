@@ -82,7 +82,7 @@ function buildProgram (context: CliContext): Command {
     .version(readVersion())
     .option('--url <url>', 'address of Millrace, such as https://events.example.com', readUrl)
     .option('--key <key>', 'personal API key (phx_...)')
-    .option('--timeout <duration>', 'how long a service may not answer before the command gives up (of request: 10m unless given)', readTimeout,
+    .option('--timeout <duration>', 'how long to wait for a service that does not answer (request: 10m by default)', readTimeout,
       DEFAULT_TIMEOUT_MS / 1000)
     .hook('preAction', () => {
       const { timeout, ...access } = program.opts<{ timeout: number, url?: string, key?: string }>()

@@ -2263,7 +2263,7 @@ export interface paths {
         put?: never;
         /**
          * Capture a batch of events
-         * @description Events answered with 200 are never lost and never counted twice. Bodies may be compressed (gzip, lz64, base64), and must be smaller than 20 MB on the wire.
+         * @description Events answered with 200 are never lost and never counted twice. Bodies may be compressed (gzip, deflate, br, zstd, lz64) or encoded as base64, and must be smaller than 20 MB on the wire.
          */
         post: operations["captureBatch"];
         delete?: never;
@@ -2283,7 +2283,7 @@ export interface paths {
         put?: never;
         /**
          * Capture an event
-         * @description Events answered with 200 are never lost and never counted twice. Bodies may be compressed (gzip, lz64, base64), and must be smaller than 20 MB on the wire.
+         * @description Events answered with 200 are never lost and never counted twice. Bodies may be compressed (gzip, deflate, br, zstd, lz64) or encoded as base64, and must be smaller than 20 MB on the wire.
          */
         post: operations["captureEvent"];
         delete?: never;
@@ -2469,7 +2469,7 @@ export interface components {
             } | null;
             /** @description What it means, in words of the people who send it. */
             description: string;
-            /** @description Left out of lists that ask for it; its events are stored and counted as always. */
+            /** @description Left out of lists with `exclude_hidden=true`; its events are stored and counted as usual. */
             hidden: boolean;
             /** Format: uuid */
             id: string;
@@ -2953,7 +2953,7 @@ export interface components {
                     missing_interval: "variant_not_exposed" | "baseline_not_exposed" | "too_few_values" | "values_do_not_vary" | "baseline_near_zero" | null;
                     probability: number;
                     relative_lift: number | null;
-                    /** @description Of variant - baseline; all days together hold the true value. */
+                    /** @description Interval of variant minus baseline; it holds for all days at once, however often one looks. */
                     sequential_absolute_interval?: (number | null)[] | null;
                     /** @description May be looked at every day. */
                     sequential_p_value: number | null;
@@ -3091,7 +3091,7 @@ export interface components {
             created_at: string;
             /** @description What it means, in words of the people who send it. */
             description: string;
-            /** @description Left out of lists that ask for it; its events are stored and counted as always. */
+            /** @description Left out of lists with `exclude_hidden=true`; its events are stored and counted as usual. */
             hidden: boolean;
             /** Format: uuid */
             id: string;
@@ -3220,7 +3220,7 @@ export interface components {
                     /** @description Which of the asked series, from 0. */
                     series: number;
                     total: number | null;
-                    /** @description The value of the property; null but of the part value. */
+                    /** @description The value of the property; null unless `part` is `value`. */
                     value: string | null;
                     values: (number | null)[];
                 }[];
@@ -3239,7 +3239,7 @@ export interface components {
                         name: string;
                         people: number;
                     }[];
-                    /** @description The value of the property; null but of the part value. */
+                    /** @description The value of the property; null unless `part` is `value`. */
                     value: string | null;
                 }[];
                 /** @description Of a trend: its buckets. */
@@ -3260,7 +3260,7 @@ export interface components {
                         /** @description Which of the asked series, from 0. */
                         series: number;
                         total: number | null;
-                        /** @description The value of the property; null but of the part value. */
+                        /** @description The value of the property; null unless `part` is `value`. */
                         value: string | null;
                         values: (number | null)[];
                     }[];
@@ -3667,7 +3667,7 @@ export interface components {
                         /** @description Which of the asked series, from 0. */
                         series: number;
                         total: number | null;
-                        /** @description The value of the property; null but of the part value. */
+                        /** @description The value of the property; null unless `part` is `value`. */
                         value: string | null;
                         values: (number | null)[];
                     }[];
@@ -3686,7 +3686,7 @@ export interface components {
                             name: string;
                             people: number;
                         }[];
-                        /** @description The value of the property; null but of the part value. */
+                        /** @description The value of the property; null unless `part` is `value`. */
                         value: string | null;
                     }[];
                     /** @description Of a trend: its buckets. */
@@ -3707,7 +3707,7 @@ export interface components {
                             /** @description Which of the asked series, from 0. */
                             series: number;
                             total: number | null;
-                            /** @description The value of the property; null but of the part value. */
+                            /** @description The value of the property; null unless `part` is `value`. */
                             value: string | null;
                             values: (number | null)[];
                         }[];
@@ -5272,7 +5272,7 @@ export interface operations {
                     /** @description Id of a user; null: nobody. */
                     owner?: number | null;
                     post_to_slack?: boolean;
-                    /** @description Replaces the computed value until a SELECT names the event; then all of the last 30 days are counted. */
+                    /** @description Stored as written; queries are not counted. */
                     query_usage_30_day?: number;
                     tags?: string[];
                     verified?: boolean;
@@ -6434,7 +6434,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        /** @description The same in full. */
+                        /** @description The same with all fields. */
                         analysis: components["schemas"]["MetricResults"] | components["schemas"]["MetricResults"][];
                         archived: boolean;
                         /**
@@ -6505,7 +6505,7 @@ export interface operations {
                         parameters: {
                             [key: string]: unknown;
                         };
-                        /** @description Of the metric of id, or of all of them. */
+                        /** @description Results of the metric given by `id`, or of all metrics. */
                         result: {
                             [key: string]: unknown;
                         } | {
@@ -7096,7 +7096,7 @@ export interface operations {
     getProjectsByProjectIdIngestionWarningsSummary: {
         parameters: {
             query?: {
-                /** @description Counted are the last so many hours. */
+                /** @description How many past hours to count. */
                 hours?: number;
                 /** @description Also requests that belong to no project, such as those with a wrong key; for keys of all projects. */
                 unassigned?: boolean;
@@ -7686,7 +7686,7 @@ export interface operations {
                      * @enum {string|null}
                      */
                     property_type?: "DateTime" | "String" | "Numeric" | "Boolean" | null;
-                    /** @description Replaces the computed value until a SELECT names the property; then all of the last 30 days are counted. */
+                    /** @description Stored as written; queries are not counted. */
                     query_usage_30_day?: number;
                     tags?: string[];
                     verified?: boolean;

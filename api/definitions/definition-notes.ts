@@ -17,7 +17,7 @@ export const notesSchema = {
   description: { type: 'string', description: 'What it means, in words of the people who send it.' },
   owner: { ...userSummarySchema, description: 'Whom to ask about it; null when nobody is named or the user is gone.' },
   verified: { type: 'boolean', description: 'Whether somebody has said that it is right.' },
-  hidden: { type: 'boolean', description: 'Left out of lists that ask for it; its events are stored and counted as always.' }
+  hidden: { type: 'boolean', description: 'Left out of lists with `exclude_hidden=true`; its events are stored and counted as usual.' }
 } as const
 
 /** Their schema in bodies. */

@@ -67,7 +67,7 @@ export const eventDefinitionChangesSchema = {
     },
     query_usage_30_day: {
       type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER,
-      description: 'Replaces the computed value until a SELECT names the event; then all of the last 30 days are counted.'
+      description: 'Stored as written; queries are not counted.'
     },
     created_at: { type: 'string', format: 'date-time' },
     last_seen_at: {

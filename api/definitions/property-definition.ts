@@ -72,7 +72,7 @@ export const propertyDefinitionChangesSchema = {
     },
     query_usage_30_day: {
       type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER,
-      description: 'Replaces the computed value until a SELECT names the property; then all of the last 30 days are counted.'
+      description: 'Stored as written; queries are not counted.'
     },
     property_type: {
       type: ['string', 'null'], enum: [...PROPERTY_TYPES, null],

@@ -66,7 +66,7 @@ const summarySchema = object({
 const summaryQuerySchema = {
   type: 'object',
   properties: {
-    hours: { type: 'integer', minimum: 1, maximum: 720, default: 24, description: 'Counted are the last so many hours.' },
+    hours: { type: 'integer', minimum: 1, maximum: 720, default: 24, description: 'How many past hours to count.' },
     unassigned: { type: 'boolean', default: false, description: 'Also requests that belong to no project, such as those with a wrong key; for keys of all projects.' }
   }
 } as const

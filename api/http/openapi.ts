@@ -142,8 +142,8 @@ function describePath (summary: string, body: object): object {
       tags: ['capture'],
       security: [],
       summary,
-      description: 'Events answered with 200 are never lost and never counted twice. Bodies may be compressed (gzip, lz64, ' +
-        'base64), and must be smaller than 20 MB on the wire.',
+      description: 'Events answered with 200 are never lost and never counted twice. Bodies may be compressed ' +
+        '(gzip, deflate, br, zstd, lz64) or encoded as base64, and must be smaller than 20 MB on the wire.',
       requestBody: { required: true, content: { 'application/json': { schema: body } } },
       responses: {
         200: {

@@ -28,7 +28,7 @@ const facts = {
 
 const part = {
   part: { ...string, enum: ['all', 'value', 'not_set', 'rest'], description: 'Of which events or people: all, or of a breakdown.' },
-  value: { type: ['string', 'null'], description: 'The value of the property; null but of the part value.' }
+  value: { type: ['string', 'null'], description: 'The value of the property; null unless `part` is `value`.' }
 } as const
 
 const numberOrNull = { type: ['number', 'null'] } as const

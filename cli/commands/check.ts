@@ -30,7 +30,7 @@ export function addCheckCommands (program: Command, context: CliContext): void {
       report(context, findings, json)
     })
   check.command('nats')
-    .description('look at the nats-servers of NATS_URL and their cluster: whether each keeps what it acknowledged when the power is cut')
+    .description('look at the nats-servers of NATS_URL and their cluster: whether each nats-server is a version that keeps what it acknowledged when the power is cut')
     .option(...JSON_OPTION)
     .action(async ({ json }: Output) => {
       const { refused } = judgeOldServers(await findOldServers(await context.nats()), 'refuse')

@@ -25,7 +25,7 @@ export function addMoveCommands (program: Command, context: CliContext): void {
     .option('--to-cluster <name>', 'name of the cluster in remote_servers of the target; default: a single server')
     .option('--migrate', 'make the tables of the target first')
     .option('--finish', 'close the source, copy the rest, and say what to switch')
-    .option('--reopen', 'open a source that --finish closed, as long as nothing is stored in the target')
+    .option('--reopen', 'open a source that --finish closed, before the pipeline has stored anything in the target')
     .option('--remove-extra', 'remove from the target what the source does not have any more')
     .option(...JSON_OPTION)
     .action(async (options: MoveCommandOptions) => { await move(context, options) })

@@ -33,7 +33,7 @@ function Unreachable ({ error }: { error: ApiError }) {
     <main>
       <h1>Millrace</h1>
       <Failed error={error} onRetry={() => { void resumeSession() }} />
-      <p class='hint'>Who is logged in is not known at the moment. It is asked again every three seconds.</p>
+      <p class='hint'>Your login cannot be checked at the moment. It is tried again every three seconds.</p>
     </main>
   )
 }

@@ -8,7 +8,7 @@ export interface IngestCounts {
   received: number
   accepted: number
   dropped: Record<DropReason, number>
-  /** Accepted events that were dead-lettered because they do not meet their schema. */
+  /** Events that were answered with 200 and dead-lettered because they do not meet their schema. */
   quarantined: number
   /** Events of visitors without cookies that were stored under one id for all of them. */
   unknownVisitors: number
@@ -36,7 +36,7 @@ export function createIngestCounts (metrics: Metrics, paths: readonly string[]):
   metrics.counterFrom('events_accepted_total', 'Events accepted and encoded for publishing.', () => counts.accepted)
   metrics.countersFrom('events_dropped_total', 'Events dropped from accepted requests, by reason.',
     ['reason'], () => Object.entries(counts.dropped).map(([reason, count]) => [{ reason }, count] as const))
-  metrics.counterFrom('events_quarantined_total', 'Accepted events that were dead-lettered because they do not meet their schema.',
+  metrics.counterFrom('events_quarantined_total', 'Events that were answered with 200 and dead-lettered because they do not meet their schema.',
     () => counts.quarantined)
   metrics.counterFrom('cookieless_unknown_visitors_total',
     'Events of visitors without cookies that could not be told apart, stored under $posthog_cookieless.',

@@ -49,7 +49,7 @@ CREATE TABLE IF NOT EXISTS events {{on_cluster}}
     schema_version Int32 DEFAULT 0 COMMENT 'Version of the schema that the properties meet; negative when they do not meet that version (mode observe); 0 when they were not checked' CODEC(ZSTD(1)),
     is_bot Bool DEFAULT false COMMENT 'The user agent says that it is a crawler, a monitor or another program; false when it is unknown' CODEC(ZSTD(1)),
     country LowCardinality(String) DEFAULT '' COMMENT 'Property $geoip_country_code: ISO 3166-1 code of the country of the address, from MILLRACE_GEOIP_PATH or as sent' CODEC(ZSTD(1)),
-    sample_weight Float64 DEFAULT 1 COMMENT 'How many events this one stands for: more than 1 where a rule stores a share of them; sum it to count' CODEC(ZSTD(1)),
+    sample_weight Float64 DEFAULT 1 COMMENT 'How many events this one stands for: more than 1 where a rule or a quota stores a share of them; sum it to count' CODEC(ZSTD(1)),
     INDEX session_id_index session_id TYPE bloom_filter(0.01) GRANULARITY 4,
     INDEX inserted_at_index inserted_at TYPE minmax GRANULARITY 1,
     INDEX uuid_index uuid TYPE bloom_filter(0.001) GRANULARITY 1,

@@ -31,7 +31,7 @@ CREATE VIEW IF NOT EXISTS ledger {{on_cluster}}
     dead_lettered UInt64 COMMENT 'Kept as dead letters',
     deleted UInt64 COMMENT 'Removed by retention or with a person, or being removed',
     balance Int64 COMMENT 'accepted + replayed - duplicates - dead_lettered - deleted: so many rows must be in events',
-    dropped UInt64 COMMENT 'Answered with 200 and not published: no events, see ingestion_warnings'
+    dropped UInt64 COMMENT 'Answered with 200 and not published: invalid, or dropped by a rule, a schema or the sample of a quota; see ingestion_warnings'
 )
 AS
 SELECT

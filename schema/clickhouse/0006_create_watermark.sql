@@ -40,4 +40,4 @@ CROSS JOIN
     UNION ALL
     SELECT DISTINCT project_id FROM event_volumes_by_day
 ) AS known
-COMMENT 'For each project the moment of receipt before which everything acknowledged is in events';
+COMMENT 'For each project the moment of receipt before which every acknowledged event is in events, a dead letter, or a duplicate';

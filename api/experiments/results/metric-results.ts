@@ -95,7 +95,7 @@ const dayVariantSchema = {
     absolute_lift: nullableNumber,
     relative_lift: nullableNumber,
     sequential_p_value: { ...nullableNumber, description: 'May be looked at every day.' },
-    sequential_absolute_interval: { ...interval, description: 'Of variant - baseline; all days together hold the true value.' },
+    sequential_absolute_interval: { ...interval, description: 'Interval of variant minus baseline; it holds for all days at once, however often one looks.' },
     sequential_relative_interval: { ...interval, description: 'Of variant / baseline - 1.' },
     missing_interval: { type: ['string', 'null'], enum: [...MISSING_INTERVALS, null], description: 'Why there is no sequential_relative_interval.' }
   }
@@ -206,9 +206,9 @@ const values = { ...open, description: 'Rate or value per person, by variant.' }
 
 export const secondaryResultsSchema = withExperiment({
   ...refreshed,
-  result: { oneOf: [values, { type: 'array', items: values }], description: 'Of the metric of id, or of all of them.' },
+  result: { oneOf: [values, { type: 'array', items: values }], description: 'Results of the metric given by `id`, or of all metrics.' },
   analysis: {
     oneOf: [{ $ref: 'MetricResults#' }, { type: 'array', items: { $ref: 'MetricResults#' } }],
-    description: 'The same in full.'
+    description: 'The same with all fields.'
   }
 })

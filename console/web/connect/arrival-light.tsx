@@ -20,7 +20,7 @@ const REFUSED_MS = 5000
 interface Seen { event: string, distinctId: string, at: number, drop: string | null }
 
 /**
- * A light that turns when the project gets its first event: at once by the live feed, and within seconds by the
+ * A light that comes on when the project gets its first event: at once by the live feed, and within seconds by the
  * definitions, should the feed not be open.
  */
 export function ArrivalLight () {

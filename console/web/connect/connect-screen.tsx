@@ -9,7 +9,7 @@ import { formatAgo, formatUtc, formatZoned, showText } from '../format.ts'
 import { ArrivalLight } from './arrival-light.tsx'
 import { buildSnippets } from './snippets.ts'
 
-/** How to send events to the project: code to copy, a light that turns when the first one arrives, and the keys. */
+/** How to send events to the project: code to copy, a light that comes on when the first one arrives, and the keys. */
 export function ConnectScreen () {
   const keys = useAnswer<{ results: ProjectKey[] }>(`/api/projects/${projectId.value}/keys/`)
   const name = session.value?.projects.find(({ id }) => id === projectId.value)?.name ?? ''

@@ -31,13 +31,13 @@ export function WarningsScreen () {
   return (
     <section>
       <h1>Warnings</h1>
-      <p class='hint'>What was not stored as it was sent, or was refused. Counts are exact.</p>
+      <p class='hint'>What was not stored as it was sent, or was refused.</p>
       <div class='toolbar'>
         <Select label='In' value={hours} options={Object.entries(PERIODS)} onChange={(value) => setQuery({ hours: value })} />
       </div>
       <Show of={warnings} what='Warnings'>
         {({ results }) => results.length === 0
-          ? <Empty><p>There are none: everything was stored as it was sent.</p></Empty>
+          ? <Empty><p>There are none.</p></Empty>
           : results.map((warning) => <Reason key={warning.reason} warning={warning} />)}
       </Show>
     </section>

@@ -35,7 +35,7 @@ function Groups () {
   return (
     <section>
       <h1>Dead letters</h1>
-      <p class='hint'>Events that were accepted and could not be stored. Nothing is lost: fix the cause, then replay them.</p>
+      <p class='hint'>Events and updates of persons that were answered with 200 and could not be stored. Nothing is lost: fix the cause, then replay them.</p>
       <div class='toolbar'>
         <Select
           label='Stage' value={filter.stage ?? ''} options={[['', 'all'], ...Object.keys(STAGES).map((stage) => [stage, stage] as const)]}

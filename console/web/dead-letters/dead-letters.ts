@@ -4,7 +4,6 @@ import { projectId } from '../router.ts'
 
 /** The stages that dead-letter, and what each says when it does. */
 export const STAGES: Record<string, string> = {
-  ingest: 'ingest could not publish it',
   schema: 'it does not meet the schema of its event',
   writer: 'ClickHouse refused it',
   persons: 'the update of a person could not be applied'

@@ -11,7 +11,7 @@ const ORDERINGS = {
   '-volume_30_day': 'most events first', name: 'by name', '-last_seen_at': 'last seen first', last_seen_at: 'longest not seen first'
 }
 
-/** The events that arrive: how many, when last, and how often analysts ask for them; or one of them (`/<id>`). */
+/** The events that arrive: how many, and when last; or one of them (`/<id>`). */
 export function EventsScreen () {
   const [, , , id] = path.value
   if (id !== undefined) return <EventDetail key={id} id={id} />
@@ -22,7 +22,7 @@ export function EventsScreen () {
       resource='event_definitions'
       orderings={ORDERINGS}
       mayWrite={mayWrite}
-      hint='Every name that was ever sent. Counts are exact, and seconds old.'
+      hint='Names of events that have a definition. Counts are exact, and seconds old.'
       head={['Name', '#Events in 30 days', 'By day']}
       row={(event, volumes) => (
         <>

@@ -17,7 +17,7 @@ export function IntervalOverTime ({ result }: { result: Results }) {
     <>
       <h3>Over time</h3>
       <p class='hint'>
-        The interval that holds however often one looks, as it was at the end of each day. Once it leaves zero out one may stop.
+        The interval that holds however often one looks, as it was at the end of each day. Once it excludes zero, you may stop.
         {others.length > 1 && ` Each of the ${others.length} variants is judged by itself: a chance of one in twenty to be wrong, each.`}
       </p>
       {model === null

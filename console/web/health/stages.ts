@@ -105,7 +105,7 @@ export function describeWhole (
   const captures = {
     answered: 'Captures are answered',
     spooled: 'Captures are answered, and wait on the disk of ingest',
-    refused: 'Captures are refused with 503: SDKs send them again',
+    refused: 'Captures are refused with 503: SDKs retry for seconds to minutes',
     'no answer': 'Captures get no answer'
   }[clients.captures]
   const sentence = `${captures}; flags ${clients.flags === 'answered' ? 'are answered' : 'get no answer'}.`
@@ -159,12 +159,12 @@ function describeBooks (books: Status['books']): Assurance {
   if (books === null) return { name, state: 'unknown', sentence: 'Unknown: no pipeline process answers that compares them.' }
   const { missing, extra, ageSeconds } = books
   if (missing + extra > 0) {
-    const sentence = `Not in balance in the last three hours: ${formatCounted(missing, 'event')} missing, ${formatCount(extra)} too many. ` +
+    const sentence = `Not in balance in the last three hours: ${formatCounted(missing, 'event')} missing, ${formatCount(extra)} extra.  ` +
       'See which minutes: npx millrace audit'
     return { name, state: 'stopped', sentence }
   }
   if (ageSeconds > OLD_BOOKS_SECONDS) return { name, state: 'unknown', sentence: `Unknown: not compared for ${formatSeconds(ageSeconds)}.` }
-  return { name, state: 'ok', sentence: `In balance: of the last three hours no event is missing and none is there twice. Compared ${formatSeconds(ageSeconds)} ago.` }
+  return { name, state: 'ok', sentence: `In balance: of the last three hours no event is missing and none is extra. Compared ${formatSeconds(ageSeconds)} ago.` }
 }
 
 function describeWatermark (watermark: NonNullable<Status['stores']['watermark']> | null): Assurance {

@@ -48,7 +48,7 @@ function describeLetter (letter: Receipt['dead_letter']): string {
   if (letter === null) return 'It could not be stored, and is kept as a dead letter.'
   const why = letter.error === '' ? letter.reason : showText(letter.error)
   return letter.stage === 'schema'
-    ? `It does not meet the schema of its event, and is kept as a dead letter: ${why}. Mend what sends it, or the schema; replay or edit it.`
+    ? `It does not meet the schema of its event, and is kept as a dead letter: ${why}. Fix what sends it, or the schema, then replay it.`
     : `It could not be stored, and is kept as a dead letter: ${why}. Replay it when the cause is fixed.`
 }
 
@@ -87,7 +87,7 @@ function describeUnknown (places: Receipt['may_be_in'], searched: Receipt['searc
     ? ` The stream was searched in part: ${formatCount(searched.messages)} of ${formatCounted(searched.of, 'message')}.`
     : ''
   if (places === null || places.length === 0) {
-    return `Nothing is known of it: no process took it, or it was dropped longer ago than drops are remembered. Check the uuid, the project and the key.${rest}`
+    return `Nothing is known of it: no process took it, it was dropped longer ago than drops are remembered, or it was stored and then removed. Check the uuid, the project and the key.${rest}`
   }
   const names = places.map(({ where, process }) => `${WHERE[where] ?? where}${process === null ? '' : ` of ${process}`}`).join(', ')
   return `It is neither stored nor refused; it may be in ${names}.${rest}`

@@ -15,7 +15,7 @@ type RefusedReason = 'wrong_key' | 'rate_limited' | 'quota_exceeded' | 'body_too
 /** Why a request as a whole was refused, and what to look at. */
 const REFUSED: Record<RefusedReason, [what: string, remedy: string]> = {
   wrong_key: ['with a key that nobody has', 'compare it with the one of Connect'],
-  rate_limited: ['because the project sent too many events a second', 'SDKs send them again; see Usage'],
+  rate_limited: ['because the project sent too many events a second', 'some SDKs send them again, others drop them; see Usage'],
   quota_exceeded: ["because the project's quota of the month is exceeded", 'see Usage'],
   body_too_large: ['because the body was too large', 'send fewer or smaller events at once'],
   body_unreadable: ['because the body could not be read', 'the answer to it says why'],
@@ -113,7 +113,7 @@ const REMEDIES: Partial<Record<WarningReason, [sentence: string, screen?: Remedy
   invalid_options: ['Send an object as options.'],
   unknown_message_type: ['Send track, page, screen, identify, group or alias.'],
   event_too_large: ['Send less in its properties.'],
-  schema_rejected: ['Mend what sends it, or the schema.', 'schemas'],
+  schema_rejected: ['Fix what sends it, or the schema.', 'schemas'],
   rule_dropped: ['If it should be stored, change the rule.', 'rules'],
   rule_sampled: [WEIGHED, 'rules'],
   quota_sampled: [WEIGHED, 'usage']

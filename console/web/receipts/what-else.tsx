@@ -132,12 +132,12 @@ function Refused ({ isFound }: { isFound: boolean }) {
         {(found) => (
           <>
             {found.length === 0
-              ? <p>No request was refused in the last 24 hours{session.value?.all_projects === true ? '' : ', as far as this key may see'}. So nothing like it has come to this address in the last 7 days.</p>
+              ? <p>No request was refused in the last 24 hours{session.value?.all_projects === true ? '' : ', as far as this key may see'}, and no stored event or warning of the last 7 days matches.</p>
               : <ul>{found.map((each) => <li key={each.reason}>{describeRefused(each, Date.now())}</li>)}</ul>}
             <p>
               {may('project:read') && (
                 <>
-                  <a {...linkTo(`${home}/connect`)}>Connect</a> has the address and the key as they must be, and a light that turns;{' '}
+                  <a {...linkTo(`${home}/connect`)}>Connect</a> has the address and the key as they must be, and a light that comes on;{' '}
                   <a {...linkTo(`${home}/usage`)}>Usage</a> the quota.{' '}
                 </>
               )}
