@@ -41,8 +41,8 @@ const LONG_RUN_MINUTES = 8
 /** From here on there is time for every fault in its short form. */
 const EACH_ONCE_MINUTES = 5
 
-/** Everything is on a disk of its own then. */
-const NEED_SMALL_DISK: readonly string[] = ['disk-full', 'power-cut', POWER_CUT_BEHIND.name]
+/** Everything, or each node of a cluster of ClickHouse, is on a disk of its own then. */
+const NEED_SMALL_DISK: readonly string[] = ['disk-full', 'power-cut', POWER_CUT_BEHIND.name, 'replica-disk-full']
 
 /** Takes minutes, so it is run only by its name. */
 const ONLY_BY_NAME = [POWER_CUT_BEHIND]
@@ -127,7 +127,7 @@ async function run (): Promise<number> {
       signal: stopped.signal, wantsSmallDisk, natsNodes: options.nats, natsServer: options.natsServer,
       clickhouseNodes: options.clickhouse, disk: { fileSystem: options.disk, unflushed: options.unflushed }
     })
-    if (wantsSmallDisk && opened.disk === null) say('DISK-FULL AND POWER-CUT ARE NOT RUN: a small disk cannot be mounted here')
+    if (wantsSmallDisk && opened.disk === null && opened.system.replicaDisks.length === 0) say('FULL DISKS AND POWER-CUT ARE NOT RUN: a small disk cannot be mounted here')
     if (options.flush === false) await stopFlushing(opened.system)
     const report = await runFaults(opened.system, {
       faults, isLong, random: createRandom(seed), disk: opened.disk, signal: stopped.signal, onProgress: say,

@@ -62,6 +62,9 @@ interface Place {
   zooKeeper: TcpFaultProxy
 }
 
+/** All files of a node, of which `index` counts from 1. */
+export const folderOfNode = (dataDir: string, index: number): string => path.join(dataDir, `clickhouse-${index}`)
+
 const START_TIMEOUT_MS = 60_000
 const READY_EVERY_MS = 500
 /** A probe of Kubernetes asks every 10 s and gives up after a second; three failures take the pod out. */
@@ -79,8 +82,7 @@ export interface StartLabOptions {
 export async function startLab (
   { dataDir, shards, owners }: StartLabOptions, supervise: Supervise
 ): Promise<ClickHouseLab> {
-  const programs = await prepareLab()
-  const logins = await renderLogins(owners)
+  const [programs, logins] = [await prepareLab(), await renderLogins(owners)]
   const zooKeeperPort = await freePort()
   const zooKeeper = await supervise('zookeeper', async (signal, onSpawn) =>
     await startZooKeeper(path.join(dataDir, 'zookeeper'), { port: zooKeeperPort, programs, signal, onSpawn }))
@@ -90,7 +92,7 @@ export async function startLab (
   const joined: Place[] = []
 
   async function startNode (place: Place): Promise<void> {
-    const folder = path.join(dataDir, `clickhouse-${place.index}`)
+    const folder = folderOfNode(dataDir, place.index)
     const part = await supervise(`clickhouse ${place.index}`, async (signal, onSpawn) => {
       await mkdir(folder, { recursive: true })
       await writeFile(path.join(folder, 'users.xml'), logins)
@@ -114,9 +116,7 @@ export async function startLab (
     })
     const proxies = proxiesOf(place)
     nodes.push(Object.assign(part, {
-      index: place.index,
-      shard: place.shard,
-      tcpPort: place.tcpPort,
+      index: place.index, shard: place.shard, tcpPort: place.tcpPort,
       url: (user: string, database?: string) => clickHouseUrl(hostOf(place), place.httpPort, user, database),
       cutOff () { for (const proxy of proxies) proxy.set('refuse') },
       rejoin () { for (const proxy of proxies) proxy.set('pass') }
@@ -143,8 +143,7 @@ export async function startLab (
   nodes.sort((one, other) => one.index - other.index)
   const service = await startService(joined)
   return {
-    nodes,
-    zooKeeper,
+    nodes, zooKeeper,
     url: (user, database) => clickHouseUrl('127.0.0.1', service.port, user, database),
     async add (shard) {
       await startNode(await choosePlace(shard))

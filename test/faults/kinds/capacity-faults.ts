@@ -95,7 +95,7 @@ export const CAPACITY_FAULTS: readonly Fault[] = [
     unavailable: (disk) => disk === null ? 'only root can mount a small disk' : null,
     async inject ({ system, disk, expect }) {
       expect(async () => {
-        const damaged = await findDamagedParts(system)
+        const damaged = await findDamagedParts(system.select)
         return damaged.length === 0 ? null : `damaged parts: ${damaged.join(', ')}`
       })
       await disk?.fill()
@@ -105,7 +105,7 @@ export const CAPACITY_FAULTS: readonly Fault[] = [
 ]
 
 /** Active parts whose files are not what their checksums say, as a merge on a full disk might leave them. */
-async function findDamagedParts ({ select }: FaultSystem): Promise<string[]> {
+export async function findDamagedParts (select: FaultSystem['select']): Promise<string[]> {
   const tables = await select<{ name: string }>(
     "SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree'")
   const checked = await Promise.all(tables.map(async ({ name }) => (await select<PartCheck>(

@@ -1,6 +1,8 @@
+import { connectClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import type { ClickHouseLab, LabNode } from '../../cluster/lab/start-lab.ts'
 import { pickOne } from '../../support/random.ts'
-import type { Fault, FaultContext, Heal } from './fault.ts'
+import { findDamagedParts } from './capacity-faults.ts'
+import { type Fault, type FaultContext, FaultUnavailableError, type Heal } from './fault.ts'
 
 /** Of two shards with two replicas each. ZooKeeper is the only one of its kind here. */
 export const CLICKHOUSE_CLUSTER_FAULTS: readonly Fault[] = [
@@ -21,6 +23,19 @@ export const CLICKHOUSE_CLUSTER_FAULTS: readonly Fault[] = [
       node.cutOff()
       return async () => { node.rejoin() }
     }),
+  fault('replica-disk-full', 'the disk of one node of ClickHouse has no room', [20_000, 8000], async (context) => {
+    const { system: { replicaDisks }, expect } = context
+    if (replicaDisks.length === 0) throw new FaultUnavailableError('only root can mount small disks')
+    const node = chooseNode(context)
+    const disk = replicaDisks[node.index - 1]
+    expect(async () => {
+      const client = connectClickHouse({ url: node.url('default', 'millrace') })
+      const damaged = await findDamagedParts(async (query, params) => await queryRows(client, query, params)).finally(() => client.close())
+      return damaged.length === 0 ? null : `damaged parts of ${node.name}: ${damaged.join(', ')}`
+    })
+    await disk?.fill()
+    return async () => { await disk?.free() }
+  }),
   fault('replicas-kill', 'kill -9 of one replica of each shard at once', [2000, 1000], async (context) => {
     await Promise.all(shardsOf(context).map(async (nodes) => { await choose(nodes, context).kill() }))
     return async () => {}

@@ -1,12 +1,12 @@
 import path from 'node:path'
-import { cp, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { pino } from 'pino'
 import { createFirstProject } from '../../../embedded/supervisor/create-first-project.ts'
 import { allShardsUrl, type ClickHouse, connectClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { connectNats, type NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import { connectPostgres, type Sql } from '../../../platform/postgres/connect-postgres.ts'
-import { type ClickHouseLab, LAB_CLUSTER, startLab } from '../../cluster/lab/start-lab.ts'
+import { type ClickHouseLab, folderOfNode, LAB_CLUSTER, startLab } from '../../cluster/lab/start-lab.ts'
 import { migrateAll } from '../../../schema/migrate/migrate-all.ts'
 import { type ClickHouseFaultProxy, startClickHouseFaultProxy } from './clickhouse-fault-proxy.ts'
 import { type FaultService, type Pair, type TierPart, startFaultServices, startFaultTiers } from './fault-processes.ts'
@@ -35,6 +35,8 @@ export interface FaultSystem {
   clickhouse: SupervisedPart
   /** null: one node, of the embedded engine. */
   clickhouseCluster: ClickHouseLab | null
+  /** Of the nodes of that cluster, when small disks were wanted and can be mounted. */
+  replicaDisks: readonly SmallDisk[]
   postgres: SupervisedPart
   ingest: Pair
   pipeline: Pair
@@ -74,6 +76,7 @@ export interface FaultSystemOptions {
   durable?: boolean
   /** Default 1; 4: two shards of two replicas. */
   clickhouseNodes?: 1 | 4
+  replicaDisks?: readonly SmallDisk[]
 }
 
 /** Ends what one step of the start brought up. */
@@ -99,7 +102,7 @@ async function startFaultSystem (options: FaultSystemOptions): Promise<FaultSyst
 
 async function start (options: FaultSystemOptions, closers: Closer[]): Promise<Omit<FaultSystem, 'stop'>> {
   const { dataDir, signal, natsServer } = options
-  const { sharedPort = false, natsNodes = 1, durable = false, clickhouseNodes = 1 } = options
+  const { sharedPort = false, natsNodes = 1, durable = false, clickhouseNodes = 1, replicaDisks = [] } = options
   const parts: SupervisedPart[] = []
   const surprises: string[] = []
   /** Parts that are started together are ended together. */
@@ -153,7 +156,7 @@ async function start (options: FaultSystemOptions, closers: Closer[]): Promise<O
   }, superviseAs())
   return {
     dataDir, nats: nats.part, natsNodes: cluster?.nodes ?? [],
-    clickhouse: clickhouse.part, clickhouseCluster: lab, postgres: postgres.part, ...tiers, parts, proxies,
+    clickhouse: clickhouse.part, clickhouseCluster: lab, replicaDisks, postgres: postgres.part, ...tiers, parts, proxies,
     tierSettings, clockFile, surprises, ...await connectAudit(services, clusterName, closers)
   }
 }
@@ -196,8 +199,11 @@ function withPort (url: string, port: number): string {
   return changed.href
 }
 
-export interface OpenFaultSystemOptions extends Omit<FaultSystemOptions, 'dataDir' | 'durable'> {
-  /** All data is to be on a small disk; where none can be mounted, it is on the usual one. */
+export interface OpenFaultSystemOptions extends Omit<FaultSystemOptions, 'dataDir' | 'durable' | 'replicaDisks'> {
+  /**
+   * All data is to be on a small disk, or that of each node of a cluster of ClickHouse on its own; where none can be
+   * mounted, it is on the usual one.
+   */
   wantsSmallDisk?: boolean
   /** Of that disk. */
   disk?: PowerDiskOptions
@@ -216,23 +222,41 @@ export interface OpenedFaultSystem extends AsyncDisposable {
 
 export async function openFaultSystem (options: OpenFaultSystemOptions): Promise<OpenedFaultSystem> {
   const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-faults-'))
+  const { wantsSmallDisk = false, clickhouseNodes } = options
+  const folders = clickhouseNodes === 4 ? [1, 2, 3, 4].map((index) => folderOfNode(dataDir, index)) : [dataDir]
   // Anyone who looks at the table learns that the fault was not run.
-  const disk = options.wantsSmallDisk === true ? await mountSmallDisk(dataDir, options.disk).catch(() => null) : null
+  const disks = wantsSmallDisk ? await mountSmallDisks(folders, options.disk) : []
+  const disk = clickhouseNodes === 4 ? null : disks[0] ?? null
   let system: FaultSystem | undefined
   const close = async (): Promise<void> => {
-    await disk?.free()
+    for (const each of disks) await each.free()
     await system?.stop()
-    await disk?.unmount()
+    for (const each of disks) await each.unmount()
     await rm(dataDir, { recursive: true, force: true })
   }
   try {
-    system = await startFaultSystem({ dataDir, ...options, durable: disk !== null })
+    system = await startFaultSystem({ dataDir, ...options, durable: disk !== null, replicaDisks: disk === null ? disks : [] })
   } catch (error) {
     const logs = await copyLogs(dataDir)
     await close()
     throw new Error(`the system did not start; its logs are in ${logs}`, { cause: error })
   }
   return { system, disk, keepLogs: async () => await copyLogs(dataDir), close, [Symbol.asyncDispose]: close }
+}
+
+/** @returns none when they cannot be mounted here. */
+async function mountSmallDisks (folders: readonly string[], options?: PowerDiskOptions): Promise<SmallDisk[]> {
+  const disks: SmallDisk[] = []
+  try {
+    for (const folder of folders) {
+      await mkdir(folder, { recursive: true })
+      disks.push(await mountSmallDisk(folder, options))
+    }
+    return disks
+  } catch {
+    for (const disk of disks) await disk.unmount()
+    return []
+  }
 }
 
 async function copyLogs (dataDir: string): Promise<string> {
