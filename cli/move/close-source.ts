@@ -4,7 +4,7 @@ import { MillraceError } from '../../engines/errors.ts'
 import { onCluster, queryRows, systemTable } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { readRecordedTokens } from '../../pipeline/accounting/partition-positions.ts'
-import { closeTable, countInserts, countMutations, LIST_CLOSED, openTable } from '../../schema/move/move-statements.ts'
+import { closeTable, COUNT_OF_TOKENS, countInserts, countMutations, LIST_CLOSED, openTable } from '../../schema/move/move-statements.ts'
 import { MOVED_TABLES, VIEW_FED_TABLES } from '../../schema/move/moved-tables.ts'
 import type { MoveStore } from './store.ts'
 
@@ -60,8 +60,7 @@ async function countRunning (
 
 async function countStored ({ shards }: MoveStore, tokens: readonly string[]): Promise<number> {
   if (tokens.length === 0) return 0
-  const [row] = await queryRows<{ n: number }>(shards,
-    'SELECT toFloat64(count()) AS n FROM events WHERE insert_token IN {tokens: Array(String)} SETTINGS final = 0', { tokens })
+  const [row] = await queryRows<{ n: number }>(shards, COUNT_OF_TOKENS, { tokens })
   return Number(row?.n)
 }
 

@@ -6,8 +6,8 @@ import { queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { waitForReplicas } from '../../platform/clickhouse/wait-for-replicas.ts'
 import { retryDelayMs } from '../../platform/intervals.ts'
 import {
-  digestEvents, digestGroups, type EventDigest, type EventsSpan, type GroupDigest, LIST_MONTHS, selectRows,
-  whereEvents, whereGroups
+  deleteRows, digestEvents, digestGroups, emptyTable, type EventDigest, type EventsSpan, type GroupDigest, LIST_MONTHS,
+  selectRows, whereEvents, whereGroups
 } from '../../schema/move/move-statements.ts'
 import { EVENTS, isWhole, MOVED_TABLES, type MovedTable, VIEW_FED_TABLES } from '../../schema/move/moved-tables.ts'
 import {
@@ -147,7 +147,7 @@ async function copyTable (sides: MoveSides, table: MovedTable): Promise<ProvenTa
     }
     if (!isViewFed) refuseExtra(sides, table.name, countExtra(differing))
     const isRepeatable = table.isRepeatable && round === 0
-    if (isViewFed) await to.local.command({ query: `TRUNCATE TABLE ${table.name} ${everyShard(to, table.name)}` })
+    if (isViewFed) await to.local.command({ query: emptyTable(table.name, everyShard(to, table.name)) })
     const begun = new Set(target.map(({ group }) => group))
     for (const piece of planPieces(differing, { table: table.name, begun, isRepeatable, round })) {
       const where = whereGroups(table, piece.groups)
@@ -167,7 +167,7 @@ function refuseExtra ({ from, to, removeExtra }: MoveSides, table: string, extra
 
 async function remove (to: MoveStore, { name }: MovedTable, where: string): Promise<void> {
   await to.local.command({
-    query: `DELETE FROM ${name} ${everyShard(to, name)} WHERE ${where}`,
+    query: deleteRows(name, everyShard(to, name), where),
     clickhouse_settings: { lightweight_deletes_sync: '2', mutations_sync: '2' }
   })
 }

@@ -1,9 +1,11 @@
 /** Moves everything that is stored from one ClickHouse to another. */
-import { quoteIdentifier, quoteString } from '../../engines/clickhouse-sql.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import { LOCAL_DATABASE, onCluster, queryRows, systemTableOfShards } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
+import {
+  addEventColumn, COUNT_UUIDS, FIND_MIGRATIONS, LIST_MIGRATIONS, READ_CLOCK, READ_TABLE_ID, sampleUuids, sumBytes, sumFreeBytes
+} from '../../schema/move/move-statements.ts'
 import type { DifferingEvents } from '../../schema/move/plan-move.ts'
 import { closeStore, isClosed, openStore, waitForInserts } from './close-source.ts'
 import { copyEvents, copyOthers, listMonths, type MoveSides, type ProvenTable, proveMonth } from './copy-tables.ts'
@@ -106,7 +108,7 @@ async function copyAndProve (options: MoveOptions, before: number | undefined): 
 }
 
 async function readClock ({ local }: MoveStore): Promise<number> {
-  const [row] = await queryRows<{ now: number }>(local, 'SELECT toFloat64(toUnixTimestamp64Milli(now64(3))) AS now')
+  const [row] = await queryRows<{ now: number }>(local, READ_CLOCK)
   return Number(row?.now)
 }
 
@@ -132,11 +134,7 @@ async function prepareTarget ({ from, to, migrate, onProgress }: MoveOptions): P
   await refuseSmallDisk(from, to)
   const present = new Set((await listColumns(to, 'events')).map(({ name }) => name))
   const missing = (await listColumns(from, 'events')).filter(({ name }) => !present.has(name))
-  for (const { name, type, kind, expression, comment, codec } of missing) {
-    await to.local.command({
-      query: `ALTER TABLE events ${onCluster(to.cluster)} ADD COLUMN IF NOT EXISTS ${quoteIdentifier(name)} ${type} ${kind} ${expression} COMMENT ${quoteString(comment)} ${codec}`
-    })
-  }
+  for (const column of missing) await to.local.command({ query: addEventColumn(column, onCluster(to.cluster)) })
   // Views and tables of all shards follow.
   if (missing.length > 0) await migrateClickHouse(to.url, topology)
   if (await isClosed(to)) {
@@ -146,24 +144,23 @@ async function prepareTarget ({ from, to, migrate, onProgress }: MoveOptions): P
 }
 
 async function listMigrations ({ local }: MoveStore): Promise<string[]> {
-  const tables = await queryRows(local, "SELECT 1 FROM system.tables WHERE database = currentDatabase() AND name = 'schema_migrations'")
+  const tables = await queryRows(local, FIND_MIGRATIONS)
   if (tables.length === 0) return []
-  return (await queryRows<{ name: string }>(local, 'SELECT name FROM schema_migrations FINAL ORDER BY name')).map(({ name }) => name)
+  return (await queryRows<{ name: string }>(local, LIST_MIGRATIONS)).map(({ name }) => name)
 }
 
 async function readTableId ({ local }: MoveStore): Promise<string> {
-  const [row] = await queryRows<{ id: string }>(local, "SELECT toString(uuid) AS id FROM system.tables WHERE database = currentDatabase() AND name = 'events'")
+  const [row] = await queryRows<{ id: string }>(local, READ_TABLE_ID)
   return row?.id ?? ''
 }
 
 async function refuseSmallDisk (from: MoveStore, to: MoveStore): Promise<void> {
   const sizeOf = async (store: MoveStore): Promise<number> => {
-    const [row] = await queryRows<{ bytes: number }>(store.local, `SELECT toFloat64(sum(bytes_on_disk)) AS bytes
-      FROM ${systemTableOfShards(store.cluster, 'parts')} WHERE active AND database = ${LOCAL_DATABASE}`)
+    const [row] = await queryRows<{ bytes: number }>(
+      store.local, sumBytes(systemTableOfShards(store.cluster, 'parts'), LOCAL_DATABASE))
     return Number(row?.bytes)
   }
-  const [free] = await queryRows<{ bytes: number }>(to.local, `SELECT toFloat64(sum(bytes)) AS bytes
-    FROM (SELECT max(unreserved_space) AS bytes FROM ${systemTableOfShards(to.cluster, 'disks')} GROUP BY path, hostName())`)
+  const [free] = await queryRows<{ bytes: number }>(to.local, sumFreeBytes(systemTableOfShards(to.cluster, 'disks')))
   const needed = await sizeOf(from) - await sizeOf(to)
   if (needed <= Number(free?.bytes)) return
   throw new MillraceError('MILLRACE_MOVE_NO_ROOM', `${to.name} has ${Math.round(Number(free?.bytes) / 1e6)} MB free, and ${Math.round(needed / 1e6)} MB ` +
@@ -175,12 +172,9 @@ const SAMPLE = 200
 
 /** Refuses a target whose events are not those of the source: nothing may be removed from it. */
 async function refuseForeignTarget ({ from, to }: MoveSides): Promise<void> {
-  const sample = await queryRows<{ uuid: string }>(to.shards,
-    // DISTINCT of the whole table would hold each uuid in memory: 3 GB of 30 million.
-    `SELECT DISTINCT toString(uuid) AS uuid FROM (SELECT uuid FROM events ORDER BY cityHash64(uuid) LIMIT ${SAMPLE}) SETTINGS final = 0`)
+  const sample = await queryRows<{ uuid: string }>(to.shards, sampleUuids(SAMPLE))
   if (sample.length === 0) return
-  const [known] = await queryRows<{ n: number }>(from.shards,
-    'SELECT toFloat64(uniqExact(uuid)) AS n FROM events WHERE uuid IN {uuids: Array(UUID)} SETTINGS final = 0', { uuids: sample.map(({ uuid }) => uuid) })
+  const [known] = await queryRows<{ n: number }>(from.shards, COUNT_UUIDS, { uuids: sample.map(({ uuid }) => uuid) })
   if (Number(known?.n) * 2 > sample.length) return
   throw new MillraceError('MILLRACE_MOVE_TARGET_HAS_OTHERS', `of ${sample.length} events of ${to.name}, ${from.name} has ${Number(known?.n)}: ` +
     'it belongs to another Millrace, or is not the target of this move. Name another one, or empty it first')

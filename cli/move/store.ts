@@ -6,7 +6,7 @@ import { MillraceError } from '../../engines/errors.ts'
 import {
   allShardsUrl, type ClickHouse, connectClickHouse, FIRST_REPLICA, onCluster, parseClickHouseUrl, queryRows
 } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { INSERT_SETTINGS, LIST_COLUMNS } from '../../schema/move/move-statements.ts'
+import { type ColumnOfTable, INSERT_SETTINGS, insertRows, LIST_COLUMNS } from '../../schema/move/move-statements.ts'
 import { isWhole } from '../../schema/move/moved-tables.ts'
 import { quoteIdentifier } from '../../engines/clickhouse-sql.ts'
 
@@ -50,8 +50,6 @@ export function everyShard ({ cluster }: MoveStore, table: string): string {
   return isWhole(table) ? '' : onCluster(cluster)
 }
 
-export type ColumnOfTable = Record<'name' | 'type' | 'kind' | 'expression' | 'comment' | 'codec', string>
-
 export async function listColumns ({ local }: MoveStore, table: string): Promise<ColumnOfTable[]> {
   return await queryRows<ColumnOfTable>(local, LIST_COLUMNS, { table })
 }
@@ -86,7 +84,7 @@ export async function transferRows (
   const rows = await answerOf(source, from)
   const encoding = rows.headers['content-encoding']
   const sink = open(isWhole(table) ? to.url : allShardsUrl(to.url, to.cluster),
-    { ...INSERT_SETTINGS, ...to.cluster === '' ? {} : FIRST_REPLICA, insert_deduplication_token: token, query: `INSERT INTO ${table} (${columns.join()}) FORMAT Native` },
+    { ...INSERT_SETTINGS, ...to.cluster === '' ? {} : FIRST_REPLICA, insert_deduplication_token: token, query: insertRows(table, columns) },
     { 'content-type': 'application/octet-stream', ...encoding === undefined ? {} : { 'content-encoding': encoding } })
   const answer = answerOf(sink, to)
   answer.catch(() => {})

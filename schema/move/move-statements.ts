@@ -1,4 +1,5 @@
 /** The SQL of a move between two ClickHouse. Texts only; `cli/move` runs them. */
+import { quoteIdentifier, quoteString } from '../../engines/clickhouse-sql.ts'
 import { EVENT_IDENTITY, EVENT_PROPERTIES_HASH } from '../wire/event-row.ts'
 import { EVENTS, EVENTS_GROUP, EVENTS_SHARE, type MovedTable } from './moved-tables.ts'
 
@@ -93,9 +94,28 @@ export function digestEvents (columns: readonly string[], where: string, { isMer
     FROM events ${isMerged ? 'FINAL' : ''} WHERE ${where} GROUP BY day, event ORDER BY day, event SETTINGS final = 0`
 }
 
+export function insertRows (table: string, columns: readonly string[]): string {
+  return `INSERT INTO ${table} (${columns.join()}) FORMAT Native`
+}
+
+export function deleteRows (table: string, onCluster: string, where: string): string {
+  return `DELETE FROM ${table} ${onCluster} WHERE ${where}`
+}
+
+export function emptyTable (table: string, onCluster: string): string {
+  return `TRUNCATE TABLE ${table} ${onCluster}`
+}
+
+/** A column of `LIST_COLUMNS`. */
+export type ColumnOfTable = Record<'name' | 'type' | 'kind' | 'expression' | 'comment' | 'codec', string>
+
 /** Columns of a table that hold what was stored, promoted properties included. */
 export const LIST_COLUMNS = `SELECT name, type, default_kind AS kind, default_expression AS expression, comment, compression_codec AS codec
   FROM system.columns WHERE database = currentDatabase() AND table = {table: String} AND default_kind IN ('', 'DEFAULT') ORDER BY position`
+
+export function addEventColumn ({ name, type, kind, expression, comment, codec }: ColumnOfTable, onCluster: string): string {
+  return `ALTER TABLE events ${onCluster} ADD COLUMN IF NOT EXISTS ${quoteIdentifier(name)} ${type} ${kind} ${expression} COMMENT ${quoteString(comment)} ${codec}`
+}
 
 /**
  * Settings of every insert of a move: its rows are one block with one token, whatever blocks they come in, so that a
@@ -135,3 +155,32 @@ export function countInserts (processes: string): string {
 export function countMutations (mutations: string): string {
   return `SELECT toFloat64(count()) AS n FROM ${mutations} WHERE database = {database: String} AND NOT is_done`
 }
+
+/** Events that were stored under one of the tokens. */
+export const COUNT_OF_TOKENS = 'SELECT toFloat64(count()) AS n FROM events WHERE insert_token IN {tokens: Array(String)} SETTINGS final = 0'
+
+/** Clock of a server, in epoch milliseconds. */
+export const READ_CLOCK = 'SELECT toFloat64(toUnixTimestamp64Milli(now64(3))) AS now'
+
+export const FIND_MIGRATIONS = "SELECT 1 FROM system.tables WHERE database = currentDatabase() AND name = 'schema_migrations'"
+export const LIST_MIGRATIONS = 'SELECT name FROM schema_migrations FINAL ORDER BY name'
+
+/** What tells a table from one of the same name elsewhere. */
+export const READ_TABLE_ID = "SELECT toString(uuid) AS id FROM system.tables WHERE database = currentDatabase() AND name = 'events'"
+
+/** Bytes of all tables of a database. */
+export function sumBytes (parts: string, database: string): string {
+  return `SELECT toFloat64(sum(bytes_on_disk)) AS bytes FROM ${parts} WHERE active AND database = ${database}`
+}
+
+/** Free bytes of each disk once. */
+export function sumFreeBytes (disks: string): string {
+  return `SELECT toFloat64(sum(bytes)) AS bytes FROM (SELECT max(unreserved_space) AS bytes FROM ${disks} GROUP BY path, hostName())`
+}
+
+/** Uuids of some events. DISTINCT of the whole table would hold each uuid in memory: 3 GB of 30 million. */
+export function sampleUuids (limit: number): string {
+  return `SELECT DISTINCT toString(uuid) AS uuid FROM (SELECT uuid FROM events ORDER BY cityHash64(uuid) LIMIT ${limit}) SETTINGS final = 0`
+}
+
+export const COUNT_UUIDS = 'SELECT toFloat64(uniqExact(uuid)) AS n FROM events WHERE uuid IN {uuids: Array(UUID)} SETTINGS final = 0'
