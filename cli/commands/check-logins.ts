@@ -1,5 +1,6 @@
 import { text } from 'node:stream/consumers'
 import { type ClickHouse, connectClickHouse, queryRows, systemTable } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { checkGrant, compareWithItself, countRowsOf } from '../../schema/check-statements.ts'
 import { readClickHouseLogins } from './logins.ts'
 
 /** What each login asks of the system tables of all nodes. */
@@ -43,8 +44,7 @@ export async function findLoginFaults (
     const client = connectClickHouse({ url: own.href, cluster })
     const all = cluster === '' ? '' : `${own.pathname.slice(1)}_all.`
     const statements = [
-      `SELECT count() FROM ${all}events WHERE distinct_id IN (SELECT distinct_id FROM ${all}events WHERE event = 'checked')`,
-      ...(ASKED_BY[login] ?? []).map((table) => `SELECT count() FROM ${systemTable(cluster, table)}`)
+      compareWithItself(all), ...(ASKED_BY[login] ?? []).map((table) => countRowsOf(systemTable(cluster, table)))
     ]
     const tries = async (queries: readonly string[], run: (query: string) => Promise<unknown>): Promise<string[]> =>
       (await Promise.all(queries.map(async (query) => await run(query).then(() => [], (error: unknown) =>
@@ -60,7 +60,7 @@ export async function findLoginFaults (
 
 async function requireRight (client: ClickHouse, right: string): Promise<void> {
   // The statement takes no FORMAT, which a query of the client ends with.
-  const { stream } = await client.exec({ query: `CHECK GRANT ${right}` })
+  const { stream } = await client.exec({ query: checkGrant(right) })
   if ((await text(stream)).trim() !== '1') throw new Error('not granted')
 }
 

@@ -1,9 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import type { Command } from 'commander'
-import { quoteString } from '../../engines/clickhouse-sql.ts'
 import { type ClickHouse, connectClickHouse, onCluster, queryRows, systemTable } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { OLDEST_NATS_SERVER } from '../../platform/nats/nats-server-floor.ts'
 import { findOldServers, judgeOldServers } from '../../platform/nats/server-versions.ts'
+import {
+  askEachNode, COUNT_UNREPLICATED, LIST_NODES, listTablesOfNodes, listUnflushed, NODE_DEFINITION, NODE_KEEPER,
+  NODE_MACROS, NODE_REPLICAS, NODE_VERSION, type NodeQuestion, probeStatements, READ_QUORUM
+} from '../../schema/check-statements.ts'
 import { type CliContext, findAddress } from '../cli-context.ts'
 import { collectStrings } from '../read-arguments.ts'
 import { CHECKED_LOGINS, findLoginFaults, variableOf } from './check-logins.ts'
@@ -105,24 +108,20 @@ const unless = (complaints: readonly Finding[], fine: string): Finding[] =>
 
 /** Every node by its place in the cluster's definition. */
 async function readDefinition ({ client, cluster }: CheckClickHouseOptions) {
-  return await queryRows<{ shard: number, node: string, internal: number }>(client, `
-    SELECT shard_num AS shard, concat(host_name, ':', toString(port)) AS node, internal_replication AS internal
-    FROM system.clusters WHERE cluster = {cluster: String} ORDER BY shard_num, replica_num`, { cluster })
+  return await queryRows<{ shard: number, node: string, internal: number }>(client, LIST_NODES, { cluster })
 }
 
 /** Rows of a query of every node that answers; `place` counts from 1 as the definition does. */
 async function askNodes<T> (
-  { client, cluster }: CheckClickHouseOptions, columns: string, table: string, rest = ''
+  { client, cluster }: CheckClickHouseOptions, question: NodeQuestion
 ): Promise<(T & { place: number })[]> {
-  return await queryRows<T & { place: number }>(client, `SELECT shardNum() AS place, ${columns}
-    FROM ${systemTable(cluster, table)} ${rest} SETTINGS skip_unavailable_shards = 1`)
+  return await queryRows<T & { place: number }>(client, askEachNode(question, systemTable(cluster, question.table)), { cluster })
 }
 
 const checkNodes: Check = async (options) => {
   const definition = await readDefinition(options)
   if (definition.length === 0) return [wrong(`no cluster ${options.cluster} in remote_servers of this node: add it, or set MILLRACE_CLICKHOUSE_CLUSTER to its name`)]
-  const answering = await askNodes<{ version: string, now: number }>(
-    options, 'version() AS version, toFloat64(toUnixTimestamp64Milli(now64(3))) AS now', 'one')
+  const answering = await askNodes<{ version: string, now: number }>(options, NODE_VERSION)
   const silent = definition.filter((_, index) => answering.every(({ place }) => place !== index + 1))
   const versions = [...new Set(answering.map(({ version }) => version))]
   const clocks = answering.map(({ now }) => now)
@@ -138,8 +137,7 @@ const checkNodes: Check = async (options) => {
 const checkDefinition: Check = async (options) => {
   const definition = await readDefinition(options)
   const alone = definition.filter(({ internal }) => internal !== 1)
-  const seen = await askNodes<{ nodes: string }>(options, "arrayStringConcat(arraySort(groupArray(concat(host_name, ':', toString(port)))), ' ') AS nodes",
-    'clusters', `WHERE cluster = ${quoteString(options.cluster)} GROUP BY place`)
+  const seen = await askNodes<{ nodes: string }>(options, NODE_DEFINITION)
   const own = definition.map(({ node }) => node).sort().join(' ')
   return unless([
     ...alone.length > 0 ? [wrong('internal_replication is not true for every shard: rows would be written to each replica and copied as well; set it')] : [],
@@ -150,7 +148,7 @@ const checkDefinition: Check = async (options) => {
 
 const checkMacros: Check = async (options) => {
   const definition = await readDefinition(options)
-  const rows = await askNodes<{ macro: string, substitution: string }>(options, 'macro, substitution', 'macros')
+  const rows = await askNodes<{ macro: string, substitution: string }>(options, NODE_MACROS)
   const macros = definition.map((node, index) => ({
     ...node, ...Object.fromEntries(rows.filter(({ place }) => place === index + 1).map(({ macro, substitution }) => [`{${macro}}`, substitution]))
   } as typeof node & Record<'{shard}' | '{replica}', string | undefined>))
@@ -171,12 +169,9 @@ const checkMacros: Check = async (options) => {
 
 const checkTables: Check = async (options) => {
   const definition = await readDefinition(options)
-  const tables = await queryRows<{ name: string, places: number[] }>(options.client, `
-    SELECT concat(database, '.', name) AS name, groupUniqArray(shardNum()) AS places FROM ${systemTable(options.cluster, 'tables')}
-    WHERE database IN (currentDatabase(), concat(currentDatabase(), '_all')) AND NOT startsWith(name, '.')
-    GROUP BY name ORDER BY name SETTINGS skip_unavailable_shards = 1`)
+  const tables = await queryRows<{ name: string, places: number[] }>(options.client, listTablesOfNodes(systemTable(options.cluster, 'tables')))
   if (tables.length === 0) return [wrong('no node has a table: run "millrace migrate"')]
-  const answering = new Set((await askNodes(options, '1', 'one')).map(({ place }) => place))
+  const answering = new Set((await askNodes(options, NODE_VERSION)).map(({ place }) => place))
   return unless([...answering].flatMap((place) => {
     const missing = tables.filter(({ places }) => !places.includes(place)).map(({ name }) => name)
     const some = missing.slice(0, 3).join(', ')
@@ -188,9 +183,7 @@ interface ReplicaRow { name: string, path: string, all: number, active: number, 
 
 const checkReplicas: Check = async (options) => {
   const definition = await readDefinition(options)
-  const rows = await askNodes<ReplicaRow>(options,
-    `table AS name, zookeeper_path AS path, toUInt32(total_replicas) AS all, toUInt32(active_replicas) AS active,
-     toUInt32(absolute_delay) AS delay, is_readonly AS frozen`, 'replicas', 'WHERE database = currentDatabase()')
+  const rows = await askNodes<ReplicaRow>(options, NODE_REPLICAS)
   return unless(rows.flatMap(({ place, name, path, all, active, delay, frozen }) => {
     const { node, shard } = definition[place - 1] ?? { node: '?', shard: 0 }
     const wanted = path.startsWith('/clickhouse/tables/all/') ? definition.length : definition.filter((other) => other.shard === shard).length
@@ -205,11 +198,8 @@ const checkReplicas: Check = async (options) => {
 }
 
 const checkFlush: Check = async ({ client, cluster }) => {
-  const rows = await queryRows<{ name: string }>(client, `SELECT DISTINCT name FROM ${systemTable(cluster, 'tables')}
-    WHERE database = currentDatabase() AND engine LIKE '%MergeTree' AND position(engine_full, 'fsync_after_insert = 1') = 0
-    ORDER BY name SETTINGS skip_unavailable_shards = 1`)
-  const alone = await queryRows<{ n: number }>(client, `SELECT toUInt32(count()) AS n FROM system.tables
-    WHERE database = currentDatabase() AND name = 'events' AND engine NOT LIKE 'Replicated%'`)
+  const rows = await queryRows<{ name: string }>(client, listUnflushed(systemTable(cluster, 'tables')))
+  const alone = await queryRows<{ n: number }>(client, COUNT_UNREPLICATED)
   return [
     ...unless(rows.map(({ name }) => wrong(`${name} answers before its rows are on the disk: run "millrace migrate", or set fsync_after_insert = 1`)),
       'every table flushes what it confirms'),
@@ -225,8 +215,7 @@ const checkLogins: Check = async (options) =>
 /** Requests of all nodes to Keeper since their start, and how long one waited. */
 const checkKeeper: Check = async (options) => {
   const definition = await readDefinition(options)
-  const rows = await askNodes<{ ms: number }>(options, `toFloat64(sumIf(value, event = 'ZooKeeperWaitMicroseconds'))
-    / greatest(sumIf(value, event = 'ZooKeeperTransactions'), 1) / 1000 AS ms`, 'events', 'GROUP BY place')
+  const rows = await askNodes<{ ms: number }>(options, NODE_KEEPER)
   const slow = rows.filter(({ ms }) => ms > SLOW_KEEPER_MS)
   return unless(slow.map(({ place, ms }) => wrong(`${definition[place - 1]?.node} waits ${Math.round(ms)} ms for an answer of Keeper: an insert takes some ten of them; look at its disks and network`)),
     `Keeper answers in ${Math.max(...rows.map(({ ms }) => ms)).toFixed(1)} ms, the mean since the start of a node`)
@@ -235,24 +224,18 @@ const checkKeeper: Check = async (options) => {
 /** One insert, repeated through every node that is named, is stored once. */
 const checkTokens: Check = async ({ url, client, cluster, nodes }) => {
   const database = `millrace_check_${randomUUID().slice(0, 8)}`
-  const engine = cluster === '' ? 'MergeTree' : `ReplicatedMergeTree('/clickhouse/tables/all/${database}/probe', '{shard}-{replica}')`
+  const probe = probeStatements(database, onCluster(cluster))
   const clients = nodes.map((node) => connectClickHouse({ url: node, cluster }))
   const insert = async (through: ClickHouse): Promise<void> => {
-    await through.command({
-      query: `INSERT INTO ${database}.probe SELECT number FROM numbers(100)`,
-      clickhouse_settings: { insert_deduplication_token: database }
-    })
+    await through.command({ query: probe.insert, clickhouse_settings: { insert_deduplication_token: database } })
   }
   try {
-    await client.command({ query: `CREATE DATABASE ${database} ${onCluster(cluster)}` })
-    await client.command({
-      query: `CREATE TABLE ${database}.probe ${onCluster(cluster)} (id UInt64) ENGINE = ${engine} ORDER BY id
-      SETTINGS ${cluster === '' ? 'non_' : ''}replicated_deduplication_window = 100`
-    })
+    await client.command({ query: probe.createDatabase })
+    await client.command({ query: probe.createTable })
     const startedAt = performance.now()
     for (const each of [client, ...clients, client]) await insert(each)
     const ms = (performance.now() - startedAt) / (clients.length + 2)
-    const [row] = await queryRows<{ rows: number }>(client, `SELECT toUInt32(count()) AS rows FROM ${database}.probe`)
+    const [row] = await queryRows<{ rows: number }>(client, probe.count)
     const reached = new Set([url, ...nodes].map((node) => new URL(node).host)).size
     return [
       row?.rows === 100 ? ok(`an insert repeated through ${reached} addresses is stored once`) : wrong(`100 rows that were inserted ${clients.length + 2} times under one token count as ${row?.rows}: repeated inserts would be stored twice`),
@@ -260,15 +243,14 @@ const checkTokens: Check = async ({ url, client, cluster, nodes }) => {
       ...cluster !== '' && nodes.length === 0 ? [note('only one address was tried: name the others with --node')] : []
     ]
   } finally {
-    await client.command({ query: `DROP DATABASE IF EXISTS ${database} ${onCluster(cluster)} SYNC` }).catch(() => {})
+    await client.command({ query: probe.drop }).catch(() => {})
     await Promise.all(clients.map(async (each) => { await each.close() }))
   }
 }
 
 const checkQuorum: Check = async (options) => {
   const definition = await readDefinition(options)
-  const [row] = await queryRows<{ quorum: string }>(options.client, `SELECT any(value) AS quorum FROM system.settings_profile_elements
-    WHERE setting_name = 'insert_quorum' AND (user_name = 'millrace_pipeline' OR profile_name = 'millrace_quorum')`)
+  const [row] = await queryRows<{ quorum: string }>(options.client, READ_QUORUM)
   const isOn = (row?.quorum ?? '') !== '' && row?.quorum !== '0'
   const shards = [...Map.groupBy(definition, ({ shard }) => shard)]
   return [

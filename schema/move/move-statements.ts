@@ -94,17 +94,9 @@ export function digestEvents (columns: readonly string[], where: string, { isMer
     FROM events ${isMerged ? 'FINAL' : ''} WHERE ${where} GROUP BY day, event ORDER BY day, event SETTINGS final = 0`
 }
 
-export function insertRows (table: string, columns: readonly string[]): string {
-  return `INSERT INTO ${table} (${columns.join()}) FORMAT Native`
-}
-
-export function deleteRows (table: string, onCluster: string, where: string): string {
-  return `DELETE FROM ${table} ${onCluster} WHERE ${where}`
-}
-
-export function emptyTable (table: string, onCluster: string): string {
-  return `TRUNCATE TABLE ${table} ${onCluster}`
-}
+export const insertRows = (table: string, columns: readonly string[]): string => `INSERT INTO ${table} (${columns.join()}) FORMAT Native`
+export const deleteRows = (table: string, onCluster: string, where: string): string => `DELETE FROM ${table} ${onCluster} WHERE ${where}`
+export const emptyTable = (table: string, onCluster: string): string => `TRUNCATE TABLE ${table} ${onCluster}`
 
 /** A column of `LIST_COLUMNS`. */
 export type ColumnOfTable = Record<'name' | 'type' | 'kind' | 'expression' | 'comment' | 'codec', string>
@@ -168,19 +160,13 @@ export const LIST_MIGRATIONS = 'SELECT name FROM schema_migrations FINAL ORDER B
 /** What tells a table from one of the same name elsewhere. */
 export const READ_TABLE_ID = "SELECT toString(uuid) AS id FROM system.tables WHERE database = currentDatabase() AND name = 'events'"
 
-/** Bytes of all tables of a database. */
-export function sumBytes (parts: string, database: string): string {
-  return `SELECT toFloat64(sum(bytes_on_disk)) AS bytes FROM ${parts} WHERE active AND database = ${database}`
-}
-
-/** Free bytes of each disk once. */
-export function sumFreeBytes (disks: string): string {
-  return `SELECT toFloat64(sum(bytes)) AS bytes FROM (SELECT max(unreserved_space) AS bytes FROM ${disks} GROUP BY path, hostName())`
-}
+/** Bytes of all tables of a database; free bytes of each disk once. */
+export const sumBytes = (parts: string, database: string): string =>
+  `SELECT toFloat64(sum(bytes_on_disk)) AS bytes FROM ${parts} WHERE active AND database = ${database}`
+export const sumFreeBytes = (disks: string): string =>
+  `SELECT toFloat64(sum(bytes)) AS bytes FROM (SELECT max(unreserved_space) AS bytes FROM ${disks} GROUP BY path, hostName())`
 
 /** Uuids of some events. DISTINCT of the whole table would hold each uuid in memory: 3 GB of 30 million. */
-export function sampleUuids (limit: number): string {
-  return `SELECT DISTINCT toString(uuid) AS uuid FROM (SELECT uuid FROM events ORDER BY cityHash64(uuid) LIMIT ${limit}) SETTINGS final = 0`
-}
-
+export const sampleUuids = (limit: number): string =>
+  `SELECT DISTINCT toString(uuid) AS uuid FROM (SELECT uuid FROM events ORDER BY cityHash64(uuid) LIMIT ${limit}) SETTINGS final = 0`
 export const COUNT_UUIDS = 'SELECT toFloat64(uniqExact(uuid)) AS n FROM events WHERE uuid IN {uuids: Array(UUID)} SETTINGS final = 0'
