@@ -3,6 +3,7 @@ import path from 'node:path'
 import { errorCode, MillraceError } from '../../engines/errors.ts'
 import { flushFolder } from '../../platform/durable-folder.ts'
 import { type BackupFile, unreadable } from './backup-files.ts'
+import type { ColumnOfTable } from '../../schema/backup-statements.ts'
 import type { BooksDay } from './books.ts'
 
 /** Contents of a backup. Written last: only a folder with a manifest is a complete backup. */
@@ -37,20 +38,7 @@ export interface BackedUpSchema {
 export interface ClickHouseTable {
   rows: number
   parts: string[]
-  columns: ClickHouseColumn[]
-}
-
-/** The declaration of a column. */
-export interface ClickHouseColumn {
-  name: string
-  type: string
-  /** `DEFAULT` and the like, with its expression; empty without one. */
-  kind: string
-  expression: string
-  /** Absent in backups of earlier versions. */
-  comment?: string
-  /** `CODEC(...)`; empty for the default. Absent in backups of earlier versions. */
-  codec?: string
+  columns: ColumnOfTable[]
 }
 
 export interface PostgresTable {

@@ -1,5 +1,6 @@
-import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../../engines/errors.ts'
+import { copyEventsTo, dropDatabase, readBooksOf } from '../../schema/backup-statements.ts'
 
 /** Events of a project that were received on a day (UTC), as one number and one checksum. */
 export interface BooksDay {
@@ -20,13 +21,11 @@ const COPY_DATABASE = 'millrace_backup'
  */
 export async function copyEvents (clickhouse: ClickHouse): Promise<void> {
   await dropCopy(clickhouse)
-  await clickhouse.command({ query: `CREATE DATABASE ${COPY_DATABASE}` })
-  await clickhouse.command({ query: `CREATE TABLE ${COPY_DATABASE}.events AS events` })
-  await clickhouse.command({ query: `ALTER TABLE ${COPY_DATABASE}.events ATTACH PARTITION ALL FROM events` })
+  for (const query of copyEventsTo(COPY_DATABASE)) await clickhouse.command({ query })
 }
 
 export async function dropCopy (clickhouse: ClickHouse): Promise<void> {
-  await clickhouse.command({ query: `DROP DATABASE IF EXISTS ${COPY_DATABASE} SYNC` })
+  await clickhouse.command({ query: dropDatabase(COPY_DATABASE) })
 }
 
 /** The books of the copy of `events`. */
@@ -56,12 +55,6 @@ export async function verifyBooks (clickhouse: ClickHouse, books: readonly Books
 }
 
 async function readBooks (clickhouse: ClickHouse, table: string): Promise<BooksDay[]> {
-  const result = await clickhouse.query({
-    query: `SELECT project_id AS project, toString(toDate(received_at, 'UTC')) AS day, toString(count()) AS events,
-        toString(sum(cityHash64(uuid, event, distinct_id, timestamp))) AS checksum
-      FROM ${table} GROUP BY project, day ORDER BY project, day`,
-    format: 'JSONEachRow'
-  })
-  const rows = await result.json<{ project: number, day: string, events: string, checksum: string }>()
+  const rows = await queryRows<{ project: number, day: string, events: string, checksum: string }>(clickhouse, readBooksOf(table))
   return rows.map(({ events, ...row }) => ({ ...row, events: Number(events) }))
 }

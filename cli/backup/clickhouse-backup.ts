@@ -2,12 +2,14 @@ import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { cp, readdir, readFile, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { quoteString } from '../../engines/clickhouse-sql.ts'
-import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../../engines/errors.ts'
+import {
+  addColumn, attachPart, type ColumnOfTable, COUNT_ROWS, freezeTable, LIST_COLUMNS, LIST_MIGRATIONS, LIST_TABLES, READ_VERSION, setMerges
+} from '../../schema/backup-statements.ts'
 import { type BackupFile, type OnBytes, writeBackupFile } from './backup-files.ts'
 import {
-  type BackedUpSchema, type BackupManifest, type BaseBackup, CHECKSUMS, type ClickHouseColumn, type ClickHouseTable,
+  type BackedUpSchema, type BackupManifest, type BaseBackup, CHECKSUMS, type ClickHouseTable,
   hasPart, linkFromBase
 } from './backup-folder.ts'
 import type { RestoreFrom } from './postgres-backup.ts'
@@ -56,7 +58,7 @@ export async function freezeTables (clickhouse: ClickHouse, dataDir: string, id:
   const name = `${FROZEN_BY_BACKUP}${id}`
   const shadow = path.join(dataDir, 'shadow', name)
   const tables = await listTables(clickhouse)
-  for (const { table } of tables) await clickhouse.command({ query: `ALTER TABLE "${table}" FREEZE WITH NAME '${name}'` })
+  for (const { table } of tables) await clickhouse.command({ query: freezeTable(table, name) })
   const parts: FrozenPart[] = []
   const described: Record<string, ClickHouseTable> = {}
   let bytes = 0
@@ -155,25 +157,24 @@ export async function restoreTables (
     await refuseOtherColumns(clickhouse, table, { columns, mayLack })
     await addMissingColumns(clickhouse, table, columns)
     // Merges would change the row counts before they are compared.
-    await clickhouse.command({ query: `SYSTEM STOP MERGES "${table}"` })
+    await clickhouse.command({ query: setMerges(table, 'STOP') })
     for (const part of parts) {
       const source = path.join('clickhouse', table, part)
       await cp(path.join(folder, source), path.join(dataPath, 'detached', part), { recursive: true })
-      await clickhouse.command({ query: `ALTER TABLE "${table}" ATTACH PART ${quoteString(part)}` })
+      await clickhouse.command({ query: attachPart(table, part) })
       onPart(source)
     }
     const found = await countRows(clickhouse, table)
     if (found !== rows) throw new MillraceError('MILLRACE_RESTORE_FAILED', `table ${table} has ${found} rows instead of ${rows}`)
     // Later migrations may rewrite parts, which is done by merges.
-    await clickhouse.command({ query: `SYSTEM START MERGES "${table}"` })
+    await clickhouse.command({ query: setMerges(table, 'START') })
   }
 }
 
 async function listClickHouseMigrations (
   clickhouse: ClickHouse
 ): Promise<Pick<BackedUpSchema, 'migrations' | 'checksums'>> {
-  const rows = await ask<{ name: string, checksum: string }>(clickhouse,
-    'SELECT name, checksum FROM schema_migrations FINAL ORDER BY name')
+  const rows = await queryRows<{ name: string, checksum: string }>(clickhouse, LIST_MIGRATIONS)
   return {
     migrations: rows.map(({ name }) => name),
     checksums: Object.fromEntries(rows.map(({ name, checksum }) => [name, checksum]))
@@ -190,19 +191,16 @@ async function readParts (clickhouse: ClickHouse, table: string, folder: string)
 }
 
 async function listTables (clickhouse: ClickHouse): Promise<{ table: string, dataPath: string }[]> {
-  return await ask(clickhouse, `SELECT name AS table, data_paths[1] AS dataPath FROM system.tables
-    WHERE database = currentDatabase() AND engine LIKE '%MergeTree' AND name != 'schema_migrations' ORDER BY name`)
+  return await queryRows(clickhouse, LIST_TABLES)
 }
 
-async function listColumns (clickhouse: ClickHouse, table: string): Promise<ClickHouseColumn[]> {
-  return await ask(clickhouse, `SELECT name, type, default_kind AS kind, default_expression AS expression,
-      comment, compression_codec AS codec
-    FROM system.columns WHERE database = currentDatabase() AND table = {table: String} ORDER BY position`, { table })
+async function listColumns (clickhouse: ClickHouse, table: string): Promise<ColumnOfTable[]> {
+  return await queryRows(clickhouse, LIST_COLUMNS, { table })
 }
 
 /** The files of a part fit only the columns that they were written from. */
 async function refuseOtherColumns (
-  clickhouse: ClickHouse, table: string, { columns, mayLack }: { columns: ClickHouseColumn[], mayLack: boolean }
+  clickhouse: ClickHouse, table: string, { columns, mayLack }: { columns: ColumnOfTable[], mayLack: boolean }
 ): Promise<void> {
   const types = new Map(columns.map(({ name, type }) => [name, type]))
   for (const { name, type } of await listColumns(clickhouse, table)) {
@@ -213,26 +211,18 @@ async function refuseOtherColumns (
 }
 
 /** Adds columns that no migration creates: those of promoted properties. */
-async function addMissingColumns (clickhouse: ClickHouse, table: string, columns: ClickHouseColumn[]): Promise<void> {
+async function addMissingColumns (clickhouse: ClickHouse, table: string, columns: ColumnOfTable[]): Promise<void> {
   const present = new Set((await listColumns(clickhouse, table)).map(({ name }) => name))
-  for (const { name, type, kind, expression, comment = '', codec = '' } of columns) {
-    if (present.has(name)) continue
-    await clickhouse.command({
-      query: `ALTER TABLE "${table}" ADD COLUMN "${name}" ${type} ${kind} ${expression} COMMENT ${quoteString(comment)} ${codec}`
-    })
+  for (const column of columns) {
+    if (!present.has(column.name)) await clickhouse.command({ query: addColumn(table, column) })
   }
 }
 
 async function countRows (clickhouse: ClickHouse, table: string): Promise<number> {
-  const [row] = await ask<{ rows: string }>(clickhouse, `SELECT sum(rows) AS rows FROM system.parts
-    WHERE active AND database = currentDatabase() AND table = {table: String}`, { table })
+  const [row] = await queryRows<{ rows: string }>(clickhouse, COUNT_ROWS, { table })
   return Number(row?.rows)
 }
 
 async function readVersion (clickhouse: ClickHouse): Promise<string> {
-  return (await ask<{ version: string }>(clickhouse, 'SELECT version() AS version'))[0]?.version ?? ''
-}
-
-async function ask<T> (clickhouse: ClickHouse, query: string, params: Record<string, unknown> = {}): Promise<T[]> {
-  return await (await clickhouse.query({ query, query_params: params, format: 'JSONEachRow' })).json<T>()
+  return (await queryRows<{ version: string }>(clickhouse, READ_VERSION))[0]?.version ?? ''
 }

@@ -8,6 +8,7 @@ import { findRunningStack, type StackAddresses } from '../../embedded/data-dir/s
 import { isRoot } from '../../embedded/postgres/postgres-cluster.ts'
 import { errorCode, MillraceError } from '../../engines/errors.ts'
 import { type FileLock, makeFolder, tryLockFile } from '../../platform/durable-folder.ts'
+import { POSTGRES } from '../../schema/backup-statements.ts'
 import { readVersion } from '../../schema/version.ts'
 import type { CliContext } from '../cli-context.ts'
 import { startProgressBar } from '../terminal-output.ts'
@@ -126,15 +127,14 @@ async function copyAll (
   return await sql.begin('isolation level repeatable read read only', async (transaction) => {
     const frozen = await whileInsertsAreHeld(addresses.clickhouseUrl, async () => {
       // The first statement takes the snapshot of a repeatable-read transaction.
-      await transaction`SELECT 1`
+      await transaction.unsafe(POSTGRES.takeSnapshot)
       await copyEvents(clickhouse)
       return await freezeTables(clickhouse, path.join(dataDir, 'clickhouse'), context.now().toString(36))
     })
     const snapshotAt = new Date(context.now()).toISOString()
     try {
       const laterLetters = await backUpDeadLetters(nats, folder, DEAD_LETTER_FILES[1], letters.nextId)
-      const [{ bytes } = { bytes: 0 }] = await transaction<{ bytes: number }[]>`
-        SELECT pg_database_size(current_database()) AS bytes`
+      const [{ bytes } = { bytes: 0 }] = await transaction.unsafe<{ bytes: number }[]>(POSTGRES.readBytes)
       await checkRoom(folder, { bytes: frozen.newBytes(base) + bytes, files: frozen.files })
       const books = await readBooksOfCopy(clickhouse)
       const bar = startProgressBar(context, 'backing up', frozen.bytes + bytes)

@@ -4,6 +4,7 @@ import { pipeline } from 'node:stream/promises'
 import { createZstdCompress, createZstdDecompress } from 'node:zlib'
 import { MillraceError } from '../../engines/errors.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
+import { POSTGRES } from '../../schema/backup-statements.ts'
 import { type BackupFile, type OnBytes, writeBackupFile } from './backup-files.ts'
 import type { BackedUpSchema, BackupManifest, Sequence } from './backup-folder.ts'
 
@@ -17,25 +18,23 @@ export interface PostgresBackup {
 
 /** Copies every table as the transaction sees it. The transaction must be repeatable read. */
 export async function backUpPostgres (sql: TransactionSql, folder: string, onBytes: OnBytes): Promise<PostgresBackup> {
-  const [{ version } = { version: '' }] = await sql<{ version: string }[]>`SELECT current_setting('server_version') AS version`
+  const [{ version } = { version: '' }] = await sql.unsafe<{ version: string }[]>(POSTGRES.readVersion)
   const tables: BackupManifest['postgres']['tables'] = {}
   const files: BackupFile[] = []
   for (const { name, columns } of await listTables(sql)) {
-    const source = await sql.copyTo(`COPY "${name}" (${quoteAll(columns)}) TO STDOUT`)
+    const source = await sql.copyTo(POSTGRES.copyOut(name, columns))
     files.push(await writeBackupFile(folder, fileOf(name), source, { transforms: [createZstdCompress()], onBytes }))
-    const [{ rows } = { rows: 0 }] = await sql.unsafe<{ rows: number }[]>(`SELECT count(*) AS rows FROM "${name}"`)
+    const [{ rows } = { rows: 0 }] = await sql.unsafe<{ rows: number }[]>(POSTGRES.countRows(name))
     tables[name] = { columns, rows }
   }
-  const sequences = await sql<Sequence[]>`
-    SELECT sequencename AS name, last_value::text AS last FROM pg_sequences WHERE schemaname = 'public' ORDER BY 1`
+  const sequences = await sql.unsafe<Sequence[]>(POSTGRES.listSequences)
   return { about: { version, ...await listPostgresMigrations(sql), tables, sequences: [...sequences] }, files }
 }
 
 async function listPostgresMigrations (
   sql: TransactionSql
 ): Promise<Pick<BackedUpSchema, 'migrations' | 'checksums'>> {
-  const rows = await sql<{ name: string, checksum: string }[]>`
-    SELECT name, checksum FROM schema_migration_checksums ORDER BY name`
+  const rows = await sql.unsafe<{ name: string, checksum: string }[]>(POSTGRES.listMigrations)
   return {
     migrations: rows.map(({ name }) => name),
     checksums: Object.fromEntries(rows.map(({ name, checksum }) => [name, checksum]))
@@ -55,24 +54,23 @@ export async function restorePostgres (
   sql: Sql, about: BackupManifest['postgres'], { folder, mayLack, onBytes }: RestoreFrom & { onBytes: OnBytes }
 ): Promise<void> {
   await sql.begin(async (transaction) => {
-    // Disables triggers and foreign keys, as rows arrive table by table; together they are consistent.
-    await transaction`SET LOCAL session_replication_role = replica`
+    await transaction.unsafe(POSTGRES.disableTriggers)
     const found = await listTables(transaction)
     refuseOtherColumns(found, about.tables, mayLack)
-    await transaction.unsafe(`TRUNCATE ${quoteAll(found.map(({ name }) => name))}`)
+    await transaction.unsafe(POSTGRES.truncate(found.map(({ name }) => name)))
     for (const [name, { columns, rows }] of Object.entries(about.tables)) {
-      const target = await transaction.copyFrom(`COPY "${name}" (${quoteAll(columns)}) FROM STDIN`)
+      const target = await transaction.copyFrom(POSTGRES.copyIn(name, columns))
       await pipeline(createReadStream(path.join(folder, fileOf(name))), async function * (chunks) {
         for await (const chunk of chunks) {
           onBytes((chunk as Buffer).length)
           yield chunk
         }
       }, createZstdDecompress(), target)
-      const [found] = await transaction.unsafe<{ rows: number }[]>(`SELECT count(*) AS rows FROM "${name}"`)
+      const [found] = await transaction.unsafe<{ rows: number }[]>(POSTGRES.countRows(name))
       if (found?.rows !== rows) throw new Error(`table ${name} of Postgres has ${found?.rows} rows instead of ${rows}`)
     }
     for (const { name, last } of about.sequences) {
-      if (last !== null) await transaction`SELECT setval(${`public."${name}"`}::regclass, ${last}::bigint)`
+      if (last !== null) await transaction.unsafe(POSTGRES.setSequence, [`public."${name}"`, last])
     }
   })
 }
@@ -93,18 +91,9 @@ function refuseOtherColumns (
 }
 
 async function listTables (sql: TransactionSql): Promise<{ name: string, columns: string[] }[]> {
-  return await sql<{ name: string, columns: string[] }[]>`
-    SELECT c.relname AS name, array_agg(a.attname::text ORDER BY a.attnum) AS columns
-    FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
-    WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND a.attnum > 0
-      AND NOT a.attisdropped AND a.attgenerated = '' AND c.relname <> ALL (${LEFT_OUT})
-    GROUP BY 1 ORDER BY 1`
+  return await sql.unsafe<{ name: string, columns: string[] }[]>(POSTGRES.listTables, [LEFT_OUT])
 }
 
 function fileOf (table: string): string {
   return path.join('postgres', `${table}.copy.zst`)
-}
-
-function quoteAll (names: readonly string[]): string {
-  return names.map((name) => `"${name.replaceAll('"', '""')}"`).join(', ')
 }

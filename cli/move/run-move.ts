@@ -2,9 +2,10 @@
 import { MillraceError } from '../../engines/errors.ts'
 import { LOCAL_DATABASE, onCluster, queryRows, systemTableOfShards } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
+import { addColumn, LIST_MIGRATIONS } from '../../schema/backup-statements.ts'
 import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
 import {
-  addEventColumn, COUNT_UUIDS, FIND_MIGRATIONS, LIST_MIGRATIONS, READ_CLOCK, READ_TABLE_ID, sampleUuids, sumBytes, sumFreeBytes
+  COUNT_UUIDS, FIND_MIGRATIONS, READ_CLOCK, READ_TABLE_ID, sampleUuids, sumBytes, sumFreeBytes
 } from '../../schema/move/move-statements.ts'
 import type { DifferingEvents } from '../../schema/move/plan-move.ts'
 import { closeStore, isClosed, openStore, waitForInserts } from './close-source.ts'
@@ -134,7 +135,7 @@ async function prepareTarget ({ from, to, migrate, onProgress }: MoveOptions): P
   await refuseSmallDisk(from, to)
   const present = new Set((await listColumns(to, 'events')).map(({ name }) => name))
   const missing = (await listColumns(from, 'events')).filter(({ name }) => !present.has(name))
-  for (const column of missing) await to.local.command({ query: addEventColumn(column, onCluster(to.cluster)) })
+  for (const column of missing) await to.local.command({ query: addColumn('events', column, onCluster(to.cluster)) })
   // Views and tables of all shards follow.
   if (missing.length > 0) await migrateClickHouse(to.url, topology)
   if (await isClosed(to)) {

@@ -6,7 +6,8 @@ import { MillraceError } from '../../engines/errors.ts'
 import {
   allShardsUrl, type ClickHouse, connectClickHouse, FIRST_REPLICA, onCluster, parseClickHouseUrl, queryRows
 } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { type ColumnOfTable, INSERT_SETTINGS, insertRows, LIST_COLUMNS } from '../../schema/move/move-statements.ts'
+import type { ColumnOfTable } from '../../schema/backup-statements.ts'
+import { INSERT_SETTINGS, insertRows, LIST_STORED_COLUMNS } from '../../schema/move/move-statements.ts'
 import { isWhole } from '../../schema/move/moved-tables.ts'
 import { quoteIdentifier } from '../../engines/clickhouse-sql.ts'
 
@@ -51,7 +52,7 @@ export function everyShard ({ cluster }: MoveStore, table: string): string {
 }
 
 export async function listColumns ({ local }: MoveStore, table: string): Promise<ColumnOfTable[]> {
-  return await queryRows<ColumnOfTable>(local, LIST_COLUMNS, { table })
+  return await queryRows<ColumnOfTable>(local, LIST_STORED_COLUMNS, { table })
 }
 
 export async function listColumnNames (store: MoveStore, table: string): Promise<string[]> {

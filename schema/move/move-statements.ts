@@ -1,5 +1,4 @@
 /** The SQL of a move between two ClickHouse. Texts only; `cli/move` runs them. */
-import { quoteIdentifier, quoteString } from '../../engines/clickhouse-sql.ts'
 import { EVENT_IDENTITY, EVENT_PROPERTIES_HASH } from '../wire/event-row.ts'
 import { EVENTS, EVENTS_GROUP, EVENTS_SHARE, type MovedTable } from './moved-tables.ts'
 
@@ -98,16 +97,9 @@ export const insertRows = (table: string, columns: readonly string[]): string =>
 export const deleteRows = (table: string, onCluster: string, where: string): string => `DELETE FROM ${table} ${onCluster} WHERE ${where}`
 export const emptyTable = (table: string, onCluster: string): string => `TRUNCATE TABLE ${table} ${onCluster}`
 
-/** A column of `LIST_COLUMNS`. */
-export type ColumnOfTable = Record<'name' | 'type' | 'kind' | 'expression' | 'comment' | 'codec', string>
-
 /** Columns of a table that hold what was stored, promoted properties included. */
-export const LIST_COLUMNS = `SELECT name, type, default_kind AS kind, default_expression AS expression, comment, compression_codec AS codec
+export const LIST_STORED_COLUMNS = `SELECT name, type, default_kind AS kind, default_expression AS expression, comment, compression_codec AS codec
   FROM system.columns WHERE database = currentDatabase() AND table = {table: String} AND default_kind IN ('', 'DEFAULT') ORDER BY position`
-
-export function addEventColumn ({ name, type, kind, expression, comment, codec }: ColumnOfTable, onCluster: string): string {
-  return `ALTER TABLE events ${onCluster} ADD COLUMN IF NOT EXISTS ${quoteIdentifier(name)} ${type} ${kind} ${expression} COMMENT ${quoteString(comment)} ${codec}`
-}
 
 /**
  * Settings of every insert of a move: its rows are one block with one token, whatever blocks they come in, so that a
@@ -155,7 +147,6 @@ export const COUNT_OF_TOKENS = 'SELECT toFloat64(count()) AS n FROM events WHERE
 export const READ_CLOCK = 'SELECT toFloat64(toUnixTimestamp64Milli(now64(3))) AS now'
 
 export const FIND_MIGRATIONS = "SELECT 1 FROM system.tables WHERE database = currentDatabase() AND name = 'schema_migrations'"
-export const LIST_MIGRATIONS = 'SELECT name FROM schema_migrations FINAL ORDER BY name'
 
 /** What tells a table from one of the same name elsewhere. */
 export const READ_TABLE_ID = "SELECT toString(uuid) AS id FROM system.tables WHERE database = currentDatabase() AND name = 'events'"
