@@ -4,7 +4,7 @@ import type { SupervisedPart } from '../../faults/system/supervise.ts'
 import { waitFor } from '../../support/wait-for.ts'
 import { ALL, type Ask, compareTables, expect } from './compare-nodes.ts'
 import { type ClickHouseLab, LAB_CLUSTER, type LabNode } from './start-lab.ts'
-import type { Traffic } from './traffic.ts'
+import type { Traffic } from './open-product.ts'
 
 interface Changes {
   lab: ClickHouseLab

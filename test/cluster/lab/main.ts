@@ -22,15 +22,12 @@ import { addNode, removeReplica, removeShard, restoreBackup } from './change-nod
 import { compareHttp } from './compare-http.ts'
 import { ALL, type Ask, audit, compareTables, expect } from './compare-nodes.ts'
 import { moveIntoCluster } from './move-into-cluster.ts'
-import { deletePerson } from './delete-person.ts'
-import { countRefusals, countThroughKills } from './counts-under-faults.ts'
+import { countRefusals, countThroughKills, insertWithToken, readCounts } from './counts-under-faults.ts'
 import { LAB_PASSWORD } from './lab-logins.ts'
-import { walkApi } from './walk-api.ts'
-import { openProduct } from './open-product.ts'
+import { deletePerson, walkApi } from './walk-api.ts'
+import { createTraffic, openProduct } from './open-product.ts'
 import { recordStatements, type RefusedStatement } from './record-statements.ts'
-import { insertWithToken, readCounts } from './token-inserts.ts'
 import { LAB_CLUSTER, type LabNode, startLab } from './start-lab.ts'
-import { createTraffic } from './traffic.ts'
 
 const TOPOLOGY = { cluster: LAB_CLUSTER }
 const OWNER = 'millrace_owner'

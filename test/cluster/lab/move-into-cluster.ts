@@ -11,8 +11,7 @@ import type { Supervise, SupervisedPart } from '../../faults/system/supervise.ts
 import { freePort } from '../../support/local-ports.ts'
 import { waitFor } from '../../support/wait-for.ts'
 import { expect } from './compare-nodes.ts'
-import { openProduct } from './open-product.ts'
-import { createTraffic } from './traffic.ts'
+import { createTraffic, openProduct } from './open-product.ts'
 
 const MAIN = path.join(import.meta.dirname, '..', '..', '..', 'cli', 'main.ts')
 const BATCH = 500_000
