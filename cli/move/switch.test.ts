@@ -9,6 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
 import { createFirstProject } from '../../embedded/supervisor/create-first-project.ts'
 import { queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { sampleUuids } from '../../schema/move/move-statements.ts'
 import { startTierProcess } from '../../test/support/start-tier-process.ts'
 import { startTestNats, startTestPipeline } from '../../test/support/test-processes.ts'
 import { createTestClickHouse, createTestPostgres, type TestClickHouse } from '../../test/support/test-stores.ts'
@@ -124,4 +125,13 @@ t.test('kill -9 at every phase, live events, and the switch: none is lost and no
   const returned = await runCaptured([...back, '--finish'], { ...env, CLICKHOUSE_URL: to.url })
   t.equal(returned.code, 0, returned.err + returned.out)
   t.same(await readUuids(from), wanted, 'the way back is the same command')
+})
+
+t.test('the sample of a target fits into little memory, however many events there are', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  await client.command({ query: 'DROP TABLE events SYNC' })
+  await client.command({ query: 'CREATE VIEW events AS SELECT generateUUIDv4() AS uuid FROM numbers(4000000)' })
+  const ask = async (query: string): Promise<{ uuid: string }[]> => await queryRows(client, query, {}, { max_memory_usage: '100000000' })
+  t.equal((await ask(sampleUuids(200))).length, 200)
+  await t.rejects(ask('SELECT DISTINCT toString(uuid) AS uuid FROM events ORDER BY cityHash64(uuid) LIMIT 200'), /MEMORY_LIMIT_EXCEEDED|memory limit/i, 'every uuid does not fit')
 })
