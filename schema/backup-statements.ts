@@ -1,22 +1,11 @@
 /** The SQL of backups and restores. Texts only; `cli/backup` runs them. */
 import { quoteIdentifier, quoteString } from '../engines/clickhouse-sql.ts'
 
-/** A column of a table of ClickHouse. */
-export interface ColumnOfTable {
-  name: string
-  type: string
-  /** `DEFAULT` and the like, with its expression; empty without one. */
-  kind: string
-  expression: string
-  /** Absent in backups of earlier versions. */
-  comment?: string
-  /** `CODEC(...)`; empty for the default. Absent in backups of earlier versions. */
-  codec?: string
-}
+/** A column of a table of ClickHouse; backups of earlier versions lack comments and codecs. */
+export type ColumnOfTable = Record<'name' | 'type' | 'kind' | 'expression', string> & Partial<Record<'comment' | 'codec', string>>
 
-export function addColumn (table: string, { name, type, kind, expression, comment = '', codec = '' }: ColumnOfTable, onCluster = ''): string {
-  return `ALTER TABLE ${table} ${onCluster} ADD COLUMN IF NOT EXISTS ${quoteIdentifier(name)} ${type} ${kind} ${expression} COMMENT ${quoteString(comment)} ${codec}`
-}
+export const addColumn = (table: string, { name, type, kind, expression, comment = '', codec = '' }: ColumnOfTable, onCluster = ''): string =>
+  `ALTER TABLE ${table} ${onCluster} ADD COLUMN IF NOT EXISTS ${quoteIdentifier(name)} ${type} ${kind} ${expression} COMMENT ${quoteString(comment)} ${codec}`
 
 export const LIST_COLUMNS = `SELECT name, type, default_kind AS kind, default_expression AS expression, comment, compression_codec AS codec
   FROM system.columns WHERE database = currentDatabase() AND table = {table: String} ORDER BY position`
@@ -33,9 +22,7 @@ export const setMerges = (table: string, how: 'STOP' | 'START'): string => `SYST
 
 /** A copy of `events` in a database of its own, made of hard links. */
 export const copyEventsTo = (database: string): string[] => [
-  `CREATE DATABASE ${database}`,
-  `CREATE TABLE ${database}.events AS events`,
-  `ALTER TABLE ${database}.events ATTACH PARTITION ALL FROM events`
+  `CREATE DATABASE ${database}`, `CREATE TABLE ${database}.events AS events`, `ALTER TABLE ${database}.events ATTACH PARTITION ALL FROM events`
 ]
 export const dropDatabase = (database: string): string => `DROP DATABASE IF EXISTS ${database} SYNC`
 
@@ -66,6 +53,10 @@ export const POSTGRES = {
   copyIn: (table: string, columns: readonly string[]): string => `COPY "${table}" (${quoteNames(columns)}) FROM STDIN`
 } as const
 
-function quoteNames (names: readonly string[]): string {
-  return names.map((name) => `"${name.replaceAll('"', '""')}"`).join(', ')
-}
+const quoteNames = (names: readonly string[]) => names.map((name) => `"${name.replaceAll('"', '""')}"`).join(', ')
+
+/** What a backup says of the migrations of a database. */
+export const describeMigrations = (rows: readonly { name: string, checksum: string }[]) => ({
+  migrations: rows.map(({ name }) => name),
+  checksums: Object.fromEntries(rows.map(({ name, checksum }) => [name, checksum]))
+})

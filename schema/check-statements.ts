@@ -1,4 +1,4 @@
-/** The SQL of `millrace check clickhouse`. Texts only; `cli/commands` runs them. System tables of all nodes are parameters. */
+/** The SQL of `millrace check clickhouse`. Texts only, of which system tables of all nodes are parameters. */
 
 /** Every node by its place in the cluster's definition. */
 export const LIST_NODES = `SELECT shard_num AS shard, concat(host_name, ':', toString(port)) AS node, internal_replication AS internal
@@ -9,23 +9,18 @@ export interface NodeQuestion { table: string, columns: string, rest?: string }
 
 export const NODE_VERSION: NodeQuestion = { table: 'one', columns: 'version() AS version, toFloat64(toUnixTimestamp64Milli(now64(3))) AS now' }
 export const NODE_DEFINITION: NodeQuestion = {
-  table: 'clusters',
-  columns: "arrayStringConcat(arraySort(groupArray(concat(host_name, ':', toString(port)))), ' ') AS nodes",
+  table: 'clusters', columns: "arrayStringConcat(arraySort(groupArray(concat(host_name, ':', toString(port)))), ' ') AS nodes",
   rest: 'WHERE cluster = {cluster: String} GROUP BY place'
 }
 export const NODE_MACROS: NodeQuestion = { table: 'macros', columns: 'macro, substitution' }
 export const NODE_REPLICAS: NodeQuestion = {
-  table: 'replicas',
-  columns: `table AS name, zookeeper_path AS path, toUInt32(total_replicas) AS all, toUInt32(active_replicas) AS active,
-    toUInt32(absolute_delay) AS delay, is_readonly AS frozen`,
-  rest: 'WHERE database = currentDatabase()'
+  table: 'replicas', rest: 'WHERE database = currentDatabase()', columns: `table AS name, zookeeper_path AS path, toUInt32(total_replicas) AS all, toUInt32(active_replicas) AS active,
+    toUInt32(absolute_delay) AS delay, is_readonly AS frozen`
 }
 /** Mean wait for an answer of Keeper. */
 export const NODE_KEEPER: NodeQuestion = {
-  table: 'events',
-  columns: `toFloat64(sumIf(value, event = 'ZooKeeperWaitMicroseconds'))
-    / greatest(sumIf(value, event = 'ZooKeeperTransactions'), 1) / 1000 AS ms`,
-  rest: 'GROUP BY place'
+  table: 'events', rest: 'GROUP BY place', columns: `toFloat64(sumIf(value, event = 'ZooKeeperWaitMicroseconds'))
+    / greatest(sumIf(value, event = 'ZooKeeperTransactions'), 1) / 1000 AS ms`
 }
 
 /** `place` counts from 1 as the definition does; nodes that do not answer have no row. */

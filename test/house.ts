@@ -36,7 +36,7 @@ export interface House {
 const LIMITS = {
   lines: 84_332,
   platformLines: 5_600,
-  trackedFiles: 1_496,
+  trackedFiles: 1_495,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,

@@ -2,8 +2,8 @@ import { link, mkdir, open, readFile, realpath, rename, stat } from 'node:fs/pro
 import path from 'node:path'
 import { errorCode, MillraceError } from '../../engines/errors.ts'
 import { flushFolder } from '../../platform/durable-folder.ts'
-import { type BackupFile, unreadable } from './backup-files.ts'
 import type { ColumnOfTable } from '../../schema/backup-statements.ts'
+import { type BackupFile, unreadable } from './backup-files.ts'
 import type { BooksDay } from './books.ts'
 
 /** Contents of a backup. Written last: only a folder with a manifest is a complete backup. */
@@ -35,16 +35,8 @@ export interface BackedUpSchema {
   checksums?: Record<string, string>
 }
 
-export interface ClickHouseTable {
-  rows: number
-  parts: string[]
-  columns: ColumnOfTable[]
-}
-
-export interface PostgresTable {
-  columns: string[]
-  rows: number
-}
+export interface ClickHouseTable { rows: number, parts: string[], columns: ColumnOfTable[] }
+export interface PostgresTable { rows: number, columns: string[] }
 
 export interface Sequence {
   name: string
@@ -85,20 +77,15 @@ export async function readManifest (folder: string): Promise<BackupManifest> {
   const text = await readFile(path.join(folder, FILE), 'utf8').catch(async (cause: NodeJS.ErrnoException) => {
     if (cause.code === 'EACCES' || cause.code === 'EPERM') throw unreadable(folder, cause)
     if (cause.code === 'ENOENT' || cause.code === 'ENOTDIR') await refuseMissingFolder(folder, cause)
-    const why = `${folder} holds no complete backup: it has no ${FILE}, which is written last. Use another backup`
-    throw new MillraceError('MILLRACE_BACKUP_INCOMPLETE', why, { cause })
+    throw incomplete(`${folder} holds no complete backup: it has no ${FILE}, which is written last. Use another backup`, cause)
   })
   const manifest = parseManifest(text)
-  if (manifest === undefined) {
-    const why = `${path.join(folder, FILE)} is damaged: use another backup`
-    throw new MillraceError('MILLRACE_BACKUP_INCOMPLETE', why)
-  }
-  if (manifest.format !== 1) {
-    const why = `the backup in ${folder} was written by another version, ${manifest.version}`
-    throw new MillraceError('MILLRACE_BACKUP_INCOMPLETE', why)
-  }
+  if (manifest === undefined) throw incomplete(`${path.join(folder, FILE)} is damaged: use another backup`)
+  if (manifest.format !== 1) throw incomplete(`the backup in ${folder} was written by another version, ${manifest.version}`)
   return manifest
 }
+
+const incomplete = (why: string, cause?: unknown): MillraceError => new MillraceError('MILLRACE_BACKUP_INCOMPLETE', why, { cause })
 
 /** @returns undefined when the text is not a manifest of any version. */
 function parseManifest (text: string): BackupManifest | undefined {
@@ -234,6 +221,4 @@ async function resolve (folder: string): Promise<string> {
   return parent === folder ? folder : path.join(await resolve(parent), path.basename(folder))
 }
 
-function unusable (why: string): MillraceError {
-  return new MillraceError('MILLRACE_FOLDER_UNUSABLE', why)
-}
+const unusable = (why: string): MillraceError => new MillraceError('MILLRACE_FOLDER_UNUSABLE', why)

@@ -55,6 +55,6 @@ export async function verifyBooks (clickhouse: ClickHouse, books: readonly Books
 }
 
 async function readBooks (clickhouse: ClickHouse, table: string): Promise<BooksDay[]> {
-  const rows = await queryRows<{ project: number, day: string, events: string, checksum: string }>(clickhouse, readBooksOf(table))
+  const rows = await queryRows<Omit<BooksDay, 'events'> & { events: string }>(clickhouse, readBooksOf(table))
   return rows.map(({ events, ...row }) => ({ ...row, events: Number(events) }))
 }

@@ -5,13 +5,11 @@ import path from 'node:path'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import {
-  addColumn, attachPart, type ColumnOfTable, COUNT_ROWS, freezeTable, LIST_COLUMNS, LIST_MIGRATIONS, LIST_TABLES, READ_VERSION, setMerges
+  addColumn, attachPart, type ColumnOfTable, COUNT_ROWS, describeMigrations, freezeTable, LIST_COLUMNS, LIST_MIGRATIONS,
+  LIST_TABLES, READ_VERSION, setMerges
 } from '../../schema/backup-statements.ts'
 import { type BackupFile, type OnBytes, writeBackupFile } from './backup-files.ts'
-import {
-  type BackedUpSchema, type BackupManifest, type BaseBackup, CHECKSUMS, type ClickHouseTable,
-  hasPart, linkFromBase
-} from './backup-folder.ts'
+import { type BackupManifest, type BaseBackup, CHECKSUMS, type ClickHouseTable, hasPart, linkFromBase } from './backup-folder.ts'
 import type { RestoreFrom } from './postgres-backup.ts'
 
 /** A snapshot of the parts of all tables: hard links, which cost no space and never change. */
@@ -45,6 +43,9 @@ interface FrozenPart {
   sha256: string
 }
 
+/** A row of `LIST_TABLES`. */
+interface TableFiles { table: string, dataPath: string }
+
 /** Prefix of the names of snapshots by backups; an operator may make others. */
 const FROZEN_BY_BACKUP = 'backup_'
 
@@ -57,7 +58,7 @@ const FROZEN_BY_BACKUP = 'backup_'
 export async function freezeTables (clickhouse: ClickHouse, dataDir: string, id: string): Promise<FrozenTables> {
   const name = `${FROZEN_BY_BACKUP}${id}`
   const shadow = path.join(dataDir, 'shadow', name)
-  const tables = await listTables(clickhouse)
+  const tables = await queryRows<TableFiles>(clickhouse, LIST_TABLES)
   for (const { table } of tables) await clickhouse.command({ query: freezeTable(table, name) })
   const parts: FrozenPart[] = []
   const described: Record<string, ClickHouseTable> = {}
@@ -72,12 +73,12 @@ export async function freezeTables (clickhouse: ClickHouse, dataDir: string, id:
       rows += Number(await readFile(path.join(folder, part, 'count.txt'), 'utf8'))
       parts.push(frozen)
     }
-    described[table] = { rows, parts: names, columns: await listColumns(clickhouse, table) }
+    described[table] = { rows, parts: names, columns: await queryRows(clickhouse, LIST_COLUMNS, { table }) }
   }
   return {
     about: {
-      version: await readVersion(clickhouse),
-      ...await listClickHouseMigrations(clickhouse),
+      version: (await queryRows<{ version: string }>(clickhouse, READ_VERSION))[0]?.version ?? '',
+      ...describeMigrations(await queryRows(clickhouse, LIST_MIGRATIONS)),
       tables: described
     },
     bytes,
@@ -150,7 +151,8 @@ export async function restoreTables (
   clickhouse: ClickHouse, about: BackupManifest['clickhouse'],
   { folder, mayLack, onPart }: RestoreFrom & { onPart: (part: string) => void }
 ): Promise<void> {
-  const targets = new Map((await listTables(clickhouse)).map(({ table, dataPath }) => [table, dataPath]))
+  const found = await queryRows<TableFiles>(clickhouse, LIST_TABLES)
+  const targets = new Map(found.map(({ table, dataPath }) => [table, dataPath]))
   for (const [table, { parts, rows, columns }] of Object.entries(about.tables)) {
     const dataPath = targets.get(table)
     if (dataPath === undefined) throw new MillraceError('MILLRACE_RESTORE_FAILED', `there is no table ${table}`)
@@ -171,16 +173,6 @@ export async function restoreTables (
   }
 }
 
-async function listClickHouseMigrations (
-  clickhouse: ClickHouse
-): Promise<Pick<BackedUpSchema, 'migrations' | 'checksums'>> {
-  const rows = await queryRows<{ name: string, checksum: string }>(clickhouse, LIST_MIGRATIONS)
-  return {
-    migrations: rows.map(({ name }) => name),
-    checksums: Object.fromEntries(rows.map(({ name, checksum }) => [name, checksum]))
-  }
-}
-
 /** Parts in the snapshot of a table; an empty table has no folder. */
 async function readParts (clickhouse: ClickHouse, table: string, folder: string): Promise<string[]> {
   const names = await readdir(folder).catch(() => [])
@@ -190,20 +182,12 @@ async function readParts (clickhouse: ClickHouse, table: string, folder: string)
   return names
 }
 
-async function listTables (clickhouse: ClickHouse): Promise<{ table: string, dataPath: string }[]> {
-  return await queryRows(clickhouse, LIST_TABLES)
-}
-
-async function listColumns (clickhouse: ClickHouse, table: string): Promise<ColumnOfTable[]> {
-  return await queryRows(clickhouse, LIST_COLUMNS, { table })
-}
-
 /** The files of a part fit only the columns that they were written from. */
 async function refuseOtherColumns (
   clickhouse: ClickHouse, table: string, { columns, mayLack }: { columns: ColumnOfTable[], mayLack: boolean }
 ): Promise<void> {
   const types = new Map(columns.map(({ name, type }) => [name, type]))
-  for (const { name, type } of await listColumns(clickhouse, table)) {
+  for (const { name, type } of await queryRows<ColumnOfTable>(clickhouse, LIST_COLUMNS, { table })) {
     if (types.get(name) === type || (mayLack && !types.has(name))) continue
     throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `column ${name} of ${table} is ${types.get(name) ?? 'missing'} in the ` +
       `backup and ${type} in this version: restore it with the programs that wrote it`)
@@ -212,7 +196,7 @@ async function refuseOtherColumns (
 
 /** Adds columns that no migration creates: those of promoted properties. */
 async function addMissingColumns (clickhouse: ClickHouse, table: string, columns: ColumnOfTable[]): Promise<void> {
-  const present = new Set((await listColumns(clickhouse, table)).map(({ name }) => name))
+  const present = new Set((await queryRows<ColumnOfTable>(clickhouse, LIST_COLUMNS, { table })).map(({ name }) => name))
   for (const column of columns) {
     if (!present.has(column.name)) await clickhouse.command({ query: addColumn(table, column) })
   }
@@ -221,8 +205,4 @@ async function addMissingColumns (clickhouse: ClickHouse, table: string, columns
 async function countRows (clickhouse: ClickHouse, table: string): Promise<number> {
   const [row] = await queryRows<{ rows: string }>(clickhouse, COUNT_ROWS, { table })
   return Number(row?.rows)
-}
-
-async function readVersion (clickhouse: ClickHouse): Promise<string> {
-  return (await queryRows<{ version: string }>(clickhouse, READ_VERSION))[0]?.version ?? ''
 }

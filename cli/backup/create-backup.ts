@@ -1,9 +1,7 @@
-import { constants, createReadStream } from 'node:fs'
+import { constants, createReadStream, type Stats } from 'node:fs'
 import { access, type FileHandle, lchown, lstat, open, readdir, rm, rmdir, stat } from 'node:fs/promises'
 import path from 'node:path'
-import {
-  describeRoom, explainFailedStart, explainUnusable, readRoom, type Room
-} from '../../embedded/data-dir/check-data-dir.ts'
+import { describeRoom, explainFailedStart, explainUnusable, readRoom, type Room } from '../../embedded/data-dir/check-data-dir.ts'
 import { findRunningStack, type StackAddresses } from '../../embedded/data-dir/stack-access.ts'
 import { isRoot } from '../../embedded/postgres/postgres-cluster.ts'
 import { errorCode, MillraceError } from '../../engines/errors.ts'
@@ -12,7 +10,7 @@ import { POSTGRES } from '../../schema/backup-statements.ts'
 import { readVersion } from '../../schema/version.ts'
 import type { CliContext } from '../cli-context.ts'
 import { startProgressBar } from '../terminal-output.ts'
-import { type BackupFile, refuseLostFiles, writeBackupFile } from './backup-files.ts'
+import { refuseLostFiles, writeBackupFile } from './backup-files.ts'
 import { type BackupManifest, type BaseBackup, openBase, refuseNestedBackup, writeManifest } from './backup-folder.ts'
 import { copyEvents, dropCopy, readBooksOfCopy } from './books.ts'
 import { freezeTables, removeFrozenTables } from './clickhouse-backup.ts'
@@ -113,17 +111,14 @@ async function explainFailedWrite (folder: string, cause: unknown): Promise<unkn
 
 /** Copies everything into the folder, and removes the snapshot. */
 async function copyAll (
-  context: CliContext, addresses: StackAddresses,
-  { dataDir, folder, base, storeMs }: Writing
+  context: CliContext, addresses: StackAddresses, { dataDir, folder, base, storeMs }: Writing
 ): Promise<BackupManifest> {
   const [nats, sql, clickhouse] = [await context.nats(), await context.postgres(), await context.clickhouse()]
   const startedAt = new Date(context.now()).toISOString()
 
   // First, because a dead letter that is replayed meanwhile may be gone later.
   const letters = await backUpDeadLetters(nats, folder, DEAD_LETTER_FILES[0], 1)
-  await waitUntilStored({
-    connection: nats, readSpoolBytes: async () => await readSpoolBytes(dataDir), timeoutMs: storeMs
-  })
+  await waitUntilStored({ connection: nats, readSpoolBytes: () => readSpoolBytes(dataDir), timeoutMs: storeMs })
   return await sql.begin('isolation level repeatable read read only', async (transaction) => {
     const frozen = await whileInsertsAreHeld(addresses.clickhouseUrl, async () => {
       // The first statement takes the snapshot of a repeatable-read transaction.
@@ -139,14 +134,14 @@ async function copyAll (
       const books = await readBooksOfCopy(clickhouse)
       const bar = startProgressBar(context, 'backing up', frozen.bytes + bytes)
       const postgres = await backUpPostgres(transaction, folder, bar.add)
-      const credentials = await copyCredentials(dataDir, folder)
+      const credentials = await writeBackupFile(folder, 'credentials.json', createReadStream(path.join(dataDir, 'credentials.json')))
       const parts = await frozen.copyTo(folder, { base, onBytes: bar.add })
       bar.end()
       return {
         format: 1, version: readVersion(), startedAt, snapshotAt,
         clickhouse: frozen.about, postgres: postgres.about, deadLetters: letters.letters + laterLetters.letters, books,
         ...base === undefined ? {} : { base: { folder: base.folder, sharedBytes: parts.sharedBytes } },
-        files: [...credentials, letters.file, laterLetters.file, ...postgres.files, ...parts.files]
+        files: [credentials, letters.file, laterLetters.file, ...postgres.files, ...parts.files]
       }
     } finally {
       await frozen.release()
@@ -207,10 +202,6 @@ async function checkRoom (folder: string, written: Room): Promise<void> {
     `${describeRoom(needed)}: remove older backups, or choose another disk`)
 }
 
-async function copyCredentials (dataDir: string, folder: string): Promise<BackupFile[]> {
-  return [await writeBackupFile(folder, 'credentials.json', createReadStream(path.join(dataDir, 'credentials.json')))]
-}
-
 /** Bytes in the spools of all ingest processes on the data directory, also of those that have ended. */
 async function readSpoolBytes (dataDir: string): Promise<number> {
   const files = await readdir(path.join(dataDir, 'spool'), { recursive: true, withFileTypes: true }).catch(() => [])
@@ -220,11 +211,6 @@ async function readSpoolBytes (dataDir: string): Promise<number> {
     if (name.endsWith('.segment')) bytes += (await stat(path.join(parentPath, name)).catch(() => ({ size: 0 }))).size
   }
   return bytes
-}
-
-interface Owner {
-  uid: number
-  gid: number
 }
 
 /** A disk without owners, or one of another machine that does not take them from this root. */
@@ -252,7 +238,7 @@ async function giveToOwnerOfParent (folder: string): Promise<void> {
   })
 }
 
-async function giveContent (handle: FileHandle, folder: string, { uid, gid }: Owner): Promise<void> {
+async function giveContent (handle: FileHandle, folder: string, { uid, gid }: Stats): Promise<void> {
   const inside = process.platform === 'linux' ? `/proc/self/fd/${handle.fd}` : folder
   for (const entry of await readdir(inside, { recursive: true, withFileTypes: true })) {
     await lchown(path.join(entry.parentPath, entry.name), uid, gid)

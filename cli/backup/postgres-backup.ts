@@ -4,17 +4,14 @@ import { pipeline } from 'node:stream/promises'
 import { createZstdCompress, createZstdDecompress } from 'node:zlib'
 import { MillraceError } from '../../engines/errors.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import { POSTGRES } from '../../schema/backup-statements.ts'
+import { describeMigrations, POSTGRES } from '../../schema/backup-statements.ts'
 import { type BackupFile, type OnBytes, writeBackupFile } from './backup-files.ts'
-import type { BackedUpSchema, BackupManifest, Sequence } from './backup-folder.ts'
+import type { BackupManifest, Sequence } from './backup-folder.ts'
 
 /** Tables that the migrations of a restore fill, and the salts of visitors without cookies, which nobody may keep. */
 const LEFT_OUT = ['schema_migrations', 'schema_migration_checksums', 'schema_versions', 'cookieless_salts']
 
-export interface PostgresBackup {
-  about: BackupManifest['postgres']
-  files: BackupFile[]
-}
+export interface PostgresBackup { about: BackupManifest['postgres'], files: BackupFile[] }
 
 /** Copies every table as the transaction sees it. The transaction must be repeatable read. */
 export async function backUpPostgres (sql: TransactionSql, folder: string, onBytes: OnBytes): Promise<PostgresBackup> {
@@ -28,17 +25,8 @@ export async function backUpPostgres (sql: TransactionSql, folder: string, onByt
     tables[name] = { columns, rows }
   }
   const sequences = await sql.unsafe<Sequence[]>(POSTGRES.listSequences)
-  return { about: { version, ...await listPostgresMigrations(sql), tables, sequences: [...sequences] }, files }
-}
-
-async function listPostgresMigrations (
-  sql: TransactionSql
-): Promise<Pick<BackedUpSchema, 'migrations' | 'checksums'>> {
-  const rows = await sql.unsafe<{ name: string, checksum: string }[]>(POSTGRES.listMigrations)
-  return {
-    migrations: rows.map(({ name }) => name),
-    checksums: Object.fromEntries(rows.map(({ name, checksum }) => [name, checksum]))
-  }
+  const migrations = describeMigrations(await sql.unsafe(POSTGRES.listMigrations))
+  return { about: { version, ...migrations, tables, sequences: [...sequences] }, files }
 }
 
 /** Where a database is restored from. */

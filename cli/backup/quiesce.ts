@@ -83,6 +83,5 @@ export async function whileInsertsAreHeld<T> (clickhouseUrl: string, work: () =>
   }
 }
 
-function notHeld (why: string): MillraceError {
-  return new MillraceError('MILLRACE_BACKUP_INSERTS_NOT_HELD', `ClickHouse did not hold inserts back: ${why.trim().slice(0, 200)}`)
-}
+const notHeld = (why: string): MillraceError =>
+  new MillraceError('MILLRACE_BACKUP_INSERTS_NOT_HELD', `ClickHouse did not hold inserts back: ${why.trim().slice(0, 200)}`)

@@ -18,7 +18,7 @@ export function variableOf (login: string): string {
   return `CLICKHOUSE_${login.replace('millrace_', '').toUpperCase()}_PASSWORD`
 }
 
-interface FindLoginFaultsOptions {
+export interface FindLoginFaultsOptions {
   /** Of the database of the tables, with any login. */
   url: string
   /** Empty: one node. */

@@ -9,7 +9,7 @@ import {
 } from '../../schema/check-statements.ts'
 import { type CliContext, findAddress } from '../cli-context.ts'
 import { collectStrings } from '../read-arguments.ts'
-import { CHECKED_LOGINS, findLoginFaults, variableOf } from './check-logins.ts'
+import { CHECKED_LOGINS, findLoginFaults, type FindLoginFaultsOptions, variableOf } from './check-logins.ts'
 import { JSON_OPTION, type Output } from '../terminal-output.ts'
 
 /** `millrace check`: whether servers of one's own can be trusted with events. */
@@ -58,16 +58,11 @@ export interface Finding {
   text: string
 }
 
-interface CheckClickHouseOptions {
-  /** With an administrator's login; its database is that of the tables. */
-  url: string
+/** `url` is that of an administrator. */
+interface CheckClickHouseOptions extends FindLoginFaultsOptions {
   client: ClickHouse
-  /** Empty: one node. */
-  cluster: string
   /** Addresses of further nodes with the same login, for what is inserted through each. */
   nodes: readonly string[]
-  /** Passwords of tiers, by login; those without one are not tried. */
-  passwords: ReadonlyMap<string, string>
 }
 
 /** Clocks of nodes may differ by so much, in milliseconds: ingest sets times of events, nodes those of their parts. */
@@ -115,7 +110,7 @@ async function readDefinition ({ client, cluster }: CheckClickHouseOptions) {
 async function askNodes<T> (
   { client, cluster }: CheckClickHouseOptions, question: NodeQuestion
 ): Promise<(T & { place: number })[]> {
-  return await queryRows<T & { place: number }>(client, askEachNode(question, systemTable(cluster, question.table)), { cluster })
+  return await queryRows(client, askEachNode(question, systemTable(cluster, question.table)), { cluster })
 }
 
 const checkNodes: Check = async (options) => {

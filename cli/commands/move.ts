@@ -5,13 +5,9 @@ import { type MoveResult, reopenSource, runMove } from '../move/run-move.ts'
 import { openMoveStore } from '../move/store.ts'
 import { JSON_OPTION, type Output, printRows } from '../terminal-output.ts'
 
-interface MoveCommandOptions extends Output {
+interface MoveCommandOptions extends Output, Partial<Record<'migrate' | 'finish' | 'reopen' | 'removeExtra', true>> {
   to: string
   toCluster?: string
-  migrate?: true
-  finish?: true
-  reopen?: true
-  removeExtra?: true
 }
 
 /** `millrace move clickhouse`: everything that is stored goes to another ClickHouse, with a proof. */
@@ -87,9 +83,7 @@ function whatNext (result: MoveResult, sides: { from: string, to: string, toClus
   const { from, to, toCluster } = sides
   const counted = `\n${result.months.reduce((sum, { source }) => sum + source, 0)} events; this run copied ${result.copied}.`
   if (!result.isEqual) return `${counted} The sides are not equal: repeat the command.\n`
-  if (result.before !== null) {
-    return `${counted} Both sides are equal up to ${result.before}. Repeat it, or end the move with --finish.\n`
-  }
+  if (result.before !== null) return `${counted} Both sides are equal up to ${result.before}. Repeat it, or end the move with --finish.\n`
   const cluster = toCluster === '' ? '' : ` and MILLRACE_CLICKHOUSE_CLUSTER=${toCluster}`
   return `${counted} Both sides are equal, and ${from} is closed: events wait in the stream.
 Now set CLICKHOUSE_URL to ${to}${cluster} for pipeline, API and migrations${toCluster === '' ? '' : ` (the API: database ${to.split('/').at(-1)}_all)`}, and start them again.

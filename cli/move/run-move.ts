@@ -125,7 +125,8 @@ async function prepareTarget ({ from, to, migrate, onProgress }: MoveOptions): P
     throw new MillraceError('MILLRACE_MOVE_NOT_MIGRATED', `${from.name} has the migrations ${ours.join(', ')}, and ${to.name} ${theirs.join(', ')}: ` +
       'run "millrace migrate" of the same version on both')
   }
-  if (await readTableId(from) === await readTableId(to)) {
+  const [own, other] = await Promise.all([from, to].map(({ local }) => queryRows<{ id: string }>(local, READ_TABLE_ID)))
+  if (own?.[0]?.id === other?.[0]?.id) {
     throw new MillraceError('MILLRACE_MOVE_TARGET_HAS_OTHERS', `${from.name} and ${to.name} are the same: --to must name another ClickHouse`)
   }
   const difference = await readClock(from) - await readClock(to)
@@ -148,11 +149,6 @@ async function listMigrations ({ local }: MoveStore): Promise<string[]> {
   const tables = await queryRows(local, FIND_MIGRATIONS)
   if (tables.length === 0) return []
   return (await queryRows<{ name: string }>(local, LIST_MIGRATIONS)).map(({ name }) => name)
-}
-
-async function readTableId ({ local }: MoveStore): Promise<string> {
-  const [row] = await queryRows<{ id: string }>(local, READ_TABLE_ID)
-  return row?.id ?? ''
 }
 
 async function refuseSmallDisk (from: MoveStore, to: MoveStore): Promise<void> {

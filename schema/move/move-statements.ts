@@ -118,36 +118,26 @@ export const INSERT_SETTINGS = {
  */
 const CLOSED = 'max_parts_in_total'
 
-export function closeTable (table: string, onCluster: string): string {
-  return `ALTER TABLE ${table} ${onCluster} MODIFY SETTING ${CLOSED} = 0`
-}
-
-export function openTable (table: string, onCluster: string): string {
-  return `ALTER TABLE ${table} ${onCluster} RESET SETTING ${CLOSED}`
-}
+export const closeTable = (table: string, onCluster: string): string => `ALTER TABLE ${table} ${onCluster} MODIFY SETTING ${CLOSED} = 0`
+export const openTable = (table: string, onCluster: string): string => `ALTER TABLE ${table} ${onCluster} RESET SETTING ${CLOSED}`
 
 /** Tables that take no inserts. */
 export const LIST_CLOSED = `SELECT name FROM system.tables WHERE database = currentDatabase() AND position(engine_full, '${CLOSED} = 0') > 0`
 
 /** Inserts under way, into `database` or from a client that is connected to it. */
-export function countInserts (processes: string): string {
-  return `SELECT toFloat64(count()) AS n FROM ${processes} WHERE query_kind = 'Insert'
-    AND (startsWith(current_database, {database: String}) OR position(query, concat({database: String}, '.')) > 0)`
-}
+export const countInserts = (processes: string): string => `SELECT toFloat64(count()) AS n FROM ${processes} WHERE query_kind = 'Insert'
+  AND (startsWith(current_database, {database: String}) OR position(query, concat({database: String}, '.')) > 0)`
 
 /** Deletions under way. */
-export function countMutations (mutations: string): string {
-  return `SELECT toFloat64(count()) AS n FROM ${mutations} WHERE database = {database: String} AND NOT is_done`
-}
+export const countMutations = (mutations: string): string =>
+  `SELECT toFloat64(count()) AS n FROM ${mutations} WHERE database = {database: String} AND NOT is_done`
 
 /** Events that were stored under one of the tokens. */
 export const COUNT_OF_TOKENS = 'SELECT toFloat64(count()) AS n FROM events WHERE insert_token IN {tokens: Array(String)} SETTINGS final = 0'
 
 /** Clock of a server, in epoch milliseconds. */
 export const READ_CLOCK = 'SELECT toFloat64(toUnixTimestamp64Milli(now64(3))) AS now'
-
 export const FIND_MIGRATIONS = "SELECT 1 FROM system.tables WHERE database = currentDatabase() AND name = 'schema_migrations'"
-
 /** What tells a table from one of the same name elsewhere. */
 export const READ_TABLE_ID = "SELECT toString(uuid) AS id FROM system.tables WHERE database = currentDatabase() AND name = 'events'"
 

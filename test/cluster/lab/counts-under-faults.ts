@@ -1,4 +1,4 @@
-/** What is counted of repeated inserts, when replicas die in the middle of inserts, and when one shard refuses its rows. */
+/** What is counted of repeated inserts, when replicas die in the middle of them, and when a shard refuses its rows. */
 import { createHash, randomUUID } from 'node:crypto'
 import type { ClickHouseSettings } from '@clickhouse/client'
 import { INSERT_SETTINGS, INSERT_SETTINGS_VERSION } from '../../../pipeline/events/insert/insert-frames.ts'

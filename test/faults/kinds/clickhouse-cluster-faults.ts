@@ -30,7 +30,8 @@ export const CLICKHOUSE_CLUSTER_FAULTS: readonly Fault[] = [
     const disk = replicaDisks[node.index - 1]
     expect(async () => {
       const client = connectClickHouse({ url: node.url('default', 'millrace') })
-      const damaged = await findDamagedParts(async (query, params) => await queryRows(client, query, params)).finally(() => client.close())
+      const damaged = await findDamagedParts(async (query, params) => await queryRows(client, query, params))
+        .finally(() => client.close())
       return damaged.length === 0 ? null : `damaged parts of ${node.name}: ${damaged.join(', ')}`
     })
     await disk?.fill()

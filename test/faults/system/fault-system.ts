@@ -156,8 +156,8 @@ async function start (options: FaultSystemOptions, closers: Closer[]): Promise<O
   }, superviseAs())
   return {
     dataDir, nats: nats.part, natsNodes: cluster?.nodes ?? [],
-    clickhouse: clickhouse.part, clickhouseCluster: lab, replicaDisks, postgres: postgres.part, ...tiers, parts, proxies,
-    tierSettings, clockFile, surprises, ...await connectAudit(services, clusterName, closers)
+    clickhouse: clickhouse.part, clickhouseCluster: lab, replicaDisks, postgres: postgres.part, ...tiers, parts,
+    proxies, tierSettings, clockFile, surprises, ...await connectAudit(services, clusterName, closers)
   }
 }
 
@@ -235,7 +235,8 @@ export async function openFaultSystem (options: OpenFaultSystemOptions): Promise
     await rm(dataDir, { recursive: true, force: true })
   }
   try {
-    system = await startFaultSystem({ dataDir, ...options, durable: disk !== null, replicaDisks: disk === null ? disks : [] })
+    const replicaDisks = disk === null ? disks : []
+    system = await startFaultSystem({ dataDir, ...options, durable: disk !== null, replicaDisks })
   } catch (error) {
     const logs = await copyLogs(dataDir)
     await close()
