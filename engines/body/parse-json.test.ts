@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { LINEAR_GROWTH, measureGrowth } from '../../test/support/cpu-time.ts'
 import { decodeBody } from './decode-body.ts'
-import { hasLongNumber, isExactNumber, parseJson, parseStoredJson, replaceOutsideStrings } from './parse-json.ts'
+import { hasLongDigits, hasLongNumber, isExactNumber, parseJson, parseStoredJson, replaceOutsideStrings } from './parse-json.ts'
 import { findUnstorableNumber } from './storable-numbers.ts'
 import { stringifyJson } from './stringify-json.ts'
 
@@ -97,6 +97,19 @@ t.test('a run of sixteen digits is found wherever it stands, and no shorter one'
     }
   }
   t.equal(hasLongNumber(Buffer.from('')), false)
+})
+
+t.test('a fraction is no long number, and hides none', async (t) => {
+  const fraction = '0.14285714285714285'
+  for (let before = 0; before < 40; before++) {
+    const text = `["${'x'.repeat(before)}",${fraction},1.${'7'.repeat(before * 10 + 1)}]`
+    t.equal(hasLongNumber(Buffer.from(text)), false, text)
+    t.equal(hasLongDigits(text, 16), false, text)
+    const longer = `${text}${'y'.repeat(before % 5)}12345678901234567891`
+    t.equal(hasLongNumber(Buffer.from(longer)), true, longer)
+    t.equal(hasLongDigits(longer, 16), true, longer)
+  }
+  t.equal(JSON.stringify(parseStoredJson(`[${fraction},12345678901234567891]`)), `[${fraction},12345678901234567891]`)
 })
 
 t.test('finds the first number that no double holds', async (t) => {

@@ -1,5 +1,5 @@
 import { replaceLoneSurrogates } from './storable-text.ts'
-import { isExactNumber, replaceOutsideStrings } from './parse-json.ts'
+import { hasLongDigits, isExactNumber, replaceOutsideStrings } from './parse-json.ts'
 
 /**
  * The JSON text of a parsed JSON value, fit to be stored: any depth, and every character has a UTF-8 form.
@@ -11,29 +11,11 @@ import { isExactNumber, replaceOutsideStrings } from './parse-json.ts'
  */
 export function stringifyJson (value: unknown): string {
   const text = replaceLoneSurrogates(stringifyAnyDepth(value))
-  return mayHoldHugeNumber(text) ? quoteHugeNumbers(text) : text
+  return hasLongDigits(text, HUGE_DIGITS) ? quoteHugeNumbers(text) : text
 }
 
 /** The least digits of a whole number that has more than 64 bits. */
 const HUGE_DIGITS = 19
-
-/** Looks at every 19th character only: a run of as many digits covers one of them. */
-function mayHoldHugeNumber (text: string): boolean {
-  for (let at = HUGE_DIGITS - 1; at < text.length; at += HUGE_DIGITS) {
-    if (!isDigit(text, at)) continue
-    let first = at
-    while (isDigit(text, first - 1)) first--
-    let end = at + 1
-    while (isDigit(text, end)) end++
-    if (end - first >= HUGE_DIGITS) return true
-  }
-  return false
-}
-
-function isDigit (text: string, at: number): boolean {
-  const code = text.charCodeAt(at)
-  return code >= 0x30 && code <= 0x39
-}
 
 const QUOTE_OR_NUMBER = /"|-?\d[\d.eE+-]*/g
 
