@@ -127,9 +127,10 @@ async function importFiles (options: ImportOptions, reject: (rejected: Rejected)
           reject({ file: file.name, row: position, error, text })
         }
         for (const event of events) {
-          digests.add(event)
+          const properties = stringifyJson(event.properties)
+          digests.add(event, properties)
           if (event.isAltered === true) result.altered++
-          if (!isDryRun && !isVerification && position > alreadySent) await sender.add(event, position)
+          if (!isDryRun && !isVerification && position > alreadySent) await sender.add(event, position, properties)
         }
         if (result.rows % 100_000 === 0) options.onProgress(file.name, result.rows)
       }

@@ -24,7 +24,7 @@ t.test('a request that is retried is not overtaken where events change persons',
     onAcknowledged: (mark) => marks.push(mark)
   })
   for (let i = 0; i < 3000; i++) {
-    await sender.add({ uuid: `of ${Math.floor(i / 1000)}`, event: '$set', distinct_id: 'ann', timestamp: 0, properties: {} }, i + 1)
+    await sender.add({ uuid: `of ${Math.floor(i / 1000)}`, event: '$set', distinct_id: 'ann', timestamp: 0, properties: { $set: { plan: i } } }, i + 1)
   }
   await sender.finish()
 
@@ -47,9 +47,43 @@ t.test('a request that is too large for a limit on the way is sent in halves, in
   const marks: number[] = []
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const sender = createSender({ url, projectKey: 'phc', personsFrom: 'events', eventsPerSecond: 0, onAcknowledged: (mark) => marks.push(mark) })
-  for (let i = 0; i < 1000; i++) await sender.add({ uuid: String(i), event: '$set', distinct_id: 'ann', timestamp: 0, properties: {} }, i + 1)
+  for (let i = 0; i < 1000; i++) await sender.add({ uuid: String(i), event: '$set', distinct_id: 'ann', timestamp: 0, properties: { $set: { plan: i } } }, i + 1)
   await sender.finish()
 
   t.same(accepted, Array.from({ length: 1000 }, (_, i) => String(i)))
   t.same(marks, [1000])
+})
+
+t.test('events that change no person go beside a request that does, and what is acknowledged has no gap', async (t) => {
+  const accepted: string[] = []
+  const answerLast: (() => void)[] = []
+  const server = createServer((request, response) => {
+    void json(request).then((body) => {
+      const { uuid } = (body as { batch: { uuid: string }[] }).batch[0]!
+      const answer = (): void => {
+        accepted.push(uuid)
+        response.end()
+      }
+      if (uuid === 'merge') answerLast.push(answer)
+      else answer()
+      // Three requests with views of pages came past the merge.
+      if (accepted.length === 3) for (const answer of answerLast.splice(0)) answer()
+    })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => { server.close() })
+
+  const marks: number[] = []
+  const sender = createSender({
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, projectKey: 'phc', personsFrom: 'events', eventsPerSecond: 0,
+    onAcknowledged: (mark) => marks.push(mark)
+  })
+  for (let i = 0; i < 4000; i++) {
+    const isMerge = i < 1000
+    await sender.add({ uuid: isMerge ? 'merge' : 'view', event: isMerge ? '$identify' : '$pageview', distinct_id: 'ann', timestamp: 0, properties: {} }, i + 1)
+  }
+  await sender.finish()
+
+  t.same(accepted, ['view', 'view', 'view', 'merge'])
+  t.same(marks, [0, 0, 0, 4000])
 })

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
 import { MillraceError } from '../../engines/errors.ts'
-import type { ImportedEvent } from '../../engines/import/imported-event.ts'
+import { type ImportedEvent, isOrdered } from '../../engines/import/imported-event.ts'
 
 /** A request is sent with so many events or bytes, whichever comes first: ingest is cheapest from about there. */
 const MAX_EVENTS = 1000
@@ -30,15 +30,44 @@ export interface SenderOptions {
   /** Events a second at most; 0: as fast as they are taken. */
   eventsPerSecond: number
   /** Told when all events up to this mark are acknowledged. */
-  onAcknowledged: (mark: number, events: number) => void
+  onAcknowledged: (mark: number) => void
 }
 
 export interface Sender {
-  /** Resolves when there is room for more. @param mark  Ascending; see `onAcknowledged`. */
-  add (event: ImportedEvent, mark: number): Promise<void>
+  /**
+   * Resolves when there is room for more.
+   *
+   * @param mark        Never descending; see `onAcknowledged`.
+   * @param properties  The JSON of its properties, for those who have it.
+   */
+  add (event: ImportedEvent, mark: number, properties?: string): Promise<void>
   /** Resolves when everything is acknowledged, with the time of the server at the last answer, epoch milliseconds. */
   finish (): Promise<number>
 }
+
+/** Events that wait for more of them, or are under way. */
+interface Batch {
+  /** The body: texts of all events would be garbage that outlives the space for new objects. */
+  bytes: Buffer
+  /** With a comma behind each event. */
+  used: number
+  /** Where each begins. */
+  starts: number[]
+  firstMark: number
+}
+
+/** Batches in the order of the files; those of different lanes overtake each other. */
+interface Lane {
+  /** Beginning of the body of each request. */
+  opening: Buffer
+  /** Requests under way at most. */
+  limit: number
+  open: Batch | null
+  underWay: Map<Batch, Promise<void>>
+}
+
+const COMMA = 0x2c
+const CLOSING = Buffer.from(']}')
 
 /**
  * @throws from `add` and `finish`: {MillraceError} `MILLRACE_IMPORT_REFUSED` for an answer that stays the same when the
@@ -47,46 +76,58 @@ export interface Sender {
 export function createSender (
   { url, projectKey, personsFrom, eventsPerSecond, onAcknowledged }: SenderOptions
 ): Sender {
-  const prefix = `{"api_key":${JSON.stringify(projectKey)},"historical_migration":true,"process_person_profile":`
   const target = new URL('/batch/', url)
-  let texts: string[] = []
-  let bytes = 0
-  /** Of the events that wait. */
-  let changesPersons = true
+  // Persons change in the order in which requests arrive, so a retried one must not be overtaken.
+  const ordered = createLane(1, personsFrom === 'events')
+  const persons = personsFrom === 'events' ? ordered : createLane(1, true)
+  const free = createLane(CONCURRENCY, personsFrom === 'events')
+  const lanes = [...new Set([ordered, persons, free])]
+  const spare: Buffer[] = []
   let lastMark = 0
   let sendAt = performance.now()
   let answeredAt = 0
-  /** In order, so that what is acknowledged has no gaps. */
-  const underWay: { done: Promise<void>, mark: number, events: number }[] = []
+  let failure: unknown
 
-  async function flush (): Promise<void> {
-    if (texts.length === 0) return
-    const batch = texts
-    texts = []
-    bytes = 0
+  function createLane (limit: number, changesPersons: boolean): Lane {
+    const opening = `{"api_key":${JSON.stringify(projectKey)},"historical_migration":true,"process_person_profile":${String(changesPersons)},"batch":[`
+    return { opening: Buffer.from(opening), limit, open: null, underWay: new Map() }
+  }
+
+  function open ({ opening }: Lane, room: number, firstMark: number): Batch {
+    const length = Math.max(MAX_BYTES, opening.length + room)
+    const bytes = (length === MAX_BYTES ? spare.pop() : undefined) ?? Buffer.allocUnsafeSlow(length)
+    return { bytes, used: opening.copy(bytes), starts: [], firstMark }
+  }
+
+  async function flush (lane: Lane): Promise<void> {
+    const { open: batch, underWay } = lane
+    if (batch === null) return
     if (eventsPerSecond > 0) {
-      sendAt = Math.max(sendAt, performance.now()) + batch.length / eventsPerSecond * 1000
+      sendAt = Math.max(sendAt, performance.now()) + batch.starts.length / eventsPerSecond * 1000
       const waitMs = sendAt - performance.now()
       if (waitMs > 1) await sleep(waitMs)
     }
-    // Persons change in the order in which requests arrive, so a retried one must not be overtaken.
-    while (underWay.length >= (changesPersons ? 1 : CONCURRENCY)) await settleOldest()
-    const done = post(batch, `${prefix}${String(changesPersons)},"batch":[`)
-    // It is awaited in its turn.
-    done.catch(() => {})
-    underWay.push({ done, mark: lastMark, events: batch.length })
+    while (underWay.size >= lane.limit) await Promise.race(underWay.values())
+    if (failure !== undefined) throw failure
+    lane.open = null
+    underWay.set(batch, post(lane, batch, 0, batch.starts.length).then(() => {
+      underWay.delete(batch)
+      if (batch.bytes.length === MAX_BYTES) spare.push(batch.bytes)
+      const waiting = lanes.flatMap(({ open, underWay }) => [...underWay.keys(), ...open === null ? [] : [open]])
+      onAcknowledged(Math.min(lastMark, ...waiting.map(({ firstMark }) => firstMark - 1)))
+    }, (error: unknown) => {
+      failure ??= error
+      underWay.delete(batch)
+    }))
   }
 
-  async function settleOldest (): Promise<void> {
-    const [oldest] = underWay
-    if (oldest === undefined) return
-    await oldest.done
-    underWay.shift()
-    onAcknowledged(oldest.mark, oldest.events)
-  }
-
-  async function post (batch: readonly string[], opening: string): Promise<void> {
-    const body = `${opening}${batch.join(',')}]}`
+  async function post ({ opening }: Lane, batch: Batch, from: number, to: number): Promise<void> {
+    const { bytes, starts, used } = batch
+    const isWhole = to - from === starts.length
+    const body = isWhole
+      ? bytes.subarray(0, used + 1)
+      : Buffer.concat([opening, bytes.subarray(starts[from], (starts[to] ?? used) - 1), CLOSING])
+    if (isWhole) CLOSING.copy(bytes, used - 1)
     const givesUpAt = performance.now() + PATIENCE_MS
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, MAX_PAUSE_MS)) {
       const answer = await fetch(target, {
@@ -99,10 +140,10 @@ export function createSender (
           return
         }
         // The limits of ingest, or of a proxy before it, may be below the defaults.
-        if (answer.status === 413 && batch.length > 1) {
-          const half = Math.ceil(batch.length / 2)
-          await post(batch.slice(0, half), opening)
-          await post(batch.slice(half), opening)
+        if (answer.status === 413 && to - from > 1) {
+          const middle = Math.ceil((from + to) / 2)
+          await post({ opening }, batch, from, middle)
+          await post({ opening }, batch, middle, to)
           return
         }
         if (answer.status < 500 && answer.status !== 408 && answer.status !== 429) {
@@ -118,19 +159,25 @@ export function createSender (
   }
 
   return {
-    async add ({ isOfPerson = false, isAltered: _, timestamp, ...event }, mark) {
-      const text = stringifyJson({ ...event, timestamp: new Date(timestamp).toISOString() })
-      const changes = isOfPerson || personsFrom === 'events'
-      if (bytes + text.length > MAX_BYTES || changes !== changesPersons) await flush()
-      changesPersons = changes
-      texts.push(text)
-      bytes += text.length
+    async add (event, mark, properties = stringifyJson(event.properties)) {
+      const { uuid, event: name, distinct_id: id, timestamp } = event
+      const text = `{"uuid":"${uuid}","event":${JSON.stringify(name)},"distinct_id":${JSON.stringify(id)},` +
+        `"timestamp":"${new Date(timestamp).toISOString()}","properties":${properties}}`
+      const lane = event.isOfPerson === true ? persons : isOrdered(event, personsFrom === 'events') ? ordered : free
+      // A unit of UTF-16 takes three bytes at most.
+      const room = 3 * text.length + CLOSING.length
+      if (lane.open !== null && lane.open.used + room > lane.open.bytes.length) await flush(lane)
+      const batch = lane.open ??= open(lane, room, mark)
       lastMark = mark
-      if (texts.length === MAX_EVENTS) await flush()
+      batch.starts.push(batch.used)
+      batch.used += batch.bytes.write(text, batch.used)
+      batch.bytes[batch.used++] = COMMA
+      if (batch.starts.length === MAX_EVENTS) await flush(lane)
     },
     async finish () {
-      await flush()
-      while (underWay.length > 0) await settleOldest()
+      for (const lane of lanes) await flush(lane)
+      await Promise.all(lanes.flatMap(({ underWay }) => [...underWay.values()]))
+      if (failure !== undefined) throw failure
       return answeredAt
     }
   }

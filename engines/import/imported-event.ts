@@ -19,6 +19,15 @@ export interface ImportedEvent {
   isAltered?: true
 }
 
+const PERSON_EVENTS = new Set(['$identify', '$create_alias', '$merge_dangerously'])
+
+/** Whether an event changes a group, or a person if it may, so that it must not be overtaken by others that do. */
+export function isOrdered ({ event, properties }: ImportedEvent, mayChangePersons: boolean): boolean {
+  if (event === '$groupidentify') return true
+  const { $set, $set_once: $setOnce, $unset } = properties
+  return mayChangePersons && (PERSON_EVENTS.has(event) || ($set ?? $setOnce ?? $unset) !== undefined)
+}
+
 /**
  * Turns a row of a source into the events to send: none for what the source has no event for, such as a deleted
  * person.
