@@ -8,7 +8,7 @@ import { createMixpanelMapper } from '../../engines/import/from-mixpanel.ts'
 import { createPosthogMapper, isPersonRow } from '../../engines/import/from-posthog.ts'
 import { RejectedRowError } from '../../engines/import/imported-event.ts'
 import type { CliContext } from '../cli-context.ts'
-import { DAY_MS } from '../import/event-digest.ts'
+import { formatDay } from '../import/event-digest.ts'
 import { queryStoredEvents } from '../import/query-store.ts'
 import { listFiles, type SourceFile } from '../import/list-files.ts'
 import { readRows } from '../import/read-rows.ts'
@@ -76,7 +76,7 @@ async function importFiles (
   const result = await runImport({
     files: listed,
     personsFrom: persons,
-    createMapperOf: () => chooseMapper(context, source, { ...options, told }),
+    createMapperOf: () => chooseMapper(context, source, options, told),
     stateFolder,
     store: queryStoredEvents(api, project),
     url: access.url,
@@ -102,20 +102,15 @@ async function warnOfRetention (context: CliContext, project: number): Promise<v
   if (days !== null) context.stderr.write(`Retention deletes events of more than ${days} days, also right after they are imported; docs/run/operations.md says how to change that.\n`)
 }
 
-interface MapperOptions extends Pick<ImportCommandOptions, 'map' | 'timezone'> {
-  /** Mappings that were printed. */
-  told: Set<string>
-}
-
+/** @param told  Mappings that were printed. */
 function chooseMapper (
-  context: CliContext, source: Source, { map = [], timezone, told }: MapperOptions
+  context: CliContext, source: Source, { map = [], timezone }: Pick<ImportCommandOptions, 'map' | 'timezone'>, told: Set<string>
 ): MapperOf {
   const now = context.now()
-  const remember = rememberSome()
-  if (source === 'posthog') return () => createPosthogMapper(now)
-  if (source === 'amplitude') return () => createAmplitudeMapper({ now, remember })
-  if (source === 'mixpanel') {
-    const mapper = createMixpanelMapper({ now, timeZone: readZone(timezone), remember })
+  if (source !== 'files') {
+    const mapper = source === 'posthog'
+      ? createPosthogMapper(now)
+      : source === 'amplitude' ? createAmplitudeMapper(now) : createMixpanelMapper({ now, timeZone: readZone(timezone) })
     return () => mapper
   }
   return (first) => {
@@ -132,27 +127,12 @@ function chooseMapper (
   }
 }
 
-/** Keys that are remembered at a time; one that comes again later is sent again, and stored once. */
-const REMEMBERED = 200_000
-
-/** @returns a function that tells whether a key is new. */
-function rememberSome (): (key: string) => boolean {
-  const known = new Set<string>()
-  return (key) => {
-    if (known.has(key)) return false
-    if (known.size === REMEMBERED) known.clear()
-    known.add(key)
-    return true
-  }
-}
-
 function print (
   context: CliContext, { proof, broken, empty, days, ...counts }: ImportResult, stateFolder: string
 ): void {
-  const dayOf = (day: number): string => new Date(day * DAY_MS).toISOString().slice(0, 10)
   printFields(context, {
     ...counts,
-    days: days === null ? null : `${dayOf(days[0])} to ${dayOf(days[1])}`,
+    days: days === null ? null : `${formatDay(days[0])} to ${formatDay(days[1])}`,
     ...proof !== null && { 'stored exactly so': `${proof.equal} of ${proof.groups} days and names`, complete: proof.isComplete && broken.length === 0 ? 'yes' : 'no' }
   }, {})
   if (proof !== null && proof.differing.length > 0) {
@@ -193,9 +173,8 @@ function readPersons (text: string): 'events' | 'export' {
 }
 
 function readRate (text: string): number {
-  const rate = Number(text)
   if (!/^\d{1,7}$/.test(text)) throw new InvalidArgumentError('Give a whole number.')
-  return rate
+  return Number(text)
 }
 
 function readZone (zone: string): string {

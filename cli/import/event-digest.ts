@@ -2,13 +2,15 @@
  * Checksums of events by UTC day and name that do not depend on their order: count, XOR and sum (mod 2^64) of a 64-bit
  * hash of each. Computed of the files here, and of stored events by the API.
  */
-import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs'
+import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
-import { stringifyJson } from '../../engines/body/stringify-json.ts'
 import type { ImportedEvent } from '../../engines/import/imported-event.ts'
 import { SipHasher } from '../../schema/sip-hash.ts'
 
 export const DAY_MS = 86_400_000
+
+/** Such as `2026-11-26`, of days since 1970. */
+export const formatDay = (day: number): string => new Date(day * DAY_MS).toISOString().slice(0, 10)
 
 export interface Digest {
   /** UTC day, as days since 1970. */
@@ -30,33 +32,27 @@ const encoder = new TextEncoder()
 /** A buffer for each text would be garbage outside of the heap, which piles up. */
 const scratch = new Uint8Array(65_536)
 
-/** Leaves in `hasher` what `sipHash64` of ClickHouse gives for the same bytes. */
-function hashText (text: string): void {
+/** Writes what `sipHash64` of ClickHouse gives for the same bytes. As numbers of 64 bits they would be garbage. */
+function writeHash (view: DataView, at: number, text: string): void {
   hasher.reset()
   // A unit of UTF-16 takes three bytes at most.
   if (3 * text.length > scratch.length) hasher.writeBytes(Buffer.from(text))
   else hasher.writeBytes(scratch, 0, encoder.encodeInto(text, scratch).written)
   hasher.hash()
-}
-
-/** Writes the hash of a text. Numbers of 64 bits would be garbage for each event. */
-function writeHash (view: DataView, at: number, text: string): void {
-  hashText(text)
   view.setInt32(at, hasher.low, true)
   view.setInt32(at + 4, hasher.high, true)
 }
 
-function identityText ({ uuid, event, distinct_id: id, timestamp }: ImportedEvent): string {
-  return `${uuid}\n${event}\n${id}\n${timestamp}`
+/** Writes two hashes: the same as the API computes of stored events (`/events/digests`). */
+function writeHashes (view: DataView, at: number, event: ImportedEvent): void {
+  writeHash(view, at, `${event.uuid}\n${event.event}\n${event.distinct_id}\n${event.timestamp}`)
+  writeHash(view, at + 8, event.json)
 }
 
-const hashes = new DataView(new ArrayBuffer(16))
-
-/** The same as the API computes of stored events (`/events/digests`). */
 export function hashEvent (event: ImportedEvent): EventHashes {
-  writeHash(hashes, 0, identityText(event))
-  writeHash(hashes, 8, stringifyJson(event.properties))
-  return { identity: hashes.getBigUint64(0, true), properties: hashes.getBigUint64(8, true) }
+  const view = new DataView(new ArrayBuffer(16))
+  writeHashes(view, 0, event)
+  return { identity: view.getBigUint64(0, true), properties: view.getBigUint64(8, true) }
 }
 
 const WORD = 2n ** 64n - 1n
@@ -81,6 +77,7 @@ export class DigestCollector {
   readonly #folder: string
   readonly #groups: { day: number, event: string }[] = []
   readonly #groupIds = new Map<string, number>()
+  readonly #key = new DataView(new ArrayBuffer(8))
   readonly #buffers = Array.from({ length: BUCKETS }, () =>
     ({ view: new DataView(new ArrayBuffer(RECORD_BYTES * BUFFERED_RECORDS)), used: 0 }))
 
@@ -94,19 +91,16 @@ export class DigestCollector {
     mkdirSync(folder, { recursive: true })
   }
 
-  /** @param properties  The JSON of its properties. */
-  add (event: ImportedEvent, properties: string): void {
+  add (event: ImportedEvent): void {
     this.events++
-    hashText(`${event.uuid}\n${event.event}\n${event.distinct_id}`)
-    const { low, high } = hasher
-    const index = low & (BUCKETS - 1)
+    writeHash(this.#key, 0, `${event.uuid}\n${event.event}\n${event.distinct_id}`)
+    const index = this.#key.getUint32(0, true) % BUCKETS
     const buffer = this.#buffers[index]!
     const { view, used } = buffer
-    view.setInt32(used, low, true)
-    view.setInt32(used + 4, high, true)
+    view.setUint32(used, this.#key.getUint32(0))
+    view.setUint32(used + 4, this.#key.getUint32(4))
     view.setUint32(used + 8, this.#groupOf(event), true)
-    writeHash(view, used + 12, identityText(event))
-    writeHash(view, used + 20, properties)
+    writeHashes(view, used + 12, event)
     buffer.used += RECORD_BYTES
     if (buffer.used === view.byteLength) this.#write(index)
   }
@@ -124,9 +118,7 @@ export class DigestCollector {
 
   #write (index: number): void {
     const buffer = this.#buffers[index]!
-    const file = openSync(path.join(this.#folder, String(index)), 'a')
-    writeSync(file, buffer.view, 0, buffer.used)
-    closeSync(file)
+    appendFileSync(path.join(this.#folder, String(index)), new Uint8Array(buffer.view.buffer, 0, buffer.used))
     buffer.used = 0
   }
 
@@ -142,12 +134,7 @@ export class DigestCollector {
   }
 
   #countBucket (file: string, digests: readonly Digest[]): void {
-    let bytes: Buffer
-    try {
-      bytes = readFileSync(file)
-    } catch {
-      return
-    }
+    const bytes = existsSync(file) ? readFileSync(file) : Buffer.alloc(0)
     /** Days of the events that were counted, by identity: a day off is the same event. */
     const counted = new Map<bigint, number[]>()
     for (let at = 0; at < bytes.length; at += RECORD_BYTES) {

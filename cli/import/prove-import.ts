@@ -1,6 +1,6 @@
 /** Compares what the files of an import have with what is stored. */
 import type { ImportedEvent } from '../../engines/import/imported-event.ts'
-import { DAY_MS, type Digest, hashEvent } from './event-digest.ts'
+import { DAY_MS, type Digest, formatDay, hashEvent } from './event-digest.ts'
 import type { StoredEvents } from './query-store.ts'
 
 /** A day and name whose events are not stored as the files have them. */
@@ -55,7 +55,7 @@ export async function proveImport (
     if (found !== undefined && isEqual(digest, found)) continue
     const { day, event, count: source } = digest
     suspects.set(keyOf(digest), {
-      day: toDate(day), event, source, stored: found?.count ?? 0, missing: 0, changed: 0, otherProperties: 0
+      day: formatDay(day), event, source, stored: found?.count ?? 0, missing: 0, changed: 0, otherProperties: 0
     })
   }
   const differences = suspects.size === 0 ? [] : await compareEvents(suspects, store, readEvents)
@@ -111,8 +111,4 @@ function isEqual (a: Digest, b: Digest): boolean {
 
 function keyOf ({ day, event }: Pick<Digest, 'day' | 'event'>): string {
   return `${day} ${event}`
-}
-
-function toDate (day: number): string {
-  return new Date(day * DAY_MS).toISOString().slice(0, 10)
 }

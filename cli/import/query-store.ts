@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { HttpError, MillraceError } from '../../engines/errors.ts'
 import type { ManagementClient } from '../management-client.ts'
-import { DAY_MS, type Digest, type EventHashes } from './event-digest.ts'
+import { DAY_MS, type Digest, type EventHashes, formatDay } from './event-digest.ts'
 
 export interface StoredEvents {
   /** Digests of the project by day and name, of the days from `first` to `last`. */
@@ -20,14 +20,12 @@ const PAUSE_MS = 1000
 /** Longest wait for the checksums of a period, in milliseconds: more than the API gives ClickHouse. */
 const ANSWER_MS = 90_000
 
-const dayOf = (day: number): string => new Date(day * DAY_MS).toISOString().slice(0, 10)
-
 /** @throws from each: {MillraceError} `MILLRACE_IMPORT_UNVERIFIED` when the API does not answer the question. */
 export function queryStoredEvents (api: ManagementClient, projectId: number): StoredEvents {
   const shared = { params: { project_id: projectId }, timeoutMs: ANSWER_MS }
 
   async function digests (first: number, last: number): Promise<Digest[]> {
-    const query = { from: dayOf(first), to: dayOf(last) }
+    const query = { from: formatDay(first), to: formatDay(last) }
     const { results, is_cut: isCut } = await askPatiently(async () =>
       await api.get('/api/projects/{project_id}/events/digests', { ...shared, query }).catch((error: unknown) => {
         const isTimeout = error instanceof HttpError && error.code === 'clickhouse_timeout'
@@ -54,7 +52,7 @@ export function queryStoredEvents (api: ManagementClient, projectId: number): St
     async events (day, event) {
       const found = new Map<string, EventHashes>()
       for (let after = {}; ;) {
-        const query = { day: dayOf(day), event, ...after }
+        const query = { day: formatDay(day), event, ...after }
         const { results, is_cut: isCut } = await askPatiently(async () =>
           await api.get('/api/projects/{project_id}/events/hashes', { ...shared, query }))
         for (const { uuid, distinct_id: id, identity, properties } of results) {

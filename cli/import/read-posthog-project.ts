@@ -21,14 +21,8 @@ export async function readPosthogFiles (files: readonly string[]): Promise<Posth
   return { ...project, problems: [...problems, ...project.problems] }
 }
 
-export interface PosthogAccess {
-  /** Base URL of the web application: where people log in, not where SDKs send. */
-  host: string
-  /** Personal API key. */
-  key: string
-  /** Id of the project, or `@current`. */
-  project: string
-}
+/** The base URL where people log in, not where SDKs send; a personal API key; the id of the project, or `@current`. */
+interface PosthogAccess { host: string, key: string, project: string }
 
 const REQUEST_TIMEOUT_MS = 60_000
 const PAGE_ITEMS = 200

@@ -102,3 +102,8 @@ t.test('Parquet: a text that is not UTF-8, or not JSON where the column says so,
   })))
   t.match(rows, [{ position: 1, row: { event: 'Ü✓', properties: { a: 1 } } }, { position: 2, error: 'the row is not UTF-8', text: /café/ }, { position: 3, row: { event: 'c' } }])
 })
+
+t.test('an empty file ends, whatever its name', async (t) => {
+  for (const name of ['a.csv', 'a.json', 'a.parquet', 'a.zip', 'a']) t.same(await read(t, name, ''), [], name)
+  t.same(await read(t, 'header.csv', 'event,time\n'), [])
+})

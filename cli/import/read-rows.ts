@@ -30,20 +30,14 @@ export type ReadRow = { position: number } & ({ row: unknown } | { error: string
  * @throws {Error} where the file cannot be read on: it is truncated, or no file of the kind that its name says.
  */
 export async function * readRows (file: SourceFile): AsyncGenerator<ReadRow> {
-  const head = await readHead(file.path)
-  if (head.startsWith('PAR1')) yield * readParquet(file)
-  else if (head.startsWith('PK')) yield * readZip(file)
-  else yield * readText(createReadStream(file.path), file.name)
-}
-
-async function readHead (file: string): Promise<string> {
-  const handle = await open(file)
-  try {
-    const { buffer, bytesRead } = await handle.read(Buffer.alloc(4), 0, 4, 0)
-    return buffer.toString('latin1', 0, bytesRead)
-  } finally {
-    await handle.close()
+  const source = createReadStream(file.path)
+  const head = (await peek(source)).toString('latin1', 0, 4)
+  if (!head.startsWith('PAR1') && !head.startsWith('PK')) {
+    yield * readText(source, file.name)
+    return
   }
+  source.destroy()
+  yield * head.startsWith('PK') ? readZip(file) : readParquet(file)
 }
 
 async function * readText (source: Readable, name: string): AsyncGenerator<ReadRow> {
@@ -66,8 +60,9 @@ async function decompress (source: Readable, name: string): Promise<Readable> {
   return source
 }
 
-/** The first bytes of a stream, which stay in it. */
+/** The first bytes of a stream, which stay in it; none of one that is empty. */
 async function peek (source: Readable): Promise<Buffer> {
+  if (source.readableEnded) return Buffer.alloc(0)
   return await new Promise((resolve, reject) => {
     source.once('error', reject)
     source.once('end', () => resolve(Buffer.alloc(0)))
@@ -139,6 +134,7 @@ function findDelimiter (header: string): string {
 
 async function * readCsv (source: Readable): AsyncGenerator<ReadRow> {
   const first = (await peek(source)).toString('latin1')
+  if (first === '') return
   const isWide = first.startsWith('\xff\xfe')
   if (first.startsWith(UTF8_MARK)) source.read(UTF8_MARK.length)
   const parser = parseCsv({

@@ -96,7 +96,7 @@ interface Rejected { file: string, row: number, error: string, text: string | un
 
 async function importFiles (options: ImportOptions, reject: (rejected: Rejected) => void): Promise<ImportResult> {
   const { files, stateFolder, isDryRun, isVerification, store } = options
-  const progress = await readProgress(stateFolder)
+  const progress = JSON.parse(await readFile(path.join(stateFolder, PROGRESS), 'utf8').catch(() => '{}')) as Progress
   const digests = new DigestCollector(path.join(stateFolder, 'digests'))
   const result: ImportResult = {
     rows: 0, events: 0, duplicates: 0, rejected: 0, altered: 0, empty: [], broken: [], days: null, proof: null
@@ -127,10 +127,9 @@ async function importFiles (options: ImportOptions, reject: (rejected: Rejected)
           reject({ file: file.name, row: position, error, text })
         }
         for (const event of events) {
-          const properties = stringifyJson(event.properties)
-          digests.add(event, properties)
+          digests.add(event)
           if (event.isAltered === true) result.altered++
-          if (!isDryRun && !isVerification && position > alreadySent) await sender.add(event, position, properties)
+          if (!isDryRun && !isVerification && position > alreadySent) await sender.add(event, position)
         }
         if (result.rows % 100_000 === 0) options.onProgress(file.name, result.rows)
       }
@@ -194,11 +193,6 @@ function mapRow (map: MapRow, { position, row }: ReadRow & { row: unknown }, pla
     if (!(error instanceof RejectedRowError)) throw error
     return { position, events: [], error: error.message, text: stringifyJson(row) }
   }
-}
-
-async function readProgress (folder: string): Promise<Progress> {
-  const text = await readFile(path.join(folder, PROGRESS), 'utf8').catch(() => '{}')
-  return JSON.parse(text) as Progress
 }
 
 /** Replaces the whole file: a crash leaves the previous one. Synchronous, so that two saves never interleave. */

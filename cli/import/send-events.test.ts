@@ -24,7 +24,7 @@ t.test('a request that is retried is not overtaken where events change persons',
     onAcknowledged: (mark) => marks.push(mark)
   })
   for (let i = 0; i < 3000; i++) {
-    await sender.add({ uuid: `of ${Math.floor(i / 1000)}`, event: '$set', distinct_id: 'ann', timestamp: 0, properties: { $set: { plan: i } } }, i + 1)
+    await sender.add({ uuid: `of ${Math.floor(i / 1000)}`, event: '$set', distinct_id: 'ann', timestamp: 0, properties: { $set: {} }, json: '{}' }, i + 1)
   }
   await sender.finish()
 
@@ -47,7 +47,7 @@ t.test('a request that is too large for a limit on the way is sent in halves, in
   const marks: number[] = []
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const sender = createSender({ url, projectKey: 'phc', personsFrom: 'events', eventsPerSecond: 0, onAcknowledged: (mark) => marks.push(mark) })
-  for (let i = 0; i < 1000; i++) await sender.add({ uuid: String(i), event: '$set', distinct_id: 'ann', timestamp: 0, properties: { $set: { plan: i } } }, i + 1)
+  for (let i = 0; i < 1000; i++) await sender.add({ uuid: String(i), event: '$set', distinct_id: 'ann', timestamp: 0, properties: { $set: {} }, json: '{}' }, i + 1)
   await sender.finish()
 
   t.same(accepted, Array.from({ length: 1000 }, (_, i) => String(i)))
@@ -80,7 +80,7 @@ t.test('events that change no person go beside a request that does, and what is 
   })
   for (let i = 0; i < 4000; i++) {
     const isMerge = i < 1000
-    await sender.add({ uuid: isMerge ? 'merge' : 'view', event: isMerge ? '$identify' : '$pageview', distinct_id: 'ann', timestamp: 0, properties: {} }, i + 1)
+    await sender.add({ uuid: isMerge ? 'merge' : 'view', event: isMerge ? '$identify' : '$pageview', distinct_id: 'ann', timestamp: 0, properties: {}, json: '{}' }, i + 1)
   }
   await sender.finish()
 

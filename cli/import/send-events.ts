@@ -1,6 +1,5 @@
 /** Sends events of an import to the capture route, in order of their files, until each is acknowledged. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { stringifyJson } from '../../engines/body/stringify-json.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import { type ImportedEvent, isOrdered } from '../../engines/import/imported-event.ts'
 
@@ -34,13 +33,8 @@ export interface SenderOptions {
 }
 
 export interface Sender {
-  /**
-   * Resolves when there is room for more.
-   *
-   * @param mark        Never descending; see `onAcknowledged`.
-   * @param properties  The JSON of its properties, for those who have it.
-   */
-  add (event: ImportedEvent, mark: number, properties?: string): Promise<void>
+  /** Resolves when there is room for more. @param mark  Never descending; see `onAcknowledged`. */
+  add (event: ImportedEvent, mark: number): Promise<void>
   /** Resolves when everything is acknowledged, with the time of the server at the last answer, epoch milliseconds. */
   finish (): Promise<number>
 }
@@ -93,12 +87,6 @@ export function createSender (
     return { opening: Buffer.from(opening), limit, open: null, underWay: new Map() }
   }
 
-  function open ({ opening }: Lane, room: number, firstMark: number): Batch {
-    const length = Math.max(MAX_BYTES, opening.length + room)
-    const bytes = (length === MAX_BYTES ? spare.pop() : undefined) ?? Buffer.allocUnsafeSlow(length)
-    return { bytes, used: opening.copy(bytes), starts: [], firstMark }
-  }
-
   async function flush (lane: Lane): Promise<void> {
     const { open: batch, underWay } = lane
     if (batch === null) return
@@ -121,12 +109,12 @@ export function createSender (
     }))
   }
 
-  async function post ({ opening }: Lane, batch: Batch, from: number, to: number): Promise<void> {
+  async function post (lane: Lane, batch: Batch, from: number, to: number): Promise<void> {
     const { bytes, starts, used } = batch
     const isWhole = to - from === starts.length
     const body = isWhole
       ? bytes.subarray(0, used + 1)
-      : Buffer.concat([opening, bytes.subarray(starts[from], (starts[to] ?? used) - 1), CLOSING])
+      : Buffer.concat([lane.opening, bytes.subarray(starts[from], (starts[to] ?? used) - 1), CLOSING])
     if (isWhole) CLOSING.copy(bytes, used - 1)
     const givesUpAt = performance.now() + PATIENCE_MS
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, MAX_PAUSE_MS)) {
@@ -142,8 +130,8 @@ export function createSender (
         // The limits of ingest, or of a proxy before it, may be below the defaults.
         if (answer.status === 413 && to - from > 1) {
           const middle = Math.ceil((from + to) / 2)
-          await post({ opening }, batch, from, middle)
-          await post({ opening }, batch, middle, to)
+          await post(lane, batch, from, middle)
+          await post(lane, batch, middle, to)
           return
         }
         if (answer.status < 500 && answer.status !== 408 && answer.status !== 429) {
@@ -159,15 +147,19 @@ export function createSender (
   }
 
   return {
-    async add (event, mark, properties = stringifyJson(event.properties)) {
-      const { uuid, event: name, distinct_id: id, timestamp } = event
+    async add (event, mark) {
+      const { uuid, event: name, distinct_id: id, timestamp, json } = event
       const text = `{"uuid":"${uuid}","event":${JSON.stringify(name)},"distinct_id":${JSON.stringify(id)},` +
-        `"timestamp":"${new Date(timestamp).toISOString()}","properties":${properties}}`
+        `"timestamp":"${new Date(timestamp).toISOString()}","properties":${json}}`
       const lane = event.isOfPerson === true ? persons : isOrdered(event, personsFrom === 'events') ? ordered : free
-      // A unit of UTF-16 takes three bytes at most.
-      const room = 3 * text.length + CLOSING.length
+      const room = Buffer.byteLength(text) + CLOSING.length
       if (lane.open !== null && lane.open.used + room > lane.open.bytes.length) await flush(lane)
-      const batch = lane.open ??= open(lane, room, mark)
+      if (lane.open === null) {
+        const size = Math.max(MAX_BYTES, lane.opening.length + room)
+        const bytes = (size === MAX_BYTES ? spare.pop() : undefined) ?? Buffer.allocUnsafeSlow(size)
+        lane.open = { bytes, used: lane.opening.copy(bytes), starts: [], firstMark: mark }
+      }
+      const batch = lane.open
       lastMark = mark
       batch.starts.push(batch.used)
       batch.used += batch.bytes.write(text, batch.used)

@@ -4,7 +4,7 @@
  * `user_properties` and `groups`.
  */
 import {
-  checked, identify, type MapRow, readObject, readText, readTime, readUuid, RejectedRowError, requireObject
+  checked, createIdentify, type MapRow, readObject, readText, readTime, readUuid, RejectedRowError, requireObject
 } from './imported-event.ts'
 
 /** Fields that are properties under another name. */
@@ -18,7 +18,8 @@ const PROPERTIES: Readonly<Record<string, string>> = {
 /** Names of Amplitude for what has one here. */
 const EVENTS: ReadonlyMap<string, string> = new Map([['[Amplitude] Page Viewed', '$pageview'], ['$identify', '$set']])
 
-export function createAmplitudeMapper ({ now, remember }: { now: number, remember: (key: string) => boolean }): MapRow {
+export function createAmplitudeMapper (now: number): MapRow {
+  const identify = createIdentify()
   return (row, place) => {
     const fields = requireObject(row)
     const { user_id: userId, device_id: deviceId } = fields
@@ -34,7 +35,7 @@ export function createAmplitudeMapper ({ now, remember }: { now: number, remembe
     const $set = readObject(fields['user_properties'], 'user_properties')
     const $groups = readGroups(fields['groups'])
     const timestamp = readTime(fields['event_time'], 'event_time', now)
-    const mapped = checked({
+    return [...identify(userId, deviceId, timestamp), checked({
       uuid: readUuid(fields['uuid'], fields, place),
       event: EVENTS.get(sentName) ?? sentName,
       distinct_id: readText(id, 'user_id'),
@@ -44,11 +45,7 @@ export function createAmplitudeMapper ({ now, remember }: { now: number, remembe
         ...Object.keys($set).length > 0 && { $set },
         ...Object.keys($groups).length > 0 && { $groups }
       }
-    })
-    const isPair = typeof userId === 'string' && userId !== '' && typeof deviceId === 'string' && deviceId !== ''
-    if (!isPair) return [mapped]
-    const merge = identify(userId, deviceId, timestamp)
-    return remember(merge.uuid) ? [merge, mapped] : [mapped]
+    })]
   }
 }
 

@@ -4,8 +4,8 @@
  * distinct id, time and `$insert_id`, and so does its uuid here.
  */
 import {
-  checked, identify, type ImportedEvent, type MapRow, readObject, readText, readTime, RejectedRowError, requireObject,
-  uuidOf
+  checked, createIdentify, type MapRow, readObject, readText, readTime, RejectedRowError, requireObject,
+  type UncheckedEvent, uuidOf
 } from './imported-event.ts'
 
 /** Properties that Mixpanel gives other names; all others stay as they are. */
@@ -18,9 +18,8 @@ const NAMES: ReadonlyMap<string, string> = new Map(Object.entries({
  * @param options.timeZone  Of the project: `time` of one made before 2023 is the wall clock of that zone, counted as if
  *   it were UTC. `UTC` for newer ones.
  */
-export function createMixpanelMapper (
-  { now, timeZone, remember }: { now: number, timeZone: string, remember: (key: string) => boolean }
-): MapRow {
+export function createMixpanelMapper ({ now, timeZone }: { now: number, timeZone: string }): MapRow {
+  const identify = createIdentify()
   const toUtc = createZoneReader(timeZone)
   return (row) => {
     const fields = requireObject(row)
@@ -39,15 +38,12 @@ export function createMixpanelMapper (
       properties
     }))
     // Before somebody logs in, the distinct id is that of the device with a prefix (Simplified ID Merge).
-    const isPair = typeof deviceId === 'string' && deviceId !== '' && typeof userId === 'string' && userId !== ''
-    if (!isPair) return [mapped]
-    const merge = identify(userId, `$device:${deviceId}`, timestamp)
-    return remember(merge.uuid) ? [merge, mapped] : [mapped]
+    return [...identify(userId, typeof deviceId === 'string' && deviceId !== '' ? `$device:${deviceId}` : '', timestamp), mapped]
   }
 }
 
 /** Events of the older ID merge, by which Mixpanel made two ids one, become those that do so here. */
-function toMerge (mapped: ImportedEvent): ImportedEvent {
+function toMerge (mapped: UncheckedEvent): UncheckedEvent {
   const { $identified_id: identified, $anon_id: anonymous, $distinct_ids: ids } = mapped.properties
   if (mapped.event === '$identify' && typeof identified === 'string' && typeof anonymous === 'string') {
     return { ...mapped, distinct_id: identified, properties: { $anon_distinct_id: anonymous } }

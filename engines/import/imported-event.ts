@@ -13,6 +13,8 @@ export interface ImportedEvent {
   /** Epoch milliseconds. */
   timestamp: number
   properties: Record<string, unknown>
+  /** The properties as they are sent and stored. */
+  json: string
   /** It is no event of the source: it says what the source knows of a person. */
   isOfPerson?: true
   /** A text or number of it cannot be stored as it is: U+FFFD or null is stored instead. */
@@ -132,57 +134,60 @@ export function readUuid (value: unknown, row: unknown, place: string): string {
     : uuidOf('row', place, stringifyJson(row))
 }
 
-/** Says that two ids are of one person, as an event of the day on which a source showed them together. */
-export function identify (userId: string, deviceId: string, timestamp: number): ImportedEvent {
-  const day = Math.floor(timestamp / 86_400_000) * 86_400_000
-  return checked({
-    uuid: uuidOf('identify', userId, deviceId, String(day)),
-    event: '$identify',
-    distinct_id: userId,
-    timestamp: day,
-    properties: { $anon_distinct_id: deviceId }
-  })
+/** Pairs that are remembered at a time; one that comes again later is sent again, and stored once. */
+const REMEMBERED = 200_000
+
+/**
+ * @returns a function that says, once a day, that two ids are of one person: as an event of the day on which a source
+ *   showed them together. None when one of them is missing.
+ */
+export function createIdentify (): (userId: unknown, deviceId: unknown, timestamp: number) => ImportedEvent[] {
+  const known = new Set<string>()
+  return (userId, deviceId, timestamp) => {
+    if (typeof userId !== 'string' || userId === '' || typeof deviceId !== 'string' || deviceId === '') return []
+    const day = Math.floor(timestamp / 86_400_000) * 86_400_000
+    const pair = JSON.stringify([day, userId, deviceId])
+    if (known.has(pair)) return []
+    if (known.size === REMEMBERED) known.clear()
+    known.add(pair)
+    const uuid = uuidOf('identify', userId, deviceId, String(day))
+    return [checked({ uuid, event: '$identify', distinct_id: userId, timestamp: day, properties: { $anon_distinct_id: deviceId } })]
+  }
 }
 
 /** Bytes of properties that a request has room for: ingest takes bodies of less than 20 MB. */
 const MAX_PROPERTIES = 19_990_000
+
+/** An event whose texts and numbers were not looked at. */
+export type UncheckedEvent = Omit<ImportedEvent, 'json' | 'isAltered'>
 
 /**
  * The event as it will be stored.
  *
  * @throws {RejectedRowError} for a name or an id that ingest would cut, and properties that no request has room for.
  */
-export function checked (event: ImportedEvent): ImportedEvent {
+export function checked (event: UncheckedEvent): ImportedEvent {
   for (const field of ['event', 'distinct_id'] as const) {
     if (event[field].length > MAX_TEXT) throw new RejectedRowError(`${field} has more than ${MAX_TEXT} characters`)
   }
   const { event: name, distinct_id: id, properties } = event
-  const { isWellFormed, length } = measure(properties)
-  // A character takes six bytes at most, as the escape of a control character.
-  if (length > MAX_PROPERTIES / 6 && Buffer.byteLength(stringifyJson(properties)) > MAX_PROPERTIES) {
+  const json = stringifyJson(properties)
+  // A unit of UTF-16 takes three bytes at most.
+  if (3 * json.length > MAX_PROPERTIES && Buffer.byteLength(json) > MAX_PROPERTIES) {
     throw new RejectedRowError(`properties have more than ${MAX_PROPERTIES} bytes, which no request has room for`)
   }
-  const isStorable = isWellFormed && isStorableText(name) && isStorableText(id)
-  if (isStorable) return event
-  return { ...event, event: toStorableText(name), distinct_id: toStorableText(id), isAltered: true }
+  // What has no form in JSON is one of these there.
+  const isAltered = !isStorableText(name) || !isStorableText(id) || (/\ufffd|null/.test(json) && !hasForm(properties))
+  if (!isAltered) return { ...event, json }
+  return { ...event, json, event: toStorableText(name), distinct_id: toStorableText(id), isAltered }
 }
 
-/** Whether all texts and numbers have a form in JSON, and about how many characters the value has, at any depth. */
-function measure (value: unknown): { isWellFormed: boolean, length: number } {
-  let isWellFormed = true
-  let length = 0
+/** Whether all texts and numbers of a value have a form in JSON, at any depth. */
+function hasForm (value: unknown): boolean {
   const todo = [value]
   for (let at = todo.pop(); at !== undefined; at = todo.pop()) {
-    if (typeof at === 'string') {
-      length += at.length
-      isWellFormed &&= at.isWellFormed()
-    } else if (typeof at === 'number') {
-      length += 4
-      isWellFormed &&= Number.isFinite(at)
-    } else if (typeof at === 'object' && at !== null) {
-      for (const [name, inner] of Object.entries(at)) todo.push(name, inner ?? null)
-      length += 4
-    }
+    if (typeof at === 'string' ? !at.isWellFormed() : typeof at === 'number' && !Number.isFinite(at)) return false
+    if (typeof at === 'object' && at !== null) for (const [name, inner] of Object.entries(at)) todo.push(name, inner ?? null)
   }
-  return { isWellFormed, length }
+  return true
 }

@@ -3,7 +3,7 @@
  * (`ExperimentMetric`, `ExperimentExposureCriteria`), and the older `filters` of an insight, read 2026-11-26.
  */
 import { fieldsOf } from '../fields.ts'
-import { type Fields, NotCarriedOverError } from './posthog-project.ts'
+import { type Fields, refuse } from './posthog-project.ts'
 
 /** An experiment as the management API takes it. */
 export interface CarriedExperiment {
@@ -114,8 +114,4 @@ function toStep ({ kind, event, properties }: Fields, called: string): Record<st
     return { key, value, ...typeof operator === 'string' && { operator } }
   })
   return { event, ...where.length > 0 && { where } }
-}
-
-function refuse (reason: string): never {
-  throw new NotCarriedOverError(reason)
 }

@@ -7,7 +7,7 @@ import { needsHash } from '../flags/compile-condition.ts'
 import { parseFilters } from '../flags/parse-filters.ts'
 import { variantsOfFlag } from '../flags/flag-definition.ts'
 import { fieldsOf, isFields } from '../fields.ts'
-import { type Fields, NotCarriedOverError } from './posthog-project.ts'
+import { type Fields, refuse } from './posthog-project.ts'
 
 /** What a flag or a cohort may name, and what became of that. */
 export interface CarriedNames {
@@ -179,8 +179,4 @@ function requireKnown (value: unknown, known: readonly string[], what: string): 
 function dependsOnHashedId (filters: unknown): boolean {
   const { conditions, variants } = parseFilters(filters)
   return conditions.some((condition) => condition.aggregation === null && needsHash(condition, variants))
-}
-
-function refuse (reason: string): never {
-  throw new NotCarriedOverError(reason)
 }

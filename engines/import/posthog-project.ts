@@ -59,19 +59,19 @@ export function readPosthogProject (documents: readonly { name: string, content:
   }
   for (const list of POSTHOG_LISTS) {
     const items = project[list].length
-    project[list] = [...new Map(project[list].map((item) => [identityOf(item), item])).values()]
+    project[list] = [...new Map(project[list].map((item) => [item['id'] ?? item['group_type_index'], item])).values()]
     const count = announced.get(list) ?? 0
     if (project[list].length < count) project.problems.push(`${list}: the files have ${project[list].length} of ${count}; ${items < count ? 'also save the pages behind "next"' : 'some are in them more than once'}`)
   }
   return project
 }
 
-function identityOf (item: Fields): unknown {
-  return item['id'] ?? item['group_type_index']
-}
-
 /** A part of a project that cannot be carried over; the message says why. */
 export class NotCarriedOverError extends Error {}
+
+export function refuse (reason: string): never {
+  throw new NotCarriedOverError(reason)
+}
 
 /**
  * Items in an order in which each comes behind those that it names; items of a circle come last.
