@@ -16,7 +16,7 @@ export interface IngestConfig {
   groupCommitMs: number
   /** File of places; empty: none. */
   geoipPath: string
-  /** Of each project; 0: no limit. */
+  /** Of projects without a quota; 0: no limit. */
   eventsPerSecond: number
   limits: { maxBodyBytes: number, maxDecompressedBytes: number, maxConnections: number }
   spool: { dataDir: string, maxBytes: number }

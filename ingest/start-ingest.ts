@@ -48,7 +48,7 @@ const FINGERPRINT_KEY_WAIT_MS = 1000
  *
  * 1. `server/`: take the request, answer it
  * 2. `capture/`: find its events and its key, take each event; `large/` does it in a thread for large bodies
- * 3. `platform/directory/`: which project is it; `capture/rate-limit.ts`, `capture/quotas.ts`: has it sent too much
+ * 3. `platform/directory/`: which project is it; `capture/quotas.ts`: has it sent too much
  * 4. `normalise/`: from what was sent to a row, and to what it changes about persons
  * 5. `frames/`: from rows to a frame
  * 6. `publish/`: messages to the stream; `spool/` keeps them while it is unavailable

@@ -195,7 +195,7 @@ export const settings = {
   },
   MILLRACE_INGEST_RATE_LIMIT: {
     type: 'integer', minimum: 0, default: 0,
-    description: 'Maximum events per second and project, counted per ingest process, with bursts of ten seconds; then 429. 0: no limit.'
+    description: 'Quota of projects that have none of their own: events per second, counted per ingest process, with bursts of ten seconds; then 429. 0: no limit.'
   },
 
   // API

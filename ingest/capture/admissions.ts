@@ -2,9 +2,9 @@ import type { IncomingMessage } from 'node:http'
 import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
 import type { Project } from '../../platform/directory/read-keys.ts'
 import { CAPTURE_SCOPE } from '../../schema/scopes.ts'
+import type { ActiveQuota } from '../../platform/quotas/quota-store.ts'
 import { addressOf, type Sender, storedAddress } from './envelope.ts'
 import type { Quotas } from './quotas.ts'
-import type { RateLimit } from './rate-limit.ts'
 import type { Admission, Credentials } from './take-parsed-body.ts'
 
 /** What is known of a request before its body is read. */
@@ -29,11 +29,12 @@ export interface Admissions {
    *
    * @param stored  Those that were neither dropped nor dead-lettered.
    */
-  spend (projectId: number, events: { received: number, stored: number }): void
+  spend (projectId: number, stored: number): void
 }
 
+/** @param commonQuota  Of the projects that have none of their own; absent: they may send any number. */
 export function createAdmissions (
-  { keys, rateLimit, quotas }: { keys: KeyDirectory, rateLimit: RateLimit, quotas: Quotas }
+  { keys, quotas, commonQuota }: { keys: KeyDirectory, quotas: Quotas, commonQuota?: ActiveQuota | undefined }
 ): Admissions {
   /** Some project that sends here has a quota: without one, nothing is counted. */
   let hasQuota = false
@@ -45,16 +46,15 @@ export function createAdmissions (
         ? found.then((project) => admitTo(project, request))
         : admitTo(found, request)
     },
-    spend (projectId, { received, stored }) {
-      rateLimit.spend(projectId, received)
+    spend (projectId, stored) {
       if (hasQuota) quotas.spend(projectId, stored)
     }
   }
 
   function admitTo (project: Project, { sender, query, raw }: SentRequest): Admission {
-    rateLimit.check(project.id)
-    hasQuota ||= project.quota !== undefined
-    const sampleRate = project.quota === undefined ? 1 : quotas.admit(project.id, project.quota)
+    const quota = project.quota ?? commonQuota
+    hasQuota ||= quota !== undefined
+    const sampleRate = quota === undefined ? 1 : quotas.admit(project.id, quota)
     const address = addressOf(sender)
     const visitor = { address, userAgent: raw.headers['user-agent'] ?? '' }
     return { project, ip: storedAddress(address, query, project), visitor, sampleRate }

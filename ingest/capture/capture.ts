@@ -127,8 +127,7 @@ export function createCapture (deps: CaptureDeps): Capture {
   }
 
   function count (taken: TakenBody): void {
-    const { projectId, received, quarantined } = taken
-    admissions.spend(projectId, { received, stored: countTaken(counts, taken) - quarantined })
+    admissions.spend(taken.projectId, countTaken(counts, taken) - taken.quarantined)
   }
 }
 

@@ -19,8 +19,7 @@ import type { Publishing } from '../publish/open-publishing.ts'
 import { createAdmissions } from './admissions.ts'
 import { type Capture, createCapture } from './capture.ts'
 import type { IngestCounts } from './ingest-counts.ts'
-import { createQuotas } from './quotas.ts'
-import { createRateLimit } from './rate-limit.ts'
+import { createQuotas, quotaOfEach } from './quotas.ts'
 import { createTakeEvent } from './take-event.ts'
 
 /** Memory for six of the largest bodies; further requests wait for some seconds. */
@@ -74,8 +73,8 @@ export async function openCapture (
   const capture = createCapture({
     admissions: createAdmissions({
       keys,
-      rateLimit: createRateLimit(config.eventsPerSecond, { metrics, now: Date.now }),
-      quotas: createQuotas({ metrics, now: Date.now })
+      quotas: createQuotas({ metrics, now: Date.now }),
+      commonQuota: quotaOfEach(config.eventsPerSecond)
     }),
     counts,
     takeEvent: createTakeEvent({

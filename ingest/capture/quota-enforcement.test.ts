@@ -157,3 +157,21 @@ t.test('posthog-node tries again after 429, and loses nothing', async (t) => {
   t.same(ids.sort(), Array.from({ length: 120 }, (_, index) => `node ${index}`).sort())
   t.ok(await system.metric('millrace_ingest_quota_refused_requests_total{limit="second"}') > before, 'some were refused')
 })
+
+t.test('the limit of all projects answers 429 with Retry-After, for small and for large bodies', async (t) => {
+  const ingest = await startTestIngest(t, { MILLRACE_INGEST_RATE_LIMIT: '100' })
+  const send = async (count: number, padding = 0): Promise<Response> => await ingest.post('/batch/', {
+    api_key: PROJECT_KEY,
+    batch: Array.from({ length: count }, () => ({ event: 'e', distinct_id: 'd', properties: { text: 'x'.repeat(padding) } }))
+  })
+
+  // Paid for in 40 seconds: longer than the rest takes on a busy machine.
+  t.equal((await send(5000, 100)).status, 200)
+  for (const padding of [0, 1000]) {
+    const refused = await send(400, padding)
+    t.equal(refused.status, 429)
+    t.match(refused.headers.get('retry-after'), /^[1-9]\d*$/)
+    t.match(await refused.json(), { type: 'throttled_error', code: 'throttled', attr: null })
+  }
+  t.equal(await ingest.metric('millrace_ingest_quota_refused_requests_total{limit="second"}'), 2)
+})

@@ -2,7 +2,7 @@ import t from 'tap'
 import { createMetrics } from '../../platform/metrics.ts'
 import type { MeasuredUsage } from '../../platform/quotas/measured-usage.ts'
 import type { ActiveQuota } from '../../platform/quotas/quota-store.ts'
-import { createQuotas, type Quotas } from './quotas.ts'
+import { createQuotas, quotaOfEach, type Quotas } from './quotas.ts'
 
 const QUOTA: ActiveQuota = {
   eventsPerSecond: null, burst: null, eventsPerMonth: null, beyond: 'reject', sampleRate: 0.1, usage: null
@@ -119,4 +119,16 @@ t.test('the month ends at midnight, UTC: own events and measured ones of the mon
   set(JUNE + 20_000)
   t.throws(() => quotas.admit(1, { ...A_MONTH, usage: measured(0, JUNE - 1000, JUNE) }), 'measured before they were taken')
   t.equal(quotas.admit(1, { ...A_MONTH, usage: measured(998, JUNE + 10_000, JUNE) }), 1, 'two of them had been stored before')
+})
+
+t.test('a limit of all projects is a quota of ten seconds at once; 0 is none', async (t) => {
+  const { quotas } = create()
+  const quota = quotaOfEach(10)
+
+  t.equal(quotaOfEach(0), undefined)
+  quotas.admit(1, quota!)
+  quotas.spend(1, 99)
+  quotas.admit(1, quota!)
+  quotas.spend(1, 1)
+  t.throws(() => quotas.admit(1, quota!), { code: 'throttled', status: 429 })
 })

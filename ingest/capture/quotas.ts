@@ -2,7 +2,7 @@
 import { HttpError } from '../../engines/errors.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import { type MeasuredUsage, monthOf, nextMonthOf } from '../../platform/quotas/measured-usage.ts'
-import type { ActiveQuota } from '../../platform/quotas/quota-store.ts'
+import { type ActiveQuota, BURST_SECONDS } from '../../platform/quotas/quota-store.ts'
 
 /** Judges requests of projects with a quota. Those without one never come here. */
 export interface Quotas {
@@ -87,6 +87,13 @@ export function createQuotas ({ metrics, now }: { metrics: Metrics, now: () => n
       if (state.quota.eventsPerMonth !== null) remember(state, at, events)
     }
   }
+}
+
+/** The quota by `MILLRACE_INGEST_RATE_LIMIT` of projects that have none of their own; none for 0. */
+export function quotaOfEach (eventsPerSecond: number): ActiveQuota | undefined {
+  if (eventsPerSecond === 0) return undefined
+  const burst = eventsPerSecond * BURST_SECONDS
+  return { eventsPerSecond, burst, eventsPerMonth: null, beyond: 'reject', sampleRate: 1, usage: null }
 }
 
 function stateOf (
