@@ -3,9 +3,9 @@ import { lockPersons } from '../../platform/persons/person-ids.ts'
 import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { classifyPostgresError } from '../../platform/postgres/postgres-errors.ts'
 import type { PersonsUpdate } from '../../schema/wire/persons-update.ts'
-import { divideUpdates, type FittingUpdates, takeFitting } from './fit-updates.ts'
+import { takeFitting } from './fit-updates.ts'
 import { foldUpdates } from './fold-updates.ts'
-import { findRows, type FoundRows, loadRows } from './load-persons.ts'
+import { findRows, loadRows } from './load-persons.ts'
 import { type PersonsOutcome, type RefusedUpdate, refuseUpdate } from './persons-outcome.ts'
 import { writePersons } from './write-persons.ts'
 
@@ -24,9 +24,12 @@ interface AppliedUpdates extends PersonsOutcome {
  */
 export type PersonsFailure = 'retry' | 'isolate'
 
+/** Updates that are looked at again, at least, when those before them did not fit into memory. */
+const MIN_LOOK_AHEAD = 64
+
 /**
  * Applies updates in the given transaction: loads the persons and groups they name, changes them in memory in order,
- * and writes the result; in parts, where these are too large to be in memory together.
+ * and writes the result; some updates at a time, where what they name is too large to be in memory together.
  *
  * Takes the persons lock of their projects, which the transaction keeps to its end.
  *
@@ -36,56 +39,25 @@ export async function applyUpdates (
   transaction: TransactionSql, updates: readonly PersonsUpdate[], maxGroupTypes: number
 ): Promise<AppliedUpdates> {
   const all: AppliedUpdates = { merges: [], refused: [], warnings: [], propertiesBytes: 0 }
-  if (updates.length === 0) return all
-  const versions = await lockPersons(transaction, [...new Set(updates.map((update) => update.projectId))])
-  const known: PersonsUpdate[] = []
-  for (const update of updates) {
-    if (versions.has(update.projectId)) known.push(update)
-    else all.refused.push(refuseUpdate(update, 'unknown_project', `there is no project ${update.projectId}`))
-  }
-
-  const found = await findRows(transaction, known, maxGroupTypes)
-  const fitting = takeFitting(known, found)
-  if (fitting.updates.length === known.length) {
-    append(all, await applyFitting(transaction, fitting, { found, versions }))
-    return all
-  }
-  for (const update of known) if ('groupType' in update) found.state.indexGroupType(update.projectId, update.groupType)
-  await writePersons(transaction, found.state, versions)
-  for (const part of divideUpdates(known, found)) append(all, await applyPart(transaction, part, maxGroupTypes))
-  return all
-}
-
-/** Updates that are looked at again, at least, when those before them did not fit into memory. */
-const MIN_LOOK_AHEAD = 64
-
-/** Applies a part; if one person alone, of the many that are merged into it, does not fit: some updates at a time. */
-async function applyPart (
-  transaction: TransactionSql, updates: readonly PersonsUpdate[], maxGroupTypes: number
-): Promise<AppliedUpdates> {
-  const all: AppliedUpdates = { merges: [], refused: [], warnings: [], propertiesBytes: 0 }
   let lookAhead = updates.length
   for (let at = 0; at < updates.length;) {
     const next = updates.slice(at, at + lookAhead)
     // Each time, as a version is of one state of a person.
     const versions = await lockPersons(transaction, [...new Set(next.map((update) => update.projectId))])
     const found = await findRows(transaction, next, maxGroupTypes)
-    const fitting = takeFitting(next, found)
-    append(all, await applyFitting(transaction, fitting, { found, versions }))
-    at += fitting.updates.length
-    lookAhead = fitting.updates.length < next.length ? Math.max(MIN_LOOK_AHEAD, fitting.updates.length) : 2 * lookAhead
+    const { updates: fitting, large } = takeFitting(next, found)
+    const known: PersonsUpdate[] = []
+    for (const update of fitting) {
+      if (versions.has(update.projectId)) known.push(update)
+      else all.refused.push(refuseUpdate(update, 'unknown_project', `there is no project ${update.projectId}`))
+    }
+    const propertiesBytes = await loadRows(transaction, found, large)
+    append(all, { ...foldUpdates(found.state, known), propertiesBytes })
+    await writePersons(transaction, found.state, versions)
+    at += fitting.length
+    lookAhead = fitting.length < next.length ? Math.max(MIN_LOOK_AHEAD, fitting.length) : 2 * lookAhead
   }
   return all
-}
-
-async function applyFitting (
-  transaction: TransactionSql, { updates, large }: FittingUpdates,
-  { found, versions }: { found: FoundRows, versions: ReadonlyMap<number, number> }
-): Promise<AppliedUpdates> {
-  const propertiesBytes = await loadRows(transaction, found, large)
-  const outcome = foldUpdates(found.state, updates)
-  await writePersons(transaction, found.state, versions)
-  return { ...outcome, propertiesBytes }
 }
 
 function append (all: AppliedUpdates, { merges, refused, warnings, propertiesBytes }: AppliedUpdates): void {
@@ -116,12 +88,8 @@ export async function isolateUpdates (
   const middle = updates.length >>> 1
   const first = await isolateUpdates(transaction, updates.slice(0, middle), maxGroupTypes)
   const second = await isolateUpdates(transaction, updates.slice(middle), maxGroupTypes)
-  return {
-    merges: [...first.merges, ...second.merges],
-    refused: [...first.refused, ...second.refused],
-    warnings: [...first.warnings, ...second.warnings],
-    propertiesBytes: first.propertiesBytes + second.propertiesBytes
-  }
+  append(first, second)
+  return first
 }
 
 /** Postgres puts values only into the error's `detail`, which is dropped here: its `message` names the rule alone. */

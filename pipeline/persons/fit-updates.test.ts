@@ -1,21 +1,12 @@
-import { isDeepStrictEqual } from 'node:util'
 import pg from 'pg'
 import t from 'tap'
-import type { GroupUpdate, PersonsUpdate } from '../../schema/wire/persons-update.ts'
-import { createRandom, shuffle } from '../../test/support/random.ts'
+import type { PersonsUpdate } from '../../schema/wire/persons-update.ts'
 import { classifyFailure } from './apply-updates.ts'
-import { divideUpdates, takeFitting } from './fit-updates.ts'
-import { foldUpdates } from './fold-updates.ts'
-import { type FoundRows, groupName, personName, type PersonRow } from './load-persons.ts'
+import { takeFitting } from './fit-updates.ts'
+import { type FoundRows, personName, type PersonRow } from './load-persons.ts'
 import { PersonsState } from './persons-state.ts'
 import { made } from './testing/large-persons.ts'
-import { randomUpdates } from './testing/random-updates.ts'
-import { applyToModel } from './testing/reference-model.ts'
 import type { StoredPerson } from './testing/start-persons-stores.ts'
-
-/** `MILLRACE_TEST_SEQUENCES=100000 npx node pipeline/persons/fit-updates.test.ts` for more. */
-const SEQUENCES = Number(process.env.MILLRACE_TEST_SEQUENCES ?? (process.env.MILLRACE_TEST_LONG === '1' ? 5000 : 1000))
-const SEED = Number(process.env.MILLRACE_TEST_SEED ?? 11)
 
 const BYTES = 10_000
 
@@ -31,85 +22,11 @@ function findAll (stored: readonly StoredPerson[]): FoundRows {
   return { state: new PersonsState(), persons, groups: new Map() }
 }
 
-function loadAll (stored: readonly StoredPerson[]): PersonsState {
-  const state = new PersonsState()
-  for (const [id, { distinctIds, properties, ...person }] of stored.entries()) {
-    const loaded = {
-      ...person, id, projectId: 1, properties: { ...properties }, sizeBound: 3 * JSON.stringify(properties).length,
-      isMeasured: false, leading: new Set<string>(), changed: false, mergedInto: null, absorbed: []
-    }
-    state.addPerson(loaded)
-    for (const distinctId of distinctIds) state.loadPerson(distinctId, loaded)
-  }
-  return state
-}
-
-function describe (state: PersonsState, ids: readonly string[]): unknown {
-  return ids.map((id) => {
-    const person = state.findPerson(1, id)
-    if (person === null) return null
-    const { uuid, properties, isIdentified, createdAt } = person
-    return { id, uuid, properties, isIdentified, createdAt }
-  })
-}
-
-t.test(`${SEQUENCES} random sequences end the same in parts, whichever comes first`, async (t) => {
-  t.comment(`seed ${SEED}`)
-  const random = createRandom(SEED)
-  let parts = 0
-  const wrong: number[] = []
-  for (let i = 0; i < SEQUENCES; i++) {
-    const all = [randomUpdates(random, 1, 12), randomUpdates(random, 1, 12), randomUpdates(random, 1, 12)].flat()
-      .map((update, n) => ({ ...update, uuid: made(n).uuid }))
-    const mixed = shuffle(all, random)
-    const before = Math.floor(random() * mixed.length)
-    const stored = applyToModel(mixed.slice(0, before))
-    const rest = mixed.slice(before)
-
-    const divided = divideUpdates(rest, findAll(stored), random() < 0.5 ? 0 : 3 * BYTES)
-    parts += divided.length
-    const inParts = loadAll(stored)
-    for (const part of shuffle(divided, random)) foldUpdates(inParts, part)
-    const atOnce = loadAll(stored)
-    foldUpdates(atOnce, rest)
-
-    const ids = [...new Set(all.flatMap((update) => [update.distinctId, ...'otherDistinctId' in update ? [update.otherDistinctId] : []]))]
-    const isSame = isDeepStrictEqual(describe(inParts, ids), describe(atOnce, ids))
-    if (!isSame || divided.flat().length !== rest.length) wrong.push(i)
-  }
-  t.same(wrong, [])
-  t.ok(parts > 3 * SEQUENCES, `${parts} parts`)
-})
-
 const person = (number: number, distinctId: string): PersonsUpdate => ({ ...made(number), kind: 'person', distinctId, set: { number } })
 
 function storedPerson (distinctId: string): StoredPerson {
   return { uuid: distinctId, properties: {}, isIdentified: false, createdAt: 0, distinctIds: [distinctId] }
 }
-
-t.test('each person and group is in one part, however updates alternate, and what needs no memory in the first', async (t) => {
-  const ids = Array.from({ length: 40 }, (_, i) => `large ${i}`)
-  const found = findAll(ids.map(storedPerson))
-  const group = (groupKey: string): GroupUpdate => ({ ...made(0), kind: 'group', groupType: 'company', groupKey, set: {} })
-  const groups = new Map(['a', 'b'].map((groupKey) => [groupName(1, 'company', groupKey), {
-    projectId: 1, groupType: 'company', groupTypeIndex: 0, groupKey, properties: null, bytes: BYTES, createdAt: new Date(0)
-  }]))
-  const updates = Array.from({ length: 10 }, (_, round) => [
-    ...ids.map((id) => person(round, id)), person(round, `new ${round}`), group('a'), group('b'), group(`new ${round}`)
-  ]).flat()
-
-  const parts = divideUpdates(updates, { ...found, groups }, 10 * BYTES)
-  t.equal(parts.length, 5, '42 large rows, ten a part')
-  t.same(parts.flat().length, updates.length)
-  const nameOf = (update: PersonsUpdate): string =>
-    update.kind === 'group' ? update.groupKey : (update as { distinctId: string }).distinctId
-  const entries = parts.flatMap((part, n) => part.map((update) => ({ n, name: nameOf(update) })))
-  const partsOf = Map.groupBy(entries, ({ name }) => name)
-  for (const [name, own] of partsOf) {
-    t.equal(new Set(own.map(({ n }) => n)).size, 1, name)
-    if (name.startsWith('new')) t.equal(own[0]?.n, 0, name)
-  }
-})
 
 t.test('takes updates as long as what they name fits, and always one', async (t) => {
   const found = findAll(['a', 'b', 'c'].map(storedPerson))
