@@ -5,7 +5,7 @@ import type { Properties, PropertyOwner } from './persons-state.ts'
 import { MAX_PROPERTIES_BYTES, measureOwner, measureProperties } from './properties-size.ts'
 
 function ownerOf (properties: Properties): PropertyOwner {
-  return { properties, sizeBound: measureProperties(properties), isMeasured: false, leading: new Set(), changed: false }
+  return { properties, sizeBound: measureProperties(properties), isMeasured: false, changed: false }
 }
 
 t.test('sets once what is absent, then sets, then unsets', async (t) => {

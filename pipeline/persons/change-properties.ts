@@ -25,7 +25,7 @@ export function changeProperties (owner: PropertyOwner, change: PropertyChange):
     if (size > MAX_PROPERTIES_BYTES) return 'too_large'
   }
   for (const [name, value] of differences) {
-    if (value === REMOVED) removeProperty(owner, name)
+    if (value === REMOVED) delete owner.properties[name]
     else putProperty(owner.properties, name, value)
   }
   owner.sizeBound = size
@@ -70,12 +70,6 @@ function findDifferences (properties: Properties, { set, setOnce, unset }: Prope
  */
 function isBlankInitial (name: string, value: unknown): boolean {
   return (value === null || value === '') && name.startsWith('$initial_')
-}
-
-/** A name that comes again comes last. */
-function removeProperty ({ properties, leading }: PropertyOwner, name: string): void {
-  delete properties[name]
-  leading.delete(name)
 }
 
 /** Ignores the order of keys: Postgres has its own. */

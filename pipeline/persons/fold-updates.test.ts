@@ -5,7 +5,7 @@ import { createRandom, pickOne, type Random } from '../../test/support/random.ts
 import { foldUpdates } from './fold-updates.ts'
 import { PersonsState, type Properties } from './persons-state.ts'
 import { MAX_PROPERTIES_BYTES, measureProperties } from './properties-size.ts'
-import { foldByCopying, type CopiedPerson } from './testing/copying-fold.ts'
+import { foldByCopying, type CopiedPerson, sorted } from './testing/copying-fold.ts'
 import { largeProperties, loadStored, made } from './testing/large-persons.ts'
 
 /** `MILLRACE_TEST_SEQUENCES=2000 npx node pipeline/persons/fold-updates.test.ts` for more. */
@@ -42,7 +42,7 @@ t.test(`${SEQUENCES} random sequences end as if each change copied and measured 
     refusals += refused.length
     const letters = refused.map(({ payload }) => {
       const [{ set, setOnce, unset }] = parseStoredJson(Buffer.from(payload).toString()) as [PersonUpdate]
-      return JSON.stringify({ set, setOnce, unset })
+      return sorted({ set, setOnce, unset })
     })
     if (JSON.stringify(letters) !== JSON.stringify(copied.refused)) wrong.push([i, 'dead letters'])
     for (const id of IDS) {
@@ -82,7 +82,7 @@ t.test('writes the properties of a large person once, however many small changes
 
 function describe (person: CopiedPerson | null | undefined): string {
   if (person === null || person === undefined) return 'nobody'
-  return `${person.isIdentified} ${person.changed} ${JSON.stringify(person.properties)}`
+  return `${person.isIdentified} ${person.changed} ${sorted(person.properties)}`
 }
 
 function randomUpdate (random: Random): PersonUpdate | MergeUpdate {

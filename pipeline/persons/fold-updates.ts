@@ -6,7 +6,6 @@ import { createPerson, markIdentified, type PersonsState, type PersonState } fro
 import { mergePersons } from './merge-persons.ts'
 import { type PersonsOutcome, refuseUpdate } from './persons-outcome.ts'
 import { MAX_PROPERTIES_BYTES } from './properties-size.ts'
-import { orderProperties } from './unite-properties.ts'
 
 /**
  * Applies updates to persons and groups in memory, one by one, in order.
@@ -22,7 +21,6 @@ export function foldUpdates (state: PersonsState, updates: readonly PersonsUpdat
     else if (update.kind === 'group') foldGroupUpdate(state, update, outcome)
     else indexGroupType(state, update, outcome)
   }
-  for (const person of state.persons) orderProperties(person)
   return outcome
 }
 
@@ -67,7 +65,7 @@ function foldGroupUpdate (state: PersonsState, update: GroupUpdate, outcome: Per
   if (group === null) {
     group = {
       projectId, groupType, groupTypeIndex, groupKey, createdAt: Math.floor(update.timestamp),
-      properties: {}, sizeBound: 2, isMeasured: false, leading: new Set(), changed: true
+      properties: {}, sizeBound: 2, isMeasured: false, changed: true
     }
     state.addGroup(group)
   }

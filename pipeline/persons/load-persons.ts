@@ -228,7 +228,6 @@ function toOwner (properties: string): PropertyOwner {
     properties: parseStoredJson(properties) as Properties,
     sizeBound: properties.length * MAX_BYTES_PER_UNIT,
     isMeasured: false,
-    leading: new Set(),
     changed: false
   }
 }

@@ -2,7 +2,7 @@ import type { MergeUpdate } from '../../schema/wire/persons-update.ts'
 import { type MergeOutcome, type PersonsOutcome, refuseUpdate } from './persons-outcome.ts'
 import { createPerson, markIdentified, type PersonsState, type PersonState } from './persons-state.ts'
 import { MAX_PROPERTIES_BYTES } from './properties-size.ts'
-import { orderProperties, uniteProperties } from './unite-properties.ts'
+import { uniteProperties } from './unite-properties.ts'
 
 /** What clients send when they have no id, in any letter case: merging by one would make strangers one person. */
 const ILLEGAL_IN_ANY_CASE = new Set([
@@ -65,7 +65,6 @@ function absorbPerson (target: PersonState, source: PersonState, update: MergeUp
 /** Properties that do not fit do not stop the merge: they become a dead letter. */
 function deadLetterProperties (source: PersonState, update: MergeUpdate, outcome: PersonsOutcome): void {
   const { projectId, uuid, timestamp, distinctId } = update
-  orderProperties(source)
   const asUpdate = { kind: 'person', projectId, uuid, timestamp, distinctId, setOnce: source.properties } as const
   outcome.refused.push(refuseUpdate(asUpdate, 'properties_too_large',
     `the properties of the merged person would exceed ${MAX_PROPERTIES_BYTES} bytes: these are of the one merged into it`))

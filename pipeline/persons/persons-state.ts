@@ -11,8 +11,6 @@ export interface PropertyOwner {
   sizeBound: number
   /** `sizeBound` is exact, and stays so; see `measureOwner`. */
   isMeasured: boolean
-  /** Names that come before all others when the properties are written, in reverse; see `orderProperties`. */
-  leading: Set<string>
   /** Differs from what is stored. */
   changed: boolean
 }
@@ -169,7 +167,7 @@ export function * absorbedPersons (person: PersonState): Generator<PersonState> 
 export function createPerson (state: PersonsState, update: PersonUpdate | MergeUpdate): PersonState {
   const person: PersonState = {
     projectId: update.projectId, id: null, uuid: personUuid(update.projectId, update.distinctId),
-    properties: {}, sizeBound: 2, isMeasured: false, leading: new Set(), isIdentified: false,
+    properties: {}, sizeBound: 2, isMeasured: false, isIdentified: false,
     createdAt: Math.floor(update.timestamp), changed: true, mergedInto: null, absorbed: []
   }
   state.addPerson(person)

@@ -1,9 +1,9 @@
 import { entriesSize, entrySize, MAX_PROPERTIES_BYTES, measureOwner, sizeOfEntries } from './properties-size.ts'
-import { type Properties, type PropertyOwner, putProperty } from './persons-state.ts'
+import { type PropertyOwner, putProperty } from './persons-state.ts'
 
 /**
- * Unites the properties of two persons, as `{ ...source, ...target }` does: the target's win, the source's fill the
- * gaps. Nothing changes when they would be larger than `MAX_PROPERTIES_BYTES`. When they fit, the source's object may
+ * Unites the properties of two persons, as `{ ...source, ...target }` does but for their order, which means nothing: the
+ * target's win, the source's fill the gaps. Nothing changes when they would be larger than `MAX_PROPERTIES_BYTES`. When they fit, the source's object may
  * have become the target's: it is not to be used any more.
  *
  * Goes over the smaller of both only, so a batch of merges takes time by what is merged: neither a large target, nor a
@@ -37,13 +37,8 @@ function unitedSize (target: PropertyOwner, source: PropertyOwner): number {
   return sizeOfEntries(entries)
 }
 
-/** Puts what the target lacks behind its properties, and remembers that the source's names come first. */
+/** Gives the target what it lacks. */
 function addMissing (target: PropertyOwner, source: PropertyOwner): void {
-  orderProperties(source)
-  for (const name of Object.keys(source.properties).reverse()) {
-    target.leading.delete(name)
-    target.leading.add(name)
-  }
   for (const name of Object.keys(source.properties)) {
     if (!Object.hasOwn(target.properties, name)) putProperty(target.properties, name, source.properties[name])
   }
@@ -51,24 +46,6 @@ function addMissing (target: PropertyOwner, source: PropertyOwner): void {
 
 /** Puts the target's properties over the source's, and gives the target the result. */
 function putOver (source: PropertyOwner, target: PropertyOwner): void {
-  orderProperties(target)
   for (const name of Object.keys(target.properties)) putProperty(source.properties, name, target.properties[name])
   target.properties = source.properties
-  target.leading = source.leading
-}
-
-/**
- * Brings the names into the order in which they are stored: Postgres has an order of its own, ClickHouse and dead
- * letters show the text as it is written. An object can only grow at its end, so this waits until the text is needed.
- */
-export function orderProperties (owner: PropertyOwner): void {
-  const { properties, leading } = owner
-  if (leading.size === 0) return
-  const ordered: Properties = {}
-  for (const name of [...leading].reverse()) putProperty(ordered, name, properties[name])
-  for (const name of Object.keys(properties)) {
-    if (!leading.has(name)) putProperty(ordered, name, properties[name])
-  }
-  owner.properties = ordered
-  owner.leading = new Set()
 }

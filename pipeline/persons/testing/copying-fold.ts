@@ -19,8 +19,7 @@ export interface CopiedOutcome {
 
 /**
  * Folds updates of one project as plainly as it can be done: each change copies all properties and measures the copy.
- * Takes milliseconds an update when persons are large, but is easy to believe; the order of names counts, too, since
- * ClickHouse has the text as it is written.
+ * Takes milliseconds an update when persons are large, but is easy to believe.
  *
  * @param limit    Maximum bytes of the properties of a person as JSON.
  * @param persons  Stored persons, by distinct id; they are changed.
@@ -36,7 +35,7 @@ export function foldByCopying (
     const { properties, isDifferent } = copyChanged(person.properties, update)
     if (isDifferent && measureProperties(properties) > limit) {
       const { set, setOnce, unset } = update
-      refused.push(JSON.stringify({ set, setOnce, unset }))
+      refused.push(sorted({ set, setOnce, unset }))
     } else {
       person.properties = properties
       person.changed ||= isDifferent
@@ -65,7 +64,7 @@ export function foldByCopying (
     if (isRefused) return
     if (source !== undefined && source !== target) {
       const united = { ...source.properties, ...target.properties }
-      if (measureProperties(united) > limit) refused.push(JSON.stringify({ setOnce: source.properties }))
+      if (measureProperties(united) > limit) refused.push(sorted({ setOnce: source.properties }))
       else target.properties = united
       target.changed = true
       for (const [id, person] of persons) if (person === source) persons.set(id, target)
@@ -94,7 +93,7 @@ function copyChanged (
 }
 
 /** JSON with the names of objects in order. */
-function sorted (value: unknown): string {
+export function sorted (value: unknown): string {
   return JSON.stringify(value, (_, inner: unknown) => typeof inner === 'object' && inner !== null && !Array.isArray(inner) && !('rawJSON' in inner)
     ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => a < b ? -1 : 1))
     : inner)

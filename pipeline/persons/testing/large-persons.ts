@@ -5,7 +5,7 @@ import type { PersonsState, PersonState, Properties } from '../persons-state.ts'
 export function loadStored (state: PersonsState, distinctId: string, properties: Properties): PersonState {
   const person: PersonState = {
     projectId: 1, id: state.persons.length + 1, uuid: `person of ${distinctId}`, properties: { ...properties },
-    sizeBound: 3 * measureProperties(properties), isMeasured: false, leading: new Set(),
+    sizeBound: 3 * measureProperties(properties), isMeasured: false,
     isIdentified: false, createdAt: 0, changed: false, mergedInto: null, absorbed: []
   }
   state.addPerson(person)
