@@ -76,9 +76,6 @@ async function deleteDistinctIds (
   await transaction`
     DELETE FROM flag_hash_keys WHERE project_id = ${projectId} AND distinct_id = ANY (${distinctIds})`
   await transaction`
-    UPDATE persons_warnings SET example = '{}' WHERE project_id = ${projectId}
-      AND (example->>'distinctId' = ANY (${distinctIds}) OR example->>'otherDistinctId' = ANY (${distinctIds}))`
-  await transaction`
     UPDATE persons_warning_minutes SET samples = '[]' WHERE project_id = ${projectId} AND EXISTS (
       SELECT FROM jsonb_array_elements(samples) AS sample
       WHERE sample->>'distinct_id' = ANY (${distinctIds}) OR sample->>'value' = ANY (${distinctIds}))`

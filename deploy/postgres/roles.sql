@@ -57,7 +57,7 @@ GRANT SELECT ON projects, retention, cohorts, backups, project_quotas TO millrac
 GRANT SELECT, INSERT, UPDATE ON flag_revisions TO millrace_pipeline;
 GRANT SELECT, INSERT, UPDATE, DELETE ON
   persons, person_distinct_ids, group_types, groups, cohort_members, flag_hash_keys,
-  persons_progress, persons_projects, persons_recent_updates, persons_warnings, persons_warning_minutes, persons_outbox,
+  persons_progress, persons_projects, persons_recent_updates, persons_warning_minutes, persons_outbox,
   person_deletions, event_removals,
   event_definitions, property_definitions, event_properties, roll_up_state,
   definition_days, roll_up_behind,
@@ -69,7 +69,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   projects, project_api_keys, users, personal_api_keys, retention,
   feature_flags, feature_flag_changes, flag_revisions, flag_hash_keys, cohorts, cohort_members, experiments, experiment_versions,
   event_definitions, property_definitions, event_properties,
-  persons, person_distinct_ids, group_types, groups, person_deletions, event_removals, persons_outbox, persons_projects, persons_warnings,
+  persons, person_distinct_ids, group_types, groups, person_deletions, event_removals, persons_outbox, persons_projects,
   persons_warning_minutes, console_sessions, console_login_links, saved_queries, questions, boards, board_links,
   event_schemas, event_schema_versions, event_rules, event_rule_versions, project_quotas
   TO millrace_api;

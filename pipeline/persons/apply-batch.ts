@@ -121,8 +121,8 @@ function countKinds (updates: readonly PersonsUpdate[]): AppliedBatch['applied']
 }
 
 /**
- * Counts warnings in the transaction that refuses, so each counts exactly once: by day in `persons_warnings`, with the
- * latest as an example, and by minute in `persons_warning_minutes`, whose totals go to ClickHouse with the copies.
+ * Counts warnings by minute in the transaction that refuses, so each counts exactly once; the totals go to ClickHouse
+ * with the copies.
  */
 async function recordWarnings (
   transaction: TransactionSql, partition: number, warnings: readonly PersonsWarning[]
@@ -130,20 +130,7 @@ async function recordWarnings (
   if (warnings.length === 0) return
   const groups = [...Map.groupBy(warnings, ({ projectId, reason }) => `${projectId}:${reason}`).values()]
     .sort(([a], [b]) => a!.projectId - b!.projectId)
-  await countByDay(transaction, groups)
   await postWarnings(transaction, await countByMinute(transaction, partition, groups))
-}
-
-async function countByDay (transaction: TransactionSql, groups: readonly PersonsWarning[][]): Promise<void> {
-  const rows = groups.map((alike) => ({ ...alike.at(-1), occurrences: alike.length }))
-  await transaction`
-    INSERT INTO persons_warnings AS known (project_id, day, reason, occurrences, example)
-    SELECT "projectId", (now() AT TIME ZONE 'UTC')::date, reason, occurrences, example
-    FROM json_to_recordset(${JSON.stringify(rows)}::text::json) AS new
-      ("projectId" integer, reason text, occurrences bigint, example jsonb)
-    JOIN projects ON projects.id = "projectId"
-    ON CONFLICT (project_id, day, reason) DO UPDATE SET occurrences = known.occurrences + excluded.occurrences,
-      last_seen_at = excluded.last_seen_at, example = excluded.example`
 }
 
 /** A minute of Postgres: `effect` is left to be added. */

@@ -75,18 +75,6 @@ CREATE TABLE persons_recent_updates (
   PRIMARY KEY (partition, id)
 );
 
--- What could not be done as an event asked, by day: merges with illegal ids and the like.
-CREATE TABLE persons_warnings (
-  project_id integer NOT NULL REFERENCES projects ON DELETE CASCADE,
-  day date NOT NULL,
-  reason text NOT NULL,
-  occurrences bigint NOT NULL,
-  last_seen_at timestamptz NOT NULL DEFAULT now(),
-  -- The latest one: uuid of the event and the ids.
-  example jsonb NOT NULL,
-  PRIMARY KEY (project_id, day, reason)
-);
-
 -- Running totals of what the persons partitions refused, by minute, for ingestion_warnings of ClickHouse. They are
 -- changed in the transaction that refuses, and so count exactly once. Kept for a day: at most some hundred rows.
 CREATE TABLE persons_warning_minutes (
