@@ -11,3 +11,9 @@ export function createUuidV5 (namespace: Uint8Array, text: string): Buffer {
   bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8)
   return bytes
 }
+
+/** The usual text of the 16 bytes of a uuid. */
+export function textOfUuid (bytes: Buffer): string {
+  const hex = bytes.toString('hex')
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
+}

@@ -23,7 +23,6 @@ import { createInsertLedgerRows } from './accounting/ledger-writer.ts'
 import { createPipelineMetrics, type PipelineMetrics } from './pipeline-metrics.ts'
 import { choosePartitionOwner, findPartitions, type Partition } from './stream/find-partitions.ts'
 import { joinMembers, type Membership } from './stream/membership.ts'
-import { watchDisconnects } from './stream/ordered-pulls.ts'
 import { openPartitionRecords, openRecordBucket, type PartitionRecords } from './stream/partition-records.ts'
 import { PartitionSupervisor } from './stream/partition-supervisor.ts'
 import { startRetention } from './periodic-rounds.ts'
@@ -189,7 +188,6 @@ async function startEvents (
       recordDuplicates: createRecordDuplicates({ clickhouse: shards, logger })
     },
     duplicateFilters: filters,
-    onDisconnect: watchDisconnects(connection),
     isAlive: (id: string) => membership.isAlive(id)
   }
   const supervisor = new PartitionSupervisor({

@@ -1,6 +1,5 @@
 /** Runs a partition of events, one session after the other. */
 import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
-import type { OnDisconnect } from '../stream/ordered-pulls.ts'
 import { claimPartition, releasePartition } from '../stream/partition-lease.ts'
 import type { PartitionRecords } from '../stream/partition-records.ts'
 import type { PartitionState } from '../stream/partition-state.ts'
@@ -19,8 +18,6 @@ export interface PartitionDeps extends SessionDeps {
   owner: string
   records: PartitionRecords
   isAlive: (owner: string) => boolean
-  /** Calls back when the connection is lost; returns how to stop that. */
-  onDisconnect: OnDisconnect
   duplicateFilters: DuplicateFilters
 }
 
@@ -53,7 +50,6 @@ async function runPartitionSession (deps: PartitionDeps): Promise<void> {
   }
   let reader: EventsReader | null = null
   let pending: IntervalLoop | undefined
-  let forget = (): void => {}
   try {
     const filter = await deps.duplicateFilters.open(partition)
     reader = await openEventsReader(deps.connection, partition, {
@@ -61,8 +57,6 @@ async function runPartitionSession (deps: PartitionDeps): Promise<void> {
       onDelay: (seconds) => deps.metrics.deliverySeconds.observe({ partition: state.key }, seconds)
     })
     const opened = reader
-    // Deliveries under way are lost: starting over is faster than waiting for a missing heartbeat.
-    forget = deps.onDisconnect(() => opened.fail('nats connection lost'))
     pending = runAtIntervals({
       everyMs: PENDING_INTERVAL_MS,
       firstAfterMs: PENDING_INTERVAL_MS,
@@ -70,7 +64,6 @@ async function runPartitionSession (deps: PartitionDeps): Promise<void> {
     })
     await new PartitionSession(deps, { lease: claimed.lease, reader, filter }).run()
   } finally {
-    forget()
     // Not awaited: it only reads a number.
     void pending?.stop()
     reader?.close()

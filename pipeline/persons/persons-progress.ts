@@ -1,5 +1,6 @@
 import type { Sql, SqlTemplates, Statement, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import { decodeFingerprints, encodeFingerprints, type Fingerprint, FingerprintSet, REMEMBERED_SECONDS } from './fingerprints.ts'
+import { FingerprintTable } from '../events/duplicates/fingerprint-memory.ts'
+import { decodeFingerprints, encodeFingerprints, type Fingerprint, REMEMBERED_SECONDS } from './fingerprints.ts'
 
 /** The last message of a partition that was applied. */
 export interface Progress {
@@ -13,8 +14,11 @@ interface MessagePosition {
   publishedUs: number
 }
 
-/** Fingerprints in one of the two generations; 8 to 16 bytes each in memory. */
+/** Fingerprints in one of the two generations; 16 to 32 bytes each in memory. */
 const GENERATION_SIZE = 500_000
+
+/** The table takes events a day apart for equal; updates are all of one day. */
+const ONE_DAY = 32
 
 /** Rows read at once from Postgres; one has the fingerprints of a transaction, up to some 100 KB. */
 const ROWS_PER_READ = 50
@@ -77,24 +81,24 @@ export async function recordProgress (
 export class RecentUpdates {
   /** The set is complete up to this sequence. */
   lastSequence: number
-  #current = new FingerprintSet()
-  #previous = new FingerprintSet()
+  #current = new FingerprintTable()
+  #previous = new FingerprintTable()
 
   constructor (lastSequence: number) {
     this.lastSequence = lastSequence
   }
 
   has ({ high, low }: Fingerprint): boolean {
-    return this.#current.has(high, low) || this.#previous.has(high, low)
+    return this.#current.has(high, ONE_DAY, low) || this.#previous.has(high, ONE_DAY, low)
   }
 
   /** Only for committed updates: one whose transaction failed must not be taken for a duplicate. */
   add (fingerprints: readonly Fingerprint[]): void {
     for (const { high, low } of fingerprints) {
-      this.#current.add(high, low)
+      this.#current.add(high, ONE_DAY, low)
       if (this.#current.size < GENERATION_SIZE) continue
       this.#previous = this.#current
-      this.#current = new FingerprintSet()
+      this.#current = new FingerprintTable()
     }
   }
 }

@@ -1,4 +1,3 @@
-import type { Status } from '@nats-io/transport-node'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { manageJetStream } from '../../platform/nats/prepare-jetstream.ts'
 import { readStreamInfo } from '../../platform/nats/stream-info.ts'
@@ -40,7 +39,6 @@ export class PersonsReader {
   readonly #partition: number
   readonly #connection: NatsConnection
   readonly #pulls: OrderedPulls
-  readonly #status: AsyncIterable<Status> & { stop?: () => void }
   readonly #waiting: DeliveredMessage[] = []
   #failure: MillraceError | null = null
 
@@ -48,8 +46,6 @@ export class PersonsReader {
     this.#partition = partition
     this.streamCreated = options.streamCreated
     this.#connection = options.connection
-    this.#status = options.connection.status()
-    void this.#watchConnection()
     this.#pulls = new OrderedPulls({
       connection: options.connection,
       stream: PERSONS_STREAM,
@@ -103,14 +99,6 @@ export class PersonsReader {
     this.#failure ??= new MillraceError('MILLRACE_PERSONS_READER_LOST',
       `the reader of persons partition ${this.#partition} lost its place: ${why}`, { action: 'retry', cause })
     this.#pulls.close()
-    this.#status.stop?.()
-  }
-
-  /** Messages sent into a dying connection count as delivered and would be redelivered only after `ACK_WAIT_MS`. */
-  async #watchConnection (): Promise<void> {
-    for await (const { type } of this.#status) {
-      if (type === 'disconnect' || type === 'close') this.#fail('the connection was lost')
-    }
   }
 }
 

@@ -2,10 +2,10 @@ import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import type { Logger } from '../../platform/logger.ts'
 import { drainPersonsOutbox } from '../../platform/persons/persons-outbox.ts'
-import { pause, retryDelayMs } from '../../platform/intervals.ts'
+import { type IntervalLoop, pause, runAtIntervals } from '../../platform/intervals.ts'
 import type { PersonsMetrics } from './persons-metrics.ts'
 
-/** Interval of reading the outbox after a transaction of this process, in milliseconds: limits the rate of inserts. */
+/** Shortest interval of reading the outbox, after transactions of this process, in milliseconds: limits the rate of inserts. */
 const BUSY_MS = 500
 
 /** The same while this process is idle: another one may have died before it copied. */
@@ -22,20 +22,23 @@ export class CopyRunner {
   lastError: string | null = null
   waitingBytes = 0
   readonly #deps: { sql: Sql, clickhouse: ClickHouse, metrics: PersonsMetrics, logger: Logger }
-  readonly #aborted = new AbortController()
-  readonly #running: Promise<void>
-  #posted = true
-  #wake: AbortController | null = null
+  readonly #loop: IntervalLoop
+  #begunAt = -Infinity
 
   constructor (deps: { sql: Sql, clickhouse: ClickHouse, metrics: PersonsMetrics, logger: Logger }) {
     this.#deps = deps
-    this.#running = this.#run()
+    this.#loop = runAtIntervals({
+      everyMs: () => this.lastError === null ? IDLE_MS : BUSY_MS,
+      run: async (signal) => await this.#copy(signal),
+      logger: deps.logger,
+      failure: 'could not copy persons to ClickHouse; retrying',
+      stopWithinMs: Infinity
+    })
   }
 
   /** Call after each transaction that wrote to the outbox. */
   notify (): void {
-    this.#posted = true
-    this.#wake?.abort()
+    this.#loop.soon(Math.max(0, this.#begunAt + BUSY_MS - performance.now()))
   }
 
   /** Resolves once the outbox has room, or the signal fires. */
@@ -45,45 +48,24 @@ export class CopyRunner {
 
   /** Resolves when the current insert has ended; the rest stays in the outbox. */
   async stop (): Promise<void> {
-    this.#aborted.abort()
-    this.#wake?.abort()
-    await this.#running
+    await this.#loop.stop()
   }
 
-  async #run (): Promise<void> {
-    const { signal } = this.#aborted
-    let attempt = 0
-    while (!signal.aborted) {
-      try {
-        await this.#copy()
-        attempt = 0
-        this.lastError = null
-        await pause(BUSY_MS, signal)
-        if (!this.#posted && !signal.aborted) await this.#waitForPost()
-      } catch (err) {
-        this.lastError = err instanceof Error ? err.message : String(err)
-        const retryAfterMs = retryDelayMs(attempt++)
-        this.#deps.logger.warn({ err, retryAfterMs }, 'could not copy persons to ClickHouse; retrying')
-        await this.#measure().catch(() => { /* the failed copy is logged already */ })
-        await pause(retryAfterMs, signal)
-      }
+  async #copy (signal: AbortSignal): Promise<void> {
+    const { metrics, logger } = this.#deps
+    this.#begunAt = performance.now()
+    try {
+      const { stored, refused } = await drainPersonsOutbox({ ...this.#deps, signal })
+      metrics.copiesStored.inc(stored)
+      metrics.copiesRefused.inc(refused)
+      if (refused > 0) logger.error({ refused }, 'ClickHouse refused rows of persons_outbox; they are not retried, and the column "refused" has the reason')
+      if (stored > 0 || this.waitingBytes > 0) await this.#measure()
+      this.lastError = null
+    } catch (error) {
+      this.lastError = error instanceof Error ? error.message : String(error)
+      await this.#measure().catch(() => { /* the failed copy is logged already */ })
+      throw error
     }
-  }
-
-  async #copy (): Promise<void> {
-    const { metrics } = this.#deps
-    this.#posted = false
-    const { stored, refused } = await drainPersonsOutbox({ ...this.#deps, signal: this.#aborted.signal })
-    metrics.copiesStored.inc(stored)
-    metrics.copiesRefused.inc(refused)
-    if (refused > 0) this.#deps.logger.error({ refused }, 'ClickHouse refused rows of persons_outbox; they are not retried, and the column "refused" has the reason')
-    if (stored > 0 || this.waitingBytes > 0) await this.#measure()
-  }
-
-  async #waitForPost (): Promise<void> {
-    this.#wake = new AbortController()
-    await pause(IDLE_MS, this.#wake.signal)
-    this.#wake = null
   }
 
   async #measure (): Promise<void> {

@@ -1,6 +1,6 @@
 /** Reads a durable consumer of a stream, in order and without gaps: what the readers of events and of persons share. */
 import { AckPolicy, DeliverPolicy, type JetStreamManager } from '@nats-io/jetstream'
-import { createInbox, type Msg, type Subscription } from '@nats-io/transport-node'
+import { createInbox, type Msg, type Status, type Subscription } from '@nats-io/transport-node'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { MAX_MESSAGE_BYTES } from '../../schema/wire/streams.ts'
 
@@ -57,7 +57,7 @@ export interface OrderedPullsOptions {
 
 /**
  * Pulls messages from a durable consumer, one pull at a time, in order and without gaps. At the first doubt (a gap in
- * the delivery numbers, a missing heartbeat, a refusal) it is given up, never repaired.
+ * the delivery numbers, a missing heartbeat, a lost connection, a refusal) it is given up, never repaired.
  *
  * One subscription takes what all pulls bring. The `fetch` of the client has one for each, and closes it when the
  * server says that the pull is done: in a cluster that status overtakes the messages themselves, which wait for a
@@ -70,6 +70,7 @@ export class OrderedPulls {
   readonly #inbox = createInbox()
   readonly #subscription: Subscription
   readonly #watchdog: NodeJS.Timeout
+  readonly #status: AsyncIterable<Status> & { stop?: () => void }
   #isClosed = false
   #pull = 0
   #pullLeft = 0
@@ -91,6 +92,8 @@ export class OrderedPulls {
     })
     this.#watchdog = setInterval(() => this.#watch(), HEARTBEAT_MS)
     this.#watchdog.unref()
+    this.#status = options.connection.status()
+    void this.#watchConnection()
     this.pullMore()
   }
 
@@ -131,6 +134,7 @@ export class OrderedPulls {
   close (): void {
     this.#isClosed = true
     clearInterval(this.#watchdog)
+    this.#status.stop?.()
     if (!this.#subscription.isClosed()) this.#subscription.unsubscribe()
     this.#wake?.()
   }
@@ -183,6 +187,13 @@ export class OrderedPulls {
   #endPull (): void {
     this.#pullLeft = 0
     this.pullMore()
+  }
+
+  /** What was sent into a dying connection counts as delivered: starting over is faster than missing a heartbeat. */
+  async #watchConnection (): Promise<void> {
+    for await (const { type } of this.#status) {
+      if (type === 'disconnect' || type === 'close') this.#lose('the connection was lost')
+    }
   }
 
   #watch (): void {
@@ -263,22 +274,5 @@ async function isOver (work: Promise<unknown>, withinMs: number): Promise<boolea
     return await Promise.race([work.then(() => true), late])
   } finally {
     clearTimeout(timer)
-  }
-}
-
-/** Registers what is to be called when the connection is lost. Returns how to take that back. */
-export type OnDisconnect = (listener: () => void) => () => void
-
-/** Watches a connection for as long as it lives. */
-export function watchDisconnects (connection: NatsConnection): OnDisconnect {
-  const listeners = new Set<() => void>()
-  void (async () => {
-    for await (const { type } of connection.status()) {
-      if (type === 'disconnect') for (const listener of [...listeners]) listener()
-    }
-  })()
-  return function onDisconnect (listener) {
-    listeners.add(listener)
-    return () => listeners.delete(listener)
   }
 }

@@ -10,7 +10,6 @@ import type { TestContext } from '../../test/support/test-context.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { createInsertLedgerRows } from '../accounting/ledger-writer.ts'
 import { createPipelineMetrics } from '../pipeline-metrics.ts'
-import { watchDisconnects } from '../stream/ordered-pulls.ts'
 import { partitionKey, type Partition } from '../stream/find-partitions.ts'
 import { openPartitionRecords } from '../stream/partition-records.ts'
 import { TEST_KEY } from './publish-events.ts'
@@ -79,7 +78,6 @@ export async function startTestPartition (
     metrics,
     logger: silentLogger,
     isAlive: () => false,
-    onDisconnect: watchDisconnects(connection),
     duplicateFilters: createDuplicateFilters({
       clickhouse: clickhouse.client, fingerprintKey: async () => TEST_KEY, metrics, logger: silentLogger
     }),

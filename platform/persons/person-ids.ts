@@ -1,5 +1,5 @@
-import { hash } from 'node:crypto'
 import { MillraceError } from '../../engines/errors.ts'
+import { createUuidV5, textOfUuid } from '../../engines/uuid-v5.ts'
 import { toDistinctId } from '../../schema/wire/identity.ts'
 import { type ClickHouse, queryRows } from '../clickhouse/connect-clickhouse.ts'
 import type { Sql, TransactionSql } from '../postgres/connect-postgres.ts'
@@ -7,22 +7,13 @@ import type { Sql, TransactionSql } from '../postgres/connect-postgres.ts'
 /** Namespace of PostHog's person ids; ClickHouse computes `events.person_id` with the same. */
 const NAMESPACE = Buffer.from('932979b465c3442484670b66ec27bc22', 'hex')
 
-/** The variant digit of a UUID, by the digit of the hash. */
-const VARIANT = '89ab89ab89ab89ab'
-
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 /**
  * The id of the person of a distinct id until a merge changes it: the UUIDv5 of `<project>:<distinct id>`.
  */
 export function personUuid (projectId: number, distinctId: string): string {
-  const name = `${projectId}:${distinctId}`
-  const bytes = Buffer.allocUnsafe(NAMESPACE.length + Buffer.byteLength(name))
-  NAMESPACE.copy(bytes)
-  bytes.write(name, NAMESPACE.length)
-  const hex = hash('sha1', bytes, 'hex')
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-` +
-    `${VARIANT.charAt(parseInt(hex.charAt(16), 16))}${hex.slice(17, 20)}-${hex.slice(20, 32)}`
+  return textOfUuid(createUuidV5(NAMESPACE, `${projectId}:${distinctId}`))
 }
 
 /**

@@ -1,4 +1,5 @@
 /** Blocks of ClickHouse's Native format in memory. */
+import { textOfUuid } from '../../engines/uuid-v5.ts'
 import type { ColumnType } from './event-row.ts'
 
 /**
@@ -59,8 +60,7 @@ export function uuidFromNative (native: Uint8Array): string {
   const bytes = Buffer.from(native)
   bytes.subarray(0, 8).reverse()
   bytes.subarray(8).reverse()
-  const hex = bytes.toString('hex')
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
+  return textOfUuid(bytes)
 }
 
 /** The rows of a block in plain values, by column, for people and for JSON. */

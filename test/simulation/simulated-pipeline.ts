@@ -10,7 +10,6 @@ import { WatermarkKeeper } from '../../pipeline/accounting/keep-watermark.ts'
 import { createPipelineMetrics } from '../../pipeline/pipeline-metrics.ts'
 import { choosePartitionOwner, findPartitions } from '../../pipeline/stream/find-partitions.ts'
 import { Membership } from '../../pipeline/stream/membership.ts'
-import { watchDisconnects } from '../../pipeline/stream/ordered-pulls.ts'
 import { openPartitionRecords } from '../../pipeline/stream/partition-records.ts'
 import { PartitionSupervisor } from '../../pipeline/stream/partition-supervisor.ts'
 import { TEST_KEY } from '../../pipeline/testing/publish-events.ts'
@@ -69,7 +68,6 @@ export async function startSimulatedPipeline (
       recordDuplicates: createRecordDuplicates({ clickhouse: client, logger })
     },
     duplicateFilters: filters,
-    onDisconnect: watchDisconnects(nats),
     isAlive: (id: string) => membership.isAlive(id)
   }
   const supervisor = new PartitionSupervisor({
