@@ -10,8 +10,7 @@ export interface LedgerPosition {
   stream: string
   done: number
   doneRows: number
-  range: unknown
-  ledger?: PartitionLedger
+  ledger: PartitionLedger
 }
 
 const MINUTE_MS = 60_000
@@ -23,40 +22,26 @@ const MINUTE_MS = 60_000
 const OPENING_MINUTES = 2
 
 /** New books. They are complete from the minute after next on. */
-export function openLedger ({ done, doneRows }: { done: number, doneRows: number }, now: number): PartitionLedger {
-  return { openedAt: Math.floor(now / MINUTE_MS) + OPENING_MINUTES, done, doneRows, entries: {} }
+export function openLedger (now: number): PartitionLedger {
+  return { openedAt: Math.floor(now / MINUTE_MS) + OPENING_MINUTES, entries: {} }
 }
 
 /**
- * The books of a record that is taken over. Where a version without books went on in between, its counts are missing:
- * the books open again, and their entries stay to be written.
+ * The books after the stream began to number anew. If an insert was under way, nobody can tell whether its events are
+ * stored: books that begin later do not contain them.
  */
-export function adoptLedger (record: LedgerPosition, now: number): PartitionLedger {
-  const { ledger, done, doneRows } = record
-  if (ledger === undefined) return openLedger(record, now)
-  if (ledger.done === done && ledger.doneRows === doneRows) return ledger
-  return { ...openLedger(record, now), entries: ledger.entries }
+export function carryLedger (
+  { range, ledger }: { range: unknown, ledger: PartitionLedger }, now: number
+): PartitionLedger {
+  return range === null ? ledger : { ...ledger, openedAt: Math.max(ledger.openedAt, openLedger(now).openedAt) }
 }
 
 /**
- * The books after the stream began to number from `done` once more. If an insert was under way, nobody can tell whether
- * its events are stored: books that begin later do not contain them.
- */
-export function carryLedger (before: LedgerPosition, done: number, now: number): PartitionLedger {
-  const ledger = adoptLedger(before, now)
-  const openedAt = before.range === null ? ledger.openedAt : openLedger(before, now).openedAt
-  return { ...ledger, openedAt: Math.max(openedAt, ledger.openedAt), done, doneRows: 0 }
-}
-
-/**
- * The books after a batch range, whose progress is `position` in the same record.
+ * The books after a batch range.
  *
  * @param before  The record before it: new entries begin after its position, which makes their source unique.
  */
-export function addToLedger (
-  partition: Partition, before: LedgerPosition & { ledger: PartitionLedger },
-  { counts, done, doneRows }: { counts: LedgerCounts, done: number, doneRows: number }
-): PartitionLedger {
+export function addToLedger (partition: Partition, before: LedgerPosition, counts: LedgerCounts): PartitionLedger {
   const entries = { ...before.ledger.entries }
   for (const [key, more] of counts) {
     const entry = entries[key]
@@ -68,7 +53,7 @@ export function addToLedger (
       deadLettered: (entry?.deadLettered ?? 0) + more.deadLettered
     }
   }
-  return { ...before.ledger, done, doneRows, entries }
+  return { ...before.ledger, entries }
 }
 
 /** Minutes before an entry is closed: most events of a minute arrive together. */

@@ -44,8 +44,8 @@ export class LedgerWriter {
   }
 
   /** Begins to write what the table does not have, at most one insert every ten seconds. Never rejects. */
-  writeSoon (recorded: PartitionLedger | undefined): void {
-    if (this.#writing !== null || performance.now() < this.#nextAt || recorded === undefined) return
+  writeSoon (recorded: PartitionLedger): void {
+    if (this.#writing !== null || performance.now() < this.#nextAt) return
     void this.write(recorded)
   }
 
@@ -55,9 +55,9 @@ export class LedgerWriter {
    * @param recorded  The books as they are recorded: what is only in memory could be counted once more by a next owner.
    * @returns whether the table has it now; never rejects.
    */
-  async write (recorded: PartitionLedger | undefined): Promise<boolean> {
+  async write (recorded: PartitionLedger): Promise<boolean> {
     await this.#writing
-    this.#writing = this.#write(recorded?.entries ?? {}).finally(() => {
+    this.#writing = this.#write(recorded.entries).finally(() => {
       this.#writing = null
       this.#nextAt = performance.now() + INTERVAL_MS
     })

@@ -5,12 +5,12 @@ import type { PartitionLedger } from '../../schema/wire/ledger.ts'
 import { EVENT_CLASSES, PARTITIONS_BUCKET } from '../../schema/wire/streams.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { readStreamInfo } from '../../platform/nats/stream-info.ts'
-import { type BatchRange, batchRangeToken } from '../stream/partition-records.ts'
+import { batchRangeToken, type PartitionRecord } from '../stream/partition-records.ts'
 
 /** A partition's record, as far as the books need it. */
 export interface PartitionPosition {
   entries: PartitionLedger['entries']
-  /** Every event received in this minute or later is in the books; Infinity: it has none. Minutes since 1970. */
+  /** Every event received in this minute or later is in the books. Minutes since 1970. */
   openedAt: number
   /**
    * The inserts that may have stored rows which are not in the books yet, each as a text that is the same as long as it
@@ -21,16 +21,6 @@ export interface PartitionPosition {
 
 /** By partition. */
 export type PartitionPositions = ReadonlyMap<string, PartitionPosition>
-
-/** What is needed of a partition's record (`pipeline/stream/partition-records.ts`). */
-interface RecordOfPartition {
-  stream: string
-  done: number
-  doneRows?: number
-  range: BatchRange | null
-  doubtful?: readonly { last: number }[]
-  ledger?: PartitionLedger
-}
 
 const STREAM = `KV_${PARTITIONS_BUCKET}`
 const SUBJECTS = `$KV.${PARTITIONS_BUCKET}.`
@@ -57,16 +47,16 @@ export async function readRecordedTokens (connection: NatsConnection): Promise<s
   })
 }
 
-async function readRecords (connection: NatsConnection): Promise<[key: string, record: RecordOfPartition][]> {
+async function readRecords (connection: NatsConnection): Promise<[key: string, record: PartitionRecord][]> {
   const manager = await jetstreamManager(connection)
   const filter = { subjects_filter: `${SUBJECTS}>` }
   const info = await orElse<StreamInfo>(STREAM_NOT_FOUND, () => readStreamInfo(manager, STREAM, filter))
-  const records: [string, RecordOfPartition][] = []
+  const records: [string, PartitionRecord][] = []
   for (const subject of Object.keys(info?.state.subjects ?? {}).filter(isOfPartition)) {
     const message = await orElse(MESSAGE_NOT_FOUND, () => manager.streams.getMessage(STREAM, { last_by_subj: subject }))
     // A key that was removed is an empty message.
     if (message === null || message.data.length === 0) continue
-    records.push([subject.slice(SUBJECTS.length), message.json<RecordOfPartition>()])
+    records.push([subject.slice(SUBJECTS.length), message.json<PartitionRecord>()])
   }
   return records
 }
@@ -85,13 +75,11 @@ async function orElse<T> (code: number, ask: () => Promise<T | null>): Promise<T
   }
 }
 
-function toPosition (record: RecordOfPartition): PartitionPosition {
-  const { stream, done, doneRows = 0, range, doubtful = [], ledger } = record
+function toPosition ({ stream, done, range, doubtful = [], ledger }: PartitionRecord): PartitionPosition {
   const inserts = [...doubtful.filter(({ last }) => last > done), ...(range === null ? [] : [range])]
-  const isComplete = ledger !== undefined && ledger.done === done && ledger.doneRows === doneRows
   return {
-    entries: ledger?.entries ?? {},
-    openedAt: isComplete ? ledger.openedAt : Infinity,
+    entries: ledger.entries,
+    openedAt: ledger.openedAt,
     underWay: inserts.map((insert) => `${stream} ${JSON.stringify(insert)}`)
   }
 }

@@ -4,7 +4,6 @@ import { pickRows } from '../../schema/wire/native-block.ts'
 import { HEADER, processOfRequest } from '../../schema/wire/streams.ts'
 import type { BatchRange } from '../stream/partition-records.ts'
 import { gapsWithin } from './duplicates/row-ranges.ts'
-import { JOINED_SINCE_VERSION } from './insert/insert-frames.ts'
 import { joinFrames } from './insert/join-frames.ts'
 import type { PartitionMessage } from './events-reader.ts'
 
@@ -72,13 +71,20 @@ export function listProcesses (messages: readonly PartitionMessage[]): string[] 
 }
 
 /**
- * The frames of a batch range as they came, except for messages with deduplicated rows and for a piece of a message,
- * which are encoded again, and for small ones, which are joined. The same blocks each time, so a repeated batch range
- * is the same insert.
+ * The frames of a batch range, small ones joined. The same blocks each time, so a repeated batch range is the same
+ * insert.
+ */
+export async function buildFrames (messages: readonly PartitionMessage[], range: BatchRange): Promise<Uint8Array[]> {
+  return await joinFrames(await pickFrames(messages, range))
+}
+
+/**
+ * The frames as they came, except for messages with deduplicated rows and for a piece of a message, which are encoded
+ * again.
  *
  * A message of which nothing remains has no frame: ClickHouse refuses blocks without rows.
  */
-export async function buildFrames (messages: readonly PartitionMessage[], range: BatchRange): Promise<Uint8Array[]> {
+export async function pickFrames (messages: readonly PartitionMessage[], range: BatchRange): Promise<Uint8Array[]> {
   const deduplicated = new Map(range.deduplicated)
   const frames: Uint8Array[] = []
   for (const message of messages) {
@@ -92,5 +98,5 @@ export async function buildFrames (messages: readonly PartitionMessage[], range:
       .flatMap(([from, to]) => Array.from({ length: to - from }, (_, i) => from + i))
     if (rows.length > 0) frames.push(await encodeFrame(pickRows(await decodeFrame(message.frame), rows)))
   }
-  return range.settings >= JOINED_SINCE_VERSION ? await joinFrames(frames) : frames
+  return frames
 }

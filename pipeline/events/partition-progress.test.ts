@@ -35,7 +35,8 @@ function message (sequence: number, storedAt = sequence * 1000): PartitionMessag
 }
 
 function rangeOf (last: number, rows?: [number, number]): BatchRange {
-  return { first: last, last, messages: 1, layout: 1, settings: 1, deduplicated: [], ...(rows && { rows }) }
+  const range = { first: last, last, messages: 1, layout: 1, settings: 1, receivedBy: [], deduplicated: [] }
+  return { ...range, ...(rows && { rows }) }
 }
 
 t.test('lets the stream forget a message only after its record says that it is acknowledged', async (t) => {

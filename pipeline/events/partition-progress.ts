@@ -1,9 +1,9 @@
 /** What follows a confirmed insert: progress is recorded, messages are acknowledged, rows are counted. */
 import type { PipelineMetrics } from '../pipeline-metrics.ts'
-import { addToLedger, adoptLedger, type LedgerCounts, openLedger } from '../accounting/ledger-entries.ts'
+import { addToLedger, type LedgerCounts, openLedger } from '../accounting/ledger-entries.ts'
 import type { PartitionLedger } from '../../schema/wire/ledger.ts'
 import { type PartitionLease, startNextLife } from '../stream/partition-lease.ts'
-import { acknowledgedCount, type BatchRange, type PartitionRecord } from '../stream/partition-records.ts'
+import type { BatchRange, PartitionRecord } from '../stream/partition-records.ts'
 import type { PartitionState } from '../stream/partition-state.ts'
 import { countRows, rangesWithin } from './duplicates/row-ranges.ts'
 import type { PartitionMessage, EventsReader } from './events-reader.ts'
@@ -65,17 +65,15 @@ export class PartitionProgress {
   ): PartitionMessage | null {
     const last = messages.at(-1)
     if (last === undefined) return null
+    const ledger = addToLedger(this.#lease.partition, this.#next, counts)
     if (range.rows !== undefined && range.rows[1] < last.rows) {
-      const doneRows = range.rows[1]
-      const ledger = this.#addToLedger(counts, { done: this.#next.done, doneRows })
-      this.#next = { ...this.#next, doneRows, range: null, ledger }
+      this.#next = { ...this.#next, doneRows: range.rows[1], range: null, ledger }
       return last
     }
-    const { since, messages: before } = acknowledgedCount(this.#next)
+    const { since, messages: before } = this.#next.counted
     this.#next = {
-      ...this.#next, done: last.sequence, doneAt: last.storedAt, doneRows: 0, range: null,
-      counted: { since, messages: before + messages.length, done: last.sequence },
-      ledger: this.#addToLedger(counts, { done: last.sequence, doneRows: 0 })
+      ...this.#next, done: last.sequence, doneAt: last.storedAt, doneRows: 0, range: null, ledger,
+      counted: { since, messages: before + messages.length }
     }
     const { doubtful, ...rest } = this.#next
     if (doubtful !== undefined && stillDoubtful(this.#next).length === 0) this.#next = rest
@@ -84,21 +82,20 @@ export class PartitionProgress {
   }
 
   /** The books as they are recorded. */
-  get recordedLedger (): PartitionLedger | undefined {
+  get recordedLedger (): PartitionLedger {
     return this.#lease.record.ledger
   }
 
   /** Closes minutes of the ledger with the next write. */
   closeEntries (close: (ledger: PartitionLedger) => PartitionLedger): void {
-    if (this.#next.ledger === undefined) return
     const ledger = close(this.#next.ledger)
     if (ledger !== this.#next.ledger) this.#next = { ...this.#next, ledger }
   }
 
   /** The books cannot tell what is stored of the last minutes: they begin again, and those are not compared. */
   reopenLedger (): void {
-    const { entries } = adoptLedger(this.#next, Date.now())
-    this.#next = { ...this.#next, ledger: { ...openLedger(this.#next, Date.now()), entries } }
+    const { entries } = this.#next.ledger
+    this.#next = { ...this.#next, ledger: { ...openLedger(Date.now()), entries } }
   }
 
   /** Records the progress, then acknowledges its messages. */
@@ -107,11 +104,6 @@ export class PartitionProgress {
     await this.#lease.write(this.#next)
     this.#reader.acknowledge(this.#acknowledged)
     this.#acknowledged = []
-  }
-
-  #addToLedger (counts: LedgerCounts, position: { done: number, doneRows: number }): PartitionLedger {
-    const before = { ...this.#next, ledger: adoptLedger(this.#next, Date.now()) }
-    return addToLedger(this.#lease.partition, before, { counts, ...position })
   }
 
   /**

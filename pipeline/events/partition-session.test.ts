@@ -2,17 +2,12 @@ import { jetstreamManager } from '@nats-io/jetstream'
 import t from 'tap'
 import { ROW_LAYOUT } from '../../schema/wire/event-row.ts'
 import { DEAD_LETTER_STREAM, EVENTS_STREAM, HEADER } from '../../schema/wire/streams.ts'
-import { createClickHouseAgent } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { frameOf } from '../../schema/wire/frame-message.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import type { Partition } from '../stream/find-partitions.ts'
-import { batchRangeToken, type BatchRange, openPartitionRecords } from '../stream/partition-records.ts'
 import { encodePayload, makeEvents, publishEvents } from '../testing/publish-events.ts'
 import { countEvents, startTestPartition, startTestStores, waitUntilStored } from '../testing/start-test-partition.ts'
 import { createDuplicateFilter, type DuplicateFilter } from './duplicates/duplicate-filter.ts'
 import { FingerprintMemory } from './duplicates/fingerprint-memory.ts'
 import { createLookUpEvents } from './duplicates/look-up-events.ts'
-import { createInsertFrames, INSERT_SETTINGS } from './insert/insert-frames.ts'
 
 t.test('stores what is published, once, and lets the stream forget it', async (t) => {
   const stores = await startTestStores(t)
@@ -121,37 +116,6 @@ t.test('an insert names the requests of its events to the query log of ClickHous
 
   const [logged] = await result.json<{ log_comment: string }>()
   t.equal(logged?.log_comment.replace(/^[^:]*/, ''), `:live.0:${sequence}-${sequence} requests ${request}`)
-})
-
-t.test('repeats the insert of the version before with the blocks of that version', async (t) => {
-  const stores = await startTestStores(t)
-  const live: Partition = { eventClass: 'live', number: 0 }
-  const records = await openPartitionRecords(stores.connection, { replicas: 1 })
-  const first = await startTestPartition(t, stores)
-  await publishEvents(stores.connection, makeEvents(1))
-  await waitUntilStored(stores)
-  await first.stop()
-
-  // That version inserted five messages as they were, and was killed before it recorded that.
-  const messages = Array.from({ length: 5 }, () => makeEvents(10))
-  const sequences: number[] = []
-  for (const events of messages) sequences.push(await publishEvents(stores.connection, events))
-  const range: BatchRange = {
-    first: sequences[0]!, last: sequences[4]!, messages: 5, layout: ROW_LAYOUT, settings: 2, deduplicated: []
-  }
-  const { record, revision } = await records.read(live)
-  await records.replace(live, { ...record!, range }, revision)
-  const agent = createClickHouseAgent()
-  t.teardown(() => agent.destroy())
-  await createInsertFrames({ url: stores.clickhouse.url, agent })({
-    frames: messages.map((events) => frameOf(encodePayload(events), 10)),
-    token: batchRangeToken(live, record!.stream, range),
-    settings: INSERT_SETTINGS[2]!
-  })
-  await startTestPartition(t, stores, { owner: 'another' })
-  await waitUntilStored(stores)
-
-  t.same(await countEvents(stores), { rows: 51, uuids: 51, volume: 51, properties: 51 })
 })
 
 /** What an earlier version may not have had. */

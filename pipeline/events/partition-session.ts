@@ -78,10 +78,9 @@ export class PartitionSession {
 
   /** Entries leave the record when there are too many. While ClickHouse is away nothing is stored anyway. */
   async #makeRoomInLedger (): Promise<void> {
-    const entries = this.#progress.recordedLedger?.entries ?? {}
-    if (Object.keys(entries).length <= MAX_ENTRIES) return
+    if (Object.keys(this.#progress.recordedLedger.entries).length <= MAX_ENTRIES) return
     await this.#progress.write()
-    await this.#ledger.writeAll(this.#progress.recordedLedger!, this.#deps.stop)
+    await this.#ledger.writeAll(this.#progress.recordedLedger, this.#deps.stop)
     this.#closeEntries(true)
   }
 

@@ -6,7 +6,7 @@ import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { manageJetStream } from '../../platform/nats/prepare-jetstream.ts'
 import { readStreamInfo } from '../../platform/nats/stream-info.ts'
 import { EVENTS_STREAM } from '../../schema/wire/streams.ts'
-import { adoptLedger, carryLedger } from '../accounting/ledger-entries.ts'
+import { carryLedger } from '../accounting/ledger-entries.ts'
 import { partitionKey, type Partition } from './find-partitions.ts'
 import { FencedError, newPartitionRecord, type PartitionRecord, type PartitionRecords } from './partition-records.ts'
 
@@ -89,8 +89,7 @@ export async function claimPartition (partition: Partition, options: {
   if (before !== null && before.owner !== '' && before.owner !== owner && options.isAlive(before.owner)) return null
 
   const stream = await readStreamInfo(await manageJetStream(options.connection), EVENTS_STREAM)
-  const adopted = adoptRecord(before, stream)
-  const record = { ...adopted, owner, ledger: adoptLedger(adopted, Date.now()) }
+  const record = { ...adoptRecord(before, stream), owner }
   if (before?.owner !== owner) options.onTakeOver()
   const renewedAt = performance.now()
   const revision = await records.replace(partition, record, found.revision)
@@ -114,9 +113,9 @@ function adoptRecord (record: PartitionRecord | null, stream: StreamInfo): Parti
     const openedAt = Math.floor(Date.parse(stream.created) / 60_000)
     return {
       ...newPartitionRecord(life),
-      counted: { since: isWhole ? 0 : last, messages: 0, done: 0 },
-      ...(record !== null && { ledger: carryLedger(record, 0, Date.now()) }),
-      ...(record === null && isFresh && { ledger: { openedAt, done: 0, doneRows: 0, entries: {} } })
+      counted: { since: isWhole ? 0 : last, messages: 0 },
+      ...(record !== null && { ledger: carryLedger(record, Date.now()) }),
+      ...(record === null && isFresh && { ledger: { openedAt, entries: {} } })
     }
   }
   return record.done > stream.state.last_seq ? startNextLife(record, stream.state.last_seq) : record
@@ -127,7 +126,7 @@ export function startNextLife (record: PartitionRecord, done: number): Partition
   const [life, count] = record.stream.split('~')
   return {
     ...newPartitionRecord(`${life}~${Number(count ?? 0) + 1}`), owner: record.owner, done,
-    ledger: carryLedger(record, done, Date.now())
+    counted: { since: done, messages: 0 }, ledger: carryLedger(record, Date.now())
   }
 }
 

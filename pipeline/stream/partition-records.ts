@@ -6,6 +6,7 @@ import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
 import type { PartitionLedger } from '../../schema/wire/ledger.ts'
 import { EVENT_CLASSES, PARTITIONS_BUCKET } from '../../schema/wire/streams.ts'
+import { openLedger } from '../accounting/ledger-entries.ts'
 import { partitionKey, type Partition } from './find-partitions.ts'
 
 /**
@@ -48,22 +49,19 @@ export interface PartitionRecord {
    * row of theirs is looked up before it is inserted in another batch range. Absent: none.
    */
   doubtful?: BatchRange[]
-  /** Absent in records of versions that did not count. */
-  counted?: AcknowledgedCount
-  /** What became of the events up to `done`. Absent in records of versions that kept no books. */
-  ledger?: PartitionLedger
+  counted: AcknowledgedCount
+  /** What became of the events up to `done`. */
+  ledger: PartitionLedger
 }
 
 /**
  * How many messages of the partition were acknowledged, so that the stream's numbers can be compared with what was
- * acknowledged: see `health/count-missing.ts`. Holds only while `done` is the record's own, as versions before do not
- * count.
+ * acknowledged: see `health/count-missing.ts`.
  */
 export interface AcknowledgedCount {
   /** Sequence after which the counting began. */
   since: number
   messages: number
-  done: number
 }
 
 /** The exact content of one insert. */
@@ -79,20 +77,17 @@ export interface BatchRange {
   layout: number
   /** Version of `INSERT_SETTINGS`. */
   settings: number
-  /** Ingest processes that received its messages: part of the token, which each row keeps. Absent before version 4. */
-  receivedBy?: string[]
+  /** Ingest processes that received its messages: part of the token, which each row keeps. */
+  receivedBy: string[]
   /** Rows that are not inserted because they are already stored: sequence, then pairs `from, to` (exclusive). */
   deduplicated: [sequence: number, ranges: number[]][]
 }
 
-export function newPartitionRecord (stream: string): PartitionRecord {
-  return { owner: '', stream, done: 0, doneAt: 0, doneRows: 0, range: null, counted: { since: 0, messages: 0, done: 0 } }
-}
-
-/** The count up to `record.done`; starts over where a version that does not count continued. */
-export function acknowledgedCount (record: PartitionRecord): AcknowledgedCount {
-  const { counted, done } = record
-  return counted?.done === done ? counted : { since: done, messages: 0, done }
+/** The record of a partition of which nothing is known before now. */
+export function newPartitionRecord (stream: string, now = Date.now()): PartitionRecord {
+  return {
+    owner: '', stream, done: 0, doneAt: 0, doneRows: 0, range: null, counted: { since: 0, messages: 0 }, ledger: openLedger(now)
+  }
 }
 
 /**
@@ -101,7 +96,7 @@ export function acknowledgedCount (record: PartitionRecord): AcknowledgedCount {
  */
 export function batchRangeToken (partition: Partition, stream: string, range: BatchRange): string {
   const rows = range.rows === undefined ? '' : `:${range.rows[0]}-${range.rows[1]}`
-  const { receivedBy = [] } = range
+  const { receivedBy } = range
   const processes = receivedBy.length === 0 ? '' : `@${receivedBy.join(',')}`
   return `${stream}:${partitionKey(partition)}:${range.first}-${range.last}${rows}${processes}`
 }

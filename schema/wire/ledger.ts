@@ -96,9 +96,6 @@ export interface LedgerEntry {
 export interface PartitionLedger {
   /** Every event received in this minute or later is in the books; minutes since 1970. */
   openedAt: number
-  /** `done` and `doneRows` of the record for which the entries hold: versions without books move only those. */
-  done: number
-  doneRows: number
   /** By `ledgerKey`. Entries leave when they are in the table and their minute is over for some time. */
   entries: Record<string, LedgerEntry>
 }

@@ -58,6 +58,7 @@ t.test('a token names one batch range of one life of a stream, and nothing else'
   const rows = fc.tuple(fc.nat(), fc.nat())
   const whole = fc.record({
     first: fc.nat(), last: fc.nat(), messages: fc.constant(1), layout: fc.constant(1), settings: fc.constant(1),
+    receivedBy: fc.constant<string[]>([]),
     deduplicated: fc.constant<BatchRange['deduplicated']>([]),
   })
   const pieces = fc.tuple(whole, rows).map(([piece, rows]): BatchRange => ({ ...piece, rows }))

@@ -84,7 +84,7 @@ function send (events: PlainEvent[], hasKey = true): Sent {
 
 function rangeOf (batch: readonly Sent[], deduplicated: BatchRange['deduplicated']): BatchRange {
   const [first, last] = [batch[0]!.message.sequence, batch.at(-1)!.message.sequence]
-  return { first, last, messages: batch.length, layout: 1, settings: 1, deduplicated }
+  return { first, last, messages: batch.length, layout: 1, settings: 1, receivedBy: [], deduplicated }
 }
 
 /** The rows that are to be inserted. */

@@ -11,9 +11,9 @@ import { createTestClickHouse, type TestClickHouse } from '../../../test/support
 import type { TestContext } from '../../../test/support/test-context.ts'
 import type { BatchRange } from '../../stream/partition-records.ts'
 import { encodePayload, makeEvents } from '../../testing/publish-events.ts'
-import { buildFrames } from '../batch-range.ts'
+import { buildFrames, pickFrames } from '../batch-range.ts'
 import type { PartitionMessage } from '../events-reader.ts'
-import { createInsertFrames, INSERT_SETTINGS } from './insert-frames.ts'
+import { createInsertFrames, INSERT_SETTINGS, INSERT_SETTINGS_VERSION } from './insert-frames.ts'
 import { joinBlocks, joinFrames } from './join-frames.ts'
 
 /** The columns that are always there: see `schema/wire/event-row.ts`. */
@@ -159,7 +159,7 @@ function makeMessages (): PartitionMessage[] {
 interface Target {
   clickhouse: TestClickHouse
   /** @returns the number of frames. */
-  insert: (messages: PartitionMessage[], range: BatchRange) => Promise<number>
+  insert: (messages: PartitionMessage[], range: BatchRange, build?: typeof buildFrames) => Promise<number>
 }
 
 async function createTarget (t: TestContext): Promise<Target> {
@@ -172,8 +172,8 @@ async function createTarget (t: TestContext): Promise<Target> {
   const insertFrames = createInsertFrames({ url: clickhouse.url, agent })
   return {
     clickhouse,
-    insert: async (messages, range) => {
-      const frames = await buildFrames(messages, range)
+    insert: async (messages, range, build = buildFrames) => {
+      const frames = await build(messages, range)
       const token = `t:live.0:${range.first}-${range.last}`
       await insertFrames({ frames, token, settings: INSERT_SETTINGS[range.settings]! })
       return frames.length
@@ -198,14 +198,15 @@ t.test('the table and its views are the same with and without joining, also afte
     last: 59,
     messages: 60,
     layout: 1,
-    settings: 3,
+    settings: INSERT_SETTINGS_VERSION,
+    receivedBy: [],
     deduplicated: [[0, [0, 1]], [7, [0, 2, 5, 8]], [39, [39, 40]]]
   }
   const [joined, plain] = [await createTarget(t), await createTarget(t)]
 
   for (let i = 0; i < 3; i++) {
     t.equal(await joined.insert(messages, range), 1)
-    t.equal(await plain.insert(messages, { ...range, settings: 2 }), 59)
+    t.equal(await plain.insert(messages, range, pickFrames), 59)
   }
   const [table, reference] = [await readTables(joined.clickhouse), await readTables(plain.clickhouse)]
 
