@@ -34,13 +34,13 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 84_332,
-  platformLines: 5_600,
-  trackedFiles: 1_495,
+  lines: 83_950,
+  platformLines: 5_591,
+  trackedFiles: 1_493,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
-  assertions: 174,
+  assertions: 172,
   casts: 290
 } satisfies Record<keyof House, number>
 

@@ -5,7 +5,7 @@ import { drainPersonsOutbox } from '../../platform/persons/persons-outbox.ts'
 import { type IntervalLoop, pause, runAtIntervals } from '../../platform/intervals.ts'
 import type { PersonsMetrics } from './persons-metrics.ts'
 
-/** Shortest interval of reading the outbox, after transactions of this process, in milliseconds: limits the rate of inserts. */
+/** Shortest interval of reading the outbox, after transactions of this process, in ms: limits the rate of inserts. */
 const BUSY_MS = 500
 
 /** The same while this process is idle: another one may have died before it copied. */

@@ -2,9 +2,9 @@ import { entriesSize, entrySize, MAX_PROPERTIES_BYTES, measureOwner, sizeOfEntri
 import { type PropertyOwner, putProperty } from './persons-state.ts'
 
 /**
- * Unites the properties of two persons, as `{ ...source, ...target }` does but for their order, which means nothing: the
- * target's win, the source's fill the gaps. Nothing changes when they would be larger than `MAX_PROPERTIES_BYTES`. When they fit, the source's object may
- * have become the target's: it is not to be used any more.
+ * Unites the properties of two persons, as `{ ...source, ...target }` does but for their order, which means nothing:
+ * the target's win, the source's fill the gaps. Nothing changes when they would be larger than `MAX_PROPERTIES_BYTES`.
+ * When they fit, the source's object may have become the target's: it is not to be used any more.
  *
  * Goes over the smaller of both only, so a batch of merges takes time by what is merged: neither a large target, nor a
  * large source that is merged from person to person, is copied each time.
