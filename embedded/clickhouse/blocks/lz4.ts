@@ -40,43 +40,6 @@ export function compressLz4 (source: Uint8Array): Buffer {
   return target.subarray(0, out)
 }
 
-/** @throws {RangeError} when the block is not of LZ4, or not of this size. */
-export function decompressLz4 (source: Uint8Array, size: number): Buffer {
-  const target = Buffer.allocUnsafe(size)
-  let at = 0
-  let out = 0
-  const readMore = (start: number): number => {
-    let length = start
-    if (start < 15) return length
-    for (;;) {
-      const byte = source[at++]
-      if (byte === undefined) throw broken()
-      length += byte
-      if (byte < 255) return length
-    }
-  }
-  for (;;) {
-    const token = source[at++]
-    if (token === undefined) throw broken()
-    const literals = readMore(token >> 4)
-    if (at + literals > source.length || out + literals > size) throw broken()
-    target.set(source.subarray(at, at + literals), out)
-    at += literals
-    out += literals
-    if (at === source.length) break
-    const distance = source[at]! | (source[at + 1]! << 8)
-    at += 2
-    const length = readMore(token & 15) + MIN_MATCH
-    if (at > source.length || distance === 0 || distance > out || out + length > size) throw broken()
-    // A match may overlap what it writes: then it repeats itself.
-    if (distance >= length) target.copyWithin(out, out - distance, out - distance + length)
-    else for (let i = 0; i < length; i++) target[out + i] = target[out - distance + i]!
-    out += length
-  }
-  if (out !== size) throw broken()
-  return target
-}
-
 function writeSequence (
   target: Buffer, start: number, literals: Uint8Array, match: { distance: number, length: number } | undefined
 ): number {
@@ -98,8 +61,4 @@ function writeMore (target: Buffer, start: number, length: number): number {
   for (; rest >= 255; rest -= 255) target[out++] = 255
   target[out++] = rest
   return out
-}
-
-function broken (): RangeError {
-  return new RangeError('the LZ4 block is broken')
 }

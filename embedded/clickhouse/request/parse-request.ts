@@ -22,8 +22,6 @@ export interface QueryRequest {
   compressionLevel: number
   /** Compress the answer into ClickHouse's own blocks. */
   compressBlocks: boolean
-  /** The body is of such blocks. */
-  decompressBlocks: boolean
   /** The client's revision of the protocol, for which format Native is written; 0: none. */
   protocolVersion: number
   logComment: string
@@ -58,13 +56,17 @@ const DEFAULT_SESSION_TIMEOUT_SECONDS = 60
 /**
  * Reads a request's parameters.
  *
- * @throws {QueryError} 511 for roles, which the server has not; 115 for a setting whose name cannot be one, 36 for a
- *   query id that fits no header, 374 for a session timeout that is not a number or too long.
+ * @throws {QueryError} 511 for roles, which the server has not; 48 for a body in ClickHouse's own blocks; 115 for a
+ *   setting whose name cannot be one, 36 for a query id that fits no header, 374 for a session timeout that is not a
+ *   number or too long.
  */
 export function parseRequest (request: IncomingMessage, url: URL): QueryRequest {
   const query = url.searchParams
   const role = query.get('role')
   if (role) throw new QueryError(511, `There is no role \`${role}\`: this ClickHouse has no roles`)
+  if (isOn(query.get('decompress'))) {
+    throw new QueryError(48, 'decompress=1 is not supported: compress the body by Content-Encoding')
+  }
 
   const settings = new Map<string, string>()
   const params = new Map<string, string>()
@@ -87,7 +89,6 @@ export function parseRequest (request: IncomingMessage, url: URL): QueryRequest 
     compressResponse: isOn(query.get('enable_http_compression')),
     compressionLevel: Number(query.get('http_zlib_compression_level')) || 3,
     compressBlocks: isOn(query.get('compress')),
-    decompressBlocks: isOn(query.get('decompress')),
     protocolVersion: Number(query.get('client_protocol_version')) || 0,
     logComment: query.get('log_comment') ?? '',
     progressEveryMs: isOn(query.get('send_progress_in_http_headers')) ? parseInterval(query) : 0,

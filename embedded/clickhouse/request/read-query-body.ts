@@ -1,7 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { PassThrough, pipeline, type Readable } from 'node:stream'
 import zlib from 'node:zlib'
-import { decompressBlocks } from '../blocks/compressed-blocks.ts'
 import type { QueryRequest } from './parse-request.ts'
 import type { InsertParts } from '../statement/read-statement.ts'
 import { QueryError } from '../query-errors.ts'
@@ -51,7 +50,7 @@ const MAX_STATEMENT_BYTES = 16_777_216
  * @throws {QueryError} 229 for a statement that is too long, 344 for a compression the server cannot undo.
  */
 export async function readBody (
-  request: IncomingMessage, { queryInUrl, decompressBlocks: isOfBlocks }: Pick<QueryRequest, 'queryInUrl' | 'decompressBlocks'>
+  request: IncomingMessage, { queryInUrl }: Pick<QueryRequest, 'queryInUrl'>
 ): Promise<QueryBody> {
   const encoding = readEncoding(request)
   const inUrl = Buffer.from(queryInUrl, 'utf8')
@@ -59,15 +58,12 @@ export async function readBody (
   if (split !== undefined && isBlank(inUrl.subarray(split.dataStart))) {
     const expectedBytes = Number(request.headers['content-length'] ?? 0)
     // The engine's Brotli decoder is not safe (ENGINE_COMPRESSIONS), so its rows are decoded here.
-    const rows = isOfBlocks || encoding === 'br'
-      ? { stream: isOfBlocks ? decodeBlocks(request) : decodeBody(request), encoding: undefined }
-      : { stream: request, encoding }
+    const rows = encoding === 'br' ? { stream: decodeBody(request), encoding: undefined } : { stream: request, encoding }
     return toInsert(inUrl, split, { head: Buffer.alloc(0), expectedBytes, ...rows })
   }
 
-  const body = isOfBlocks ? decodeBlocks(request) : decodeBody(request)
   let text = inUrl.length > 0 ? Buffer.concat([inUrl, Buffer.from('\n')]) : inUrl
-  const iterator = (body as AsyncIterable<Buffer>)[Symbol.asyncIterator]()
+  const iterator = (decodeBody(request) as AsyncIterable<Buffer>)[Symbol.asyncIterator]()
   for (;;) {
     const next = await iterator.next()
     if (next.done !== true) text = Buffer.concat([text, next.value])
@@ -153,11 +149,6 @@ function isBlank (bytes: Buffer): boolean {
 export function decodeBody (request: IncomingMessage): Readable {
   const encoding = readEncoding(request)
   return encoding === undefined ? request : decode(request, encoding)
-}
-
-/** The rows or the statement in ClickHouse's own blocks, which may be compressed by HTTP once more. */
-function decodeBlocks (request: IncomingMessage): Readable {
-  return decompressBlocks(decodeBody(request)) as unknown as Readable
 }
 
 function readEncoding (request: IncomingMessage): string | undefined {

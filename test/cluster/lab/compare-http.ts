@@ -8,10 +8,8 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import http from 'node:http'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { Readable } from 'node:stream'
-import { buffer } from 'node:stream/consumers'
 import zlib from 'node:zlib'
-import { decompressBlocks } from '../../../embedded/clickhouse/blocks/compressed-blocks.ts'
+import { readBlocks } from '../../../embedded/clickhouse/testing/read-blocks.ts'
 import type { RecordedRequest } from '../../../embedded/clickhouse/testing/record-requests.ts'
 import { startTestServer, TEST_PASSWORDS } from '../../../embedded/clickhouse/testing/start-test-server.ts'
 import { supervise } from '../../faults/system/supervise.ts'
@@ -138,13 +136,13 @@ async function describe (request: ComparedRequest, answer: http.IncomingMessage,
   const parts: Parts = { status: String(answer.statusCode), end: answer.complete ? 'whole' : 'cut' }
   for (const name of HEADERS) parts[name] = tidyHeader(name, answer.headers[name])
   const isCode = answer.headers['x-clickhouse-exception-code'] !== undefined
-  let text = (await decode(request, answer, bytes)).toString('latin1')
+  let text = decode(request, answer, bytes).toString('latin1')
   if (tag !== undefined) text = text.replaceAll(String(tag), '(tag)')
   parts.body = tidyBody(text, isCode)
   return parts
 }
 
-async function decode ({ path }: ComparedRequest, { headers }: http.IncomingMessage, bytes: Buffer): Promise<Buffer> {
+function decode ({ path }: ComparedRequest, { headers }: http.IncomingMessage, bytes: Buffer): Buffer {
   const decoders: Record<string, (bytes: Buffer, options: object) => Buffer> = {
     gzip: zlib.gunzipSync, deflate: zlib.inflateSync, br: zlib.brotliDecompressSync, zstd: zlib.zstdDecompressSync
   }
@@ -153,7 +151,7 @@ async function decode ({ path }: ComparedRequest, { headers }: http.IncomingMess
     // What was cut off ends without the end of its compression.
     const plain = decoder === undefined ? bytes : decoder(bytes, { finishFlush: zlib.constants.Z_SYNC_FLUSH })
     if (plain.length === 0 || !/[?&]compress=1/.test(path)) return plain
-    return await buffer(decompressBlocks(Readable.from([plain]) as AsyncIterable<Buffer>))
+    return readBlocks(plain)
   } catch (error) {
     return Buffer.from(`cannot be decoded: ${String(error)}`)
   }

@@ -30,7 +30,7 @@ const KNOWN: readonly KnownDifference[] = [
   { name: '`add_http_cors_header`', is: ({ request, part }) => part === 'access-control-allow-origin' && request.path.includes('add_http_cors_header') },
   { name: 'two logins in one request, and other schemes', is: ({ request }) => request.source === 'logins' },
   { name: 'compression of answers', is: ({ request, part }) => ['content-encoding', 'vary', 'body'].includes(part) && COMPRESSED.test(request.path + Object.keys(request.headers).join()) },
-  { name: 'unknown `Content-Encoding`, and broken blocks', is: ({ request }) => request.source === 'compression' && (request.headers['content-encoding'] !== undefined || request.path.includes('decompress=1')) },
+  { name: 'unknown `Content-Encoding`, and bodies in blocks', is: ({ request }) => request.source === 'compression' && (request.headers['content-encoding'] !== undefined || request.path.includes('decompress=1')) },
   { name: 'times with a zone in parameters', is: ({ request }) => /param_\w+=[^&]*(Z|%2B\d\d)/.test(request.path) },
   { name: 'names of parameters', is: ({ request }) => /[?&]param_(a\+b)?=/.test(request.path) },
   { name: '`readonly=2` in the URL', is: ({ request }) => request.path.includes('readonly=2') },
