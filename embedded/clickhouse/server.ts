@@ -12,7 +12,7 @@ import { vetAnalystSettings } from './engine/profiles.ts'
 import { OVERDUE_MS } from './engine/session-pool.ts'
 import { startRecord } from './query-record.ts'
 import { readBody } from './request/read-query-body.ts'
-import { formBoundary, readForm } from './request/read-form.ts'
+import { formType, readForm } from './request/read-form.ts'
 import { runStatement } from './statement/run-statement.ts'
 
 /** A request with the place of its answer. */
@@ -124,8 +124,8 @@ async function handleQuery (parts: ServerParts, user: User, exchange: Exchange):
       'a client stopped reading its answer: its query was cancelled and its connection reset, so that others need not wait')
   })
   try {
-    const boundary = formBoundary(request)
-    if (boundary !== undefined) await readForm(request, boundary, url.searchParams)
+    const type = formType(request)
+    if (type !== undefined) await readForm(request, type, url.searchParams)
     const params = parseRequest(request, url)
     answer.setHeader('X-ClickHouse-Query-Id', params.queryId)
     answer.setHeader('X-ClickHouse-Timezone', params.settings.get('session_timezone') ?? parts.engine.timezone)

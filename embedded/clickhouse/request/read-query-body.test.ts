@@ -1,5 +1,7 @@
+import type { IncomingMessage } from 'node:http'
+import { Readable } from 'node:stream'
 import t from 'tap'
-import { formBoundary, parseForm } from './read-form.ts'
+import { formType, readForm } from './read-form.ts'
 import { findInsertData } from './read-query-body.ts'
 
 t.test('finds head, settings, format and rows of an insert', async (t) => {
@@ -44,31 +46,33 @@ t.test('never reads the rows', async (t) => {
   t.match(split, { format: 'RowBinary' })
 })
 
-const field = (name: string, value: string): string => `--b\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`
+const request = (body: string, type?: string): IncomingMessage =>
+  Object.assign(Readable.from([Buffer.from(body)]), { headers: { 'content-type': type } }) as unknown as IncomingMessage
+const field = (name: string, value: string): string => `--7Ka91Qe\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`
 
 t.test('reads the fields of a form, whatever stands in them', async (t) => {
   const value = "['a@b.com','--b','x\r\n\r\ny', 'ü\u0000']"
-  const body = field('query', 'SELECT {x:Array(String)}') + field('param_x', value) + field('empty', '') + '--b--\r\n'
+  const body = field('query', 'SELECT {x:Array(String)}') + field('param_x', value) + field('empty', '') + '--7Ka91Qe--\r\n'
+  const query = new URLSearchParams({ database: 'shop' })
+  await readForm(request(body), 'Multipart/Form-Data; charset=UTF-8; boundary="7Ka91Qe"', query)
 
-  t.same(parseForm(Buffer.from(body), 'b'), [['query', 'SELECT {x:Array(String)}'], ['param_x', value], ['empty', '']])
+  t.same([...query], [['database', 'shop'], ['query', 'SELECT {x:Array(String)}'], ['param_x', value], ['empty', '']])
 })
 
 t.test('refuses a form that is cut off, names nothing, or brings a file', async (t) => {
-  const file = '--b\r\nContent-Disposition: form-data; name="ids"; filename="ids.csv"\r\n\r\n1\r\n--b--\r\n'
+  const file = '--7Ka91Qe\r\nContent-Disposition: form-data; name="ids"; filename="ids.csv"\r\n\r\n1\r\n--7Ka91Qe--\r\n'
   const cases: Array<[string, string, number]> = [
-    ['no form at all', 'b', 36], [field('query', 'SELECT 1'), 'b', 36], ['--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--', 'b', 36],
-    [field('query', 'SELECT 1') + '--b--', '', 36], [file, 'b', 344]
+    ['no form at all', '; boundary=7Ka91Qe', 36], [field('query', 'SELECT 1'), '; boundary=7Ka91Qe', 36],
+    ['--7Ka91Qe\r\nContent-Disposition: form-data\r\n\r\nx\r\n--7Ka91Qe--', '; boundary=7Ka91Qe', 36],
+    [field('query', 'SELECT 1') + '--7Ka91Qe--', '', 36], [file, '; boundary=7Ka91Qe', 344]
   ]
-  for (const [body, boundary, code] of cases) t.throws(() => parseForm(Buffer.from(body), boundary), { code }, body)
+  for (const [body, boundary, code] of cases) {
+    await t.rejects(readForm(request(body), `multipart/form-data${boundary}`, new URLSearchParams()), { code }, body)
+  }
 })
 
 t.test('knows a form by its type', async (t) => {
-  const boundary = (type: string | undefined): string | undefined =>
-    formBoundary({ headers: { 'content-type': type } } as Parameters<typeof formBoundary>[0])
-
-  t.equal(boundary('multipart/form-data; boundary=abc'), 'abc')
-  t.equal(boundary('Multipart/Form-Data; charset=UTF-8; boundary="a b"'), 'a b')
-  t.equal(boundary('multipart/form-data'), '')
-  t.equal(boundary('text/plain'), undefined)
-  t.equal(boundary(undefined), undefined)
+  t.equal(formType(request('', 'Multipart/Form-Data; boundary="a b"')), 'Multipart/Form-Data; boundary="a b"')
+  t.equal(formType(request('', 'text/plain')), undefined)
+  t.equal(formType(request('')), undefined)
 })

@@ -142,11 +142,11 @@ function parameters (): Asks {
     ['Enum8(\'a\' = 1)', 'a'], ['Enum8(\'a\' = 1)', 'b'], ['Identifier', 'name'], ['Identifier', 'no such'], ['JSON', '{"a":1}'], ['Nope', '1']
   ]
   const select = (type: string): string => type === 'Identifier' ? 'SELECT {v:Identifier} FROM (SELECT 1 AS name)' : `SELECT {v:${type}} AS v, toTypeName(v)`
-  const form = '--b\r\nContent-Disposition: form-data; name="query"\r\n\r\nSELECT {v:UInt8}\r\n--b\r\nContent-Disposition: form-data; name="param_v"\r\n\r\n5\r\n--b--\r\n'
+  const form = '--7Ka91Qe\r\nContent-Disposition: form-data; name="query"\r\n\r\nSELECT {v:UInt8}\r\n--7Ka91Qe\r\nContent-Disposition: form-data; name="param_v"\r\n\r\n5\r\n--7Ka91Qe--\r\n'
   return [
     ...cases.map(([type, value]): [Record<string, string>, string] => [{ param_v: value, session_timezone: 'UTC' }, select(type)]),
     [{}, 'SELECT {v:UInt8}'], [{ param_v: '1', param_w: '2' }, 'SELECT {v:UInt8} + {w:UInt8} + {v:UInt8}'], [{ 'param_a b': '1' }, 'SELECT 1'], [{ param_: '1' }, 'SELECT 1'], [{ param_v: '1' }, 'SELECT 1'],
-    [{ param_t: 'numbers' }, 'SELECT count() FROM system.{t:Identifier} LIMIT 1'], [{}, { body: form, headers: { 'content-type': 'multipart/form-data; boundary=b' } }],
+    [{ param_t: 'numbers' }, 'SELECT count() FROM system.{t:Identifier} LIMIT 1'], [{}, { body: form, headers: { 'content-type': 'multipart/form-data; boundary=7Ka91Qe' } }],
     [{}, { body: 'query=SELECT+1', headers: { 'content-type': 'application/x-www-form-urlencoded' } }]
   ]
 }
