@@ -4,7 +4,7 @@ import path from 'node:path'
 import type { Logger } from '../json-log.ts'
 import type { SqlToken } from '../statement/sql-lexer.ts'
 import { errorCode, QueryError } from '../query-errors.ts'
-import { listFolder } from '../insert/remove-unanswered-parts.ts'
+import { listFolder } from './list-folder.ts'
 
 /** Statements that may write a definition. Those that only remove or rename need no room. */
 const WRITES = new Set(['ALTER', 'ATTACH', 'CREATE', 'DELETE', 'REPLACE', 'RESTORE', 'UNDROP', 'UPDATE'])

@@ -1,7 +1,8 @@
 import path from 'node:path'
 import type { Logger } from '../json-log.ts'
 import { quoteIdentifier, quoteString } from '../statement/sql-lexer.ts'
-import { isWrittenAfter, listFolder } from '../insert/remove-unanswered-parts.ts'
+import { isWrittenAfter } from '../insert/remove-unanswered-parts.ts'
+import { listFolder } from './list-folder.ts'
 import type { EngineSession } from './engine.ts'
 
 interface Part {

@@ -4,7 +4,7 @@ import { open } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import type { Logger } from '../json-log.ts'
-import { listFolder } from './remove-unanswered-parts.ts'
+import { listFolder } from '../engine/list-folder.ts'
 
 const run = promisify(execFile)
 

@@ -1,5 +1,6 @@
-import { existsSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
+import { listFolder } from '../engine/list-folder.ts'
 import type { Logger } from '../json-log.ts'
 
 /** A part of one insert, which no mutation has changed: `partition_block_block_level`. */
@@ -81,13 +82,4 @@ export function isWrittenAfter (part: string, since: number): boolean {
 
 function markerIn (engineDir: string): string {
   return path.join(engineDir, 'server-failed-write')
-}
-
-/** Names in a folder of the engine; none for what is not there yet, was removed meanwhile, or is a file. */
-export function listFolder (folder: string): string[] {
-  try {
-    return readdirSync(folder)
-  } catch {
-    return []
-  }
 }
