@@ -29,7 +29,8 @@ export interface RollUp {
 }
 
 /** What one round did. `skipped`: another process runs one, or has just ended one, or nothing has a new name. */
-export type RollUpOutcome = { kind: 'skipped' } | { kind: 'done', definitions: number, beyond: readonly number[] }
+export type RollUpOutcome = { kind: 'skipped' } |
+  { kind: 'done', definitions: number, beyond: readonly number[], last: LastRound }
 
 /** Key of the advisory lock that admits one process at a time. Arbitrary; must never change. */
 const ROLL_UP_LOCK = 4_725_372
@@ -74,14 +75,12 @@ const COUNT_CHANGES = `
 
 interface Changes { project_id: number, changes: number, changes_since_next: number }
 
-/** What the last whole round of this process found, by which the next one sees whether there are new names. */
+/** What a whole round found, by which the next one sees whether there are new names. */
 export interface LastRound {
-  /** From where on the next round reads, epoch milliseconds; -1: there was none. */
+  /** From where on the next round reads, epoch milliseconds; -1: projects were left to catch up. */
   since: number
   /** Names from there on, by project. */
   names: string
-  /** When the next round reads everything all the same, by `performance.now()`. */
-  until: number
 }
 
 /**
@@ -98,7 +97,9 @@ export function startRollUp (deps: RollUpDeps): RollUp {
   deps.metrics.gaugeFrom('definitions_age_seconds', 'Time since the last successful round of the roll-up: how stale definitions may be.',
     () => (Date.now() - rolledUpAt) / 1000)
 
-  const last: LastRound = { since: -1, names: '', until: 0 }
+  let last: LastRound | undefined
+  // When everything is read all the same, by performance.now().
+  let sweepsAt = 0
   let warnedOn = ''
   let warned = new Set<number>()
 
@@ -115,10 +116,11 @@ export function startRollUp (deps: RollUpDeps): RollUp {
 
   async function round (): Promise<string> {
     try {
-      if (performance.now() >= last.until) last.since = -1
+      if (performance.now() >= sweepsAt) last = undefined
       const outcome = await rollUpDefinitions(deps, { minPauseMs: deps.intervalMs / 2, limits: deps.limits, last })
       if (outcome.kind === 'done') {
-        last.until = performance.now() + deps.intervalMs * (ROUNDS_WITHOUT_NEW_NAMES - 0.5)
+        last = outcome.last
+        sweepsAt = performance.now() + deps.intervalMs * (ROUNDS_WITHOUT_NEW_NAMES - 0.5)
         written.inc(outcome.definitions)
         warnBeyond(outcome.beyond)
       }
@@ -149,12 +151,12 @@ export function startRollUp (deps: RollUpDeps): RollUp {
  * (docs/decisions/0013-manual-definition-changes-win-until-the-next-event.md).
  *
  * @param options.minPauseMs  Skip when a round of any process ended less than this long ago.
- * @param options.last  Skip when nothing has a new name since that round; says what this one found afterwards.
+ * @param options.last  Skip when nothing has a new name since that round; what that one returned.
  * @throws when a store is unavailable. Nothing has changed then.
  */
 export async function rollUpDefinitions (
   stores: { clickhouse: ClickHouse, sql: Sql },
-  options: { minPauseMs: number, limits: DefinitionLimits, last?: Omit<LastRound, 'until'> }
+  options: { minPauseMs: number, limits: DefinitionLimits, last?: LastRound | undefined }
 ): Promise<RollUpOutcome> {
   const { clickhouse } = stores
   const { limits } = options
@@ -192,8 +194,8 @@ export async function rollUpDefinitions (
     if (completeThrough !== null) await writeState(sql, COMPLETE, completeThrough.toISOString())
     // Projects that are behind go on with the next round.
     const isCaughtUp = busy.length === 0 && late.rows === 0
-    if (options.last) Object.assign(options.last, { since: isCaughtUp ? next : -1, names: describeNames(changes, 'changes_since_next') })
-    return { kind: 'done', definitions: recent.rows + late.rows, beyond: [...recent.beyond, ...late.beyond] }
+    const last = { since: isCaughtUp ? next : -1, names: describeNames(changes, 'changes_since_next') }
+    return { kind: 'done', definitions: recent.rows + late.rows, beyond: [...recent.beyond, ...late.beyond], last }
   })
 }
 
