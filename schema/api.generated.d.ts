@@ -1418,7 +1418,7 @@ export interface paths {
         };
         /**
          * Show the history of a person
-         * @description Its distinct ids, its newest events, and the stored events that set its properties. Requires the scope event:read, too.
+         * @description Its distinct ids, and when each came to it by a merge.
          *
          *     Requires the scope person:read.
          */
@@ -3045,28 +3045,6 @@ export interface components {
                  * @description When it came to this person.
                  */
                 since: string | null;
-            }[];
-            /** @description The newest stored events, at most 50. */
-            events: {
-                distinct_id: string;
-                event: string;
-                /** Format: date-time */
-                timestamp: string;
-                uuid: string;
-            }[];
-            /** @description Stored events that set properties; for each property the latest $set, or the first $set_once. */
-            properties: {
-                /** Format: date-time */
-                at: string;
-                event: string;
-                /** @enum {string} */
-                how: "$set" | "$set_once";
-                name: string;
-                /** Format: date-time */
-                received_at: string;
-                uuid: string;
-                /** @description JSON, cut after 1000 characters. */
-                value: string;
             }[];
         };
         Project: {

@@ -1,11 +1,8 @@
 import type { FastifyInstance } from 'fastify'
 import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
-import { COPIED_PROPERTIES } from '../../schema/wire/persons-update.ts'
 import { findPersonByDistinctId, findPersonByUuid, personUuid } from '../../platform/persons/person-ids.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { requireScope } from '../../schema/scopes.ts'
 import { toDistinctId } from '../../schema/wire/identity.ts'
 import { notFound } from '../http/errors.ts'
 import { array, object, type Row, type Value } from '../http/json-schema.ts'
@@ -15,7 +12,6 @@ import { uuidParams, type UuidParams } from '../http/request-values.ts'
 interface PersonStores {
   sql: Sql
   clickhouse: ClickHouse
-  now: () => number
 }
 
 /** Why a person was found; an exact match comes before those that only begin with what was searched. */
@@ -25,7 +21,7 @@ export type MatchedBy = (typeof MATCHED_BY)[number]
 
 export type PersonMatch = Row<typeof searchSchema>['matches'][number]
 
-/** What is known of how a person came to be what it is. Times are ISO 8601. */
+/** How the distinct ids of a person came to it. Times are ISO 8601. */
 export type PersonHistory = Value<typeof historySchema>
 
 /** Properties that name somebody. */
@@ -33,14 +29,6 @@ const NAMES = ['email', 'name', 'username'] as const
 
 const MATCHES = 50
 const SHOWN_IDS = 200
-/** Ids whose events are read; they travel in the URL. */
-const MAX_IDS = 1000
-const SHOWN_EVENTS = 50
-const SHOWN_PROPERTIES = 5000
-/** Of a value that an event set. */
-const SHOWN_CHARACTERS = 1000
-/** Spans of days that are read one after the other, until there are enough events. */
-const SPANS_DAYS = [1, 7, 31, 36_500]
 /** A person of few events makes ClickHouse read many of others. */
 const LIMITS = 'max_execution_time = 10, max_memory_usage = 1000000000'
 
@@ -65,15 +53,10 @@ const searchSchema = object({
 const historySchema = object({
   changed_at: { ...timeOrNull, description: 'When anything of the person changed last.' },
   distinct_id_count: { type: 'integer' },
-  distinct_ids: array(object({ distinct_id: string, since: { ...timeOrNull, description: 'When it came to this person.' }, is_first: { type: 'boolean' } }), { description: `The newest first, at most ${SHOWN_IDS}.` }),
-  events: array(object({ uuid: string, event: string, distinct_id: string, timestamp: time }), { description: `The newest stored events, at most ${SHOWN_EVENTS}.` }),
-  properties: array(object({
-    name: string, how: { type: 'string', enum: ['$set', '$set_once'] }, uuid: string, event: string, at: time, received_at: time,
-    value: { ...string, description: `JSON, cut after ${SHOWN_CHARACTERS} characters.` }
-  }), { description: 'Stored events that set properties; for each property the latest $set, or the first $set_once.' })
+  distinct_ids: array(object({ distinct_id: string, since: { ...timeOrNull, description: 'When it came to this person.' }, is_first: { type: 'boolean' } }), { description: `The newest first, at most ${SHOWN_IDS}.` })
 }, { $id: 'PersonHistory' })
 
-/** Searches persons by anything that names them, and tells how one came to be what it is. */
+/** Searches persons by anything that names them, and tells how the distinct ids of one came to it. */
 export async function personHistoryRoutes (app: FastifyInstance, stores: PersonStores): Promise<void> {
   app.addSchema(historySchema)
 
@@ -93,16 +76,11 @@ export async function personHistoryRoutes (app: FastifyInstance, stores: PersonS
     schema: {
       tags: ['persons'],
       summary: 'Show the history of a person',
-      description: 'Its distinct ids, its newest events, and the stored events that set its properties. Requires the scope event:read, too.',
+      description: 'Its distinct ids, and when each came to it by a merge.',
       params: uuidParams,
       response: { 200: { $ref: 'PersonHistory#' } }
     }
-  }, async (request) => {
-    const { projectId, scopes } = accessOf(request)
-    requireScope(scopes, 'event:read')
-    return await readHistory(stores, projectId, request.params.id.toLowerCase())
-      .catch((error: unknown) => { throw describeClickHouseError(error, 'which has the events of the person') })
-  })
+  }, async (request) => await readHistory(stores.sql, accessOf(request).projectId, request.params.id.toLowerCase()))
 }
 
 interface Found { by: MatchedBy, uuid: string }
@@ -160,89 +138,28 @@ export async function describePersons (sql: Sql, projectId: number, uuids: reado
     FROM persons WHERE project_id = ${projectId} AND uuid = ANY (${[...uuids]}::uuid[])`
 }
 
-/** @throws {HttpError} 404; errors of ClickHouse. */
-async function readHistory (
-  { sql, clickhouse, now }: PersonStores, projectId: number, uuid: string
-): Promise<PersonHistory> {
+/** @throws {HttpError} 404. */
+async function readHistory (sql: Sql, projectId: number, uuid: string): Promise<PersonHistory> {
   const [person] = await sql<{ id: string, version: string }[]>`
     SELECT id::text AS id, version::text AS version FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid}`
   if (person === undefined) throw notFound()
   const [ids, [counted]] = await Promise.all([
     sql<{ distinct_id: string, version: string }[]>`
       SELECT distinct_id, version::text AS version FROM person_distinct_ids WHERE person_id = ${person.id}::bigint
-      ORDER BY person_distinct_ids.version DESC, distinct_id LIMIT ${MAX_IDS}`,
+      ORDER BY person_distinct_ids.version DESC, distinct_id LIMIT ${SHOWN_IDS}`,
     sql<[{ count: number }]>`
       SELECT count(*)::integer AS count FROM person_distinct_ids WHERE person_id = ${person.id}::bigint`
-  ])
-  const uuids = [...new Set([uuid, ...ids.map(({ distinct_id: id }) => personUuid(projectId, id))])].slice(0, MAX_IDS)
-  const [events, properties] = await Promise.all([
-    readEvents(clickhouse, { projectId, uuids, now: now() }), readSettings(clickhouse, { projectId, uuids })
   ])
   return {
     changed_at: timeOf(person.version),
     distinct_id_count: counted.count,
-    distinct_ids: ids.slice(0, SHOWN_IDS).map(({ distinct_id: id, version }) => ({
+    distinct_ids: ids.map(({ distinct_id: id, version }) => ({
       distinct_id: id, since: timeOf(version), is_first: personUuid(projectId, id) === uuid
-    })),
-    events, properties
+    }))
   }
 }
 
 /** Versions are microseconds since 1970; 0 for what was written by hand. */
 function timeOf (version: string): string | null {
   return version === '0' ? null : new Date(Number(version) / 1000).toISOString()
-}
-
-const iso = (column: string): string => `concat(replaceOne(toString(${column}), ' ', 'T'), 'Z')`
-
-async function readEvents (
-  clickhouse: ClickHouse, { projectId, uuids, now }: { projectId: number, uuids: string[], now: number }
-): Promise<PersonHistory['events']> {
-  for (const days of SPANS_DAYS) {
-    const since = new Date(Math.max(0, now - days * 86_400_000)).toISOString().slice(0, 10)
-    const rows = await queryRows<PersonHistory['events'][number]>(clickhouse, `
-      SELECT toString(events.uuid) AS uuid, event, distinct_id, ${iso('events.timestamp')} AS timestamp
-      FROM events PREWHERE person_id IN {uuids: Array(UUID)}
-      WHERE project_id = {project: UInt32} AND toDate(events.timestamp) >= {since: Date}
-      ORDER BY events.timestamp DESC, uuid LIMIT 1 BY uuid LIMIT ${SHOWN_EVENTS} SETTINGS final = 0, ${LIMITS}`,
-    { project: projectId, uuids, since })
-    if (rows.length >= SHOWN_EVENTS || days === SPANS_DAYS.at(-1)) return rows
-  }
-  return []
-}
-
-/** Events that change a person; those of the second line never do. */
-const CHANGES_PERSON = `(event IN ('$identify', '$create_alias', '$merge_dangerously')
-  OR JSONHas(events.properties, '$set') OR JSONHas(events.properties, '$set_once') OR JSONHas(events.properties, '$unset'))
-  AND event NOT IN ('$exception', '$$heatmap') AND JSONExtractRaw(events.properties, '$process_person_profile') != 'false'`
-
-/**
- * The events that set properties: the last with `$set`, the first with `$set_once`, in the order of receipt, in which
- * they are applied; also those that did so by the way, by what they say of the browser, the page and the campaign.
- * Events of one request were received at one time, so several may be the last. Persons do not keep these times: only
- * what stored events tell is known.
- */
-async function readSettings (
-  clickhouse: ClickHouse, { projectId, uuids }: { projectId: number, uuids: string[] }
-): Promise<PersonHistory['properties']> {
-  const pairs = (how: string): string =>
-    `arrayMap(pair -> ('${how}', pair.1, pair.2), JSONExtractKeysAndValuesRaw(events.properties, '${how}'))`
-  // What a server says of its system is not copied.
-  const copied = `arrayFilter(pair -> has({copied: Array(String)}, pair.1) AND pair.2 != 'null'
-    AND NOT (startsWith(pair.1, '$os') AND JSONExtractBool(events.properties, '$is_server')),
-    JSONExtractKeysAndValuesRaw(events.properties))`
-  const latest = `arrayMap(pair -> ('$set', pair.1, pair.2), ${copied})`
-  const initial = `arrayMap(pair -> ('$set_once', concat('$initial_', trimLeft(pair.1, '$')), pair.2), ${copied})`
-  return await queryRows<PersonHistory['properties'][number]>(clickhouse, `
-    SELECT name, how, uuid, event, at, received_at, value FROM (
-      SELECT DISTINCT toString(events.uuid) AS uuid, event, ${iso('events.timestamp')} AS at, ${iso('events.received_at')} AS received_at,
-        toUnixTimestamp64Milli(events.received_at) AS received_ms,
-        arrayJoin(arrayConcat(${pairs('$set')}, ${pairs('$set_once')}, ${latest}, ${initial})) AS entry,
-        entry.1 AS how, entry.2 AS name, substringUTF8(entry.3, 1, ${SHOWN_CHARACTERS}) AS value
-      FROM events PREWHERE person_id IN {uuids: Array(UUID)}
-      WHERE project_id = {project: UInt32} AND ${CHANGES_PERSON})
-    WHERE NOT (how = '$set_once' AND value IN ('', 'null', '""'))
-    ORDER BY name, how, received_ms * if(how = '$set', -1, 1), uuid
-    LIMIT 5 BY name, how LIMIT ${SHOWN_PROPERTIES} SETTINGS final = 0, ${LIMITS}`,
-  { project: projectId, uuids, copied: COPIED_PROPERTIES })
 }

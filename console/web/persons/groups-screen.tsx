@@ -7,6 +7,7 @@ import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
 import { Empty, Select, Show, Table, Time } from '../states.tsx'
 import { StoredEvents } from '../live/stored-events.tsx'
+import { Properties } from './properties.tsx'
 import { Title } from '../title.tsx'
 
 type GroupTypes = Answer<'/api/projects/{project_id}/groups/types'>
@@ -79,13 +80,7 @@ function GroupDetail ({ type, id }: { type: GroupType, id: string }) {
       <Show of={group} what='The group'>
         {({ results: [found] }) => found === undefined
           ? <p class='hint'>It was never described with <code>$groupidentify</code>: only events name it.</p>
-          : (
-            <Table label='Properties' head={['Name', 'Value']}>
-              {Object.entries(found.properties).map(([property, value]) => (
-                <tr key={property}><td>{showText(property, 80)}</td><td class='wide'>{showText(typeof value === 'string' ? value : JSON.stringify(value))}</td></tr>
-              ))}
-            </Table>
-            )}
+          : <Properties properties={found.properties} />}
       </Show>
       {may('event:read') && <><h2>Last events</h2><StoredEvents filter={{ group_type: name, group_key: id }} /></>}
     </>

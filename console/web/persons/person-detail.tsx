@@ -3,13 +3,15 @@ import { request } from '../api-client.ts'
 import { useAttempt } from '../confirm.tsx'
 import { useCohortNames } from '../flags/cohorts.ts'
 import { Explained, type Explanation } from '../flags/test-as.tsx'
-import { formatCount, formatZoned, showText, zoneLabel } from '../format.ts'
-import { type Loaded, useAnswer, useLoaded } from '../load.ts'
+import { formatCount, formatZoned, showText } from '../format.ts'
+import { useAnswer } from '../load.ts'
+import { StoredEvents } from '../live/stored-events.tsx'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Empty, Failed, Select, Show, Table, Time } from '../states.tsx'
+import { Failed, Select, Show, Table } from '../states.tsx'
 import { DeletePerson } from './delete-person.tsx'
-import { describeId, describeSetting, listProperties, type Person, type PersonHistory } from './person.ts'
+import { describeId, type Person, type PersonHistory } from './person.ts'
+import { Properties } from './properties.tsx'
 import { Title } from '../title.tsx'
 
 /** One person: who it is, what is known of it and since when, what it did, and which flags it gets. */
@@ -38,10 +40,7 @@ function Gone ({ id }: { id: string }) {
 function Detail ({ person, asked }: { person: Person, asked: string }) {
   const { uuid, name, is_identified: isIdentified, created_at: created } = person
   const [isDeleting, setDeleting] = useState(false)
-  const mayReadEvents = may('event:read')
-  const history = useLoaded(`history ${projectId.value} ${uuid} ${mayReadEvents}`, async (signal) => mayReadEvents
-    ? await request<PersonHistory>(`/api/projects/${projectId.value}/persons/${uuid}/history`, { signal })
-    : undefined)
+  const history = useAnswer<PersonHistory>(`/api/projects/${projectId.value}/persons/${uuid}/history`)
   return (
     <>
       <Title name={name} max={120} />
@@ -52,41 +51,14 @@ function Detail ({ person, asked }: { person: Person, asked: string }) {
         <div><dt>Known since</dt><dd class='numbers'>{formatZoned(created)}</dd></div>
         {history.value !== undefined && <div><dt>Last changed</dt><dd class='numbers'>{formatZoned(history.value.changed_at)}</dd></div>}
       </dl>
-      <Properties person={person} history={history.value} />
+      <Properties properties={person.properties} />
       <Ids person={person} history={history.value} />
-      {mayReadEvents && <Events history={history} />}
+      {may('event:read') && <><h2>Last events</h2><StoredEvents filter={{ person: uuid }} /></>}
       {may('feature_flag:read') && person.distinct_ids[0] !== undefined && <Flags ids={person.distinct_ids} />}
       {may('person:write') && <p><button type='button' onClick={() => setDeleting(true)}>Delete this person …</button></p>}
       {isDeleting && <DeletePerson person={person} onClose={() => setDeleting(false)} />}
     </>
   )
-}
-
-function Properties ({ person, history }: { person: Person, history: PersonHistory | undefined }) {
-  const properties = listProperties(person, history)
-  if (properties.length === 0) return <><h2>Properties</h2><p class='hint'>It has none.</p></>
-  return (
-    <>
-      <h2>Properties <span class='hint'>{formatCount(properties.length)}</span></h2>
-      <Table label='Properties' head={['Name', 'Value', 'Set']}>
-        {properties.map((property) => (
-          <tr key={property.name}>
-            <td>{showText(property.name, 80)}</td>
-            <td class='wide'>{showText(property.text)}</td>
-            <td class='hint numbers'>
-              {describeSetting(property, history !== undefined)}
-              {property.setting !== undefined && <> by <EventLink uuid={property.setting.uuid} event={property.setting.event} /></>}
-            </td>
-          </tr>
-        ))}
-      </Table>
-      <p class='hint'>Persons do not keep times: they are those of the stored events that set a property last.</p>
-    </>
-  )
-}
-
-function EventLink ({ uuid, event }: { uuid: string, event: string }) {
-  return <a {...linkTo(`/projects/${projectId.value}/find?uuid=${uuid}`)}>{showText(event, 60)}</a>
 }
 
 function Ids ({ person, history }: { person: Person, history: PersonHistory | undefined }) {
@@ -104,30 +76,6 @@ function Ids ({ person, history }: { person: Person, history: PersonHistory | un
         ))}
       </Table>
       {count > ids.length && <p class='hint'>The {formatCount(ids.length)} that came last.</p>}
-    </>
-  )
-}
-
-function Events ({ history }: { history: Loaded<PersonHistory | undefined> }) {
-  return (
-    <>
-      <h2>Last events</h2>
-      <Show of={history} what='The events'>
-        {(value) => value === undefined || value.events.length === 0
-          ? <Empty>No event of it is stored.</Empty>
-          : (
-            <Table label='Last events' head={[`Time (${zoneLabel()})`, 'Event', 'Distinct id', 'Receipt']}>
-              {value.events.map(({ uuid, event, distinct_id: id, timestamp }) => (
-                <tr key={uuid}>
-                  <td class='numbers'><Time at={timestamp} /></td>
-                  <td>{showText(event, 80)}</td>
-                  <td class='wide'>{showText(id, 80)}</td>
-                  <td><a {...linkTo(`/projects/${projectId.value}/find?uuid=${uuid}`)}><code>{uuid}</code></a></td>
-                </tr>
-              ))}
-            </Table>
-            )}
-      </Show>
     </>
   )
 }
