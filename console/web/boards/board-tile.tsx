@@ -8,7 +8,7 @@ import { fileName, offerFile } from '../offer-file.ts'
 import { AnswerPicture, describeFacts } from '../questions/answer-view.tsx'
 import { withDefaults } from '../questions/question-definition.ts'
 import { chooseColumns } from '../sql/chart-model.ts'
-import { Picture } from '../sql/result-chart.tsx'
+import { Chart } from '../sql/result-chart.tsx'
 import { ResultTable } from '../sql/result-view.tsx'
 import { Show } from '../states.tsx'
 import { tableOf, type TileAnswer, toCsv } from './answer-table.ts'
@@ -81,10 +81,7 @@ function Answered ({ answer: { question, result } }: { answer: TileAnswer }) {
   if (chosen === null || result.rows.length === 0) return table
   return (
     <>
-      <div class='chart'>
-        <p class='toolbar'>{chosen.y.map((column, index) => <span key={column} class={`series series-${index}`}>{showText(names[column] ?? '', 40)}</span>)}</p>
-        <Picture columns={columns} rows={result.rows} along={names[chosen.x] ?? ''} chosen={chosen} />
-      </div>
+      <Chart columns={columns} rows={result.rows} along={names[chosen.x] ?? ''} chosen={chosen} />
       <details><summary>The numbers</summary>{table}</details>
     </>
   )

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Interval, MissingInterval, Results, VariantOfDay } from './experiment.ts'
-import { concludeDay, describeStop, explainMissing, layOutCourses } from './over-time.ts'
+import { concludeDay, describeStop, drawCourse, explainMissing } from './over-time.ts'
 
 /** A variant at the end of a day, by its interval, or by why it has none. */
 function day (interval: Interval | MissingInterval): VariantOfDay {
@@ -13,10 +13,6 @@ function day (interval: Interval | MissingInterval): VariantOfDay {
 
 function series (...intervals: (Interval | MissingInterval)[]): Results['series'] {
   return intervals.map((interval, index) => ({ day: `2026-01-0${index + 1}`, variants: [day(interval)] }))
-}
-
-function results (...intervals: (Interval | MissingInterval)[]): Results {
-  return { baseline: 'control', variants: [{ key: 'control' }, { key: 'test' }], series: series(...intervals) } as Results
 }
 
 t.test('what one would have concluded is told day by day', async (t) => {
@@ -52,15 +48,14 @@ t.test('the first day that leaves zero out is the one to stop at', async (t) => 
 })
 
 t.test('the wide intervals of the first days do not stretch the picture', async (t) => {
-  const courses = layOutCourses(results('variant_not_exposed', [-5, 9], [-0.5, 1], [-0.1, 0.4], [0, 0.3]))
+  const days = series('variant_not_exposed', [-5, 9], [-0.5, 1], [-0.1, 0.4], [0, 0.3])
 
-  t.ok(courses !== null && courses.from < -0.1 && courses.from > -1 && courses.to > 0.4 && courses.to < 1)
-  t.match(courses, { courses: [{ key: 'test', days: { length: 5 } }] })
-  t.same(courses?.courses[0]?.days.map(({ place }) => place), [0, 0.25, 0.5, 0.75, 1])
-  t.same(courses?.courses[0]?.days.map(({ interval }) => interval === null), [true, false, false, false, false])
+  t.same(drawCourse(days, 'test'), [
+    ['2026-01-01', null, null, null], ['2026-01-02', 40, -10, 40], ['2026-01-03', 25, -10, 40], ['2026-01-04', 15, -10, 40], ['2026-01-05', 15, 0, 30]
+  ])
 })
 
 t.test('without any interval there is no picture', async (t) => {
-  t.equal(layOutCourses(results('variant_not_exposed', 'baseline_near_zero')), null)
-  t.equal(layOutCourses({ ...results(), series: [] }), null)
+  t.equal(drawCourse(series('variant_not_exposed', 'baseline_near_zero'), 'test'), null)
+  t.equal(drawCourse([], 'test'), null)
 })

@@ -1,59 +1,29 @@
 /** What the always-valid interval said at the end of each day: what is drawn of it, and in words. */
-import { formatPercent, type Interval, type MissingInterval, type Results, type VariantOfDay } from './experiment.ts'
+import { formatPercent, type MissingInterval, type Results, type VariantOfDay } from './experiment.ts'
 
-/** One variant against the baseline, day by day. */
-export interface Course {
-  key: string
-  days: DayOfCourse[]
-}
-
-export interface DayOfCourse {
-  day: string
-  /** From 0, the first day, to 1, the last. */
-  place: number
-  lift: number | null
-  interval: Interval | null
-}
-
-/** The variants over time on one span, which has zero. */
-export interface Courses {
-  courses: Course[]
-  from: number
-  to: number
-}
+/** A day of a chart: the change against the baseline and the ends of its interval, in percent; null where there is none. */
+export type CourseRow = [day: string, change: number | null, least: number | null, most: number | null]
 
 /**
- * What is drawn over time.
+ * What is drawn of a variant over time.
  *
- * The interval of the first days is many times wider than the last one; the span is that of the later half of the
- * intervals, so that the change to be seen is not a thin line between two walls, and wider ones are cut.
+ * The interval of the first days is many times wider than the last one, and is cut to the span of the later half of the
+ * intervals, so that the change to be seen is not a thin line between two walls.
  *
  * @returns null before any day has an interval.
  */
-export function layOutCourses ({ series, baseline, variants }: Results): Courses | null {
-  const [first, last] = [series[0]?.day, series.at(-1)?.day]
-  if (first === undefined || last === undefined) return null
-  const length = Math.max(1, Date.parse(last) - Date.parse(first))
-  const courses = variants.filter(({ key }) => key !== baseline).map(({ key }): Course => ({
-    key,
-    days: series.map(({ day, variants: ofDay }) => {
-      const found = ofDay.find((each) => each.key === key)
-      return {
-        day,
-        place: series.length === 1 ? 1 : (Date.parse(day) - Date.parse(first)) / length,
-        lift: found?.relative_lift ?? null,
-        interval: found?.sequential_relative_interval ?? null
-      }
-    })
-  }))
-  const ends = courses.flatMap(({ days }) => {
-    const known = days.flatMap(({ interval }) => interval === null ? [] : [interval])
-    return known.slice(Math.floor(known.length / 2)).flat()
-  })
-  if (ends.length === 0) return null
+export function drawCourse (series: Results['series'], key: string): CourseRow[] | null {
+  const days = series.map(({ day, variants }) => ({ day, found: variants.find((each) => each.key === key) }))
+  const known = days.map(({ found }) => found?.sequential_relative_interval ?? null).filter((interval) => interval !== null)
+  if (known.length === 0) return null
+  const ends = known.slice(Math.floor(known.length / 2)).flat()
   const [low, high] = [Math.min(0, ...ends), Math.max(0, ...ends)]
-  const room = Math.max((high - low) * 0.1, 0.01)
-  return { courses, from: low - room, to: high + room }
+  const percent = (share: number | null | undefined): number | null =>
+    share == null ? null : Number((100 * Math.min(high, Math.max(low, share))).toFixed(2))
+  return days.map(({ day, found }) => {
+    const [least, most] = found?.sequential_relative_interval ?? []
+    return [day, percent(found?.relative_lift), percent(least), percent(most)]
+  })
 }
 
 /** What could be said of a variant at the end of a day, whatever was looked at before. */

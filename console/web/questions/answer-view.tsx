@@ -4,7 +4,7 @@ import { formatCount, formatCounted, formatMs, formatZoned, showText, zoneLabel 
 import { useLoaded } from '../load.ts'
 import { projectId } from '../router.ts'
 import { currentSession, may } from '../session.ts'
-import { Picture } from '../sql/result-chart.tsx'
+import { Chart } from '../sql/result-chart.tsx'
 import { Dialog, Empty, Select, Show, Table, Time } from '../states.tsx'
 import { linkTo } from '../router.ts'
 import { type Answered, type Definition, formatDuration, formatMeasure, formatShare, type FunnelAnswer, partName, pointName, type RetentionAnswer, type TrendAnswer, type TrendLine } from './question-definition.ts'
@@ -87,11 +87,8 @@ function TrendView ({ answer, timezone, isFolded }: { answer: TrendAnswer, timez
   )
   return (
     <>
-      <div class='chart'>
-        <p class='toolbar'>{drawn.map(({ name }, index) => <span key={name} class={`series series-${index}`}>{showText(name, 40)}</span>)}</p>
-        {named.length > drawn.length && <p class='hint'>{drawn.length} of {named.length} lines are drawn; the table has all.</p>}
-        <Picture columns={columns} rows={rows} along='time' chosen={{ kind: 'line', x: 0, y: drawn.map((_, index) => index + 1) }} />
-      </div>
+      <Chart columns={columns} rows={rows} along='time' chosen={{ kind: 'line', x: 0, y: drawn.map((_, index) => index + 1) }} />
+      {named.length > drawn.length && <p class='hint'>{drawn.length} of {named.length} lines are drawn; the table has all.</p>}
       {lines.filter(({ left_out: leftOut }) => leftOut > 0).map((line) => (
         <p key={`${line.series} ${line.part} ${line.value}`} class='hint'>
           {line.part === 'all' ? '' : `${showText(partName(line), 40)}: `}{formatCounted(line.left_out, 'event')} without a number in the property left out of the {showText(line.name, 60)}.

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { buildBars, changesOf, describeBeyond, describeDay, describeLimits, describeMonth, fieldsOf, type Quota } from './quota.ts'
+import { changesOf, describeBeyond, describeLimits, describeMonth, fieldsOf, type Quota } from './quota.ts'
 
 const QUOTA: Quota = {
   events_per_second: 500,
@@ -32,14 +32,4 @@ t.test('only what was touched is changed', async (t) => {
   t.same(changesOf(fields, { ...fields, burst: ' ', perMonth: '', beyond: 'reject', samplePercent: '12.5' }),
     { burst: null, events_per_month: null, beyond: 'reject', sample_rate: 0.125 })
   t.same(fieldsOf(NONE).perSecond, '')
-})
-
-t.test('days become bars, oldest first, that share one height', async (t) => {
-  const day = { day: '2026-11-22', events: 60, duplicates: 9, dead_lettered: 10, dropped: 30, quota_sampled: 0, refused_requests: 2 }
-  const { bars, most } = buildBars([day, { ...day, day: '2026-11-21', events: 10, dead_lettered: 0, dropped: 0, refused_requests: 0 }])
-
-  t.equal(most, 100)
-  t.same(bars.map(({ day: of, stored, lost }) => [of, stored, lost]), [['2026-11-21', 0.1, 0], ['2026-11-22', 0.6, 0.4]])
-  t.equal(describeDay(day), '2026-11-22: 60 stored, 30 dropped, 10 dead letters, 2 requests refused')
-  t.same(buildBars([]), { bars: [], most: 1 })
 })

@@ -61,26 +61,6 @@ export function changesOf (before: QuotaFields, now: QuotaFields): Record<string
   return changes
 }
 
-/** A bar of the chart: shares of its height, from the bottom. */
-export interface UsageBar { day: string, stored: number, lost: number, label: string }
-
-/** The bars of a chart, oldest day first, and what the highest one counts. */
-export function buildBars (days: readonly UsageDay[]): { bars: UsageBar[], most: number } {
-  const most = Math.max(1, ...days.map(({ events, dropped, dead_lettered: dead }) => events + dropped + dead))
-  const bars = days.toReversed().map((day) => ({
-    day: day.day, stored: day.events / most, lost: (day.dropped + day.dead_lettered) / most, label: describeDay(day)
-  }))
-  return { bars, most }
-}
-
-/** `2026-11-22: 1,200 stored, 30 dropped`. */
-export function describeDay ({ day, events, ...lost }: UsageDay): string {
-  const others = [
-    [lost.dropped, 'dropped'], [lost.dead_lettered, 'dead letters'], [lost.refused_requests, 'requests refused']
-  ] as const
-  return [`${day}: ${formatCount(events)} stored`, ...others.filter(([count]) => count > 0).map(([count, what]) => `${formatCount(count)} ${what}`)].join(', ')
-}
-
 function formatPercent (share: number): string {
   return `${Number((share * 100).toPrecision(6))} %`
 }

@@ -1,9 +1,10 @@
 import { request } from '../api-client.ts'
-import { formatCount, formatCounted } from '../format.ts'
+import { formatCount } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { projectId, query, setQuery } from '../router.ts'
-import { Select, Show } from '../states.tsx'
-import { buildBars, type Usage } from './quota.ts'
+import { Select, Show, Table } from '../states.tsx'
+import { Chart } from '../sql/result-chart.tsx'
+import type { Usage, UsageDay } from './quota.ts'
 
 const DAYS = [7, 30, 90, 365]
 const DAY_MS = 86_400_000
@@ -31,7 +32,7 @@ export function UsageView () {
         {(value) => (
           <>
             <p><strong>{formatCount(value.events)}</strong> {value.events === 1 ? 'event' : 'events'} stored from {value.from} to {value.to}.</p>
-            {value.results.some(({ events, dropped, dead_lettered: dead }) => events + dropped + dead > 0) && <Bars usage={value} />}
+            {value.results.some(({ events, dropped, dead_lettered: dead }) => events + dropped + dead > 0) && <Course days={value.results} />}
             <Days usage={value} />
           </>
         )}
@@ -40,59 +41,26 @@ export function UsageView () {
   )
 }
 
-/** Coordinates of the picture: it is stretched to the width that there is. */
-const HEIGHT = 100
+const COLUMNS = [{ name: 'day', type: 'Date' }, ...['stored', 'dropped or dead letters'].map((name) => ({ name, type: 'UInt64' }))]
 
-function Bars ({ usage }: { usage: Usage }) {
-  const { bars, most } = buildBars(usage.results)
-  return (
-    <figure class='usage'>
-      <figcaption class='hint'>
-        At most {formatCount(most)} on a day. <span class='stored'>■</span> stored, <span class='lost'>■</span> dropped or dead letters
-      </figcaption>
-      <svg
-        role='img' aria-label={`${formatCounted(usage.events, 'event')} in ${formatCounted(bars.length, 'day')}, at most ${formatCount(most)} on a day`}
-        viewBox={`0 0 ${bars.length} ${HEIGHT}`} preserveAspectRatio='none'
-      >
-        {bars.map(({ day, stored, lost, label }, index) => {
-          // What is there can be seen.
-          const tall = stored === 0 ? 0 : Math.max(1, stored * HEIGHT)
-          const above = lost === 0 ? 0 : Math.max(1, lost * HEIGHT)
-          return (
-            <g key={day}>
-              <title>{label}</title>
-              <rect class='space' x={index} y={0} width={1} height={HEIGHT} />
-              <rect class='stored' x={index + 0.08} y={HEIGHT - tall} width={0.84} height={tall} />
-              <rect class='lost' x={index + 0.08} y={Math.max(0, HEIGHT - tall - above)} width={0.84} height={above} />
-            </g>
-          )
-        })}
-      </svg>
-      <div class='ends hint'><span>{usage.from}</span><span>{usage.to}</span></div>
-    </figure>
-  )
+function Course ({ days }: { days: readonly UsageDay[] }) {
+  const rows = days.toReversed().map(({ day, events, dropped, dead_lettered: dead }) => [day, events, dropped + dead])
+  return <Chart columns={COLUMNS} rows={rows} along='time' chosen={{ kind: 'line', x: 0, y: [1, 2] }} />
 }
 
 function Days ({ usage: { results } }: { usage: Usage }) {
   return (
-    <div class='scroll days' role='region' aria-label='Usage by day' tabIndex={0}>
-      <table>
-        <thead>
-          <tr>
-            <th scope='col'>Day</th><th scope='col' class='number'>Stored</th><th scope='col' class='number'>Duplicates</th><th scope='col' class='number'>Dead letters</th>
-            <th scope='col' class='number'>Dropped</th><th scope='col' class='number'>Of them beyond the quota</th><th scope='col' class='number'>Requests refused</th>
-          </tr>
-        </thead>
-        <tbody>
-          {results.map((day) => (
-            <tr key={day.day}>
-              <td class='numbers'>{day.day}</td><td class='number'>{formatCount(day.events)}</td><td class='number'>{formatCount(day.duplicates)}</td>
-              <td class='number'>{formatCount(day.dead_lettered)}</td><td class='number'>{formatCount(day.dropped)}</td>
-              <td class='number'>{formatCount(day.quota_sampled)}</td><td class='number'>{formatCount(day.refused_requests)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      label='Usage by day' class='days'
+      head={['Day', '#Stored', '#Duplicates', '#Dead letters', '#Dropped', '#Of them beyond the quota', '#Requests refused']}
+    >
+      {results.map((day) => (
+        <tr key={day.day}>
+          <td class='numbers'>{day.day}</td><td class='number'>{formatCount(day.events)}</td><td class='number'>{formatCount(day.duplicates)}</td>
+          <td class='number'>{formatCount(day.dead_lettered)}</td><td class='number'>{formatCount(day.dropped)}</td>
+          <td class='number'>{formatCount(day.quota_sampled)}</td><td class='number'>{formatCount(day.refused_requests)}</td>
+        </tr>
+      ))}
+    </Table>
   )
 }

@@ -1,7 +1,7 @@
 import { useMemo, useState } from 'preact/hooks'
 import { formatCount, formatCounted, showText } from '../format.ts'
 import { useWidth } from '../measure-width.ts'
-import { buildChart, chooseColumns, type ChartChoice, type ChartModel, formatMark, MAX_SERIES } from './chart-model.ts'
+import { buildChart, type ChartColumns, chooseColumns, type ChartChoice, type ChartModel, formatMark, MAX_SERIES } from './chart-model.ts'
 import { type Column, isNumeric, type Value } from './query-result.ts'
 import { Select } from '../states.tsx'
 
@@ -44,9 +44,26 @@ export function ResultChart ({ columns, rows, choice, onChoice }: ResultChartPro
   )
 }
 
-export interface PictureProps { columns: readonly Column[], rows: readonly Value[][], chosen: NonNullable<ReturnType<typeof chooseColumns>>, along: string }
+interface PictureProps {
+  columns: readonly Column[]
+  rows: readonly Value[][]
+  chosen: ChartColumns
+  /** Name of the horizontal axis. */
+  along: string
+}
 
-export function Picture ({ columns, rows, chosen, along }: PictureProps) {
+/** The picture below the names of its lines. */
+export function Chart (props: PictureProps) {
+  const { columns, chosen } = props
+  return (
+    <div class='chart'>
+      <p class='toolbar'>{chosen.y.map((column, index) => <span key={column} class={`series series-${index}`}>{showText(columns[column]?.name ?? '', 40)}</span>)}</p>
+      <Picture {...props} />
+    </div>
+  )
+}
+
+function Picture ({ columns, rows, chosen, along }: PictureProps) {
   const model = useMemo(() => buildChart(columns, rows, chosen), [columns, rows, rows.length, chosen.kind, chosen.x, chosen.y.join()])
   const { box, width } = useWidth()
   const [pointed, setPointed] = useState<number>()
