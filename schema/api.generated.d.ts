@@ -623,26 +623,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/projects/{project_id}/event_definitions/{id}/used_by": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List what uses an event
-         * @description Requires the scope event_definition:read.
-         */
-        get: operations["getProjectsByProjectIdEventDefinitionsByIdUsedBy"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/projects/{project_id}/event_definitions/volumes": {
         parameters: {
             query?: never;
@@ -1561,26 +1541,6 @@ export interface paths {
          * @description Requires the scope property_definition:read.
          */
         get: operations["getProjectsByProjectIdPropertyDefinitionsByIdProfile"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/projects/{project_id}/property_definitions/{id}/used_by": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List what uses a property
-         * @description Requires the scope property_definition:read.
-         */
-        get: operations["getProjectsByProjectIdPropertyDefinitionsByIdUsedBy"];
         put?: never;
         post?: never;
         delete?: never;
@@ -5318,56 +5278,6 @@ export interface operations {
             };
         };
     };
-    getProjectsByProjectIdEventDefinitionsByIdUsedBy: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-                /** @description Id of the project, or @current for the first project the key has access to. */
-                project_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Default Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @description Boards with such a question or saved query; null when the key may not read them. */
-                        boards: {
-                            id: number;
-                            name: string;
-                        }[] | null;
-                        /** @description Experiments with a metric of it; null when the key may not read them. */
-                        experiments: {
-                            id: number;
-                            name: string;
-                        }[] | null;
-                        /** @description Flags with a condition on it; flags have no conditions on events and their properties; null when the key may not read them. */
-                        feature_flags: {
-                            id: number;
-                            name: string;
-                        }[] | null;
-                        /** @description Questions that count it, or have a condition on it or a breakdown by it; null when the key may not read them. */
-                        questions: {
-                            id: number;
-                            name: string;
-                        }[] | null;
-                        /** @description Saved queries that have its name as a string or as the value of a parameter; null when the key may not read them. */
-                        saved_queries: {
-                            id: number;
-                            name: string;
-                        }[] | null;
-                    };
-                };
-            };
-        };
-    };
     getProjectsByProjectIdEventDefinitionsVolumes: {
         parameters: {
             query?: {
@@ -7745,56 +7655,6 @@ export interface operations {
                             /** @description Events of each day, today last. */
                             volumes: number[];
                         }[];
-                    };
-                };
-            };
-        };
-    };
-    getProjectsByProjectIdPropertyDefinitionsByIdUsedBy: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-                /** @description Id of the project, or @current for the first project the key has access to. */
-                project_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Default Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @description Boards with such a question or saved query; null when the key may not read them. */
-                        boards: {
-                            id: number;
-                            name: string;
-                        }[] | null;
-                        /** @description Experiments with a metric of it; null when the key may not read them. */
-                        experiments: {
-                            id: number;
-                            name: string;
-                        }[] | null;
-                        /** @description Flags with a condition on it; flags have no conditions on events and their properties; null when the key may not read them. */
-                        feature_flags: {
-                            id: number;
-                            name: string;
-                        }[] | null;
-                        /** @description Questions that count it, or have a condition on it or a breakdown by it; null when the key may not read them. */
-                        questions: {
-                            id: number;
-                            name: string;
-                        }[] | null;
-                        /** @description Saved queries that have its name as a string or as the value of a parameter; null when the key may not read them. */
-                        saved_queries: {
-                            id: number;
-                            name: string;
-                        }[] | null;
                     };
                 };
             };

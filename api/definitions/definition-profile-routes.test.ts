@@ -85,7 +85,6 @@ t.test('properties of persons and groups, and values that a key may not see', as
   await api.keys.refresh()
   const ask = async (path: string): Promise<any> => await send(api.app, { method: 'GET', url: `/api/projects/${api.projectId}/property_definitions/${person}${path}`, headers: { authorization: `Bearer ${key}` } })
   t.match((await ask('/profile')).body.types, [{ type: 'String', events: 1, samples: null }])
-  t.same((await ask('/used_by')).body, { questions: null, boards: null, saved_queries: null, feature_flags: null, experiments: null })
 })
 
 t.test('an event: SDKs and properties', async (t) => {
@@ -103,51 +102,6 @@ t.test('an event: SDKs and properties', async (t) => {
   t.same(body.properties, [{ name: 'plan', types: ['String', 'Numeric'], events: 3 }, { name: 'amount', types: ['Numeric'], events: 2 }])
 })
 
-t.test('lists the questions, boards, saved queries, flags and experiments that use a definition, and no others', async (t) => {
-  const api = await shared.inNewProject()
-  const save = async (name: string, query: string, parameters: object = {}): Promise<void> => {
-    t.equal((await api.call('POST', '~/saved_queries', { name, query, parameters })).status, 201)
-  }
-  await save('by literal', "SELECT count() FROM events WHERE event = 'paid'")
-  await save('by parameter', 'SELECT count() FROM events WHERE project_id = {project:UInt32} AND event = {event:String}', { event: 'paid', project: String(api.projectId) })
-  await save('of the text', "SELECT JSONExtractString(properties, 'plan') FROM events")
-  await save('of persons', "SELECT JSONExtractString(properties, 'plan') FROM persons")
-  await save('of a longer name', "SELECT 1 FROM events WHERE event = 'paid twice'")
-  await save('quoted', "SELECT 1 FROM events WHERE event = 'it\\'s'")
-  const flag = { groups: [{ properties: [{ key: 'plan', value: 'pro', type: 'person', operator: 'exact' }], rollout_percentage: 50 }] }
-  t.equal((await api.call('POST', '~/feature_flags', { key: 'for-pro', filters: flag })).status, 201)
-  t.equal((await api.call('POST', '~/feature_flags', { key: 'plan', filters: { groups: [{ properties: [], rollout_percentage: 50 }] } })).status, 201)
-  t.equal((await api.call('POST', '~/experiments', {
-    name: 'price', feature_flag_key: 'price', filters: { metric: { kind: 'sum', event: 'paid', property: 'amount', where: [{ key: 'plan', value: 'pro' }] } }
-  })).status, 201)
-  t.equal((await api.call('POST', '~/experiments', { name: 'paid', feature_flag_key: 'named', description: 'plan amount', filters: { events: [{ id: 'moved' }] } })).status, 201)
-  const ask = async (name: string, definition: object): Promise<number> => {
-    const { status, body } = await api.call('POST', '~/questions', { name, definition: { version: 1, range: { last: 7, unit: 'day' }, ...definition } })
-    t.equal(status, 201)
-    return body.id
-  }
-  const sold = await ask('Sold', { kind: 'trend', series: [{ event: 'paid', measure: 'sum', property: 'amount', where: [{ key: 'plan', value: 'paid' }] }], breakdown: { property: '$browser', limit: 5 } })
-  await ask('Reached', { kind: 'funnel', steps: [{ event: 'moved' }, { event: 'paid' }], window: { value: 1, unit: 'day' } })
-  await ask('amount of paid', { kind: 'retention', start: { event: 'moved', where: [{ key: 'of', value: 'paid' }] }, returning: { event: null } })
-  const board = async (name: string, tiles: object[]): Promise<void> => { t.equal((await api.call('POST', '~/boards', { name, tiles })).status, 201) }
-  await board('Shop', [{ kind: 'question', id: sold }])
-  const { body: { results: [literal] } } = await api.call('GET', '~/saved_queries?search=by+literal')
-  await board('SQL', [{ kind: 'saved_query', id: literal.id }])
-  await board('Another', [{ kind: 'question', id: literal.id + 1000 }])
-  const usesOf = async (kind: 'event' | 'property', name: string, columns: object = {}): Promise<object> => {
-    const { body } = await api.call('GET', `~/${kind}_definitions/${await insert(api, kind, name, columns)}/used_by/`)
-    const lists = Object.entries(body as Record<string, { name: string }[]>)
-    return Object.fromEntries(lists.map(([what, users]) => [what, users.map((user) => user.name)]))
-  }
-
-  t.same(await usesOf('event', 'paid'), { questions: ['Reached', 'Sold'], boards: ['SQL', 'Shop'], saved_queries: ['by literal', 'by parameter'], feature_flags: [], experiments: ['price'] })
-  t.same(await usesOf('event', "it's"), { questions: [], boards: [], saved_queries: ['quoted'], feature_flags: [], experiments: [] })
-  t.same(await usesOf('property', 'plan'), { questions: ['Sold'], boards: ['Shop'], saved_queries: ['of persons', 'of the text'], feature_flags: [], experiments: ['price'] })
-  t.same(await usesOf('property', 'amount'), { questions: ['Sold'], boards: ['Shop'], saved_queries: [], feature_flags: [], experiments: ['price'] })
-  t.same(await usesOf('property', '$browser'), { questions: ['Sold'], boards: ['Shop'], saved_queries: [], feature_flags: [], experiments: [] })
-  t.same(await usesOf('property', 'plan', { type: 'person' }), { questions: [], boards: [], saved_queries: ['of persons', 'of the text'], feature_flags: ['for-pro'], experiments: [] })
-})
-
 t.test('says that ClickHouse is unavailable, and refuses what is no id', async (t) => {
   const api = await createTestApi(t)
   const property = await insert(api, 'property', 'plan')
@@ -155,7 +109,6 @@ t.test('says that ClickHouse is unavailable, and refuses what is no id', async (
   for (const path of [`property_definitions/${property}/profile`, `property_definitions/volumes?ids=${property}`, `event_definitions/${event}/profile`]) {
     t.match(await api.call('GET', `~/${path}`), { status: 503, body: { code: 'clickhouse_unavailable' } }, path)
   }
-  t.equal((await api.call('GET', `~/event_definitions/${event}/used_by`)).status, 200, 'needs Postgres alone')
   t.match(await api.call('GET', '~/property_definitions/volumes?ids=7'), { status: 400, body: { attr: 'ids' } })
   t.match(await api.call('GET', '~/property_definitions/7/profile'), { status: 400, body: { attr: 'id' } })
 })

@@ -1,4 +1,4 @@
-/** What is known about one definition beyond its row: its events, and what uses it. */
+/** What is known about one definition beyond its row: its events. */
 import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
@@ -10,7 +10,6 @@ import {
   countProperties, eventProfileSchema, profileDays, type ProfiledProperty, profileEvent, profileProperty,
   propertyProfileSchema
 } from './definition-profile.ts'
-import { definitionUsesSchema, findUses } from './definition-uses.ts'
 import { findEventDefinition } from './event-definition.ts'
 import { idsQuery, readIds, volumesSchema } from './event-volume-routes.ts'
 
@@ -28,14 +27,6 @@ export async function eventProfileRoutes (app: FastifyInstance, { sql, clickhous
     const { name } = await findEventDefinition(sql, projectId, request.params.id)
     const { firstDay, from } = profileDays(now())
     return { from, ...await answerInTime(profileEvent(clickhouse, { projectId, name }, { firstDay })) }
-  })
-
-  app.get<UuidParams>('/:id/used_by', {
-    config, schema: { tags, summary: 'List what uses an event', params: uuidParams, response: { 200: definitionUsesSchema } }
-  }, async (request) => {
-    const { projectId, scopes } = accessOf(request)
-    const { name } = await findEventDefinition(sql, projectId, request.params.id)
-    return await findUses(sql, { projectId, kind: 'event', name }, { scopes })
   })
 }
 
@@ -65,14 +56,6 @@ export async function propertyProfileRoutes (
     // A value is content of an event, which not every key for definitions may see.
     const withSamples = allowsScope(scopes, 'event:read')
     return { from, ...await answerInTime(profileProperty(clickhouse, property, { firstDay, withSamples })) }
-  })
-
-  app.get<UuidParams>('/:id/used_by', {
-    config, schema: { tags, summary: 'List what uses a property', params: uuidParams, response: { 200: definitionUsesSchema } }
-  }, async (request) => {
-    const { projectId, scopes } = accessOf(request)
-    const { name, type } = await findOne(projectId, request.params.id)
-    return await findUses(sql, { projectId, kind: `${type}_property`, name }, { scopes })
   })
 
   async function findOne (projectId: number, id: string): Promise<ProfiledProperty> {

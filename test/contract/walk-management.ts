@@ -290,7 +290,6 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     const property = await insertProperty(stack, 'profiled')
     for (const [kind, id] of [['event', await insertEvent(stack, 'profiled')], ['property', property]]) {
       t.match(await client.call(t, 'GET', `~/${kind}_definitions/${id}/profile/`), { status: 200, body: { sdk_versions: [] } })
-      t.match(await client.call(t, 'GET', `~/${kind}_definitions/${id}/used_by/`), { status: 200, body: { saved_queries: [], experiments: [] } })
     }
     t.match(await client.call(t, 'GET', '~/ingestion_warnings/summary/?hours=1'), { status: 200, body: { results: [] } })
 

@@ -84,8 +84,6 @@ t.test('as keys of flags, variants and properties they have what was written, an
 t.test('as names in requests of the management API they are taken or refused', async (t) => {
   const { client } = await createTestClickHouse(t)
   const api = await createTestApi(t, { clickhouse: client })
-  await api.sql`INSERT INTO event_definitions (project_id, name) VALUES (${api.projectId}, 'paid')`
-  const [{ id }] = await api.sql<{ id: string }[]>`SELECT id FROM event_definitions` as unknown as [{ id: string }]
   for (const name of NAMES) {
     const answers = [
       await api.call('POST', '~/saved_queries', { name, query: `SELECT 'paid', {${name}:String} FROM events`, parameters: {} }),
@@ -95,13 +93,11 @@ t.test('as names in requests of the management API they are taken or refused', a
       await api.call('POST', '~/event_schemas', { event: name, schema: { properties: { [name]: { type: 'string' } }, required: [name] } }),
       await api.call('POST', '~/event_schemas', { event: `${name} 2`, schema: { [name]: 1, properties: { a: { type: name, format: name } } } }),
       await api.call('POST', '~/experiments', { name, feature_flag_key: name, parameters: { [name]: 1 } }),
-      await api.call('GET', `~/event_definitions/?search=${name}&ordering=${name}&${name}=1`), await api.call('GET', `~/persons/?${name}=${name}`),
-      await api.call('GET', `~/event_definitions/${id}/used_by/`)
+      await api.call('GET', `~/event_definitions/?search=${name}&ordering=${name}&${name}=1`), await api.call('GET', `~/persons/?${name}=${name}`)
     ]
     for (const { status, body } of answers) t.ok(status < 500, `${name}: ${status} ${JSON.stringify(body).slice(0, 200)}`)
   }
-  const { body } = await api.call('GET', `~/event_definitions/${id}/used_by/`)
-  t.equal((body as { saved_queries: unknown[] }).saved_queries.length, NAMES.length)
+  t.match((await api.call('GET', '~/saved_queries/')).body, { count: NAMES.length })
 })
 
 t.test('as parameters, settings, columns and headers of SQL they are what they are called', async (t) => {

@@ -1,11 +1,8 @@
 /** The parts that the page of an event and that of a property share. */
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import type { Answer } from '../../../schema/api-types.ts'
 import { formatAgo, formatCount, formatTime, formatZoned, showText, zoneLabel } from '../format.ts'
-import { useAnswer } from '../load.ts'
-import { linkTo, projectId } from '../router.ts'
-import { Show, Table, Time } from '../states.tsx'
+import { Table, Time } from '../states.tsx'
 import { ChangeDialog } from './change-dialog.tsx'
 import type { Noted, SdkVersion } from './definition.ts'
 import { Title } from '../title.tsx'
@@ -57,42 +54,6 @@ export function SdkVersions ({ versions }: { versions: readonly SdkVersion[] }) 
             ))}
           </Table>
           )}
-    </>
-  )
-}
-
-type Uses = Answer<'/api/projects/{project_id}/event_definitions/{id}/used_by'>
-
-const USERS = {
-  questions: ['Questions', 'questions/'], boards: ['Boards', 'boards/'], saved_queries: ['Saved queries', 'sql?saved='],
-  feature_flags: ['Flags', 'flags/'], experiments: ['Experiments', 'experiments/']
-} as const
-
-/** What would notice when the definition no longer arrives. */
-export function UsedBy ({ resource, id }: { resource: string, id: string }) {
-  const uses = useAnswer<Uses>(`/api/projects/${projectId.value}/${resource}/${id}/used_by/`)
-  return (
-    <>
-      <h2>Used by</h2>
-      <Show of={uses} what='What uses it'>
-        {(value) => (
-          <dl class='facts'>
-            {(Object.keys(USERS) as (keyof Uses)[]).map((kind) => {
-              const [title, screen] = USERS[kind]
-              const users = value[kind]
-              return (
-                <div key={kind}>
-                  <dt>{title}</dt>
-                  <dd>{users === null
-                    ? 'your key may not see them'
-                    : users.length === 0 ? 'none' : users.map(({ id: to, name }, place) => <span key={to}>{place > 0 && ', '}<a {...linkTo(`/projects/${projectId.value}/${screen}${to}`)}>{showText(name, 80)}</a></span>)}
-                  </dd>
-                </div>
-              )
-            })}
-          </dl>
-        )}
-      </Show>
     </>
   )
 }

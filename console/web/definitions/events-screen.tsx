@@ -5,7 +5,7 @@ import { type EventDefinition, type EventProfile, nameType } from './definition.
 import { ByDay, DefinitionList, NameCell } from './definition-list.tsx'
 import { useAnswer } from '../load.ts'
 import { Show, Table } from '../states.tsx'
-import { Notes, SdkVersions, UsedBy } from './definition-parts.tsx'
+import { Notes, SdkVersions } from './definition-parts.tsx'
 
 const ORDERINGS = {
   '-volume_30_day': 'most events first', name: 'by name', '-last_seen_at': 'last seen first', last_seen_at: 'longest not seen first'
@@ -35,7 +35,7 @@ export function EventsScreen () {
   )
 }
 
-/** One event: how often, who sends it, with which properties, and what asks for it. */
+/** One event: how often, who sends it, and with which properties. */
 function EventDetail ({ id }: { id: string }) {
   const base = `/api/projects/${projectId.value}/event_definitions/`
   const event = useAnswer<EventDefinition>(`${base}${encodeURIComponent(id)}/`)
@@ -50,7 +50,6 @@ function EventDetail ({ id }: { id: string }) {
             <Notes resource='event_definitions' definition={value} mayWrite={may('event_definition:write')} onChanged={event.reload}>
               <div><dt>In 30 days</dt><dd>{formatCounted(value.volume_30_day, 'event')} <ByDay volumes={volumes.value?.results[0]?.volumes} /></dd></div>
             </Notes>
-            <UsedBy resource='event_definitions' id={id} />
             <Show of={profile} what='What sends it'>
               {({ sdk_versions: versions, properties }) => (
                 <>

@@ -7,7 +7,7 @@ import {
 import { ByDay, DefinitionList, NameCell } from './definition-list.tsx'
 import { useAnswer } from '../load.ts'
 import { Select, Show, Table, Time } from '../states.tsx'
-import { Notes, SdkVersions, UsedBy } from './definition-parts.tsx'
+import { Notes, SdkVersions } from './definition-parts.tsx'
 
 /** The properties that events or persons have, with the type that their values have; or one of them (`/<id>`). */
 export function PropertiesScreen () {
@@ -39,7 +39,7 @@ export function PropertiesScreen () {
 
 const base = (id: string): string => `/api/projects/${projectId.value}/property_definitions/${encodeURIComponent(id)}/`
 
-/** One property: its types and whether they drift, values, who sends it, and what asks for it. */
+/** One property: its types and whether they drift, values, and who sends it. */
 function PropertyDetail ({ id }: { id: string }) {
   const property = useAnswer<PropertyDefinition>(base(id))
   const profile = useAnswer<PropertyProfile>(`${base(id)}profile/`)
@@ -64,7 +64,6 @@ function PropertyDetail ({ id }: { id: string }) {
                 </>
               )}
             </Show>
-            <UsedBy resource='property_definitions' id={id} />
           </>
         )}
       </Show>
