@@ -611,7 +611,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Show what sends an event, and its properties
+         * Show the properties of an event
          * @description Requires the scope event_definition:read.
          */
         get: operations["getProjectsByProjectIdEventDefinitionsByIdProfile"];
@@ -1537,30 +1537,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Show the types, values and senders of a property
+         * Show the types and values of a property
          * @description Requires the scope property_definition:read.
          */
         get: operations["getProjectsByProjectIdPropertyDefinitionsByIdProfile"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/projects/{project_id}/property_definitions/volumes": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Count events with properties by day
-         * @description Requires the scope property_definition:read.
-         */
-        get: operations["getProjectsByProjectIdPropertyDefinitionsVolumes"];
         put?: never;
         post?: never;
         delete?: never;
@@ -5251,27 +5231,12 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        /**
-                         * Format: date
-                         * @description The first of 30 days, UTC; times of events.
-                         */
-                        from: string;
                         /** @description The 50 properties that most of these events carry, over all time. */
                         properties: {
                             events: number;
                             name: string;
                             /** @description Most frequent first. */
                             types: ("String" | "Numeric" | "Boolean" | "DateTime" | "none")[];
-                        }[];
-                        /** @description The 50 that sent most of them in these days; empty names when the events have none. */
-                        sdk_versions: {
-                            events: number;
-                            /** Format: date-time */
-                            first_seen_at: string;
-                            /** Format: date-time */
-                            last_seen_at: string;
-                            lib: string;
-                            lib_version: string;
                         }[];
                     };
                 };
@@ -7623,16 +7588,6 @@ export interface operations {
                          * @description The first of 30 days, UTC; times of events.
                          */
                         from: string;
-                        /** @description The 50 that sent most of them in these days; empty names when the events have none. */
-                        sdk_versions: {
-                            events: number;
-                            /** Format: date-time */
-                            first_seen_at: string;
-                            /** Format: date-time */
-                            last_seen_at: string;
-                            lib: string;
-                            lib_version: string;
-                        }[];
                         /** @description The types that its values had in these days, most frequent first. */
                         types: {
                             events: number;
@@ -7653,44 +7608,6 @@ export interface operations {
                              */
                             type: "String" | "Numeric" | "Boolean" | "DateTime" | "none";
                             /** @description Events of each day, today last. */
-                            volumes: number[];
-                        }[];
-                    };
-                };
-            };
-        };
-    };
-    getProjectsByProjectIdPropertyDefinitionsVolumes: {
-        parameters: {
-            query?: {
-                /** @description Ids of at most 100 definitions, separated by commas. */
-                ids?: string;
-            };
-            header?: never;
-            path: {
-                /** @description Id of the project, or @current for the first project the key has access to. */
-                project_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Default Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /**
-                         * Format: date
-                         * @description The first day, UTC.
-                         */
-                        from: string;
-                        results: {
-                            /** Format: uuid */
-                            id: string;
-                            /** @description Events of each of 30 days by their timestamps, today last. */
                             volumes: number[];
                         }[];
                     };

@@ -21,27 +21,25 @@ interface Planted {
   day: string
   types: string
   properties: object
-  lib?: string
-  version?: string
   count?: number
 }
 
 async function plant (api: TestApi, events: Planted[]): Promise<void> {
-  const values = events.flatMap(({ event = 'paid', day, types, properties, lib = 'web', version = '1.0.0', count = 1 }) =>
+  const values = events.flatMap(({ event = 'paid', day, types, properties, count = 1 }) =>
     Array.from({ length: count }, () => ({
       project_id: api.projectId, uuid: crypto.randomUUID(), event, distinct_id: 'ann', timestamp: `${day} 10:00:00.000`, received_at: `${day} 10:00:00.000`,
-      properties: JSON.stringify(properties), property_types: types, lib, lib_version: version
+      properties: JSON.stringify(properties), property_types: types
     })))
   await client.insert({ table: 'events', format: 'JSONEachRow', values })
 }
 
-t.test('a property: types by day, SDKs, sample values and events', async (t) => {
+t.test('a property: types by day, sample values and events', async (t) => {
   const api = await shared.inNewProject()
   const id = await insert(api, 'property', 'plan')
   await plant(api, [
     { day: '2026-03-02', types: 'eSplan\0eNamount', properties: { plan: 'pro', amount: 1 } },
     { day: '2026-03-31', types: 'eSplan', properties: { plan: 'free' } },
-    { day: '2026-03-31', types: 'eNplan', properties: { plan: 7 }, event: 'moved', version: '2.0.0', count: 6 },
+    { day: '2026-03-31', types: 'eNplan', properties: { plan: 7 }, event: 'moved', count: 6 },
     { day: '2026-03-01', types: 'eBplan', properties: { plan: true }, count: 9 },
     { day: '2026-04-01', types: 'eBplan', properties: { plan: true }, count: 9 },
     { day: '2026-03-30', types: 'pSplan', properties: { $set: { plan: 'of the person' } }, count: 9 },
@@ -61,12 +59,8 @@ t.test('a property: types by day, SDKs, sample values and events', async (t) => 
   const text = body.types[1]
   t.same(text.volumes, [1, ...Array.from({ length: 28 }, () => 0), 1])
   t.match(text, { first_seen_at: '2026-03-02T10:00:00.000Z', last_seen_at: '2026-03-31T10:00:00.000Z' })
-  t.same(body.sdk_versions.map(({ lib, lib_version: version, events }: any) => [lib, version, events]), [['web', '2.0.0', 6], ['web', '1.0.0', 2]])
   t.same(body.events, [{ name: 'paid', events: 20 }, { name: 'moved', events: 6 }])
 
-  const volumes = await api.call('GET', `~/property_definitions/volumes/?ids=${id}`)
-  t.same(volumes.body.results, [{ id, volumes: [1, ...Array.from({ length: 28 }, () => 0), 7] }])
-  t.same((await other.call('GET', `~/property_definitions/volumes/?ids=${id}`)).body.results, [])
   t.equal((await other.call('GET', `~/property_definitions/${id}/profile/`)).status, 404)
 })
 
@@ -87,18 +81,17 @@ t.test('properties of persons and groups, and values that a key may not see', as
   t.match((await ask('/profile')).body.types, [{ type: 'String', events: 1, samples: null }])
 })
 
-t.test('an event: SDKs and properties', async (t) => {
+t.test('an event: its properties', async (t) => {
   const api = await shared.inNewProject()
   const id = await insert(api, 'event', 'paid')
   await plant(api, [
     { day: '2026-03-30', types: 'eSplan\0eNamount', properties: { plan: 'a', amount: 1 }, count: 2 },
-    { day: '2026-03-31', types: 'eNplan', properties: { plan: 1 }, lib: '', version: '' },
-    { day: '2026-03-31', types: 'eNplan', properties: { plan: 1 }, event: 'other', version: '9' }
+    { day: '2026-03-31', types: 'eNplan', properties: { plan: 1 } },
+    { day: '2026-03-31', types: 'eNplan', properties: { plan: 1 }, event: 'other' }
   ])
 
   const { body } = await api.call('GET', `~/event_definitions/${id}/profile/`)
 
-  t.match(body.sdk_versions, [{ lib: 'web', lib_version: '1.0.0', events: 2, first_seen_at: '2026-03-30T10:00:00.000Z' }, { lib: '', lib_version: '', events: 1 }])
   t.same(body.properties, [{ name: 'plan', types: ['String', 'Numeric'], events: 3 }, { name: 'amount', types: ['Numeric'], events: 2 }])
 })
 
@@ -106,9 +99,8 @@ t.test('says that ClickHouse is unavailable, and refuses what is no id', async (
   const api = await createTestApi(t)
   const property = await insert(api, 'property', 'plan')
   const event = await insert(api, 'event', 'paid')
-  for (const path of [`property_definitions/${property}/profile`, `property_definitions/volumes?ids=${property}`, `event_definitions/${event}/profile`]) {
+  for (const path of [`property_definitions/${property}/profile`, `event_definitions/${event}/profile`]) {
     t.match(await api.call('GET', `~/${path}`), { status: 503, body: { code: 'clickhouse_unavailable' } }, path)
   }
-  t.match(await api.call('GET', '~/property_definitions/volumes?ids=7'), { status: 400, body: { attr: 'ids' } })
   t.match(await api.call('GET', '~/property_definitions/7/profile'), { status: 400, body: { attr: 'id' } })
 })

@@ -1,4 +1,4 @@
-/** What the events of the last 30 days say about one definition: counts and types by day, SDKs, sample values. */
+/** What the events of the last 30 days say about one definition: types by day, sample values. */
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { array, object, type Row } from '../http/json-schema.ts'
 
@@ -10,7 +10,7 @@ const DAY_MS = 86_400_000
 const MAX_SECONDS = 10
 const LIMITS = `SETTINGS final = 0, max_execution_time = ${MAX_SECONDS}`
 
-/** SDK versions, events and properties of a profile: the most frequent ones. */
+/** Events and properties of a profile: the most frequent ones. */
 const MAX_ROWS = 50
 /** Events that are read for samples of a type, samples of a type, and characters of one. */
 const SAMPLED_EVENTS = 1000
@@ -21,11 +21,7 @@ const instant = { type: 'string', format: 'date-time' } as const
 const day = { type: 'string', format: 'date', description: 'The first of 30 days, UTC; times of events.' } as const
 const typeName = { type: 'string', enum: ['String', 'Numeric', 'Boolean', 'DateTime', 'none'], description: 'none: null, arrays and objects.' } as const
 
-const sdkVersionsSchema = array(object({ lib: { type: 'string' }, lib_version: { type: 'string' }, events: { type: 'integer' }, first_seen_at: instant, last_seen_at: instant }), { description: 'The 50 that sent most of them in these days; empty names when the events have none.' })
-
 export const eventProfileSchema = object({
-  from: day,
-  sdk_versions: sdkVersionsSchema,
   properties: array(object({ name: { type: 'string' }, types: { type: 'array', items: typeName, description: 'Most frequent first.' }, events: { type: 'integer' } }), { description: 'The 50 properties that most of these events carry, over all time.' })
 })
 
@@ -44,17 +40,15 @@ export const propertyProfileSchema = object({
       items: object({ value: { type: 'string' }, events: { type: 'integer' } })
     }
   }), { description: 'The types that its values had in these days, most frequent first.' }),
-  sdk_versions: sdkVersionsSchema,
   events: array(object({ name: { type: 'string' }, events: { type: 'integer' } }), { description: 'The 50 events that carry it most often, over all time.' })
 })
 
 /** What is known of an event beyond its definition. */
-type EventProfile = Omit<Row<typeof eventProfileSchema>, 'from'>
+type EventProfile = Row<typeof eventProfileSchema>
 
 /** The same of a property. */
 type PropertyProfile = Omit<Row<typeof propertyProfileSchema>, 'from'>
 
-type SdkVersion = EventProfile['sdk_versions'][number]
 type SeenType = PropertyProfile['types'][number]
 
 /** A property, as `property_definitions` names it. */
@@ -77,19 +71,16 @@ export function profileDays (nowMs: number): Days {
 const IN_DAYS = `project_id = {project: UInt32} AND timestamp >= toDateTime64({first: UInt32} * 86400, 3, 'UTC')
   AND timestamp < toDateTime64(({first: UInt32} + ${PROFILE_DAYS}) * 86400, 3, 'UTC')`
 
-interface GroupedRow {
+interface TypeOfDay {
   day: number
   type: SeenType['type']
-  lib: string
-  lib_version: string
-  is_day: 0 | 1
   events: number
   first_ms: number
   last_ms: number
 }
 
 /**
- * The types and the SDKs of a property.
+ * The types of a property, and the events that carry it.
  *
  * Rows of one shape share their text in `property_types`, so they are counted by it first and split afterwards.
  *
@@ -106,32 +97,31 @@ export async function profileProperty (
   const carriers = `event IN (SELECT event FROM event_property_counts
     WHERE project_id = {project: UInt32} AND kind = {kind: String} AND group_type = {group_type: String} AND property = {property: String})`
   const [rows, events] = await Promise.all([
-    queryRows<GroupedRow>(clickhouse, `
+    queryRows<TypeOfDay>(clickhouse, `
       SELECT toUInt32(day) AS day, transform(code, ['S', 'N', 'B', 'D'], ['String', 'Numeric', 'Boolean', 'DateTime'], 'none') AS type,
-        lib, lib_version, code != '' AS is_day, toFloat64(sum(n)) AS events,
+        toFloat64(sum(n)) AS events,
         toUnixTimestamp64Milli(min(earliest)) :: Float64 AS first_ms, toUnixTimestamp64Milli(max(latest)) :: Float64 AS last_ms
       FROM (
-        SELECT toDate(timestamp) AS day, property_types, toString(events.lib) AS lib, toString(events.lib_version) AS lib_version,
-          count() AS n, min(timestamp) AS earliest, max(timestamp) AS latest
-        FROM events WHERE ${IN_DAYS} AND ${carriers} GROUP BY day, property_types, lib, lib_version
+        SELECT toDate(timestamp) AS day, property_types, count() AS n, min(timestamp) AS earliest, max(timestamp) AS latest
+        FROM events WHERE ${IN_DAYS} AND ${carriers} GROUP BY day, property_types
       )
       ARRAY JOIN arrayMap(entry -> substring(entry, 2, 1), arrayFilter(
         entry -> concat(substring(entry, 1, 1), substring(entry, 3)) = {entry: String},
         splitByChar('\\0', toString(property_types)))) AS code
-      GROUP BY GROUPING SETS ((day, code), (lib, lib_version)) ${LIMITS}`, params),
+      GROUP BY day, code ${LIMITS}`, params),
     queryRows<{ name: string, events: number }>(clickhouse, `
       SELECT toString(event) AS name, toFloat64(sum(count)) AS events FROM event_property_counts
       WHERE project_id = {project: UInt32} AND kind = {kind: String} AND group_type = {group_type: String} AND property = {property: String}
       GROUP BY event ORDER BY events DESC, name LIMIT ${MAX_ROWS} ${LIMITS}`, params)
   ])
-  const types = collectTypes(rows.filter(({ is_day: isDay }) => isDay === 1), firstDay)
+  const types = collectTypes(rows, firstDay)
   if (withSamples) {
     await Promise.all(types.map(async (type) => {
       const of = { type: type.type, lastSeenAt: type.last_seen_at, carriers, params }
       type.samples = await readSamples(clickhouse, property, of)
     }))
   }
-  return { types, sdk_versions: toSdkVersions(rows.filter(({ is_day: isDay }) => isDay === 0)), events }
+  return { types, events }
 }
 
 /** Kind and name as entries of `property_types` have them; see `schema/wire/event-row.ts`. */
@@ -139,7 +129,7 @@ function entryOf ({ type, name, groupType }: Pick<ProfiledProperty, 'type' | 'na
   return type === 'group' ? `g${groupType}\x01${name}` : `${type[0]}${name}`
 }
 
-function collectTypes (rows: readonly GroupedRow[], firstDay: number): SeenType[] {
+function collectTypes (rows: readonly TypeOfDay[], firstDay: number): SeenType[] {
   const types = new Map<string, SeenType>()
   const all = rows.reduce((sum, { events }) => sum + events, 0)
   for (const { type, day, events, first_ms: firstMs, last_ms: lastMs } of rows) {
@@ -155,12 +145,6 @@ function collectTypes (rows: readonly GroupedRow[], firstDay: number): SeenType[
     types.set(type, seen)
   }
   return [...types.values()].sort((a, b) => b.events - a.events)
-}
-
-function toSdkVersions (rows: readonly Omit<GroupedRow, 'day' | 'type' | 'is_day'>[]): SdkVersion[] {
-  return [...rows].sort((a, b) => b.events - a.events).slice(0, MAX_ROWS)
-    .map(({ lib, lib_version: version, events, first_ms: firstMs, last_ms: lastMs }) =>
-      ({ lib, lib_version: version, events, first_seen_at: new Date(firstMs), last_seen_at: new Date(lastMs) }))
 }
 
 const TYPE_CODES = { String: 'S', Numeric: 'N', Boolean: 'B', DateTime: 'D', none: '?' } as const
@@ -191,61 +175,14 @@ async function readSamples (
   { ...params, day: Math.floor(lastSeenAt.getTime() / DAY_MS), typed: `${entry[0]}${TYPE_CODES[type]}${entry.slice(1)}` })
 }
 
-/** The SDKs of an event, and its properties. */
+/** The properties of an event. */
 export async function profileEvent (
-  clickhouse: ClickHouse, { projectId, name }: { projectId: number, name: string }, { firstDay }: { firstDay: number }
+  clickhouse: ClickHouse, { projectId: project, name: event }: { projectId: number, name: string }
 ): Promise<EventProfile> {
-  const params = { project: projectId, first: firstDay, event: name }
-  const [versions, properties] = await Promise.all([
-    queryRows<GroupedRow>(clickhouse, `
-      SELECT toString(events.lib) AS lib, toString(events.lib_version) AS lib_version, toFloat64(count()) AS events,
-        toUnixTimestamp64Milli(min(timestamp)) :: Float64 AS first_ms, toUnixTimestamp64Milli(max(timestamp)) :: Float64 AS last_ms
-      FROM events WHERE ${IN_DAYS} AND event = {event: String} GROUP BY lib, lib_version ${LIMITS}`, params),
-    queryRows<EventProfile['properties'][number]>(clickhouse, `
-      SELECT name, groupArray(type) AS types, sum(n) AS events FROM (
-        SELECT property AS name, toString(type) AS type, toFloat64(sum(count)) AS n FROM event_property_counts
-        WHERE project_id = {project: UInt32} AND event = {event: String} AND kind = 'event' GROUP BY name, type ORDER BY n DESC)
-      GROUP BY name ORDER BY events DESC, name LIMIT ${MAX_ROWS} ${LIMITS}`, params)
-  ])
-  return { sdk_versions: toSdkVersions(versions), properties }
-}
-
-/** Events of each day that carried some properties, by their place in the list. */
-export async function countProperties (
-  clickhouse: ClickHouse, properties: readonly ProfiledProperty[],
-  { projectId, firstDay }: { projectId: number, firstDay: number }
-): Promise<number[][]> {
-  const volumes = properties.map(() => Array.from({ length: PROFILE_DAYS }, () => 0))
-  const placeOf = new Map(properties.map((property, place) => [entryOf(property), place]))
-  for (const entries of splitBySize([...placeOf.keys()])) {
-    const rows = await queryRows<{ entry: string, day: number, volume: number }>(clickhouse, `
-      SELECT entry, toUInt32(day) AS day, toFloat64(sum(n)) AS volume FROM (
-        SELECT toDate(timestamp) AS day, property_types, count() AS n FROM events WHERE ${IN_DAYS} GROUP BY day, property_types)
-      ARRAY JOIN arrayMap(each -> concat(substring(each, 1, 1), substring(each, 3)), splitByChar('\\0', toString(property_types))) AS entry
-      WHERE entry IN {entries: Array(String)} GROUP BY entry, day ${LIMITS}`, { project: projectId, first: firstDay, entries })
-    for (const { entry, day, volume } of rows) {
-      const ofEntry = volumes[placeOf.get(entry) ?? -1]
-      if (ofEntry !== undefined) ofEntry[day - firstDay] = volume
-    }
-  }
-  return volumes
-}
-
-/** Names travel in the address of a query: so many bytes of them at a time, far below what servers accept. */
-const MAX_NAME_BYTES = 16_000
-
-/** Cuts a list of names into parts that fit into the address of a query each. */
-export function splitBySize (names: readonly string[]): string[][] {
-  const parts: string[][] = []
-  let bytes = Infinity
-  for (const name of names) {
-    const more = encodeURIComponent(name).length
-    if (bytes + more > MAX_NAME_BYTES) {
-      parts.push([])
-      bytes = 0
-    }
-    parts.at(-1)?.push(name)
-    bytes += more
-  }
-  return parts
+  const properties = await queryRows<EventProfile['properties'][number]>(clickhouse, `
+    SELECT name, groupArray(type) AS types, sum(n) AS events FROM (
+      SELECT property AS name, toString(type) AS type, toFloat64(sum(count)) AS n FROM event_property_counts
+      WHERE project_id = {project: UInt32} AND event = {event: String} AND kind = 'event' GROUP BY name, type ORDER BY n DESC)
+    GROUP BY name ORDER BY events DESC, name LIMIT ${MAX_ROWS} ${LIMITS}`, { project, event })
+  return { properties }
 }

@@ -57,7 +57,7 @@ export async function eventDefinitionRoutes (
   const { sql } = deps
   app.addSchema(eventDefinitionSchema)
   await app.register(eventVolumeRoutes, { sql, clickhouse: deps.clickhouse, now: deps.now })
-  await app.register(eventProfileRoutes, { sql, clickhouse: deps.clickhouse, now: deps.now })
+  await app.register(eventProfileRoutes, { sql, clickhouse: deps.clickhouse })
 
   app.get<{ Querystring: EventDefinitionQuery }>('/', {
     config: read,

@@ -6,7 +6,7 @@ import { HttpError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { readNameList } from '../http/request-values.ts'
-import { PROFILE_DAYS, profileDays, splitBySize } from './definition-profile.ts'
+import { PROFILE_DAYS, profileDays } from './definition-profile.ts'
 
 /** Definitions of a request: a page of a screen. */
 const MAX_IDS = 100
@@ -16,8 +16,7 @@ const MAX_SECONDS = 10
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
-/** Answer with the counts of some definitions by day. */
-export const volumesSchema = object({
+const volumesSchema = object({
   from: { type: 'string', format: 'date', description: 'The first day, UTC.' },
   results: array(object({
     id: { type: 'string', format: 'uuid' },
@@ -25,8 +24,7 @@ export const volumesSchema = object({
   }))
 })
 
-/** Query of such an answer. */
-export const idsQuery = {
+const idsQuery = {
   type: 'object',
   properties: { ids: { type: 'string', description: `Ids of at most ${MAX_IDS} definitions, separated by commas.` } }
 } as const
@@ -59,7 +57,7 @@ export async function eventVolumeRoutes (
 }
 
 /** @throws {HttpError} 400 for what is no list of ids. */
-export function readIds (text: string | undefined): string[] {
+function readIds (text: string | undefined): string[] {
   const ids = readNameList('ids', text) ?? []
   if (ids.length <= MAX_IDS && ids.every((id) => UUID.test(id))) return ids
   throw new HttpError(400, 'validation_error', 'invalid_input', `ids must be at most ${MAX_IDS} ids of definitions.`, { attr: 'ids' })
@@ -87,4 +85,23 @@ async function readVolumes (
 
 function noDays (): number[] {
   return Array.from({ length: PROFILE_DAYS }, () => 0)
+}
+
+/** Names travel in the address of a query: so many bytes of them at a time, far below what servers accept. */
+const MAX_NAME_BYTES = 16_000
+
+/** Cuts a list of names into parts that fit into the address of a query each. */
+function splitBySize (names: readonly string[]): string[][] {
+  const parts: string[][] = []
+  let bytes = Infinity
+  for (const name of names) {
+    const more = encodeURIComponent(name).length
+    if (bytes + more > MAX_NAME_BYTES) {
+      parts.push([])
+      bytes = 0
+    }
+    parts.at(-1)?.push(name)
+    bytes += more
+  }
+  return parts
 }

@@ -33,8 +33,8 @@ const UNKNOWN = 'ffffffff-ffff-7fff-8fff-ffffffffffff'
  */
 const SCREENS: Record<'ClickHouse' | 'NATS' | 'Postgres', { naming: RegExp, untouched: RegExp }> = {
   ClickHouse: {
-    naming: /^(health|find\?.*|experiments\/id|events.*|properties.*|persons(\/id|\?.*)|sql.*|warnings)$/,
-    untouched: /^(find|dead-letters.*|flags|flags\/id|experiments|persons|connect|keys|installation)$/
+    naming: /^(health|find\?.*|experiments\/id|events.*|persons(\/id|\?.*)|sql.*|warnings)$/,
+    untouched: /^(find|properties|dead-letters.*|flags|flags\/id|experiments|persons|connect|keys|installation)$/
   },
   NATS: {
     naming: /^(health|find\?distinct_id.*|find\?uuid=f.*|dead-letters.*)$/,

@@ -41,7 +41,6 @@ const ACCOUNT: Record<string, string> = {
   '/api/projects/{project_id}/event_schemas/infer': 'event',
   '/api/projects/{project_id}/rules/{id}/check': 'event',
   // It needs event:read as well, so that no key with one scope opens it.
-  '/api/projects/{project_id}/persons/{id}/history': 'person and event',
   '/api/projects/{project_id}/questions/dropouts': 'query and person',
   '/api/projects/{project_id}/persons/seen': 'person and event',
   '/api/projects': 'project', '/api/projects/{project_id}': 'project', '/api/projects/{project_id}/keys': 'project',

@@ -1,7 +1,8 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { formatAgo, formatCount, formatUtc, showText, UNKNOWN } from '../format.ts'
-import { useAnswer } from '../load.ts'
+import { request } from '../api-client.ts'
+import { useLoaded } from '../load.ts'
 import { Paged, Search, useList } from '../paging.tsx'
 import { linkTo, projectId, query, setQuery } from '../router.ts'
 import { Checkbox, type Columns, Empty, Failed, Select, Sparkline, Table } from '../states.tsx'
@@ -17,8 +18,9 @@ export interface DefinitionListProps<T> {
   hint: ComponentChildren
   /** Of the cells that a definition has before those of all. */
   head: Columns
-
   row: (definition: T, volumes: readonly number[] | undefined) => ComponentChildren
+  /** Whether the API counts them by day. */
+  hasVolumes?: boolean
   /** Whether they may be changed. */
   mayWrite: boolean
   /** Further parameters of the list. */
@@ -68,12 +70,14 @@ function Nothing ({ title, search }: { title: string, search: string }) {
 }
 
 function Rows<T extends Listed> (
-  { title, resource, head, row, mayWrite, results, reload }: DefinitionListProps<T> & { results: readonly T[], reload: () => void }
+  { title, resource, head, row, hasVolumes = false, mayWrite, results, reload }: DefinitionListProps<T> & { results: readonly T[], reload: () => void }
 ) {
   const [changing, setChanging] = useState<T>()
+  const path = `/api/projects/${projectId.value}/${resource}/volumes/`
   const ids = results.map(({ id }) => id).join()
-  const volumes = useAnswer<{ results: { id: string, volumes: number[] }[] }>(`/api/projects/${projectId.value}/${resource}/volumes/`, { ids })
-  const volumesOf = new Map(volumes.value?.results.map((each) => [each.id, each.volumes]))
+  const volumes = useLoaded(`${path} ${ids}`, async (signal) =>
+    hasVolumes ? (await request<{ results: { id: string, volumes: number[] }[] }>(path, { query: { ids }, signal })).results : [])
+  const volumesOf = new Map(volumes.value?.map((each) => [each.id, each.volumes]))
   return (
     <>
       {changing !== undefined && <ChangeDialog resource={resource} definition={changing} onClose={() => setChanging(undefined)} onChanged={reload} />}

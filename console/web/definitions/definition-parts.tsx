@@ -1,10 +1,9 @@
 /** The parts that the page of an event and that of a property share. */
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import { formatAgo, formatCount, formatTime, formatZoned, showText, zoneLabel } from '../format.ts'
-import { Table, Time } from '../states.tsx'
+import { formatAgo, formatTime, formatZoned, showText } from '../format.ts'
 import { ChangeDialog } from './change-dialog.tsx'
-import type { Noted, SdkVersion } from './definition.ts'
+import type { Noted } from './definition.ts'
 import { Title } from '../title.tsx'
 
 interface NotesProps {
@@ -34,26 +33,6 @@ export function Notes ({ resource, definition, mayWrite, onChanged, children }: 
       </dl>
       {mayWrite && <p><button type='button' onClick={() => setChanging(true)}>Change …</button></p>}
       {isChanging && <ChangeDialog resource={resource} definition={definition} onClose={() => setChanging(false)} onChanged={onChanged} />}
-    </>
-  )
-}
-
-export function SdkVersions ({ versions }: { versions: readonly SdkVersion[] }) {
-  return (
-    <>
-      <h2>Sent by</h2>
-      {versions.length === 0
-        ? <p class='hint'>Nobody in the last 30 days.</p>
-        : (
-          <Table label='Sent by' head={['SDK', 'Version', '#Events', `First (${zoneLabel()})`, `Last (${zoneLabel()})`]}>
-            {versions.map(({ lib, lib_version: version, events, first_seen_at: first, last_seen_at: last }) => (
-              <tr key={`${lib} ${version}`}>
-                <td class='wide'>{lib === '' ? 'not said' : showText(lib, 60)}</td><td>{showText(version, 40)}</td>
-                <td class='number'>{formatCount(events)}</td><td class='numbers'><Time at={first} /></td><td class='numbers'><Time at={last} /></td>
-              </tr>
-            ))}
-          </Table>
-          )}
     </>
   )
 }

@@ -8,7 +8,6 @@ export type EventDefinition = Schema<'EventDefinition'>
 export type PropertyDefinition = Schema<'PropertyDefinition'>
 export type EventProfile = Answer<'/api/projects/{project_id}/event_definitions/{id}/profile'>
 export type PropertyProfile = Answer<'/api/projects/{project_id}/property_definitions/{id}/profile'>
-export type SdkVersion = EventProfile['sdk_versions'][number]
 export type SeenType = PropertyProfile['types'][number]
 
 /** `none` is for values without a type of their own. */

@@ -5,7 +5,7 @@ import { type EventDefinition, type EventProfile, nameType } from './definition.
 import { ByDay, DefinitionList, NameCell } from './definition-list.tsx'
 import { useAnswer } from '../load.ts'
 import { Show, Table } from '../states.tsx'
-import { Notes, SdkVersions } from './definition-parts.tsx'
+import { Notes } from './definition-parts.tsx'
 
 const ORDERINGS = {
   '-volume_30_day': 'most events first', name: 'by name', '-last_seen_at': 'last seen first', last_seen_at: 'longest not seen first'
@@ -22,6 +22,7 @@ export function EventsScreen () {
       resource='event_definitions'
       orderings={ORDERINGS}
       mayWrite={mayWrite}
+      hasVolumes
       hint='Names of events that have a definition. Counts are exact, and seconds old.'
       head={['Name', '#Events in 30 days', 'By day']}
       row={(event, volumes) => (
@@ -35,7 +36,7 @@ export function EventsScreen () {
   )
 }
 
-/** One event: how often, who sends it, and with which properties. */
+/** One event: how often, and with which properties. */
 function EventDetail ({ id }: { id: string }) {
   const base = `/api/projects/${projectId.value}/event_definitions/`
   const event = useAnswer<EventDefinition>(`${base}${encodeURIComponent(id)}/`)
@@ -50,22 +51,17 @@ function EventDetail ({ id }: { id: string }) {
             <Notes resource='event_definitions' definition={value} mayWrite={may('event_definition:write')} onChanged={event.reload}>
               <div><dt>In 30 days</dt><dd>{formatCounted(value.volume_30_day, 'event')} <ByDay volumes={volumes.value?.results[0]?.volumes} /></dd></div>
             </Notes>
-            <Show of={profile} what='What sends it'>
-              {({ sdk_versions: versions, properties }) => (
-                <>
-                  <SdkVersions versions={versions} />
-                  <h2>Properties</h2>
-                  {properties.length === 0
-                    ? <p class='hint'>It has none.</p>
-                    : (
-                      <Table label='Properties' head={['Name', 'Types', '#Events']}>
-                        {properties.map(({ name, types, events }) => (
-                          <tr key={name}><td class='wide'>{showText(name)}</td><td>{types.map(nameType).join(', ')}</td><td class='number'>{formatCount(events)}</td></tr>
-                        ))}
-                      </Table>
-                      )}
-                </>
-              )}
+            <h2>Properties</h2>
+            <Show of={profile} what='Its properties'>
+              {({ properties }) => properties.length === 0
+                ? <p class='hint'>It has none.</p>
+                : (
+                  <Table label='Properties' head={['Name', 'Types', '#Events']}>
+                    {properties.map(({ name, types, events }) => (
+                      <tr key={name}><td class='wide'>{showText(name)}</td><td>{types.map(nameType).join(', ')}</td><td class='number'>{formatCount(events)}</td></tr>
+                    ))}
+                  </Table>
+                  )}
             </Show>
           </>
         )}

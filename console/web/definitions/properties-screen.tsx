@@ -7,7 +7,7 @@ import {
 import { ByDay, DefinitionList, NameCell } from './definition-list.tsx'
 import { useAnswer } from '../load.ts'
 import { Select, Show, Table, Time } from '../states.tsx'
-import { Notes, SdkVersions } from './definition-parts.tsx'
+import { Notes } from './definition-parts.tsx'
 
 /** The properties that events or persons have, with the type that their values have; or one of them (`/<id>`). */
 export function PropertiesScreen () {
@@ -25,12 +25,11 @@ export function PropertiesScreen () {
         <Select label='Of' value={type} options={[['event', 'events'], ['person', 'persons']]} onChange={(value) => setQuery({ of: value })} />
       }
       hint='Properties that have a definition, by name. The type is inferred from the values.'
-      head={['Name', 'Type', 'Events by day']}
-      row={(property, volumes) => (
+      head={['Name', 'Type']}
+      row={(property) => (
         <>
           <NameCell definition={property} screen='properties' />
           <td>{property.property_type ?? 'unknown'}</td>
-          <td><ByDay volumes={volumes} /></td>
         </>
       )}
     />
@@ -39,7 +38,7 @@ export function PropertiesScreen () {
 
 const base = (id: string): string => `/api/projects/${projectId.value}/property_definitions/${encodeURIComponent(id)}/`
 
-/** One property: its types and whether they drift, values, and who sends it. */
+/** One property: its types and whether they drift, and values. */
 function PropertyDetail ({ id }: { id: string }) {
   const property = useAnswer<PropertyDefinition>(base(id))
   const profile = useAnswer<PropertyProfile>(`${base(id)}profile/`)
@@ -53,10 +52,9 @@ function PropertyDetail ({ id }: { id: string }) {
               <div><dt>Type</dt><dd>{value.property_type ?? 'unknown'}</dd></div>
             </Notes>
             <Show of={profile} what='Its values'>
-              {({ types, sdk_versions: versions, events }) => (
+              {({ types, events }) => (
                 <>
                   <Types types={types} />
-                  <SdkVersions versions={versions} />
                   <h2>Carried by</h2>
                   <Table label='Carried by' head={['Event', '#Events']}>
                     {events.map(({ name, events: count }) => <tr key={name}><td class='wide'>{showText(name)}</td><td class='number'>{formatCount(count)}</td></tr>)}

@@ -1,7 +1,7 @@
 /** What the always-valid interval said at the end of each day: what is drawn of it, and in words. */
 import { formatPercent, type MissingInterval, type Results, type VariantOfDay } from './experiment.ts'
 
-/** A day of a chart: the change against the baseline and the ends of its interval, in percent; null where there is none. */
+/** A day of a chart, in percent: the change against the baseline and the ends of its interval; null for none. */
 export type CourseRow = [day: string, change: number | null, least: number | null, most: number | null]
 
 /**
@@ -14,7 +14,8 @@ export type CourseRow = [day: string, change: number | null, least: number | nul
  */
 export function drawCourse (series: Results['series'], key: string): CourseRow[] | null {
   const days = series.map(({ day, variants }) => ({ day, found: variants.find((each) => each.key === key) }))
-  const known = days.map(({ found }) => found?.sequential_relative_interval ?? null).filter((interval) => interval !== null)
+  const intervals = days.map(({ found }) => found?.sequential_relative_interval ?? null)
+  const known = intervals.filter((interval) => interval !== null)
   if (known.length === 0) return null
   const ends = known.slice(Math.floor(known.length / 2)).flat()
   const [low, high] = [Math.min(0, ...ends), Math.max(0, ...ends)]
