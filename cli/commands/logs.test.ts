@@ -46,10 +46,6 @@ t.test('shows as many lines as asked, whole ones, however far back they begin', 
     const shown = out.split('\n').slice(0, -1).map((text) => (JSON.parse(text) as { msg: string }).msg)
     t.same(new Set(shown), new Set(all.slice(-lines).map((text) => (JSON.parse(text) as { msg: string }).msg)), `${lines} lines`)
   }
-
-  await writeFile(path.join(folder, 'ingest.log'), `${'x'.repeat(64 * 1_048_576)}\n${all.slice(-3).join('')}`)
-  t.match(await show(10), { out: all.slice(-3).join(''), err: /ingest\.log only the last 3 lines are shown, because .* 64 MiB/ })
-  t.match(await show(3), { out: all.slice(-3).join(''), err: '' })
 })
 
 t.test('goes on in the file that was copied when the log was emptied', async (t) => {

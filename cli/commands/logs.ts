@@ -1,4 +1,4 @@
-import { type FileHandle, open, readdir } from 'node:fs/promises'
+import { open, readdir } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Command, InvalidArgumentError } from 'commander'
@@ -11,10 +11,8 @@ import { readCount } from '../read-arguments.ts'
 
 const SOURCES = ['ingest', 'pipeline', 'api', 'clickhouse', 'postgres', 'nats-server', 'backup']
 const POLL_MS = 300
-/** Read at once while looking for the first line: some thousand lines. */
-const CHUNK_BYTES = 1_048_576
-/** At most so much of the end of a file is read; a log is emptied when it is as large. */
-const MOST_BYTES = 64 * CHUNK_BYTES
+/** Read of the end of a file at first: some thousand lines. */
+const FIRST_BYTES = 1_048_576
 
 interface LogsOptions {
   follow?: boolean
@@ -27,8 +25,6 @@ interface LogFile {
   file: string
   /** Where the next reading starts, in bytes. */
   position: number
-  /** It has more lines than are read of it. */
-  isCut: boolean
 }
 
 interface SourceLine {
@@ -46,7 +42,7 @@ export function addLogsCommands (program: Command, context: CliContext): void {
     .option('--json', 'show lines as they were written, on a terminal, too')
     .action(async (source: string | undefined, { follow, json, lines }: LogsOptions) => {
       if (follow === true) context.endAtInterrupt()
-      const files = await findLogs(context, { source, lines })
+      const files = await findLogs(context, source)
       const isTerminal = (context.stdout as { isTTY?: boolean }).isTTY === true
       const show = ({ source, text }: SourceLine): void => {
         const shown = json === true || !isTerminal ? text : formatLogLine(text, { source, isColored: true })
@@ -68,9 +64,7 @@ function readSource (text: string): string {
   return text
 }
 
-async function findLogs (
-  { env, stderr }: CliContext, { source, lines }: { source: string | undefined, lines: number }
-): Promise<LogFile[]> {
+async function findLogs ({ env }: CliContext, source: string | undefined): Promise<LogFile[]> {
   const dataDir = path.resolve(loadSettings(env, ['MILLRACE_DATA_DIR']).MILLRACE_DATA_DIR)
   const folder = path.join(dataDir, 'logs')
   const names = await readdir(folder).catch((cause: NodeJS.ErrnoException) => {
@@ -79,58 +73,33 @@ async function findLogs (
       'of the stack. A tier that runs by itself logs to its standard output', { cause })
   })
   const sources = source === undefined ? SOURCES.filter((each) => names.includes(`${each}.log`)) : [source]
-  return await Promise.all(sources.map(async (each) => {
-    const file = path.join(folder, `${each}.log`)
-    const handle = await open(file).catch(() => undefined)
-    if (handle === undefined) return { source: each, file, position: 0, isCut: false }
-    try {
-      const { position, found } = await findLastLines(handle, lines)
-      const isCut = found < lines && position > 0
-      if (isCut) {
-        stderr.write(`millrace: of ${file} only the last ${found} lines are shown, because no more than its last ${MOST_BYTES / CHUNK_BYTES} MiB are read\n`)
-      }
-      return { source: each, file, position, isCut }
-    } finally {
-      await handle.close()
-    }
-  }))
+  return sources.map((each) => ({ source: each, file: path.join(folder, `${each}.log`), position: 0 }))
 }
 
 /** The last lines, also those from before the file was emptied. */
 async function readFirst (log: LogFile, lines: number): Promise<SourceLine[]> {
-  const read = (await readNew(log)).slice(-lines)
-  if (read.length === lines || log.isCut) return read
-  const rotated: LogFile = { ...log, file: `${log.file}.1`, position: 0 }
-  const handle = await open(rotated.file).catch(() => undefined)
-  if (handle === undefined) return read
+  const { texts, end } = await readLast(log.file, lines)
+  log.position = end
+  const older = texts.length < lines ? await readLast(`${log.file}.1`, lines - texts.length) : { texts: [] }
+  return [...older.texts, ...texts].map((text) => ({ source: log.source, text }))
+}
+
+/** The last whole lines of a file, and where they end, in bytes; none of a file that is not there. */
+async function readLast (file: string, lines: number): Promise<{ texts: string[], end: number }> {
+  const handle = await open(file).catch(() => undefined)
+  if (handle === undefined) return { texts: [], end: 0 }
   try {
-    rotated.position = (await findLastLines(handle, lines - read.length)).position
+    const { size } = await handle.stat()
+    for (let bytes = Math.min(FIRST_BYTES, size); ; bytes = Math.min(4 * bytes, size)) {
+      const start = size - bytes
+      const { buffer, bytesRead } = await handle.read(Buffer.alloc(bytes), 0, bytes, start)
+      const end = buffer.subarray(0, bytesRead).lastIndexOf(0x0a) + 1
+      const texts = buffer.toString('utf8', 0, end).split('\n').slice(start > 0 ? 1 : 0, -1)
+      if (texts.length >= lines || start === 0) return { texts: texts.slice(-lines), end: start + end }
+    }
   } finally {
     await handle.close()
   }
-  return [...await readNew(rotated), ...read].slice(-lines)
-}
-
-/** Where the last lines of a file begin, in bytes, and how many whole ones there are from there to its end. */
-async function findLastLines (file: FileHandle, lines: number): Promise<{ position: number, found: number }> {
-  const { size } = await file.stat()
-  const end = Math.max(0, size - MOST_BYTES)
-  const chunk = Buffer.alloc(Math.min(CHUNK_BYTES, size))
-  // Ends of lines, from the last one back; the line behind the one that is read last is whole.
-  let ends = 0
-  let position = size
-  for (let before = size; before > end;) {
-    const start = Math.max(end, before - CHUNK_BYTES)
-    const { bytesRead } = await file.read(chunk, 0, before - start, start)
-    const read = chunk.subarray(0, bytesRead)
-    for (let at = read.lastIndexOf(0x0a); at >= 0; at = at === 0 ? -1 : read.lastIndexOf(0x0a, at - 1)) {
-      position = start + at + 1
-      if (ends === lines) return { position, found: lines }
-      ends += 1
-    }
-    before = start
-  }
-  return end === 0 ? { position: 0, found: ends } : { position, found: Math.max(0, ends - 1) }
 }
 
 /** Reads the whole lines that came since the last reading. */
