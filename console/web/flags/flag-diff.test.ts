@@ -29,16 +29,20 @@ t.test('fields read as words', async (t) => {
   ])
 })
 
-t.test('conditions read as sentences, and equal ones are found where they went', async (t) => {
+t.test('conditions read as sentences, and those before and behind a change are left out', async (t) => {
   t.same(differences({ groups: [plan('pro')] }, { groups: [plan('pro', 20)] }), [
     ['Condition 1', 'Persons where plan is "pro"', '20 % of persons where plan is "pro"']
   ])
   t.same(differences({ groups: [plan('a'), plan('b')] }, { groups: [plan('new'), plan('a'), plan('b')] }), [
     ['Condition 1', null, 'Persons where plan is "new"']
   ])
+  t.same(differences({ groups: [plan('a'), plan('a'), plan('b')] }, { groups: [plan('a'), plan('b')] }), [
+    ['Condition 2', 'Persons where plan is "a"', null]
+  ])
   t.same(differences({ groups: [plan('a'), plan('b'), plan('c')] }, { groups: [plan('b'), plan('d')] }), [
-    ['Condition 1', 'Persons where plan is "a"', null],
-    ['Condition 2 (was 3)', 'Persons where plan is "c"', 'Persons where plan is "d"']
+    ['Condition 1', 'Persons where plan is "a"', 'Persons where plan is "b"'],
+    ['Condition 2', 'Persons where plan is "b"', 'Persons where plan is "d"'],
+    ['Condition 3', 'Persons where plan is "c"', null]
   ])
   t.same(differences({ groups: [plan('a'), plan('b')] }, { groups: [plan('b'), plan('a')] }).length, 2, 'the order counts')
 })

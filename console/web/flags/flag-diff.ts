@@ -94,65 +94,26 @@ function sorted (variants: readonly Variant[]): Variant[] {
   return [...variants].sort((a, b) => a.key < b.key ? -1 : 1)
 }
 
-/** Conditions have no names: equal ones are matched in order, and what is between them is compared one by one. */
+/** Conditions have no names: between those that are the same at the start and at the end, one by one is compared. */
 function describeConditionDifferences (before: readonly Condition[], after: readonly Condition[]): Difference[] {
-  const [was, is] = [numberAll(before), numberAll(after)]
-  const differences: Difference[] = []
-  const end = [before.length, after.length] as const
-  let [i, j] = [0, 0]
-  for (const [untilBefore, untilAfter] of [...matchInOrder(before.map(canonical), after.map(canonical)), end]) {
-    const [gone, come] = [was.slice(i, untilBefore), is.slice(j, untilAfter)]
-    for (let at = 0; at < Math.max(gone.length, come.length); at++) {
-      differences.push(describeConditionDifference(gone[at], come[at]))
-    }
-    ;[i, j] = [untilBefore + 1, untilAfter + 1]
-  }
-  return differences
+  const longer = Math.max(before.length, after.length)
+  const isSameAt = (at: number): boolean => isSame(before.at(at), after.at(at))
+  let start = 0
+  while (start < longer && isSameAt(start)) start++
+  let end = 0
+  while (start + end < Math.min(before.length, after.length) && isSameAt(-1 - end)) end++
+  return Array.from({ length: Math.max(0, longer - end - start) }, (_, index) => {
+    const [was, is] = [before, after].map((conditions) => conditions.slice(start, conditions.length - end)[index])
+    return { what: `Condition ${start + index + 1}`, ...describeConditions(was, is) }
+  })
 }
 
-interface Numbered { number: number, condition: Condition }
-
-function numberAll (conditions: readonly Condition[]): Numbered[] {
-  return conditions.map((condition, index) => ({ number: index + 1, condition }))
-}
-
-function describeConditionDifference (was: Numbered | undefined, is: Numbered | undefined): Difference {
-  const isMoved = was !== undefined && is !== undefined && was.number !== is.number
+function describeConditions (was: Condition | undefined, is: Condition | undefined): Omit<Difference, 'what'> {
   // Two conditions with one sentence differ in what the sentence leaves out.
-  const isSameSentence = was !== undefined && is !== undefined &&
-    describeCondition(was.condition) === describeCondition(is.condition)
-  const read = (numbered: Numbered | undefined): string | null =>
-    numbered === undefined ? null : (isSameSentence ? canonical : describeCondition)(numbered.condition)
-  return {
-    what: `Condition ${(is ?? was)?.number}${isMoved ? ` (was ${was.number})` : ''}`,
-    before: read(was),
-    after: read(is)
-  }
-}
-
-/** Beyond so many comparisons, lists are matched at their ends alone: nobody reads such a difference. */
-const MAX_COMPARISONS = 250_000
-
-/** The places of a longest common subsequence of two lists. */
-function matchInOrder (before: readonly string[], after: readonly string[]): Array<readonly [number, number]> {
-  if (before.length * after.length > MAX_COMPARISONS) return []
-  const width = after.length + 1
-  const longest = new Uint16Array((before.length + 1) * width)
-  const lengthAt = (i: number, j: number): number => longest[i * width + j] ?? 0
-  for (let i = before.length - 1; i >= 0; i--) {
-    for (let j = after.length - 1; j >= 0; j--) {
-      longest[i * width + j] = before[i] === after[j]
-        ? lengthAt(i + 1, j + 1) + 1
-        : Math.max(lengthAt(i + 1, j), lengthAt(i, j + 1))
-    }
-  }
-  const matches: Array<readonly [number, number]> = []
-  for (let [i, j] = [0, 0]; i < before.length && j < after.length;) {
-    if (before[i] === after[j]) matches.push([i++, j++])
-    else if (lengthAt(i + 1, j) >= lengthAt(i, j + 1)) i++
-    else j++
-  }
-  return matches
+  const isSameSentence = was !== undefined && is !== undefined && describeCondition(was) === describeCondition(is)
+  const read = (condition: Condition | undefined): string | null =>
+    condition === undefined ? null : (isSameSentence ? canonical : describeCondition)(condition)
+  return { before: read(was), after: read(is) }
 }
 
 /** Characters of a text in a difference, and of what stays around a cut. */
