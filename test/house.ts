@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 83_950,
+  lines: 82_976,
   platformLines: 5_591,
   trackedFiles: 1_493,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
-  assertions: 172,
-  casts: 290
+  assertions: 168,
+  casts: 286
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

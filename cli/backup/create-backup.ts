@@ -1,5 +1,5 @@
-import { constants, createReadStream, type Stats } from 'node:fs'
-import { access, type FileHandle, lchown, lstat, open, readdir, rm, rmdir, stat } from 'node:fs/promises'
+import { constants, createReadStream } from 'node:fs'
+import { access, readdir, rm, rmdir, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { describeRoom, explainFailedStart, explainUnusable, readRoom, type Room } from '../../embedded/data-dir/check-data-dir.ts'
 import { findRunningStack, type StackAddresses } from '../../embedded/data-dir/stack-access.ts'
@@ -27,8 +27,6 @@ export interface CreateBackupOptions {
   base?: string | undefined
   /** Maximum wait until the events acknowledged so far are stored, in milliseconds. */
   storeMs: number
-  /** Whether root gives it to the owner of the folder that it is in, as those of a schedule. Default: false. */
-  isForOwnerOfParent?: boolean
 }
 
 /** What stays free beside a backup. */
@@ -52,6 +50,7 @@ export const DEAD_LETTER_FILES = ['dead-letters-1.jsonl.zst', 'dead-letters-2.js
 export async function createBackup (context: CliContext, options: CreateBackupOptions): Promise<BackupManifest> {
   const { dataDir, folder } = options
   const addresses = await findStack(dataDir)
+  await refuseRootForAnother(dataDir)
   await refuseNestedBackup(options)
   const base = options.base === undefined ? undefined : await openBase(options.base)
   const lock = await lockBackups(dataDir)
@@ -83,7 +82,6 @@ async function writeAll (context: CliContext, addresses: StackAddresses, options
     await refuseLostFiles(folder, manifest.files)
     // Last: if a later step failed, a failed backup would look complete.
     await writeManifest(folder, manifest)
-    if (options.isForOwnerOfParent === true) await giveToOwnerOfParent(folder)
     return manifest
   } catch (error) {
     const explained = await explainFailedWrite(folder, error)
@@ -155,7 +153,6 @@ async function lockBackups (dataDir: string): Promise<FileLock> {
   let lock: FileLock | null
   try {
     lock = tryLockFile(path.join(dataDir, 'backup.lock'))
-    await giveFileToOwnerOfParent(path.join(dataDir, 'backup.lock'))
   } catch (error) {
     throw await explainUnusable(dataDir, error)
   }
@@ -174,6 +171,14 @@ async function findStack (dataDir: string): Promise<StackAddresses> {
       'server\'s own tools, see docs/run/operations.md', { cause })
   })
   return addresses
+}
+
+/** What root writes, the service could neither read nor remove. */
+async function refuseRootForAnother (dataDir: string): Promise<void> {
+  const { uid } = await stat(path.join(dataDir, 'credentials.json'))
+  if (!isRoot() || uid === 0) return
+  throw new MillraceError('MILLRACE_DATA_DIR_UNUSABLE', `the stack on ${dataDir} runs as the user ${uid}, which could not read a backup ` +
+    `of root: run this command as that user, with sudo --user=#${uid}`)
 }
 
 /**
@@ -211,52 +216,4 @@ async function readSpoolBytes (dataDir: string): Promise<number> {
     if (name.endsWith('.segment')) bytes += (await stat(path.join(parentPath, name)).catch(() => ({ size: 0 }))).size
   }
   return bytes
-}
-
-/** A disk without owners, or one of another machine that does not take them from this root. */
-const CANNOT_GIVE = new Set(['EPERM', 'EINVAL', 'ENOTSUP', 'ENOSYS'])
-
-/**
- * Gives a backup to the owner of the folder that it is in, when this is root and that is somebody else. To be called
- * when everything is written: root must not write where another user may put links.
- *
- * Files that it shares with an earlier backup change their owner there, too.
- */
-async function giveToOwnerOfParent (folder: string): Promise<void> {
-  if (!isRoot()) return
-  const owner = await stat(path.dirname(folder))
-  if (owner.uid === 0) return
-  // The owner of the parent may put a link in the place of the folder: by its descriptor it stays the one opened.
-  await using handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
-  const { uid, mode } = await handle.stat()
-  // Of one that somebody else could enter nobody knows what is in it by now.
-  if (uid !== 0 || (mode & 0o077) !== 0) return
-  await unlessItCannot(async () => {
-    await giveContent(handle, folder, owner)
-    // Last, because its owner may enter it from then on.
-    await handle.chown(owner.uid, owner.gid)
-  })
-}
-
-async function giveContent (handle: FileHandle, folder: string, { uid, gid }: Stats): Promise<void> {
-  const inside = process.platform === 'linux' ? `/proc/self/fd/${handle.fd}` : folder
-  for (const entry of await readdir(inside, { recursive: true, withFileTypes: true })) {
-    await lchown(path.join(entry.parentPath, entry.name), uid, gid)
-  }
-}
-
-/** Gives a file that root left in a folder of another user to that user, who could not open it otherwise. */
-async function giveFileToOwnerOfParent (file: string): Promise<void> {
-  if (!isRoot()) return
-  const { uid, gid } = await stat(path.dirname(file))
-  const found = await lstat(file)
-  // With a second name it may be a file of the system.
-  if (uid === 0 || found.uid !== 0 || !found.isFile() || found.nlink > 1) return
-  await unlessItCannot(async () => { await lchown(file, uid, gid) })
-}
-
-async function unlessItCannot (give: () => Promise<void>): Promise<void> {
-  await give().catch((error: NodeJS.ErrnoException) => {
-    if (!CANNOT_GIVE.has(error.code ?? '')) throw error
-  })
 }

@@ -92,9 +92,7 @@ async function runBackup (
   try {
     const base = await findBase(root, context.now())
     if (!emptied) await refuseWhenLost(context, root)
-    manifest = await createBackup(context, {
-      dataDir: findDataDir(context), folder, base, storeMs: STORE_MS, isForOwnerOfParent: true
-    })
+    manifest = await createBackup(context, { dataDir: findDataDir(context), folder, base, storeMs: STORE_MS })
   } catch (error) {
     // Another one is being made: it is neither ours to remove nor a failure.
     if (error instanceof MillraceError && error.code === 'MILLRACE_BACKUP_RUNNING') throw error
