@@ -4,7 +4,6 @@ import net from 'node:net'
 import zlib from 'node:zlib'
 import t from 'tap'
 import { readBlocks } from './testing/read-blocks.ts'
-import { waitFor } from './testing/wait-for.ts'
 import { startTestServer, TEST_PASSWORDS } from './testing/start-test-server.ts'
 
 const server = await startTestServer(t)
@@ -230,19 +229,6 @@ t.test('survives clients that send nonsense or go away', async (t) => {
 
   t.match(String(answer), /411 Length Required/)
   t.equal((await server.ask('SELECT 1')).text, '1\n')
-})
-
-t.test('keeps and drops sessions as their timeouts say', async (t) => {
-  const session = { session_id: 's', session_timeout: '1' }
-  await server.ask('CREATE TEMPORARY TABLE tmp (a UInt8)', { params: session })
-
-  t.match(await server.ask('SELECT count() FROM tmp', { params: { ...session, session_check: '1' } }), { text: '0\n' })
-  const busy = server.ask('SELECT sleep(1)', { params: session })
-  await waitFor(async () => (await server.ask('SELECT 1', { params: session })).code === 373)
-  await busy
-  await waitFor(async () => (await server.ask('SELECT 1', { params: { ...session, session_check: '1', session_timeout: '0' } })).code === 372)
-  t.match(await server.ask('SELECT 1', { params: { session_id: 's', session_timeout: '99999' } }), { code: 374 })
-  t.match(await server.ask('SELECT 1', { params: { session_id: 's', session_timeout: 'x' } }), { code: 374 })
 })
 
 t.test('reads query and parameters from a form, and text of any length from it', async (t) => {

@@ -6,7 +6,6 @@ import type { Answer } from './answer.ts'
 import type { Definitions } from './engine/definitions.ts'
 import type { Engine, SessionState } from './engine/engine.ts'
 import type { FailedWrites } from './engine/failed-writes.ts'
-import type { NamedSessions } from './engine/named-sessions.ts'
 import type { SessionPool } from './engine/session-pool.ts'
 import type { Spool } from './engine/body-spool.ts'
 import type { TokenFlusher } from './insert/flush-tokens.ts'
@@ -33,7 +32,6 @@ export interface ServerParts {
   failedWrites: FailedWrites
   definitions: Definitions
   pools: { insert: SessionPool, owner: SessionPool, analyst: SessionPool, guard: SessionPool }
-  named: NamedSessions
   /** Pipes that no query uses; there are as many as sessions that may run. */
   pipes: ResultPipe[]
   killQuery: KillQuery

@@ -17,7 +17,6 @@ import { prepareSystemDatabase, QueryLog } from './server-database.ts'
 import { createGuardAnalyst } from './analyst/guard-analyst.ts'
 import { ProcessList } from './process-list.ts'
 import { KillQuery, ProgressSampler, RunningQueries } from './running-queries.ts'
-import { NamedSessions } from './engine/named-sessions.ts'
 import { ANALYST_PROFILE, GUARD_PROFILE, POOL_SIZES, OWNER_PROFILE } from './engine/profiles.ts'
 import { ResultPipe } from './statement/run-select.ts'
 import { SendTimeout } from './send-timeout.ts'
@@ -91,7 +90,6 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
     failedWrites,
     definitions: new Definitions(engineDir),
     pools,
-    named: new NamedSessions(POOL_SIZES.named),
     pipes: spool.makePipes(pipes).map((path) => new ResultPipe(path)),
     killQuery: new KillQuery(control),
     running,
@@ -143,7 +141,6 @@ async function closeServer (parts: ServerParts, server: Server): Promise<void> {
   server.closeAllConnections()
   await Promise.race([closed, pause(QUERIES_MAY_TAKE_MS)])
   parts.failedWrites.close()
-  parts.named.close()
   await Promise.race([parts.queryLog.close(), pause(QUERIES_MAY_TAKE_MS)])
   for (const pool of Object.values(parts.pools)) pool.close()
   parts.spool.close()

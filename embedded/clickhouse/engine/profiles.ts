@@ -14,9 +14,7 @@ export const POOL_SIZES = {
   // Few, because each may be heavy; the queue is short, because analysts and dashboards ask again.
   analyst: { size: 4, maxWaiting: 32, maxOverdue: 4 },
   // Has analysts' queries parsed before they run: a millisecond each.
-  guard: { size: 2, maxWaiting: 256 },
-  // Sessions kept for clients by session_id.
-  named: 32
+  guard: { size: 2, maxWaiting: 256 }
 } as const
 
 /** Threads that inserts, reads, analysts, the control session and the file system may need at the same time. */

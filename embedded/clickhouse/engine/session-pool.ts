@@ -18,6 +18,12 @@ export interface PoolOptions {
   settings: Settings
 }
 
+/** What a query wants a session for. */
+interface Lending {
+  stops: { unwanted: AbortController }
+  state: SessionState
+}
+
 /** How long an ended query may take to end, in milliseconds, before nobody waits for it any more. */
 export const OVERDUE_MS = 500
 
@@ -71,6 +77,15 @@ export class SessionPool {
     })
   }
 
+  /**
+   * Does a query's work on a session in the state that the query wants.
+   *
+   * @throws {QueryError} 202 when too many queries wait already, 394 when the query is cancelled while it waits.
+   */
+  async lend<T> ({ stops, state }: Lending, work: (session: EngineSession) => Promise<T>): Promise<T> {
+    return await this.during(stops.unwanted.signal, async () => await this.with(state, work))
+  }
+
   /** Gives the permit to the next in the queue. */
   leave (): void {
     const next = this.#waiting.shift()
@@ -117,11 +132,6 @@ export class SessionPool {
     }
   }
 
-  /** A session outside the pool's keeping, with the pool's settings. */
-  async open (state: SessionState): Promise<EngineSession> {
-    return await this.#engine.openSession(this.#options.settings, this.#isReadOnly ? state.settings : NONE)
-  }
-
   close (): void {
     for (const session of this.#idle.splice(0)) session.close()
   }
@@ -129,7 +139,8 @@ export class SessionPool {
   async #take (state: SessionState): Promise<EngineSession> {
     const same = this.#idle.findIndex((session) => session.isAt(state))
     if (same !== -1) return this.#idle.splice(same, 1)[0]!
-    const session = this.#takeChangeable() ?? await this.open(state)
+    const session = this.#takeChangeable() ??
+      await this.#engine.openSession(this.#options.settings, this.#isReadOnly ? state.settings : NONE)
     try {
       await session.moveTo(state)
       return session

@@ -6,7 +6,6 @@ import type { Query, ServerParts } from '../server-parts.ts'
 import type { InsertBody, InsertRows } from '../request/read-query-body.ts'
 import { spoolBody, type SpooledBody } from '../engine/body-spool.ts'
 import { summarizeInsert } from '../query-record.ts'
-import { withSession } from '../engine/lend-session.ts'
 import type { User } from '../request/authenticate.ts'
 import { POOL_SIZES } from '../engine/profiles.ts'
 
@@ -23,7 +22,7 @@ export async function runInsert (parts: ServerParts, query: Query, insert: Inser
   checkParams(insert.head, tokenizeSql(insert.head), query.request.params)
   const body = await spoolRows(parts, insert.rows)
   try {
-    const result = await withSession(parts, query, parts.pools.insert, async (session) => {
+    const result = await parts.pools.insert.lend(query, async (session) => {
       await session.setParams(query.request.params)
       query.record.mark = session.mark
       const compression = ENGINE_COMPRESSIONS.get(insert.rows.encoding ?? '') ?? 'none'

@@ -11,7 +11,6 @@ export interface QueryRequest {
   queryId: string
   database: string
   defaultFormat: string | undefined
-  session: SessionRequest | undefined
   /** Engine settings from the URL, by name. */
   settings: Map<string, string>
   /** Query parameters, by name and without the prefix `param_`; still escaped as in the URL's TSV form. */
@@ -31,14 +30,6 @@ export interface QueryRequest {
   logQueries: boolean
 }
 
-/** A session that the client wants to keep between requests. */
-export interface SessionRequest {
-  id: string
-  timeoutSeconds: number
-  /** The client insists that the session exists already. */
-  mustExist: boolean
-}
-
 // Settings a server accepts in the URL which concern its HTTP handler, not the query. The engine would take them, but
 // each new set of settings costs a SET, and most clients send some of these always.
 const HTTP_ONLY = new Set([
@@ -50,15 +41,11 @@ const HTTP_ONLY = new Set([
   'decompress', 'role'
 ])
 
-const MAX_SESSION_TIMEOUT_SECONDS = 3600
-const DEFAULT_SESSION_TIMEOUT_SECONDS = 60
-
 /**
  * Reads a request's parameters.
  *
  * @throws {QueryError} 511 for roles, which the server has not; 48 for a body in ClickHouse's own blocks; 115 for a
- *   setting whose name cannot be one, 36 for a query id that fits no header, 374 for a session timeout that is not a
- *   number or too long.
+ *   setting whose name cannot be one, 36 for a query id that fits no header.
  */
 export function parseRequest (request: IncomingMessage, url: URL): QueryRequest {
   const query = url.searchParams
@@ -82,7 +69,6 @@ export function parseRequest (request: IncomingMessage, url: URL): QueryRequest 
     queryId: checkQueryId(query.get('query_id') || randomUUID()),
     database: headerText(headers['x-clickhouse-database']) || query.get('database') || 'default',
     defaultFormat: headerText(headers['x-clickhouse-format']) || query.get('default_format') || undefined,
-    session: parseSession(query),
     settings,
     params,
     waitEndOfQuery: isOn(query.get('wait_end_of_query') ?? query.get('http_wait_end_of_query')),
@@ -94,18 +80,6 @@ export function parseRequest (request: IncomingMessage, url: URL): QueryRequest 
     progressEveryMs: isOn(query.get('send_progress_in_http_headers')) ? parseInterval(query) : 0,
     logQueries: isOn(query.get('log_queries'))
   }
-}
-
-function parseSession (query: URLSearchParams): SessionRequest | undefined {
-  const id = query.get('session_id')
-  if (!id) return undefined
-  const text = query.get('session_timeout') ?? String(DEFAULT_SESSION_TIMEOUT_SECONDS)
-  if (!/^\d{1,9}$/.test(text)) throw new QueryError(374, `Invalid session timeout: '${text}'`)
-  const timeoutSeconds = Number(text)
-  if (timeoutSeconds > MAX_SESSION_TIMEOUT_SECONDS) {
-    throw new QueryError(374, `Session timeout '${text}' is larger than the longest allowed, ${MAX_SESSION_TIMEOUT_SECONDS}`)
-  }
-  return { id, timeoutSeconds, mustExist: isOn(query.get('session_check')) }
 }
 
 /** Samples are taken every half second; servers tell theirs every 100 ms. */

@@ -4,7 +4,6 @@ import type { Query, ServerParts } from '../server-parts.ts'
 import type { BodyTransform } from '../blocks/compressed-blocks.ts'
 import { summarizeRows } from '../query-record.ts'
 import { NativeBlocks } from '../blocks/native-blocks.ts'
-import { withSession } from '../engine/lend-session.ts'
 import { ANALYST_PROFILE } from '../engine/profiles.ts'
 import { OVERDUE_MS } from '../engine/session-pool.ts'
 import { failsOnZonedTime, normalizeTimes, WITHOUT_INDEXES } from './adapt-to-engine.ts'
@@ -30,7 +29,7 @@ export async function runStatement (parts: ServerParts, query: Query, text: stri
   statement = fillServerFacts(await replaceCommand(statement, parts), query.user, parts.engineDir)
 
   const pool = query.user === 'analyst' ? parts.pools.analyst : parts.pools.owner
-  const run = async (): Promise<void> => await withSession(parts, query, pool, async (session) => {
+  const run = async (): Promise<void> => await pool.lend(query, async (session) => {
     await session.setParams(params)
     query.record.mark = session.mark
     if (/processes/i.test(statement.sql)) parts.processes.write()
