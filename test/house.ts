@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_976,
+  lines: 82_796,
   platformLines: 5_591,
-  trackedFiles: 1_493,
+  trackedFiles: 1_492,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
-  assertions: 168,
-  casts: 286
+  assertions: 167,
+  casts: 284
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

@@ -1,4 +1,3 @@
-import { fieldsOf, isFields } from '../../../engines/fields.ts'
 import type { ArrivedEvent } from '../../../schema/wire/live-feed.ts'
 import type { Schema } from '../../../schema/api-types.ts'
 
@@ -10,19 +9,6 @@ export type LiveFate = 'accepted' | 'dropped' | 'quarantined'
 export interface LiveEvent extends ArrivedEvent {
   id: string
   fate: LiveFate
-  /** Read from `sent` when somebody asks for a property; null when it cannot be read. */
-  properties?: Record<string, unknown> | null
-}
-
-/** Which events the screen shows, of those that the server sends. Empty: all. */
-export interface LiveFilter {
-  key: string
-  /** Part of the name or version of the SDK. */
-  lib: string
-  fate: string
-  property: string
-  operator: string
-  value: string
 }
 
 /** Events that the page keeps: the oldest are forgotten. */
@@ -53,33 +39,6 @@ export class LiveLog {
 
 function fateOf ({ drop, isQuarantined }: ArrivedEvent): LiveFate {
   return drop !== null ? 'dropped' : isQuarantined ? 'quarantined' : 'accepted'
-}
-
-/** Whether an event is shown. */
-export function acceptsEvent (event: LiveEvent, { key, lib, fate, property, operator, value }: LiveFilter): boolean {
-  if (fate !== '' && event.fate !== fate) return false
-  if (key !== '' && !event.key.startsWith(key.slice(0, event.key.replace(/…$/, '').length))) return false
-  if (lib !== '' && !`${event.lib} ${event.libVersion}`.includes(lib)) return false
-  if (property === '') return true
-  const properties = event.properties === undefined ? (event.properties = readProperties(event)) : event.properties
-  if (properties === null) return false
-  const found = Object.hasOwn(properties, property) ? toText(properties[property]) : undefined
-  return operator === '!=' ? found !== value : found === value
-}
-
-/** Events in Segment's form have traits where they have no properties. */
-function readProperties ({ sent, sentCharacters }: LiveEvent): Record<string, unknown> | null {
-  if (sentCharacters > 0) return null
-  try {
-    const { properties, traits } = fieldsOf(JSON.parse(sent))
-    return [properties, traits].find(isFields) ?? {}
-  } catch {
-    return null
-  }
-}
-
-function toText (value: unknown): string {
-  return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
 /** The fates to choose from. */

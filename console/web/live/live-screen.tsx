@@ -7,17 +7,14 @@ import { TypedFilter } from '../paging.tsx'
 import { StoredEvents } from './stored-events.tsx'
 import { EventDialog } from './event-dialog.tsx'
 import { type Feed, useFeed } from './follow-feed.ts'
-import { acceptsEvent, describeCounts, FATES, type LiveEvent, type LiveFilter, LiveLog } from './live-log.ts'
+import { describeCounts, FATES, type LiveEvent, LiveLog } from './live-log.ts'
 import { LiveTable } from './live-table.tsx'
 
 /** Events as they arrive, each with what ingest did with it. */
 export function LiveScreen () {
   const parameter = (name: string): string => query.value.get(name) ?? ''
-  const [event, distinctId] = [parameter('event'), parameter('distinct_id')]
-  const filter: LiveFilter = {
-    key: parameter('key'), lib: parameter('lib'), fate: parameter('fate'), property: parameter('property'),
-    operator: parameter('operator') || '=', value: parameter('value')
-  }
+  const [event, distinctId, fate] = [parameter('event'), parameter('distinct_id'), parameter('fate')]
+  const isShown = (candidate: LiveEvent): boolean => fate === '' || candidate.fate === fate
   const path = `/api/projects/${projectId.value}/events/live${toQuery({ event, distinct_id: distinctId })}`
   const log = useMemo(() => new LiveLog(), [path])
   const [counts, setCounts] = useState({ connected: true, matched: 0, shown: 0 })
@@ -28,13 +25,11 @@ export function LiveScreen () {
 
   const feed = useFeed(path, {
     batch: (batch) => {
-      log.add(batch.events, (candidate) => acceptsEvent(candidate, filter))
+      log.add(batch.events, isShown)
       setCounts({ connected: batch.connected, matched: batch.matched, shown: batch.shown })
     }
   })
-  // What only the feed tells, stored events do not have.
-  const isNarrowed = [filter.key, filter.lib, filter.fate, filter.property].some((each) => each !== '')
-  const events = (held?.events ?? log.events).filter((candidate) => acceptsEvent(candidate, filter)).reverse()
+  const events = (held?.events ?? log.events).filter(isShown).reverse()
 
   return (
     <section>
@@ -52,7 +47,8 @@ export function LiveScreen () {
       {events.length === 0
         ? <Empty>{counts.matched === 0 ? 'Nothing has arrived since you look. Send an event: it appears within a moment.' : 'Nothing of what arrived matches.'}</Empty>
         : <LiveTable events={events} onOpen={setOpened} onHold={hold} />}
-      {!isNarrowed && (
+      {/* What only the feed tells, stored events do not have. */}
+      {fate === '' && (
         <>
           <h2>Stored before</h2>
           <StoredEvents filter={{ event, distinct_id: distinctId }} />
@@ -76,18 +72,10 @@ function Filters () {
     <div class='toolbar filters'>
       <TypedFilter name='event' label='Event' />
       <TypedFilter name='distinct_id' label='Distinct id' />
-      <TypedFilter name='key' label='Key' />
-      <TypedFilter name='lib' label='SDK' />
       <Select
         label='Fate' value={query.value.get('fate') ?? ''} options={[['', 'any'], ...FATES.map((fate) => [fate, fate] as const)]}
         onChange={(value) => setQuery({ fate: value })}
       />
-      <TypedFilter name='property' label='Property' />
-      <select aria-label='Property is' value={query.value.get('operator') ?? '='} onChange={(event) => setQuery({ operator: event.currentTarget.value })}>
-        <option value='='>=</option>
-        <option value='!='>≠</option>
-      </select>
-      <TypedFilter name='value' label='Value' />
     </div>
   )
 }
