@@ -1,6 +1,6 @@
 import { Client } from 'pg'
 import type { Logger } from '../logger.ts'
-import { pause } from '../intervals.ts'
+import { type IntervalLoop, runAtIntervals } from '../intervals.ts'
 
 export interface ListenOptions {
   /** `postgres://user:password@host:port/database`. */
@@ -12,13 +12,10 @@ export interface ListenOptions {
 }
 
 /** A running subscription. */
-export interface Listener {
+export interface Listener extends Pick<IntervalLoop, 'stop'> {
   /** Resolves when the first LISTEN stands. Never rejects: an absent server is waited for. */
   ready: Promise<void>
-  stop: () => Promise<void>
 }
-
-const MAX_PAUSE_MS = 5000
 
 /** How often a query checks that the connection is alive, in milliseconds. */
 const HEARTBEAT_MS = 15_000
@@ -29,36 +26,20 @@ const HEARTBEAT_MS = 15_000
  * It has a connection of its own, because LISTEN belongs to a connection and poolers like PgBouncer must not share it.
  */
 export function listenPostgres (options: ListenOptions): Listener {
-  const aborted = new AbortController()
   const { promise: ready, resolve } = Promise.withResolvers<undefined>()
-  const running = run(options, aborted.signal, () => resolve(undefined))
-  return {
-    ready,
-    async stop () {
-      aborted.abort()
-      await running
-    }
+  const onListening = (): void => {
+    resolve(undefined)
+    options.onChange()
   }
+  const { stop } = runAtIntervals({
+    everyMs: 100, stopWithinMs: Infinity, logger: options.logger,
+    failure: 'could not connect to listen for changes; trying again',
+    run: async (signal) => await listenUntilLost(options, signal, onListening)
+  })
+  return { ready, stop }
 }
 
-async function run (options: ListenOptions, signal: AbortSignal, onListening: () => void): Promise<void> {
-  let pauseMs = 100
-  while (!signal.aborted) {
-    try {
-      await listenUntilLost(options, signal, () => {
-        pauseMs = 100
-        onListening()
-        options.onChange()
-      })
-    } catch (err) {
-      if (signal.aborted) return
-      options.logger.warn({ err, channel: options.channel, retryAfterMs: pauseMs }, 'lost the connection that listens for changes; reconnecting')
-    }
-    await pause(pauseMs, signal)
-    pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS)
-  }
-}
-
+/** Ends when the connection is lost. @throws when it could not be made. */
 async function listenUntilLost (options: ListenOptions, signal: AbortSignal, onListening: () => void): Promise<void> {
   const client = new Client({
     connectionString: options.url, connectionTimeoutMillis: 3000, query_timeout: 5000, keepAlive: true
@@ -76,7 +57,9 @@ async function listenUntilLost (options: ListenOptions, signal: AbortSignal, onL
     await Promise.race([client.connect(), lost.promise])
     await Promise.race([client.query(`LISTEN ${client.escapeIdentifier(options.channel)}`), lost.promise])
     onListening()
-    await lost.promise
+    await lost.promise.catch((err: unknown) => {
+      if (!signal.aborted) options.logger.warn({ err, channel: options.channel }, 'lost the connection that listens for changes; reconnecting')
+    })
   } finally {
     clearInterval(heartbeat)
     signal.removeEventListener('abort', abort)
