@@ -67,8 +67,7 @@ export async function * scanDeadLetters (
   const newest = await findNewest(connection)
   if (newest < (options.fromId ?? 1)) return
   const consumer = await jetstream(connection).consumers.get(DEAD_LETTER_STREAM, {
-    // The first: of versions that had no project and size in it.
-    filter_subjects: [subject, `${subject}.>`],
+    filter_subjects: [`${subject}.>`],
     headers_only: options.withBodies !== true,
     ...startOf(options)
   })

@@ -1,7 +1,6 @@
 import { jetstream, JetStreamApiError, jetstreamManager } from '@nats-io/jetstream'
 import { headers } from '@nats-io/transport-node'
-import { personsPartition, type PersonsUpdate } from '../../schema/wire/persons-update.ts'
-import { DEAD_LETTER_STREAM, HEADER, personsSubject } from '../../schema/wire/streams.ts'
+import { DEAD_LETTER_STREAM, HEADER } from '../../schema/wire/streams.ts'
 import type { NatsConnection } from '../nats/connect-nats.ts'
 import { DEAD_LETTER_HEADER, type DeadLetterFilter } from './publish-dead-letter.ts'
 import { scanDeadLetters, type ScannedDeadLetter } from './read-dead-letters.ts'
@@ -101,8 +100,7 @@ async function removeDeadLetter (connection: NatsConnection, id: number): Promis
 
 async function replay (connection: NatsConnection, scanned: ScannedDeadLetter): Promise<boolean> {
   const { letter, headers: all, body } = scanned
-  const subject = letter.subject ?? findPersonsSubject(letter.stage, body)
-  if (subject === null) return false
+  if (letter.subject === null) return false
   const message = headers()
   const own = new Set<string>(Object.values(DEAD_LETTER_HEADER))
   for (const [name, value] of Object.entries(all)) {
@@ -110,17 +108,6 @@ async function replay (connection: NatsConnection, scanned: ScannedDeadLetter): 
   }
   // The books know its events: they were accepted before.
   if (letter.stage === 'writer') message.set(HEADER.replayed, '1')
-  await jetstream(connection).publish(subject, body, { msgID: `replay:${letter.id}:${letter.time}`, headers: message })
+  await jetstream(connection).publish(letter.subject, body, { msgID: `replay:${letter.id}:${letter.time}`, headers: message })
   return true
-}
-
-/** A refused update of a person was taken out of its message; its project gives the partition. */
-function findPersonsSubject (stage: string, body: Uint8Array): string | null {
-  if (stage !== 'persons') return null
-  try {
-    const [update] = JSON.parse(Buffer.from(body).toString()) as PersonsUpdate[]
-    return update === undefined ? null : personsSubject(personsPartition(update))
-  } catch {
-    return null
-  }
 }
