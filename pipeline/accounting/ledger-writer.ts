@@ -1,5 +1,5 @@
 /** Copies the books of a partition from its record into ClickHouse. */
-import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, insertRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { pause, retryDelayMs } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import { LEDGER_TABLE, type LedgerEntry, type PartitionLedger, toLedgerRow } from '../../schema/wire/ledger.ts'
@@ -9,14 +9,7 @@ export type InsertLedgerRows = (rows: readonly Record<string, unknown>[]) => Pro
 
 /** @param clickhouse  For the tables of all shards. */
 export function createInsertLedgerRows (clickhouse: ClickHouse): InsertLedgerRows {
-  return async (values) => {
-    await clickhouse.insert({
-      table: LEDGER_TABLE,
-      values,
-      format: 'JSONEachRow',
-      clickhouse_settings: { async_insert: 0, distributed_foreground_insert: 1 }
-    })
-  }
+  return async (values) => await insertRows(clickhouse, LEDGER_TABLE, values)
 }
 
 /**

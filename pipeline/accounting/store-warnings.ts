@@ -1,6 +1,6 @@
 /** Stores ingestion warnings: from the stream to their table. */
 import { AckPolicy, DeliverPolicy, jetstream, jetstreamManager, type JsMsg } from '@nats-io/jetstream'
-import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, insertRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
@@ -79,12 +79,7 @@ export async function storeWarnings ({ connection, clickhouse, logger }: Ingesti
 
   async function insert (table: string, values: Record<string, unknown>[]): Promise<void> {
     if (values.length === 0) return
-    await clickhouse.insert({
-      table,
-      values,
-      format: 'JSONEachRow',
-      clickhouse_settings: { async_insert: 0, distributed_foreground_insert: 1 }
-    })
+    await insertRows(clickhouse, table, values)
   }
 }
 

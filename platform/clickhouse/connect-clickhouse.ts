@@ -55,6 +55,14 @@ export async function queryRows<T> (
   return await result.json<T>()
 }
 
+/** Inserts rows, and returns when they are stored: on a cluster, by every shard they belong to. */
+export async function insertRows (
+  clickhouse: Pick<ClickHouse, 'insert'>, table: string, values: readonly Record<string, unknown>[]
+): Promise<void> {
+  const settings: ClickHouseSettings = { async_insert: 0, distributed_foreground_insert: 1 }
+  await clickhouse.insert({ table, values, format: 'JSONEachRow', clickhouse_settings: settings })
+}
+
 /** The parts of a ClickHouse URL, for code that speaks HTTP to it directly. */
 export interface ClickHouseAddress {
   origin: string

@@ -1,6 +1,6 @@
 /** Remembers by uuid which events came again, for receipts. */
 import { classifyClickHouseError } from '../../../platform/clickhouse/clickhouse-errors.ts'
-import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, insertRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { decodeFrame } from '../../../schema/wire/frame-codec.ts'
 import { describeRows } from '../../../schema/wire/native-block.ts'
 import type { Logger } from '../../../platform/logger.ts'
@@ -54,12 +54,7 @@ export function createRecordDuplicates (
     const values = await readTraces(key, messages, { range, limit: TRACES_PER_MINUTE - traces })
     if (values.length === 0) return
     try {
-      await clickhouse.insert({
-        table: TRACES_TABLE,
-        values: values.map(toTraceRow),
-        format: 'JSONEachRow',
-        clickhouse_settings: { async_insert: 0, distributed_foreground_insert: 1 }
-      })
+      await insertRows(clickhouse, TRACES_TABLE, values.map(toTraceRow))
     } catch (error) {
       // A table that is missing or refuses the rows must not stop events: they are stored, and counted elsewhere.
       if (classifyClickHouseError(error).action === 'retry') throw error
