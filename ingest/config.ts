@@ -1,30 +1,10 @@
 import { loadSettings } from '../platform/load-settings.ts'
-import type { OldNatsServer } from '../platform/nats/nats-server-floor.ts'
-import type { NameLimits } from './normalise/described-names.ts'
 
 /** What an ingest process is told by its environment; see `platform/settings.ts` for units and reasons. */
-export interface IngestConfig {
-  http: { host: string, port: number }
-  /** Addresses and ranges, comma separated; empty: no proxy is trusted. */
-  trustedProxies: string
-  apiUrl: string
-  logLevel: string
-  natsUrl: string
-  oldNatsServer: OldNatsServer
-  databaseUrl: string
-  streams: { partitions: number, replicas: number, eventsMaxBytes: number, deadLetterMaxBytes: number }
-  groupCommitMs: number
-  /** File of places; empty: none. */
-  geoipPath: string
-  /** Of projects without a quota; 0: no limit. */
-  eventsPerSecond: number
-  limits: { maxBodyBytes: number, maxDecompressedBytes: number, maxConnections: number }
-  spool: { dataDir: string, maxBytes: number }
-  names: NameLimits
-}
+export type IngestConfig = ReturnType<typeof loadIngestConfig>
 
 /** @throws {SettingsError} listing every problem of the environment. */
-export function loadIngestConfig (env: NodeJS.ProcessEnv): IngestConfig {
+export function loadIngestConfig (env: NodeJS.ProcessEnv) {
   const settings = loadSettings(env, [
     'MILLRACE_HOST', 'MILLRACE_PORT', 'MILLRACE_API_URL', 'MILLRACE_LOG_LEVEL', 'NATS_URL', 'MILLRACE_OLD_NATS_SERVER',
     'DATABASE_URL',

@@ -1,34 +1,13 @@
 import { loadSettings } from '../platform/load-settings.ts'
-import type { OldNatsServer } from '../platform/nats/nats-server-floor.ts'
-import type { StreamLimits } from '../schema/wire/streams.ts'
-import type { DefinitionLimits } from './definitions/roll-up-source.ts'
-import type { BatchLimits } from './events/batch-range.ts'
 
 /** What a pipeline process is told by its environment; see `platform/settings.ts` for units and reasons. */
-export interface PipelineConfig {
-  http: { host: string, port: number }
-  logLevel: string
-  natsUrl: string
-  oldNatsServer: OldNatsServer
-  clickhouseUrl: string
-  /** Empty: one node. */
-  clickhouseCluster: string
-  databaseUrl: string
-  streams: StreamLimits & { partitions: number }
-  batch: BatchLimits
-  rollUpIntervalMs: number
-  definitions: DefinitionLimits
-  /** Of scheduled backups; 0: there are none. */
-  backupIntervalMs: number
-  /** Of a project. */
-  maxGroupTypes: number
-}
+export type PipelineConfig = ReturnType<typeof loadPipelineConfig>
 
 /** Volumes of 30 days have become 0 by then: a definition shows no old one when it is read for the last time. */
 const LEAST_RETENTION_DAYS = 32
 
 /** @throws {SettingsError} listing every problem of the environment. */
-export function loadPipelineConfig (env: NodeJS.ProcessEnv): PipelineConfig {
+export function loadPipelineConfig (env: NodeJS.ProcessEnv) {
   const settings = loadSettings(env, [
     'MILLRACE_HOST', 'MILLRACE_PIPELINE_PORT', 'MILLRACE_LOG_LEVEL', 'NATS_URL', 'MILLRACE_OLD_NATS_SERVER',
     'CLICKHOUSE_URL', 'DATABASE_URL',
