@@ -7,7 +7,7 @@ import { EVENTS_STREAM, writerConsumer } from '../../schema/wire/streams.ts'
 import { startTestNats } from '../../test/support/test-processes.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { makeEvents, publishEvents } from '../testing/publish-events.ts'
-import { openEventsReader } from './events-reader.ts'
+import { EventsReader, openEventsReader } from './events-reader.ts'
 
 t.test('finds out that a delivery was lost although no other one follows', async (t) => {
   const { url } = await startTestNats(t)
@@ -31,4 +31,21 @@ t.test('finds out that a delivery was lost although no other one follows', async
   await reader.readPending()
 
   t.match(reader.failure, { code: 'MILLRACE_EVENTS_READER_LOST', message: /1 deliveries never arrived/ })
+})
+
+t.test('concludes from no server without a leader that a message is gone', async (t) => {
+  const { url } = await startTestNats(t)
+  const connection = await connectNats({ url, name: 'test', logger: pino({ level: 'silent' }) })
+  t.teardown(() => connection.close())
+  await ensureStreams(connection, { replicas: 1, eventsMaxBytes: 1e8, deadLetterMaxBytes: 1e7 })
+  await publishEvents(connection, makeEvents(1))
+  const manager = await jetstreamManager(connection)
+  const reader = new EventsReader(connection, manager, { consumer: writerConsumer('live', 0), maxBytes: 1e6 })
+  t.teardown(() => reader.close())
+  t.equal(await reader.isInStream(1), true)
+  t.equal(await reader.isInStream(2), false)
+
+  const { info } = manager.streams
+  manager.streams.info = async (...asked) => ({ ...await info.apply(manager.streams, asked), cluster: { leader: '' } })
+  await t.rejects(reader.isInStream(2), { code: 'MILLRACE_STREAM_LEADERLESS' })
 })

@@ -1,5 +1,5 @@
 /** The messages of one partition of events, from the stream to the memory of the writer, and their acknowledgement. */
-import { JetStreamApiError, type JetStreamManager } from '@nats-io/jetstream'
+import type { JetStreamManager } from '@nats-io/jetstream'
 import type { Msg } from '@nats-io/transport-node'
 import { MillraceError } from '../../engines/errors.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
@@ -18,9 +18,6 @@ const PULL_MESSAGES = 1000
  * numbers, and then the consumer is re-created.
  */
 const ACK_WAIT_MS = 6 * 3_600_000
-
-/** JetStream API error "no message found". */
-const MESSAGE_NOT_FOUND = 10037
 
 /** A message of EVENTS as the writer sees it: nothing of its payload is decoded. */
 export interface PartitionMessage {
@@ -156,16 +153,12 @@ export class EventsReader {
     return waiting + this.#unacknowledged
   }
 
-  /** Whether the stream has this message, by its leader. */
+  /** Whether the stream has this message. @throws {LeaderlessError} when no server can say that it has not. */
   async isInStream (sequence: number): Promise<boolean> {
-    try {
-      return await this.#manager.streams.getMessage(EVENTS_STREAM, { seq: sequence }) !== null
-    } catch (error) {
-      if (!(error instanceof JetStreamApiError && error.code === MESSAGE_NOT_FOUND)) throw error
-      // A leader that was cut off does not have it either.
-      await readStreamInfo(this.#manager, EVENTS_STREAM)
-      return false
-    }
+    if (await this.#manager.streams.getMessage(EVENTS_STREAM, { seq: sequence }) !== null) return true
+    // A leader that was cut off does not have it either.
+    await readStreamInfo(this.#manager, EVENTS_STREAM)
+    return false
   }
 
   #receive (message: PartitionMessage): void {
