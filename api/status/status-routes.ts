@@ -1,10 +1,9 @@
-import { JetStreamApiError, jetstreamManager } from '@nats-io/jetstream'
 import { Kvm } from '@nats-io/kv'
 import type { FastifyInstance } from 'fastify'
 import { HttpError } from '../../engines/errors.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { readStreamInfo } from '../../platform/nats/stream-info.ts'
+import { readBucket } from '../../platform/nats/stream-info.ts'
 import { INGEST_BUCKET, type IngestPresence, presenceKey } from '../../schema/wire/ingest-presence.ts'
 import { askStream, type NatsOnDemand } from '../events/dead-letters/nats-on-demand.ts'
 import { answerInTime, notFound } from '../http/errors.ts'
@@ -116,32 +115,15 @@ interface KnownIngest extends IngestPresence {
   storedAt: number
 }
 
-/** JetStream API errors: no such stream, no such message. */
-const NOT_FOUND: readonly number[] = [10059, 10037]
-
 /**
  * Lists every spool folder that has an entry, whether its process runs or not.
  *
  * @throws when NATS is unavailable.
  */
 async function listIngest (connection: NatsConnection): Promise<KnownIngest[]> {
-  const manager = await jetstreamManager(connection)
-  const stream = `KV_${INGEST_BUCKET}`
-  const prefix = `$KV.${INGEST_BUCKET}.${presenceKey('')}`
-  const found: KnownIngest[] = []
-  try {
-    const { state: { subjects = {} } } = await readStreamInfo(manager, stream, { subjects_filter: `${prefix}>` })
-    for (const subject of Object.keys(subjects)) {
-      const message = await manager.streams.getMessage(stream, { last_by_subj: subject })
-      // Empty: the mark of a removal.
-      if (message === null || message.data.length === 0) continue
-      found.push({
-        ...message.json<IngestPresence>(), id: subject.slice(prefix.length), storedAt: message.time.getTime()
-      })
-    }
-  } catch (error) {
-    if (!(error instanceof JetStreamApiError && NOT_FOUND.includes(error.code))) throw error
-  }
+  const prefix = presenceKey('')
+  const found = (await readBucket<IngestPresence>(connection, INGEST_BUCKET, prefix))
+    .map(({ key, value, storedAt }) => ({ ...value, id: key.slice(prefix.length), storedAt }))
   return found.sort((one, other) => one.publishedThrough - other.publishedThrough)
 }
 

@@ -1,10 +1,9 @@
 /** Where each partition of events stands: its books, and the insert that may be under way. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { JetStreamApiError, jetstreamManager, type StreamInfo } from '@nats-io/jetstream'
 import type { PartitionLedger } from '../../schema/wire/ledger.ts'
 import { EVENT_CLASSES, PARTITIONS_BUCKET } from '../../schema/wire/streams.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { readStreamInfo } from '../../platform/nats/stream-info.ts'
+import { type BucketEntry, readBucket } from '../../platform/nats/stream-info.ts'
 import { batchRangeToken, type PartitionRecord } from '../stream/partition-records.ts'
 
 /** A partition's record, as far as the books need it. */
@@ -22,57 +21,29 @@ export interface PartitionPosition {
 /** By partition. */
 export type PartitionPositions = ReadonlyMap<string, PartitionPosition>
 
-const STREAM = `KV_${PARTITIONS_BUCKET}`
-const SUBJECTS = `$KV.${PARTITIONS_BUCKET}.`
-
-/** JetStream API errors: no such stream, no such message. */
-const STREAM_NOT_FOUND = 10059
-const MESSAGE_NOT_FOUND = 10037
-
 /**
  * Reads where all partitions stand that were ever written.
  *
  * @throws when NATS does not answer.
  */
 export async function readPositions (connection: NatsConnection): Promise<PartitionPositions> {
-  return new Map((await readRecords(connection)).map(([key, record]) => [key, toPosition(record)]))
+  return new Map((await readRecords(connection)).map(({ key, value }) => [key, toPosition(value)]))
 }
 
 /** The tokens of the inserts under way that the next owners of the partitions would repeat. */
 export async function readRecordedTokens (connection: NatsConnection): Promise<string[]> {
-  return (await readRecords(connection)).flatMap(([key, { stream, range }]) => {
+  return (await readRecords(connection)).flatMap(({ key, value: { stream, range } }) => {
     const eventClass = EVENT_CLASSES.find((each) => key.startsWith(`${each}.`))
     if (range === null || eventClass === undefined) return []
     return [batchRangeToken({ eventClass, number: Number(key.slice(eventClass.length + 1)) }, stream, range)]
   })
 }
 
-async function readRecords (connection: NatsConnection): Promise<[key: string, record: PartitionRecord][]> {
-  const manager = await jetstreamManager(connection)
-  const filter = { subjects_filter: `${SUBJECTS}>` }
-  const info = await orElse<StreamInfo>(STREAM_NOT_FOUND, () => readStreamInfo(manager, STREAM, filter))
-  const records: [string, PartitionRecord][] = []
-  for (const subject of Object.keys(info?.state.subjects ?? {}).filter(isOfPartition)) {
-    const message = await orElse(MESSAGE_NOT_FOUND, () => manager.streams.getMessage(STREAM, { last_by_subj: subject }))
-    // A key that was removed is an empty message.
-    if (message === null || message.data.length === 0) continue
-    records.push([subject.slice(SUBJECTS.length), message.json<PartitionRecord>()])
-  }
-  return records
-}
-
-/** The bucket also keeps what is known of all partitions together. */
-function isOfPartition (subject: string): boolean {
-  return EVENT_CLASSES.some((eventClass) => subject.startsWith(`${SUBJECTS}${eventClass}.`))
-}
-
-async function orElse<T> (code: number, ask: () => Promise<T | null>): Promise<T | null> {
-  try {
-    return await ask()
-  } catch (error) {
-    if (error instanceof JetStreamApiError && error.code === code) return null
-    throw error
-  }
+/** The bucket also keeps what is known of all partitions together, under other keys. */
+async function readRecords (connection: NatsConnection): Promise<BucketEntry<PartitionRecord>[]> {
+  const records = EVENT_CLASSES.map(async (eventClass) =>
+    await readBucket<PartitionRecord>(connection, PARTITIONS_BUCKET, `${eventClass}.`))
+  return (await Promise.all(records)).flat()
 }
 
 function toPosition ({ stream, done, range, doubtful = [], ledger }: PartitionRecord): PartitionPosition {

@@ -50,7 +50,7 @@ export async function awaitLeaders (
       .then(() => { shared.delete(key) })
     shared.set(key, all)
   }
-  await raceAbort(all, signal)
+  await Promise.race([all, pause(WITHIN_MS, signal, { ref: false })])
 }
 
 async function keepAsking (connection: NatsConnection, subject: string, deadline: number): Promise<void> {
@@ -75,12 +75,3 @@ async function isLed (connection: NatsConnection, subject: string): Promise<bool
 
 /** Code of JetStream's answers that a group of servers has no leader now. */
 const UNAVAILABLE = 503
-
-async function raceAbort (work: Promise<void>, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const onAbort = (): void => resolve()
-  signal.addEventListener('abort', onAbort)
-  await Promise.race([work, promise])
-  signal.removeEventListener('abort', onAbort)
-}

@@ -1,19 +1,17 @@
-import { jetstream, JetStreamApiError, jetstreamManager, type JetStreamManager, type StreamConfig } from '@nats-io/jetstream'
+import { jetstream, jetstreamManager, type JetStreamManager, type StreamConfig } from '@nats-io/jetstream'
 import { type KV, Kvm, type KvOptions } from '@nats-io/kv'
 import { type StreamLimits, streamSettings, type StreamSettings } from '../../schema/wire/streams.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import type { Logger } from '../logger.ts'
 import { pause, retryDelayMs } from '../intervals.ts'
 import type { NatsConnection } from './connect-nats.ts'
+import { orNoStream } from './stream-info.ts'
 
 /**
  * How long a request to JetStream may take, in milliseconds. One that a leader took with it into its death is never
  * answered, and waiting for it is in vain: the client's own 5 s are added to those of the election (4 to 9 s).
  */
 const REQUEST_TIMEOUT_MS = 2500
-
-/** Error code of the JetStream API: no such stream. */
-const STREAM_NOT_FOUND = 10059
 
 /** The manager of streams and consumers. It asks nothing by itself: only the leader of the cluster would answer. */
 export async function manageJetStream (connection: NatsConnection): Promise<JetStreamManager> {
@@ -42,8 +40,8 @@ export async function ensureStreams (connection: NatsConnection, limits: StreamL
 }
 
 async function ensureStream (manager: JetStreamManager, settings: StreamSettings): Promise<void> {
-  const existing = await findStream(manager, settings.name)
-  if (existing === null) {
+  const existing = (await orNoStream(manager.streams.info(settings.name)))?.config
+  if (existing === undefined) {
     // Two processes may create it at once: with equal settings the second call changes nothing.
     await manager.streams.add(settings as Partial<StreamConfig> & { name: string })
     return
@@ -58,15 +56,6 @@ async function ensureStream (manager: JetStreamManager, settings: StreamSettings
 function differences (existing: StreamConfig, settings: StreamSettings): (keyof StreamSettings)[] {
   return (Object.keys(settings) as (keyof StreamSettings)[])
     .filter((field) => JSON.stringify(existing[field]) !== JSON.stringify(settings[field]))
-}
-
-async function findStream (manager: JetStreamManager, name: string): Promise<StreamConfig | null> {
-  try {
-    return (await manager.streams.info(name)).config
-  } catch (error) {
-    if (error instanceof JetStreamApiError && error.code === STREAM_NOT_FOUND) return null
-    throw error
-  }
 }
 
 function mismatch (settings: StreamSettings, field: 'retention' | 'storage' | 'discard', found: string): MillraceError {

@@ -1,6 +1,10 @@
 /** What a stream says of itself, from a server that knows. */
-import type { JetStreamManager, StreamInfo, StreamInfoRequestOptions } from '@nats-io/jetstream'
+import {
+  JetStreamApiCodes, JetStreamApiError, type JetStreamManager, jetstreamManager, type StreamInfo,
+  type StreamInfoRequestOptions
+} from '@nats-io/jetstream'
 import { MillraceError } from '../../engines/errors.ts'
+import type { NatsConnection } from './connect-nats.ts'
 
 /**
  * A leader has heard from each server it still leads within this long, in nanoseconds: it asks them every one to two
@@ -51,4 +55,43 @@ export function isOfLeader (cluster: StreamInfo['cluster'] | undefined): boolean
   // Never heard of is 0.
   const heard = others.filter(({ active }) => active > 0 && active < HEARD_WITHIN_NS)
   return (heard.length + 1) * 2 > others.length + 1
+}
+
+/** The answer to a question about a stream; null when there is no such stream. */
+export async function orNoStream<T> (answer: Promise<T>): Promise<T | null> {
+  return await answer.catch((error: unknown) => {
+    if (error instanceof JetStreamApiError && error.code === JetStreamApiCodes.StreamNotFound) return null
+    throw error
+  })
+}
+
+/** A key of a bucket with what it has now. */
+export interface BucketEntry<T> {
+  key: string
+  value: T
+  /** When NATS stored it, epoch milliseconds. */
+  storedAt: number
+}
+
+/**
+ * Reads the entries of a key-value bucket as JSON, by its leader and without a consumer: the right to read the messages
+ * of this one stream is enough.
+ *
+ * @param keys  Beginning of the keys that are read.
+ * @returns none when there is no such bucket.
+ * @throws when NATS is unavailable.
+ */
+export async function readBucket<T> (connection: NatsConnection, bucket: string, keys = ''): Promise<BucketEntry<T>[]> {
+  const manager = await jetstreamManager(connection)
+  const stream = `KV_${bucket}`
+  const prefix = `$KV.${bucket}.`
+  const info = await orNoStream(readStreamInfo(manager, stream, { subjects_filter: `${prefix}${keys}>` }))
+  const entries: BucketEntry<T>[] = []
+  for (const subject of Object.keys(info?.state.subjects ?? {})) {
+    const message = await manager.streams.getMessage(stream, { last_by_subj: subject })
+    // A key that was removed is an empty message.
+    if (message === null || message.data.length === 0) continue
+    entries.push({ key: subject.slice(prefix.length), value: message.json<T>(), storedAt: message.time.getTime() })
+  }
+  return entries
 }

@@ -1,5 +1,4 @@
 /** What became of an event, as far as the stores can tell: docs/send/receipts.md has the bounds of each answer. */
-import { JetStreamApiError, jetstreamManager, type JetStreamManager } from '@nats-io/jetstream'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import type { DeadLetter } from '../../../platform/dead-letters/publish-dead-letter.ts'
 import { scanDeadLetters } from '../../../platform/dead-letters/read-dead-letters.ts'
@@ -10,7 +9,7 @@ import { type DroppedEvent, type Duplicates, type EventTraces, readDroppedSample
 import { searchStream, type StreamSearch, type WaitingEvent } from './search-stream.ts'
 import { type EventQuery, readStoredEvent, type StoredEvent, timeOfUuid } from './stored-events.ts'
 import { INGEST_BUCKET, type IngestPresence, presenceKey } from '../../../schema/wire/ingest-presence.ts'
-import { readStreamInfo } from '../../../platform/nats/stream-info.ts'
+import { readBucket } from '../../../platform/nats/stream-info.ts'
 
 /** Why an event is not there any more. */
 export interface DeletedEvent {
@@ -128,13 +127,8 @@ export interface PossiblePlace {
   since: string | null
 }
 
-const STREAM = `KV_${INGEST_BUCKET}`
-
 /** A process whose entry is older than this, in milliseconds, is dead or cut off: it renews its entry every 4 s. */
 const SILENT_AFTER_MS = 10_000
-
-/** JetStream API errors: no such stream, no such message. */
-const NOT_FOUND = new Set([10059, 10037])
 
 /**
  * Lists the spools and the memories of ingest processes that may hold an event.
@@ -145,8 +139,8 @@ const NOT_FOUND = new Set([10059, 10037])
  * @param now  Epoch milliseconds.
  */
 export async function listIngestPlaces (connection: NatsConnection, now: number): Promise<PossiblePlace[]> {
-  const manager = await jetstreamManager(connection)
-  return (await listPresences(manager)).flatMap((entry) => placesOf(entry, now))
+  const entries = await readBucket<IngestPresence>(connection, INGEST_BUCKET, presenceKey(''))
+  return entries.flatMap(({ value }) => placesOf(value, now))
 }
 
 function placesOf (entry: IngestPresence, now: number): PossiblePlace[] {
@@ -159,22 +153,4 @@ function placesOf (entry: IngestPresence, now: number): PossiblePlace[] {
   }
   if (inFlight > 0 && !isSilent) places.push({ where: 'in_flight', process, since: through })
   return places
-}
-
-/** Read without a consumer: the right to read messages of this one stream is enough. */
-async function listPresences (manager: JetStreamManager): Promise<IngestPresence[]> {
-  const prefix = `$KV.${INGEST_BUCKET}.`
-  try {
-    const { state } = await readStreamInfo(manager, STREAM, { subjects_filter: prefix + presenceKey('*') })
-    const entries = await Promise.all(Object.keys(state.subjects ?? {}).map(async (subject) => {
-      const message = await manager.streams.getMessage(STREAM, { last_by_subj: subject })
-      // A deleted entry is a message without a body.
-      return message === null || message.data.length === 0 ? [] : [message.json<IngestPresence>()]
-    }))
-    return entries.flat()
-  } catch (error) {
-    // No ingest process of a version that says so has ever started.
-    if (error instanceof JetStreamApiError && NOT_FOUND.has(error.code)) return []
-    throw error
-  }
 }
