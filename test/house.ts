@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_796,
+  lines: 82_635,
   platformLines: 5_591,
   trackedFiles: 1_492,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
   assertions: 167,
-  casts: 284
+  casts: 283
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

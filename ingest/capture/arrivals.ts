@@ -1,6 +1,6 @@
 import type { ArrivedEvent, Watch } from '../../schema/wire/live-feed.ts'
 import type { Outcome, RequestContext } from '../event.ts'
-import { describeArrival, namesAsSent } from './describe-arrival.ts'
+import { describeArrival, describeSent } from './describe-arrival.ts'
 
 /** What watches saw between two reports of a process, or in one large body; crosses threads. */
 export type Arrivals = { watchId: string, matched: number, events: ArrivedEvent[] }[]
@@ -133,7 +133,7 @@ export class RequestWatch {
   /** Takes the event that came last. */
   note (sent: unknown, outcome: Outcome): void {
     const { seen, hasFilter } = this.#watches
-    const names = !hasFilter ? null : outcome.kind === 'dropped' ? namesAsSent(sent) : outcome.row
+    const names = !hasFilter ? null : outcome.kind === 'dropped' ? describeSent(sent) : outcome.row
     let described: ArrivedEvent | undefined
     for (const one of seen) {
       const { event, distinctId } = one.watch

@@ -1,6 +1,7 @@
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
-import { toDistinctId } from '../../schema/wire/identity.ts'
 import { cutText, toStorableText } from '../../engines/body/storable-text.ts'
+import { toDistinctId } from '../../schema/wire/identity.ts'
+import { MAX_SAMPLE_TEXT, type WarningSample } from '../../schema/wire/ingestion-warnings.ts'
 import type { ArrivedEvent } from '../../schema/wire/live-feed.ts'
 import { fieldsOf } from '../../engines/fields.ts'
 import { isCookieless } from '../normalise/cookieless.ts'
@@ -19,9 +20,6 @@ interface Arrival {
 /** Characters of an event as sent that are shown. */
 const MAX_SENT = 16_384
 
-/** Characters of names and ids of dropped events, which nothing has bounded yet. */
-const MAX_TEXT = 400
-
 /** Characters of a key that are shown: enough to tell keys apart, too few to use one. */
 const KEY_CHARACTERS = 8
 
@@ -37,8 +35,6 @@ export function describeArrival (
   { sent, outcome, apiKey, context }: Arrival,
   { hidesSent }: { hidesSent: boolean }
 ): ArrivedEvent {
-  const fields = fieldsOf(sent)
-  const properties = fieldsOf(fields.properties)
   const common = {
     at: context.receivedAt,
     key: cutKey(apiKey),
@@ -46,15 +42,7 @@ export function describeArrival (
     isQuarantined: outcome.kind === 'quarantined',
     ...showSent(sent, outcome, hidesSent ? null : context)
   }
-  if (outcome.kind === 'dropped') {
-    return {
-      ...common,
-      ...namesAsSent(sent),
-      uuid: toText(fields.uuid),
-      lib: toText(properties.$lib),
-      libVersion: toText(properties.$lib_version)
-    }
-  }
+  if (outcome.kind === 'dropped') return { ...common, ...describeSent(sent) }
   const { row } = outcome
   return {
     ...common,
@@ -66,14 +54,29 @@ export function describeArrival (
   }
 }
 
-/** Name and distinct id of a dropped event: whatever was sent in their place. */
-export function namesAsSent (sent: unknown): Pick<ArrivedEvent, 'event' | 'distinctId'> {
+/** What an event says of itself, whatever was sent in its place: storable texts, empty where there is nothing. */
+export function describeSent (sent: unknown): Omit<WarningSample, 'receivedAt' | 'value'> {
   const fields = fieldsOf(sent)
+  const properties = fieldsOf(fields.properties)
   return {
-    event: toText(fields.event),
-    distinctId: toText(toDistinctId(
-      fields.distinct_id ?? fields.$distinct_id ?? fieldsOf(fields.properties).distinct_id))
+    event: toSampleText(fields.event),
+    distinctId: toSampleText(distinctIdOf(sent)),
+    uuid: toSampleText(fields.uuid),
+    lib: toSampleText(properties.$lib),
+    libVersion: toSampleText(properties.$lib_version)
   }
+}
+
+/** The distinct id of an event as sent; empty when it has none. */
+export function distinctIdOf (sent: unknown): string {
+  const fields = fieldsOf(sent)
+  return toDistinctId(fields.distinct_id ?? fields.$distinct_id ?? fieldsOf(fields.properties).distinct_id)
+}
+
+/** A text is itself, absent is empty, anything else its JSON. */
+export function toSampleText (value: unknown): string {
+  if (value === undefined) return ''
+  return toStorableText(cutText(typeof value === 'string' ? value : stringifyJson(value), MAX_SAMPLE_TEXT))
 }
 
 /**
@@ -107,12 +110,6 @@ function withoutAddress (sent: unknown, { project }: RequestContext): unknown {
     shown[name] = rest
   }
   return shown
-}
-
-/** A text is itself, absent is empty, anything else its JSON. */
-function toText (value: unknown): string {
-  if (value === undefined || value === null) return ''
-  return toStorableText(cutText(typeof value === 'string' ? value : stringifyJson(value), MAX_TEXT))
 }
 
 function cutKey (key: string): string {

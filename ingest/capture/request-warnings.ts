@@ -1,11 +1,9 @@
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
-import { cutText, toStorableText } from '../../engines/body/storable-text.ts'
 import { HttpError } from '../../engines/errors.ts'
 import { describeSchemaFailure } from '../../engines/json-schema/describe-failure.ts'
-import { toDistinctId } from '../../schema/wire/identity.ts'
 import { hashDistinctId } from '../../schema/wire/event-traces.ts'
 import {
-  MAX_DROPS_PER_MINUTE, MAX_SAMPLE_TEXT, MAX_SAMPLES, NO_PROJECT, type WarningReason, type WarningSample
+  MAX_DROPS_PER_MINUTE, MAX_SAMPLES, NO_PROJECT, type WarningReason, type WarningSample
 } from '../../schema/wire/ingestion-warnings.ts'
 import type {
   DefinitionCount, DefinitionId, Dropped, DropReason, EventWarning, Outcome, RequestWarnings
@@ -13,6 +11,7 @@ import type {
 import { fieldsOf } from '../../engines/fields.ts'
 import { formatUuid, parseUuid } from '../normalise/uuid.ts'
 import type { WarningTotals } from '../publish/warning-totals.ts'
+import { describeSent, distinctIdOf, toSampleText } from './describe-arrival.ts'
 
 /** Reasons by what became of an event that does not meet its schema. */
 const UNMET_REASONS = { stored: 'schema_not_met', quarantined: 'schema_quarantined', dropped: 'schema_rejected' } as const
@@ -152,30 +151,9 @@ function maskKey (key: string): string {
 
 /** The sample of a request that was refused before its events were read. */
 function describeRefusal (receivedAt: number, value: string): WarningSample {
-  return { receivedAt, event: '', distinctId: '', uuid: '', lib: '', libVersion: '', value: toText(value) }
+  return { receivedAt, event: '', distinctId: '', uuid: '', lib: '', libVersion: '', value: toSampleText(value) }
 }
 
 function describeEvent (sent: unknown, value: unknown, receivedAt: number): WarningSample {
-  const fields = fieldsOf(sent)
-  const properties = fieldsOf(fields.properties)
-  return {
-    receivedAt,
-    event: toText(fields.event),
-    distinctId: distinctIdOf(sent),
-    uuid: toText(fields.uuid),
-    lib: toText(properties.$lib),
-    libVersion: toText(properties.$lib_version),
-    value: toText(value)
-  }
-}
-
-function distinctIdOf (sent: unknown): string {
-  const fields = fieldsOf(sent)
-  return toDistinctId(fields.distinct_id ?? fields.$distinct_id ?? fieldsOf(fields.properties).distinct_id)
-}
-
-/** A text is itself, absent is empty, anything else its JSON. */
-function toText (value: unknown): string {
-  if (value === undefined) return ''
-  return toStorableText(cutText(typeof value === 'string' ? value : stringifyJson(value), MAX_SAMPLE_TEXT))
+  return { receivedAt, ...describeSent(sent), value: toSampleText(value) }
 }
