@@ -2,10 +2,9 @@ import type http from 'node:http'
 import { nuid } from '@nats-io/transport-node'
 import { allShardsUrl, connectClickHouse, createClickHouseAgent } from '../platform/clickhouse/connect-clickhouse.ts'
 import { type FingerprintKeyReader, openFingerprintKey } from '../platform/fingerprint-key.ts'
-import { checkServices, type HealthPart, pingClickHouse, type ProcessPhase } from '../platform/health-and-readiness.ts'
+import { checkServices, pingClickHouse, type ProcessPhase } from '../platform/health-and-readiness.ts'
 import { createLogger, type Logger } from '../platform/logger.ts'
 import type { Metrics } from '../platform/metrics.ts'
-import type { DeadLetterFill } from '../platform/dead-letters/read-dead-letters.ts'
 import { connectNats } from '../platform/nats/connect-nats.ts'
 import { ensureStreams, retryAtStart } from '../platform/nats/prepare-jetstream.ts'
 import { followServerVersions, type ServerVersions } from '../platform/nats/server-versions.ts'
@@ -18,7 +17,7 @@ import { MissingCounter } from './health/count-missing.ts'
 import { describeHealth, startHealthServer } from './health/health-server.ts'
 import { watchBackups } from './health/watch-backups.ts'
 import { watchDisks, watchParts } from './health/watch-clickhouse.ts'
-import { watchDeadLetters, watchStreams } from './health/watch-streams.ts'
+import { type StreamWatch, watchStreams } from './health/watch-streams.ts'
 import { createInsertLedgerRows } from './accounting/ledger-writer.ts'
 import { createPipelineMetrics, type PipelineMetrics } from './pipeline-metrics.ts'
 import { choosePartitionOwner, findPartitions, type Partition } from './stream/find-partitions.ts'
@@ -208,19 +207,18 @@ async function startEvents (
 async function startMonitors (
   config: PipelineConfig,
   { stores, records, metrics, logger }: Pick<EventsDeps, 'stores' | 'records' | 'logger'> & { metrics: Metrics }
-): Promise<{ parts: () => HealthPart[], deadLetters: () => DeadLetterFill | null, stop: () => Promise<unknown> }> {
+): Promise<Omit<StreamWatch, 'stop'> & { stop: () => Promise<unknown> }> {
   const { connection, sql, clickhouse, cluster } = stores
   const counter = new MissingCounter({
     connection, records, bucket: await retryAtStart(() => openRecordBucket(connection, config.streams), logger)
   })
-  const deadLetters = watchDeadLetters({ connection, metrics, logger })
   const streams = watchStreams({ connection, counter, metrics, logger })
   const disks = watchDisks({ clickhouse, cluster, metrics })
   const backups = watchBackups({ sql, intervalMs: config.backupIntervalMs, metrics, logger })
   const parts = watchParts({ clickhouse, cluster, metrics, logger })
   return {
     parts: () => [parts.part(), ...streams.parts(), ...disks.parts(), ...backups.parts()],
-    deadLetters: deadLetters.fill,
-    stop: () => Promise.all([deadLetters, streams, disks, parts, backups].map((watch) => watch.stop()))
+    deadLetters: streams.deadLetters,
+    stop: () => Promise.all([streams, disks, parts, backups].map((watch) => watch.stop()))
   }
 }

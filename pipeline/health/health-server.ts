@@ -1,9 +1,9 @@
 /** The health endpoints of a pipeline process, and what `/_health` reports. */
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { type DeadLetterFill, NEARLY_FULL } from '../../platform/dead-letters/read-dead-letters.ts'
 import { answerHealth, HEALTH_PATHS, type HealthOptions, type HealthPart } from '../../platform/health-and-readiness.ts'
 import type { PartitionState } from '../stream/partition-state.ts'
+import { type DeadLetterFill, NEARLY_FULL } from './watch-streams.ts'
 
 export interface HealthServerOptions extends HealthOptions {
   host: string

@@ -1,6 +1,5 @@
 /** Watches the streams of NATS: how much waits and for how long, what vanished, how full the dead-letter stream is. */
 import { jetstreamManager, type StreamState } from '@nats-io/jetstream'
-import { type DeadLetterFill, NEARLY_FULL, readDeadLetterFill } from '../../platform/dead-letters/read-dead-letters.ts'
 import type { HealthPart } from '../../platform/health-and-readiness.ts'
 import { runAtIntervals } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
@@ -13,17 +12,14 @@ import type { MissingCounter, MissingMessages } from './count-missing.ts'
 /** Interval between two polls of the streams, in milliseconds. */
 const POLL_INTERVAL_MS = 2000
 
-/** A stream filled to this ratio needs attention: at 1 ingest spools. */
-const STREAM_NEARLY_FULL = 0.8
+/** A stream filled to this ratio needs attention: at 1 ingest spools, and partitions with a dead letter wait. */
+export const NEARLY_FULL = 0.8
 
 /** Interval between two searches for vanished messages, in milliseconds. */
 const COUNT_MS = 10_000
 
 /** How long missing messages are reported, in milliseconds: a day, so that an operator sees it. */
 const MISSING_MS = 86_400_000
-
-/** Interval between two polls of the dead-letter stream, in milliseconds. */
-const DEAD_LETTERS_INTERVAL_MS = 5000
 
 /** Interval between two warnings about a nearly full dead-letter stream, in milliseconds. */
 const WARN_INTERVAL_MS = 60_000
@@ -45,7 +41,18 @@ interface StreamFill {
 export interface StreamWatch {
   /** One entry for each stream; empty until the first answer and while NATS does not answer. */
   parts: () => HealthPart[]
+  /** Null until the first answer, and while NATS does not answer. */
+  deadLetters: () => DeadLetterFill | null
   stop: () => Promise<void>
+}
+
+/** How full the dead-letter stream is. */
+export interface DeadLetterFill {
+  letters: number
+  bytes: number
+  maxBytes: number
+  /** 0 to 1. An operator should act from `NEARLY_FULL` on. */
+  ratio: number
 }
 
 export interface WatchStreamsDeps {
@@ -63,6 +70,7 @@ export function watchStreams ({ connection, counter, metrics, logger }: WatchStr
   let missing: MissingMessages['found'] = null
   const fills = new Map<string, StreamFill>()
   const lostBefore = new Map<string, number>()
+  let warnedAt = -Infinity
   showFills(metrics, fills)
   metrics.gaugeFrom('stream_missing_messages',
     'Messages that vanished from EVENTS in the last 24 hours, neither stored nor dead-lettered.', () => missingMessages())
@@ -94,6 +102,11 @@ export function watchStreams ({ connection, counter, metrics, logger }: WatchStr
       // NATS is unavailable, which the connection logs. Old numbers would look like current ones.
       fills.clear()
     }
+    const letters = deadLettersOf(fills)
+    if (letters !== null && letters.ratio >= NEARLY_FULL && performance.now() - warnedAt > WARN_INTERVAL_MS) {
+      warnedAt = performance.now()
+      logger.warn({ ...letters }, 'the dead-letter stream is nearly full: replay or purge dead letters')
+    }
   }
 
   async function count (): Promise<void> {
@@ -114,7 +127,7 @@ export function watchStreams ({ connection, counter, metrics, logger }: WatchStr
   return {
     parts: () => [...fills].filter(hasPart).map(([stream, fill]) => ({
       name: `stream ${stream}`,
-      healthy: (fill.maxBytes <= 0 || fill.bytes < fill.maxBytes * STREAM_NEARLY_FULL) && fill.lostBytes === 0 &&
+      healthy: (fill.maxBytes <= 0 || fill.bytes < fill.maxBytes * NEARLY_FULL) && fill.lostBytes === 0 &&
         (stream !== EVENTS_STREAM || missingMessages() === 0),
       messages: fill.messages,
       bytes: fill.bytes,
@@ -123,12 +136,25 @@ export function watchStreams ({ connection, counter, metrics, logger }: WatchStr
       lostBytes: fill.lostBytes,
       ...(stream === EVENTS_STREAM ? { missingMessages: missingMessages() } : {})
     })),
+    deadLetters: () => deadLettersOf(fills),
     stop: async () => { await Promise.all(loops.map(async (loop) => await loop.stop())) }
   }
 }
 
+/** Null while nothing is known. */
+function deadLettersOf (fills: ReadonlyMap<string, StreamFill>): DeadLetterFill | null {
+  const fill = fills.get(DEAD_LETTER_STREAM)
+  if (fill === undefined) return null
+  const maxBytes = fill.maxBytes > 0 ? fill.maxBytes : Infinity
+  return { letters: fill.messages, bytes: fill.bytes, maxBytes, ratio: fill.bytes / maxBytes }
+}
+
 /** The gauges of the streams; none for a stream of which nothing is known. */
 function showFills (metrics: Metrics, fills: ReadonlyMap<string, StreamFill>): void {
+  metrics.gaugeFrom('dead_letters', 'Messages in the dead-letter stream; NaN while NATS does not answer.',
+    () => deadLettersOf(fills)?.letters ?? Number.NaN)
+  metrics.gaugeFrom('dead_letters_fill_ratio', 'Used share of the dead-letter stream, 0 to 1; NaN while NATS does not answer.',
+    () => deadLettersOf(fills)?.ratio ?? Number.NaN)
   const gauges = {
     messages: metrics.gauge('stream_messages', 'Messages in a stream.', ['stream']),
     bytes: metrics.gauge('stream_bytes', 'Bytes in a stream.', ['stream']),
@@ -172,40 +198,4 @@ export function findOldestAt (
 
 function ageMs ({ oldestAt }: StreamFill): number {
   return oldestAt === 0 ? 0 : Math.max(0, Date.now() - oldestAt)
-}
-
-/** How full the dead-letter stream is, and with it whether NATS answers. */
-export interface DeadLetterWatch {
-  /** null until the first answer, and while NATS does not answer. */
-  fill: () => DeadLetterFill | null
-  stop: () => Promise<void>
-}
-
-/**
- * Watches how full the dead-letter stream is: once it is full, partitions that have to dead-letter something wait.
- */
-export function watchDeadLetters (deps: {
-  connection: NatsConnection, metrics: Metrics, logger: Logger
-}): DeadLetterWatch {
-  let fill: DeadLetterFill | null = null
-  let warnedAt = -Infinity
-  const { gaugeFrom } = deps.metrics
-  gaugeFrom('dead_letters', 'Messages in the dead-letter stream; NaN while NATS does not answer.', () => fill?.letters ?? Number.NaN)
-  gaugeFrom('dead_letters_fill_ratio', 'Used share of the dead-letter stream, 0 to 1; NaN while NATS does not answer.', () => fill?.ratio ?? Number.NaN)
-
-  async function poll (): Promise<void> {
-    try {
-      fill = await readDeadLetterFill(deps.connection)
-    } catch {
-      // NATS is unavailable, which the connection logs.
-      fill = null
-    }
-    if (fill !== null && fill.ratio >= NEARLY_FULL && performance.now() - warnedAt > WARN_INTERVAL_MS) {
-      warnedAt = performance.now()
-      deps.logger.warn({ ...fill }, 'the dead-letter stream is nearly full: replay or purge dead letters')
-    }
-  }
-
-  const { stop } = runAtIntervals({ everyMs: DEAD_LETTERS_INTERVAL_MS, run: poll })
-  return { fill: () => fill, stop }
 }

@@ -1,10 +1,12 @@
+import { jetstreamManager } from '@nats-io/jetstream'
 import t from 'tap'
 import { createLetterRoom } from '../../platform/dead-letters/letter-room.ts'
-import { listDeadLetters, readDeadLetterFill } from '../../platform/dead-letters/read-dead-letters.ts'
+import { listDeadLetters } from '../../platform/dead-letters/read-dead-letters.ts'
 import { purgeDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
 import type { PersonUpdate } from '../../schema/wire/persons-update.ts'
+import { DEAD_LETTER_STREAM } from '../../schema/wire/streams.ts'
 import { startTestNats } from '../../test/support/test-processes.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { deadLetterUpdates } from './start-persons.ts'
@@ -57,7 +59,11 @@ t.test('what people can cause leaves room for other projects and other reasons, 
   const refused = (reason: PersonsRefusal, projectId: number, count: number): RefusedUpdate[] =>
     Array.from({ length: count }, (_, i) =>
       refuseUpdate({ ...made(i), projectId, kind: 'person', distinctId: `id-${i}`, set }, reason, 'x'))
-  const ratio = async (): Promise<number> => (await readDeadLetterFill(connection)).ratio
+  const manager = await jetstreamManager(connection)
+  const ratio = async (): Promise<number> => {
+    const { state, config } = await manager.streams.info(DEAD_LETTER_STREAM)
+    return state.bytes / config.max_bytes
+  }
 
   for (const [at, reason] of (['properties_too_large', 'invalid_update', 'not_applicable', 'unknown_project'] as const).entries()) {
     const leftOut = await deadLetterUpdates(letters, batch, refused(reason, 1, 200))

@@ -42,17 +42,6 @@ export interface OpenedDeadLetter extends DeadLetter {
   content: unknown
 }
 
-/** How full the dead-letter stream is. */
-export interface DeadLetterFill {
-  letters: number
-  bytes: number
-  maxBytes: number
-  /** 0 to 1. An operator should act from 0.8 on: at 1 partitions wait. */
-  ratio: number
-}
-
-export const NEARLY_FULL = 0.8
-
 /** A scan fails after this long without an answer, in milliseconds. */
 const SCAN_TIMEOUT_MS = 10_000
 
@@ -127,13 +116,6 @@ export async function readDeadLetterById (connection: NatsConnection, id: number
     bodyBase64: Buffer.from(message.data).toString('base64'),
     content: await decodeContent(message.data, letter.rows)
   }
-}
-
-/** @throws while NATS does not answer. */
-export async function readDeadLetterFill (connection: NatsConnection): Promise<DeadLetterFill> {
-  const { state, config } = await readStreamInfo(await jetstreamManager(connection), DEAD_LETTER_STREAM)
-  const maxBytes = config.max_bytes > 0 ? config.max_bytes : Infinity
-  return { letters: state.messages, bytes: state.bytes, maxBytes, ratio: state.bytes / maxBytes }
 }
 
 async function findNewest (connection: NatsConnection): Promise<number> {

@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
-import { jetstream } from '@nats-io/jetstream'
-import { readDeadLetterFill } from '../../../platform/dead-letters/read-dead-letters.ts'
+import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { personsPartition, type PersonUpdate } from '../../../schema/wire/persons-update.ts'
-import { PERSONS_PARTITIONS, personsSubject } from '../../../schema/wire/streams.ts'
+import { DEAD_LETTER_STREAM, PERSONS_PARTITIONS, personsSubject } from '../../../schema/wire/streams.ts'
 import { waitFor } from '../../support/wait-for.ts'
 import { describeDelays, quantile, type Visibility, VISIBLE_P99_MS, watchVisibility } from '../audit/watch-visibility.ts'
 import type { FaultSystem } from '../system/fault-system.ts'
@@ -61,7 +60,8 @@ export const DEEP_FAULTS: readonly Fault[] = [
           await countStored(system, distinctId) === REQUESTS && await countPersons(system, distinctId) === REQUESTS
         const failure = await endWatch(isThere, note)
         if (failure !== null) throw failure
-        const { ratio } = await readDeadLetterFill(system.connection)
+        const { state, config } = await (await jetstreamManager(system.connection)).streams.info(DEAD_LETTER_STREAM)
+        const ratio = state.bytes / config.max_bytes
         note(`dead letters fill ${Math.round(ratio * 100)} %`)
         const unreadable = await countUnreadable(system, distinctId)
         if (unreadable > 0) throw new Error(`ClickHouse reads no property of ${unreadable} events`)
