@@ -907,8 +907,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the hashes of stored events of a day and name
-         * @description By uuid and distinct id. `identity` is sipHash64 of uuid, name, distinct id and time (epoch milliseconds), joined by line feeds.
+         * List the hashes of stored events of a day
+         * @description In order of uuid, distinct id and name. `identity` is sipHash64 of uuid, name, distinct id and time (epoch milliseconds), joined by line feeds.
          *
          *     Requires the scope event:read.
          */
@@ -5891,9 +5891,11 @@ export interface operations {
         parameters: {
             query: {
                 after_distinct_id?: string;
+                after_event?: string;
                 after_uuid?: string;
                 day: string;
-                event: string;
+                /** @description Only those of this name. */
+                event?: string;
             };
             header?: never;
             path: {
@@ -5915,6 +5917,7 @@ export interface operations {
                         is_cut: boolean;
                         results: {
                             distinct_id: string;
+                            event: string;
                             /** @description Of 64 bits, in decimal. */
                             identity: string;
                             /** @description Of 64 bits, in decimal. */

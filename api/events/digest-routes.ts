@@ -27,14 +27,16 @@ const digestsSchema = object({
 })
 
 const hashesSchema = object({
-  results: array(object({ uuid: { type: 'string' }, distinct_id: { type: 'string' }, identity: word, properties: word })),
+  results: array(object({
+    uuid: { type: 'string' }, event: { type: 'string' }, distinct_id: { type: 'string' }, identity: word, properties: word
+  })),
   is_cut: { type: 'boolean', description: 'More follow: ask for those after the last one.' }
 })
 
 const HASH = 'sipHash64 of uuid, name, distinct id and time (epoch milliseconds), joined by line feeds'
 
 interface DigestQuery { from: string, to: string }
-interface HashesQuery { day: string, event: string, after_uuid: string, after_distinct_id: string }
+interface HashesQuery { day: string, event: string, after_uuid: string, after_distinct_id: string, after_event: string }
 
 /** Checksums of stored events, by which whoever has them elsewhere sees whether all are here. */
 export async function digestRoutes (app: FastifyInstance, { clickhouse }: { clickhouse: ClickHouse }): Promise<void> {
@@ -67,26 +69,29 @@ export async function digestRoutes (app: FastifyInstance, { clickhouse }: { clic
     config: { scope: 'event:read' },
     schema: {
       tags: ['events'],
-      summary: 'List the hashes of stored events of a day and name',
-      description: `By uuid and distinct id. \`identity\` is ${HASH}.`,
+      summary: 'List the hashes of stored events of a day',
+      description: `In order of uuid, distinct id and name. \`identity\` is ${HASH}.`,
       querystring: {
         type: 'object',
-        required: ['day', 'event'],
+        required: ['day'],
         properties: {
           day: date,
-          event: { type: 'string', minLength: 1, maxLength: 400 },
+          event: { type: 'string', maxLength: 400, default: '', description: 'Only those of this name.' },
           after_uuid: { type: 'string', format: 'uuid', default: '00000000-0000-0000-0000-000000000000' },
-          after_distinct_id: { type: 'string', maxLength: 400, default: '' }
+          after_distinct_id: { type: 'string', maxLength: 400, default: '' },
+          after_event: { type: 'string', maxLength: 400, default: '' }
         }
       },
       response: { 200: hashesSchema }
     }
   }, async (request) => {
-    const { day, event, after_uuid: uuid, after_distinct_id: id } = request.query
+    const { day, event, after_uuid: uuid, after_distinct_id: id, after_event: name } = request.query
     return await ask(`
-      SELECT toString(uuid) AS uuid, distinct_id, toString(identity) AS identity, toString(properties_hash) AS properties
+      SELECT toString(uuid) AS uuid, event, distinct_id, toString(identity) AS identity, toString(properties_hash) AS properties
       FROM (SELECT uuid, distinct_id, timestamp, event, ${HASHES} FROM events
-        WHERE ${OF_DAYS} AND event = {event: String} AND (uuid, distinct_id) > ({uuid: UUID}, {id: String}))
-      ORDER BY uuid, distinct_id LIMIT {most: UInt32}`, { project: accessOf(request).projectId, from: day, to: day, event, uuid, id })
+        WHERE ${OF_DAYS} ${event === '' ? '' : 'AND event = {event: String}'}
+          AND (uuid, distinct_id, event) > ({uuid: UUID}, {id: String}, {name: String}))
+      ORDER BY uuid, distinct_id, event LIMIT {most: UInt32}`,
+    { project: accessOf(request).projectId, from: day, to: day, event, uuid, id, name })
   })
 }

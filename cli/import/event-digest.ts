@@ -25,7 +25,7 @@ export interface Digest {
 }
 
 /** An event as it is compared one by one. */
-export interface EventHashes { identity: bigint, properties: bigint }
+export interface EventHashes { identity: bigint, properties: bigint, isSeen?: true }
 
 const hasher = new SipHasher([0, 0, 0, 0])
 const encoder = new TextEncoder()

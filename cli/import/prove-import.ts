@@ -1,7 +1,8 @@
 /** Compares what the files of an import have with what is stored. */
+import { isDeepStrictEqual } from 'node:util'
 import type { ImportedEvent } from '../../engines/import/imported-event.ts'
 import { DAY_MS, type Digest, formatDay, hashEvent } from './event-digest.ts'
-import type { StoredEvents } from './query-store.ts'
+import { eventKey, type StoredEvents } from './query-store.ts'
 
 /** A day and name whose events are not stored as the files have them. */
 export interface DifferingGroup {
@@ -52,7 +53,7 @@ export async function proveImport (
   const suspects = new Map<string, DifferingGroup>()
   for (const digest of source) {
     const found = stored.get(keyOf(digest))
-    if (found !== undefined && isEqual(digest, found)) continue
+    if (isDeepStrictEqual(digest, found)) continue
     const { day, event, count: source } = digest
     suspects.set(keyOf(digest), {
       day: formatDay(day), event, source, stored: found?.count ?? 0, missing: 0, changed: 0, otherProperties: 0
@@ -75,25 +76,26 @@ async function compareEvents (
   suspects: ReadonlyMap<string, DifferingGroup>, store: StoredEvents, readEvents: () => AsyncIterable<ImportedEvent>
 ): Promise<Difference[]> {
   const differences: Difference[] = []
-  const byGroup = new Map<string, Awaited<ReturnType<StoredEvents['events']>>>()
+  const byDay = new Map<string, Awaited<ReturnType<StoredEvents['events']>>>()
   let room = MAX_COMPARED
-  for (const [key, group] of suspects) {
-    room -= group.stored
+  for (const [day, groups] of Map.groupBy(suspects.values(), ({ day }) => day)) {
+    room -= groups.reduce((sum, { stored }) => sum + stored, 0)
     // What has no room is told by its counts alone.
-    if (room < 0) group.missing = Math.max(0, group.source - group.stored)
-    else byGroup.set(key, await store.events(Date.parse(group.day) / DAY_MS, group.event))
+    if (room < 0) for (const group of groups) group.missing = Math.max(0, group.source - group.stored)
+    else byDay.set(day, await store.events(day, new Set(groups.map(({ event }) => event))))
   }
-  const seen = new Set<string>()
+  const missing = new Set<string>()
   for await (const event of readEvents()) {
     const day = Math.floor(event.timestamp / DAY_MS)
     const key = keyOf({ day, event: event.event })
     const group = suspects.get(key)
-    const id = `${event.uuid} ${event.distinct_id}`
-    if (group === undefined || seen.has(`${key} ${id}`)) continue
-    seen.add(`${key} ${id}`)
-    const there = byGroup.get(key)
-    if (there === undefined) continue
+    const there = byDay.get(group?.day ?? '')
+    if (group === undefined || there === undefined) continue
+    const id = eventKey(event)
     const found = there.get(id)
+    if (found === undefined ? missing.has(`${day} ${id}`) : found.isSeen) continue
+    if (found === undefined) missing.add(`${day} ${id}`)
+    else found.isSeen = true
     const { identity, properties } = hashEvent(event)
     if (found?.identity === identity && found.properties === properties) continue
     const what = found === undefined ? 'missing' : found.identity === identity ? 'properties' : 'changed'
@@ -103,10 +105,6 @@ async function compareEvents (
     }
   }
   return differences
-}
-
-function isEqual (a: Digest, b: Digest): boolean {
-  return a.count === b.count && a.xor === b.xor && a.sum === b.sum && a.withProperties === b.withProperties
 }
 
 function keyOf ({ day, event }: Pick<Digest, 'day' | 'event'>): string {

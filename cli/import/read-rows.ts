@@ -184,22 +184,15 @@ function decodeUtf8 (latin1: string): string | null {
 }
 
 /** In the place of a text of Parquet, of which a library would make another one. */
-class Unreadable {
-  readonly message: string
-  readonly #bytes: Uint8Array
-  constructor (message: string, bytes: Uint8Array) {
-    this.message = message
-    this.#bytes = bytes
-  }
+class Unreadable extends Error {}
 
-  toJSON (): string {
-    return Buffer.from(this.#bytes).toString('latin1')
-  }
+function unreadable (message: string, bytes: Uint8Array): Unreadable {
+  return Object.assign(new Unreadable(message), { toJSON: () => Buffer.from(bytes).toString('latin1') })
 }
 
 function readParquetText (bytes: Uint8Array | undefined): unknown {
   if (bytes === undefined) return undefined
-  if (!isUtf8(bytes)) return new Unreadable('the row is not UTF-8', bytes)
+  if (!isUtf8(bytes)) return unreadable('the row is not UTF-8', bytes)
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString()
 }
 
@@ -211,13 +204,9 @@ const TEXT_PARSERS = {
     try {
       return parseStoredJson(text)
     } catch {
-      return new Unreadable('the row has a text that is not JSON', bytes)
+      return unreadable('the row has a text that is not JSON', bytes)
     }
   }
-}
-
-function withoutBigInts (_: string, value: unknown): unknown {
-  return typeof value === 'bigint' ? String(value) : value
 }
 
 /** A group of rows at a time: pages of one cannot be read apart. */
@@ -241,10 +230,10 @@ async function * readParquet ({ path: file, bytes }: SourceFile): AsyncGenerator
       })
       for (const [index, row] of rows.entries()) {
         const position = rowStart + index + 1
-        const unreadable = Object.values(row).find((value) => value instanceof Unreadable)
-        yield unreadable === undefined
+        const found = Object.values(row).find((value) => value instanceof Unreadable)
+        yield found === undefined
           ? { position, row }
-          : { position, error: unreadable.message, text: JSON.stringify(row, withoutBigInts) }
+          : { position, error: found.message, text: JSON.stringify(row, (_, value: unknown) => typeof value === 'bigint' ? String(value) : value) }
       }
       rowStart = rowEnd
     }

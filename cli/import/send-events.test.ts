@@ -87,3 +87,23 @@ t.test('events that change no person go beside a request that does, and what is 
   t.same(accepted, ['view', 'view', 'view', 'merge'])
   t.same(marks, [0, 0, 0, 4000])
 })
+
+t.test('a few events that must wait for each other do not hold back what counts as acknowledged', async (t) => {
+  const server = createServer((request, response) => {
+    void json(request).then(() => response.end())
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => { server.close() })
+  const marks: number[] = []
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const sender = createSender({ url, projectKey: 'phc', personsFrom: 'events', eventsPerSecond: 0, onAcknowledged: (mark) => marks.push(mark) })
+  for (let i = 0; i < 20_000; i++) {
+    const event = i % 100 === 0 ? '$identify' : '$pageview'
+    await sender.add({ uuid: String(i), event, distinct_id: 'ann', timestamp: 0, properties: {}, json: '{}' }, i + 1)
+  }
+  const before = marks.at(-1) ?? 0
+  await sender.finish()
+
+  t.ok(before > 10_000, `${before} of 20,000 were acknowledged before the end`)
+  t.equal(marks.at(-1), 20_000)
+})

@@ -60,7 +60,6 @@ interface Lane {
   underWay: Map<Batch, Promise<void>>
 }
 
-const COMMA = 0x2c
 const CLOSING = Buffer.from(']}')
 
 /**
@@ -72,10 +71,9 @@ export function createSender (
 ): Sender {
   const target = new URL('/batch/', url)
   // Persons change in the order in which requests arrive, so a retried one must not be overtaken.
-  const ordered = createLane(1, personsFrom === 'events')
-  const persons = personsFrom === 'events' ? ordered : createLane(1, true)
+  const ordered = createLane(1, true)
   const free = createLane(CONCURRENCY, personsFrom === 'events')
-  const lanes = [...new Set([ordered, persons, free])]
+  const lanes = [ordered, free]
   const spare: Buffer[] = []
   let lastMark = 0
   let sendAt = performance.now()
@@ -150,8 +148,8 @@ export function createSender (
     async add (event, mark) {
       const { uuid, event: name, distinct_id: id, timestamp, json } = event
       const text = `{"uuid":"${uuid}","event":${JSON.stringify(name)},"distinct_id":${JSON.stringify(id)},` +
-        `"timestamp":"${new Date(timestamp).toISOString()}","properties":${json}}`
-      const lane = event.isOfPerson === true ? persons : isOrdered(event, personsFrom === 'events') ? ordered : free
+        `"timestamp":"${new Date(timestamp).toISOString()}","properties":${json}},`
+      const lane = event.isOfPerson === true || isOrdered(event, personsFrom === 'events') ? ordered : free
       const room = Buffer.byteLength(text) + CLOSING.length
       if (lane.open !== null && lane.open.used + room > lane.open.bytes.length) await flush(lane)
       if (lane.open === null) {
@@ -163,8 +161,9 @@ export function createSender (
       lastMark = mark
       batch.starts.push(batch.used)
       batch.used += batch.bytes.write(text, batch.used)
-      batch.bytes[batch.used++] = COMMA
-      if (batch.starts.length === MAX_EVENTS) await flush(lane)
+      if (batch.starts.length < MAX_EVENTS) return
+      // An older one that is not full would hold back what counts as acknowledged.
+      for (const each of lanes) if (each.open !== null && each.open.firstMark <= batch.firstMark) await flush(each)
     },
     async finish () {
       for (const lane of lanes) await flush(lane)

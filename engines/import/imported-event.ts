@@ -100,7 +100,6 @@ export function readTime (value: unknown, field: string, now: number): number {
 }
 
 const HAS_ZONE = /(?:Z|[+-]\d\d(?::?\d\d)?)$/i
-const DATE_ONLY = /^\d{4}-\d\d-\d\d$/
 
 function toMs (value: unknown): number {
   if (value instanceof Date) return value.getTime()
@@ -112,7 +111,7 @@ function toMs (value: unknown): number {
   if (!/^\d{4}-\d\d-\d\d/.test(text)) return NaN
   // JavaScript reads three digits of a fraction; `2026-11-26 10:00:00.123456` is what databases write.
   const iso = text.replace(' ', 'T').replace(/(\.\d{3})\d+/, '$1').replace(/(T.*[+-]\d\d)$/, '$1:00')
-  return Date.parse(HAS_ZONE.test(iso) || DATE_ONLY.test(iso) ? iso : `${iso}Z`)
+  return Date.parse(HAS_ZONE.test(iso) || iso.length === 10 ? iso : `${iso}Z`)
 }
 
 const NAMESPACE = Buffer.from('6f0e5f0c9a1d5c6b8a7f2b1f4d3e2c10', 'hex')

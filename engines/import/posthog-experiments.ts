@@ -75,9 +75,7 @@ function toMetrics (experiment: Fields): Record<string, unknown>[] {
 }
 
 /** Seconds of the units of a window. */
-const SECONDS: Readonly<Record<string, number>> = {
-  second: 1, minute: 60, hour: 3600, day: 86_400, week: 604_800, month: 2_592_000
-}
+const SECONDS: Record<string, number> = { second: 1, minute: 60, hour: 3600, day: 86400, week: 604800, month: 2592000 }
 
 function toMetric (metric: Fields): Record<string, unknown> {
   const { metric_type: type, name, conversion_window: window = null, conversion_window_unit: unit = 'day' } = metric
