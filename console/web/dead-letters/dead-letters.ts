@@ -23,7 +23,7 @@ export interface Filter {
 }
 
 export type ReplayResult = Answer<'/api/projects/{project_id}/dead_letters/replay', 'post'>
-export type PurgeResult = Answer<'/api/projects/{project_id}/dead_letters/purge', 'post'>
+type PurgeResult = Answer<'/api/projects/{project_id}/dead_letters/purge', 'post'>
 
 /** More than this are replayed by several requests. The API's own maximum. */
 export const REPLAY_LIMIT = 10_000
@@ -59,18 +59,17 @@ export async function replay (what: { id: number } | Filter): Promise<ReplayResu
 }
 
 /** Counts what a purge would delete, up to 10,000. */
-export async function countPurge (filter: Filter): Promise<PurgeResult> {
-  return await request<PurgeResult>(`${base()}/purge`, { method: 'POST', body: { ...filter, dry_run: true } })
+export async function countPurge (filter: Filter): Promise<number> {
+  return (await request<PurgeResult>(`${base()}/purge`, { method: 'POST', body: { ...filter, dry_run: true } })).matched
 }
 
 /** @param limit  How many were counted: what came later stays. */
-export async function purge (filter: Filter, limit: number): Promise<PurgeResult> {
-  return await request<PurgeResult>(`${base()}/purge`, { method: 'POST', body: { ...filter, limit } })
+export async function purge (filter: Filter, limit: number): Promise<void> {
+  await request(`${base()}/purge`, { method: 'POST', body: { ...filter, limit } })
 }
 
-export async function purgeLetter (id: number): Promise<PurgeResult> {
+export async function purgeLetter (id: number): Promise<void> {
   await request(`${base()}/${id}`, { method: 'DELETE' })
-  return { matched: 1, purged: 1 }
 }
 
 /** The filter of exactly one group. */
