@@ -39,8 +39,6 @@ t.test('event schemas in the console', async (t) => {
     await page.getByRole('button', { name: 'Store the first version' }).click()
     const wrong = page.getByRole('alert')
     await wrong.getByText('properties › plan › pattern').waitFor()
-    await wrong.getByRole('button', { name: 'Go to line 3' }).click()
-    t.equal(await editor.evaluate((area: any) => area.value.slice(area.selectionStart, area.selectionEnd)), '"("', 'it leads to the place')
     await editor.fill('{ "required": ["plan", "seats"], ')
     await page.getByRole('button', { name: 'Store the first version' }).click()
     await wrong.getByText('This is not JSON').waitFor()

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { ApiError } from '../api-client.ts'
-import { type DraftLanguage, locateError, readJson, type TextError } from './json-text.ts'
+import { type DraftLanguage, readJson, type TextError, toTextError } from './json-text.ts'
 
 /** The draft of a content as it is written. */
 export interface ContentDraft {
@@ -30,7 +30,7 @@ export function useContentDraft (initial: string, language: DraftLanguage): Cont
     const json = readJson(text)
     if (json.error !== undefined) return { error: json.error }
     const { error, ...rest } = language.read(json.value)
-    return error === undefined ? rest : { error: locateError(text, error, language.root) }
+    return error === undefined ? rest : { error: toTextError(error, language.root) }
   }
 
   function says (content: unknown): boolean {
@@ -49,7 +49,7 @@ export function useContentDraft (initial: string, language: DraftLanguage): Cont
       return await work()
     } catch (cause) {
       if (!(cause instanceof ApiError) || !language.isOf(cause.attr)) throw cause
-      setWrong(locateError(text, cause, language.root))
+      setWrong(toTextError(cause, language.root))
       return undefined
     }
   }
