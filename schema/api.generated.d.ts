@@ -1229,28 +1229,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/projects/{project_id}/ingestion_warnings": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List ingestion warnings
-         * @description Everything that was dropped, changed or refused, counted by reason and minute; newest first.
-         *
-         *     Requires the scope event:read.
-         */
-        get: operations["getProjectsByProjectIdIngestionWarnings"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/projects/{project_id}/ingestion_warnings/summary": {
         parameters: {
             query?: never;
@@ -1260,7 +1238,7 @@ export interface paths {
         };
         /**
          * Count ingestion warnings by reason
-         * @description Most frequent first, with the last hour by minute and sample cases.
+         * @description Everything that was dropped, changed or refused, most frequent first, with the last hour by minute and sample cases. By minute: the table ingestion_warnings in ClickHouse.
          *
          *     Requires the scope event:read.
          */
@@ -2730,34 +2708,6 @@ export interface components {
             properties: {
                 [key: string]: unknown;
             };
-        };
-        IngestionWarning: {
-            /** @description Number of events; of requests for rate_limited, quota_exceeded, wrong_key, body_too_large, body_unreadable and unknown_path; of changes for properties_too_large, update_refused and too_many_group_types. */
-            count: number;
-            /** @enum {string} */
-            effect: "dropped" | "replaced" | "cut" | "refused" | "kept" | "quarantined";
-            /**
-             * Format: date-time
-             * @description Start of the minute of receipt.
-             */
-            minute: string;
-            /** @enum {string} */
-            reason: "not_an_object" | "missing_event_name" | "invalid_event_name" | "missing_distinct_id" | "invalid_distinct_id" | "invalid_properties" | "invalid_timestamp" | "invalid_options" | "unknown_message_type" | "event_too_large" | "not_storable" | "schema_rejected" | "rule_dropped" | "rule_sampled" | "quota_sampled" | "timestamp_in_future" | "timestamp_too_old" | "timestamp_unreadable" | "uuid_invalid" | "text_replaced" | "rule_changed" | "event_name_cut" | "distinct_id_cut" | "group_cut" | "too_many_groups" | "column_cut" | "property_too_deep" | "part_left_out" | "property_not_described" | "too_many_names" | "visitor_unknown" | "rate_limited" | "quota_exceeded" | "wrong_key" | "body_too_large" | "body_unreadable" | "unknown_path" | "illegal_distinct_id" | "already_identified" | "properties_too_large" | "update_refused" | "too_many_group_types" | "schema_not_met" | "schema_quarantined";
-            /** @description At most five cases, newest first. */
-            samples: {
-                distinct_id?: string;
-                /** @description Name of the event; empty when unknown, as are the other texts. */
-                event?: string;
-                /** @description SDK. */
-                lib?: string;
-                lib_version?: string;
-                /** Format: date-time */
-                received_at?: string;
-                /** @description As it was sent. */
-                uuid?: string;
-                /** @description The value at fault, at most 200 characters. */
-                value?: string;
-            }[];
         };
         LedgerMinute: {
             /** @description Events that ingest published and the pipeline has dealt with. */
@@ -6900,50 +6850,6 @@ export interface operations {
                             /** @description Groups that sent `$groupidentify`. */
                             groups: number;
                         }[];
-                    };
-                };
-            };
-        };
-    };
-    getProjectsByProjectIdIngestionWarnings: {
-        parameters: {
-            query?: {
-                /** @description Cursor of the page; taken from a `next` link. */
-                after?: string;
-                effect?: "dropped" | "replaced" | "cut" | "refused" | "kept" | "quarantined";
-                /** @description Minutes that begin at or after. */
-                from?: string;
-                /** @description Items per page. */
-                limit?: number;
-                /** @description Items to skip. */
-                offset?: number;
-                reason?: "not_an_object" | "missing_event_name" | "invalid_event_name" | "missing_distinct_id" | "invalid_distinct_id" | "invalid_properties" | "invalid_timestamp" | "invalid_options" | "unknown_message_type" | "event_too_large" | "not_storable" | "schema_rejected" | "rule_dropped" | "rule_sampled" | "quota_sampled" | "timestamp_in_future" | "timestamp_too_old" | "timestamp_unreadable" | "uuid_invalid" | "text_replaced" | "rule_changed" | "event_name_cut" | "distinct_id_cut" | "group_cut" | "too_many_groups" | "column_cut" | "property_too_deep" | "part_left_out" | "property_not_described" | "too_many_names" | "visitor_unknown" | "rate_limited" | "quota_exceeded" | "wrong_key" | "body_too_large" | "body_unreadable" | "unknown_path" | "illegal_distinct_id" | "already_identified" | "properties_too_large" | "update_refused" | "too_many_group_types" | "schema_not_met" | "schema_quarantined";
-                /** @description Minutes that begin before. */
-                to?: string;
-            };
-            header?: never;
-            path: {
-                /** @description Id of the project, or @current for the first project the key has access to. */
-                project_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Default Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @description Total number of items. */
-                        count: number;
-                        /** @description Link to the next page, with the same filters. */
-                        next: string | null;
-                        /** @description Link to the previous page, with the same filters. */
-                        previous: string | null;
-                        results: components["schemas"]["IngestionWarning"][];
                     };
                 };
             };

@@ -10,54 +10,6 @@ import { createTestApi, send } from '../testing/create-test-api.ts'
 const MINUTE = Date.now() - Date.now() % 60_000 - 600_000
 const SAMPLE = { receivedAt: MINUTE + 5, event: 'paid', distinctId: 'jo', uuid: 'u', lib: 'web', libVersion: '1.2.3', value: 'soon' }
 
-t.test('lists the warnings of the project, newest first, by reason, effect and time', async (t) => {
-  const { client } = await createTestClickHouse(t)
-  const api = await createTestApi(t, { clickhouse: client })
-  const total = (minutes: number, reason: WarningTotal['reason'], count: number): WarningTotal =>
-    ({ projectId: api.projectId, minute: MINUTE + minutes * 60_000, reason, count, samples: [SAMPLE] })
-  const rows = [
-    toWarningRow('a', total(0, 'uuid_invalid', 1)), toWarningRow('a', total(0, 'uuid_invalid', 5)),
-    toWarningRow('b', total(0, 'uuid_invalid', 2)), toWarningRow('a', total(1, 'missing_event_name', 3)),
-    toWarningRow('a', { ...total(2, 'rate_limited', 9), projectId: api.projectId + 1 })
-  ]
-  for (const row of rows) await client.insert({ table: WARNINGS_TABLE, values: [row], format: 'JSONEachRow' })
-  const counts = async (query: string): Promise<unknown> =>
-    (await api.call('GET', `~/ingestion_warnings/?${query}`)).body.results.map(({ count }: { count: number }) => count)
-  const at = (minutes: number): string => new Date(MINUTE + minutes * 60_000).toISOString()
-
-  t.strictSame((await api.call('GET', '~/ingestion_warnings/')).body, {
-    count: 2,
-    next: null,
-    previous: null,
-    results: [
-      ['missing_event_name', 'dropped', 3, at(1)] as const, ['uuid_invalid', 'replaced', 7, at(0)] as const
-    ].map(([reason, effect, count, minute]) => ({
-      minute,
-      reason,
-      effect,
-      count,
-      samples: [{
-        received_at: new Date(MINUTE + 5).toISOString(), event: 'paid', distinct_id: 'jo', uuid: 'u', lib: 'web', lib_version: '1.2.3', value: 'soon'
-      }]
-    }))
-  }, 'the highest total of each source, added up')
-  t.strictSame(await counts('reason=uuid_invalid'), [7])
-  t.strictSame(await counts('effect=dropped'), [3])
-  t.strictSame(await counts(`from=${at(1)}`), [3])
-  t.strictSame(await counts(`to=${at(1)}`), [7])
-  t.strictSame(await counts('limit=1&offset=1'), [7])
-  t.strictSame(await counts('to=1000-01-01'), [])
-  const { body: newest } = await api.call('GET', '~/ingestion_warnings/?limit=1')
-  const more = [toWarningRow('a', total(2, 'uuid_invalid', 1)), toWarningRow('a', total(1, 'uuid_invalid', 4)), toWarningRow('a', total(1, 'event_too_large', 6))]
-  await client.insert({ table: WARNINGS_TABLE, values: more, format: 'JSONEachRow' })
-  t.match((await api.call('GET', newest.next.replace(/^https?:\/\/[^/]+/, ''))).body, { count: 5, results: [{ reason: 'uuid_invalid', count: 4 }] }, 'what follows in its minute')
-  const rest = newest.next.replace(/^https?:\/\/[^/]+/, '').replace('limit=1', 'limit=10')
-  t.match((await api.call('GET', rest)).body, { results: [{ minute: at(1) }, { minute: at(0), count: 7 }], next: null })
-  t.match(await api.call('GET', '~/ingestion_warnings?after=W10'), { status: 400, body: { attr: 'after' } })
-  t.match(await api.call('GET', '~/ingestion_warnings?reason=bad'), { status: 400, body: { attr: 'reason' } })
-  t.match(await api.call('GET', '~/ingestion_warnings?from=soon'), { status: 400, body: { attr: 'from' } })
-})
-
 t.test('counts the warnings of the last hours by reason, with the last hour by minute', async (t) => {
   const { client } = await createTestClickHouse(t)
   const api = await createTestApi(t, { clickhouse: client, now: () => MINUTE + 30_000 })
@@ -65,6 +17,7 @@ t.test('counts the warnings of the last hours by reason, with the last hour by m
     table: WARNINGS_TABLE, format: 'JSONEachRow',
     values: [toWarningRow('a', { projectId: api.projectId, minute: MINUTE + minutes * 60_000, reason, count, samples: [SAMPLE] })]
   })
+  await add(0, 'uuid_invalid', 1)
   await add(0, 'uuid_invalid', 2)
   await add(-59, 'uuid_invalid', 3)
   await add(-60, 'uuid_invalid', 4)
@@ -110,12 +63,12 @@ t.test('requests that belong to no project are shown on demand, and only to keys
   const { body } = await api.call('GET', '~/ingestion_warnings/summary/?unassigned=true')
   t.match(body.results, Array(5).fill({ samples: [{ value: 'soon' }] }))
   t.same(reasonsOf(body), ['body_too_large', 'body_unreadable', 'missing_event_name', 'unknown_path', 'wrong_key'])
-  for (const path of ['/summary/', '/summary/?unassigned=false', '/']) {
+  for (const path of ['/summary/', '/summary/?unassigned=false']) {
     t.same(reasonsOf((await api.call('GET', `~/ingestion_warnings${path}`)).body), ['missing_event_name'], path)
     t.same(reasonsOf((await asLimited(path)).body), ['missing_event_name'], `${path} for a key of one project`)
   }
   t.match(await asLimited('/summary/?unassigned=true'), { status: 403, body: { code: 'permission_denied' } })
-  t.match(await api.call('GET', '/api/projects/0/ingestion_warnings/'), { status: 404 }, 'no project has this id')
+  t.match(await api.call('GET', '/api/projects/0/ingestion_warnings/summary/'), { status: 404 }, 'no project has this id')
 })
 
 t.test('says that ClickHouse is unavailable', async (t) => {
@@ -123,6 +76,5 @@ t.test('says that ClickHouse is unavailable', async (t) => {
   t.teardown(async () => await clickhouse.close())
   const api = await createTestApi(t, { clickhouse })
 
-  t.match(await api.call('GET', '~/ingestion_warnings/'), { status: 503, body: { code: 'clickhouse_unavailable' } })
   t.match(await api.call('GET', '~/ingestion_warnings/summary/'), { status: 503, body: { code: 'clickhouse_unavailable' } })
 })

@@ -4,10 +4,7 @@ import { HttpError } from '../../engines/errors.ts'
 import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
 import { array, object } from '../http/json-schema.ts'
 import { INGESTION_WARNINGS, NO_PROJECT, type WarningEffect, type WarningReason } from '../../schema/wire/ingestion-warnings.ts'
-import { cursorQueryProperties, cutPage, decodeCursor, encodeCursor } from '../http/list-queries.ts'
-import { buildPage, type PageContent, pageQueryProperties, pageSchema, type PageQuery } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
-import { limitSeconds, parseSeconds } from '../http/request-values.ts'
 
 const effects = [...new Set(Object.values(INGESTION_WARNINGS))]
 const text = { type: 'string' } as const
@@ -25,41 +22,19 @@ const sampleSchema = {
   }
 } as const
 
-const properties = {
-  minute: { type: 'string', format: 'date-time', description: 'Start of the minute of receipt.' },
-  reason: { type: 'string', enum: Object.keys(INGESTION_WARNINGS) },
-  effect: { type: 'string', enum: effects },
-  count: { type: 'integer', description: 'Number of events; of requests for rate_limited, quota_exceeded, wrong_key, body_too_large, body_unreadable and unknown_path; of changes for properties_too_large, update_refused and too_many_group_types.' },
-  samples: { type: 'array', items: sampleSchema, description: 'At most five cases, newest first.' }
-} as const
-
-const warningSchema = object(properties, { $id: 'IngestionWarning' })
-
-const querySchema = {
-  type: 'object',
-  properties: {
-    ...pageQueryProperties,
-    reason: { type: 'string', enum: Object.keys(INGESTION_WARNINGS) },
-    effect: { type: 'string', enum: effects },
-    from: { type: 'string', format: 'date-time', description: 'Minutes that begin at or after.' },
-    to: { type: 'string', format: 'date-time', description: 'Minutes that begin before.' },
-    ...cursorQueryProperties
-  }
-} as const
-
 /** Minutes of `by_minute`. */
 const MINUTES = 60
 
 const summarySchema = object({
   from: { type: 'string', format: 'date-time', description: 'Start of the first minute that is counted.' },
   results: array(object({
-    reason: properties.reason,
-    effect: properties.effect,
-    count: properties.count,
+    reason: { type: 'string', enum: Object.keys(INGESTION_WARNINGS) },
+    effect: { type: 'string', enum: effects },
+    count: { type: 'integer', description: 'Number of events; of requests for rate_limited, quota_exceeded, wrong_key, body_too_large, body_unreadable and unknown_path; of changes for properties_too_large, update_refused and too_many_group_types.' },
     first_minute: { type: 'string', format: 'date-time' },
     last_minute: { type: 'string', format: 'date-time' },
     by_minute: { type: 'array', items: { type: 'integer' }, description: `Counts of the last ${MINUTES} minutes, the running one last.` },
-    samples: { ...properties.samples, description: 'Cases of the last minute that has some, at most five.' }
+    samples: { type: 'array', items: sampleSchema, description: 'Cases of the last minute that has some, at most five.' }
   }))
 })
 
@@ -71,51 +46,19 @@ const summaryQuerySchema = {
   }
 } as const
 
-interface WarningQuery extends PageQuery {
-  reason?: WarningReason
-  effect?: WarningEffect
-  from?: string
-  to?: string
-  after?: string
-}
-
-interface WarningRow {
-  minute: number
-  reason: WarningReason
-  effect: WarningEffect
-  count: number
-  samples: (Record<string, unknown> & { received_at: string })[]
-}
-
 /** Seconds of the query at most. */
 const MAX_SECONDS = 30
 
 /** What of a project was not stored as it was sent. */
 export async function ingestionWarningRoutes (
-  app: FastifyInstance, deps: { clickhouse: ClickHouse, publicUrl: string, now: () => number }
+  app: FastifyInstance, deps: { clickhouse: ClickHouse, now: () => number }
 ): Promise<void> {
-  app.addSchema(warningSchema)
-  app.get<{ Querystring: WarningQuery }>('/', {
-    config: { scope: 'event:read' },
-    schema: {
-      tags: ['events'],
-      summary: 'List ingestion warnings',
-      description: 'Everything that was dropped, changed or refused, counted by reason and minute; newest first.',
-      querystring: querySchema,
-      response: { 200: pageSchema({ $ref: 'IngestionWarning#' }) }
-    }
-  }, async (request) => {
-    const page = await readWarnings(deps.clickhouse, accessOf(request).projectId, request.query)
-      .catch((error: unknown) => { throw describeClickHouseError(error) })
-    return buildPage(request, deps.publicUrl, { ...page, results: page.results.map(describe) })
-  })
-
   app.get<{ Querystring: { hours: number, unassigned: boolean } }>('/summary', {
     config: { scope: 'event:read' },
     schema: {
       tags: ['events'],
       summary: 'Count ingestion warnings by reason',
-      description: 'Most frequent first, with the last hour by minute and sample cases.',
+      description: 'Everything that was dropped, changed or refused, most frequent first, with the last hour by minute and sample cases. By minute: the table ingestion_warnings in ClickHouse.',
       querystring: summaryQuerySchema,
       response: { 200: summarySchema }
     }
@@ -131,7 +74,11 @@ export async function ingestionWarningRoutes (
   })
 }
 
-interface SummaryRow extends Omit<WarningRow, 'minute'> {
+interface SummaryRow {
+  reason: WarningReason
+  effect: WarningEffect
+  count: number
+  samples: (Record<string, unknown> & { received_at: string })[]
   first: number
   last: number
   recent: [minute: number, count: number][]
@@ -154,7 +101,7 @@ async function readSummary (
       const index = (minute - options.hour) / 60
       if (index >= 0 && index < MINUTES) byMinute[index] = (byMinute[index] ?? 0) + events
     }
-    const { samples: shown } = describe({ minute: last, reason, effect, count, samples }) as { samples: object[] }
+    const shown = samples.map((sample) => ({ ...sample, received_at: `${sample.received_at.replace(' ', 'T')}Z` }))
     const time = (seconds: number): string => new Date(seconds * 1000).toISOString()
     const minutes = { first_minute: time(first), last_minute: time(last), by_minute: byMinute }
     return { reason, effect, count, ...minutes, samples: shown }
@@ -164,48 +111,4 @@ async function readSummary (
 function notForOneProject (): HttpError {
   return new HttpError(403, 'authentication_error', 'permission_denied',
     'Requests that belong to no project are about the whole installation, and this key is limited to some projects.')
-}
-
-/** Name of the sort order in cursors. */
-const ORDER = 'newest minute'
-
-async function readWarnings (
-  clickhouse: ClickHouse, project: number, { reason, effect, from, to, limit, offset, after }: WarningQuery
-): Promise<PageContent<WarningRow>> {
-  const last = decodeCursor(after, ORDER, ['integer', 'text'])
-  const follows = last === undefined ? '' : 'AND (minute < toDateTime({last: UInt32}) OR (minute = toDateTime({last: UInt32}) AND reason > {lastReason: String}))'
-  const conditions = [
-    'project_id = {project: UInt32}',
-    ...(reason === undefined ? [] : ['reason = {reason: String}']),
-    ...(effect === undefined ? [] : ['effect = {effect: String}']),
-    ...(from === undefined ? [] : ['minute >= toDateTime({from: UInt32})']),
-    ...(to === undefined ? [] : ['minute < toDateTime({to: UInt32})'])
-  ].join(' AND ')
-  const all = {
-    project, reason, effect, from: parseSeconds(from), to: parseSeconds(to), limit: limit + 1,
-    offset: last === undefined ? offset : 0, last: last && limitSeconds(Number(last[0])), lastReason: last?.[1]
-  }
-  const params = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined))
-  const [rows, counts] = await Promise.all([
-    queryRows<WarningRow>(clickhouse, `
-      SELECT toUnixTimestamp(minute) AS minute, reason, effect, toUInt32(count) AS count,
-        samples
-      FROM ingestion_warnings WHERE ${conditions} ${follows}
-      ORDER BY ingestion_warnings.minute DESC, reason LIMIT {limit: UInt32} OFFSET {offset: UInt32}
-      SETTINGS max_execution_time = ${MAX_SECONDS}`, params),
-    queryRows<{ count: number }>(clickhouse, `SELECT toUInt32(count()) AS count FROM ingestion_warnings WHERE ${conditions}`, params)
-  ])
-  return cutPage(rows, {
-    limit, count: counts[0]?.count ?? 0, cursorOf: (row) => encodeCursor(ORDER, [String(row.minute), row.reason])
-  })
-}
-
-function describe ({ minute, reason, effect, count, samples }: WarningRow): object {
-  return {
-    minute: new Date(minute * 1000).toISOString(),
-    reason,
-    effect,
-    count,
-    samples: samples.map((sample) => ({ ...sample, received_at: `${sample.received_at.replace(' ', 'T')}Z` }))
-  }
 }

@@ -68,7 +68,7 @@ t.test('administration in the console', async (t) => {
     const value = await page.getByLabel('The new key').textContent()
     await page.getByRole('button', { name: 'I have copied it' }).click()
     t.match(await stack.sql`SELECT scopes, expires_at FROM personal_api_keys WHERE label = 'nightly job'`, [{ scopes: ['event:read'], expires_at: Date }])
-    await waitFor(async () => (await fetch(`${stack.url}/api${home}/ingestion_warnings`, { headers: { authorization: `Bearer ${value}` } })).status === 200)
+    await waitFor(async () => (await fetch(`${stack.url}/api${home}/ingestion_warnings/summary`, { headers: { authorization: `Bearer ${value}` } })).status === 200)
 
     await page.getByRole('button', { name: 'Rotate nightly job' }).click()
     await page.getByLabel('Type rotate').fill('rotate')
@@ -80,7 +80,7 @@ t.test('administration in the console', async (t) => {
     await page.getByLabel('Type revoke').fill('revoke')
     await page.keyboard.press('Enter')
     await page.getByRole('cell', { name: /^revoked / }).waitFor()
-    await waitFor(async () => (await fetch(`${stack.url}/api${home}/ingestion_warnings`, { headers: { authorization: `Bearer ${value}` } })).status === 401)
+    await waitFor(async () => (await fetch(`${stack.url}/api${home}/ingestion_warnings/summary`, { headers: { authorization: `Bearer ${value}` } })).status === 401)
 
     await page.getByRole('button', { name: 'New user …' }).click()
     await page.getByLabel('E-mail').fill('bo@example.com')

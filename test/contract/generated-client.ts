@@ -71,7 +71,7 @@ export async function walk (baseUrl: string, key: string): Promise<string[]> {
     client.GET('/api/projects/{project_id}/property_definitions', { params: { ...params, query: { type: 'person' } } }),
     client.GET('/api/projects/{project_id}/dead_letters', { params }),
     client.GET('/api/projects/{project_id}/dead_letters/groups', { params }),
-    client.GET('/api/projects/{project_id}/ingestion_warnings', { params }),
+    client.GET('/api/projects/{project_id}/ingestion_warnings/summary', { params }),
     client.GET('/api/projects/{project_id}/persons', { params: { ...params, query: { search: 'a' } } })
   ])
   for (const { data, response } of lists) if (data?.results === undefined) throw new Error(response.url + ' ' + response.status)

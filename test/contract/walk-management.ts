@@ -284,7 +284,6 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     t.match(await client.call(t, 'DELETE', `~/cohorts/${cohort.body.id}/`), { status: 204 })
     t.match(await client.call(t, 'GET', '~/receipts/?distinct_id=nobody'), { status: 200, body: { results: [] } })
     t.match(await client.call(t, 'GET', '~/ledger/'), { status: 200, body: { next: null } })
-    t.match(await client.call(t, 'GET', '~/ingestion_warnings/'), { status: 200, body: { next: null } })
     t.match(await client.call(t, 'GET', '~/event_definitions/volumes/'), { status: 200, body: { results: [] } })
     const property = await insertProperty(stack, 'profiled')
     for (const [kind, id] of [['event', await insertEvent(stack, 'profiled')], ['property', property]]) {
