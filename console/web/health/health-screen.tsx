@@ -1,13 +1,12 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { Scope } from '../../../schema/scopes.ts'
 import type { Status } from '../../../schema/api-types.ts'
-import { formatBytes, formatCount, formatMs, formatZoned } from '../format.ts'
+import { formatBytes, formatMs, formatZoned } from '../format.ts'
 import { useAnswer } from '../load.ts'
 import { linkTo } from '../router.ts'
 import { may } from '../session.ts'
 import { shownProject } from '../shown-project.ts'
 import { Show, Table } from '../states.tsx'
-import { describeNotTaken } from './not-taken.ts'
 import { describeProblems } from './problems.ts'
 import { describeAssurances, describeStages, describeWhole, type Stage, type StageState } from './stages.ts'
 
@@ -51,9 +50,11 @@ function Health ({ status }: { status: Status }) {
         {describeAssurances(status).map(({ name, state, sentence }) => <div key={name} class={state}><dt>{name}</dt><dd>{sentence}</dd></div>)}
       </dl>
       <h2>Life of an event</h2>
-      <p class='hint'>Looking for one event? <Leads name='find'>Find an event</Leads> says where it is, or why it is nowhere.</p>
+      <p class='hint'>
+        Looking for one event? <Leads name='find'>Find an event</Leads> says where it is, or why it is nowhere.{' '}
+        <Leads name='warnings'>Warnings</Leads> says what was dropped or refused, and why.
+      </p>
       <LifeOfEvent status={status} />
-      <NotTaken ingest={status.ingest} />
       <h2>Processes</h2>
       <Table label='Processes' head={['Tier', 'Address', 'Status', '#Memory', '#Event loop, p99']}>
         {status.tiers.map(({ tier, url, status: word, memoryBytes, eventLoopP99Ms }) => (
@@ -81,21 +82,6 @@ function Problems ({ status }: { status: Status }) {
         </li>
       ))}
     </ul>
-  )
-}
-
-/** What ingest answered and did not store, and what it refused, in all projects. */
-function NotTaken ({ ingest }: { ingest: Status['ingest'] }) {
-  const lost = describeNotTaken(ingest)
-  if (lost.length === 0) return null
-  return (
-    <>
-      <h2>Dropped and refused since the start of ingest</h2>
-      <p class='hint'>In all projects. <Leads name='warnings'>Warnings</Leads> says when, and shows cases.</p>
-      <Table label='Dropped and refused' head={['What', 'Why', '#Count']}>
-        {lost.map(({ what, why, count }) => <tr key={what + why}><td>{what}</td><td class='wide'>{why}</td><td class='number'>{formatCount(count)}</td></tr>)}
-      </Table>
-    </>
   )
 }
 

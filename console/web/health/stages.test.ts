@@ -1,6 +1,5 @@
 import t from 'tap'
 import type { Status } from '../../../schema/api-types.ts'
-import { countRefused, describeNotTaken } from './not-taken.ts'
 import { describeProblems } from './problems.ts'
 import { describeAssurances, describeStages, describeWhole, type StageState } from './stages.ts'
 
@@ -125,18 +124,6 @@ t.test('dead letters that wait are amber, and nobody is told that all is well', 
   t.equal(states(one)['Dead letters'], 'waiting')
   t.same(describeWhole(one), { word: 'Dead letters wait', state: 'waiting', sentence: 'Captures are answered; flags are answered. Everything works.' })
   t.match(describeWhole({ ...one, status: 'degraded' }), { word: 'Degraded' }, 'what is worse comes first')
-})
-
-t.test('what was not taken says why and what to do, the most frequent first', async (t) => {
-  const ingest = { dropped: { rule_dropped: 2, missing_event_name: 7 }, refusedRequests: { 401: 3, 418: 1 } }
-
-  t.match(describeNotTaken(ingest), [
-    { what: 'events', why: 'Dropped: it has no name. Send one, as event.', count: 7 },
-    { what: 'requests', why: /^401: the key is that of no project\./, count: 3 },
-    { what: 'events', why: /^Dropped: a rule drops it\./, count: 2 },
-    { what: 'requests', why: 'Answered with 418.', count: 1 }
-  ])
-  t.equal(countRefused(ingest), 4)
 })
 
 t.test('a process or store that does not answer is said to, with the command that shows its log', async (t) => {

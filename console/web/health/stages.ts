@@ -1,6 +1,5 @@
 import type { Status } from '../../../schema/api-types.ts'
 import { formatBytes, formatCount, formatCounted, formatMs, formatRate, formatSeconds, formatZoned, showText, UNKNOWN } from '../format.ts'
-import { countRefused } from './not-taken.ts'
 
 /** How a stage is: `waiting` has work that is old, `stopped` cannot work. */
 export type StageState = 'ok' | 'idle' | 'waiting' | 'stopped' | 'unknown'
@@ -34,7 +33,7 @@ export function describeStages (status: Status): Stage[] {
       details: [
         { label: 'accepted since start', value: formatCount(ingest.accepted) },
         { label: 'dropped', value: `${formatRate(ingest.droppedPerSecond)}/s` },
-        { label: 'requests refused', value: formatCount(countRefused(ingest)) },
+        { label: 'requests refused', value: formatCount(Object.values(ingest.refusedRequests).reduce((sum, count) => sum + count, 0)) },
         { label: 'bytes', value: `${formatBytes(ingest.bytesPerSecond)}/s` },
         { label: 'until stored in the stream', value: formatMs(ingest.publishMs) }
       ]
