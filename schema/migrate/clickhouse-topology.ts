@@ -8,9 +8,9 @@ export interface ClickHouseTopology {
 }
 
 /**
- * How many inserted blocks each table remembers to recognise a repeated insert. An insert counts one block for each
- * month it touches; 100,000 blocks at two inserts a second are more than half a day.
- * A replicated table also forgets by time: seven days instead of the server's default of one hour.
+ * How many inserted blocks each table remembers to recognise a repeated insert (docs/decisions/0048). An insert counts
+ * one block for each month it touches; 100,000 blocks at two inserts a second are more than half a day.
+ * A replicated table also forgets by time: seven days before its newest token, not the server's default of one hour.
  */
 const WINDOW_BLOCKS = 100_000
 const WINDOW_SECONDS = 604_800

@@ -111,7 +111,7 @@ export async function migrateClickHouse (
   }
 }
 
-/** Not run by any test: the embedded engine knows no clusters. What it runs is parsed by `test/cluster`. */
+/** Run by `npm run check:cluster`: the embedded engine knows no clusters. `test/cluster` parses what it runs. */
 async function showAllShards (serverUrl: string, options: { cluster: string, database: string }): Promise<void> {
   const [createDatabase = '', ...rest] = distributedTables({ ...options, migrations: await readMigrations(FOLDER) })
   const server = createClient({ ...CLIENT, url: serverUrl })
