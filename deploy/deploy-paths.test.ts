@@ -147,6 +147,18 @@ t.test('Kubernetes: the nodes of NATS, ClickHouse and Keeper name each other, an
   }
 })
 
+t.test('Kubernetes: one machine that dies takes one node of a store along, and a replica that is behind is not asked', async (t) => {
+  const stores = (await readResources()).filter(({ kind, spec }) => kind === 'StatefulSet' && spec!.replicas! > 1)
+  for (const app of ['nats', 'clickhouse', 'clickhouse-keeper']) {
+    const store = stores.find(({ metadata }) => metadata.name === app)
+    t.match(store?.spec?.template?.spec.affinity?.podAntiAffinity, {
+      requiredDuringSchedulingIgnoredDuringExecution: [{ topologyKey: 'kubernetes.io/hostname', labelSelector: { matchLabels: { app } } }]
+    }, app)
+  }
+  const [clickhouse] = stores.find(({ metadata }) => metadata.name === 'clickhouse')?.spec?.template?.spec.containers ?? []
+  t.match(clickhouse?.readinessProbe, { httpGet: { path: '/replicas_status' } })
+})
+
 t.test('compose: a service is told only what it reads, reaches every address as a user who exists, and only after it is there', async (t) => {
   const { services } = await readCompose()
   const logins = await readLogins({ 'postgres millrace': 'POSTGRES_PASSWORD', 'http millrace': 'CLICKHOUSE_PASSWORD' })

@@ -13,6 +13,7 @@ t.test('one node is looked at: what it flushes, what it does with a repeated ins
   t.equal(fine.code, 0, fine.out)
   const findings = JSON.parse(fine.out) as Finding[]
   t.match(findings.filter(({ level }) => level === 'ok').map(({ subject }) => subject), ['tables', 'tokens', 'tokens'])
+  t.match(findings.find(({ text }) => text.startsWith('events is not replicated')), { level: 'note', subject: 'tables' })
   t.match(findings.find(({ text }) => text.startsWith('millrace_api')), { level: 'note', text: /set CLICKHOUSE_API_PASSWORD/ })
 
   await client.command({ query: 'ALTER TABLE persons MODIFY SETTING fsync_after_insert = 0' })

@@ -23,6 +23,7 @@ export interface PodSpec {
   initContainers?: Container[]
   containers: Container[]
   volumes?: { name: string, configMap?: { name: string } }[]
+  affinity?: { podAntiAffinity?: Record<string, unknown> }
 }
 
 export interface Selector {
