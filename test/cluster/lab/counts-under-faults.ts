@@ -1,10 +1,11 @@
 /** What is counted of repeated inserts, when replicas die in the middle of them, and when a shard refuses its rows. */
 import { createHash, randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { ClickHouseSettings } from '@clickhouse/client'
 import { INSERT_SETTINGS, INSERT_SETTINGS_VERSION } from '../../../pipeline/events/insert/insert-frames.ts'
 import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { waitFor } from '../../support/wait-for.ts'
-import { expect } from './compare-nodes.ts'
+import { type Ask, expect } from './compare-nodes.ts'
 import type { LabProduct, Traffic } from './open-product.ts'
 import type { LabNode } from './start-lab.ts'
 
@@ -108,4 +109,36 @@ export async function readCounts (client: ClickHouse, token: string): Promise<st
 function uuidOf (text: string): string {
   const hex = createHash('md5').update(text).digest('hex')
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-7${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20)}`
+}
+
+/** Both shards with two replicas each need some 210; the tables at rest ask now and then. */
+const MAX_KEEPER_REQUESTS = 300
+const COUNTED_INSERTS = 20
+const AT_REST_MS = 10_000
+
+interface KeeperDeps {
+  nodes: readonly LabNode[]
+  ask: Ask
+  /** Of a login that may insert, on the tables of all shards. */
+  client: ClickHouse
+}
+
+/** Counts what inserts into both shards ask Keeper, beside what is asked anyway. */
+export async function countKeeperRequests ({ nodes, ask, client }: KeeperDeps): Promise<string> {
+  const countAll = async (): Promise<number> => {
+    const rows = await Promise.all(nodes.map(async (node) => await ask<{ n: string }>(node,
+      "SELECT toString(sum(value)) AS n FROM system.events WHERE event = 'ZooKeeperTransactions'")))
+    return rows.reduce((sum, [row]) => sum + Number(row?.n), 0)
+  }
+  const rest = await countAll()
+  await delay(AT_REST_MS)
+  const before = await countAll()
+  const startedAt = performance.now()
+  for (let count = 0; count < COUNTED_INSERTS; count++) await insertWithToken(client, randomUUID())
+  // Until the other replicas have copied the last one.
+  await delay(AT_REST_MS)
+  const atRest = (before - rest) / AT_REST_MS * (performance.now() - startedAt)
+  const requests = Math.round((await countAll() - before - atRest) / COUNTED_INSERTS)
+  expect(requests <= MAX_KEEPER_REQUESTS, `an insert asks Keeper ${requests} times`)
+  return `${requests} requests`
 }

@@ -22,7 +22,7 @@ import { addNode, removeReplica, removeShard, restoreBackup } from './change-nod
 import { compareHttp } from './compare-http.ts'
 import { ALL, type Ask, audit, compareTables, expect } from './compare-nodes.ts'
 import { moveIntoCluster } from './move-into-cluster.ts'
-import { countRefusals, countThroughKills, insertWithToken, readCounts } from './counts-under-faults.ts'
+import { countKeeperRequests, countRefusals, countThroughKills, insertWithToken, readCounts } from './counts-under-faults.ts'
 import { LAB_PASSWORD } from './lab-logins.ts'
 import { deletePerson, walkApi } from './walk-api.ts'
 import { createTraffic, openProduct } from './open-product.ts'
@@ -186,6 +186,8 @@ async function walk (): Promise<void> {
     await insertThrough(lab.nodes)
     return await waitFor(async () => await readCounts(connect(third.url('default', ALL)), token), SOON)
   })
+  await step('an insert asks Keeper as often as docs/run/scaling.md says', async () =>
+    await countKeeperRequests({ nodes: lab.nodes, ask, client: connect(first.url('millrace_pipeline', ALL)) }))
   await step('an insert that must reach two replicas waits for a dead one, and is stored once', async () => {
     const token = randomUUID()
     const settings = { insert_quorum: '2', insert_quorum_timeout: 5000 }
