@@ -186,9 +186,7 @@ function notesOf (definition: Fields | Notes): Record<string, unknown> {
   }
 }
 
-function idOf (item: Fields): string {
-  return String(item['id'])
-}
+const idOf = (item: Fields): string => String(item['id'])
 
 function withoutDeleted (items: readonly Fields[]): Fields[] {
   return items.filter(({ deleted }) => deleted !== true)

@@ -67,6 +67,4 @@ function mapPerson (fields: Record<string, unknown>, now: number): ImportedEvent
 }
 
 /** In CSV it is a text, and in some formats a number. */
-function isTrue (value: unknown): boolean {
-  return value === true || /^(?:1|true)$/i.test(String(value))
-}
+const isTrue = (value: unknown): boolean => value === true || /^(?:1|true)$/i.test(String(value))
