@@ -45,6 +45,8 @@ export interface WatermarkDeps {
   bucket: KV
   /** Whether this process is the one that keeps it; null: not known, as without NATS. Two at a time do no harm. */
   leads: () => boolean | null
+  /** Interval between two rounds while events arrive, in milliseconds. Default 100. */
+  roundMs?: number
   /** Shortest interval between two rows, in milliseconds. Default 0: in each round. */
   writeMs?: number
   /** How long it waits to be where another process was, when the table does not say it. Default 60,000 ms. */
@@ -86,7 +88,7 @@ export class WatermarkKeeper {
   #writing: Promise<void> | null = null
 
   constructor (deps: WatermarkDeps) {
-    const { connection, bucket, metrics, logger } = deps
+    const { connection, bucket, roundMs = ROUND_MS, metrics, logger } = deps
     this.#deps = deps
     this.#entries = new IngestEntries(connection, bucket, logger)
     this.#nats = new Outage(logger, 'NATS does not answer')
@@ -94,7 +96,7 @@ export class WatermarkKeeper {
     metrics.gaugeFrom('watermark_lag_seconds', 'Age of the watermark, the time of receipt up to which every acknowledged event is stored; NaN in a process that does not keep it, and while it is unknown.',
       () => this.#isKeeping && this.#reached !== null ? this.#describe().lagMs / 1000 : Number.NaN)
     this.#loop = runAtIntervals({
-      everyMs: () => this.#isResting || !this.#isKeeping ? REST_MS : ROUND_MS,
+      everyMs: () => this.#isResting || !this.#isKeeping ? REST_MS : roundMs,
       run: async () => await this.#round(),
       logger
     })
@@ -231,7 +233,5 @@ class Outage {
     this.#logger.warn({ err, what: this.what }, 'the watermark does not advance')
   }
 
-  end (): void {
-    this.isNow = false
-  }
+  end = (): void => { this.isNow = false }
 }

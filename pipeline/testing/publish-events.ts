@@ -101,7 +101,8 @@ export async function publishEvents (
   return (await jetstream(connection).publish(subject, payload, { headers: headersOfMessage })).seq
 }
 
-function acceptedBy (events: readonly PlainEvent[]): string {
+/** What the header of a message says of its events. */
+export function acceptedBy (events: readonly PlainEvent[]): string {
   const counter = new AcceptedCounter()
   for (const event of events) counter.add(event.project_id, event.received_at ?? 0)
   return counter.take()

@@ -1,7 +1,5 @@
 /** What the simulation counts on: the same steps against the real servers and against those in memory. */
 import { jetstream, JetStreamApiError } from '@nats-io/jetstream'
-import type { Readable } from 'node:stream'
-import { text } from 'node:stream/consumers'
 import { createLookUpEvents, readIdentities } from '../../pipeline/events/duplicates/look-up-events.ts'
 import { loadFingerprints } from '../../pipeline/events/duplicates/load-fingerprints.ts'
 import type { PartitionMessage } from '../../pipeline/events/events-reader.ts'
@@ -9,13 +7,12 @@ import { INSERT_SETTINGS, INSERT_SETTINGS_VERSION, type InsertFrames } from '../
 import { OrderedPulls, recreateConsumer } from '../../pipeline/stream/ordered-pulls.ts'
 import { FencedError, newPartitionRecord, openPartitionRecords } from '../../pipeline/stream/partition-records.ts'
 import { applyBatch } from '../../pipeline/persons/apply-batch.ts'
-import { loadRecentUpdates, lockProgress, openProgress, recordProgress, type RecentUpdates } from '../../pipeline/persons/persons-progress.ts'
+import { loadRecentUpdates, openProgress, type RecentUpdates } from '../../pipeline/persons/persons-progress.ts'
 import { TEST_KEY } from '../../pipeline/testing/publish-events.ts'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { pause } from '../../platform/intervals.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { manageJetStream } from '../../platform/nats/prepare-jetstream.ts'
-import { drainPersonsOutbox } from '../../platform/persons/persons-outbox.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { frameOf } from '../../schema/wire/frame-message.ts'
 import { EVENTS_STREAM, eventsSubject } from '../../schema/wire/streams.ts'
@@ -138,34 +135,7 @@ async function usePersons (sql: Sql): Promise<unknown[]> {
   const updates = Array.from({ length: 60 }, (_, number) => makeUpdate(number, random))
   const seen = [await apply(1, await loadRecentUpdates(sql, 1)), await apply(21, late)]
   seen.push(await apply(21, await loadRecentUpdates(sql, 1)), await apply(15, await loadRecentUpdates(sql, 1)))
-
-  const steps: string[] = []
-  const first = sql.begin(async (transaction) => {
-    await lockProgress(transaction, 1)
-    await recordProgress(transaction, { partition: 1, streamCreated: 'given up' }, [{ sequence: 99, publishedUs: 99 }], [])
-    await pause(500, new AbortController().signal)
-    steps.push('first ends')
-    throw new Error('given up')
-  }).catch(String)
-  await pause(200, new AbortController().signal)
-  await sql.begin(async (transaction) => {
-    const { streamCreated, lastSequence } = await lockProgress(transaction, 1)
-    steps.push(`second sees ${streamCreated} ${lastSequence}`)
-  })
-  seen.push(await first, steps)
-
-  const copies: Record<string, unknown>[] = []
-  const clickhouse = {
-    exec: async ({ query, values }: { query: string, values: Readable }) => {
-      for (const line of (await text(values)).trim().split('\n')) {
-        const { version: _, samples: __, minute: ___, ...row } = JSON.parse(line) as Record<string, unknown>
-        if (!query.includes('warning')) copies.push({ query, ...row })
-      }
-      return { stream: [] }
-    }
-  } as unknown as ClickHouse
-  await drainPersonsOutbox({ sql, clickhouse })
-  return [...seen, copies.map((row) => JSON.stringify(Object.entries(row).sort())).sort()]
+  return seen
 }
 
 function codeOf (error: unknown): unknown {

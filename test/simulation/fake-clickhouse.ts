@@ -9,7 +9,7 @@ import { decodeFrame } from '../../schema/wire/frame-codec.ts'
 import { type FramesInsert, InsertError, type InsertFrames } from '../../pipeline/events/insert/insert-frames.ts'
 import type { Faults } from './scenario.ts'
 import type { VirtualProcess, World } from './virtual-time.ts'
-import { REFUSED_EVENT, WORLD_BEGAN_AT } from './world-constants.ts'
+import { REFUSED_EVENT, SHORTER, WORLD_BEGAN_AT } from './world-constants.ts'
 
 export interface StoredRow {
   projectId: number
@@ -29,7 +29,10 @@ interface Shard {
   tokens: Map<string, string>
 }
 
-const INSERT_TIMEOUT_MS = 120_000
+const INSERT_TIMEOUT_MS = 120_000 / SHORTER
+
+/** So many rows of the watermark are kept; a real table keeps more, and real processes write more. */
+const WATERMARK_ROWS = 6
 const HOUR_MS = 3_600_000
 
 /** What makes two rows one event, to the day. */
@@ -67,13 +70,9 @@ export class FakeClickHouse {
     return Math.max(0, ...this.#watermarks)
   }
 
-  copiesOf (identity: string): number {
-    return this.#copies.get(identity) ?? 0
-  }
+  copiesOf = (identity: string): number => this.#copies.get(identity) ?? 0
 
-  rows (): StoredRow[] {
-    return this.shards.flatMap(({ rows }) => rows)
-  }
+  rows = (): StoredRow[] => this.shards.flatMap(({ rows }) => rows)
 
   /** The insert of frames as one process calls it. */
   insertFramesOf (owner: VirtualProcess): InsertFrames {
@@ -100,10 +99,10 @@ export class FakeClickHouse {
       signal?.addEventListener('abort', () => reject(new InsertError('insert failed: aborted', 0)))
       world.after(world.between(1, 20), () => {
         const insertedAt = WORLD_BEGAN_AT + world.now
-        if (fate.kind === 'silent') {
+        if (fate.silentMs !== undefined) {
           answer(new InsertError(`ClickHouse did not answer within ${INSERT_TIMEOUT_MS} ms`, 0), INSERT_TIMEOUT_MS)
           this.unanswered++
-          world.after(fate.afterMs, () => {
+          world.after(fate.silentMs, () => {
             commit(fate.shards, insertedAt)
             this.unanswered--
           }, null)
@@ -113,10 +112,10 @@ export class FakeClickHouse {
           return answer(new InsertError('Code: 16. DB::Exception: No such column', 16), 2)
         }
         if (isRefused) return answer(new InsertError('Code: 117. DB::Exception: Incorrect data', 117), 2)
-        const isStored = fate.kind === 'stored'
-        commit(isStored ? Infinity : fate.shards, insertedAt)
-        const where = 'DB::Exception: while receiving packet from other:9000'
-        answer(isStored ? null : new InsertError(`Code: ${fate.code}. ${where}`, fate.code), world.between(1, 30))
+        commit(fate.shards, insertedAt)
+        const { code } = fate
+        const text = `Code: ${code}. DB::Exception: while receiving packet from other:9000`
+        answer(code === undefined ? null : new InsertError(text, code), world.between(1, 30))
       }, null)
     })
   }
@@ -133,10 +132,11 @@ export class FakeClickHouse {
   clientOf (owner: VirtualProcess): ClickHouse {
     const ask = async <T> (answer: () => T, probes = false): Promise<T> => {
       const world = this.#world
-      const fails = this.#faults.failsQuery() || (probes && this.#faults.isMigrating())
+      let fails = this.#faults.failsQuery()
       return await new Promise<T>((resolve, reject) => {
         world.after(world.between(1, 20), () => {
           const result = answer()
+          fails ||= probes && this.#faults.isMigrating()
           world.after(world.between(1, 10), () => {
             if (fails) reject(Object.assign(new Error('socket hang up'), { code: 'ECONNRESET' }))
             else resolve(result)
@@ -237,7 +237,7 @@ export class FakeClickHouse {
   /** Of a table in memory few rows are kept; the highest counts. */
   #raiseWatermark (through: number): void {
     const before = this.watermark
-    this.#watermarks = [...this.#watermarks.slice(-15), through]
+    this.#watermarks = [...this.#watermarks.slice(1 - WATERMARK_ROWS), through]
     if (this.watermark < before) this.violations.push(`the watermark went back from ${before} to ${this.watermark}`)
     this.onWatermark(this.watermark)
   }

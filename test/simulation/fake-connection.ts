@@ -2,7 +2,7 @@
 import { errors, headers as newHeaders, type Msg, type MsgHdrs } from '@nats-io/transport-node'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { FakeJetStream } from './fake-jetstream.ts'
-import type { Delivery, SentMessage } from './fake-stream.ts'
+import type { Delivery, SentMessage, StoredMessage } from './fake-stream.ts'
 import type { Faults } from './scenario.ts'
 import type { VirtualProcess, World } from './virtual-time.ts'
 
@@ -18,6 +18,31 @@ function toMsg ({ subject, data, headers, reply }: Delivery): Msg {
   return { subject, data, headers, reply, string: text, json: () => JSON.parse(text()) as never } as unknown as Msg
 }
 
+/** Hands out what is pushed, in order. */
+export class Pushed<T> {
+  readonly #items: T[] = []
+  #wake = (): void => {}
+  #isOver = false
+
+  push (...items: T[]): void {
+    this.#items.push(...items)
+    this.#wake()
+  }
+
+  end (): void {
+    this.#isOver = true
+    this.push()
+  }
+
+  async * [Symbol.asyncIterator] (): AsyncGenerator<T> {
+    while (!this.#isOver) {
+      const item = this.#items.shift()
+      if (item === undefined) await new Promise<void>((resolve) => { this.#wake = resolve })
+      else yield item
+    }
+  }
+}
+
 export class FakeConnection {
   readonly options = { inboxPrefix: '_INBOX' }
   readonly info = { max_payload: 67_108_864, cluster: '' }
@@ -27,7 +52,7 @@ export class FakeConnection {
   readonly #owner: VirtualProcess
   readonly #faults: Faults
   readonly #subscriptions = new Map<string, Callback>()
-  readonly #listeners = new Set<(type: string) => void>()
+  readonly #listeners: Pushed<{ type: string }>[] = []
   #lastUp = 0
   #lastDown = 0
   /** Counts the connections lost: what was under way belongs to an earlier one. */
@@ -89,17 +114,28 @@ export class FakeConnection {
     }
   }
 
-  async * status (): AsyncGenerator<{ type: string }> {
-    const found: string[] = []
-    let wake = (): void => {}
-    this.#listeners.add((type) => { found.push(type); wake() })
-    for (;;) {
-      const type = found.shift()
-      if (type !== undefined) yield { type }
-      else await new Promise<void>((resolve) => { wake = resolve })
-    }
+  status (): Pushed<{ type: string }> {
+    const found = new Pushed<{ type: string }>()
+    this.#listeners.push(found)
+    return found
   }
 
+  /** A watcher first hears what is there, then each that follows, in order. Returns how to end that. */
+  watch (name: string, see: (message: StoredMessage, behind: number) => void): () => void {
+    const { messages, listeners } = this.#server.stream(name)
+    let last = 0
+    const tell = (message: StoredMessage, behind = 0): void => {
+      last = Math.max(last, this.#world.now + this.#world.between(1, 3))
+      this.#world.after(last - this.#world.now, () => see(message, behind), this.#owner)
+    }
+    let behind = messages.size
+    for (const message of messages.values()) tell(message, --behind)
+    const listen = (message: StoredMessage): void => tell(message)
+    listeners.add(listen)
+    return () => listeners.delete(listen)
+  }
+
+  get isUp (): boolean { return !this.#isDown }
   isClosed (): boolean { return false }
   getServerVersion (): { major: number, minor: number, micro: number } { return { major: 2, minor: 15, micro: 1 } }
   async flush (): Promise<void> {}
@@ -110,11 +146,11 @@ export class FakeConnection {
     this.#isDown = true
     this.#life++
     for (const stream of this.#server.streams.values()) stream.forget(this)
-    this.#world.after(0, () => { for (const listener of this.#listeners) listener('disconnect') }, this.#owner)
+    this.#world.after(0, () => { for (const listener of this.#listeners) listener.push({ type: 'disconnect' }) }, this.#owner)
     this.#world.after(ms, () => {
       this.#isDown = false
       for (const send of this.#waiting.splice(0)) send()
-      for (const listener of this.#listeners) listener('reconnect')
+      for (const listener of this.#listeners) listener.push({ type: 'reconnect' })
     }, this.#owner)
   }
 
@@ -149,7 +185,7 @@ export class FakeConnection {
     const fate = this.#faults.fateOf(message)
     const life = this.#life
     this.#lastUp = Math.max(this.#lastUp, this.#world.now + this.#world.between(0.2, 3))
-    const late = fate === 'late' ? this.#world.between(500, 6000) : 0
+    const late = fate === 'late' ? this.#world.between(500, 10_000) : 0
     // Names of inboxes count on from world to world.
     if (fate !== 'handled') this.#world.log(`${message.subject.replace(/^_INBOX.*/, 'answer')} ${fate}`)
     this.#world.after(this.#lastUp - this.#world.now + late, () => {
@@ -157,7 +193,9 @@ export class FakeConnection {
       const stream = this.#server.streamOf(message.subject)
       const isSilent = stream !== undefined && stream.silentUntil > this.#world.now
       if (isSilent && (!message.subject.includes('.STREAM.INFO.') || this.#world.chance(0.5))) return
-      const answer = isSilent ? stream.describe(true) : this.#server.handle(message, { receiver: this, reply })
+      const answer = isSilent
+        ? stream.describe({ isOfFollower: true })
+        : this.#server.handle(message, { receiver: this, reply })
       if (answer === null || reply === '' || fate === 'answer lost') return
       this.receive(reply, { subject: reply, data: Buffer.from(JSON.stringify(answer)), headers: newHeaders() })
     }, null)

@@ -2,7 +2,7 @@
 import { INGEST_BUCKET } from '../../schema/wire/ingest-presence.ts'
 import { DEAD_LETTER_STREAM, EVENTS_STREAM, MEMBERS_BUCKET, PARTITIONS_BUCKET, PERSONS_STREAM } from '../../schema/wire/streams.ts'
 import {
-  ApiError, FakeStream, type Receiver, type SentMessage, type StoredMessage, type StreamOptions, tellStatus
+  ApiError, FakeStream, type Receiver, type SentMessage, type StreamOptions, tellStatus
 } from './fake-stream.ts'
 import type { World } from './virtual-time.ts'
 
@@ -22,8 +22,6 @@ interface CreateRequest {
 export class FakeJetStream {
   readonly streams = new Map<string, FakeStream>()
   readonly receivers: Receiver[] = []
-  /** Told of each message that leaves a work queue. */
-  onAcknowledged: (stream: string, message: StoredMessage) => void = () => {}
   readonly #world: World
 
   constructor (world: World) {
@@ -39,11 +37,7 @@ export class FakeJetStream {
 
   /** The stream that a request or message is about; undefined when it is not about one. */
   streamOf (subject: string): FakeStream | undefined {
-    const [, api, , , stream] = subject.split('.')
-    if (subject.startsWith('$JS.API.CONSUMER.MSG.NEXT.')) return this.streams.get(subject.split('.')[5] ?? '')
-    if (subject.startsWith('$JS.API.STREAM.MSG.GET.')) return this.streams.get(subject.split('.')[5] ?? '')
-    if (api === 'API') return this.streams.get(stream ?? '')
-    if (api === 'ACK') return this.streams.get(subject.split('.')[2] ?? '')
+    if (subject.startsWith('$JS.')) return this.streams.get(subject.split('.').find((token) => this.streams.has(token)) ?? '')
     return [...this.streams.values()].find(({ options: { prefix } }) => subject.startsWith(prefix))
   }
 
@@ -54,7 +48,7 @@ export class FakeJetStream {
       return this.#handle(message, stream, from)
     } catch (error) {
       if (!(error instanceof ApiError)) throw error
-      return { error: { code: error.code, err_code: error.errCode, description: error.message } }
+      return error.answer
     }
   }
 
@@ -76,13 +70,12 @@ export class FakeJetStream {
     if (subject === '$JS.API.INFO') return { memory: 0, storage: 0, streams: this.streams.size, consumers: 0 }
     if (stream === undefined) throw new ApiError(404, 10059, 'stream not found')
     if (tokens[1] === 'ACK') {
-      const message = stream.acknowledge(tokens[3] ?? '', Number(tokens[5]))
-      if (message !== null) this.onAcknowledged(stream.options.name, message)
+      stream.acknowledge(tokens[3] ?? '', Number(tokens[5]))
       return null
     }
     const asked = data.length > 0 ? JSON.parse(Buffer.from(data).toString()) as object : {}
     switch (tokens.slice(2, 4).join('.')) {
-      case 'STREAM.INFO': return stream.describe()
+      case 'STREAM.INFO': return stream.describe(asked)
       case 'STREAM.MSG': return stream.getMessage(asked)
       case 'CONSUMER.CREATE':
         stream.createConsumer(tokens[5] ?? '', tokens.slice(6).join('.'), (asked as CreateRequest).config.ack_wait / 1e6)

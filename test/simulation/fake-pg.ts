@@ -62,9 +62,7 @@ class FakeClient extends EventEmitter {
     })
   }
 
-  getTransactionStatus (): string {
-    return this.#session.isInTransaction ? 'T' : 'I'
-  }
+  getTransactionStatus = (): string => this.#session.isInTransaction ? 'T' : 'I'
 
   end (done: () => void): void {
     this._queryable = false

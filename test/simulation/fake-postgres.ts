@@ -52,13 +52,9 @@ export class FakePostgres {
   }
 
   /** Epoch milliseconds. */
-  get now (): number {
-    return WORLD_BEGAN_AT + this.#world.now
-  }
+  now = (): number => WORLD_BEGAN_AT + this.#world.now
 
-  nextId (): number {
-    return ++this.#serial
-  }
+  nextId = (): number => ++this.#serial
 
   /** @throws when the session has ended meanwhile. */
   async execute (session: Session, text: string, values: readonly any[]): Promise<{ rows: Row[], command: string }> {
@@ -189,7 +185,7 @@ const STATEMENTS: readonly (readonly [begin: string, run: Run])[] = [
     await postgres.lock(session, `project ${projectId}`)
     const before = postgres.find('projects', projectId, session)
     if (before === null) return []
-    const version = Math.max(Math.floor(postgres.now * 1000), before.version + 1)
+    const version = Math.max(Math.floor(postgres.now() * 1000), before.version + 1)
     postgres.write(session, 'projects', projectId, { version })
     return [{ projectId, version }]
   }],

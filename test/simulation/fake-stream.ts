@@ -1,7 +1,7 @@
 /** A stream of JetStream in memory, as far as Millrace uses one: pull consumers, compare-and-set by subject. */
 import { type MsgHdrs, headers as newHeaders } from '@nats-io/transport-node'
 import type { World } from './virtual-time.ts'
-import { WORLD_BEGAN_AT } from './world-constants.ts'
+import { SHORTER, WORLD_BEGAN_AT } from './world-constants.ts'
 
 /** A message as a client sends it. */
 export interface SentMessage {
@@ -20,18 +20,14 @@ export interface Delivery extends SentMessage {
   reply?: string
 }
 
-/** Where deliveries and answers go: one connection of a client. */
-export interface Receiver {
-  /** @param inbox  Subject of the subscription, which a delivery does not bear as its own. */
-  receive: (inbox: string, message: Delivery) => void
-}
+/** Where deliveries and answers go: one connection of a client. The inbox is the subject of the subscription. */
+export interface Receiver { receive: (inbox: string, message: Delivery) => void }
 
 interface Pull {
   receiver: Receiver
   inbox: string
   left: number
   bytesLeft: number
-  hasAny: boolean
   isOver: boolean
 }
 
@@ -51,13 +47,11 @@ interface Consumer {
 
 /** Answers with an error, in the words of the server. */
 export class ApiError extends Error {
-  readonly code: number
-  readonly errCode: number
+  readonly answer: Record<string, unknown>
 
   constructor (code: number, errCode: number, description: string) {
     super(description)
-    this.code = code
-    this.errCode = errCode
+    this.answer = { error: { code, err_code: errCode, description } }
   }
 }
 
@@ -70,7 +64,7 @@ export interface StreamOptions {
   isBucket?: boolean
 }
 
-const DUPLICATE_WINDOW_MS = 120_000
+const DUPLICATE_WINDOW_MS = 120_000 / SHORTER
 
 /** A leader that dies may not have told the others of acknowledgements that are younger than this, in milliseconds. */
 const UNREPLICATED_MS = 1000
@@ -123,7 +117,7 @@ export class FakeStream {
   createConsumer (name: string, filter: string, ackWaitMs: number): void {
     if (this.consumers.has(name)) throw new ApiError(400, 10148, 'consumer already exists')
     this.consumers.set(name, {
-      name, filter, next: 1, delivered: 0, pending: new Map(), again: [], ackWaitMs, pulls: []
+      name, filter, next: 1, delivered: 0, pending: new Map(), again: [], ackWaitMs: ackWaitMs / SHORTER, pulls: []
     })
   }
 
@@ -148,7 +142,7 @@ export class FakeStream {
     const consumer = this.consumers.get(name)
     if (consumer === undefined) return false
     const { batch = 1, max_bytes: bytesLeft = Infinity, expires = 0, idle_heartbeat: beat = 0 } = asked
-    const pull: Pull = { receiver, inbox, left: batch, bytesLeft, hasAny: false, isOver: false }
+    const pull: Pull = { receiver, inbox, left: batch, bytesLeft, isOver: false }
     consumer.pulls.push(pull)
     this.#serve(consumer)
     const world = this.#world
@@ -163,14 +157,13 @@ export class FakeStream {
     return true
   }
 
-  /** @returns the message that it removes from a work queue; null when it was not delivered by this consumer. */
-  acknowledge (name: string, sequence: number): StoredMessage | null {
+  /** Removes a message from a work queue, if it was delivered by this consumer. */
+  acknowledge (name: string, sequence: number): void {
     const consumer = this.consumers.get(name)
-    if (consumer?.pending.delete(sequence) !== true && consumer?.again.includes(sequence) !== true) return null
-    const message = this.messages.get(sequence) ?? null
+    if (consumer?.pending.delete(sequence) !== true && consumer?.again.includes(sequence) !== true) return
+    const message = this.messages.get(sequence)
     if (this.options.retention === 'workqueue') this.messages.delete(sequence)
-    if (message !== null) this.#removed = [...this.#removed.slice(-9), { message, at: this.#world.now }]
-    return message
+    if (message !== undefined) this.#removed = [...this.#removed.slice(-9), { message, at: this.#world.now }]
   }
 
   /**
@@ -204,7 +197,9 @@ export class FakeStream {
   }
 
   /** @param isOfFollower  As a server says that follows nobody, and does not have the last messages. */
-  describe (isOfFollower = false): Record<string, unknown> {
+  describe (
+    { isOfFollower = false, subjects_filter: filter }: { isOfFollower?: boolean, subjects_filter?: string }
+  ): Record<string, unknown> {
     return {
       ...(isOfFollower && { cluster: { name: 'cluster', replicas: [] } }),
       config: { name: this.options.name, retention: this.options.retention, num_replicas: 1, allow_direct: false },
@@ -213,8 +208,10 @@ export class FakeStream {
         messages: this.messages.size,
         first_seq: Math.min(this.lastSequence + 1, ...this.messages.keys()),
         last_seq: isOfFollower ? Math.floor(this.lastSequence / 2) : this.lastSequence,
-        subjects: Object.fromEntries([...Map.groupBy(this.messages.values(), ({ subject }) => subject)]
-          .map(([subject, messages]) => [subject, messages.length]))
+        ...(filter !== undefined && {
+          subjects: Object.fromEntries([...Map.groupBy(this.messages.values(), ({ subject }) => subject)]
+            .map(([subject, messages]) => [subject, messages.length]))
+        })
       }
     }
   }

@@ -1,10 +1,9 @@
 /** The messages that simulated clients send: encoded once, as the encoding costs more than all that follows. */
-import { encodePayload, TEST_KEY } from '../../pipeline/testing/publish-events.ts'
+import { acceptedBy, encodePayload, TEST_KEY } from '../../pipeline/testing/publish-events.ts'
 import { ROW_LAYOUT } from '../../schema/wire/event-row.ts'
-import { AcceptedCounter } from '../../schema/wire/ledger.ts'
 import { HEADER } from '../../schema/wire/streams.ts'
 import type { PlainEvent } from '../support/event-block.ts'
-import { createRandom, pickOne } from '../support/random.ts'
+import { createRandom, pickOne, type Random } from '../support/random.ts'
 import { REFUSED_EVENT, WORLD_BEGAN_AT } from './world-constants.ts'
 
 /** A message, and the events of its rows. */
@@ -49,15 +48,13 @@ function makeMessages (): KnownMessage[] {
       })
     }
     known[number % 2]!.push(...events)
-    const accepted = new AcceptedCounter()
-    for (const event of events) accepted.add(event.project_id, event.received_at ?? 0)
     return {
       payload: encodePayload(events),
       headers: {
         [HEADER.layout]: String(ROW_LAYOUT),
         [HEADER.rows]: String(events.length),
         [HEADER.received]: String(receivedAt),
-        [HEADER.accepted]: accepted.take(),
+        [HEADER.accepted]: acceptedBy(events),
         [HEADER.fingerprintKey]: TEST_KEY.id,
         [HEADER.oldestUuid]: String(Math.min(...events.map(({ timestamp }) => timestamp)))
       },
@@ -68,8 +65,7 @@ function makeMessages (): KnownMessage[] {
 }
 
 /** A uuid of version 7. */
-function makeUuid (madeAt: number, random: () => number): string {
+function makeUuid (madeAt: number, random: Random): string {
   const time = madeAt.toString(16).padStart(12, '0')
-  const rest = Array.from({ length: 18 }, () => Math.floor(random() * 16).toString(16)).join('')
-  return `${time.slice(0, 8)}-${time.slice(8)}-7${rest.slice(0, 3)}-8${rest.slice(3, 6)}-${rest.slice(6)}`
+  return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-${Math.floor(random() * 2 ** 48).toString(16).padStart(12, '0')}`
 }

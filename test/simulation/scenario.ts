@@ -1,7 +1,8 @@
 /** What a seed decides: how much comes when, and what goes wrong. */
 import { createRandom, pickOne } from '../support/random.ts'
 import type { SentMessage } from './fake-stream.ts'
-import type { World } from './virtual-time.ts'
+import { ownerOfNow, type VirtualProcess, type World } from './virtual-time.ts'
+import { SHORTER } from './world-constants.ts'
 
 export interface Scenario {
   /** After this nothing goes wrong any more, in milliseconds. */
@@ -23,32 +24,36 @@ export interface Scenario {
   rates: Record<Rate, number>
 }
 
+/** The highest rates: of each step, but for those of whole processes and servers, which are of each second. */
 const RATES = {
-  lostRequest: 0.05, lostAnswer: 0.08, lateRequest: 0.04, lostDelivery: 0.03,
-  insertError: 0.15, insertSilent: 0.12, queryError: 0.04,
-  powerCut: 0.2, election: 0.5, disconnect: 0.6, freeze: 0.7, kill: 0.5,
-  lostStatement: 0.03, restart: 0.3
+  lostRequest: 0.06, lostAnswer: 0.08, lateRequest: 0.06, lostDelivery: 0.03, stall: 0.004,
+  insertError: 0.25, insertSilent: 0.15, queryError: 0.05, lostStatement: 0.03,
+  powerCut: 0.08, election: 0.1, disconnect: 0.12, freeze: 0.12, kill: 0.1, restart: 0.08
 } as const
 
 type Rate = keyof typeof RATES
 
-/** Each seed has some of the kinds of faults, so that not every seed drowns in all of them. */
+/**
+ * Each seed has some of the kinds of faults, few or many, so that not every seed drowns in all of them: few that come
+ * often meet in ways in which many that come seldom do not.
+ */
 export function chooseScenario (seed: number): Scenario {
   const random = createRandom(seed ^ 0x5eed)
+  const share = pickOne([0.2, 0.35, 0.55], random)
   const rates = Object.fromEntries(Object.entries(RATES)
-    .map(([name, most]) => [name, random() < 0.5 ? 0 : most * random()])) as Record<Rate, number>
-  const healedAfterMs = 20_000 + random() * 60_000
+    .map(([name, most]) => [name, random() < share ? most * random() : 0])) as Record<Rate, number>
+  const healedAfterMs = 6000 + random() * 18_000
   const migratedAt = random() * healedAfterMs
   const isMigrated = random() < 0.3
-  const isForgetful = random() < 0.3
+  const isForgetful = random() < 0.2
   return {
     healedAfterMs,
     // What is stored after its token was forgotten, or its rows were looked up, is stored twice: nobody can know of it.
-    longestInsertMs: isMigrated || isForgetful ? 1000 : 119_000,
+    longestInsertMs: isMigrated || isForgetful ? 1000 : 119_000 / SHORTER,
     tokenWindow: isForgetful ? 4 : Infinity,
-    migration: [migratedAt, isMigrated ? migratedAt + random() * 30_000 : migratedAt],
-    updates: random() < 0.4 ? 8 + Math.floor(random() * 60) : 0,
-    messages: 10 + Math.floor(random() * 44),
+    migration: [migratedAt, isMigrated ? migratedAt + random() * 12_000 : migratedAt],
+    updates: random() < 0.4 ? 4 + Math.floor(random() * 30) : 0,
+    messages: 4 + Math.floor(random() * 24),
     processes: 1 + Math.floor(random() * 2.5),
     ingests: 1 + Math.floor(random() * 2),
     // The inserts of another partition would push tokens out of the window while this one waits.
@@ -61,14 +66,15 @@ export function chooseScenario (seed: number): Scenario {
 /** What becomes of a message from a client. */
 export type MessageFate = 'handled' | 'lost' | 'answer lost' | 'late'
 
-/** What becomes of an insert. */
-export type InsertFate =
-  /** Stored, and answered. */
-  | { kind: 'stored' }
-  /** Answered with an error of this code, before anything is stored or after `shards` of the shards stored it. */
-  | { kind: 'refused', code: number, shards: number }
-  /** Never answered: stored after so long on so many shards, or not at all (0 shards). */
-  | { kind: 'silent', shards: number, afterMs: number }
+/**
+ * What becomes of an insert: so many shards store it, and it is answered, with an error if there is a code. A silent
+ * one is never answered, and stored after so long.
+ */
+export interface InsertFate {
+  shards: number
+  code?: number
+  silentMs?: number
+}
 
 /** What goes wrong, asked at each step. */
 export type Faults = ReturnType<typeof createFaults>
@@ -78,28 +84,43 @@ const RETRIED = [0, 241, 252, 319, 16]
 
 export function createFaults (world: World, scenario: Scenario) {
   const { rates, healedAfterMs, migration, longestInsertMs, tokenWindow } = scenario
-  const happens = (rate: Rate): boolean => world.now < healedAfterMs && world.chance(rates[rate])
+  const happens = (rate: Rate): boolean => world.now < healedAfterMs && rates[rate] > 0 && world.chance(rates[rate])
+  /** The process stands still after a step: between two of them, wherever that is. */
+  function mayStall (): void {
+    const owner = ownerOfNow()
+    if (owner !== null && happens('stall')) freeze(world, owner)
+  }
   return {
+    happens,
     fateOf ({ subject }: SentMessage): MessageFate {
+      mayStall()
       if (subject.startsWith('$JS.ACK')) return 'handled'
       if (happens('lostRequest')) return 'lost'
       if (happens('lostAnswer')) return 'answer lost'
       return happens('lateRequest') ? 'late' : 'handled'
     },
     fateOfStatement (): MessageFate {
+      mayStall()
       return happens('lostStatement') ? pickOne(['lost', 'answer lost', 'late'], world.random) : 'handled'
     },
     losesDelivery: () => happens('lostDelivery'),
     fateOfInsert (shards: number): InsertFate {
+      mayStall()
       const some = Math.floor(world.between(0, shards + 1))
-      if (happens('insertSilent')) {
-        return { kind: 'silent', shards: some, afterMs: longestInsertMs * world.random() ** 3 }
-      }
-      return happens('insertError') ? { kind: 'refused', code: pickOne(RETRIED, world.random), shards: some } : { kind: 'stored' }
+      if (happens('insertSilent')) return { shards: some, silentMs: longestInsertMs * world.random() ** 3 }
+      if (!happens('insertError')) return { shards }
+      return { code: pickOne(RETRIED, world.random), shards: some }
     },
     failsQuery: () => happens('queryError'),
     // Of several servers, one after the other.
     isMigrating: () => world.now >= migration[0] && world.now < migration[1] && Math.floor(world.now / 700) % 2 === 0,
     tokenWindow
   }
+}
+
+/** A process stands still for a time, mostly a short one. */
+export function freeze (world: World, process: VirtualProcess): void {
+  const ms = world.chance(0.7) ? world.between(500, 9000) : world.between(8000, 40_000)
+  process.frozenUntil = Math.max(process.frozenUntil, world.now + ms)
+  world.log(`${process.name} is frozen for ${ms.toFixed(0)}`)
 }

@@ -17,19 +17,18 @@ import { openBucket, retryAtStart } from '../../platform/nats/prepare-jetstream.
 import { INGEST_BUCKET } from '../../schema/wire/ingest-presence.ts'
 import { MEMBERS_BUCKET } from '../../schema/wire/streams.ts'
 import type { FakeClickHouse } from './fake-clickhouse.ts'
-import type { FakeConnection } from './fake-connection.ts'
-import type { StoredMessage } from './fake-stream.ts'
+import { type FakeConnection, Pushed } from './fake-connection.ts'
 import { startSimulatedPersons } from './simulated-persons.ts'
 import type { VirtualProcess, World } from './virtual-time.ts'
 
 const LIMITS = { maxRows: 12, maxBytes: 1_000_000, maxAgeMs: 100 }
 
+/** Rounds of the watermark, in milliseconds: at the rate of a real one, most of what happens would be that. */
+const WATERMARK_ROUND_MS = 500
+
 /** Counters that no simulated process reads; all share them, as making them takes longer than a world. */
 const metrics = createPipelineMetrics(() => [])
 const silent = createLogger({ component: 'simulation', level: 'silent' })
-
-/** Hands over the messages of a bucket, then each that follows, and how many are behind it; returns how to end that. */
-export type WatchStream = (stream: string, see: (message: StoredMessage, delta: number) => void) => () => void
 
 export interface SimulatedPipelineDeps {
   owner: VirtualProcess
@@ -38,19 +37,18 @@ export interface SimulatedPipelineDeps {
   partitions: number
   /** Whether it applies changes of persons. */
   hasPersons: boolean
-  watch: WatchStream
 }
 
 /** @returns how to end it as SIGTERM does. */
 export async function startSimulatedPipeline (
-  world: World, { owner, connection, clickhouse, partitions, hasPersons, watch }: SimulatedPipelineDeps
+  world: World, { owner, connection, clickhouse, partitions, hasPersons }: SimulatedPipelineDeps
 ): Promise<() => Promise<void>> {
   const logger = createTracingLogger(world)
   const nats = connection.asNats()
   const client = clickhouse.clientOf(owner)
   const records = await retryAtStart(() => openPartitionRecords(nats, { replicas: 1 }), logger)
   const openOne = async (name: string): Promise<KV> =>
-    await retryAtStart(() => openWatchedBucket(connection, name, watch), logger)
+    await retryAtStart(() => openWatchedBucket(connection, name), logger)
   const membership = new Membership(owner.name, await openOne(MEMBERS_BUCKET), logger)
   await retryAtStart(() => membership.join(), logger)
   const filters = createDuplicateFilters({ clickhouse: client, fingerprintKey: async () => TEST_KEY, metrics, logger })
@@ -83,6 +81,7 @@ export async function startSimulatedPipeline (
     : async () => {}
   const watermark = new WatermarkKeeper({
     connection: nats, clickhouse: client, bucket: await openOne(INGEST_BUCKET), leads: () => membership.leads(),
+    roundMs: WATERMARK_ROUND_MS,
     metrics: { ...metrics.metrics, gaugeFrom: () => {} }, logger
   })
   return async () => {
@@ -95,29 +94,20 @@ export async function startSimulatedPipeline (
  * A bucket of the client, but for its watching: the ordered consumer of the client makes itself again when it misses
  * something, so here nothing is missed.
  */
-async function openWatchedBucket (connection: FakeConnection, name: string, watch: WatchStream): Promise<KV> {
+async function openWatchedBucket (connection: FakeConnection, name: string): Promise<KV> {
   const bucket = await openBucket(connection.asNats(), name, { history: 1, replicas: 1, allow_direct: false })
   return Object.assign(bucket, {
     watch: async () => {
-      const entries: KvWatchEntry[] = []
-      const stopped = new AbortController()
-      let wake = (): void => {}
-      const forget = watch(`KV_${name}`, ({ subject, data, headers, sequence, storedAt }, delta) => {
+      const entries = new Pushed<KvWatchEntry>()
+      const forget = connection.watch(`KV_${name}`, ({ subject, data, headers, sequence, storedAt }, delta) => {
         const string = (): string => Buffer.from(data).toString()
         const operation = headers.get('KV-Operation')
         entries.push({
           key: subject.slice(`$KV.${name}.`.length), revision: sequence, created: new Date(storedAt), delta,
           operation: operation === '' ? 'PUT' : operation, string, json: () => JSON.parse(string()) as never
         } as unknown as KvWatchEntry)
-        wake()
       })
-      return Object.assign((async function * () {
-        while (!stopped.signal.aborted) {
-          const entry = entries.shift()
-          if (entry === undefined) await new Promise<void>((resolve) => { wake = resolve })
-          else yield entry
-        }
-      })(), { stop: () => { stopped.abort(); forget(); wake() } })
+      return Object.assign(entries, { stop: () => { entries.end(); forget() } })
     }
   })
 }

@@ -18,9 +18,8 @@ import { disk } from './fake-disk.ts'
 import { FakeJetStream } from './fake-jetstream.ts'
 import { network } from './fake-pg.ts'
 import { FakePostgres } from './fake-postgres.ts'
-import type { StoredMessage } from './fake-stream.ts'
 import type { KnownMessage } from './known-messages.ts'
-import { createFaults, type Faults, type Scenario } from './scenario.ts'
+import { createFaults, type Faults, freeze, type Scenario } from './scenario.ts'
 import { createTracingLogger, startSimulatedPipeline } from './simulated-pipeline.ts'
 import { VirtualProcess, type World } from './virtual-time.ts'
 
@@ -57,14 +56,24 @@ export class SimulatedSystem {
     Object.assign(network, { world, postgres: this.postgres, faults: this.#faults })
     disk.clear()
     for (let number = 0; number < scenario.processes; number++) this.#startPipeline()
-    for (let slot = 0; slot < scenario.ingests; slot++) this.#startIngest(slot)
+    this.#startIngest(0)
+    // Others are added while events are sent already.
+    for (let slot = 1; slot < scenario.ingests; slot++) {
+      world.after(world.between(0, scenario.healedAfterMs / 2), () => this.#startIngest(slot), null)
+    }
     world.after(DISTURB_MS, () => this.#disturb(), null)
   }
 
   connect (owner: VirtualProcess): FakeConnection {
     const connection = new FakeConnection(this.#world, this.nats, owner, this.#faults)
     this.#connections.push(connection)
+    if (this.#faults.happens('disconnect')) connection.disconnect(this.#drawOutage())
     return connection
+  }
+
+  /** How long a connection is gone, in milliseconds: seldom so long that its process is taken for dead. */
+  #drawOutage (): number {
+    return 50 + 10_000 * this.#world.random() ** 2
   }
 
   #startPipeline (): void {
@@ -78,8 +87,7 @@ export class SimulatedSystem {
         connection: this.connect(owner),
         clickhouse: this.clickhouse,
         partitions: this.#scenario.partitions,
-        hasPersons: this.#scenario.updates > 0,
-        watch: (stream, see) => this.#watch(owner, stream, see)
+        hasPersons: this.#scenario.updates > 0
       }).then((stop) => { process.stop = stop }, (error: unknown) => {
         world.log(`could not start: ${String(error)}`)
         this.#end(owner)
@@ -94,22 +102,6 @@ export class SimulatedSystem {
     owner.isDead = true
     this.#processes = this.#processes.filter((each) => each !== process)
     this.#world.after(this.#world.between(500, 5000), process.restart, null)
-  }
-
-  /** A watcher first hears what is there, then each that follows, in order. */
-  #watch (owner: VirtualProcess, name: string, see: (message: StoredMessage, delta: number) => void): () => void {
-    const world = this.#world
-    const stream = this.nats.stream(name)
-    let last = 0
-    const tell = (message: StoredMessage, delta = 0): void => {
-      last = Math.max(last, world.now + world.between(1, 3))
-      world.after(last - world.now, () => see(message, delta), owner)
-    }
-    const there = [...stream.messages.values()]
-    there.forEach((message, index) => tell(message, there.length - index - 1))
-    const listen = (message: StoredMessage): void => tell(message)
-    stream.listeners.add(listen)
-    return () => stream.listeners.delete(listen)
   }
 
   #startIngest (slot: number): void {
@@ -134,23 +126,20 @@ export class SimulatedSystem {
 
   #disturb (): void {
     const world = this.#world
-    const { rates, healedAfterMs, updates } = this.#scenario
+    const { healedAfterMs, updates } = this.#scenario
     if (world.now >= healedAfterMs) return
-    const happens = (perSecond: number): boolean => world.chance(perSecond / 10)
-    if (happens(rates.election)) {
+    const { happens } = this.#faults
+    if (happens('election')) {
       for (const stream of this.nats.streams.values()) if (world.chance(0.7)) stream.elect(world.between(4000, 9000))
       world.log('leaders are elected')
     }
-    if (happens(rates.disconnect)) pickOne(this.#connections, world.random).disconnect(world.between(50, 4000))
-    if (happens(rates.powerCut)) this.#cutPower()
-    if (updates > 0 && happens(rates.restart)) this.postgres.restart(world.between(100, 5000))
+    if (happens('disconnect')) pickOne(this.#connections, world.random).disconnect(this.#drawOutage())
+    if (happens('powerCut')) this.#cutPower()
+    if (updates > 0 && happens('restart')) this.postgres.restart(world.between(100, 5000))
     if (this.#processes.length > 0) {
       const { owner: one, stop } = pickOne(this.#processes, world.random)
-      if (happens(rates.freeze)) {
-        const ms = world.chance(0.7) ? world.between(500, 12_000) : world.between(12_000, 180_000)
-        one.frozenUntil = Math.max(one.frozenUntil, world.now + ms)
-        world.log(`${one.name} is frozen for ${ms}`)
-      } else if (happens(rates.kill)) {
+      if (happens('freeze')) freeze(world, one)
+      else if (happens('kill')) {
         const isOrderly = stop !== undefined && world.chance(0.5)
         world.log(`${one.name} is ${isOrderly ? 'stopped' : 'killed'}`)
         const end = (): void => this.#end(one)
@@ -165,22 +154,12 @@ export class SimulatedSystem {
 /** A process of ingest from the message on: publisher, spool and entry in NATS, as `open-publishing.ts` joins them. */
 const NEEDED_LEADERS = { streams: [EVENTS_STREAM], cluster: false }
 
-interface SimulatedIngest {
-  /**
-   * Takes a message of a client; resolves when it is answered with 200.
-   *
-   * @param onReceived  Told of its time of receipt.
-   * @throws when the answer is 503.
-   */
-  capture: (message: KnownMessage, partition: number, onReceived: (at: number) => void) => Promise<void>
-  /** Takes a change of a person; resolves when it is answered with 200. */
-  change: (update: PersonsUpdate) => Promise<void>
-}
+type SimulatedIngest = Awaited<ReturnType<typeof startSimulatedIngest>>
 
 /** @param folder  Of its spool; nobody else has it. */
 async function startSimulatedIngest (
   world: World, { owner, connection, folder }: { owner: VirtualProcess, connection: FakeConnection, folder: string }
-): Promise<SimulatedIngest> {
+) {
   const logger = createTracingLogger(world)
   const link = createLink(connection)
   const spool = await Spool.open({ folder, lock: { release: () => {} }, maxBytes: 1e9, logger })
@@ -196,7 +175,9 @@ async function startSimulatedIngest (
   let messages = 0
   const nextMessageId = (): string => `${owner.name}-${messages++}`
   const persons = createPersonsPartitions({ publish: publisher.publishPersons, nextMessageId })
-  const capture: SimulatedIngest['capture'] = async ({ headers, payload }, partition, onReceived) => {
+  async function capture (
+    { headers, payload }: KnownMessage, partition: number, onReceived: (at: number) => void
+  ): Promise<void> {
     if (!presence.isRegistered) throw new Error('not registered')
     const receivedAt = publishedThrough.receivedAt()
     onReceived(receivedAt)
@@ -209,26 +190,35 @@ async function startSimulatedIngest (
   }
   // In the name of the process: what it does ends with it.
   return {
-    capture: async (...request) => await world.as(owner, async () => await capture(...request)),
-    change: async (update) => await world.as(owner, async () => await persons.append(encodeUpdate(update)))
+    /** Takes a message of a client; resolves when it is answered with 200, and throws when the answer is 503. */
+    capture: async (...request: Parameters<typeof capture>) =>
+      await world.as(owner, async () => await capture(...request)),
+    /** Takes a change of a person; resolves when it is answered with 200. */
+    change: async (update: PersonsUpdate) =>
+      await world.as(owner, async () => await persons.append(encodeUpdate(update)))
   }
 }
 
-/** As `openStreamLink` does it, on a connection that is there. */
+/** As `openStreamLink` does it. */
 function createLink (connection: FakeConnection): StreamLink {
   const nats = connection.asNats()
   const publisher = createAcknowledgedPublisher(nats, 3000)
-  let isUp = true
+  const opened = Promise.withResolvers<void>()
+  let { isUp } = connection
+  let wasUp = isUp
+  if (isUp) opened.resolve()
   void (async () => {
     for await (const { type } of connection.status()) {
       isUp = type !== 'disconnect'
+      wasUp ||= isUp
+      if (wasUp) opened.resolve()
       if (!isUp) publisher.abandon(new Error('the connection to NATS was lost'))
     }
   })()
   return {
     isUp: () => isUp,
-    connection: () => nats,
-    opened: Promise.resolve(),
+    connection: () => wasUp ? nats : null,
+    opened: opened.promise,
     serverParts: () => [],
     maxPayloadBytes: () => 1e6,
     publish: async (message) => {

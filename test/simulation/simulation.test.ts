@@ -11,14 +11,16 @@ import { takeContractSteps } from './contract-steps.ts'
 /** Its clock and timers are not those of a test, so it is a process of its own. */
 const MAIN = path.join(import.meta.dirname, 'main') + '.ts'
 
-const SEEDS = 150
+/** So many seeds in each of two processes. */
+const SEEDS = 200
 
 t.test('every event is stored once, and nothing waits for ever, whatever goes wrong', async (t) => {
   const { NODE_OPTIONS: _, ...env } = process.env
-  const run = await promisify(execFile)(process.execPath, [MAIN, '--seeds', String(SEEDS)], { env })
-    .catch((error: unknown) => error as { stdout: string, stderr: string })
+  const runs = await Promise.all([1, SEEDS + 1].map(async (from) => await promisify(execFile)(
+    process.execPath, [MAIN, '--seeds', String(SEEDS), '--from', String(from)], { env }
+  ).catch((error: unknown) => error as { stdout: string, stderr: string })))
 
-  t.match(run.stdout, new RegExp(`^${SEEDS} seeds, `), run.stderr)
+  for (const { stdout, stderr } of runs) t.match(stdout, new RegExp(`^${SEEDS} seeds from `), stderr)
 })
 
 t.test('stores in memory answer as NATS, ClickHouse and Postgres do', async (t) => {
@@ -32,8 +34,7 @@ t.test('stores in memory answer as NATS, ClickHouse and Postgres do', async (t) 
   const real = await takeContractSteps({
     connection, clickhouse: clickhouse.client, insertFrames: createInsertFrames({ url: clickhouse.url, agent }), sql
   })
-  const simulated = await promisify(execFile)(
-    process.execPath, [path.join(import.meta.dirname, 'main') + '.ts', '--contract'], { env })
+  const simulated = await promisify(execFile)(process.execPath, [MAIN, '--contract'], { env })
 
   t.ok(real.length > 20)
   t.same(JSON.parse(simulated.stdout), JSON.parse(JSON.stringify(real)))

@@ -12,6 +12,7 @@ import { createRandom, type Random } from '../support/random.ts'
 import { WORLD_BEGAN_AT } from './world-constants.ts'
 
 const realImmediate = setImmediate
+const realTick = process.nextTick.bind(process)
 const RealDate = Date
 const realNow = performance.now.bind(performance)
 
@@ -91,11 +92,12 @@ export class World {
 
   /** Lets virtual time pass until `isDone` says so after a task, or the time is over. @returns whether it is done. */
   async run (untilMs: number, isDone: () => boolean = () => false): Promise<boolean> {
+    await new Promise<void>((resolve) => { realImmediate(resolve) })
     await turn()
     while (!this.#ended && !isDone()) {
-      const task = this.#queue[0]
+      const task = this.#queue.at(-1)
       if (task === undefined || task.at > untilMs) break
-      this.#queue.shift()
+      this.#queue.pop()
       const { owner } = task
       if (task.isCancelled || owner?.isDead === true) continue
       if (owner !== null && owner.frozenUntil > task.at) {
@@ -120,18 +122,31 @@ export class World {
   }
 }
 
-/** Lets everything run that waits for nothing but its turn. */
+/** Callbacks of `process.nextTick` that wait, and that ran. */
+const ticks = { waiting: 0, ran: 0 }
+
+/** Lets everything run that waits for nothing but its turn. A round of the event loop costs more than all that. */
 async function turn (): Promise<void> {
-  await new Promise<void>((resolve) => { realImmediate(resolve) })
+  await new Promise<void>((resolve) => {
+    const look = (): void => {
+      const { ran } = ticks
+      // Ticks run when no microtask is left: nobody waits any more if no other tick has run before this one.
+      queueMicrotask(() => realTick(() => ticks.waiting === 0 && ticks.ran === ran ? resolve() : look()))
+    }
+    look()
+  })
 }
 
-/** Puts a task behind those that are not later; what a frozen process has missed runs in its order, then. */
+/**
+ * Puts a task behind those that are not later; what a frozen process has missed runs in its order, then. The next one
+ * is the last of the queue, as most tasks are soon due.
+ */
 function enqueue (queue: Task[], task: Task): void {
   let from = 0
   for (let to = queue.length; from < to;) {
     const middle = (from + to) >> 1
     const { at, due } = queue[middle]!
-    if (at < task.at || (at === task.at && due <= task.due)) from = middle + 1
+    if (at > task.at || (at === task.at && due > task.due)) from = middle + 1
     else to = middle
   }
   queue.splice(from, 0, task)
@@ -181,21 +196,33 @@ function drawInteger (from: number, to: number): number {
   return Math.floor(from + Math.random() * (to - from))
 }
 
-/** Calls of zlib that use threads: their order would be that of the machine. */
-function callNow<A extends unknown[]> (run: (...args: A) => unknown) {
-  return (...args: [...A, (error: unknown, result?: unknown) => void]): void => {
-    const done = args.pop() as (error: unknown, result?: unknown) => void
-    let result: unknown
+/**
+ * Calls of zlib that use threads: their order would be that of the machine. The same few frames come again in each
+ * world, so each is compressed and decompressed once.
+ */
+function callNow (run: (data: Buffer) => Buffer) {
+  const known = new Map<string, Buffer>()
+  return (data: Buffer, ...args: unknown[]): void => {
+    const done = args.pop() as (error: unknown, result?: Buffer) => void
+    const key = Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('latin1')
     try {
-      result = run(...args as unknown as A)
+      const result = known.get(key) ?? run(data)
+      known.set(key, result)
+      process.nextTick(done, null, Buffer.from(result))
     } catch (error) {
       process.nextTick(done, error)
-      return
     }
-    process.nextTick(done, null, result)
   }
 }
 
+process.nextTick = (run: Callback, ...args: unknown[]): void => {
+  ticks.waiting++
+  realTick(() => {
+    ticks.waiting--
+    ticks.ran++
+    run(...args)
+  })
+}
 const chance = Math.random
 Object.assign(globalThis, {
   Date: VirtualDate,
@@ -218,17 +245,16 @@ Object.assign(timersPromises, {
       signal?.addEventListener('abort', () => { timer.close(); reject(new Error('aborted')) })
     })
     return value
-  },
-  setImmediate: async (value?: unknown) => {
-    await new Promise<void>((resolve) => new VirtualTimer(0, resolve, null))
-    return value
   }
 })
 Object.assign(crypto, {
   randomInt: (low: number, high?: number) => high === undefined ? drawInteger(0, low) : drawInteger(low, high),
   randomBytes: (size: number) => Buffer.from(Array.from({ length: size }, () => drawInteger(0, 256)))
 })
-Object.assign(zlib, { zstdCompress: callNow(zlib.zstdCompressSync), zstdDecompress: callNow(zlib.zstdDecompressSync) })
+Object.assign(zlib, {
+  zstdCompress: callNow((data) => zlib.zstdCompressSync(data)),
+  zstdDecompress: callNow((data) => zlib.zstdDecompressSync(data))
+})
 // Each simulated process is on a machine of its own: no process can see whether another one is gone.
 Object.assign(fs, { readlinkSync: () => { throw new Error('not on this machine') } })
 syncBuiltinESMExports()
