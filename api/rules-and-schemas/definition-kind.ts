@@ -4,9 +4,26 @@
  * events name them; one that is created with its name has a history of its own, whose numbers go on from there.
  */
 import type { CursorKind } from '../http/list-queries.ts'
-import { userSummarySchema } from '../projects/users.ts'
+import { type UserSummary, userSummarySchema } from '../projects/users.ts'
 import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { array, object } from '../http/json-schema.ts'
+
+/** A version as answers show it, beside its content. */
+export interface ShownVersion {
+  version: number
+  created_by: UserSummary | null
+  created_at: Date
+}
+
+/** A definition as answers show it, with its newest version, beside what is its kind's own. */
+export interface ShownDefinition extends ShownVersion {
+  id: number
+  team_id: number
+  description: string
+  first_version: number
+  active_version: number | null
+  updated_at: Date
+}
 
 /** Rules, or event schemas: how they are stored, what answers show of them, and what they are checked by. */
 export interface DefinitionKind<Definition, Version, Content> {

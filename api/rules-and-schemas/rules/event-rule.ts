@@ -1,31 +1,15 @@
 import { type CompiledRule, compileRule } from '../../../engines/rules/compile-rule.ts'
 import { RULE_LIMITS, type RuleDefinition, RuleError } from '../../../engines/rules/rule-definition.ts'
-import type { UserSummary } from '../../projects/users.ts'
 import { invalidField } from '../change-definitions.ts'
-import { type DefinitionKind, describeCheck, describeFields, listOf } from '../definition-kind.ts'
+import { type DefinitionKind, describeCheck, describeFields, listOf, type ShownDefinition, type ShownVersion } from '../definition-kind.ts'
 import { object, type Value } from '../../http/json-schema.ts'
 
-/** A rule as answers show it, with its newest version. */
-export interface EventRule extends RuleDefinition {
-  id: number
-  team_id: number
+export interface EventRule extends ShownDefinition, RuleDefinition {
   name: string
-  description: string
   position: number
-  version: number
-  first_version: number
-  active_version: number | null
-  created_by: UserSummary | null
-  created_at: Date
-  updated_at: Date
 }
 
-/** A version as answers show it. */
-export interface EventRuleVersion extends RuleDefinition {
-  version: number
-  created_by: UserSummary | null
-  created_at: Date
-}
+export type EventRuleVersion = ShownVersion & RuleDefinition
 
 const anyObject = { type: 'object', additionalProperties: true } as const
 

@@ -2,34 +2,19 @@ import { SCHEMA_MODES, type SchemaMode } from '../../../platform/directory/activ
 import { type CompiledSchema, compileSchema } from '../../../engines/json-schema/compile-schema.ts'
 import { SchemaError } from '../../../engines/json-schema/schema-place.ts'
 import { toEventName } from '../../../schema/wire/identity.ts'
-import type { UserSummary } from '../../projects/users.ts'
 import { invalidField } from '../change-definitions.ts'
-import { type DefinitionKind, describeCheck, describeFields, listOf } from '../definition-kind.ts'
+import { type DefinitionKind, describeCheck, describeFields, listOf, type ShownDefinition, type ShownVersion } from '../definition-kind.ts'
 import { object, type Value } from '../../http/json-schema.ts'
 
-/** An event schema as answers show it. */
-export interface EventSchema {
-  id: number
-  team_id: number
+export interface EventSchema extends ShownDefinition {
   event: string
-  description: string
   owner: string
   mode: SchemaMode
   schema: unknown
-  version: number
-  first_version: number
-  active_version: number | null
-  created_by: UserSummary | null
-  created_at: Date
-  updated_at: Date
 }
 
-/** A version as answers show it. */
-export interface EventSchemaVersion {
-  version: number
+export interface EventSchemaVersion extends ShownVersion {
   schema: unknown
-  created_by: UserSummary | null
-  created_at: Date
 }
 
 const schema = {
