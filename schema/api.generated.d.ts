@@ -8658,9 +8658,10 @@ export interface operations {
     };
     deleteRetention: {
         parameters: {
-            query?: {
+            query: {
+                /** @description Absent: the rule of all projects. */
                 project_id?: number;
-                what?: "events" | "dead_letters";
+                what: "events" | "dead_letters";
             };
             header?: never;
             path?: never;

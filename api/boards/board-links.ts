@@ -40,7 +40,7 @@ export async function listLinks (sql: Sql, { projectId, boardId }: BoardKey): Pr
  * @throws {HttpError} 404 when the project has no such board.
  */
 export async function createLink (
-  sql: Sql, { projectId, boardId }: BoardKey, made: { userId: number, mayShowSql: boolean, expiresAt: string | null }
+  sql: Sql, { projectId, boardId }: BoardKey, made: { userId: number, mayShowSql: boolean, expiresAt: Date | null }
 ): Promise<BoardLink & { value: string }> {
   const key = mintKey('phl_')
   await sql`DELETE FROM board_links WHERE board_id = ${boardId} AND expires_at <= now()`

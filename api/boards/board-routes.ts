@@ -5,6 +5,7 @@ import { hashPersonalKey } from '../../schema/key-text.ts'
 import { notFound } from '../http/errors.ts'
 import { array, nullableObject, object } from '../http/json-schema.ts'
 import { type Access, accessOf, limitRate, requireAllProjects } from '../http/personal-key-access.ts'
+import { parseIsoDateTime } from '../http/request-values.ts'
 import { type DocumentKind, documentParams, documentRoutes, findDocument } from '../queries/named-documents.ts'
 import { logCommentOf } from '../queries/sql-routes.ts'
 import { answerSchema, definitionSchema } from '../questions/question-schemas.ts'
@@ -100,7 +101,11 @@ export async function boardRoutes (app: FastifyInstance, deps: BoardDeps): Promi
     }
   }, async (request, reply) => {
     const { userId, projectIds } = accessOf(request)
-    const made = { userId, mayShowSql: projectIds === null, expiresAt: request.body?.expires_at ?? null }
+    const expiresAt = parseIsoDateTime(request.body?.expires_at ?? '') ?? null
+    if (expiresAt !== null && expiresAt.getTime() <= Date.now()) {
+      throw new HttpError(400, 'validation_error', 'invalid_input', 'It must be in the future.', { attr: 'expires_at' })
+    }
+    const made = { userId, mayShowSql: projectIds === null, expiresAt }
     return await reply.code(201).send(await createLink(sql, boardOf(request), made))
   })
 

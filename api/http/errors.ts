@@ -113,7 +113,8 @@ export async function answerInTime<T> (work: Promise<T>, patienceMs: number = PA
 function describeValidationError (error: FastifySchemaValidationError, part: string | undefined): HttpError {
   const path = error.instancePath.split('/').slice(1).map(unescapePointer)
   switch (error.keyword) {
-    case 'required': {
+    case 'required':
+    case 'dependencies': {
       const field = String(error.params.missingProperty)
       return validationError('required', `${field}: This field is required.`, [...path, field])
     }

@@ -67,6 +67,7 @@ t.test('persons with a property, and with a value of it', async (t) => {
   t.same(await found('property=plan&value=pro'), ['ann'])
   t.same(await found('property=seats&value=5'), ['ann'])
   t.same(await found('property=none'), [])
+  t.match(await call('GET', '~/persons/seen?value=pro'), { status: 400, body: { code: 'required', attr: 'property' } })
   t.match(await call('GET', '~/persons/seen?after=x'), { status: 400, body: { attr: 'after' } })
 })
 

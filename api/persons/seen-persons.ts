@@ -22,6 +22,7 @@ const timeOrNull = { type: ['string', 'null'], format: 'date-time' } as const
 
 const querySchema = {
   type: 'object',
+  dependencies: { value: ['property'] },
   properties: {
     property: { ...string, maxLength: 400, description: 'Only persons that have this property, and with `value` those whose property is that.' },
     value: { ...string, maxLength: 4000, description: 'A text as it is, anything else as JSON: `12.5`, `true`.' },

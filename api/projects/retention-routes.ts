@@ -36,6 +36,9 @@ export async function retentionRoutes (app: FastifyInstance, { sql }: { sql: Sql
       description: 'Older data is deleted for good, within an hour. For keys of all projects.'
     }
   }, async ({ body: { what, project_id: projectId, days } }) => {
+    if (what === 'dead_letters' && projectId !== null) {
+      throw new HttpError(400, 'validation_error', 'invalid_input', 'Dead letters have one rule, of all projects: it must be null.', { attr: 'project_id' })
+    }
     await setRetention(sql, { what, projectId, days }).catch((cause: unknown) => {
       if (!(cause instanceof MillraceError)) throw cause
       throw new HttpError(400, 'validation_error', 'invalid_input', `There is no project ${projectId}.`, { attr: 'project_id', cause })
@@ -43,13 +46,16 @@ export async function retentionRoutes (app: FastifyInstance, { sql }: { sql: Sql
     return await list()
   })
 
-  app.delete<{ Querystring: Partial<RuleFields> }>('/', {
+  app.delete<{ Querystring: { what: RetentionSubject, project_id?: number } }>('/', {
     config: { scope: '*' },
     schema: {
       tags, summary: 'Remove a retention rule', response: { 204: { type: 'null' } },
-      querystring: { type: 'object', properties: { what: { ...what, default: 'events' }, project_id: projectId } }
+      querystring: {
+        type: 'object', required: ['what'],
+        properties: { what, project_id: { ...projectId, description: 'Absent: the rule of all projects.' } }
+      }
     }
-  }, async ({ query: { what = 'events', project_id: projectId = null } }, reply) => {
+  }, async ({ query: { what, project_id: projectId = null } }, reply) => {
     await clearRetention(sql, { what, projectId })
     return await reply.code(204).send()
   })

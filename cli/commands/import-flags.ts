@@ -1,5 +1,4 @@
-import type { Command } from 'commander'
-import { MillraceError } from '../../engines/errors.ts'
+import { type Command, InvalidArgumentError } from 'commander'
 import type { CliContext } from '../cli-context.ts'
 import { carryOver, type CarriedItem } from '../import/carry-over.ts'
 import { fetchPosthogProject, readPosthogFiles } from '../import/read-posthog-project.ts'
@@ -38,7 +37,7 @@ export function addImportFlagsCommands (program: Command, context: CliContext): 
 async function importFlags (context: CliContext, files: string[], options: ImportFlagsOptions): Promise<void> {
   const { from, fromKey: key = context.env['POSTHOG_PERSONAL_API_KEY'], fromProject: project } = options
   if ((from === undefined) === (files.length === 0) || (from !== undefined && key === undefined)) {
-    throw new MillraceError('MILLRACE_IMPORT_SOURCE', 'give saved files, or --from with --from-key')
+    throw new InvalidArgumentError('give saved files, or --from with --from-key')
   }
   const source = from === undefined ? await readPosthogFiles(files) : await fetchPosthogProject({ host: from, key: key ?? '', project })
   const { dryRun = false, update = false, withContinuity = false, json } = options

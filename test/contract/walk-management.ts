@@ -313,6 +313,8 @@ export async function walkAccount (t: Test, { stack, client }: ContractSystem): 
     const rule = { what: 'dead_letters', project_id: null, days: 36_500 }
     t.match(await client.call(t, 'POST', '/api/retention/', rule), { status: 200, body: { results: [rule] } })
     t.match(await client.call(t, 'GET', '/api/retention/'), { status: 200, body: { results: [rule] } })
+    t.match(await client.call(t, 'POST', '/api/retention/', { ...rule, project_id: 1 }), { status: 400, body: { attr: 'project_id' } })
+    t.match(await client.call(t, 'DELETE', '/api/retention/'), { status: 400, body: { code: 'required', attr: 'what' } })
     t.match(await client.call(t, 'DELETE', '/api/retention/?what=dead_letters'), { status: 204 })
     t.match(await client.call(t, 'GET', '/api/sql/tables/'), { status: 200, body: { results: [{ columns: [] }] } })
     await client.open(t, 'POST', '/api/sql/', { query: 'SELECT 1' })

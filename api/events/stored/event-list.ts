@@ -34,6 +34,7 @@ export type ListedEvent = Value<typeof listedEventSchema>
 
 export const eventListQuerySchema = {
   type: 'object',
+  dependencies: { value: ['property'], group_type: ['group_key'], group_key: ['group_type'] },
   properties: {
     event: { ...string, maxLength: 400, description: 'Only events of this name.' },
     distinct_id: { ...string, maxLength: 400, description: 'Only events of this distinct id.' },
