@@ -66,6 +66,11 @@ t.test('a board is put together with the keyboard, its parts change places, are 
 
   t.match(String(await download(page, 'CSV of Paid by day')), /^"from","'=paid"\n"\d{4}-\d\d-\d\d",0\n"\d{4}-\d\d-\d\d",3\n"all of it",3\n$/)
   t.equal(String(await download(page, 'CSV of Large numbers')), '"n","s"\n18446744073709551615,"\'=1+1"\n')
+  for (const name of ['Paid by day', 'Who pays twice', 'Large numbers']) {
+    const png = await download(page, `PNG of ${name}`)
+    t.equal(png.subarray(1, 4).toString(), 'PNG', name)
+    t.ok(png.readUInt32BE(16) > 600 && png.length > 5000, `${png.length} bytes`)
+  }
   await checkPage(t, page, 'a board')
 
   await page.getByRole('button', { name: 'Share …' }).click()

@@ -12,12 +12,15 @@ export interface TileAnswer extends Omit<Schema<'TileAnswer'>, 'question' | 'res
 export interface Cell {
   text: string
   isNumber: boolean
+  /** Of a whole, from 0 to 1, to be drawn. */
+  share?: number | null
 }
 
 export interface AnswerTable { head: string[], rows: Cell[][] }
 
 const word = (text: string): Cell => ({ text, isNumber: false })
-const number = (value: number | null): Cell => ({ text: value === null ? '' : String(value), isNumber: true })
+const number = (value: number | null, share: number | null = null): Cell =>
+  ({ text: value === null ? '' : String(value), isNumber: true, share })
 
 export function tableOf ({ question, result }: TileAnswer): AnswerTable {
   if (question !== null) {
@@ -27,12 +30,12 @@ export function tableOf ({ question, result }: TileAnswer): AnswerTable {
       case 'funnel': return {
         head: ['value', 'step', 'people', 'conversion', 'median_ms'],
         rows: answer.parts.flatMap((part) => part.steps.map(({ name, people, conversion, median_ms: median }) =>
-          [word(partName(part)), word(name), number(people), number(conversion), number(median)]))
+          [word(partName(part)), word(name), number(people, conversion), number(conversion), number(median)]))
       }
       case 'retention': return {
         head: ['began', ...(answer.cohorts[0]?.returned ?? []).map((_, index) => String(index))],
-        rows: answer.cohorts.map(({ start, returned }) =>
-          [word(start), ...returned.map(({ people: back }) => number(back))])
+        rows: answer.cohorts.map(({ start, people, returned }) =>
+          [word(start), ...returned.map(({ people: back }) => number(back, people === 0 ? 0 : back / people))])
       }
     }
   }

@@ -1,7 +1,8 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Schema } from '../../../schema/api-types.ts'
 import { request } from '../api-client.ts'
+import { useAttempt } from '../confirm.tsx'
 import { formatCounted, formatMs, formatZoned, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { fileName, offerFile } from '../offer-file.ts'
@@ -47,8 +48,9 @@ interface TileViewProps {
   children?: ComponentChildren
 }
 
-/** One question or saved query of a board: its picture, what it says, and a file of it. */
+/** One question or saved query of a board: its picture, what it says, and files of it. */
 export function TileView ({ source: { path, key }, tile: { kind, id }, round, children }: TileViewProps) {
+  const box = useRef<HTMLDivElement>(null)
   const loaded = useLoaded(`tile ${path} ${kind} ${id}`, async (signal) =>
     await request<TileAnswer>(`${path}/answers/${kind}/${id}`, { signal, key, query: { refresh: round.isForced || undefined } }))
   const { value, reload } = loaded
@@ -61,9 +63,9 @@ export function TileView ({ source: { path, key }, tile: { kind, id }, round, ch
         {(answer) => (
           <>
             {answer.description !== '' && <p class='hint'>{showText(answer.description, 1000)}</p>}
-            <Answered answer={answer} />
+            <div ref={box}><Answered answer={answer} /></div>
             <p class='hint numbers'>{describeAnswer(answer)}</p>
-            <p class='toolbar'><button type='button' onClick={() => offerCsv(answer)}>CSV<span class='hidden'> of {name}</span></button></p>
+            <Files answer={answer} box={box} name={name} />
           </>
         )}
       </Show>
@@ -96,6 +98,18 @@ function describeAnswer ({ question, result, answered_at: at, is_cached: isCache
   return `${facts} · computed at ${formatZoned(at)}${isCached ? ', used again' : ''}`
 }
 
-function offerCsv (answer: TileAnswer): void {
-  offerFile(new Blob([toCsv(tableOf(answer))], { type: 'text/csv' }), fileName(answer.name, 'csv'))
+function Files ({ answer, box, name }: { answer: TileAnswer, box: { current: HTMLDivElement | null }, name: string }) {
+  const { error, attempt } = useAttempt()
+  const png = async (): Promise<void> => {
+    if (box.current === null) return
+    const { drawPng } = await import('./answer-image.ts')
+    offerFile(await drawPng({ title: answer.name, facts: describeAnswer(answer), box: box.current, table: tableOf(answer) }), fileName(answer.name, 'png'))
+  }
+  return (
+    <p class='toolbar'>
+      <button type='button' onClick={() => offerFile(new Blob([toCsv(tableOf(answer))], { type: 'text/csv' }), fileName(answer.name, 'csv'))}>CSV<span class='hidden'> of {name}</span></button>
+      <button type='button' onClick={() => { void attempt(png) }}>PNG<span class='hidden'> of {name}</span></button>
+      {error !== undefined && <span role='alert' class='error'>{error.message}</span>}
+    </p>
+  )
 }
