@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_285,
+  lines: 82_412,
   platformLines: 5_573,
-  trackedFiles: 1_491,
+  trackedFiles: 1_492,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
   assertions: 167,
-  casts: 281
+  casts: 282
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

@@ -58,7 +58,7 @@ export const eventDefinitionChangesSchema = {
   additionalProperties: false,
   properties: {
     name: {
-      type: 'string', minLength: 1, maxLength: 400,
+      type: 'string', minLength: 1, pattern: '\\S', maxLength: 400,
       description: 'Renames the definition. Its values stay until an event of the new name arrives. An event of the old name creates a new definition.'
     },
     volume_30_day: {

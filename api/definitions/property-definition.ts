@@ -63,7 +63,7 @@ export const propertyDefinitionChangesSchema = {
   additionalProperties: false,
   properties: {
     name: {
-      type: 'string', minLength: 1, maxLength: 400,
+      type: 'string', minLength: 1, pattern: '\\S', maxLength: 400,
       description: 'Renames the definition. Its type stays until an event has a property of the new name. An event with the old name creates a new definition.'
     },
     is_numerical: {

@@ -9,7 +9,7 @@ export type NewExperiment = ExperimentFields & { name: string, feature_flag_key:
 const anyObject = { additionalProperties: true }
 
 const writable = {
-  name: { type: 'string', minLength: 1, maxLength: 400 },
+  name: { type: 'string', minLength: 1, pattern: '\\S', maxLength: 400 },
   description: { type: ['string', 'null'], maxLength: 3000 },
   start_date: {
     type: ['string', 'null'], format: 'date-time',

@@ -28,7 +28,7 @@ const newKeySchema = {
   required: ['label', 'scopes'],
   additionalProperties: false,
   properties: {
-    label: { type: 'string', minLength: 1, maxLength: 40, description: 'What the key is for.' },
+    label: { type: 'string', minLength: 1, pattern: '\\S', maxLength: 40, description: 'What the key is for.' },
     scopes: {
       type: 'array', minItems: 1, maxItems: 50, items: { type: 'string', maxLength: 60 },
       description: 'Such as experiment:read; * is everything. None that the key of this request does not have.'

@@ -24,7 +24,7 @@ const newProjectSchema = {
   required: ['name'],
   additionalProperties: false,
   properties: {
-    name: { type: 'string', minLength: 1, maxLength: 200 },
+    name: { type: 'string', minLength: 1, pattern: '\\S', maxLength: 200 },
     timezone: { type: 'string', maxLength: 100, default: 'UTC', description: 'IANA name: in it the days of reports begin.' }
   }
 } as const

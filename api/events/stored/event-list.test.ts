@@ -177,7 +177,7 @@ t.test('nobody reads events of another project; forged cursors and wrong values 
   for (const parameter of ['person=ann', 'from=yesterday', 'limit=0', 'limit=201']) {
     t.match(await api.call('GET', `~/events?${parameter}`), { status: 400, body: { attr: parameter.split('=')[0] } }, parameter)
   }
-  for (const [parameter, missing] of [['value=1', 'property'], ['group_type=company', 'group_key'], ['group_key=acme', 'group_type']]) {
+  for (const [parameter, missing] of [['value=1', 'property'], ['group_type=company', 'group_key'], ['group_key=acme', 'group_type']] as const) {
     t.match(await api.call('GET', `~/events?${parameter}`), { status: 400, body: { code: 'required', attr: missing } }, parameter)
   }
 })

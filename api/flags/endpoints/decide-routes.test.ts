@@ -124,6 +124,7 @@ t.test('invalid input gets the error of the contract with its field', async (t) 
     [{ ...body, group_properties: 5 }, 400, { attr: 'group_properties' }],
     [{ ...body, group_properties: { company: 'x' } }, 400, { attr: 'group_properties__company' }],
     [{ ...body, flag_keys_to_evaluate: 'on' }, 400, { attr: 'flag_keys_to_evaluate' }],
+    [{ ...body, flag_keys: 'on' }, 400, { attr: 'flag_keys' }],
     [{ api_key: '', distinct_id: 'u1' }, 401, { type: 'authentication_error', code: 'invalid_api_key', attr: null }],
     [{ api_key: 'phc_unknown', distinct_id: 'u1' }, 401, { type: 'authentication_error', code: 'invalid_api_key' }],
     [{ api_key: 5 }, 401, { code: 'invalid_api_key' }],

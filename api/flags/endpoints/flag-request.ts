@@ -67,7 +67,7 @@ export function readFlagRequest (body: Body, runtime: Runtime): FlagRequest {
     groups: readGroups(body.groups ?? body.$groups),
     personProperties,
     groupProperties: readGroupProperties(body.group_properties ?? body.$group_properties),
-    flagKeys: readFlagKeys(body.flag_keys_to_evaluate ?? body.flag_keys),
+    flagKeys: readFlagKeys(body),
     disableFlags,
     mayLocate: body.geoip_disable !== true && body.$geoip_disable !== true,
     runtime
@@ -132,11 +132,11 @@ function readGroupProperties (value: unknown): Map<string, Properties> {
   return byType
 }
 
-function readFlagKeys (value: unknown): Set<string> | null {
+function readFlagKeys (body: Record<string, unknown>): Set<string> | null {
+  const field = body.flag_keys_to_evaluate == null ? 'flag_keys' : 'flag_keys_to_evaluate'
+  const value = body[field]
   if (value == null) return null
-  if (!Array.isArray(value) || !value.every((key) => typeof key === 'string')) {
-    throw invalid('flag_keys_to_evaluate', 'This field must be an array of strings.')
-  }
+  if (!Array.isArray(value) || !value.every((key) => typeof key === 'string')) throw invalid(field, 'This field must be an array of strings.')
   return new Set(value)
 }
 

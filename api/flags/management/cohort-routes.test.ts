@@ -15,6 +15,7 @@ t.test('a cohort is created, named by a flag and another cohort, and deleted whe
   t.equal(outer.status, 201)
   t.match(await call('GET', '~/cohorts'), { status: 200, body: { results: [{ name: 'Others' }, { id, name: 'Paying' }] } })
 
+  t.match(await call('POST', '~/cohorts', { name: ' ', filters: { properties: {} } }), { status: 400, body: { attr: 'name', detail: 'name must not be blank.' } })
   t.match(await call('DELETE', `~/cohorts/${id}`), { status: 400, body: { code: 'has_dependents' } })
   t.equal((await call('DELETE', `~/cohorts/${outer.body.id}`)).status, 204)
   const flag = await call('POST', '~/feature_flags', {

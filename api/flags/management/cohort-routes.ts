@@ -28,7 +28,7 @@ const newCohortSchema = {
   type: 'object',
   required: ['name', 'filters'],
   additionalProperties: false,
-  properties: { name: { type: 'string', minLength: 1, maxLength: 400 }, filters: filtersSchema }
+  properties: { name: { type: 'string', minLength: 1, pattern: '\\S', maxLength: 400 }, filters: filtersSchema }
 } as const
 
 const read = { scope: 'feature_flag:read' } as const
