@@ -132,7 +132,7 @@ t.test('beyond the month: 429 that says when it ends, or a sample; a quota that 
   const refused = await send(people(1))
   t.equal(refused.status, 429)
   t.match(refused.headers.get('retry-after'), /^[1-6]?\d$/)
-  t.match(await refused.json(), { type: 'throttled_error', code: 'quota_exceeded', attr: null, detail: /ends at \d{4}-\d\d-01T00:00:00/ })
+  t.match(await refused.json(), { type: 'throttled_error', code: 'quota_exceeded', attr: null, detail: /resets at \d{4}-\d\d-01T00:00:00/ })
   t.equal((await send(people(1), OTHER_KEY)).status, 200)
   await waitFor(async () => (await warnings()).some(({ totals }) => totals.some(({ reason }) => reason === 'quota_exceeded')))
 
