@@ -1,7 +1,9 @@
 /** The SQL of `millrace check clickhouse`. Texts only, of which system tables of all nodes are parameters. */
 
+import { ANSWERING_NODES } from './migrate/clickhouse-topology.ts'
+
 /** Every node by its place in the cluster's definition. */
-export const LIST_NODES = `SELECT shard_num AS shard, concat(host_name, ':', toString(port)) AS node, internal_replication AS internal
+export const LIST_NODES = `SELECT shard_num AS shard, concat(host_name, ':', toString(port)) AS node
   FROM system.clusters WHERE cluster = {cluster: String} ORDER BY shard_num, replica_num`
 
 /** What every node is asked about itself: columns of a table of `system`. */
@@ -9,8 +11,8 @@ export interface NodeQuestion { table: string, columns: string, rest?: string }
 
 export const NODE_VERSION: NodeQuestion = { table: 'one', columns: 'version() AS version, toFloat64(toUnixTimestamp64Milli(now64(3))) AS now' }
 export const NODE_DEFINITION: NodeQuestion = {
-  table: 'clusters', columns: "arrayStringConcat(arraySort(groupArray(concat(host_name, ':', toString(port)))), ' ') AS nodes",
-  rest: 'WHERE cluster = {cluster: String} GROUP BY place'
+  table: 'clusters', rest: 'WHERE cluster = {cluster: String} GROUP BY place', columns: `toUInt32(min(internal_replication)) AS internal,
+    arrayStringConcat(arrayMap(each -> each.3, arraySort(groupArray((shard_num, replica_num, concat(toString(shard_num), '/', host_name, ':', toString(port)))))), ' ') AS nodes`
 }
 export const NODE_MACROS: NodeQuestion = { table: 'macros', columns: 'macro, substitution' }
 export const NODE_REPLICAS: NodeQuestion = {
@@ -25,17 +27,17 @@ export const NODE_KEEPER: NodeQuestion = {
 
 /** `place` counts from 1 as the definition does; nodes that do not answer have no row. */
 export const askEachNode = ({ columns, rest = '' }: NodeQuestion, table: string): string =>
-  `SELECT shardNum() AS place, ${columns} FROM ${table} ${rest} SETTINGS skip_unavailable_shards = 1`
+  `SELECT shardNum() AS place, ${columns} FROM ${table} ${rest} SETTINGS ${ANSWERING_NODES}`
 
 /** Tables of both databases, and the nodes that have them. */
 export const listTablesOfNodes = (tables: string): string => `SELECT concat(database, '.', name) AS name, groupUniqArray(shardNum()) AS places
   FROM ${tables} WHERE database IN (currentDatabase(), concat(currentDatabase(), '_all')) AND NOT startsWith(name, '.')
-  GROUP BY name ORDER BY name SETTINGS skip_unavailable_shards = 1`
+  GROUP BY name ORDER BY name SETTINGS ${ANSWERING_NODES}`
 
 /** Tables that answer an insert before its rows are on the disk. */
 export const listUnflushed = (tables: string): string => `SELECT DISTINCT name FROM ${tables}
   WHERE database = currentDatabase() AND engine LIKE '%MergeTree' AND position(engine_full, 'fsync_after_insert = 1') = 0
-  ORDER BY name SETTINGS skip_unavailable_shards = 1`
+  ORDER BY name SETTINGS ${ANSWERING_NODES}`
 
 export const COUNT_UNREPLICATED = `SELECT toUInt32(count()) AS n FROM system.tables
   WHERE database = currentDatabase() AND name = 'events' AND engine NOT LIKE 'Replicated%'`

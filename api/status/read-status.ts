@@ -1,4 +1,5 @@
 import { type ClickHouse, LOCAL_DATABASE, systemTable, systemTableOfShards } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { ANSWERING_NODES } from '../../schema/migrate/clickhouse-topology.ts'
 import type { HealthReport } from '../../platform/health-and-readiness.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
@@ -55,7 +56,7 @@ function clickHouseQuery (cluster: string): string {
     (SELECT sum(rows) FROM ${parts} WHERE active AND database = ${LOCAL_DATABASE} AND table = 'events') AS events,
     (SELECT sum(bytes_on_disk) FROM ${parts} WHERE active AND database = ${LOCAL_DATABASE}) AS bytes,
     (SELECT min(free_space) FROM ${systemTable(cluster, 'disks')}) AS freeBytes
-    SETTINGS skip_unavailable_shards = 1`
+    SETTINGS ${ANSWERING_NODES}`
 }
 
 const WATERMARK_QUERY = `

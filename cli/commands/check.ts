@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Command } from 'commander'
+import { readRecordedTokens } from '../../pipeline/accounting/partition-positions.ts'
 import { type ClickHouse, connectClickHouse, onCluster, queryRows, systemTable } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { OLDEST_NATS_SERVER } from '../../platform/nats/nats-server-floor.ts'
 import { findOldServers, judgeOldServers } from '../../platform/nats/server-versions.ts'
@@ -33,12 +34,17 @@ export function addCheckCommands (program: Command, context: CliContext): void {
       report(context, findings, json)
     })
   check.command('nats')
-    .description('look at the nats-servers of NATS_URL and their cluster: whether each nats-server is a version that keeps what it acknowledged when the power is cut')
+    .description('look at the nats-servers of NATS_URL and their cluster: whether each nats-server is a version that keeps what it acknowledged when\n' +
+      'the power is cut, and whether the pipeline left an insert unfinished')
     .option(...JSON_OPTION)
     .action(async ({ json }: Output) => {
       const { refused } = judgeOldServers(await findOldServers(await context.nats()), 'refuse')
       const found = refused === null ? ok(`every server that answers is ${OLDEST_NATS_SERVER} or newer`) : wrong(refused)
-      report(context, [{ ...found, subject: 'versions' }], json)
+      const unfinished = (await readRecordedTokens(await context.nats())).length
+      const inserts = unfinished === 0
+        ? ok('no insert is unfinished')
+        : note(`unfinished inserts, or while the pipeline runs, inserts under way: ${unfinished}. A pipeline that was stopped repeats them when it starts: before shards change, and before ClickHouse is backed up or restored, start it until they are done`)
+      report(context, [{ ...found, subject: 'versions' }, { ...inserts, subject: 'inserts' }], json)
     })
 }
 
@@ -86,6 +92,7 @@ async function checkClickHouse (options: CheckClickHouseOptions): Promise<Findin
       ]
   const findings: Finding[] = []
   for (const [subject, check] of checks) {
+    if (check === checkReplicas && findings.some(({ level, subject }) => level === 'wrong' && subject === 'macros')) continue
     const found = await check(options).catch((error: unknown) => [wrong(`cannot be checked: ${messageOf(error)}`)])
     findings.push(...found.map((finding) => ({ ...finding, subject })))
   }
@@ -103,7 +110,7 @@ const unless = (complaints: readonly Finding[], fine: string): Finding[] =>
 
 /** Every node by its place in the cluster's definition. */
 async function readDefinition ({ client, cluster }: CheckClickHouseOptions) {
-  return await queryRows<{ shard: number, node: string, internal: number }>(client, LIST_NODES, { cluster })
+  return await queryRows<{ shard: number, node: string }>(client, LIST_NODES, { cluster })
 }
 
 /** Rows of a query of every node that answers; `place` counts from 1 as the definition does. */
@@ -131,14 +138,15 @@ const checkNodes: Check = async (options) => {
 
 const checkDefinition: Check = async (options) => {
   const definition = await readDefinition(options)
-  const alone = definition.filter(({ internal }) => internal !== 1)
-  const seen = await askNodes<{ nodes: string }>(options, NODE_DEFINITION)
-  const own = definition.map(({ node }) => node).sort().join(' ')
-  return unless([
-    ...alone.length > 0 ? [wrong('internal_replication is not true for every shard: rows would be written to each replica and copied as well; set it')] : [],
-    ...seen.filter(({ nodes }) => nodes !== own).map(({ place, nodes }) =>
-      wrong(`${definition[place - 1]?.node} knows the nodes ${nodes}: give every node the same remote_servers`))
-  ], 'every node has the same remote_servers, with internal_replication')
+  const seen = await askNodes<{ nodes: string, internal: number }>(options, NODE_DEFINITION)
+  const own = definition.map(({ shard, node }) => `${shard}/${node}`).join(' ')
+  return unless(seen.flatMap(({ place, nodes, internal }) => {
+    const node = definition[place - 1]?.node
+    return [
+      ...internal === 1 ? [] : [wrong(`${node}: internal_replication is not true for every shard: rows would be written to each replica and copied as well; set it`)],
+      ...nodes === own ? [] : [wrong(`${node} has the shards and replicas ${nodes}, the node that is asked ${own}: give every node the same remote_servers in the same order, or repeated inserts go to other shards`)]
+    ]
+  }), 'every node has the same remote_servers in the same order, with internal_replication')
 }
 
 const checkMacros: Check = async (options) => {
@@ -157,7 +165,8 @@ const checkMacros: Check = async (options) => {
   })
   const shards = [...Map.groupBy(answering, ({ shard }) => shard).values()].map((nodes) => new Set(nodes.map((node) => node['{shard}'])))
   if (shards.some((names) => names.size > 1) || new Set(shards.map((names) => [...names][0])).size < shards.length) {
-    complaints.push(wrong('the macro shard does not follow remote_servers: replicas of a shard must share it, and no two shards may'))
+    complaints.push(wrong('the macro shard does not follow remote_servers: replicas of a shard must share it, and no two shards may. It is ' +
+      answering.map((node) => `${node['{shard}']} on ${node.node} of shard ${node.shard}`).join(', ')))
   }
   return unless(complaints, 'each node has its shard and replica')
 }
@@ -202,10 +211,15 @@ const checkFlush: Check = async ({ client, cluster }) => {
   ]
 }
 
-const checkLogins: Check = async (options) =>
-  (await findLoginFaults(options)).flatMap(({ login, faults }) => faults === undefined
+/** Of each address that is named: each node has logins and rights of its own. */
+const checkLogins: Check = async (options) => {
+  const found = await Promise.all([options.url, ...options.nodes].map(async (url) =>
+    (await findLoginFaults({ ...options, url })).map((each) => ({ ...each, at: new URL(url).host }))))
+  return [...Map.groupBy(found.flat(), ({ login }) => login)].flatMap(([login, nodes]) => nodes.every(({ faults }) => faults === undefined)
     ? [note(`${login} was not tried: set ${variableOf(login)}`)]
-    : unless(faults.map((fault) => wrong(`${login} ${fault}`)), `${login} has each right of deploy/clickhouse, and may ask what it asks`))
+    : unless(nodes.flatMap(({ at, faults = [] }) => faults.map((fault) => wrong(`${login} at ${at} ${fault}`))),
+      `${login} has each right of deploy/clickhouse at ${nodes.length} addresses, and may ask what it asks`))
+}
 
 /** Requests of all nodes to Keeper since their start, and how long one waited. */
 const checkKeeper: Check = async (options) => {

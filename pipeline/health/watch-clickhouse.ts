@@ -1,6 +1,7 @@
 /** Watches the disks and the parts of ClickHouse. */
 import type { Logger } from 'pino'
 import { type ClickHouse, queryRows, systemTable } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { ANSWERING_NODES } from '../../schema/migrate/clickhouse-topology.ts'
 import type { HealthPart } from '../../platform/health-and-readiness.ts'
 import { runAtIntervals } from '../../platform/intervals.ts'
 import type { Metrics } from '../../platform/metrics.ts'
@@ -40,9 +41,6 @@ interface Nodes {
   all: number
 }
 
-/** A dead node must not hide what the others say. */
-const ANSWERING_NODES = 'SETTINGS skip_unavailable_shards = 1'
-
 /** The last known state of the disks, and of the nodes that have them. */
 export interface DiskWatch {
   /** The nodes of a cluster, and each disk; empty until the first answer and while ClickHouse does not answer. */
@@ -78,7 +76,7 @@ export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): D
     try {
       const found = await queryRows<Disk>(clickhouse, `
         SELECT hostName() AS host, name AS disk, free_space AS free, total_space AS total
-        FROM ${systemTable(cluster, 'disks')} ${ANSWERING_NODES}`)
+        FROM ${systemTable(cluster, 'disks')} SETTINGS ${ANSWERING_NODES}`)
       files = await readFiles(clickhouse, cluster)
       nodes = await countNodes(clickhouse, cluster)
       disks = found
@@ -115,7 +113,7 @@ async function countNodes (clickhouse: ClickHouse, cluster: string): Promise<Nod
   const [row] = await queryRows<Record<keyof Nodes, string>>(clickhouse, `
     SELECT (SELECT count() FROM ${systemTable(cluster, 'one')}) AS answering,
       (SELECT count() FROM system.clusters WHERE cluster = {cluster: String}) AS all
-    ${ANSWERING_NODES}`, { cluster }).catch(() => [])
+    SETTINGS ${ANSWERING_NODES}`, { cluster }).catch(() => [])
   return row && { answering: Number(row.answering), all: Number(row.all) }
 }
 
@@ -129,7 +127,7 @@ async function readFiles (clickhouse: ClickHouse, cluster: string): Promise<Map<
       SELECT hostName() AS host, toFloat64(sumIf(value, metric = 'FilesystemMainPathTotalINodes')) AS total,
         total - sumIf(value, metric = 'FilesystemMainPathUsedINodes') AS free
       FROM ${systemTable(cluster, 'asynchronous_metrics')}
-      WHERE metric LIKE 'FilesystemMainPath%INodes' GROUP BY host HAVING total > 0 ${ANSWERING_NODES}`)
+      WHERE metric LIKE 'FilesystemMainPath%INodes' GROUP BY host HAVING total > 0 SETTINGS ${ANSWERING_NODES}`)
     return new Map(rows.map(({ host, free, total }) => [diskKey(host, MAIN_DISK), { free, total }]))
   } catch {
     return new Map()
@@ -189,7 +187,7 @@ export function watchParts ({ clickhouse, cluster, metrics, logger }: WatchParts
       broken = await queryRows<BrokenPart>(clickhouse, `
         SELECT hostName() AS host, table, name, assumeNotNull(reason) AS reason
         FROM ${systemTable(cluster, 'detached_parts')}
-        WHERE database = currentDatabase() AND ${BROKEN} ORDER BY host, table, name ${ANSWERING_NODES}`)
+        WHERE database = currentDatabase() AND ${BROKEN} ORDER BY host, table, name SETTINGS ${ANSWERING_NODES}`)
     } catch {
       // ClickHouse is unavailable, which its health check reports. What was broken still is.
       return

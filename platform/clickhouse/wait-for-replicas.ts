@@ -1,5 +1,6 @@
 /** Before a write depends on what a cluster does not have: the replicas that answer have what was stored until now. */
 import { MillraceError } from '../../engines/errors.ts'
+import { ANSWERING_NODES } from '../../schema/migrate/clickhouse-topology.ts'
 import { pause } from '../intervals.ts'
 import { classifyClickHouseError } from './clickhouse-errors.ts'
 import { type ClickHouse, LOCAL_DATABASE, queryRows, systemTable } from './connect-clickhouse.ts'
@@ -27,9 +28,6 @@ interface Replica {
 }
 
 const POLL_INTERVAL_MS = 50
-
-/** A node that hangs is no node that answers: it is passed over after these. */
-const ANSWERING_NODES = 'skip_unavailable_shards = 1, receive_timeout = 3, handshake_timeout_ms = 1000'
 
 /**
  * Waits until the replicas that answer have what any of them confirmed before.

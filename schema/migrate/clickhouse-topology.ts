@@ -46,6 +46,9 @@ export function renderClickHouseSql (sql: string, { cluster }: ClickHouseTopolog
   })
 }
 
+/** Settings of a query of every node that answers. One that hangs is passed over, too: the kernel still takes connections for it. */
+export const ANSWERING_NODES = 'skip_unavailable_shards = 1, receive_timeout = 3, handshake_timeout_ms = 1000'
+
 /**
  * `distributed_ddl_output_mode` of every client: a statement for all nodes does not wait for a dead one, which does
  * what it missed when it is back. The types of the client lack this value; ClickHouse 26.7 has it.

@@ -37,7 +37,8 @@ const REPLICATED_SETTINGS: Readonly<Record<string, number>> = { replicated_max_r
 const CLIENT = {
   request_timeout: 90_000,
   clickhouse_settings: {
-    distributed_ddl_task_timeout: '60', distributed_ddl_output_mode: ONLY_ACTIVE_NODES, skip_unavailable_shards: 1
+    distributed_ddl_task_timeout: '60', distributed_ddl_output_mode: ONLY_ACTIVE_NODES, skip_unavailable_shards: 1,
+    handshake_timeout_ms: 1000
   } satisfies ClickHouseSettings,
   log: { level: ClickHouseLogLevel.OFF }
 }
