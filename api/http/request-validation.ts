@@ -12,7 +12,8 @@ const JSON_TYPE = /^\s*[\w.-]+\/(?:[\w.+-]*[.+-])?json\s*(?:;|$)/i
 
 /**
  * Parses bodies as JSON, whatever their content type: clients send many types for JSON, or none. An empty body counts
- * as absent, because some clients send a content type with DELETE. `__proto__` and `constructor.prototype` are refused.
+ * as absent, because some clients send a content type with DELETE. `__proto__` and `constructor.prototype` are refused,
+ * with the name of the field.
  */
 export function readJsonBodies (app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser('error', 'error')
@@ -31,19 +32,38 @@ export function readJsonBodies (app: FastifyInstance): void {
 
 /** A body that is not JSON is malformed if its type says JSON or nothing, else of an unsupported type. */
 function refusal ({ headers }: FastifyRequest, body: string): HttpError {
-  // JSON is refused for its names alone.
-  if (isJson(body)) return unstorable([], 'must not have the names __proto__ and constructor.prototype')
+  const path = findForbiddenName(body)
+  if (path !== undefined) return unstorable(path, `must not have the name ${path.at(-1)}`)
   const type = headers['content-type']
   if (type === undefined || JSON_TYPE.test(type)) return malformedBody()
   return unsupportedMediaType()
 }
 
-function isJson (text: string): boolean {
+/**
+ * Where a name stands that the parser refuses; undefined when the text is no JSON. Works off a list instead of calling
+ * itself, because the body may be nested deeper than the stack.
+ */
+function findForbiddenName (body: string): string[] | undefined {
+  interface Found { value: unknown, name: string, parent?: Found }
+  const todo: Found[] = []
   try {
-    JSON.parse(text)
-    return true
+    todo.push({ value: JSON.parse(body), name: '' })
   } catch {
-    return false
+    // What is no JSON has no names.
+    return undefined
+  }
+  for (let parent = todo.pop(); parent !== undefined; parent = todo.pop()) {
+    if (typeof parent.value !== 'object' || parent.value === null) continue
+    for (const [name, value] of Object.entries(parent.value)) {
+      const found = { value, name, parent }
+      if (name !== '__proto__' && (name !== 'prototype' || parent.name !== 'constructor')) {
+        todo.push(found)
+        continue
+      }
+      const path: string[] = []
+      for (let each: Found = found; each.parent !== undefined; each = each.parent) path.push(each.name)
+      return path.reverse()
+    }
   }
 }
 
