@@ -36,8 +36,8 @@ export interface CliContext extends CliWorld {
   postgres: (use?: ServiceUse) => Promise<Sql>
   clickhouse: (use?: ServiceUse) => Promise<ClickHouse>
   nats: (use?: ServiceUse) => Promise<NatsConnection>
-  /** Name of the ClickHouse cluster that has the tables; empty: one node. */
-  cluster: () => string
+  /** Name of the ClickHouse cluster that has the tables, of the settings or the local stack; empty: one node. */
+  cluster: () => Promise<string>
   /** Rejects with a `ServiceTimeoutError` when a watched service does not answer for too long; never resolves. */
   readonly silence: Promise<never>
   /**
@@ -139,7 +139,7 @@ export function createCliContext (world: CliWorld): CliContext {
       return sql
     },
     async clickhouse (use = {}) {
-      const client = connectClickHouse({ url: await findAddress(world.env, 'CLICKHOUSE_URL'), cluster: context.cluster() })
+      const client = connectClickHouse({ url: await findAddress(world.env, 'CLICKHOUSE_URL'), cluster: await context.cluster() })
       watch('clickhouse', use, async () => { await pingClickHouse(client) })
       closers.push(async () => await client.close())
       return client
@@ -152,7 +152,11 @@ export function createCliContext (world: CliWorld): CliContext {
       closers.push(async () => await connection.close())
       return connection
     },
-    cluster: () => loadSettings(world.env, ['MILLRACE_CLICKHOUSE_CLUSTER']).MILLRACE_CLICKHOUSE_CLUSTER,
+    cluster: async () => {
+      const settings = loadSettings(world.env, ['MILLRACE_CLICKHOUSE_CLUSTER', 'MILLRACE_DATA_DIR'])
+      if (settings.MILLRACE_CLICKHOUSE_CLUSTER !== '' || (world.env.CLICKHOUSE_URL ?? '') !== '') return settings.MILLRACE_CLICKHOUSE_CLUSTER
+      return (await findRunningStack(settings.MILLRACE_DATA_DIR))?.clickhouseCluster ?? ''
+    },
     async close () {
       const { promise: late, resolve } = Promise.withResolvers<void>()
       const timer = setTimeout(resolve, CLOSE_MS)

@@ -34,7 +34,7 @@ export function addAuditCommands (program: Command, context: CliContext): void {
       const from = options.from?.getTime() ?? Math.max(0, to - DAY_MS)
       if (from >= to) command.error('error: --from must be before --to, and not in the future')
       const deps = {
-        clickhouse: await context.clickhouse(), cluster: context.cluster(), connection: await context.nats()
+        clickhouse: await context.clickhouse(), cluster: await context.cluster(), connection: await context.nats()
       }
       const audit = await auditLedger(deps, {
         from: minuteOfReceipt(from),

@@ -1,4 +1,10 @@
 import t from 'tap'
+import { createLogger } from '../../platform/logger.ts'
+import { connectNats } from '../../platform/nats/connect-nats.ts'
+import { openBucket } from '../../platform/nats/prepare-jetstream.ts'
+import { newPartitionRecord } from '../../pipeline/stream/partition-records.ts'
+import { PARTITIONS_BUCKET } from '../../schema/wire/streams.ts'
+import type { TestContext } from '../../test/support/test-context.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { startNatsOfVersion } from '../../test/support/nats-of-version.ts'
 import { startTestNats } from '../../test/support/test-processes.ts'
@@ -20,7 +26,7 @@ t.test('one node is looked at: what it flushes, what it does with a repeated ins
   const bad = await runCaptured(['check', 'clickhouse'], { ...env, CLICKHOUSE_API_PASSWORD: 'not the password' })
   t.equal(bad.code, 1)
   t.match(bad.out, /^wrong +tables +persons answers before its rows are on the disk: run "millrace migrate"/m)
-  t.match(bad.out, /^wrong +logins +millrace_api is refused "SELECT /m)
+  t.match(bad.out, /^wrong +logins +millrace_api at \S+ is refused "SELECT /m)
 })
 
 t.test('the cluster that is asked for has to be there', async (t) => {
@@ -34,9 +40,9 @@ t.test('the cluster that is asked for has to be there', async (t) => {
 
 /** As a pipeline that was stopped while ClickHouse did not answer. */
 async function recordInsert (t: TestContext, url: string): Promise<void> {
-  const connection = await connectNats({ url, name: 'test' })
+  const connection = await connectNats({ url, name: 'test', logger: createLogger({ component: 'test', level: 'silent' }) })
   t.teardown(async () => { await connection.close() })
-  const bucket = await openBucket(connection, PARTITIONS_BUCKET, { history: 1 })
+  const bucket = await openBucket(connection, PARTITIONS_BUCKET, { history: 1, replicas: 1 })
   const range = { first: 1, last: 2, messages: 2, layout: 1, settings: 4, receivedBy: [], deduplicated: [] }
   await bucket.put('live.0', JSON.stringify({ ...newPartitionRecord('1'), range }))
 }

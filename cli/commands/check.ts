@@ -29,7 +29,7 @@ export function addCheckCommands (program: Command, context: CliContext): void {
         return password === '' ? [] : [[login, password] as const]
       }))
       const findings = await checkClickHouse({
-        url: await findAddress(context.env, 'CLICKHOUSE_URL'), client: await context.clickhouse(), cluster: context.cluster(), nodes: node, passwords
+        url: await findAddress(context.env, 'CLICKHOUSE_URL'), client: await context.clickhouse(), cluster: await context.cluster(), nodes: node, passwords
       })
       report(context, findings, json)
     })
@@ -215,7 +215,8 @@ const checkFlush: Check = async ({ client, cluster }) => {
 const checkLogins: Check = async (options) => {
   const found = await Promise.all([options.url, ...options.nodes].map(async (url) =>
     (await findLoginFaults({ ...options, url })).map((each) => ({ ...each, at: new URL(url).host }))))
-  return [...Map.groupBy(found.flat(), ({ login }) => login)].flatMap(([login, nodes]) => nodes.every(({ faults }) => faults === undefined)
+  const byLogin = [...Map.groupBy(found.flat(), ({ login }) => login)]
+  return byLogin.flatMap(([login, nodes]) => nodes.every(({ faults }) => faults === undefined)
     ? [note(`${login} was not tried: set ${variableOf(login)}`)]
     : unless(nodes.flatMap(({ at, faults = [] }) => faults.map((fault) => wrong(`${login} at ${at} ${fault}`))),
       `${login} has each right of deploy/clickhouse at ${nodes.length} addresses, and may ask what it asks`))

@@ -99,6 +99,10 @@ t.test('a target that is not one is refused, and left as it is', async (t) => {
   t.match(await run('ftp://nowhere'), { code: 2, err: /Give an address such as/ })
   const silent = await run('http://127.0.0.1:1/millrace')
   t.not(silent.code, 0, silent.err)
+  const all = `${new URL(from.url).pathname.slice(1)}_all`
+  await from.client.command({ query: `CREATE DATABASE ${all}` })
+  t.match(await run(to.url), { code: 1, err: /is a node of a cluster: name the cluster by MILLRACE_CLICKHOUSE_CLUSTER/ })
+  await from.client.command({ query: `DROP DATABASE ${all}` })
   const empty = new URL(to.url)
   empty.pathname = '/default'
   t.match(await run(empty.href), { code: 1, err: /has no tables of Millrace: repeat the command with --migrate/ })

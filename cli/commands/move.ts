@@ -37,7 +37,7 @@ function readStore (text: string): string {
 async function move (context: CliContext, options: MoveCommandOptions): Promise<void> {
   const { to: target, toCluster = '', migrate = false, finish, reopen, removeExtra = false } = options
   if (finish === true && reopen === true) throw new InvalidArgumentError('Give --finish or --reopen.')
-  const from = openMoveStore(await findAddress(context.env, 'CLICKHOUSE_URL'), context.cluster())
+  const from = openMoveStore(await findAddress(context.env, 'CLICKHOUSE_URL'), await context.cluster())
   const to = openMoveStore(target, toCluster)
   const sides: MoveSides = { from, to, removeExtra, onProgress: (what) => { context.stderr.write(`${what}\n`) } }
   try {

@@ -5,7 +5,7 @@ import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { addColumn, LIST_MIGRATIONS } from '../../schema/backup-statements.ts'
 import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
 import {
-  COUNT_UUIDS, FIND_MIGRATIONS, READ_CLOCK, READ_TABLE_ID, sampleUuids, sumBytes, sumFreeBytes
+  COUNT_UUIDS, FIND_ALL_SHARDS, FIND_MIGRATIONS, READ_CLOCK, READ_TABLE_ID, sampleUuids, sumBytes, sumFreeBytes
 } from '../../schema/move/move-statements.ts'
 import type { DifferingEvents } from '../../schema/move/plan-move.ts'
 import { closeStore, isClosed, openStore, waitForInserts } from './close-source.ts'
@@ -113,10 +113,18 @@ async function readClock ({ local }: MoveStore): Promise<number> {
   return Number(row?.now)
 }
 
+/** A node of a cluster has the rows of its shard alone, and they would pass for all. */
+async function refuseOneNode ({ name, cluster, local }: MoveStore, setting: string): Promise<void> {
+  if (cluster !== '' || (await queryRows(local, FIND_ALL_SHARDS)).length === 0) return
+  throw new MillraceError('MILLRACE_MOVE_FAILED', `${name} is a node of a cluster: name the cluster by ${setting}`)
+}
+
 /** Tables of this version on both sides, with the same columns; clocks; room. */
 async function prepareTarget ({ from, to, migrate, onProgress }: MoveOptions): Promise<void> {
   const topology = to.cluster === '' ? {} : { cluster: to.cluster }
+  await refuseOneNode(from, 'MILLRACE_CLICKHOUSE_CLUSTER')
   if (migrate) await migrateClickHouse(to.url, topology)
+  await refuseOneNode(to, '--to-cluster')
   const [ours, theirs] = [await listMigrations(from), await listMigrations(to)]
   if (theirs.length === 0) {
     throw new MillraceError('MILLRACE_MOVE_NOT_MIGRATED', `${to.name} has no tables of Millrace: repeat the command with --migrate`)

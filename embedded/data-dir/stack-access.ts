@@ -33,6 +33,8 @@ export interface StackAddresses {
   pipelineUrl: string
   natsUrl: string
   clickhouseUrl: string
+  /** Cluster of ClickHouse that has the tables; empty: one node. */
+  clickhouseCluster: string
   databaseUrl: string
 }
 

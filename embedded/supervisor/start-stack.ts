@@ -91,7 +91,7 @@ export async function startStack ({ settings, progress, signal, onForce }: Start
       personalApiKey: credentials.personalApiKey
     }, { env: settings.env, signal }))
     const tierUrls = await startTiers({ settings, credentials, urls, parts })
-    const addresses = { pid: process.pid, ...tierUrls, ...urls }
+    const addresses = { pid: process.pid, ...tierUrls, ...urls, clickhouseCluster: settings.clickhouseCluster }
     await writeAddresses(dataDir, addresses)
     if (settings.backups.folder !== '') backups = scheduleBackups({ settings, progress, onSpawn: (child) => record.add(child) })
     return {

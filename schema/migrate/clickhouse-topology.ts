@@ -46,7 +46,7 @@ export function renderClickHouseSql (sql: string, { cluster }: ClickHouseTopolog
   })
 }
 
-/** Settings of a query of every node that answers. One that hangs is passed over, too: the kernel still takes connections for it. */
+/** Settings of a query of every node that answers; one that hangs still gets connections, and is passed over, too. */
 export const ANSWERING_NODES = 'skip_unavailable_shards = 1, receive_timeout = 3, handshake_timeout_ms = 1000'
 
 /**

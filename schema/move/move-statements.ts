@@ -28,6 +28,9 @@ export interface EventsSpan {
   through?: readonly number[] | undefined
 }
 
+/** A row where the tables are those of a cluster. */
+export const FIND_ALL_SHARDS = "SELECT 1 FROM system.databases WHERE name = concat(currentDatabase(), '_all')"
+
 const INSERTED = 'toUnixTimestamp64Milli(inserted_at)'
 const toDate = (group: number): string => `'${String(group).replace(/^(\d{4})(\d\d)(\d\d)$/, '$1-$2-$3')}'`
 
