@@ -201,13 +201,16 @@ const checkReplicas: Check = async (options) => {
   }), `${rows.length} replicas of tables are complete, at work and not behind`)
 }
 
+const ALONE = 'events is not replicated: a kill -9 of this server in the middle of an insert may lose its token and store a repetition twice (docs/decisions/0008); a cluster of one node does not'
+const NOT_OF_CLUSTER = 'events is of one server, not of the cluster: name another database, and bring the events there by "millrace move clickhouse"'
+
 const checkFlush: Check = async ({ client, cluster }) => {
   const rows = await queryRows<{ name: string }>(client, listUnflushed(systemTable(cluster, 'tables')))
   const alone = await queryRows<{ n: number }>(client, COUNT_UNREPLICATED)
   return [
     ...unless(rows.map(({ name }) => wrong(`${name} answers before its rows are on the disk: run "millrace migrate", or set fsync_after_insert = 1`)),
       'every table flushes what it confirms'),
-    ...Number(alone[0]?.n) === 0 ? [] : [note('events is not replicated: a kill -9 of this server in the middle of an insert may lose its token and store a repetition twice (docs/decisions/0008); a cluster of one node does not')]
+    ...Number(alone[0]?.n) === 0 ? [] : [cluster === '' ? note(ALONE) : wrong(NOT_OF_CLUSTER)]
   ]
 }
 

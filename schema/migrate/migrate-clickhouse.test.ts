@@ -35,6 +35,15 @@ t.test('a table that was restored from an older backup gets the settings with th
   t.match(groups?.engine_full, 'fsync_after_insert = 1')
 })
 
+t.test('a node of a cluster that is not named as one is refused', async (t) => {
+  const { client, url } = await createTestClickHouse(t)
+  const all = `${new URL(url).pathname.slice(1)}_all`
+  await client.command({ query: `CREATE DATABASE ${all}` })
+  t.teardown(async () => { await client.command({ query: `DROP DATABASE ${all}` }) })
+
+  await t.rejects(migrateClickHouse(url, {}), { code: 'MILLRACE_MIGRATION_TOPOLOGY', message: /of a cluster: set MILLRACE_CLICKHOUSE_CLUSTER/ })
+})
+
 t.test('leaves alone what somebody chose, and tables that are not ours', async (t) => {
   const { client } = await createTestClickHouse(t)
   await client.command({ query: 'CREATE TABLE chosen (a UInt8) ENGINE = MergeTree ORDER BY a SETTINGS fsync_after_insert = 0' })

@@ -5,7 +5,7 @@ import {
   type ClickHouseTopology, databaseOfAllShards, distributedTables, ONLY_ACTIVE_NODES, renderClickHouseSql
 } from './clickhouse-topology.ts'
 import {
-  type AppliedMigration, type Migration, readMigrations, selectPending, splitStatements
+  type AppliedMigration, type Migration, MigrationError, readMigrations, selectPending, splitStatements
 } from './read-migrations.ts'
 import { refreshEventsWithPerson } from './refresh-events-with-person.ts'
 
@@ -66,6 +66,7 @@ const CREATE_TABLE = /^CREATE TABLE IF NOT EXISTS (\w+)/gm
  * @param topology  One node or a cluster.
  * @param only  Names of those to apply; absent: all.
  * @returns the names of the applied migrations.
+ * @throws {MigrationError} `MILLRACE_MIGRATION_TOPOLOGY` for tables of one server on a cluster, and the reverse.
  */
 export async function migrateClickHouse (
   url: string, topology: ClickHouseTopology, only?: readonly string[]
@@ -82,6 +83,7 @@ export async function migrateClickHouse (
 
   const client = createClient({ ...CLIENT, url: serverUrl, database })
   try {
+    await refuseOtherTopology(client, topology)
     await client.command({ query: render(CREATE_STATE) })
     if (topology.cluster !== undefined) await fillNewNodes(client, topology.cluster)
     // Of all nodes: what another one has just recorded may not be on this one yet.
@@ -135,6 +137,19 @@ function splitDatabase (text: string): { serverUrl: string, database: string } {
 /** Name of the materialized view that a statement creates or alters; null when it does neither. */
 export function findMaterializedView (sql: string): string | null {
   return VIEW.exec(sql)?.[1] ?? null
+}
+
+/** No migration makes a table replicated, and a node that is not known as one would get tables of its own. */
+async function refuseOtherTopology (client: ClickHouseClient, { cluster }: ClickHouseTopology): Promise<void> {
+  const found = await client.query({
+    query: cluster === undefined
+      ? "SELECT 'of a cluster: set MILLRACE_CLICKHOUSE_CLUSTER' AS why FROM system.databases WHERE name = concat(currentDatabase(), '_all')"
+      : `SELECT 'of one server: name another database, and bring the events there by "millrace move clickhouse"' AS why FROM system.tables
+        WHERE database = currentDatabase() AND name = 'events' AND engine NOT LIKE 'Replicated%'`,
+    format: 'JSONEachRow'
+  })
+  const [other] = await found.json<{ why: string }>()
+  if (other !== undefined) throw new MigrationError('MILLRACE_MIGRATION_TOPOLOGY', `the tables of this ClickHouse database are ${other.why}`)
 }
 
 /**

@@ -41,7 +41,7 @@ export interface AppliedMigration {
 /** The database was migrated by a newer Millrace or before the first release, or a released migration was edited. */
 export class MigrationError extends Error {
   readonly code: 'MILLRACE_DATABASE_NEWER' | 'MILLRACE_DATABASE_UNRELEASED' | 'MILLRACE_MIGRATION_UNKNOWN' |
-    'MILLRACE_MIGRATION_CHANGED'
+    'MILLRACE_MIGRATION_CHANGED' | 'MILLRACE_MIGRATION_TOPOLOGY'
 
   constructor (code: MigrationError['code'], message: string) {
     super(message)
