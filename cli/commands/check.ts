@@ -193,7 +193,8 @@ const checkReplicas: Check = async (options) => {
     const wanted = path.startsWith('/clickhouse/tables/all/') ? definition.length : definition.filter((other) => other.shard === shard).length
     return [
       ...path.endsWith(`/${name}`) ? [] : [wrong(`${node} has ${name} at ${path}, which another node would not have: see docs/decisions/0041`)],
-      ...all === wanted ? [] : [wrong(`${node}: ${name} has ${all} replicas, remote_servers says ${wanted}: run "millrace migrate", or SYSTEM DROP REPLICA for a node that is gone`)],
+      ...all >= wanted ? [] : [wrong(`${node}: ${name} has ${all} replicas, remote_servers says ${wanted}: run "millrace migrate" on the node that lacks it, or look for one that has it at another path`)],
+      ...all <= wanted ? [] : [wrong(`${node}: ${name} has ${all} replicas, ${active} of them at work, and remote_servers says ${wanted}: name a node that was added there, SYSTEM DROP REPLICA for one that is gone`)],
       ...active === all ? [] : [wrong(`${node}: ${name} has ${active} of ${all} replicas at work: start the other ones`)],
       ...frozen === 0 ? [] : [wrong(`${node}: ${name} is read-only: it has no session with Keeper, or its path is missing there (SYSTEM RESTORE REPLICA)`)],
       ...delay <= MAX_DELAY_SECONDS ? [] : [wrong(`${node}: ${name} is ${delay} s behind: let it catch up before it is asked`)]

@@ -83,6 +83,7 @@ t.test('everything that is stored is copied once, repeated as often as one likes
   t.match(await move('--reopen'), { code: 0, out: /is open/ })
   await store(from, 1)
   t.match(await move('--finish'), { code: 0, out: /this run copied 1\. Both/ }, 'and finished once more')
+  t.match(await move('--target-lost'), { code: 2, err: /with --reopen/ })
   await store(to, 5)
   t.match(await move('--reopen'), { code: 1, err: /has 5 events more .*the pipeline stores there by now/ })
   t.match(await move('--finish'), { code: 1, err: /at least 5 rows that .* does not have/ })

@@ -5,7 +5,7 @@ import { type MoveResult, reopenSource, runMove } from '../move/run-move.ts'
 import { openMoveStore } from '../move/store.ts'
 import { JSON_OPTION, type Output, printRows } from '../terminal-output.ts'
 
-interface MoveCommandOptions extends Output, Partial<Record<'migrate' | 'finish' | 'reopen' | 'removeExtra', true>> {
+interface MoveCommandOptions extends Output, Partial<Record<'migrate' | 'finish' | 'reopen' | 'targetLost' | 'removeExtra', true>> {
   to: string
   toCluster?: string
 }
@@ -22,6 +22,7 @@ export function addMoveCommands (program: Command, context: CliContext): void {
     .option('--migrate', 'make the tables of the target first')
     .option('--finish', 'close the source, copy the rest, and say what to switch')
     .option('--reopen', 'open a source that --finish closed, before the pipeline has stored anything in the target')
+    .option('--target-lost', 'with --reopen: do not ask the target, which is gone; the pipeline has never run on it')
     .option('--remove-extra', 'remove from the target what the source does not have any more')
     .option(...JSON_OPTION)
     .action(async (options: MoveCommandOptions) => { await move(context, options) })
@@ -35,14 +36,15 @@ function readStore (text: string): string {
 }
 
 async function move (context: CliContext, options: MoveCommandOptions): Promise<void> {
-  const { to: target, toCluster = '', migrate = false, finish, reopen, removeExtra = false } = options
+  const { to: target, toCluster = '', migrate = false, finish, reopen, targetLost = false, removeExtra = false } = options
+  if (targetLost && reopen !== true) throw new InvalidArgumentError('Give --target-lost with --reopen.')
   if (finish === true && reopen === true) throw new InvalidArgumentError('Give --finish or --reopen.')
   const from = openMoveStore(await findAddress(context.env, 'CLICKHOUSE_URL'), await context.cluster())
   const to = openMoveStore(target, toCluster)
   const sides: MoveSides = { from, to, removeExtra, onProgress: (what) => { context.stderr.write(`${what}\n`) } }
   try {
     if (reopen === true) {
-      await reopenSource(sides)
+      await reopenSource(sides, targetLost)
       context.stdout.write(`${from.name} is open: events are stored there\n`)
       return
     }

@@ -57,6 +57,7 @@ export async function runMove (options: MoveOptions): Promise<MoveResult> {
   let isEqual = false
   try {
     options.onProgress('closing the source: from now on events wait in the stream')
+    options.onProgress('waiting for inserts into the source, until the pipeline has recorded each')
     await closeStore(from, finish.connection)
     await waitForInserts(to)
     const result = await copyAndProve(options, undefined)
@@ -73,9 +74,12 @@ export async function runMove (options: MoveOptions): Promise<MoveResult> {
 /**
  * Opens a source that was closed, unless the target is in use already.
  *
+ * @param isTargetLost  The target is not asked: somebody knows that the pipeline stored nothing there.
  * @throws {MillraceError} when the target has events that the source lacks.
  */
-export async function reopenSource ({ from, to }: MoveSides): Promise<void> {
+export async function reopenSource ({ from, to }: MoveSides, isTargetLost: boolean): Promise<void> {
+  if (isTargetLost) return await openStore(from)
+  await refuseSame(from, to)
   const [ours, theirs] = [await listMonths(from), await listMonths(to)]
   const sum = (months: readonly { rows: number }[]): number => months.reduce((total, { rows }) => total + rows, 0)
   if (sum(theirs) > sum(ours)) {
@@ -113,6 +117,12 @@ async function readClock ({ local }: MoveStore): Promise<number> {
   return Number(row?.now)
 }
 
+async function refuseSame (from: MoveStore, to: MoveStore): Promise<void> {
+  const [own, other] = await Promise.all([from, to].map(({ local }) => queryRows<{ id: string }>(local, READ_TABLE_ID)))
+  if (own?.[0]?.id !== other?.[0]?.id) return
+  throw new MillraceError('MILLRACE_MOVE_TARGET_HAS_OTHERS', `${from.name} and ${to.name} are the same: --to must name another ClickHouse`)
+}
+
 /** A node of a cluster has the rows of its shard alone, and they would pass for all. */
 async function refuseOneNode ({ name, cluster, local }: MoveStore, setting: string): Promise<void> {
   if (cluster !== '' || (await queryRows(local, FIND_ALL_SHARDS)).length === 0) return
@@ -133,10 +143,7 @@ async function prepareTarget ({ from, to, migrate, onProgress }: MoveOptions): P
     throw new MillraceError('MILLRACE_MOVE_NOT_MIGRATED', `${from.name} has the migrations ${ours.join(', ')}, and ${to.name} ${theirs.join(', ')}: ` +
       'run "millrace migrate" of the same version on both')
   }
-  const [own, other] = await Promise.all([from, to].map(({ local }) => queryRows<{ id: string }>(local, READ_TABLE_ID)))
-  if (own?.[0]?.id === other?.[0]?.id) {
-    throw new MillraceError('MILLRACE_MOVE_TARGET_HAS_OTHERS', `${from.name} and ${to.name} are the same: --to must name another ClickHouse`)
-  }
+  await refuseSame(from, to)
   const difference = await readClock(from) - await readClock(to)
   if (Math.abs(difference) > MAX_CLOCK_DIFFERENCE_MS) {
     throw new MillraceError('MILLRACE_MOVE_CLOCKS', `the clocks of ${from.name} and ${to.name} differ by ${Math.round(difference)} ms: run NTP on both`)
