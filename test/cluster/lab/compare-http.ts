@@ -69,7 +69,7 @@ const STATEMENTS = new Set([
 const KNOWN: readonly KnownDifference[] = [
   { name: 'counts in `X-ClickHouse-Summary`', is: ({ part }) => part === 'x-clickhouse-summary' },
   { name: 'headers of an answer without a query', is: ({ request, part }) => (request.source === 'methods' || request.path === '/ping') && HTML.has(part) },
-  { name: 'sessions', is: ({ request }) => request.source === 'sessions' },
+  { name: 'sessions', is: ({ request }) => request.source === 'sessions' || request.path.includes('session_id=') },
   { name: 'names of formats in another case', is: ({ request, part }, text) => part === 'content-type' && (request.path + text + JSON.stringify(request.headers)).includes('json') },
   { name: '`X-ClickHouse-Progress` of short queries', is: ({ part }) => part === 'x-clickhouse-progress' },
   { name: '`GET /?` and unknown paths', is: ({ request }) => request.source === 'methods' && /^\/(\?|\w+)$/.test(request.path) },
