@@ -82,8 +82,8 @@ t.test('screens of the console while a store is away', async (t) => {
       await store.stop()
       // All at once: each waits as long as the API has patience with what is away.
       await Promise.all([...pages].map(async ([path, { page }]) => { await goTo(page, path) }))
-      for (const [path, { page }] of pages) {
-        const { text, isFailed } = await settle(page)
+      const settled = await Promise.all([...pages].map(async ([path, { page }]) => ({ path, ...await settle(page) })))
+      for (const { path, text, isFailed } of settled) {
         const screen = path.replace('/projects/1/', '').replace(/^\//, '').replace(/(?<=\/)[\w-]+$/, 'id')
         const { naming, untouched } = SCREENS[name]
         if (untouched.test(screen)) t.notOk(isFailed, `${path} does not need it: ${text}`)
@@ -94,7 +94,7 @@ t.test('screens of the console while a store is away', async (t) => {
       t.match((await settle(fresh)).text, name, 'a page that is opened now says it too')
 
       await store.restart()
-      for (const [path, { page }] of pages) await t.resolves(recover(page), `${path} goes on`)
+      await Promise.all([...pages].map(async ([path, { page }]) => await t.resolves(recover(page), `${path} goes on`)))
       await t.resolves(recover(fresh), 'so does the page that was opened meanwhile')
       await fresh.close()
       for (const [path, { page, problems }] of pages) {
