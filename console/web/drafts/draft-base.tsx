@@ -135,7 +135,7 @@ function DraftConflict ({ base, newer, onDiscard, onContinue }: DraftConflictPro
       <p>
         {places.length === 0
           ? <>Both versions say the same, in another order.</>
-          : <>Version {newer.version} differs in {places.map((place, index) => <span key={place}>{index > 0 && ', '}<code>{showText(place, 80)}</code></span>)}.</>}
+          : <>Version {newer.version} differs in {places.map(({ place }, index) => <span key={place}>{index > 0 && ', '}<code>{showText(place, 80)}</code></span>)}.</>}
       </p>
       <details><summary>Version {newer.version}</summary><pre tabIndex={0} aria-label={`Version ${newer.version}`}>{writeJson(newer.content)}</pre></details>
       <p class='actions'>

@@ -16,9 +16,24 @@ t.test('what is no JSON is told', async (t) => {
 t.test('two values differ in places, whatever the order of their names', async (t) => {
   const one = { required: ['plan'], properties: { plan: { type: 'string' }, seats: { type: 'integer' } } }
 
-  t.same(listDifferences(one, { properties: { seats: { type: 'integer' }, plan: { type: 'string' } }, required: ['plan'] }), [])
-  t.same(listDifferences(one, { required: ['plan', 'seats'], properties: { plan: { type: 'string', enum: ['a'] }, seats: { type: 'integer' } } }),
+  const places = (other: unknown): string[] => listDifferences(one, other).map(({ place }) => place)
+
+  t.same(places({ properties: { seats: { type: 'integer' }, plan: { type: 'string' } }, required: ['plan'] }), [])
+  t.same(places({ required: ['plan', 'seats'], properties: { plan: { type: 'string', enum: ['a'] }, seats: { type: 'integer' } } }),
     ['required', 'properties › plan › enum'])
-  t.same(listDifferences(one, true), ['the whole'])
+  t.same(places(true), ['the whole'])
   t.equal(listDifferences({}, Object.fromEntries(Array.from({ length: 50 }, (_, index) => [index, index]))).length, 20)
+})
+
+t.test('a difference has what was and what is, in lists of objects too', async (t) => {
+  const condition = (rollout: number): object => ({ properties: [{ key: 'plan', value: ['pro'] }], rollout })
+  t.same(listDifferences({ name: '', groups: [condition(20)] }, { name: 'New', groups: [{ ...condition(35), variant: null }, {}] }), [
+    { place: 'name', before: '""', after: '"New"' },
+    { place: 'groups › 0 › rollout', before: '20', after: '35' },
+    { place: 'groups › 0 › variant', before: null, after: 'null' },
+    { place: 'groups › 1', before: null, after: '{}' }
+  ])
+  t.same(listDifferences({ value: ['a'] }, { value: ['a', 'b'] }), [{ place: 'value', before: '["a"]', after: '["a","b"]' }])
+  t.same(listDifferences([{ a: 1, b: 2 }], [{ b: 2, a: 1 }]), [])
+  t.same(listDifferences({}, { groups: [] }), [{ place: 'groups', before: null, after: '[]' }])
 })

@@ -35,27 +35,41 @@ export function writeJson (value: unknown): string {
   return JSON.stringify(value, null, 2)
 }
 
+/** A place in which two values differ. */
+export interface Difference {
+  /** Such as `properties › plan › enum`. */
+  place: string
+  /** The JSON that stands there; null: nothing. */
+  before: string | null
+  after: string | null
+}
+
 /**
- * The places in which two values differ, such as `properties › plan › enum`, at most `limit`.
+ * The places in which two values differ, at most `limit`. Lists of objects are compared one by one, other lists as a whole.
  *
  * @returns none when they say the same, in whatever order.
  */
-export function listDifferences (one: unknown, other: unknown, limit = 20): string[] {
-  const places: string[] = []
+export function listDifferences (one: unknown, other: unknown, limit = 20): Difference[] {
+  const differences: Difference[] = []
   compare(one, other, [])
-  return places
+  return differences
 
   function compare (left: unknown, right: unknown, path: string[]): void {
-    if (places.length >= limit || JSON.stringify(left) === JSON.stringify(right)) return
-    if (!isFields(left) || !isFields(right)) {
-      places.push(path.join(' › ') || 'the whole')
+    if (differences.length >= limit || JSON.stringify(left) === JSON.stringify(right)) return
+    if (!(isFields(left) && isFields(right)) && !(isListOfFields(left) && isListOfFields(right))) {
+      differences.push({ place: path.join(' › ') || 'the whole', before: textOf(left), after: textOf(right) })
       return
     }
-    for (const name of new Set([...Object.keys(left), ...Object.keys(right)])) {
-      compare(left[name], right[name], [...path, name])
-    }
+    const [was, is] = [new Map(Object.entries(left)), new Map(Object.entries(right))]
+    for (const name of new Set([...was.keys(), ...is.keys()])) compare(was.get(name), is.get(name), [...path, name])
   }
 }
+
+function isListOfFields (value: unknown): value is object[] {
+  return Array.isArray(value) && value.every(isFields)
+}
+
+const textOf = (value: unknown): string | null => value === undefined ? null : JSON.stringify(value)
 
 /**
  * The error of the API about a field of a text.

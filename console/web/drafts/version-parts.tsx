@@ -47,7 +47,7 @@ function Differences ({ from, text }: { from: unknown, text: string }) {
   const places = listDifferences(from, draft.value)
   if (places.length === 0) return <>The draft says the same.</>
   return (
-    <>The draft differs in {places.map((place, index) => <span key={place}>{index > 0 && ', '}<code>{showText(place, 80)}</code></span>)}.</>
+    <>The draft differs in {places.map(({ place }, index) => <span key={place}>{index > 0 && ', '}<code>{showText(place, 80)}</code></span>)}.</>
   )
 }
 

@@ -1,14 +1,14 @@
 import { useState } from 'preact/hooks'
 import { ApiError, request } from '../api-client.ts'
 import { useAttempt } from '../confirm.tsx'
+import { listDifferences } from '../drafts/json-text.ts'
 import { useUnsaved } from '../drafts/unsaved.tsx'
 import { projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Checkbox, Failed, Select } from '../states.tsx'
 import { Differences } from './flag-history.tsx'
 import { FilterEditor } from './filter-editor.tsx'
-import { changedFields } from './flag-diff.ts'
-import { type FeatureFlag, type FlagDefinition, toDefinition } from './flag-filters.ts'
+import { type FeatureFlag, type FlagDefinition, toDefinition, WRITTEN_FIELDS } from './flag-filters.ts'
 
 interface FlagEditorProps {
   /** The version that the draft is based on; id 0 for a flag that is not created. */
@@ -28,7 +28,7 @@ export function FlagEditor ({ saved, draft, onDraft, onRebase, onSaved, onDelete
   const isNew = saved.id === 0
   const { isBusy, error, attempt } = useAttempt()
   const [conflict, setConflict] = useState<Conflict>()
-  const changed = changedFields(saved, draft)
+  const changed = WRITTEN_FIELDS.filter((name) => listDifferences(saved[name], draft[name], 1).length > 0)
   useUnsaved(changed.length > 0)
   const change = (fields: Partial<FlagDefinition>): void => onDraft({ ...draft, ...fields })
   const mine = (): Partial<FlagDefinition> => Object.fromEntries(changed.map((name) => [name, draft[name]]))

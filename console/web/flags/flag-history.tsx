@@ -1,12 +1,12 @@
 import { useRef, useState } from 'preact/hooks'
 import type { Schema } from '../../../schema/api-types.ts'
 import type { Page } from '../api-client.ts'
+import { type Difference, listDifferences } from '../drafts/json-text.ts'
 import { formatAgo, formatCount, formatUtc, showText } from '../format.ts'
 import { useAnswer } from '../load.ts'
 import { projectId } from '../router.ts'
 import { Show } from '../states.tsx'
-import { EMPTY_FLAG, type FeatureFlag, type FlagDefinition } from './flag-filters.ts'
-import { cutAlike, describeDifferences, type Difference } from './flag-diff.ts'
+import { EMPTY_FLAG, type FeatureFlag, type FlagDefinition, toDefinition } from './flag-filters.ts'
 
 export type FlagChange = Omit<Schema<'FeatureFlagActivity'>, 'definition'> & { definition: FlagDefinition }
 
@@ -76,29 +76,34 @@ function readBefore ({ activity, definition, detail }: FlagChange): FlagDefiniti
   return { ...definition, ...Object.fromEntries(detail.changes.map(({ field, before }) => [field, before])) }
 }
 
+/** Differences that are shown at most. */
+const LIMIT = 50
+
 /** What a flag was beside what it is or would be, difference by difference. */
 export function Differences ({ before, after, label }: { before: FlagDefinition, after: FlagDefinition, label: string }) {
-  const differences = describeDifferences(before, after)
+  const differences = listDifferences(toDefinition(before), toDefinition(after), LIMIT)
   if (differences.length === 0) return <p class='hint'>They are the same.</p>
   return (
-    <dl class='differences' aria-label={label}>
-      {differences.map((difference, index) => <DifferenceItem key={index} {...difference} />)}
-    </dl>
+    <>
+      <dl class='differences' aria-label={label}>
+        {differences.map((difference) => <DifferenceItem key={difference.place} {...difference} />)}
+      </dl>
+      {differences.length === LIMIT && <p class='hint'>At most {LIMIT} differences are shown.</p>}
+    </>
   )
 }
 
-function DifferenceItem ({ what, before, after }: Difference) {
-  const [was, is] = before === null || after === null ? [before, after] : cutAlike(before, after)
+function DifferenceItem ({ place, before, after }: Difference) {
   return (
     <div>
-      <dt>{showText(what)}</dt>
+      <dt>{showText(place)}</dt>
       <dd>
-        {was !== null && <del><span class='hidden'>{is === null ? 'removed' : 'before'}: </span>{showText(was, MAX_CHARACTERS)}</del>}
-        {is !== null && <ins><span class='hidden'>{was === null ? 'new' : 'after'}: </span>{showText(is, MAX_CHARACTERS)}</ins>}
+        {before !== null && <del><span class='hidden'>{after === null ? 'removed' : 'before'}: </span>{showText(before, MAX_CHARACTERS)}</del>}
+        {after !== null && <ins><span class='hidden'>{before === null ? 'new' : 'after'}: </span>{showText(after, MAX_CHARACTERS)}</ins>}
       </dd>
     </div>
   )
 }
 
-/** Longer than what `cutAlike` leaves. */
-const MAX_CHARACTERS = 450
+/** Of a text in a difference: as long as a payload is likely to be. */
+const MAX_CHARACTERS = 4_000
