@@ -1,12 +1,11 @@
 import type { FastifyInstance } from 'fastify'
-import { HttpError } from '../../engines/errors.ts'
-import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { INGESTION_WARNINGS, WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
 import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
 import { array, nullableObject, object, type Value } from '../http/json-schema.ts'
 import { accessOf } from '../http/personal-key-access.ts'
+import { isoTime } from './receipts/stored-events.ts'
 
 /** What is known of a text beside receipts. The text is the name of an event, a distinct id, or a uuid. */
 export type Lookup = Value<typeof lookupSchema>
@@ -41,8 +40,6 @@ const lookupSchema = object({
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
-const iso = (column: string): string => `concat(replaceOne(toString(${column}), ' ', 'T'), 'Z')`
-
 /** What is known of a text besides receipts: stored events of this name, warnings, and other projects. */
 export async function lookupRoutes (
   app: FastifyInstance, { sql, clickhouse }: { sql: Sql, clickhouse: ClickHouse }
@@ -64,7 +61,7 @@ export async function lookupRoutes (
     const [events, warnings, elsewhere, named] = await Promise.all([
       readEvents(clickhouse, project, text), readWarnings(clickhouse, project, text),
       findElsewhere(clickhouse, { project, projectIds, text }), findNameElsewhere(sql, { project, projectIds, text })
-    ]).catch((error: unknown) => { throw toUnavailable(error) })
+    ]).catch((error: unknown) => { throw describeClickHouseError(error) })
     return { events, warnings, elsewhere: [...elsewhere, ...named] }
   })
 }
@@ -73,7 +70,7 @@ async function readEvents (clickhouse: ClickHouse, project: number, text: string
   for (const hours of SPANS_HOURS) {
     const rows = await queryRows<Omit<Lookup['events'][number], 'is_bot'> & { is_bot: number | boolean }>(clickhouse, `
       SELECT toString(events.uuid) AS uuid, distinct_id, is_bot,
-        ${iso('events.received_at')} AS received_at, ${iso('events.timestamp')} AS timestamp
+        ${isoTime('events.received_at')} AS received_at, ${isoTime('events.timestamp')} AS timestamp
       FROM events WHERE project_id = {project: UInt32} AND event = {text: String}
         AND events.received_at >= now() - toIntervalHour({hours: UInt32})
       ORDER BY events.received_at DESC, uuid LIMIT 1 BY uuid LIMIT ${SHOWN_EVENTS} SETTINGS ${LIMITS}`, { project, text, hours })
@@ -86,7 +83,7 @@ async function readEvents (clickhouse: ClickHouse, project: number, text: string
 
 async function readWarnings (clickhouse: ClickHouse, project: number, text: string): Promise<Lookup['warnings']> {
   return await queryRows<Lookup['warnings'][number]>(clickhouse, `
-    SELECT reason, any(effect) AS effect, ${iso('sample.received_at')} AS received_at, sample.event AS event,
+    SELECT reason, any(effect) AS effect, ${isoTime('sample.received_at')} AS received_at, sample.event AS event,
       sample.distinct_id AS distinct_id, sample.uuid AS uuid, sample.value AS value
     FROM ${WARNINGS_TABLE} ARRAY JOIN samples AS sample
     WHERE project_id = {project: UInt32} AND minute >= now() - toIntervalDay(${DAYS})
@@ -120,12 +117,6 @@ async function findNameElsewhere (sql: Sql, { project, projectIds, text }: Elsew
       AND ${projectIds === null ? sql`true` : sql`project_id = ANY(${[...projectIds]}::integer[])`}
     ORDER BY last_seen_at DESC LIMIT ${SHOWN_PROJECTS}`
   return rows.map(({ project_id: id }) => ({ project_id: id, what: 'name' as const }))
-}
-
-function toUnavailable (error: unknown): unknown {
-  const { action } = classifyClickHouseError(error)
-  if (error instanceof HttpError || action !== 'retry') return error
-  return new HttpError(503, 'server_error', 'clickhouse_unavailable', 'ClickHouse is unavailable; try again later.', { cause: error, action })
 }
 
 const maybeTime = { type: ['string', 'null'], format: 'date-time' } as const
@@ -188,7 +179,7 @@ export async function eventRoutes (
 async function readFirstReceived (clickhouse: ClickHouse, projectId: number, oldest: Date): Promise<string | null> {
   const [row] = await queryRows<{ at: string | null }>(clickhouse, `
     WITH (SELECT minute FROM ledger_by_source WHERE project_id = {project: UInt32} AND accepted > 0 ORDER BY minute LIMIT 1) AS minute
-    SELECT concat(replaceOne(toString(minOrNull(received)), ' ', 'T'), 'Z') AS at FROM (
+    SELECT ${isoTime('minOrNull(received)')} AS at FROM (
       SELECT minOrNull(received_at) AS received FROM events
       WHERE project_id = {project: UInt32} AND received_at >= minute AND received_at < minute + toIntervalMinute(1)
       UNION ALL
@@ -200,7 +191,7 @@ async function readFirstReceived (clickhouse: ClickHouse, projectId: number, old
 
 async function readStored (clickhouse: ClickHouse, projectId: number, uuid: string): Promise<StoredContent | null> {
   const rows = await queryRows<StoredContent>(clickhouse, `
-    SELECT event, distinct_id, concat(replaceOne(toString(events.timestamp), ' ', 'T'), 'Z') AS timestamp, properties, is_bot
+    SELECT event, distinct_id, ${isoTime('events.timestamp')} AS timestamp, properties, is_bot
     FROM events PREWHERE uuid = {uuid: UUID} WHERE project_id = {project: UInt32}
     LIMIT 1 SETTINGS final = 0`, { uuid, project: projectId }).catch((error: unknown) => { throw describeClickHouseError(error) })
   return rows[0] === undefined ? null : { ...rows[0], is_bot: Boolean(rows[0].is_bot) }

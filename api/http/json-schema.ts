@@ -19,6 +19,22 @@ export function array<const Items extends object> (items: Items, more: object = 
   return { type: 'array', items, ...more }
 }
 
+/**
+ * Renames the fields of a value of ours to the case of the API, all the way down. Numbers that JSON cannot carry
+ * become null. Only for objects whose field names are ours: keys of variants are values, not names.
+ */
+export function toSnakeCase (value: object): object {
+  return Object.fromEntries(Object.entries(value).map(([name, item]) => [
+    name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), valueInSnakeCase(item)
+  ]))
+}
+
+function valueInSnakeCase (value: unknown): unknown {
+  if (typeof value === 'number') return Number.isFinite(value) ? value : null
+  if (Array.isArray(value)) return value.map(valueInSnakeCase)
+  return typeof value === 'object' && value !== null ? toSnakeCase(value) : value
+}
+
 /** The values that a schema describes. Properties are optional unless they are required or have a default. */
 export type Value<S, Time = string> = S extends { enum: readonly (infer One)[] } ? One
   : S extends { type: readonly (infer Type)[] } ? OfType<S, Type, Time>

@@ -6,6 +6,7 @@ import { requireScope } from '../../schema/scopes.ts'
 import {
   BUDGET_MS, cutSpan, GROWTH, type Position, PROPERTY_CONDITIONS, readCursor, readDays, toCursor
 } from '../events/stored/day-spans.ts'
+import { isoTime } from '../events/receipts/stored-events.ts'
 import { describeClickHouseError, isTimeout } from '../http/describe-clickhouse-error.ts'
 import { array, object, type Value } from '../http/json-schema.ts'
 import { linkWith } from '../http/pagination.ts'
@@ -154,7 +155,7 @@ async function readLastSeen (
     : 'HAVING (max(seen.timestamp), person_id) < (fromUnixTimestamp64Milli({at: Int64}), {uuid: UUID})'
   return await queryRows<SeenPerson>(clickhouse, `
     SELECT toString(person_id) AS uuid, argMax(distinct_id, seen.timestamp) AS distinct_id,
-      concat(replaceOne(toString(max(seen.timestamp)), ' ', 'T'), 'Z') AS last_seen
+      ${isoTime('max(seen.timestamp)')} AS last_seen
     FROM events_with_person AS seen WHERE project_id = {project: UInt32} ${where}
     GROUP BY person_id ${having} ORDER BY max(seen.timestamp) DESC, person_id DESC LIMIT {limit: UInt32}
     SETTINGS final = 1, max_execution_time = ${Math.max(0.1, seconds)}, max_memory_usage = 2000000000`, params)

@@ -2,7 +2,7 @@
 import { WARNINGS_TABLE } from '../../../schema/wire/ingestion-warnings.ts'
 import { hashDistinctId, TRACES_TABLE, type TraceKind } from '../../../schema/wire/event-traces.ts'
 import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import type { EventQuery } from './stored-events.ts'
+import { type EventQuery, isoTime } from './stored-events.ts'
 
 /** One time that a stored event came again. */
 export interface Duplicate {
@@ -40,8 +40,6 @@ export interface EventTraces {
 /** Duplicates that a receipt shows. */
 const SHOWN_DUPLICATES = 5
 
-const iso = (column: string): string => `concat(replaceOne(toString(${column}), ' ', 'T'), 'Z')`
-
 interface Row {
   uuid: string
   kind: TraceKind
@@ -59,7 +57,7 @@ export async function readTraces (
       arraySlice(arrayReverseSort(groupArray(tuple(time, process, reason, partition, toString(sequence)))),
         1, ${SHOWN_DUPLICATES}) AS last
     FROM (
-      SELECT uuid, kind, ${iso('event_traces.at')} AS time, process, any(reason) AS reason, partition, sequence, row
+      SELECT uuid, kind, ${isoTime('event_traces.at')} AS time, process, any(reason) AS reason, partition, sequence, row
       FROM ${TRACES_TABLE}
       WHERE project_id = {project: UInt32} AND uuid IN {uuids: Array(UUID)}
       GROUP BY uuid, kind, event_traces.at, process, partition, sequence, row
@@ -93,7 +91,7 @@ export async function readDroppedSample (
 ): Promise<DroppedEvent | null> {
   const [row] = await queryRows<Omit<DroppedEvent, 'uuid'>>(clickhouse, `
     SELECT if(reason IN ('rule_dropped', 'rule_sampled'), concat(reason, ': ', sample.value), reason) AS reason,
-      splitByChar('/', source)[1] AS receivedBy, ${iso('sample.received_at')} AS receivedAt
+      splitByChar('/', source)[1] AS receivedBy, ${isoTime('sample.received_at')} AS receivedAt
     FROM ${WARNINGS_TABLE} ARRAY JOIN samples AS sample
     WHERE project_id = {project: UInt32} AND effect = 'dropped' AND lower(sample.uuid) = {uuid: String}
     ORDER BY receivedAt DESC LIMIT 1 SETTINGS final = 0`, { uuid, project: projectId })
@@ -105,7 +103,7 @@ export async function listDroppedEvents (
   { projectId, distinctId, limit }: { projectId: number, distinctId: string, limit: number }, clickhouse: ClickHouse
 ): Promise<DroppedEvent[]> {
   return await queryRows<DroppedEvent>(clickhouse, `
-    SELECT uuid, any(reason) AS reason, ${iso('event_traces.at')} AS receivedAt, process AS receivedBy
+    SELECT uuid, any(reason) AS reason, ${isoTime('event_traces.at')} AS receivedAt, process AS receivedBy
     FROM ${TRACES_TABLE}
     WHERE project_id = {project: UInt32} AND kind = 'dropped' AND distinct_id_hash = {hash: String}
     GROUP BY uuid, event_traces.at, process ORDER BY event_traces.at DESC LIMIT {limit: UInt32} SETTINGS final = 0`,

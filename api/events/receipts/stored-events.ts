@@ -39,9 +39,11 @@ const DAY_MS = 86_400_000
 /** Last time of which ClickHouse's `Date` has the day. */
 const LAST_TIME = Date.UTC(2149, 5, 6)
 
-const iso = (column: string): string => `concat(replaceOne(toString(events.${column}), ' ', 'T'), 'Z')`
-const COLUMNS = `uuid, event, distinct_id AS distinctId, ${iso('timestamp')} AS timestamp,
-  ${iso('received_at')} AS receivedAt, ${iso('inserted_at')} AS insertedAt, insert_token AS token`
+/** Selects a time of ClickHouse as ISO 8601. */
+export const isoTime = (expression: string): string => `concat(replaceOne(toString(${expression}), ' ', 'T'), 'Z')`
+
+const COLUMNS = `uuid, event, distinct_id AS distinctId, ${isoTime('events.timestamp')} AS timestamp,
+  ${isoTime('events.received_at')} AS receivedAt, ${isoTime('events.inserted_at')} AS insertedAt, insert_token AS token`
 
 type Row = Omit<StoredEvent, 'insert'> & { token: string }
 

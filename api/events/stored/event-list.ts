@@ -5,6 +5,7 @@ import { isTimeout } from '../../http/describe-clickhouse-error.ts'
 import {
   BUDGET_MS, cutSpan, FIRST_UUID, GROWTH, type Position, PROPERTY_CONDITIONS, readCursor, readDays, readTime, toCursor
 } from './day-spans.ts'
+import { isoTime } from '../receipts/stored-events.ts'
 
 const string = { type: 'string' } as const
 const time = { type: 'string', format: 'date-time' } as const
@@ -133,8 +134,6 @@ interface Span extends Omit<EventListQuery, 'person' | 'from' | 'to' | 'after'> 
   seconds: number
 }
 
-const iso = (column: string): string => `concat(replaceOne(toString(events.${column}), ' ', 'T'), 'Z')`
-
 /** Conditions by the part of the span that they need. */
 const CONDITIONS = {
   event: 'event = {event: String}',
@@ -154,7 +153,7 @@ async function readSpan (clickhouse: ClickHouse, { before, seconds, ...of }: Spa
   const where = Object.entries(CONDITIONS).map(([name, each]) => name in params ? `AND ${each}` : '').join(' ')
   return await queryRows<Row>(clickhouse, `
     SELECT toString(events.uuid) AS uuid, event, distinct_id, toString(events.person_id) AS person_id,
-      ${iso('timestamp')} AS timestamp, ${iso('received_at')} AS received_at, if(current_url != '', current_url, screen_name) AS place, lib, lib_version, is_bot
+      ${isoTime('events.timestamp')} AS timestamp, ${isoTime('events.received_at')} AS received_at, if(current_url != '', current_url, screen_name) AS place, lib, lib_version, is_bot
     FROM events WHERE project_id = {project: UInt32} ${where}
     ORDER BY events.timestamp DESC, events.uuid DESC LIMIT {limit: UInt32}
     SETTINGS final = 1, max_execution_time = ${Math.max(0.1, seconds)}, max_memory_usage = 1000000000`, params)

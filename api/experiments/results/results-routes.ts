@@ -3,6 +3,7 @@ import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { readCompleteThrough } from '../../../platform/read-watermark.ts'
 import { accessOf } from '../../http/personal-key-access.ts'
+import { toSnakeCase } from '../../http/json-schema.ts'
 import { parseInteger } from '../../http/request-values.ts'
 import { experimentIdParams, type ExperimentParams } from '../experiment-routes.ts'
 import { invalidExperiment } from '../experiment-body.ts'
@@ -11,7 +12,7 @@ import { findKeptFlag, listKeptChanges } from '../experiment-versions.ts'
 import { variantsOfFlag } from '../../../engines/flags/flag-definition.ts'
 import { computeResults, findScope, type LaunchedExperiment, requireLaunched } from './compute-results.ts'
 import { type Metric, readMetric, readSecondaryMetrics } from './read-metric.ts'
-import { type MetricResults, metricResultsSchema, resultsSchema, secondaryResultsSchema, toSnakeCase } from './metric-results.ts'
+import { type MetricResults, metricResultsSchema, resultsSchema, secondaryResultsSchema } from './metric-results.ts'
 import { requiresFlagRoute } from './requires-flag-implementation.ts'
 
 export interface ResultsDeps {
@@ -127,7 +128,7 @@ async function describeMeasured (sql: Sql, { id, feature_flag: flag }: LaunchedE
 /** In the names of the API, with the maps by variant that the reference's clients read. */
 function describe (results: MetricResults): object {
   return {
-    ...toSnakeCase(results) as object,
+    ...toSnakeCase(results),
     probability: Object.fromEntries(results.variants.map(({ key, probability }) => [key, probability])),
     credible_intervals: Object.fromEntries(results.variants.map(({ key, credibleInterval }) => [key, credibleInterval]))
   }
