@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_495,
+  lines: 82_328,
   platformLines: 5_571,
-  trackedFiles: 1_492,
+  trackedFiles: 1_490,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
   assertions: 167,
-  casts: 282
+  casts: 281
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

@@ -45,7 +45,7 @@ export interface Difference {
 }
 
 /**
- * The places in which two values differ, at most `limit`. Lists of objects are compared item by item, others as a whole.
+ * The places in which two values differ, at most `limit`. Lists of objects are compared item by item, others as one.
  *
  * @returns none when they say the same, in whatever order.
  */
