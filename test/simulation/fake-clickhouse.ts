@@ -195,13 +195,12 @@ export class FakeClickHouse {
   }
 
   #query (query: string, params: Record<string, unknown>): unknown[] {
-    if (/toInterval(Hour|Day)/.test(query)) {
-      const hours = Number(params.hours ?? 24 * Number(params.days))
+    if (query.includes('toIntervalHour')) {
+      const [hours, step] = [Number(params.hours), Number(params.seconds)]
       const since = WORLD_BEGAN_AT + this.#world.now - hours * HOUR_MS
-      const step = query.includes('toStartOfHour') ? 3600 : 10
       const seconds = Map.groupBy(this.rows().filter(({ insertedAt }) => insertedAt >= since),
         ({ insertedAt }) => Math.floor(insertedAt / 1000 / step) * step)
-      return [...seconds].sort((a, b) => b[0] - a[0]).map(([second, rows]) => [second, String(rows.length)])
+      return [...seconds].sort((a, b) => b[0] - a[0]).map(([second, rows]) => ({ second, rows: rows.length }))
     }
     if (query === 'SELECT count() FROM events') return [[String(this.rows().length)]]
     if (query === 'SELECT toFloat64(count()) AS rows FROM events') return [{ rows: this.rows().length }]

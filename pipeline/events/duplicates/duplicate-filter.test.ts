@@ -215,7 +215,7 @@ t.test('a memory that is loaded recognises what ingest sends again', async (t) =
   t.same(asked, [4], 'a sample')
 })
 
-t.test('a memory is kept for the next session, and loaded again after another owner', async (t) => {
+t.test('a memory is loaded once for partitions that are opened together, kept for the next session, and loaded again after another owner', async (t) => {
   const partition = { eventClass: 'live', number: 0 } as const
   let loads = 0
   let isAway = false
@@ -232,7 +232,7 @@ t.test('a memory is kept for the next session, and loaded again after another ow
     clickhouse, fingerprintKey: async () => TEST_KEY, metrics, logger: silentLogger
   })
 
-  await filters.open(partition)
+  await Promise.all([filters.open(partition), filters.open({ ...partition, eventClass: 'historical' })])
   await filters.open(partition)
   t.equal(loads, 1)
   filters.close(partition)

@@ -9,7 +9,7 @@ import type { BatchRange } from '../../stream/partition-records.ts'
 import type { PartitionMessage } from '../events-reader.ts'
 import { confirmDuplicates, isStored, type Suspicion } from './confirm-duplicates.ts'
 import type { FingerprintMemory } from './fingerprint-memory.ts'
-import { loadFingerprints } from './load-fingerprints.ts'
+import { CLOCK_MARGIN_MS, loadFingerprints } from './load-fingerprints.ts'
 import { createLookUpEvents, type LookUpEvents } from './look-up-events.ts'
 import { type DoubtfulInsert, excludeOwnRows } from './own-rows.ts'
 import { recallBatch, type Remembered, type StoredRows, suspiciousBefore } from './recall-batch.ts'
@@ -57,6 +57,9 @@ export interface DuplicateFiltersDeps {
   logger: Logger
 }
 
+/** Partitions opened within this time are loaded together, in milliseconds: those of a process at its start. */
+const OPENED_TOGETHER_MS = 50
+
 export function createDuplicateFilters (deps: DuplicateFiltersDeps): DuplicateFilters {
   const memories = new Map<string, FingerprintMemory>()
   /** When each partition was last told that an insert is confirmed, by `performance.now()`. */
@@ -65,15 +68,24 @@ export function createDuplicateFilters (deps: DuplicateFiltersDeps): DuplicateFi
   const catchUp = async (): Promise<void> => { await waitForReplicas({ clickhouse, cluster }) }
   const uuids = new StoredUuids(deps)
   const lookUpEvents = createLookUpEvents(clickhouse, cluster === '' ? undefined : catchUp)
+  /** A load that reads nothing yet, and so will find what is stored of a partition that is opened now. */
+  let next: Promise<FingerprintMemory> | null = null
+  const load = async (): Promise<FingerprintMemory> => {
+    await new Promise((resolve) => setTimeout(resolve, OPENED_TOGETHER_MS))
+    next = null
+    // Others have stored events of these partitions.
+    uuids.reset()
+    await catchUp()
+    return await loadFingerprints(clickhouse, await deps.fingerprintKey())
+  }
   return {
     async open (partition) {
       const key = partitionKey(partition)
       let memory = memories.get(key)
       if (memory === undefined) {
-        // Others have stored events of this partition.
-        uuids.reset()
-        await catchUp()
-        memory = await loadFingerprints(clickhouse, await deps.fingerprintKey())
+        next ??= load()
+        // Whatever a former owner stored had come into the stream before this process claimed the partition.
+        memory = (await next).fork(Date.now() + CLOCK_MARGIN_MS)
       }
       memories.set(key, memory)
       const eventClass = partition.eventClass === 'live' ? 'historical' : 'live'

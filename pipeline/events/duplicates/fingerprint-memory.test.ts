@@ -19,16 +19,13 @@ t.test('a table finds what was added, and nothing else, while it grows', async (
   for (let i = 10_000; i < 20_000; i++) {
     if (!high.has(at(i)[2]) && table.has(...at(i))) t.fail('found what was never added')
   }
-  table.clear()
-  t.equal(table.has(...at(0)), false)
   table.add(0, 0, 0)
   t.equal(table.has(0, 0, 0), false, 'no event has a fingerprint of zero')
 })
 
 t.test('an event is the same on the day before and after, and another one two days later', async (t) => {
-  const table = new FingerprintTable()
   for (const low of [0, 1, 62, 63, 64, 127, 128, 0xffffffff]) {
-    table.clear()
+    const table = new FingerprintTable()
     table.add(7, low, 9)
 
     for (const days of [-1, 0, 1]) t.equal(table.has(7, (low + days) >>> 0, 9), true, `${low} ${days}`)
@@ -64,6 +61,25 @@ t.test('remembers the last two generations, and tells since when', async (t) => 
   t.equal(memory.coveredSince, 2000)
   t.ok(recallAll(memory, payloads[0]!).every((state) => state === NOT_REMEMBERED), 'the first generation is forgotten')
   t.ok(recallAll(memory, payloads[2]!).every((state) => state === REMEMBERED))
+})
+
+t.test('memories that begin with the same events forget them each by itself', async (t) => {
+  const loaded = new FingerprintMemory(1000, { keyId: 'k', maxGeneration: 100 })
+  const payloads = Array.from({ length: 5 }, () => payloadOf(60))
+  loaded.addRows({ payload: payloads[0]!, keyId: 'k', storedAt: 0 }, [0, 60])
+  const [busy, idle] = [loaded.fork(2000), loaded.fork(2000)]
+  const isRemembered = (memory: FingerprintMemory, index: number): boolean =>
+    recallAll(memory, payloads[index]!).every((state) => state === REMEMBERED)
+  const add = (index: number): void =>
+    busy.addRows({ payload: payloads[index]!, keyId: 'k', storedAt: 3000 + index }, [0, 60])
+
+  add(1)
+  t.same([busy.coveredSince, isRemembered(busy, 0), isRemembered(busy, 1)], [1000, true, true])
+  t.same([idle.coveredSince, isRemembered(idle, 0), isRemembered(idle, 1)], [1000, true, false])
+  for (const index of [2, 3, 4]) add(index)
+  t.same(
+    [busy.coveredSince, isRemembered(busy, 0), isRemembered(busy, 3), isRemembered(busy, 4)], [3003, false, true, true])
+  t.same([idle.coveredSince, isRemembered(idle, 0)], [1000, true])
 })
 
 t.test('is uncertain about a uuid whose check it does not know, and remembers it apart from those it knows', async (t) => {

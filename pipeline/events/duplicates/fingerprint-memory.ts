@@ -27,7 +27,7 @@ export const UNCERTAIN = 2
  * uuid that was made later than that, and is not remembered, was never stored, however far the partition is behind.
  */
 export class FingerprintMemory {
-  #young = new FingerprintTable()
+  #young: FingerprintTable
   #old: FingerprintTable | null = null
   #youngSince: number
   #oldSince: number
@@ -41,12 +41,29 @@ export class FingerprintMemory {
   /**
    * @param coveredSince   All later events are added before the first lookup; epoch ms, 0 for all events.
    * @param options.keyId  Under which key the checks are made; empty to adopt that of the first message.
+   * @param options.slots  Of the young generation at the start.
    */
-  constructor (coveredSince: number, options: { keyId?: string, maxGeneration?: number } = {}) {
+  constructor (coveredSince: number, options: { keyId?: string, maxGeneration?: number, slots?: number } = {}) {
+    this.#young = new FingerprintTable(options.slots)
     this.#youngSince = coveredSince
     this.#oldSince = coveredSince
     this.#keyId = options.keyId ?? ''
     this.#maxGeneration = options.maxGeneration ?? MAX_GENERATION
+  }
+
+  /**
+   * A memory that begins with the young generation of this one as its old generation, in the same room: nothing may be
+   * added to this one afterwards.
+   *
+   * @param youngSince  All later events are added to the new memory; epoch ms.
+   */
+  fork (youngSince: number): FingerprintMemory {
+    const memory = new FingerprintMemory(youngSince, { keyId: this.#keyId, maxGeneration: this.#maxGeneration })
+    memory.#old = this.#young
+    memory.#oldSince = this.#youngSince
+    memory.#begun.old = this.#begun.young
+    memory.#uncertain.old = this.#uncertain.young
+    return memory
   }
 
   /** Epoch milliseconds; see above. */
@@ -57,10 +74,6 @@ export class FingerprintMemory {
   /** Every event that was confirmed since then, by `performance.now()`, is remembered. */
   get completeSince (): number {
     return this.#old === null ? this.#begun.young : this.#begun.old
-  }
-
-  get bytes (): number {
-    return this.#young.bytes + (this.#old?.bytes ?? 0)
   }
 
   /** Whether fingerprints with checks under this key can be compared with those remembered. */
@@ -106,11 +119,9 @@ export class FingerprintMemory {
   }
 
   #turnOver (storedAt: number): void {
-    const recycled = this.#old ?? new FingerprintTable()
-    recycled.clear()
     this.#old = this.#young
     this.#oldSince = this.#youngSince
-    this.#young = recycled
+    this.#young = new FingerprintTable(slotsFor(this.#maxGeneration))
     this.#youngSince = storedAt
     this.#begun = { old: this.#begun.young, young: performance.now() }
     this.#uncertain = { old: this.#uncertain.young, young: 0 }
@@ -164,10 +175,6 @@ export class FingerprintTable {
     return this.#size
   }
 
-  get bytes (): number {
-    return this.#slots.byteLength
-  }
-
   /** Whether the event is there, on the same day or the one before or after. */
   has (uuidHash: number, checkLow: number, checkHigh: number): boolean {
     if (this.#isInHome(uuidHash, checkLow, checkHigh, checkLow >>> 6)) return true
@@ -194,11 +201,6 @@ export class FingerprintTable {
     }
     this.#size++
     if (this.#size > (this.#mask + 1) * MAX_LOAD) this.#grow()
-  }
-
-  clear (): void {
-    this.#slots.fill(0)
-    this.#size = 0
   }
 
   #home (uuidHash: number, checkHigh: number, days: number): number {

@@ -1,16 +1,7 @@
 import type { Readable } from 'node:stream'
-import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { FINGERPRINT_BYTES, type FingerprintKey, FingerprintWriter } from '../../../schema/wire/frame-message.ts'
-import { FingerprintMemory } from './fingerprint-memory.ts'
-
-/**
- * How many rows were inserted in each ten seconds of the last day, newest first: the writer remembers as many as its
- * memory holds. Reads one column of the last day's granules (minmax index on `inserted_at`).
- */
-const FIND_SPAN = `
-  SELECT toUnixTimestamp(toStartOfInterval(inserted_at, toIntervalSecond(10))) AS second, count() AS rows
-  FROM events WHERE inserted_at >= now64(3) - toIntervalHour({hours:UInt32})
-  GROUP BY second ORDER BY second DESC`
+import { FingerprintMemory, slotsFor } from './fingerprint-memory.ts'
 
 /** Events that were inserted since a moment, with what their fingerprints are made of. */
 const READ_EVENTS = `
@@ -22,14 +13,14 @@ const READ_EVENTS = `
 const MAX_HOURS = 24
 const MAX_ROWS = 3_000_000
 
-/** Clocks of ClickHouse and NATS may differ by so much, in milliseconds. */
-const CLOCK_MARGIN_MS = 5000
+/** Clocks of ClickHouse, NATS and devices may differ by so much, in milliseconds. */
+export const CLOCK_MARGIN_MS = 5000
 
 /** What a row of RowBinary begins with: UInt32, UUID and Int64. */
 const FIXED_ROW_BYTES = 28
 
 /**
- * Rebuilds the memory of a partition from what ClickHouse holds, for a process that takes the partition over.
+ * Rebuilds the memory of partitions from what ClickHouse holds, for a process that takes them over.
  *
  * The rows do not say by which partition they came, so all partitions' rows are loaded; that costs room, not truth.
  *
@@ -38,35 +29,44 @@ const FIXED_ROW_BYTES = 28
  * @throws when ClickHouse does not answer.
  */
 export async function loadFingerprints (
-  clickhouse: ClickHouse, key: FingerprintKey | null, now: () => number = Date.now
+  clickhouse: ClickHouse, key: FingerprintKey | null
 ): Promise<FingerprintMemory> {
-  const since = await findSince(clickhouse, now())
-  const memory = new FingerprintMemory(since === 0 ? 0 : since + CLOCK_MARGIN_MS, { keyId: key?.id ?? '' })
-  const { stream } = await clickhouse.exec({
-    query: READ_EVENTS, query_params: { since }
+  const { since, rows } = await findSpan(clickhouse, Date.now())
+  const memory = new FingerprintMemory(since === 0 ? 0 : since + CLOCK_MARGIN_MS, {
+    keyId: key?.id ?? '', slots: slotsFor(rows)
   })
+  const { stream } = await clickhouse.exec({ query: READ_EVENTS, query_params: { since } })
   await addRows(memory, new FingerprintWriter(key), stream)
   return memory
 }
 
-/** @returns the moment since which all inserted rows fit, epoch ms; 0 when the whole table does. */
-async function findSince (clickhouse: ClickHouse, now: number): Promise<number> {
-  const spans = await query<[second: number, rows: string]>(clickhouse, FIND_SPAN, { hours: MAX_HOURS })
+/** @returns the moment since which all inserted rows fit, epoch ms, 0 when the whole table does; and their number. */
+async function findSpan (clickhouse: ClickHouse, now: number): Promise<{ since: number, rows: number }> {
+  const spans = await countInserted(clickhouse, { seconds: 10, hours: MAX_HOURS })
   let total = 0
   let since = now
-  for (const [second, rows] of spans) {
-    total += Number(rows)
+  for (const { second, rows } of spans) {
     // The newest span is taken whole, however many rows it has.
-    if (total > MAX_ROWS && since !== now) return since
+    if (total + rows > MAX_ROWS && since !== now) return { since, rows: total }
+    total += rows
     since = second * 1000
   }
-  const [all] = await query<[string]>(clickhouse, 'SELECT count() FROM events', {})
-  return Number(all?.[0] ?? 0) <= total ? 0 : now - MAX_HOURS * 3_600_000
+  const [all] = await queryRows<{ rows: number }>(clickhouse, 'SELECT toFloat64(count()) AS rows FROM events')
+  return { since: (all?.rows ?? 0) <= total ? 0 : now - MAX_HOURS * 3_600_000, rows: total }
 }
 
-async function query<T> (clickhouse: ClickHouse, sql: string, params: Record<string, unknown>): Promise<T[]> {
-  const result = await clickhouse.query({ query: sql, query_params: params, format: 'JSONCompactEachRow' })
-  return await result.json<T>()
+/**
+ * How many rows were inserted in each span of so many seconds, newest first. Reads one column of the last hours'
+ * granules (minmax index on `inserted_at`).
+ */
+export async function countInserted (
+  clickhouse: ClickHouse, params: { seconds: number, hours: number }
+): Promise<Array<{ second: number, rows: number }>> {
+  return await queryRows(clickhouse, `
+    SELECT toUnixTimestamp(toStartOfInterval(inserted_at, toIntervalSecond({seconds:UInt32}))) AS second,
+           toFloat64(count()) AS rows
+    FROM events WHERE inserted_at >= now64(3) - toIntervalHour({hours:UInt32})
+    GROUP BY second ORDER BY second DESC`, params)
 }
 
 async function addRows (memory: FingerprintMemory, writer: FingerprintWriter, stream: Readable): Promise<void> {

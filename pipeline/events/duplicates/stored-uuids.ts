@@ -7,15 +7,7 @@ import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect
 import { waitForReplicas } from '../../../platform/clickhouse/wait-for-replicas.ts'
 import type { Logger } from '../../../platform/logger.ts'
 import type { PartitionMessage } from '../events-reader.ts'
-
-/**
- * How many rows were inserted in each hour of the last days, newest first: as many uuids are read as there is room for.
- * Reads one column of those days' granules (minmax index on `inserted_at`).
- */
-const FIND_SPAN = `
-  SELECT toUnixTimestamp(toStartOfHour(inserted_at)) AS second, count() AS rows
-  FROM events WHERE inserted_at >= now64(3) - toIntervalDay({days:UInt32})
-  GROUP BY second ORDER BY second DESC`
+import { CLOCK_MARGIN_MS, countInserted } from './load-fingerprints.ts'
 
 const READ_UUIDS = `SELECT uuid FROM events
 WHERE inserted_at >= fromUnixTimestamp64Milli(toInt64({since:UInt64}))
@@ -26,9 +18,6 @@ const MAX_ROWS = 21_000_000
 
 /** How far back a table with more rows is looked through for where to begin. */
 const MAX_DAYS = 90
-
-/** Clocks of ClickHouse and of devices, as with the memory of fingerprints, in milliseconds. */
-const CLOCK_MARGIN_MS = 5000
 
 /** What is read again: an insert is visible that long after its `inserted_at` at most; five times its time-out. */
 const OVERLAP_MS = 600_000
@@ -139,11 +128,12 @@ export class StoredUuids {
     const [all] = await queryRows<{ rows: number }>(this.#clickhouse, 'SELECT toFloat64(count()) AS rows FROM events')
     const rows = all?.rows ?? 0
     if (rows <= MAX_ROWS) return { table: new UuidTable(rows), since: 0 }
-    const spans = await queryRows<{ second: number, rows: string }>(this.#clickhouse, FIND_SPAN, { days: MAX_DAYS })
+    // As many uuids are read as there is room for.
+    const spans = await countInserted(this.#clickhouse, { seconds: 3600, hours: 24 * MAX_DAYS })
     let total = 0
     let since = Date.now()
     for (const { second, rows: inserted } of spans) {
-      total += Number(inserted)
+      total += inserted
       if (total > MAX_ROWS) break
       since = second * 1000 + CLOCK_MARGIN_MS
     }
@@ -187,10 +177,6 @@ export class UuidTable {
     const slots = Math.max(SMALLEST_SLOTS, 2 ** Math.ceil(Math.log2(uuids * HEADROOM / MAX_LOAD)))
     this.#slots = new Uint32Array(slots)
     this.#mask = slots - 1
-  }
-
-  get bytes (): number {
-    return this.#slots.byteLength
   }
 
   /** @returns false when there is no room. */
