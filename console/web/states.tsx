@@ -66,11 +66,16 @@ interface SelectProps {
   onChange: (value: string) => void
 }
 
+/** The label of a field; one that begins with `-` only screen readers see. */
+export function Label ({ text }: { text: string }) {
+  return text.startsWith('-') ? <span class='hidden'>{text.slice(1)} </span> : <>{text} </>
+}
+
 /** A choice of one. */
 export function Select ({ label, value, options, disabled = false, onChange }: SelectProps) {
   return (
     <label>
-      {label}{' '}
+      <Label text={label} />
       <select value={String(value)} disabled={disabled} onChange={(event) => onChange(event.currentTarget.value)}>
         {options.map(([each, name]) => <option key={each} value={String(each)}>{name}</option>)}
       </select>

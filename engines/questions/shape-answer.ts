@@ -21,7 +21,7 @@ export interface TrendLine extends Part {
   /** Which of the asked series, from 0. */
   series: number
   name: string
-  /** One a point; null: there is no average. */
+  /** One a point; null: there is no average, or the point has not begun. */
   values: Array<number | null>
   total: number | null
   /** Events of a sum or an average without a number in the property; they count in neither. */
@@ -115,8 +115,9 @@ function shapeTrend (trend: Trend, range: ResolvedRange, rows: readonly AnswerRo
       const empty = series.measure === 'average' ? null : 0
       return [...ofSeries].map(([tag, ofTag]): TrendLine => {
         const values = new Map(ofTag.map(([, , , bucket, measure]) => [String(bucket), readNumber(measure)]))
-        const get = (bucket: string): number | null => values.has(bucket) ? values.get(bucket) ?? null : empty
-        const points = buckets.map(({ start }) => get(start))
+        const get = (bucket: string, from = 0): number | null =>
+          values.get(bucket) ?? (values.has(bucket) || from > range.now ? null : empty)
+        const points = buckets.map(({ start, from }) => get(start, from))
         const leftOut = Number(ofTag.find(([, , , bucket]) => bucket === '')?.[5] ?? 0)
         return { series: index, name: nameOfSeries(series), ...readPart(tag), values: points, total: get(''), left_out: leftOut }
       }).sort(byRank)

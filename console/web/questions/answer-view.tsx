@@ -28,7 +28,7 @@ export function AnswerPicture (
   switch (answer.kind) {
     case 'trend': return <TrendView answer={answer} timezone={timezone} isFolded={isFolded} />
     case 'funnel': return <FunnelView answer={answer} definition={definition} mayOpen={!isFolded && may('person:read')} />
-    case 'retention': return <RetentionView answer={answer} isFirst={definition.kind !== 'retention' || definition.cohort !== 'any'} />
+    case 'retention': return <RetentionView answer={answer} definition={definition} />
   }
 }
 
@@ -87,7 +87,7 @@ function TrendView ({ answer, timezone, isFolded }: { answer: TrendAnswer, timez
   )
   return (
     <>
-      <Chart columns={columns} rows={rows} along='time' chosen={{ kind: 'line', x: 0, y: drawn.map((_, index) => index + 1) }} />
+      <Chart columns={columns} rows={rows} along='time' partial={points.map(({ is_partial: isPartial }) => isPartial)} chosen={{ kind: 'line', x: 0, y: drawn.map((_, index) => index + 1) }} />
       {named.length > drawn.length && <p class='hint'>{drawn.length} of {named.length} lines are drawn; the table has all.</p>}
       {lines.filter(({ left_out: leftOut }) => leftOut > 0).map((line) => (
         <p key={`${line.series} ${line.part} ${line.value}`} class='hint'>
@@ -135,7 +135,7 @@ function FunnelView ({ answer, definition, mayOpen }: { answer: FunnelAnswer, de
               <tr key={`${part.part} ${part.value}`}>
                 <td>{showText(partName(part), 60)}</td>
                 <td class='number'>{formatCount(part.steps[0]?.people)}</td>
-                {part.steps.slice(1).map(({ people, conversion }, index) => <td key={index} class='number'>{formatCount(people)} · {formatShare(conversion)}</td>)}
+                {part.steps.slice(1).map(({ people, conversion }, index) => <td key={index} class='number'>{formatShare(conversion)}<small> {formatCount(people)}</small></td>)}
                 <td class='number'>{formatDuration(part.steps.at(-1)?.median_ms ?? null)}</td>
                 <td><Bar share={last(part)} /></td>
               </tr>
@@ -180,7 +180,9 @@ function Dropouts ({ definition, step, onClose }: { definition: Definition, step
   )
 }
 
-function RetentionView ({ answer: { cohorts }, isFirst }: { answer: RetentionAnswer, isFirst: boolean }) {
+function RetentionView ({ answer: { cohorts }, definition }: { answer: RetentionAnswer, definition: Definition }) {
+  const isFirst = definition.kind === 'retention' && definition.cohort !== 'any'
+  const unit = definition.kind === 'retention' ? definition.interval : ''
   const most = Math.max(0, ...cohorts.map(({ returned }) => returned.length))
   return (
     <>
@@ -188,16 +190,16 @@ function RetentionView ({ answer: { cohorts }, isFirst }: { answer: RetentionAns
         {isFirst ? 'A period has the people whose first such event ever was in it; who did it before is left out.' : 'A period has everybody with such an event in it, so the same person may be in several.'}{' '}
         Beside them: how many of them came back in the period that is so many after. * has not ended.
       </p>
-      <Table label='Retention' class='retention' head={[isFirst ? 'First did' : 'Did', '#People', ...Array.from({ length: Math.max(0, most - 1) }, (_, index) => `#${index + 1}`)]}>
+      <Table label='Retention' class='retention dense' head={[`In the ${unit} of`, '#People', ...Array.from({ length: Math.max(0, most - 1) }, (_, index) => `#${unit} ${index + 1}`)]}>
         {cohorts.map(({ start, people, returned }) => (
           <tr key={start}>
-            <td>{start}</td>
+            <td><time dateTime={start}>{start}</time></td>
             <td class='number'>{formatCount(people)}{returned[0]?.is_partial === true && ' *'}</td>
             {returned.slice(1).map(({ people: back, is_partial: isPartial }, index) => {
               const share = people === 0 ? 0 : back / people
               return (
                 <td key={index} class='number' style={{ '--share': `${Math.round(share * 60)}%` }}>
-                  {people === 0 ? '–' : `${formatCount(back)} · ${formatShare(share)}`}{isPartial && ' *'}
+                  {people === 0 ? '–' : formatShare(share)}{isPartial && ' *'}{people > 0 && <small> {formatCount(back)}</small>}
                 </td>
               )
             })}

@@ -1,9 +1,9 @@
 import type { ComponentChildren } from 'preact'
 import { replaceAt } from '../flags/flag-filters.ts'
 import { useFocusOnParts } from '../keep-focus.ts'
-import { Checkbox, Select } from '../states.tsx'
+import { Checkbox, Label, Select } from '../states.tsx'
 import { EventField, type Names, PropertyField } from './event-fields.tsx'
-import { type Definition, describeRange, EMPTY_EVENT, type Funnel, MEASURES, PRESENT, type Range, type Retention, type SeriesChoice, type Trend } from './question-definition.ts'
+import { type Definition, describeRange, EMPTY_EVENT, type Funnel, MEASURES, PRESENT, type Range, RANGES, type Retention, type SeriesChoice, type Trend } from './question-definition.ts'
 
 const MAX_SERIES = 5
 const MAX_STEPS = 10
@@ -39,18 +39,20 @@ export function DefinitionEditor ({ definition, names, onChange }: EditorProps<D
 }
 
 function NumberField ({ label, value, most, onChange }: { label: string, value: number, most: number, onChange: (value: number) => void }) {
-  return <label>{label} <input type='number' required min='1' max={most} step='1' value={value} onInput={(event) => onChange(event.currentTarget.valueAsNumber)} /></label>
+  return <label><Label text={label} /><input type='number' required min='1' max={most} step='1' value={value} onInput={(event) => onChange(event.currentTarget.valueAsNumber)} /></label>
 }
 
 /** Relative to today, or between two days. */
 function RangeFields ({ range, onChange }: { range: Range, onChange: (range: Range) => void }) {
   const isFixed = range.from !== undefined
   const today = new Date().toISOString().slice(0, 10)
+  const isNamed = (each: Range): boolean => each.last === range.last && each.unit === range.unit && (each.whole ?? false) === (range.whole ?? false)
+  const named = RANGES.find(([, each]) => !isFixed && isNamed(each))?.[0]
   return (
     <>
       <Select
-        label='Range' value={isFixed ? 'days' : 'last'} options={[['last', 'the last'], ['days', 'from day to day']]}
-        onChange={(value) => onChange(value === 'days' ? { from: today, to: today } : { last: 30, unit: 'day' })}
+        label='Range' value={isFixed ? 'days' : named ?? 'last'} options={[...RANGES.map(([name]) => [name, name] as const), ['last', 'the last'], ['days', 'from day to day']]}
+        onChange={(value) => onChange(value === 'days' ? { from: today, to: today } : RANGES.find(([name]) => name === value)?.[1] ?? { last: 30, unit: 'day' })}
       />
       {isFixed
         ? (
@@ -61,10 +63,10 @@ function RangeFields ({ range, onChange }: { range: Range, onChange: (range: Ran
           )
         : (
           <>
-            <NumberField label='number' value={range.last ?? 30} most={1000} onChange={(last) => onChange({ ...range, last })} />
-            <Select label='of' value={range.unit ?? 'day'} options={[['day', 'days'], ['week', 'weeks'], ['month', 'months']]} onChange={(unit) => onChange({ ...range, unit })} />
+            <NumberField label='-number' value={range.last ?? 30} most={1000} onChange={(last) => onChange({ ...range, last })} />
+            <Select label='-of' value={range.unit ?? 'day'} options={[['day', 'days'], ['week', 'weeks'], ['month', 'months']]} onChange={(unit) => onChange({ ...range, unit })} />
             <Checkbox label={`without ${PRESENT[range.unit ?? 'day'] ?? ''}`} isOn={range.whole ?? false} onChange={(whole) => onChange({ ...range, whole })} />
-            <span class='hint'>{describeRange(range)}</span>
+            {named === undefined && <span class='hint'>{describeRange(range)}</span>}
           </>
           )}
     </>
@@ -159,7 +161,7 @@ function FunnelFields ({ definition, names, onChange }: EditorProps<Funnel>) {
       </Parts>
       <div class='toolbar'>
         <NumberField label='Within' value={limit.value} most={525_600} onChange={(value) => edit({ window: { ...limit, value } })} />
-        <Select label='unit' value={limit.unit} options={[['minute', 'minutes'], ['hour', 'hours'], ['day', 'days']]} onChange={(unit) => edit({ window: { ...limit, unit } })} />
+        <Select label='-unit' value={limit.unit} options={[['minute', 'minutes'], ['hour', 'hours'], ['day', 'days']]} onChange={(unit) => edit({ window: { ...limit, unit } })} />
         <Select label='Steps' value={order} options={[['in_order', 'in this order'], ['any_order', 'in any order']]} onChange={(next) => edit({ order: next })} />
       </div>
     </>

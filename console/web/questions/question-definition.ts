@@ -84,6 +84,12 @@ export function describeQuestion (definition: Definition): string {
   }
 }
 
+/** Ranges by name, those that people ask for. */
+export const RANGES: readonly (readonly [name: string, range: Range])[] = [
+  ['today', { last: 1, unit: 'day' }], ['yesterday', { last: 1, unit: 'day', whole: true }], ['this week', { last: 1, unit: 'week' }], ['last week', { last: 1, unit: 'week', whole: true }],
+  ['this month', { last: 1, unit: 'month' }], ['last month', { last: 1, unit: 'month', whole: true }]
+]
+
 /** The unit that has not ended, in words. */
 export const PRESENT: Record<string, string> = { day: 'today', week: 'this week', month: 'this month' }
 
@@ -140,9 +146,10 @@ export function formatShare (share: number | null): string {
   return share === null ? '–' : `${(share * 100).toFixed(1)} %`
 }
 
-const NUMBER = new Intl.NumberFormat('en', { maximumFractionDigits: 2 })
+const WHOLE = new Intl.NumberFormat('en')
+const NUMBER = new Intl.NumberFormat('en', { minimumFractionDigits: 2, maximumFractionDigits: 2 })
 
 /** A measure; nothing is left of very small ones. */
 export function formatMeasure (value: number | null): string {
-  return value === null ? '–' : value !== 0 && Math.abs(value) < 0.01 ? value.toPrecision(2) : NUMBER.format(value)
+  return value === null ? '–' : value !== 0 && Math.abs(value) < 0.01 ? value.toPrecision(2) : (Number.isInteger(value) ? WHOLE : NUMBER).format(value)
 }

@@ -50,6 +50,8 @@ interface PictureProps {
   chosen: ChartColumns
   /** Name of the horizontal axis. */
   along: string
+  /** Rows that are not complete: the line to them is dashed. */
+  partial?: readonly boolean[]
 }
 
 /** The picture below the names of its lines. */
@@ -63,7 +65,7 @@ export function Chart (props: PictureProps) {
   )
 }
 
-function Picture ({ columns, rows, chosen, along }: PictureProps) {
+function Picture ({ columns, rows, chosen, along, partial = [] }: PictureProps) {
   const model = useMemo(() => buildChart(columns, rows, chosen), [columns, rows, rows.length, chosen.kind, chosen.x, chosen.y.join()])
   const { box, width } = useWidth()
   const [pointed, setPointed] = useState<number>()
@@ -89,7 +91,7 @@ function Picture ({ columns, rows, chosen, along }: PictureProps) {
         ))}
         <Labels model={model} x={x} width={inner} />
         {pointed !== undefined && <line class='pointer' x1={x(pointed)} x2={x(pointed)} y1={EDGE.top} y2={HEIGHT - EDGE.bottom} />}
-        {model.kind === 'line' ? <Lines model={model} x={x} y={y} /> : <Bars model={model} x={x} y={y} width={inner} pointed={pointed} />}
+        {model.kind === 'line' ? <Lines model={model} x={x} y={y} partial={partial} /> : <Bars model={model} x={x} y={y} width={inner} pointed={pointed} />}
       </svg>
       <figcaption class='hint numbers'>
         {pointed === undefined || model.labels[pointed] === undefined
@@ -100,20 +102,17 @@ function Picture ({ columns, rows, chosen, along }: PictureProps) {
   )
 }
 
-/** As many labels as there is room for, the first always. */
+/** As many labels as there is room for, the first always; the last one ends where the axis does. */
 function Labels ({ model, x, width }: { model: ChartModel, x: (index: number) => number, width: number }) {
-  const longest = Math.max(...model.labels.map((label) => Math.min(label.length, 20)))
-  const room = Math.max(1, Math.floor(width / (longest * 7.5 + 16)))
+  const longest = 7.5 * Math.max(...model.labels.map((label) => Math.min(label.length, 20)))
+  const room = Math.max(1, Math.floor(width / (longest + 16)))
   const every = Math.max(1, Math.ceil(model.labels.length / room))
-  const anchorOf = (index: number): 'start' | 'middle' | 'end' => {
-    const place = model.kind === 'bar' ? 0.5 : model.places[index] ?? 0
-    return place < 0.05 ? 'start' : place > 0.95 ? 'end' : 'middle'
-  }
+  const end = EDGE.left + width + EDGE.right
+  const placeOf = (index: number): number => Math.min(x(index), end - longest / 2)
+  const isShown = (index: number): boolean => index % every === 0 && (index === 0 || placeOf(index) - x(index - every) > longest)
   return (
     <>
-      {model.labels.map((label, index) => index % every !== 0
-        ? null
-        : <text key={index} x={x(index)} y={HEIGHT - 8} text-anchor={anchorOf(index)}>{showText(label, 20)}</text>)}
+      {model.labels.map((label, index) => isShown(index) && <text key={index} x={placeOf(index)} y={HEIGHT - 8} text-anchor='middle'>{showText(label, 20)}</text>)}
     </>
   )
 }
@@ -121,21 +120,20 @@ function Labels ({ model, x, width }: { model: ChartModel, x: (index: number) =>
 interface DrawnProps { model: ChartModel, x: (index: number) => number, y: (value: number) => number }
 
 /** A gap where a value is missing. */
-function Lines ({ model, x, y }: DrawnProps) {
+function Lines ({ model, x, y, partial }: DrawnProps & { partial: readonly boolean[] }) {
   return (
     <>
       {model.series.map(({ values }, index) => {
         const order = values.map((_, at) => at).sort((one, other) => x(one) - x(other))
-        let isOpen = false
-        const path = order.map((at) => {
-          const value = values[at]
-          const command = value === null || value === undefined ? '' : `${isOpen ? 'L' : 'M'}${x(at).toFixed(1)} ${y(value).toFixed(1)}`
-          isOpen = command !== ''
-          return command
+        const draw = (isPartial: boolean): string => order.map((at, index) => {
+          const [value, before] = [values[at], values[order[index - 1] ?? -1]]
+          const isJoined = before != null && (partial[at] === true) === isPartial
+          return value == null ? '' : `${isJoined ? 'L' : 'M'}${x(at).toFixed(1)} ${y(value).toFixed(1)}`
         }).join('')
         return (
           <g key={index} class={`series-${index}`}>
-            <path class='line' d={path} />
+            <path class='line' d={draw(false)} />
+            {partial.length > 0 && <path class='line partial' d={draw(true)} />}
             {values.length <= 60 && values.map((value, at) => value !== null && <circle key={at} cx={x(at)} cy={y(value)} r='2.5' />)}
           </g>
         )

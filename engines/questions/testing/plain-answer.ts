@@ -121,7 +121,8 @@ function createCalendar (question: PlainQuestion, { timezone, now }: PlainWorld)
     (hasEnded || (at < startOf(then) + now - startOf(dayOf(now)) && dayOf(at) <= then))
   const labelsOf = (test: (at: number) => boolean): string[] =>
     [...new Set(instants.filter(test).map((at) => label(at, interval)))]
-  return { isIn, isBefore, labelsOf, bucketOf: (at: number) => label(at, interval), dayOf }
+  const bucketOf = (at: number): string => label(at, interval)
+  return { isIn, isBefore, labelsOf, bucketOf, present: bucketOf(now), dayOf }
 }
 
 function meets ({ event = null, where = [] }: PlainChoice, of: PlainEvent): boolean {
@@ -182,7 +183,9 @@ function plainTrend (question: PlainQuestion, events: PlainEvent[], calendar: Pl
       if (breakdown === null && tagged.size === 0) tagged.set('all', [])
       return [...tagged].map(([tag, of]) => {
         const buckets = Map.groupBy(of, ({ at }) => calendar.bucketOf(at))
-        const values = starts.map((start) => measure(series, buckets.get(start) ?? []))
+        const values = starts.map((start) => start > calendar.present && !buckets.has(start)
+          ? null
+          : measure(series, buckets.get(start) ?? []))
         const isOfNumbers = ['sum', 'average'].includes(series.measure)
         const hasNumber = ({ properties }: PlainEvent): boolean => numberOf(properties[series.property!]) !== null
         const without = isOfNumbers ? of.filter((event) => !hasNumber(event)) : []
