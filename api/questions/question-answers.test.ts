@@ -158,6 +158,14 @@ t.test('they agree with the sample queries, where those ask the same', async (t)
   t.ok(trend.length === 61 && funnel.length === 3 && retention.length > 10)
 })
 
+t.test('days that have not begun have no value, unless events are stored of them', async (t) => {
+  const range = { from: '2026-05-31', to: '2026-06-03' }
+  const answer = await ask({ kind: 'trend', ...shared, range, series: [{ event: 'never sent' }] }, BERLIN)
+
+  t.same(answer.kind === 'trend' && answer.lines[0]?.values, [0, 0, null, null])
+  t.same(answer.kind === 'trend' && answer.points.map((point) => point.is_partial), [false, true, true, true])
+})
+
 t.test('who dropped out of a funnel is as many persons as its picture says', async (t) => {
   const steps = ['seen', 'cart', 'paid'].map((event) => ({ event }))
   const definition = { kind: 'funnel', ...shared, steps, window: { value: 20, unit: 'hour' } }

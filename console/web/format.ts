@@ -72,7 +72,8 @@ export function formatTime (iso: string | null, digits: 0 | 3 = 0): string {
 
 let formatter: { zone: string, format: Intl.DateTimeFormat } | undefined
 
-function formatterOf (timeZone: string): Intl.DateTimeFormat {
+/** Dates as ISO 8601 writes them, by the clock of a zone. */
+export function formatterOf (timeZone: string): Intl.DateTimeFormat {
   if (formatter?.zone !== timeZone) {
     formatter = { zone: timeZone, format: new Intl.DateTimeFormat('sv', { timeZone, dateStyle: 'short', timeStyle: 'medium' }) }
   }

@@ -28,6 +28,13 @@ async function rows (page: Page, table: string): Promise<string[]> {
   return (await region.getByRole('row').allInnerTexts()).map((row) => row.replaceAll(/\s+/g, ' ').trim())
 }
 
+/** Labels of the axis that another one covers. */
+async function findOverlaps (page: Page): Promise<string[]> {
+  return await page.locator('.chart text[text-anchor=middle]').evaluateAll((labels: any[]) => labels
+    .filter((label, index) => label.getBoundingClientRect().left < labels[index - 1]?.getBoundingClientRect().right)
+    .map((label) => label.textContent))
+}
+
 t.test('a funnel by country is put together with the keyboard, says who dropped out, is saved and opened again', async (t) => {
   const { page, problems } = await open(`${home}/questions`)
   await page.getByText('There are no questions yet').waitFor()
@@ -50,7 +57,7 @@ t.test('a funnel by country is put together with the keyboard, says who dropped 
   await page.getByRole('region', { name: 'Steps' }).waitFor()
 
   t.match(await rows(page, 'Steps'), [/^Step/, /^1\. search 6 100\.0 %/, /^2\. order 3 50\.0 % 50\.0 % 2 min/])
-  t.match(await rows(page, 'By value'), [/^Value/, /^AT 4 3 · 75\.0 % 2 min/, /^CL 2 0 · 0\.0 % –/])
+  t.match(await rows(page, 'By value'), [/^Value/, /^AT 4 75\.0 % 3 2 min/, /^CL 2 0\.0 % 0 –/])
   await page.getByRole('combobox', { name: /^Order/ }).selectOption('worst')
   t.match((await rows(page, 'By value'))[1], /^CL/)
   t.match(await page.getByRole('region', { name: 'Answer' }).getByRole('status').first().innerText(), /^\d{4}-\d\d-\d\d to .* days of UTC · without bots · samples as stored · complete through .* · \d+ rows? read/)
@@ -99,6 +106,11 @@ t.test('a trend is drawn, the same stands in a table, and its SQL opens in SQL',
   t.match((await rows(page, 'Values'))[1], /^All of it 2 0$/)
   await page.getByText('1 event without a number in the property left out of the sum of amount of order.').waitFor()
   t.match((await rows(page, 'Values')).at(-1), /not whole/)
+  for (const width of [360, 1280, 2560]) {
+    await page.setViewportSize({ width, height: 900 })
+    t.same(await findOverlaps(page), [], `labels of the axis at ${width}`)
+  }
+  t.match(await page.locator('.chart .partial').first().getAttribute('d'), /L[\d.]+ [\d.]+$/, 'the line to today, which has not ended, is dashed')
   await checkPage(t, page, 'a trend')
   await page.getByText('The SQL of this answer').click()
   t.match(await page.getByLabel('SQL', { exact: true }).innerText(), /^-- trend: /)
@@ -123,6 +135,9 @@ t.test('a retention is a table whose shades are its picture; a mistake names wha
   await page.getByRole('button', { name: 'Ask' }).click()
   await page.getByText('A period has everybody with such an event in it').waitFor()
 
+  await page.getByRole('combobox', { name: /^Range/ }).selectOption('last week')
+  t.equal(await page.getByRole('spinbutton', { name: 'number' }).inputValue(), '1')
+  t.ok(await page.getByLabel('without this week').isChecked(), 'a range with a name fills the fields beside it')
   await page.getByRole('combobox', { name: /^Range/ }).selectOption('days')
   await page.getByLabel('from', { exact: true }).fill('2026-03-02')
   await page.getByLabel('to', { exact: true }).fill('2026-03-01')

@@ -3,7 +3,7 @@ import { replaceAt } from '../flags/flag-filters.ts'
 import { useFocusOnParts } from '../keep-focus.ts'
 import { Checkbox, Label, Select } from '../states.tsx'
 import { EventField, type Names, PropertyField } from './event-fields.tsx'
-import { type Definition, describeRange, EMPTY_EVENT, type Funnel, MEASURES, PRESENT, type Range, RANGES, type Retention, type SeriesChoice, type Trend } from './question-definition.ts'
+import { type Definition, describeRange, describeUnits, EMPTY_EVENT, type Funnel, MEASURES, PRESENT, type Range, RANGES, type Retention, type SeriesChoice, type Trend } from './question-definition.ts'
 
 const MAX_SERIES = 5
 const MAX_STEPS = 10
@@ -46,13 +46,13 @@ function NumberField ({ label, value, most, onChange }: { label: string, value: 
 function RangeFields ({ range, onChange }: { range: Range, onChange: (range: Range) => void }) {
   const isFixed = range.from !== undefined
   const today = new Date().toISOString().slice(0, 10)
-  const isNamed = (each: Range): boolean => each.last === range.last && each.unit === range.unit && (each.whole ?? false) === (range.whole ?? false)
-  const named = RANGES.find(([, each]) => !isFixed && isNamed(each))?.[0]
+  const units = describeUnits(range)
+  const isNamed = RANGES.some(([each]) => each === units)
   return (
     <>
       <Select
-        label='Range' value={isFixed ? 'days' : named ?? 'last'} options={[...RANGES.map(([name]) => [name, name] as const), ['last', 'the last'], ['days', 'from day to day']]}
-        onChange={(value) => onChange(value === 'days' ? { from: today, to: today } : RANGES.find(([name]) => name === value)?.[1] ?? { last: 30, unit: 'day' })}
+        label='Range' value={isFixed ? 'days' : isNamed ? units : 'last'} options={[...RANGES, ['last', 'the last'], ['days', 'from day to day']]}
+        onChange={(value) => onChange(value === 'days' ? { from: today, to: today } : value === 'last' ? { last: 30, unit: 'day' } : { last: 1, unit: value.replace(/^1 (?:whole )?/, ''), whole: value.includes('whole') })}
       />
       {isFixed
         ? (
@@ -66,7 +66,7 @@ function RangeFields ({ range, onChange }: { range: Range, onChange: (range: Ran
             <NumberField label='-number' value={range.last ?? 30} most={1000} onChange={(last) => onChange({ ...range, last })} />
             <Select label='-of' value={range.unit ?? 'day'} options={[['day', 'days'], ['week', 'weeks'], ['month', 'months']]} onChange={(unit) => onChange({ ...range, unit })} />
             <Checkbox label={`without ${PRESENT[range.unit ?? 'day'] ?? ''}`} isOn={range.whole ?? false} onChange={(whole) => onChange({ ...range, whole })} />
-            {named === undefined && <span class='hint'>{describeRange(range)}</span>}
+            {!isNamed && <span class='hint'>{describeRange(range)}</span>}
           </>
           )}
     </>

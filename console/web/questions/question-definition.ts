@@ -2,6 +2,7 @@
 import type { FunnelAnswer, RetentionAnswer, TrendAnswer } from '../../../engines/questions/shape-answer.ts'
 import type { Schema } from '../../../schema/api-types.ts'
 import { describeFilter, type PropertyFilter } from '../flags/flag-filters.ts'
+import { formatCount, formatMs, formatterOf } from '../format.ts'
 
 export type { FunnelAnswer, RetentionAnswer, TrendAnswer, TrendLine } from '../../../engines/questions/shape-answer.ts'
 
@@ -84,11 +85,13 @@ export function describeQuestion (definition: Definition): string {
   }
 }
 
-/** Ranges by name, those that people ask for. */
-export const RANGES: readonly (readonly [name: string, range: Range])[] = [
-  ['today', { last: 1, unit: 'day' }], ['yesterday', { last: 1, unit: 'day', whole: true }], ['this week', { last: 1, unit: 'week' }], ['last week', { last: 1, unit: 'week', whole: true }],
-  ['this month', { last: 1, unit: 'month' }], ['last month', { last: 1, unit: 'month', whole: true }]
-]
+/** Ranges that have a name, by what {@link describeUnits} makes of them. */
+export const RANGES = [
+  ['1 day', 'today'], ['1 whole day', 'yesterday'], ['1 week', 'this week'], ['1 whole week', 'last week'], ['1 month', 'this month'], ['1 whole month', 'last month']
+] as const
+
+/** `30 day`, `1 whole week`. */
+export const describeUnits = ({ last = 30, unit = 'day', whole = false }: Range): string => `${last} ${whole ? 'whole ' : ''}${unit}`
 
 /** The unit that has not ended, in words. */
 export const PRESENT: Record<string, string> = { day: 'today', week: 'this week', month: 'this month' }
@@ -116,29 +119,17 @@ export function partName ({ part, value }: { part: string, value: string | null 
   }
 }
 
-const DATE = new Map<string, Intl.DateTimeFormat>()
-
 /** The start of a point; hours by the clock of the project. */
 export function pointName (start: string, timezone: string): string {
-  if (start.length === 10) return start
-  let format = DATE.get(timezone)
-  if (format === undefined) {
-    format = new Intl.DateTimeFormat('sv-SE', { timeZone: timezone, dateStyle: 'short', timeStyle: 'short' })
-    DATE.set(timezone, format)
-  }
-  return format.format(new Date(start))
+  return start.length === 10 ? start : formatterOf(timezone).format(new Date(start)).slice(0, 16)
 }
 
 /** `2 h 5 min`, of milliseconds. */
 export function formatDuration (ms: number | null): string {
-  if (ms === null) return '–'
-  const seconds = ms / 1000
-  if (seconds < 60) return `${seconds < 10 ? Math.round(seconds * 10) / 10 : Math.round(seconds)} s`
-  const minutes = Math.round(seconds / 60)
-  if (minutes < 60) return `${minutes} min`
+  const minutes = Math.round((ms ?? 0) / 60_000)
+  if (ms === null || minutes < 60) return formatMs(ms)
   const hours = Math.floor(minutes / 60)
-  if (hours < 48) return `${hours} h ${minutes % 60} min`
-  return `${Math.floor(hours / 24)} days ${hours % 24} h`
+  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days ${hours % 24} h`
 }
 
 /** `12.3 %`, of a share. */
@@ -146,10 +137,9 @@ export function formatShare (share: number | null): string {
   return share === null ? '–' : `${(share * 100).toFixed(1)} %`
 }
 
-const WHOLE = new Intl.NumberFormat('en')
 const NUMBER = new Intl.NumberFormat('en', { minimumFractionDigits: 2, maximumFractionDigits: 2 })
 
 /** A measure; nothing is left of very small ones. */
 export function formatMeasure (value: number | null): string {
-  return value === null ? '–' : value !== 0 && Math.abs(value) < 0.01 ? value.toPrecision(2) : (Number.isInteger(value) ? WHOLE : NUMBER).format(value)
+  return value === null ? '–' : value !== 0 && Math.abs(value) < 0.01 ? value.toPrecision(2) : Number.isInteger(value) ? formatCount(value) : NUMBER.format(value)
 }

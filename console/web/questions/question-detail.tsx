@@ -1,13 +1,13 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
-import { FormDialog, useAttempt } from '../confirm.tsx'
+import { Ask, FormDialog } from '../confirm.tsx'
 import { useUnsaved } from '../drafts/unsaved.tsx'
 import { showText } from '../format.ts'
-import { useAnswer } from '../load.ts'
+import { useAnswer, useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Title } from '../title.tsx'
-import { Failed, Loading, Show } from '../states.tsx'
+import { Show } from '../states.tsx'
 import { AnswerView } from './answer-view.tsx'
 import { DefinitionEditor } from './definition-editor.tsx'
 import { NameLists, useNames } from './event-fields.tsx'
@@ -86,27 +86,29 @@ function Workbench ({ stored, first, onSaved }: WorkbenchProps) {
       </form>
       {asked !== undefined && <Answers asked={asked} isOld={JSON.stringify(asked.definition) !== JSON.stringify(definition)} />}
       {open === 'save' && <SaveDialog definition={definition} stored={stored} onSaved={onSaved} onClose={() => setOpen(undefined)} />}
-      {open === 'delete' && stored !== undefined && <DeleteDialog stored={stored} onClose={() => setOpen(undefined)} />}
+      {open === 'delete' && stored !== undefined && (
+        <Ask
+          title={`Delete ${showText(stored.name, 80)}?`} action='Delete' onClose={() => setOpen(undefined)}
+          onConfirm={async () => {
+            await request(questionsPath(stored.id), { method: 'DELETE' })
+            navigate(`/projects/${projectId.value}/questions`)
+          }}
+        >
+          <p>Its link leads nowhere then. Answers are not stored, and nothing else is lost.</p>
+        </Ask>
+      )}
     </section>
   )
 }
 
 function Answers ({ asked: { definition, round }, isOld }: { asked: { definition: Definition, round: number }, isOld: boolean }) {
-  const [shown, setShown] = useState<{ answered: Answered, definition: Definition }>()
-  const { isBusy, error, attempt } = useAttempt()
-  const ask = (): void => {
-    void attempt(async () => {
-      const answered = await request<Answered>(questionsPath('answer'), { method: 'POST', body: { definition } })
-      setShown({ answered, definition })
-    })
-  }
-  useEffect(ask, [round])
+  const answer = useLoaded(`answer ${round}`, async (signal) => ({
+    answered: await request<Answered>(questionsPath('answer'), { method: 'POST', body: { definition }, signal }), definition
+  }))
   return (
     <>
-      {error !== undefined && <Failed error={error} onRetry={ask} />}
-      {isBusy && <Loading what='The answer, for a minute at most' />}
-      {isOld && shown !== undefined && <p class='hint' role='status'>The question has changed since: ask again.</p>}
-      {shown !== undefined && <AnswerView answered={shown.answered} definition={shown.definition} />}
+      {isOld && answer.value !== undefined && <p class='hint' role='status'>The question has changed since: ask again.</p>}
+      <Show of={answer} what='The answer, for a minute at most'>{(shown) => <AnswerView {...shown} />}</Show>
     </>
   )
 }
@@ -133,18 +135,6 @@ function SaveDialog ({ definition, stored, onSaved, onClose }: SaveDialogProps) 
       <label>Description <textarea rows={2} maxLength={3000} value={description} onInput={(event) => setDescription(event.currentTarget.value)} /></label>
       {stored !== undefined && <label><input type='checkbox' checked={asNew} onChange={(event) => setAsNew(event.currentTarget.checked)} /> as a new one</label>}
       <p class='hint'>For everybody whose key may see queries of this project.</p>
-    </FormDialog>
-  )
-}
-
-function DeleteDialog ({ stored, onClose }: { stored: Question, onClose: () => void }) {
-  const remove = async (): Promise<void> => {
-    await request(questionsPath(stored.id), { method: 'DELETE' })
-    navigate(`/projects/${projectId.value}/questions`)
-  }
-  return (
-    <FormDialog title={`Delete ${showText(stored.name, 80)}?`} action='Delete' class='' onConfirm={remove} onClose={onClose}>
-      <p>Its link leads nowhere then. Answers are not stored, and nothing else is lost.</p>
     </FormDialog>
   )
 }
