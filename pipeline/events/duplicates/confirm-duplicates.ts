@@ -1,7 +1,9 @@
 import { FINGERPRINT_BYTES, UNTIMED_UUID_AT } from '../../../schema/wire/frame-message.ts'
+import type { BatchRange } from '../../stream/partition-records.ts'
 import type { PartitionMessage } from '../events-reader.ts'
 import { fingerprintView } from './fingerprint-memory.ts'
 import { type EventIdentity, identityKey, type LookUpEvents, readIdentities, uuidTime } from './look-up-events.ts'
+import { hasRow } from './row-ranges.ts'
 
 /** Why a message is looked into. */
 export interface Suspicion {
@@ -101,4 +103,54 @@ export async function isStored (
   if (identities === null) return true
   const stored = await lookUpEvents(rows.map((row) => identities[row]!))
   return stored.every(Boolean)
+}
+
+/** A batch range that is not repeated, although its insert may have stored all rows, or some. */
+export interface DoubtfulInsert {
+  range: BatchRange
+  /** Its rows in `events` bear it. */
+  token: string
+}
+
+/**
+ * The duplicates of a batch range without those that a doubtful insert stored: these are the events themselves. What
+ * that insert left out as a duplicate is one.
+ */
+export async function excludeOwnRows (
+  messages: readonly PartitionMessage[], deduplicated: BatchRange['deduplicated'],
+  { doubtful, lookUpEvents }: { doubtful: readonly DoubtfulInsert[], lookUpEvents: LookUpEvents }
+): Promise<BatchRange['deduplicated']> {
+  let rows = await readRows(messages, new Map(deduplicated))
+  for (const { range, token } of doubtful) {
+    const possible = rows.filter((row) => isInserted(range, row))
+    const stored = await lookUpEvents(possible.map(({ identity }) => identity), { insertToken: token })
+    const own = new Set(possible.filter((_, index) => stored[index]))
+    rows = rows.filter((row) => !own.has(row))
+  }
+  const left = new Map<number, number[]>()
+  for (const { message: { sequence }, row } of rows) left.set(sequence, [...left.get(sequence) ?? [], row, row + 1])
+  return [...left]
+}
+
+/** A message that cannot be read has no rows: it is dead-lettered. */
+async function readRows (
+  messages: readonly PartitionMessage[], deduplicated: ReadonlyMap<number, readonly number[]>
+): Promise<Suspect[]> {
+  const found: Suspect[] = []
+  for (const message of messages) {
+    const ranges = deduplicated.get(message.sequence)
+    if (ranges === undefined) continue
+    const identities = await readIdentities(message) ?? []
+    identities.forEach((identity, row) => {
+      if (hasRow(ranges, row)) found.push({ message, row, identity })
+    })
+  }
+  return found
+}
+
+/** Whether the row was part of the insert of the batch range. */
+function isInserted (range: BatchRange, { message: { sequence }, row }: Suspect): boolean {
+  const { first, last, rows: [from, to] = [0, Infinity], deduplicated } = range
+  if (sequence < first || sequence > last || row < from || row >= to) return false
+  return !hasRow(new Map(deduplicated).get(sequence) ?? [], row)
 }
