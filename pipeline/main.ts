@@ -16,7 +16,7 @@ import { startRollUp } from './definitions/roll-up-definitions.ts'
 import { MissingCounter } from './health/count-missing.ts'
 import { describeHealth, startHealthServer } from './health/health-server.ts'
 import { watchBackups } from './health/watch-backups.ts'
-import { watchDisks, watchParts } from './health/watch-clickhouse.ts'
+import { watchClickHouse } from './health/watch-clickhouse.ts'
 import { type StreamWatch, watchStreams } from './health/watch-streams.ts'
 import { createInsertLedgerRows } from './accounting/ledger-writer.ts'
 import { createPipelineMetrics, type PipelineMetrics } from './pipeline-metrics.ts'
@@ -213,12 +213,11 @@ async function startMonitors (
     connection, records, bucket: await retryAtStart(() => openRecordBucket(connection, config.streams), logger)
   })
   const streams = watchStreams({ connection, counter, metrics, logger })
-  const disks = watchDisks({ clickhouse, cluster, metrics })
   const backups = watchBackups({ sql, intervalMs: config.backupIntervalMs, metrics, logger })
-  const parts = watchParts({ clickhouse, cluster, metrics, logger })
+  const watch = watchClickHouse({ clickhouse, cluster, metrics, logger })
   return {
-    parts: () => [parts.part(), ...streams.parts(), ...disks.parts(), ...backups.parts()],
+    parts: () => [...watch.parts(), ...streams.parts(), ...backups.parts()],
     deadLetters: streams.deadLetters,
-    stop: () => Promise.all([streams, disks, parts, backups].map((watch) => watch.stop()))
+    stop: () => Promise.all([streams, watch, backups].map((each) => each.stop()))
   }
 }

@@ -6,8 +6,8 @@ import type { HealthPart } from '../../platform/health-and-readiness.ts'
 import { runAtIntervals } from '../../platform/intervals.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 
-/** Interval between two polls of the disks, in milliseconds. */
-const DISKS_INTERVAL_MS = 5000
+/** Interval between two polls, in milliseconds. */
+const INTERVAL_MS = 5000
 
 /** A disk with fewer free bytes counts as full: the next merge of parts may find no room. */
 const FULL_BYTES = 50_000_000
@@ -28,31 +28,35 @@ interface Files {
   total: number
 }
 
-export interface WatchDisksDeps {
+export interface WatchClickHouseDeps {
   clickhouse: ClickHouse
   /** Name of the ClickHouse cluster; empty: one node. */
   cluster: string
   metrics: Metrics
+  logger: Logger
 }
 
-/** How many nodes a cluster has, and how many of them answer. */
-interface Nodes {
-  answering: number
-  all: number
-}
-
-/** The last known state of the disks, and of the nodes that have them. */
-export interface DiskWatch {
-  /** The nodes of a cluster, and each disk; empty until the first answer and while ClickHouse does not answer. */
+/** The last known state of ClickHouse's disks and parts, and of the nodes that have them. */
+export interface ClickHouseWatch {
+  /** Parts of tables, the nodes of a cluster, each disk; the last two not while ClickHouse does not answer. */
   parts: () => HealthPart[]
   stop: () => Promise<void>
 }
 
-/** Watches the free space of ClickHouse's disks: once one is full, inserts fail and partitions wait. */
-export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): DiskWatch {
+/** Watches the disks of ClickHouse (once one is full, partitions wait) and the parts that it detached as broken. */
+export function watchClickHouse (deps: WatchClickHouseDeps): ClickHouseWatch {
+  const disks = watchDisks(deps)
+  const parts = watchParts(deps)
+  const { stop } = runAtIntervals({
+    everyMs: INTERVAL_MS, run: async () => { await Promise.all([disks.poll(), parts.poll()]) }
+  })
+  return { parts: () => [parts.part(), ...disks.parts()], stop }
+}
+
+function watchDisks ({ clickhouse, cluster, metrics }: WatchClickHouseDeps) {
   let disks: Disk[] = []
   let files = new Map<string, Files>()
-  let nodes: Nodes | undefined
+  let nodes: HealthPart[] = []
   const labels = ['host', 'disk'] as const
   const free = metrics.gauge('clickhouse_disk_free_bytes', 'Free bytes on a disk of ClickHouse.', labels)
   const total = metrics.gauge('clickhouse_disk_total_bytes', 'Size of a disk of ClickHouse.', labels)
@@ -65,9 +69,8 @@ export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): D
         free.set({ host, disk }, Number(bytes.free))
         total.set({ host, disk }, Number(bytes.total))
         const counts = files.get(diskKey(host, disk))
-        if (counts === undefined) continue
-        freeFiles.set({ host, disk }, counts.free)
-        totalFiles.set({ host, disk }, counts.total)
+        if (counts !== undefined) freeFiles.set({ host, disk }, counts.free)
+        if (counts !== undefined) totalFiles.set({ host, disk }, counts.total)
       }
     }
   })
@@ -75,7 +78,7 @@ export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): D
   async function poll (): Promise<void> {
     try {
       const found = await queryRows<Disk>(clickhouse, `
-        SELECT hostName() AS host, name AS disk, free_space AS free, total_space AS total
+        SELECT ${hostOf(cluster)} AS host, name AS disk, free_space AS free, total_space AS total
         FROM ${systemTable(cluster, 'disks')} SETTINGS ${ANSWERING_NODES}`)
       files = await readFiles(clickhouse, cluster)
       nodes = await countNodes(clickhouse, cluster)
@@ -83,13 +86,13 @@ export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): D
     } catch {
       // ClickHouse is unavailable, which its health check reports. Old numbers would look like current ones.
       disks = []
-      nodes = undefined
+      nodes = []
     }
   }
 
-  const { stop } = runAtIntervals({ everyMs: DISKS_INTERVAL_MS, run: poll })
   return {
-    parts: () => [...describeNodes(nodes), ...disks.map(({ host, disk, free, total }) => {
+    poll,
+    parts: (): HealthPart[] => [...nodes, ...disks.map(({ host, disk, free, total }) => {
       const counts = files.get(diskKey(host, disk))
       return {
         name: `clickhouse disk ${disk} of ${host}`,
@@ -98,48 +101,38 @@ export function watchDisks ({ clickhouse, cluster, metrics }: WatchDisksDeps): D
         totalBytes: Number(total),
         ...counts === undefined ? {} : { freeFiles: counts.free, totalFiles: counts.total }
       }
-    })],
-    stop
+    })]
   }
 }
 
-function describeNodes (nodes: Nodes | undefined): HealthPart[] {
-  return nodes === undefined ? [] : [{ name: 'clickhouse nodes', healthy: nodes.answering === nodes.all, ...nodes }]
-}
-
-/** Undefined on one node, and for a login that was made before this was asked for. */
-async function countNodes (clickhouse: ClickHouse, cluster: string): Promise<Nodes | undefined> {
-  if (cluster === '') return undefined
-  const [row] = await queryRows<Record<keyof Nodes, string>>(clickhouse, `
+/** None on one node. */
+async function countNodes (clickhouse: ClickHouse, cluster: string): Promise<HealthPart[]> {
+  if (cluster === '') return []
+  const [row] = await queryRows<{ answering: string, all: string }>(clickhouse, `
     SELECT (SELECT count() FROM ${systemTable(cluster, 'one')}) AS answering,
       (SELECT count() FROM system.clusters WHERE cluster = {cluster: String}) AS all
-    SETTINGS ${ANSWERING_NODES}`, { cluster }).catch(() => [])
-  return row && { answering: Number(row.answering), all: Number(row.all) }
+    SETTINGS ${ANSWERING_NODES}`, { cluster })
+  const [answering, all] = [Number(row?.answering), Number(row?.all)]
+  return [{ name: 'clickhouse nodes', healthy: answering === all, answering, all }]
 }
 
 /** The disk that has ClickHouse's own folder: of no other does a server count the files. */
 const MAIN_DISK = 'default'
 
-/** By {@link diskKey}. Empty when nobody counts them, as for a login that was made before they were asked for. */
+/** By {@link diskKey}. Empty when nobody counts them. */
 async function readFiles (clickhouse: ClickHouse, cluster: string): Promise<Map<string, Files>> {
-  try {
-    const rows = await queryRows<Files & { host: string }>(clickhouse, `
-      SELECT hostName() AS host, toFloat64(sumIf(value, metric = 'FilesystemMainPathTotalINodes')) AS total,
-        total - sumIf(value, metric = 'FilesystemMainPathUsedINodes') AS free
-      FROM ${systemTable(cluster, 'asynchronous_metrics')}
-      WHERE metric LIKE 'FilesystemMainPath%INodes' GROUP BY host HAVING total > 0 SETTINGS ${ANSWERING_NODES}`)
-    return new Map(rows.map(({ host, free, total }) => [diskKey(host, MAIN_DISK), { free, total }]))
-  } catch {
-    return new Map()
-  }
+  const rows = await queryRows<Files & { host: string }>(clickhouse, `
+    SELECT ${hostOf(cluster)} AS host, toFloat64(sumIf(value, metric = 'FilesystemMainPathTotalINodes')) AS total,
+      total - sumIf(value, metric = 'FilesystemMainPathUsedINodes') AS free
+    FROM ${systemTable(cluster, 'asynchronous_metrics')}
+    WHERE metric LIKE 'FilesystemMainPath%INodes' GROUP BY host HAVING total > 0 SETTINGS ${ANSWERING_NODES}`).catch(() => [])
+  return new Map(rows.map(({ host, free, total }) => [diskKey(host, MAIN_DISK), { free, total }]))
 }
 
-function diskKey (host: string, disk: string): string {
-  return `${host} ${disk}`
-}
+/** Name of a node; those of a cluster may share a machine. */
+const hostOf = (cluster: string): string => cluster === '' ? 'hostName()' : "concat(hostName(), ':', toString(tcpPort()))"
 
-/** Interval between two queries, in milliseconds. ClickHouse detaches parts when it starts or cannot read one. */
-const PARTS_INTERVAL_MS = 15_000
+const diskKey = (host: string, disk: string): string => `${host} ${disk}`
 
 /** Maximum number of parts that `/_health` names; the log names all. */
 const NAMED_PARTS = 10
@@ -157,26 +150,12 @@ interface BrokenPart {
   reason: string
 }
 
-export interface WatchPartsDeps {
-  clickhouse: ClickHouse
-  /** Name of the ClickHouse cluster; empty: one node. */
-  cluster: string
-  metrics: Metrics
-  logger: Logger
-}
-
-/** The parts that ClickHouse detached as broken. */
-export interface PartWatch {
-  part: () => HealthPart
-  stop: () => Promise<void>
-}
-
 /**
  * Watches for parts of our tables that ClickHouse detached as broken. ClickHouse only writes a line to its own log, and
  * from then on answers queries without their rows. They are reported until an operator attaches or drops them
  * (docs/run/operations.md).
  */
-export function watchParts ({ clickhouse, cluster, metrics, logger }: WatchPartsDeps): PartWatch {
+function watchParts ({ clickhouse, cluster, metrics, logger }: WatchClickHouseDeps) {
   let broken: BrokenPart[] = []
   let reported = new Set<string>()
   metrics.gaugeFrom('clickhouse_broken_parts',
@@ -185,7 +164,7 @@ export function watchParts ({ clickhouse, cluster, metrics, logger }: WatchParts
   async function poll (): Promise<void> {
     try {
       broken = await queryRows<BrokenPart>(clickhouse, `
-        SELECT hostName() AS host, table, name, assumeNotNull(reason) AS reason
+        SELECT ${hostOf(cluster)} AS host, table, name, assumeNotNull(reason) AS reason
         FROM ${systemTable(cluster, 'detached_parts')}
         WHERE database = currentDatabase() AND ${BROKEN} ORDER BY host, table, name SETTINGS ${ANSWERING_NODES}`)
     } catch {
@@ -200,18 +179,15 @@ export function watchParts ({ clickhouse, cluster, metrics, logger }: WatchParts
     reported = new Set(broken.map(keyOf))
   }
 
-  const { stop } = runAtIntervals({ everyMs: PARTS_INTERVAL_MS, run: poll })
   return {
-    part: () => ({
+    poll,
+    part: (): HealthPart => ({
       name: 'clickhouse parts',
       healthy: broken.length === 0,
       broken: broken.length,
       parts: broken.slice(0, NAMED_PARTS)
-    }),
-    stop
+    })
   }
 }
 
-function keyOf ({ host, table, name }: BrokenPart): string {
-  return `${host} ${table} ${name}`
-}
+const keyOf = ({ host, table, name }: BrokenPart): string => `${host} ${table} ${name}`

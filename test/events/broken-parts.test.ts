@@ -6,7 +6,7 @@ import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.
 import { createMetrics } from '../../platform/metrics.ts'
 import { startTestServer, TEST_PASSWORDS } from '../../embedded/clickhouse/testing/start-test-server.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { type PartWatch, watchParts } from '../../pipeline/health/watch-clickhouse.ts'
+import { type ClickHouseWatch, watchClickHouse } from '../../pipeline/health/watch-clickhouse.ts'
 
 t.test('a part that ClickHouse found broken when it started is an error in the log, in health and in the metrics', async (t) => {
   const server = await startTestServer(t, { owner: 'millrace', database: 'millrace' })
@@ -18,7 +18,7 @@ t.test('a part that ClickHouse found broken when it started is an error in the l
 
   const fine = watch(server.port)
   await waitFor(async () => await fine.gauge() === 0)
-  t.match(fine.watch.part(), { healthy: true, broken: 0 })
+  t.match(fine.watch.parts()[0], { healthy: true, broken: 0 })
 
   await server.stop('SIGKILL')
   for (const file of readdirSync(text.trim())) {
@@ -28,15 +28,15 @@ t.test('a part that ClickHouse found broken when it started is an error in the l
   await server.restart()
   const { watch: broken, gauge } = watch(server.port)
 
-  await waitFor(() => !broken.part().healthy)
-  t.match(broken.part(), { broken: 1, parts: [{ table: 'k', name: /all_2_2_0/, reason: /broken/ }] })
+  await waitFor(() => broken.parts()[0]?.healthy === false)
+  t.match(broken.parts()[0], { broken: 1, parts: [{ table: 'k', name: /all_2_2_0/, reason: /broken/ }] })
   t.equal(await gauge(), 1)
   t.match(said.filter(({ level }) => level === 50), [{ table: 'k', msg: /detached a broken part/ }])
 
-  function watch (port: number): { watch: PartWatch, gauge: () => Promise<number | undefined> } {
+  function watch (port: number): { watch: ClickHouseWatch, gauge: () => Promise<number | undefined> } {
     const clickhouse = connectClickHouse({ url: `http://millrace:${encodeURIComponent(TEST_PASSWORDS.owner)}@127.0.0.1:${port}/millrace` })
     const metrics = createMetrics('test')
-    const watch = watchParts({ clickhouse, cluster: '', metrics, logger })
+    const watch = watchClickHouse({ clickhouse, cluster: '', metrics, logger })
     t.teardown(async () => {
       watch.stop()
       await clickhouse.close()
