@@ -29,6 +29,7 @@ import { startPersons } from './persons/start-persons.ts'
 import { createDuplicateFilters } from './events/duplicates/duplicate-filter.ts'
 import { createRecordDuplicates } from './events/duplicates/record-duplicates.ts'
 import { createInsertFrames } from './events/insert/insert-frames.ts'
+import { createIsInserting, createReadTarget } from './events/insert/insert-target.ts'
 import { createProbeTable } from './events/insert/store-batch-range.ts'
 import { runEventsPartition } from './events/events-partition.ts'
 import { openIngestBucket } from './accounting/keep-watermark.ts'
@@ -181,6 +182,8 @@ async function startEvents (
     metrics,
     store: {
       insertFrames: createInsertFrames({ url: shardsUrl, agent }),
+      readTarget: createReadTarget(shards, cluster),
+      isInserting: createIsInserting(shards, cluster),
       isDistributed: cluster !== '',
       insertLedgerRows: createInsertLedgerRows(shards),
       probeTable: createProbeTable(shards),

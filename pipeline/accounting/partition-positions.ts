@@ -4,7 +4,7 @@ import type { PartitionLedger } from '../../schema/wire/ledger.ts'
 import { EVENT_CLASSES, PARTITIONS_BUCKET } from '../../schema/wire/streams.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { type BucketEntry, readBucket } from '../../platform/nats/stream-info.ts'
-import { batchRangeToken, type PartitionRecord } from '../stream/partition-records.ts'
+import type { PartitionRecord } from '../stream/partition-records.ts'
 
 /** A partition's record, as far as the books need it. */
 export interface PartitionPosition {
@@ -30,15 +30,6 @@ export async function readPositions (connection: NatsConnection): Promise<Partit
   return new Map((await readRecords(connection)).map(({ key, value }) => [key, toPosition(value)]))
 }
 
-/** The tokens of the inserts under way that the next owners of the partitions would repeat. */
-export async function readRecordedTokens (connection: NatsConnection): Promise<string[]> {
-  return (await readRecords(connection)).flatMap(({ key, value: { stream, range } }) => {
-    const eventClass = EVENT_CLASSES.find((each) => key.startsWith(`${each}.`))
-    if (range === null || eventClass === undefined) return []
-    return [batchRangeToken({ eventClass, number: Number(key.slice(eventClass.length + 1)) }, stream, range)]
-  })
-}
-
 /** The bucket also keeps what is known of all partitions together, under other keys. */
 async function readRecords (connection: NatsConnection): Promise<BucketEntry<PartitionRecord>[]> {
   const records = EVENT_CLASSES.map(async (eventClass) =>
@@ -51,7 +42,7 @@ function toPosition ({ stream, done, range, doubtful = [], ledger }: PartitionRe
   return {
     entries: ledger.entries,
     openedAt: ledger.openedAt,
-    underWay: inserts.map((insert) => `${stream} ${JSON.stringify(insert)}`)
+    underWay: inserts.map(({ stream: own = stream, ...insert }) => `${own} ${JSON.stringify(insert)}`)
   }
 }
 

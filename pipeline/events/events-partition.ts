@@ -52,6 +52,7 @@ async function runPartitionSession (deps: PartitionDeps): Promise<void> {
   let pending: IntervalLoop | undefined
   try {
     const filter = await deps.duplicateFilters.open(partition)
+    const target = await deps.store.readTarget()
     reader = await openEventsReader(deps.connection, partition, {
       maxBytes: deps.limits.maxBytes,
       onDelay: (seconds) => deps.metrics.deliverySeconds.observe({ partition: state.key }, seconds)
@@ -62,7 +63,7 @@ async function runPartitionSession (deps: PartitionDeps): Promise<void> {
       firstAfterMs: PENDING_INTERVAL_MS,
       run: async () => await refreshPending(opened, state)
     })
-    await new PartitionSession(deps, { lease: claimed.lease, reader, filter }).run()
+    await new PartitionSession(deps, { lease: claimed.lease, reader, filter, target }).run()
   } finally {
     // Not awaited: it only reads a number.
     void pending?.stop()

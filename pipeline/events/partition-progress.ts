@@ -2,7 +2,7 @@
 import type { PipelineMetrics } from '../pipeline-metrics.ts'
 import { addToLedger, type LedgerCounts, openLedger } from '../accounting/ledger-entries.ts'
 import type { PartitionLedger } from '../../schema/wire/ledger.ts'
-import { type PartitionLease, startNextLife } from '../stream/partition-lease.ts'
+import { nextLifeOf, type PartitionLease, startNextLife } from '../stream/partition-lease.ts'
 import type { BatchRange, PartitionRecord } from '../stream/partition-records.ts'
 import type { PartitionState } from '../stream/partition-state.ts'
 import { countRows, rangesWithin } from './duplicates/row-ranges.ts'
@@ -47,6 +47,17 @@ export class PartitionProgress {
     // One that is tried for hours is the same each time.
     const isKnown = before.some((each) => JSON.stringify(each) === JSON.stringify(range))
     this.#next = { ...this.#next, range: null, doubtful: isKnown ? before : [...before, range] }
+  }
+
+  /**
+   * Gives up a batch range that was inserted into another target. Tokens are others from here on: a shard that knows
+   * the old ones would drop rows that another split brings to it.
+   */
+  leaveTarget (range: BatchRange): void {
+    this.doubt(range)
+    const { stream } = this.#next
+    const doubtful = stillDoubtful(this.#next).map((each) => ({ stream, ...each }))
+    this.#next = { ...this.#next, stream: nextLifeOf(stream), doubtful }
   }
 
   /** The batch range to be recorded with the next write. */

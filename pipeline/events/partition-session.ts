@@ -6,11 +6,12 @@ import { countBatch } from '../accounting/count-batch.ts'
 import { closeEntries } from '../accounting/ledger-entries.ts'
 import { LedgerWriter, MAX_ENTRIES } from '../accounting/ledger-writer.ts'
 import type { PartitionLease } from '../stream/partition-lease.ts'
-import { batchRangeToken, type BatchRange } from '../stream/partition-records.ts'
+import { batchRangeToken, type BatchRange, type InsertTarget } from '../stream/partition-records.ts'
 import { buildFrames, chooseBatch, listProcesses } from './batch-range.ts'
 import { deadLetterRows } from './dead-letter-refused-rows.ts'
 import type { DuplicateFilter } from './duplicates/duplicate-filter.ts'
 import { INSERT_SETTINGS_VERSION, InsertError } from './insert/insert-frames.ts'
+import { isAnotherTarget, waitForInsert } from './insert/insert-target.ts'
 import type { SessionDeps } from './session-deps.ts'
 import { storeBatchRange } from './insert/store-batch-range.ts'
 import { countStored, PartitionProgress } from './partition-progress.ts'
@@ -29,18 +30,21 @@ export class PartitionSession {
   readonly #reader: EventsReader
   readonly #lease: PartitionLease
   readonly #filter: DuplicateFilter
+  readonly #target: InsertTarget
   readonly #progress: PartitionProgress
   readonly #search: RefusedRowSearch
   readonly #ledger: LedgerWriter
   #lastBatchAt = -Infinity
 
   constructor (
-    deps: SessionDeps, parts: { lease: PartitionLease, reader: EventsReader, filter: DuplicateFilter }
+    deps: SessionDeps,
+    parts: { lease: PartitionLease, reader: EventsReader, filter: DuplicateFilter, target: InsertTarget }
   ) {
     this.#deps = deps
     this.#lease = parts.lease
     this.#reader = parts.reader
     this.#filter = parts.filter
+    this.#target = parts.target
     this.#progress = new PartitionProgress(parts.lease, parts.reader)
     this.#search = new RefusedRowSearch({ ...deps, probeTable: deps.store.probeTable })
     this.#ledger = new LedgerWriter(deps.store.insertLedgerRows, deps.logger)
@@ -104,6 +108,7 @@ export class PartitionSession {
     const { range } = this.#lease.record
     if (range === null) return
     const { stop, logger, state } = this.#deps
+    if (isAnotherTarget(range.target ?? this.#target, this.#target)) return await this.#leaveTarget(range)
     while (!await this.#hasAllUpTo(range.last)) {
       await this.#reader.waitForMore(1000, stop)
       if (this.#reader.failure !== null) throw this.#reader.failure
@@ -121,6 +126,18 @@ export class PartitionSession {
     const messages = this.#reader.take(count)
     logger.info({ partition: state.key, first: range.first, last: range.last }, 'repeating the recorded batch range')
     await this.#insertRange(messages, range, true)
+  }
+
+  /**
+   * Shards were added or taken away since the batch range was inserted, or its tables are others (moved, restored):
+   * under its token rows would count twice. They are looked up, once ClickHouse no longer works on that insert.
+   */
+  async #leaveTarget (range: BatchRange): Promise<void> {
+    const { stop, logger, state, store } = this.#deps
+    const token = this.#tokenOf(range)
+    logger.warn({ partition: state.key, token }, 'the shards or tables of events are not those of the recorded batch range; its rows are looked up before the insert')
+    await waitForInsert(token, store.isInserting, stop)
+    if (!stop.aborted) this.#progress.leaveTarget(range)
   }
 
   async #hasAllUpTo (sequence: number): Promise<boolean> {
@@ -179,6 +196,7 @@ export class PartitionSession {
       ...(isPiece ? { rows: [doneRows, Math.min(doneRows + rows, first.rows)] } : {}),
       layout: first.layout,
       settings: INSERT_SETTINGS_VERSION,
+      target: this.#target,
       receivedBy: listProcesses(messages),
       deduplicated: await this.#filter.decide(messages, { lookUpAll: this.#isDoubtful(first) })
     }

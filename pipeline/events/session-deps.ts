@@ -8,10 +8,13 @@ import type { PartitionControl } from '../stream/partition-supervisor.ts'
 import type { BatchLimits } from './batch-range.ts'
 import type { RecordDuplicates } from './duplicates/record-duplicates.ts'
 import type { InsertFrames } from './insert/insert-frames.ts'
+import type { IsInserting, ReadTarget } from './insert/insert-target.ts'
 
 /** What a session writes to in ClickHouse. */
 export interface EventStore {
   insertFrames: InsertFrames
+  readTarget: ReadTarget
+  isInserting: IsInserting
   /** Its rows go to several shards. */
   isDistributed?: boolean
   insertLedgerRows: InsertLedgerRows

@@ -121,11 +121,16 @@ function adoptRecord (record: PartitionRecord | null, stream: StreamInfo): Parti
   return record.done > stream.state.last_seq ? startNextLife(record, stream.state.last_seq) : record
 }
 
+/** What follows `stream` of a record: tokens of the same numbers are others. */
+export function nextLifeOf (stream: string): string {
+  const [life, count] = stream.split('~')
+  return `${life}~${Number(count ?? 0) + 1}`
+}
+
 /** The record after the stream was found to reuse the numbers above `done`. */
 export function startNextLife (record: PartitionRecord, done: number): PartitionRecord {
-  const [life, count] = record.stream.split('~')
   return {
-    ...newPartitionRecord(`${life}~${Number(count ?? 0) + 1}`), owner: record.owner, done,
+    ...newPartitionRecord(nextLifeOf(record.stream)), owner: record.owner, done,
     counted: { since: done, messages: 0 }, ledger: carryLedger(record, Date.now())
   }
 }

@@ -32,7 +32,10 @@ import { partitionKey, type Partition } from './find-partitions.ts'
 export interface PartitionRecord {
   /** Process that writes the partition; empty when it was released. */
   owner: string
-  /** Identity of the stream's sequence numbers (see `adoptRecord` in partition-lease.ts); part of every token. */
+  /**
+   * Identity of the stream's sequence numbers (see `adoptRecord` in partition-lease.ts), then `~` and how often tokens
+   * had to become others; part of every token.
+   */
   stream: string
   /** Every message of the partition up to this sequence is stored, deduplicated, or dead-lettered. */
   done: number
@@ -64,6 +67,17 @@ export interface AcknowledgedCount {
   messages: number
 }
 
+/** The tables that an insert goes to, and how its rows are split among them. */
+export interface InsertTarget {
+  /** Changes with the shards of the cluster, their order, weights and replicas; empty for one node. */
+  split: string
+  /**
+   * Ids of the table `events` on the nodes that answered. Mostly one: nodes that are there when it is made share its
+   * id. A table that is dropped and restored has another one.
+   */
+  tables: string[]
+}
+
 /** The exact content of one insert. */
 export interface BatchRange {
   /** First and last sequence, both included. */
@@ -77,6 +91,10 @@ export interface BatchRange {
   layout: number
   /** Version of `INSERT_SETTINGS`. */
   settings: number
+  /** Where it was inserted; absent: by a version that did not record it. */
+  target?: InsertTarget
+  /** Of a doubtful one: `stream` of the record when it was inserted; absent: that of now. */
+  stream?: string
   /** Ingest processes that received its messages: part of the token, which each row keeps. */
   receivedBy: string[]
   /** Rows that are not inserted because they are already stored: sequence, then pairs `from, to` (exclusive). */
@@ -93,8 +111,11 @@ export function newPartitionRecord (stream: string, now = Date.now()): Partition
 /**
  * The deduplication token of a batch range: same token, same rows. Rows keep it in `insert_token`, from which receipts
  * read it (`parseInsertToken` in api/events/receipts/stored-events.ts).
+ *
+ * @param current  `stream` of the record.
  */
-export function batchRangeToken (partition: Partition, stream: string, range: BatchRange): string {
+export function batchRangeToken (partition: Partition, current: string, range: BatchRange): string {
+  const { stream = current } = range
   const rows = range.rows === undefined ? '' : `:${range.rows[0]}-${range.rows[1]}`
   const { receivedBy } = range
   const processes = receivedBy.length === 0 ? '' : `@${receivedBy.join(',')}`

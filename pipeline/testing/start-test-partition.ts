@@ -17,6 +17,7 @@ import { PartitionState } from '../stream/partition-state.ts'
 import { createDuplicateFilters } from '../events/duplicates/duplicate-filter.ts'
 import { createRecordDuplicates } from '../events/duplicates/record-duplicates.ts'
 import { createInsertFrames } from '../events/insert/insert-frames.ts'
+import { createIsInserting, createReadTarget } from '../events/insert/insert-target.ts'
 import { createProbeTable } from '../events/insert/store-batch-range.ts'
 import type { EventStore } from '../events/session-deps.ts'
 import { type PartitionDeps, runEventsPartition } from '../events/events-partition.ts'
@@ -69,6 +70,8 @@ export async function startTestPartition (
     records: await openPartitionRecords(connection, { replicas: 1 }),
     store: {
       insertFrames: createInsertFrames({ url: clickhouse.url, agent }),
+      readTarget: createReadTarget(clickhouse.client, ''),
+      isInserting: createIsInserting(clickhouse.client, ''),
       insertLedgerRows: createInsertLedgerRows(clickhouse.client),
       probeTable: createProbeTable(clickhouse.client),
       recordDuplicates: createRecordDuplicates({ clickhouse: clickhouse.client, logger: silentLogger }),

@@ -7,6 +7,7 @@ import { cellsOf, uuidFromNative } from '../../schema/wire/native-block.ts'
 import { LEDGER_TABLE } from '../../schema/wire/ledger.ts'
 import { decodeFrame } from '../../schema/wire/frame-codec.ts'
 import { type FramesInsert, InsertError, type InsertFrames } from '../../pipeline/events/insert/insert-frames.ts'
+import type { InsertTarget } from '../../pipeline/stream/partition-records.ts'
 import type { Faults } from './scenario.ts'
 import type { VirtualProcess, World } from './virtual-time.ts'
 import { REFUSED_EVENT, SHORTER, WORLD_BEGAN_AT } from './world-constants.ts'
@@ -73,6 +74,8 @@ export class FakeClickHouse {
   copiesOf = (identity: string): number => this.#copies.get(identity) ?? 0
 
   rows = (): StoredRow[] => this.shards.flatMap(({ rows }) => rows)
+
+  readTarget = async (): Promise<InsertTarget> => ({ split: String(this.shards.length), tables: ['fake'] })
 
   /** The insert of frames as one process calls it. */
   insertFramesOf (owner: VirtualProcess): InsertFrames {

@@ -61,6 +61,8 @@ export async function startSimulatedPipeline (
     metrics,
     store: {
       insertFrames: clickhouse.insertFramesOf(owner),
+      readTarget: clickhouse.readTarget,
+      isInserting: async () => clickhouse.unanswered > 0,
       insertLedgerRows: createInsertLedgerRows(client),
       probeTable: createProbeTable(client),
       recordDuplicates: createRecordDuplicates({ clickhouse: client, logger })
