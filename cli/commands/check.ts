@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import type { Command } from 'commander'
-import { readRecordedTokens } from '../../pipeline/accounting/partition-positions.ts'
 import { type ClickHouse, connectClickHouse, onCluster, queryRows, systemTable } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { OLDEST_NATS_SERVER } from '../../platform/nats/nats-server-floor.ts'
 import { findOldServers, judgeOldServers } from '../../platform/nats/server-versions.ts'
@@ -35,16 +34,12 @@ export function addCheckCommands (program: Command, context: CliContext): void {
     })
   check.command('nats')
     .description('look at the nats-servers of NATS_URL and their cluster: whether each nats-server is a version that keeps what it acknowledged when\n' +
-      'the power is cut, and whether the pipeline left an insert unfinished')
+      'the power is cut')
     .option(...JSON_OPTION)
     .action(async ({ json }: Output) => {
       const { refused } = judgeOldServers(await findOldServers(await context.nats()), 'refuse')
       const found = refused === null ? ok(`every server that answers is ${OLDEST_NATS_SERVER} or newer`) : wrong(refused)
-      const unfinished = (await readRecordedTokens(await context.nats())).length
-      const inserts = unfinished === 0
-        ? ok('no insert is unfinished')
-        : note(`unfinished inserts, or while the pipeline runs, inserts under way: ${unfinished}. A pipeline that was stopped repeats them when it starts: before shards change, and before ClickHouse is backed up or restored, start it until they are done`)
-      report(context, [{ ...found, subject: 'versions' }, { ...inserts, subject: 'inserts' }], json)
+      report(context, [{ ...found, subject: 'versions' }], json)
     })
 }
 

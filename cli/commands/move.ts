@@ -36,9 +36,9 @@ function readStore (text: string): string {
 }
 
 async function move (context: CliContext, options: MoveCommandOptions): Promise<void> {
-  const { to: target, toCluster = '', migrate = false, finish, reopen, targetLost = false, removeExtra = false } = options
+  const { to: target, toCluster = '', migrate = false, finish = false, reopen, targetLost = false, removeExtra = false } = options
   if (targetLost && reopen !== true) throw new InvalidArgumentError('Give --target-lost with --reopen.')
-  if (finish === true && reopen === true) throw new InvalidArgumentError('Give --finish or --reopen.')
+  if (finish && reopen === true) throw new InvalidArgumentError('Give --finish or --reopen.')
   const from = openMoveStore(await findAddress(context.env, 'CLICKHOUSE_URL'), await context.cluster())
   const to = openMoveStore(target, toCluster)
   const sides: MoveSides = { from, to, removeExtra, onProgress: (what) => { context.stderr.write(`${what}\n`) } }
@@ -48,9 +48,7 @@ async function move (context: CliContext, options: MoveCommandOptions): Promise<
       context.stdout.write(`${from.name} is open: events are stored there\n`)
       return
     }
-    const result = await runMove({
-      ...sides, migrate, finish: finish === true ? { connection: await context.nats() } : undefined
-    })
+    const result = await runMove({ ...sides, migrate, finish })
     if (options.json === true) context.stdout.write(`${JSON.stringify(result, null, 2)}\n`)
     else print(context, result)
     context.exitCode = result.isEqual ? 0 : 1

@@ -1,7 +1,6 @@
 /** Moves everything that is stored from one ClickHouse to another. */
 import { MillraceError } from '../../engines/errors.ts'
 import { LOCAL_DATABASE, onCluster, queryRows, systemTableOfShards } from '../../platform/clickhouse/connect-clickhouse.ts'
-import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { addColumn, LIST_MIGRATIONS } from '../../schema/backup-statements.ts'
 import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
 import {
@@ -15,8 +14,8 @@ import { listColumns, type MoveStore } from './store.ts'
 export interface MoveOptions extends MoveSides {
   /** Makes the tables of the target first. */
   migrate: boolean
-  /** Closes the source, and copies the last rows. Absent: it goes on. */
-  finish?: { connection: NatsConnection } | undefined
+  /** Closes the source, and copies the last rows. */
+  finish: boolean
 }
 
 export interface MoveResult {
@@ -45,7 +44,7 @@ export async function runMove (options: MoveOptions): Promise<MoveResult> {
   const { from, to, finish } = options
   await prepareTarget(options)
   await refuseForeignTarget(options)
-  if (finish === undefined) {
+  if (!finish) {
     if (await isClosed(from)) {
       throw new MillraceError('MILLRACE_MOVE_CLOSED', `${from.name} was closed by --finish: repeat it with --finish, or open it with --reopen`)
     }
@@ -57,8 +56,7 @@ export async function runMove (options: MoveOptions): Promise<MoveResult> {
   let isEqual = false
   try {
     options.onProgress('closing the source: from now on events wait in the stream')
-    options.onProgress('waiting for inserts into the source, until the pipeline has recorded each')
-    await closeStore(from, finish.connection)
+    await closeStore(from)
     await waitForInserts(to)
     const result = await copyAndProve(options, undefined)
     isEqual = result.isEqual
@@ -113,8 +111,7 @@ async function copyAndProve (options: MoveOptions, before: number | undefined): 
 }
 
 async function readClock ({ local }: MoveStore): Promise<number> {
-  const [row] = await queryRows<{ now: number }>(local, READ_CLOCK)
-  return Number(row?.now)
+  return Number((await queryRows<{ now: number }>(local, READ_CLOCK))[0]?.now)
 }
 
 async function refuseSame (from: MoveStore, to: MoveStore): Promise<void> {
@@ -167,11 +164,8 @@ async function listMigrations ({ local }: MoveStore): Promise<string[]> {
 }
 
 async function refuseSmallDisk (from: MoveStore, to: MoveStore): Promise<void> {
-  const sizeOf = async (store: MoveStore): Promise<number> => {
-    const [row] = await queryRows<{ bytes: number }>(
-      store.local, sumBytes(systemTableOfShards(store.cluster, 'parts'), LOCAL_DATABASE))
-    return Number(row?.bytes)
-  }
+  const sizeOf = async ({ local, cluster }: MoveStore): Promise<number> =>
+    Number((await queryRows<{ bytes: number }>(local, sumBytes(systemTableOfShards(cluster, 'parts'), LOCAL_DATABASE)))[0]?.bytes)
   const [free] = await queryRows<{ bytes: number }>(to.local, sumFreeBytes(systemTableOfShards(to.cluster, 'disks')))
   const needed = await sizeOf(from) - await sizeOf(to)
   if (needed <= Number(free?.bytes)) return

@@ -6,13 +6,17 @@ import { MillraceError } from '../../engines/errors.ts'
 import {
   allShardsUrl, type ClickHouse, connectClickHouse, FIRST_REPLICA, onCluster, parseClickHouseUrl, queryRows
 } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { INSERT_SETTINGS, INSERT_SETTINGS_VERSION } from '../../pipeline/events/insert/insert-frames.ts'
 import type { ColumnOfTable } from '../../schema/backup-statements.ts'
-import { INSERT_SETTINGS, insertRows, LIST_STORED_COLUMNS } from '../../schema/move/move-statements.ts'
+import { insertRows, LIST_STORED_COLUMNS } from '../../schema/move/move-statements.ts'
 import { isWhole } from '../../schema/move/moved-tables.ts'
 import { quoteIdentifier } from '../../engines/clickhouse-sql.ts'
 
 /** Comparing a month reads it whole, in milliseconds. */
 const REQUEST_TIMEOUT_MS = 1_800_000
+
+/** As the pipeline inserts: the rows are one block with one token, confirmed when each shard has them. */
+const SETTINGS = { ...INSERT_SETTINGS[INSERT_SETTINGS_VERSION], distributed_foreground_insert: '1', log_comment: 'millrace move' }
 
 /** One side of a move. */
 export interface MoveStore {
@@ -85,7 +89,7 @@ export async function transferRows (
   const rows = await answerOf(source, from)
   const encoding = rows.headers['content-encoding']
   const sink = open(isWhole(table) ? to.url : allShardsUrl(to.url, to.cluster),
-    { ...INSERT_SETTINGS, ...to.cluster === '' ? {} : FIRST_REPLICA, insert_deduplication_token: token, query: insertRows(table, columns) },
+    { ...SETTINGS, ...to.cluster === '' ? {} : FIRST_REPLICA, insert_deduplication_token: token, query: insertRows(table, columns) },
     { 'content-type': 'application/octet-stream', ...encoding === undefined ? {} : { 'content-encoding': encoding } })
   const answer = answerOf(sink, to)
   answer.catch(() => {})

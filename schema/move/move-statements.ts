@@ -105,17 +105,6 @@ export const LIST_STORED_COLUMNS = `SELECT name, type, default_kind AS kind, def
   FROM system.columns WHERE database = currentDatabase() AND table = {table: String} AND default_kind IN ('', 'DEFAULT') ORDER BY position`
 
 /**
- * Settings of every insert of a move: its rows are one block with one token, whatever blocks they come in, so that a
- * repetition is recognised; the answer comes when each shard has its rows.
- */
-export const INSERT_SETTINGS = {
-  async_insert: '0', input_format_parallel_parsing: '0', max_insert_block_size: '2000000', max_insert_block_size_bytes: '0',
-  min_insert_block_size_rows: '2000000', min_insert_block_size_bytes: '0', optimize_on_insert: '0', deduplicate_insert: 'enable',
-  deduplicate_blocks_in_dependent_materialized_views: '1', distributed_foreground_insert: '1', wait_end_of_query: '1',
-  max_partitions_per_insert_block: '1000', log_comment: 'millrace move'
-} as const
-
-/**
  * A table with this setting takes no insert, and says `TOO_MANY_PARTS`, which every writer of Millrace tries again:
  * events wait in the stream, persons in Postgres. Queries, merges and deletions go on.
  */
@@ -134,9 +123,6 @@ export const countInserts = (processes: string): string => `SELECT toFloat64(cou
 /** Deletions under way. */
 export const countMutations = (mutations: string): string =>
   `SELECT toFloat64(count()) AS n FROM ${mutations} WHERE database = {database: String} AND NOT is_done`
-
-/** Events that were stored under one of the tokens. */
-export const COUNT_OF_TOKENS = 'SELECT toFloat64(count()) AS n FROM events WHERE insert_token IN {tokens: Array(String)} SETTINGS final = 0'
 
 /** Clock of a server, in epoch milliseconds. */
 export const READ_CLOCK = 'SELECT toFloat64(toUnixTimestamp64Milli(now64(3))) AS now'
