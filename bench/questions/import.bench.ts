@@ -75,7 +75,7 @@ async function importExport (
   { stack, ...context }: BenchContext,
   { source, folder, rows, rate }: { source: HistorySource, folder: string, rows: number, rate: number }
 ): Promise<Imported> {
-  await generateExport({ source, rows, folder, seed: 1 })
+  await generateExport({ source, rows, folder, seed: 1, formats: ['jsonl.gz'] })
   const args = [MAIN, 'import', source, folder, '--state', `${folder}-state`, '--events-per-second', String(rate), '--json']
   const startedAt = performance.now()
   const tiersBefore = readTiers(Number(stack.supervisor.pid))

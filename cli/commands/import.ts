@@ -57,8 +57,9 @@ export function addImportCommands (program: Command, context: CliContext): void 
 async function importFiles (
   context: CliContext, source: Source, { files, project, ...options }: ImportCommandOptions & { files: string[] }
 ): Promise<void> {
-  // Rows are garbage at once. The space for new objects would grow by 90 MB to hold it.
+  // Rows are garbage at once. The space for new objects would grow by 90 MB to hold it, the one for older ones by 100 MB.
   setFlagsFromString('--semi-space-growth-factor=1')
+  setFlagsFromString('--heap-growing-percent=100')
   const { dryRun = false, verify = false, json } = options
   const access = await findManagementApi(context.env, context.access)
   const api = await context.api()

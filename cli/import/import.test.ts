@@ -13,6 +13,7 @@ import { tryLockFile } from '../../platform/durable-folder.ts'
 import { createStackProject, type StackProject } from '../../test/start-stack.ts'
 import { createRandom, pickOne, type Random, shuffle } from '../../test/support/random.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
+import { writeZip } from '../../test/support/write-zip.ts'
 import { type Captured, runCaptured } from '../testing/run-captured.ts'
 import type { Proof } from './prove-import.ts'
 
@@ -282,7 +283,7 @@ t.test('Mixpanel, Amplitude in its zip, and a CSV with a mapping', async (t) => 
     uuid: `${i.toString(16).padStart(8, '0')}-bbbb-11ee-8ccc-123456789012`, event_type: 'bought', event_time: '2023-02-02 10:00:00.000123',
     user_id: 'ann', device_id: 'phone', event_properties: { i }, user_properties: {}
   })))
-  await writeFile(path.join(folder, 'amplitude.zip'), zip('123/1.json.gz', zlib.gzipSync(amplitude)))
+  await writeFile(path.join(folder, 'amplitude.zip'), writeZip({ '123/1.json.gz': zlib.gzipSync(amplitude) }))
   t.match(await run('amplitude', path.join(folder, 'amplitude.zip')), { code: 0, out: /complete +yes/ })
 
   await writeFile(path.join(folder, 'plain.csv'), 'who,what,at,amount,note\nann,order,2023-03-03 10:00:00,12.5,"a, b"\nbob,order,2023-03-03 11:00:00,3,\n')
@@ -352,26 +353,3 @@ t.test('a dry run counts and sends nothing', async (t) => {
   t.match(await run('posthog', folder, '--dry-run'), { code: 0, out: /events +2\n[^]*days +2023-01-01 to 2023-01-02/ })
   t.same(await counts(), {})
 })
-
-/** A zip of one stored file (PKWARE APPNOTE 4.3). */
-function zip (name: string, content: Buffer): Buffer {
-  const header = (signature: number, isCentral: boolean): Buffer => {
-    const fields = Buffer.alloc(isCentral ? 46 : 30)
-    fields.writeUInt32LE(signature, 0)
-    const at = isCentral ? 16 : 14
-    fields.writeUInt32LE(zlib.crc32(content), at)
-    fields.writeUInt32LE(content.length, at + 4)
-    fields.writeUInt32LE(content.length, at + 8)
-    fields.writeUInt16LE(name.length, at + 12)
-    return Buffer.concat([fields, Buffer.from(name)])
-  }
-  const local = Buffer.concat([header(0x04034b50, false), content])
-  const central = header(0x02014b50, true)
-  const end = Buffer.alloc(22)
-  end.writeUInt32LE(0x06054b50, 0)
-  end.writeUInt16LE(1, 8)
-  end.writeUInt16LE(1, 10)
-  end.writeUInt32LE(central.length, 12)
-  end.writeUInt32LE(local.length, 16)
-  return Buffer.concat([local, central, end])
-}

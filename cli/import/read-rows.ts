@@ -209,33 +209,46 @@ const TEXT_PARSERS = {
   }
 }
 
-/** A group of rows at a time: pages of one cannot be read apart. */
+/** Uncompressed bytes and rows of a row group that are read at a time. */
+const PART_BYTES = 16_000_000
+const PART_ROWS = 50_000
+
+/** A row group is in memory as it is in the file: compressed, without a way to find a page in it. */
+const MAX_GROUP_BYTES = 1_000_000_000
+
 async function * readParquet ({ path: file, bytes }: SourceFile): AsyncGenerator<ReadRow> {
   const handle = await open(file)
   try {
     const buffer: AsyncBuffer = {
       byteLength: bytes,
       async slice (start, end = bytes) {
-        const part = Buffer.alloc(end - start)
+        const part = new Uint8Array(end - start)
         await handle.read(part, 0, part.length, start)
-        return part.buffer.slice(part.byteOffset, part.byteOffset + part.length)
+        return part.buffer
       }
     }
     const metadata = await parquetMetadataAsync(buffer)
     let rowStart = 0
-    for (const { num_rows: count } of metadata.row_groups) {
-      const rowEnd = rowStart + Number(count)
-      const rows = await parquetReadObjects({
-        file: buffer, metadata, compressors, parsers: TEXT_PARSERS, rowStart, rowEnd
-      })
-      for (const [index, row] of rows.entries()) {
-        const position = rowStart + index + 1
-        const found = Object.values(row).find((value) => value instanceof Unreadable)
-        yield found === undefined
-          ? { position, row }
-          : { position, error: found.message, text: JSON.stringify(row, (_, value: unknown) => typeof value === 'bigint' ? String(value) : value) }
+    for (const { num_rows: count, columns } of metadata.row_groups) {
+      const groupEnd = rowStart + Number(count)
+      const sizeOf = (field: 'total_compressed_size' | 'total_uncompressed_size'): number =>
+        columns.reduce((sum, { meta_data: column }) => sum + Number(column?.[field] ?? 0), 0)
+      const compressed = sizeOf('total_compressed_size')
+      if (compressed > MAX_GROUP_BYTES) throw new Error(`a row group has ${compressed} bytes, and at most ${MAX_GROUP_BYTES} are read at once; write the file with smaller row groups`)
+      const rowsOfPart = Math.max(1, Math.min(PART_ROWS, Math.ceil(Number(count) * PART_BYTES / sizeOf('total_uncompressed_size'))))
+      for (let rowEnd = rowStart; rowStart < groupEnd; rowStart = rowEnd) {
+        rowEnd = Math.min(rowStart + rowsOfPart, groupEnd)
+        const rows = await parquetReadObjects({
+          file: buffer, metadata, compressors, parsers: TEXT_PARSERS, rowStart, rowEnd
+        })
+        for (const [index, row] of rows.entries()) {
+          const position = rowStart + index + 1
+          const found = Object.values(row).find((value) => value instanceof Unreadable)
+          yield found === undefined
+            ? { position, row }
+            : { position, error: found.message, text: JSON.stringify(row, (_, value: unknown) => typeof value === 'bigint' ? String(value) : value) }
+        }
       }
-      rowStart = rowEnd
     }
   } finally {
     await handle.close()

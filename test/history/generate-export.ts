@@ -5,19 +5,44 @@
 import { createWriteStream } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
-import { Readable } from 'node:stream'
+import { Readable, type Transform } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
-import { createGzip } from 'node:zlib'
+import zlib from 'node:zlib'
+import { type BasicType, fileWriter, ParquetWriter, schemaFromColumnData } from 'hyparquet-writer'
 import { createRandom, pickOne, type Random } from '../support/random.ts'
+import { writeZip } from '../support/write-zip.ts'
 
-export const HISTORY_SOURCES = ['posthog', 'mixpanel', 'amplitude'] as const
+export const HISTORY_SOURCES = ['posthog', 'mixpanel', 'amplitude', 'files'] as const
 export type HistorySource = typeof HISTORY_SOURCES[number]
+
+/** Files of an export take turns. */
+export const FORMATS: Readonly<Record<HistorySource, readonly HistoryFormat[]>> = {
+  posthog: ['jsonl.gz', 'parquet', 'csv.zst', 'jsonl.br'],
+  mixpanel: ['json.gz'],
+  amplitude: ['zip'],
+  files: ['csv.gz', 'ndjson.zst', 'parquet']
+}
+export type HistoryFormat = 'jsonl.gz' | 'jsonl.br' | 'json.gz' | 'ndjson.zst' | 'csv.gz' | 'csv.zst' | 'parquet' | 'zip'
+
+/** What the command has to be told to read the export of a source. */
+export const IMPORT_ARGUMENTS: Readonly<Record<HistorySource, readonly string[]>> = {
+  posthog: [], mixpanel: [], amplitude: [], files: ['--map', 'event=what', '--map', 'distinct_id=who']
+}
 
 export interface GeneratedExport {
   /** Rows that an import has to reject. */
   hostile: number
   /** Rows of events that are in the export once more. */
   duplicates: number
+}
+
+export interface ExportOptions {
+  source: HistorySource
+  rows: number
+  folder: string
+  seed: number
+  formats?: readonly HistoryFormat[]
 }
 
 const START_MS = Date.UTC(2024, 0)
@@ -30,59 +55,137 @@ const ROWS_PER_FILE = 250_000
 const DUPLICATES = 0.01
 const HOSTILE = 0.0005
 
-/** Which no source has as an event. */
+/** Lines which no source has as an event. */
 const NO_EVENTS = ['{"event": broken', '[]', '"text"', '{}', '{"event":"no id","event_type":"no id","properties":{}}', '\u0000']
 
-/** One of `rows` events, as a source writes it: the same for the same number. */
-type Row = (index: number) => object
+type Fields = Record<string, unknown>
 
-/** Files of gzipped lines, below a folder. For the same seed the same. */
+/** One of the rows of an export, as a source writes it: the same for the same number. */
+type Row = (index: number) => Fields
+
+/** Files below a folder. For the same seed the same. */
 export async function generateExport (
-  { source, rows, folder, seed }: { source: HistorySource, rows: number, folder: string, seed: number }
+  { source, rows, folder, seed, formats = FORMATS[source] }: ExportOptions
 ): Promise<GeneratedExport> {
   const random = createRandom(seed)
   const generated = { hostile: 0, duplicates: 0 }
   const row = ROWS[source](rows)
   await mkdir(folder, { recursive: true })
-  for (let from = 0; from < rows; from += ROWS_PER_FILE) {
-    const lines = writeLines({ row, from, to: Math.min(from + ROWS_PER_FILE, rows), random, generated })
-    await write(path.join(folder, `events-${String(from).padStart(10, '0')}.json.gz`), lines)
+  for (let from = 0, file = 0; from < rows; from += ROWS_PER_FILE, file++) {
+    const format = formats[file % formats.length] ?? 'jsonl.gz'
+    // The same event has numbers in one format and texts in the other, so that it comes twice in one file only.
+    const content = writeRows({ row, from, to: Math.min(from + ROWS_PER_FILE, rows), earliest: source === 'files' ? from : 0, random, generated })
+    await writeFormat(path.join(folder, `events-${String(from).padStart(10, '0')}.${format}`), content, random)
   }
-  if (source === 'posthog') await write(path.join(folder, 'persons.jsonl.gz'), writePersons())
+  if (source === 'posthog') await compressLines(path.join(folder, 'persons.jsonl.gz'), writeLines(listPersons(), random))
   return generated
-}
-
-async function write (file: string, lines: Iterable<string>): Promise<void> {
-  await pipeline(Readable.from(lines), createGzip({ level: 1 }), createWriteStream(file))
 }
 
 interface FileContent {
   row: Row
   from: number
   to: number
+  /** The first event that may come again. */
+  earliest: number
   random: Random
   generated: GeneratedExport
 }
 
-function * writeLines ({ row, from, to, random, generated }: FileContent): Generator<string> {
-  let text = ''
+/** Null where something has to be that is no event. */
+function * writeRows ({ row, from, to, earliest, random, generated }: FileContent): Generator<Fields | null> {
   for (let index = from; index < to; index++) {
-    text += `${JSON.stringify(row(index))}\n`
+    yield row(index)
     if (random() < DUPLICATES) {
-      // Of any file before.
-      text += `${JSON.stringify(row(Math.floor(random() * (index + 1))))}\n`
+      yield row(earliest + Math.floor(random() * (index + 1 - earliest)))
       generated.duplicates++
     }
     if (random() < HOSTILE) {
-      text += `${pickOne(NO_EVENTS, random)}\n`
+      yield null
       generated.hostile++
     }
+  }
+}
+
+async function writeFormat (file: string, rows: Iterable<Fields | null>, random: Random): Promise<void> {
+  if (file.endsWith('.parquet')) await writeParquet(file, rows)
+  else if (/\.csv\.\w+$/.test(file)) await compressLines(file, writeCsv(rows))
+  else if (file.endsWith('.zip')) {
+    const inner = await buffer(Readable.from(writeLines(rows, random)).pipe(zlib.createGzip({ level: 1 })))
+    await pipeline(Readable.from([writeZip({ '123/123_2024-01-01_0#0.json.gz': inner })]), createWriteStream(file))
+  } else await compressLines(file, writeLines(rows, random))
+}
+
+async function compressLines (file: string, lines: Iterable<string>): Promise<void> {
+  await pipeline(Readable.from(lines), compressorOf(file), createWriteStream(file))
+}
+
+function compressorOf (file: string): Transform {
+  if (file.endsWith('.zst')) return zlib.createZstdCompress()
+  if (file.endsWith('.br')) return zlib.createBrotliCompress({ params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 1 } })
+  return zlib.createGzip({ level: 1 })
+}
+
+function * writeLines (rows: Iterable<Fields | null>, random: Random): Generator<string> {
+  let text = ''
+  for (const row of rows) {
+    text += `${row === null ? pickOne(NO_EVENTS, random) : JSON.stringify(row)}\n`
     if (text.length < 65_536) continue
     yield text
     text = ''
   }
   yield text
 }
+
+/** Objects are JSON texts, and what is no event has nothing in its columns. */
+function toCells (row: Fields): [column: string, value: unknown][] {
+  return Object.entries(row).map(([column, value]) => [column, typeof value === 'object' ? JSON.stringify(value) : value])
+}
+
+function * writeCsv (rows: Iterable<Fields | null>): Generator<string> {
+  let text = ''
+  let isFirst = true
+  for (const row of rows) {
+    const cells = toCells(row ?? { text: 'not as many columns as the header' })
+    if (isFirst) text = `${cells.map(([column]) => column).join(',')}\n`
+    isFirst = false
+    text += `${cells.map(([, value]) => `"${String(value).replaceAll('"', '""')}"`).join(',')}\n`
+    if (text.length < 65_536) continue
+    yield text
+    text = ''
+  }
+  yield text
+}
+
+/** Rows that PostHog writes at a time are a group of up to 60 MiB. */
+const GROUP_ROWS = 100_000
+
+async function writeParquet (file: string, rows: Iterable<Fields | null>): Promise<void> {
+  let writer: ParquetWriter | undefined
+  let columns: { name: string, type: BasicType, data: unknown[], nullable: true, offsetIndex: false }[] = []
+  const flush = async (): Promise<void> => {
+    writer ??= new ParquetWriter({
+      writer: fileWriter(file), schema: schemaFromColumnData({ columnData: columns }), codec: 'ZSTD',
+      compressors: { ZSTD: (bytes) => zlib.zstdCompressSync(bytes) }
+    })
+    await writer.write({ columnData: columns, rowGroupSize: GROUP_ROWS })
+    for (const column of columns) column.data = []
+  }
+  for (const row of rows) {
+    const cells = new Map(toCells(row ?? {}))
+    if (columns.length === 0) {
+      columns = [...cells].map(([name, value]) => ({ name, type: TYPES[name] ?? (typeof value === 'number' ? 'DOUBLE' : 'STRING'), data: [], nullable: true, offsetIndex: false }))
+    }
+    for (const { name, type, data } of columns) {
+      const value = cells.get(name) ?? null
+      data.push(type === 'TIMESTAMP' && value !== null ? new Date(String(value)) : value)
+    }
+    if (columns[0]?.data.length === GROUP_ROWS) await flush()
+  }
+  await flush()
+  await writer?.finish()
+}
+
+const TYPES: Readonly<Record<string, BasicType>> = { timestamp: 'TIMESTAMP', at: 'TIMESTAMP' }
 
 /** Numbers that belong to an event, in no order of time. */
 function describe (index: number, rows: number): { at: number, user: number, name: string } {
@@ -94,7 +197,7 @@ function describe (index: number, rows: number): { at: number, user: number, nam
   }
 }
 
-function propertiesOf (index: number): Record<string, unknown> {
+function propertiesOf (index: number): Fields {
   return {
     amount: index / 7, url: `https://example.com/path/${index % 500}`, text: 'Straße "quoted" \n '.repeat(6), plan: index % 3,
     $browser: 'Chrome', list: [1, { deep: null }], id: index % 2 === 0 ? String(index) : index
@@ -132,16 +235,21 @@ const ROWS: Record<HistorySource, (rows: number) => Row> = {
       user_id: index % 50 === 1 ? `user-${user}` : null, amplitude_id: user, event_properties: propertiesOf(index),
       user_properties: index % 20 === 0 ? { plan: index % 3 } : {}, groups: index % 30 === 0 ? { org: ['acme', 'other'] } : {}, os_name: 'iOS'
     }
+  },
+  files: (rows) => (index) => {
+    const { at, user, name } = describe(index, rows)
+    const { amount, text, url } = propertiesOf(index)
+    return { id: `row ${index}`, what: name, at: new Date(at).toISOString(), who: `user-${user}`, amount, text, url }
   }
 }
 
-function * writePersons (): Generator<string> {
+function * listPersons (): Generator<Fields> {
   for (let user = 0; user < USERS; user++) {
     for (const id of user % 2 === 0 ? ['user'] : ['device', 'user']) {
-      yield `${JSON.stringify({
+      yield {
         team_id: 1, distinct_id: `${id}-${user}`, person_id: uuidOf(user, '5'), properties: { plan: user % 3 }, person_version: 1,
         is_deleted: false, created_at: '2024-01-01 00:00:00.000000'
-      })}\n`
+      }
     }
   }
 }

@@ -22,7 +22,7 @@ import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { auditBooks } from '../faults/audit/audit-books.ts'
 import { startStack, type Stack } from '../start-stack.ts'
 import { createRandom, pickOne } from '../support/random.ts'
-import { generateExport, HISTORY_SOURCES, type HistorySource } from './generate-export.ts'
+import { generateExport, HISTORY_SOURCES, type HistorySource, IMPORT_ARGUMENTS } from './generate-export.ts'
 
 const options = new Command('npm run check:import --')
   .addOption(new Option('--source <name>').choices(HISTORY_SOURCES).default('posthog'))
@@ -80,7 +80,7 @@ async function importTwice (stack: Stack, hostile: number): Promise<void> {
 /** Starts the importer again as long as it is killed; what ends it otherwise is its result. */
 async function importUntilDone (stack: Stack, name: string, kills: number): Promise<ImportResult> {
   const state = path.join(folder, name)
-  const what = [options.source, path.join(folder, 'export'), '--state', state]
+  const what = [options.source, path.join(folder, 'export'), ...IMPORT_ARGUMENTS[options.source], '--state', state]
   const args = ['import', ...what, '--events-per-second', String(options.rate), '--json']
   const begun = performance.now()
   const done = new AbortController()
