@@ -1,9 +1,10 @@
 /** Carries flags, cohorts, experiments and definitions of PostHog over to a project, through the management API. */
 import { isDeepStrictEqual } from 'node:util'
 import { HttpError } from '../../engines/errors.ts'
+import { fieldsOf } from '../../engines/fields.ts'
 import { MalformedFlagError } from '../../engines/flags/flag-definition.ts'
 import { toExperiment, type CarriedExperiment } from '../../engines/import/posthog-experiments.ts'
-import { type CarriedNames, namesOf, toCohort, toFlag } from '../../engines/import/posthog-flags.ts'
+import { type CarriedFlag, type CarriedNames, namesOf, toCohort, toFlag } from '../../engines/import/posthog-flags.ts'
 import { type Fields, inOrderOfNames, NotCarriedOverError, type PosthogProject } from '../../engines/import/posthog-project.ts'
 import { listAll, type ManagementClient } from '../management-client.ts'
 
@@ -34,6 +35,7 @@ export async function carryOver (project: PosthogProject, options: CarryOverOpti
   const params = { project_id: projectId }
   const { timezone } = await api.get('/api/projects/{project_id}', { params })
   const items: CarriedItem[] = []
+  const planned = new Set<unknown>()
   const transfer: Transfer = {
     project,
     options,
@@ -43,6 +45,13 @@ export async function carryOver (project: PosthogProject, options: CarryOverOpti
       flags: new Map(),
       groupTypes: await matchGroupTypes(project, options),
       hasSameTimezone: project.timezone === timezone
+    },
+    async tryFlag (flag) {
+      const isPlanned = ({ type, key, value }: Fields): boolean => type === 'cohort' ? value === PLANNED : type === 'flag' && planned.has(key)
+      const draft: unknown = JSON.parse(JSON.stringify(flag), (_, value: unknown) =>
+        Array.isArray(value) ? value.filter((item) => !isPlanned(fieldsOf(item))) : value)
+      await api.post('/api/projects/{project_id}/feature_flags/test', { params, body: { distinct_id: 'dry-run', flag_keys: [flag.key], draft } })
+      planned.add(flag.key)
     },
     async carry (kind, name, work) {
       try {
@@ -65,25 +74,36 @@ interface Transfer {
   params: { project_id: number }
   /** Grows with what is carried over. */
   names: CarriedNames & { cohorts: Map<number, number>, flags: Map<string, string> }
+  /** In a dry run, asks the API whether it would take a flag, without what names a flag or cohort that is not here yet. */
+  tryFlag: (flag: Pick<CarriedFlag, 'key' | 'filters'>) => Promise<void>
   /** Keeps what became of one thing. */
   carry: (kind: CarriedItem['kind'], name: string, work: () => Promise<Outcome>) => Promise<void>
 }
 
-async function carryCohorts ({ project, options: { api, isDryRun }, params, names, carry }: Transfer): Promise<void> {
+/** In place of the id of a cohort that a dry run does not create. */
+const PLANNED = 0
+
+const leavesOf = (group: unknown): unknown[] => {
+  const { values } = fieldsOf(group)
+  return Array.isArray(values) ? values.flatMap(leavesOf) : [group]
+}
+
+async function carryCohorts ({ project, options: { api, isDryRun }, params, names, carry, tryFlag }: Transfer): Promise<void> {
   const { results } = await api.get('/api/projects/{project_id}/cohorts', { params })
   const cohorts = withoutDeleted(project.cohorts)
   for (const cohort of inOrderOfNames(cohorts, idOf, ({ filters }) => namesOf(filters, 'cohort'))) {
     await carry('cohort', String(cohort['name']), async () => {
       const body = toCohort(cohort, names)
       const here = results.find(({ name, filters }) => name === body.name && isDeepStrictEqual(filters, body.filters))
-      const { id } = here ?? (isDryRun ? { id: 0 } : await api.post('/api/projects/{project_id}/cohorts', { params, body }))
+      if (isDryRun && here === undefined) await tryFlag({ key: 'dry-run', filters: { groups: [{ properties: leavesOf(body.filters) }] } })
+      const { id } = here ?? (isDryRun ? { id: PLANNED } : await api.post('/api/projects/{project_id}/cohorts', { params, body }))
       names.cohorts.set(Number(cohort['id']), id)
       return here === undefined ? 'created' : 'unchanged'
     })
   }
 }
 
-async function carryFlags ({ project, options, params, names, carry }: Transfer): Promise<void> {
+async function carryFlags ({ project, options, params, names, carry, tryFlag }: Transfer): Promise<void> {
   const { api, isDryRun, isUpdate } = options
   const listed = await listAll(async (query) => await api.get('/api/projects/{project_id}/feature_flags', { params, query }))
   const flags = withoutDeleted(project.feature_flags)
@@ -97,6 +117,7 @@ async function carryFlags ({ project, options, params, names, carry }: Transfer)
       if (differing.length > 0 && !isUpdate) {
         throw new NotCarriedOverError(`already exists here with a different ${differing.join(', ')}; pass --update to overwrite`)
       }
+      if (isDryRun && (here === undefined || differing.length > 0)) await tryFlag(body)
       if (!isDryRun && here === undefined) await api.post('/api/projects/{project_id}/feature_flags', { params, body })
       if (!isDryRun && here !== undefined && differing.length > 0) {
         await api.patch('/api/projects/{project_id}/feature_flags/{id}', { params: { ...params, id: here.id }, body })
@@ -208,6 +229,6 @@ function readInstant (name: string, value: unknown): unknown {
 function reasonOf (error: unknown): string {
   if (error instanceof NotCarriedOverError) return error.message
   if (error instanceof MalformedFlagError) return `${error.attr}: ${error.message}`
-  if (error instanceof HttpError && error.status === 400) return `${error.attr ?? 'refused'}: ${error.detail}`
+  if (error instanceof HttpError && error.status === 400) return `${error.attr?.replace('draft__', '') ?? 'refused'}: ${error.detail}`
   throw error
 }
