@@ -47,10 +47,12 @@ export async function carryOver (project: PosthogProject, options: CarryOverOpti
       hasSameTimezone: project.timezone === timezone
     },
     async tryFlag (flag) {
-      const isPlanned = ({ type, key, value }: Fields): boolean => type === 'cohort' ? value === PLANNED : type === 'flag' && planned.has(key)
+      const isPlanned = ({ type, key, value }: Fields): boolean =>
+        type === 'cohort' ? value === PLANNED : type === 'flag' && planned.has(key)
       const draft: unknown = JSON.parse(JSON.stringify(flag), (_, value: unknown) =>
         Array.isArray(value) ? value.filter((item) => !isPlanned(fieldsOf(item))) : value)
-      await api.post('/api/projects/{project_id}/feature_flags/test', { params, body: { distinct_id: 'dry-run', flag_keys: [flag.key], draft } })
+      const body = { distinct_id: 'dry-run', flag_keys: [flag.key], draft }
+      await api.post('/api/projects/{project_id}/feature_flags/test', { params, body })
       planned.add(flag.key)
     },
     async carry (kind, name, work) {
@@ -74,7 +76,7 @@ interface Transfer {
   params: { project_id: number }
   /** Grows with what is carried over. */
   names: CarriedNames & { cohorts: Map<number, number>, flags: Map<string, string> }
-  /** In a dry run, asks the API whether it would take a flag, without what names a flag or cohort that is not here yet. */
+  /** Asks the API whether it would take a flag, without the filters on what a dry run does not create. */
   tryFlag: (flag: Pick<CarriedFlag, 'key' | 'filters'>) => Promise<void>
   /** Keeps what became of one thing. */
   carry: (kind: CarriedItem['kind'], name: string, work: () => Promise<Outcome>) => Promise<void>
@@ -88,14 +90,16 @@ const leavesOf = (group: unknown): unknown[] => {
   return Array.isArray(values) ? values.flatMap(leavesOf) : [group]
 }
 
-async function carryCohorts ({ project, options: { api, isDryRun }, params, names, carry, tryFlag }: Transfer): Promise<void> {
+async function carryCohorts ({ project, options, params, names, carry, tryFlag }: Transfer): Promise<void> {
+  const { api, isDryRun } = options
   const { results } = await api.get('/api/projects/{project_id}/cohorts', { params })
   const cohorts = withoutDeleted(project.cohorts)
   for (const cohort of inOrderOfNames(cohorts, idOf, ({ filters }) => namesOf(filters, 'cohort'))) {
     await carry('cohort', String(cohort['name']), async () => {
       const body = toCohort(cohort, names)
       const here = results.find(({ name, filters }) => name === body.name && isDeepStrictEqual(filters, body.filters))
-      if (isDryRun && here === undefined) await tryFlag({ key: 'dry-run', filters: { groups: [{ properties: leavesOf(body.filters) }] } })
+      const filters = { groups: [{ properties: leavesOf(body.filters) }] }
+      if (isDryRun && here === undefined) await tryFlag({ key: 'dry-run', filters })
       const { id } = here ?? (isDryRun ? { id: PLANNED } : await api.post('/api/projects/{project_id}/cohorts', { params, body }))
       names.cohorts.set(Number(cohort['id']), id)
       return here === undefined ? 'created' : 'unchanged'
