@@ -1,12 +1,11 @@
 import path from 'node:path'
 import { setFlagsFromString } from 'node:v8'
-import { type Command, InvalidArgumentError } from 'commander'
+import { Argument, type Command, InvalidArgumentError, Option } from 'commander'
 import { HttpError, MillraceError } from '../../engines/errors.ts'
 import { createAmplitudeMapper } from '../../engines/import/from-amplitude.ts'
 import { completeMapping, createMapper } from '../../engines/import/from-mapping.ts'
 import { createMixpanelMapper } from '../../engines/import/from-mixpanel.ts'
 import { createPosthogMapper, isPersonRow } from '../../engines/import/from-posthog.ts'
-import { RejectedRowError } from '../../engines/import/imported-event.ts'
 import type { CliContext } from '../cli-context.ts'
 import { formatDay } from '../import/event-digest.ts'
 import { queryStoredEvents } from '../import/query-store.ts'
@@ -38,12 +37,12 @@ export const IMPORTED_WITH_REJECTS = 5
 export function addImportCommands (program: Command, context: CliContext): void {
   program.command('import')
     .description('import events from files exported by another product, and verify that all are stored')
-    .argument('<source>', `product the files come from: ${SOURCES.join(', ')}`, readSource)
+    .addArgument(new Argument('<source>', 'product the files come from').choices(SOURCES))
     .argument('<files...>', 'exported files, or folders with them', (file: string, before: string[] = []) => [...before, file])
     .option('--project <id>', 'destination project', readId, 1)
     .option('--map <field=column>', 'files only: column of event, timestamp, distinct_id, uuid or properties (default: guessed from column names)', collectStrings)
     .option('--timezone <zone>', 'mixpanel only: time zone of a project created before 2023', 'UTC')
-    .option('--persons <from>', 'posthog only: build persons from events or from the persons export (default: export if the files have one)', readPersons)
+    .addOption(new Option('--persons <from>', 'posthog only: person source').choices(['events', 'export']))
     .option('--events-per-second <number>', 'send rate limit, so that live events are not delayed; 0: no limit', readRate, 5000)
     .option('--state <folder>', 'folder for progress, rejected.ndjson and proof.json (default: millrace-import-<source>-<project>)')
     .option('--dry-run', 'read and count, without sending')
@@ -112,19 +111,14 @@ function chooseMapper (
     const mapper = source === 'posthog'
       ? createPosthogMapper(now)
       : source === 'amplitude' ? createAmplitudeMapper(now) : createMixpanelMapper({ now, timeZone: readZone(timezone) })
-    return () => mapper
+    return async () => mapper
   }
-  return (first) => {
-    try {
-      const mapping = completeMapping(map, Object.keys(first ?? {}))
-      const draft = Object.entries(mapping).map(([field, column]) => `--map ${field}=${String(column)}`).join(' ')
-      if (!told.has(draft)) context.stderr.write(`Mapping: ${draft}\n`)
-      told.add(draft)
-      return createMapper(mapping, now)
-    } catch (error) {
-      if (error instanceof RejectedRowError) throw new MillraceError('MILLRACE_IMPORT_MAPPING', error.message)
-      throw error
-    }
+  return async (listColumns) => {
+    const mapping = completeMapping(map, await listColumns())
+    const draft = Object.entries(mapping).map(([field, column]) => `--map ${field}=${String(column)}`).join(' ')
+    if (!told.has(draft)) context.stderr.write(`Mapping: ${draft}\n`)
+    told.add(draft)
+    return createMapper(mapping, now)
   }
 }
 
@@ -150,12 +144,6 @@ function print (
   if (counts.rejected > 0) context.stderr.write(`Rejected rows are in ${path.join(stateFolder, 'rejected.ndjson')}, each with its reason.\n`)
 }
 
-function readSource (text: string): Source {
-  const source = SOURCES.find((each) => each === text)
-  if (source === undefined) throw new InvalidArgumentError(`Give one of ${SOURCES.join(', ')}.`)
-  return source
-}
-
 /** Whether one of the files begins with a row of a person. */
 async function havePersons (files: readonly SourceFile[]): Promise<boolean> {
   for (const file of files) {
@@ -166,11 +154,6 @@ async function havePersons (files: readonly SourceFile[]): Promise<boolean> {
     if (first.value !== undefined && 'row' in first.value && isPersonRow(first.value.row)) return true
   }
   return false
-}
-
-function readPersons (text: string): 'events' | 'export' {
-  if (text !== 'events' && text !== 'export') throw new InvalidArgumentError('Give events or export.')
-  return text
 }
 
 function readRate (text: string): number {

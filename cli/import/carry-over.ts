@@ -93,8 +93,7 @@ const leavesOf = (group: unknown): unknown[] => {
 async function carryCohorts ({ project, options, params, names, carry, tryFlag }: Transfer): Promise<void> {
   const { api, isDryRun } = options
   const { results } = await api.get('/api/projects/{project_id}/cohorts', { params })
-  const cohorts = withoutDeleted(project.cohorts)
-  for (const cohort of inOrderOfNames(cohorts, idOf, ({ filters }) => namesOf(filters, 'cohort'))) {
+  for (const cohort of inOrderOfNames(project.cohorts, idOf, ({ filters }) => namesOf(filters, 'cohort'))) {
     await carry('cohort', String(cohort['name']), async () => {
       const body = toCohort(cohort, names)
       const here = results.find(({ name, filters }) => name === body.name && isDeepStrictEqual(filters, body.filters))
@@ -110,7 +109,7 @@ async function carryCohorts ({ project, options, params, names, carry, tryFlag }
 async function carryFlags ({ project, options, params, names, carry, tryFlag }: Transfer): Promise<void> {
   const { api, isDryRun, isUpdate } = options
   const listed = await listAll(async (query) => await api.get('/api/projects/{project_id}/feature_flags', { params, query }))
-  const flags = withoutDeleted(project.feature_flags)
+  const { feature_flags: flags } = project
   const idOfKey = new Map(flags.map((flag) => [flag['key'], idOf(flag)]))
   const ordered = inOrderOfNames(flags, idOf, ({ filters }) => namesOf(filters, 'flag').map((name) => idOfKey.get(name) ?? name))
   for (const flag of ordered) {
@@ -136,7 +135,7 @@ async function carryFlags ({ project, options, params, names, carry, tryFlag }: 
 async function carryExperiments ({ project, options, params, names, carry }: Transfer): Promise<void> {
   const { api, isDryRun } = options
   const listed = await listAll(async (query) => await api.get('/api/projects/{project_id}/experiments', { params, query }))
-  for (const experiment of withoutDeleted(project.experiments)) {
+  for (const experiment of project.experiments) {
     await carry('experiment', String(experiment['name']), async () => {
       const body = toExperiment(experiment, names.flags)
       refusePaused(body, project.feature_flags)
@@ -212,10 +211,6 @@ function notesOf (definition: Fields | Notes): Record<string, unknown> {
 }
 
 const idOf = (item: Fields): string => String(item['id'])
-
-function withoutDeleted (items: readonly Fields[]): Fields[] {
-  return items.filter(({ deleted }) => deleted !== true)
-}
 
 /** The fields of `body` that something here has otherwise. Times are compared as instants. */
 function differingFields (here: object, body: object): string[] {

@@ -10,10 +10,10 @@ import zlib from 'node:zlib'
 import { parquetWriteBuffer } from 'hyparquet-writer'
 import t, { type Test } from 'tap'
 import { tryLockFile } from '../../platform/durable-folder.ts'
+import { writeZip } from '../../test/history/generate-export.ts'
 import { createStackProject, type StackProject } from '../../test/start-stack.ts'
 import { createRandom, pickOne, type Random, shuffle } from '../../test/support/random.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { writeZip } from '../../test/support/write-zip.ts'
 import { type Captured, runCaptured } from '../testing/run-captured.ts'
 import type { Proof } from './prove-import.ts'
 
@@ -154,7 +154,7 @@ t.test('what cannot be imported is kept with its reason, and the rest goes on', 
   t.equal((await run('posthog', folder)).code, 5)
   t.same(Object.values(await counts()).reduce((sum, n) => sum + n, 0), 501)
   t.match(await run('posthog', path.join(folder, 'nowhere')), { code: 1, err: /no such file or folder/ })
-  t.match(await run('pendo', folder), { code: 2, err: /Give one of posthog, mixpanel/ })
+  t.match(await run('pendo', folder), { code: 2, err: /Allowed choices are posthog, mixpanel/ })
 })
 
 t.test('an import that was interrupted goes on where it was, and its proof is of the whole', async (t) => {
@@ -294,6 +294,19 @@ t.test('Mixpanel, Amplitude in its zip, and a CSV with a mapping', async (t) => 
   t.same(await counts(), { $identify: 1, 'Signed up': 20, bought: 20, order: 2 })
   const [first] = await stack.select("SELECT toString(min(timestamp)) AS at, any(ip) AS ip FROM events WHERE project_id = {project:UInt32} AND event = 'Signed up'", { project: stack.project })
   t.match(first, { at: '2022-12-31 23:00:00.000', ip: '' })
+})
+
+t.test('a file without the columns of an event is named, and the others are imported, by all columns of their first rows', async (t) => {
+  const { folder, run, counts } = await startImport(t)
+  const rows = [{ note: 'of no event' }, { what: 'seen', at: START, who: 'ann' }, { id: 'one', what: 'seen', at: START, who: 'ann' }, { id: 'one', what: 'seen', at: START, who: 'ann' }]
+  await writeFile(path.join(folder, 'a.parquet'), Buffer.from(parquetWriteBuffer({ columnData: [{ name: 'other', data: ['x', 'y'] }] })))
+  await writeFile(path.join(folder, 'b.ndjson'), lines(rows))
+  const { code, out, err } = await run('files', folder, '--map', 'event=what', '--map', 'distinct_id=who')
+  t.equal(code, 1)
+  t.match(out, /events +2\nduplicates +1\nrejected +1\n[^]*complete +no/)
+  t.match(err, /a\.parquet: --map event=what: no column what; columns: other; the rest of the file was not read/)
+  t.match(err, /Mapping: --map event=what --map distinct_id=who --map timestamp=at --map uuid=id\n/)
+  t.same(await counts(), { seen: 2 })
 })
 
 t.test('what cannot be stored as it is, or has no room, is told, and the rest is stored once', async (t) => {

@@ -1,11 +1,10 @@
 /** Reads the rows of exported files one by one: JSON Lines, CSV and Parquet, compressed or in a zip. */
 import { isUtf8 } from 'node:buffer'
 import { createReadStream } from 'node:fs'
-import { open } from 'node:fs/promises'
 import { pipeline, type Readable, type Transform } from 'node:stream'
 import zlib from 'node:zlib'
 import { parse as parseCsv } from 'csv-parse'
-import { type AsyncBuffer, parquetMetadataAsync, parquetReadObjects } from 'hyparquet'
+import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet'
 import { compressors } from 'hyparquet-compressors'
 import yauzl from 'yauzl'
 import { HAS_SAFE_BROTLI } from '../../engines/body/decompress.ts'
@@ -216,42 +215,28 @@ const PART_ROWS = 50_000
 /** A row group is in memory as it is in the file: compressed, without a way to find a page in it. */
 const MAX_GROUP_BYTES = 1_000_000_000
 
-async function * readParquet ({ path: file, bytes }: SourceFile): AsyncGenerator<ReadRow> {
-  const handle = await open(file)
-  try {
-    const buffer: AsyncBuffer = {
-      byteLength: bytes,
-      async slice (start, end = bytes) {
-        const part = new Uint8Array(end - start)
-        await handle.read(part, 0, part.length, start)
-        return part.buffer
+async function * readParquet ({ path: name }: SourceFile): AsyncGenerator<ReadRow> {
+  const file = await asyncBufferFromFile(name)
+  const metadata = await parquetMetadataAsync(file)
+  const options = { file, metadata, compressors, parsers: TEXT_PARSERS }
+  let rowStart = 0
+  for (const { num_rows: count, columns } of metadata.row_groups) {
+    const groupEnd = rowStart + Number(count)
+    const sizeOf = (field: 'total_compressed_size' | 'total_uncompressed_size'): number =>
+      columns.reduce((sum, { meta_data: column }) => sum + Number(column?.[field] ?? 0), 0)
+    const compressed = sizeOf('total_compressed_size')
+    if (compressed > MAX_GROUP_BYTES) throw new Error(`a row group has ${compressed} bytes, and at most ${MAX_GROUP_BYTES} are read at once; write the file with smaller row groups`)
+    const partRows = Math.max(1, Math.min(PART_ROWS, Math.ceil(Number(count) * PART_BYTES / sizeOf('total_uncompressed_size'))))
+    for (let rowEnd = rowStart; rowStart < groupEnd; rowStart = rowEnd) {
+      rowEnd = Math.min(rowStart + partRows, groupEnd)
+      for (const [index, row] of (await parquetReadObjects({ ...options, rowStart, rowEnd })).entries()) {
+        const position = rowStart + index + 1
+        const found = Object.values(row).find((value) => value instanceof Unreadable)
+        yield found === undefined
+          ? { position, row }
+          : { position, error: found.message, text: JSON.stringify(row, (_, value: unknown) => typeof value === 'bigint' ? String(value) : value) }
       }
     }
-    const metadata = await parquetMetadataAsync(buffer)
-    let rowStart = 0
-    for (const { num_rows: count, columns } of metadata.row_groups) {
-      const groupEnd = rowStart + Number(count)
-      const sizeOf = (field: 'total_compressed_size' | 'total_uncompressed_size'): number =>
-        columns.reduce((sum, { meta_data: column }) => sum + Number(column?.[field] ?? 0), 0)
-      const compressed = sizeOf('total_compressed_size')
-      if (compressed > MAX_GROUP_BYTES) throw new Error(`a row group has ${compressed} bytes, and at most ${MAX_GROUP_BYTES} are read at once; write the file with smaller row groups`)
-      const rowsOfPart = Math.max(1, Math.min(PART_ROWS, Math.ceil(Number(count) * PART_BYTES / sizeOf('total_uncompressed_size'))))
-      for (let rowEnd = rowStart; rowStart < groupEnd; rowStart = rowEnd) {
-        rowEnd = Math.min(rowStart + rowsOfPart, groupEnd)
-        const rows = await parquetReadObjects({
-          file: buffer, metadata, compressors, parsers: TEXT_PARSERS, rowStart, rowEnd
-        })
-        for (const [index, row] of rows.entries()) {
-          const position = rowStart + index + 1
-          const found = Object.values(row).find((value) => value instanceof Unreadable)
-          yield found === undefined
-            ? { position, row }
-            : { position, error: found.message, text: JSON.stringify(row, (_, value: unknown) => typeof value === 'bigint' ? String(value) : value) }
-        }
-      }
-    }
-  } finally {
-    await handle.close()
   }
 }
 

@@ -5,6 +5,7 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
 import { errorCode, MillraceError } from '../../engines/errors.ts'
+import { fieldsOf } from '../../engines/fields.ts'
 import { type ImportedEvent, type MapRow, RejectedRowError } from '../../engines/import/imported-event.ts'
 import { tryLockFile } from '../../platform/durable-folder.ts'
 import { type Digest, DigestCollector } from './event-digest.ts'
@@ -14,8 +15,8 @@ import type { SourceFile } from './list-files.ts'
 import { type ReadRow, readRows } from './read-rows.ts'
 import { createSender, type SenderOptions } from './send-events.ts'
 
-/** Makes the mapper of a file, knowing its first row. */
-export type MapperOf = (first: unknown) => MapRow
+/** Makes the mapper of a file, of which it may ask the columns. */
+export type MapperOf = (listColumns: () => Promise<string[]>) => Promise<MapRow>
 
 export interface ImportOptions extends Omit<SenderOptions, 'onAcknowledged'> {
   files: readonly SourceFile[]
@@ -54,6 +55,7 @@ export interface ImportResult {
 /** Rows of each file that are acknowledged, by its name. */
 type Progress = Record<string, { bytes: number, rows: number }>
 
+const SAMPLED_ROWS = 1000
 const PROGRESS = 'progress.json'
 const SAVE_INTERVAL_MS = 1000
 
@@ -181,9 +183,23 @@ async function * readEvents (file: SourceFile, mapperOf: MapperOf): AsyncGenerat
       yield { position, events: [], error: read.error, text: read.text }
       continue
     }
-    map ??= mapperOf(read.row)
+    map ??= await mapperOf(async () => await sampleColumns(file))
     yield mapRow(map, read, `${file.name}:${position}`)
   }
+}
+
+/** Those of the first rows: an object of JSON need not have all. */
+async function sampleColumns (file: SourceFile): Promise<string[]> {
+  const columns = new Set<string>()
+  try {
+    for await (const read of readRows(file)) {
+      if ('row' in read) for (const column of Object.keys(fieldsOf(read.row))) columns.add(column)
+      if (read.position >= SAMPLED_ROWS) break
+    }
+  } catch {
+    // It is told by who reads all rows.
+  }
+  return [...columns]
 }
 
 function mapRow (map: MapRow, { position, row }: ReadRow & { row: unknown }, place: string): MappedRow {

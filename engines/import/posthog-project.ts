@@ -31,7 +31,8 @@ const MARKS: readonly (readonly [PosthogList, (item: Fields) => boolean])[] = [
 ]
 
 /**
- * Sorts documents by what they are; their order does not matter, and an item that comes twice counts once.
+ * Sorts documents by what they are; their order does not matter, an item that comes twice counts once, and what was
+ * deleted is left out.
  *
  * @param documents  Parsed JSON, each with its name for problems.
  */
@@ -62,6 +63,7 @@ export function readPosthogProject (documents: readonly { name: string, content:
     project[list] = [...new Map(project[list].map((item) => [item['id'] ?? item['group_type_index'], item])).values()]
     const count = announced.get(list) ?? 0
     if (project[list].length < count) project.problems.push(`${list}: the files have ${project[list].length} of ${count}; ${items < count ? 'also save the pages behind "next"' : 'some are in them more than once'}`)
+    project[list] = project[list].filter(({ deleted }) => deleted !== true)
   }
   return project
 }

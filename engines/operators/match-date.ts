@@ -143,7 +143,7 @@ function parseRfc2822 (text: string): number {
  * The instant at which clocks in the time zone show the time that `wallMs` is in UTC: the first of two when clocks are
  * set back; when clocks skip it, the instant as far after the gap.
  */
-function fromWallClock (wallMs: number, timezone: string): number {
+export function fromWallClock (wallMs: number, timezone: string): number {
   if (timezone === 'UTC') return wallMs
   const wall = Temporal.Instant.fromEpochMilliseconds(wallMs).toZonedDateTimeISO('UTC').toPlainDateTime()
   return wall.toZonedDateTime(timezone).epochMilliseconds
