@@ -56,7 +56,7 @@ export function addImportCommands (program: Command, context: CliContext): void 
 async function importFiles (
   context: CliContext, source: Source, { files, project, ...options }: ImportCommandOptions & { files: string[] }
 ): Promise<void> {
-  // Rows are garbage at once. The space for new objects would grow by 90 MB to hold it, the one for older ones by 100 MB.
+  // Rows are garbage at once: the space for new objects would grow by 90 MB to hold it, that for older ones by 100.
   setFlagsFromString('--semi-space-growth-factor=1')
   setFlagsFromString('--heap-growing-percent=100')
   const { dryRun = false, verify = false, json } = options

@@ -305,7 +305,7 @@ t.test('a file without the columns of an event is named, and the others are impo
   t.equal(code, 1)
   t.match(out, /events +2\nduplicates +1\nrejected +1\n[^]*complete +no/)
   t.match(err, /a\.parquet: --map event=what: no column what; columns: other; the rest of the file was not read/)
-  t.match(err, /Mapping: --map event=what --map distinct_id=who --map timestamp=at --map uuid=id\n/)
+  t.match(err, /Mapping: --map event=what --map timestamp=at --map distinct_id=who --map uuid=id\n/)
   t.same(await counts(), { seen: 2 })
 })
 
