@@ -9,7 +9,7 @@ import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
 import { connectPostgres } from '../../platform/postgres/connect-postgres.ts'
 import { readVersion } from '../../schema/version.ts'
 import { migrateAll } from '../../schema/migrate/migrate-all.ts'
-import { readMigrations } from '../../schema/migrate/read-migrations.ts'
+import { isUnreleased, readMigrations } from '../../schema/migrate/read-migrations.ts'
 import type { CliContext } from '../cli-context.ts'
 import { startProgressBar } from '../terminal-output.ts'
 import type { BackupManifest } from './backup-folder.ts'
@@ -26,6 +26,9 @@ import { restorePostgres } from './postgres-backup.ts'
  * 2. fill them, and compare the counts; publish the dead letters
  * 3. apply the migrations that came since, as an upgrade does; compare the events with the books of the backup
  *
+ * A backup of a development state before 0.1.0 has no such migrations: it goes into the tables of this version, where
+ * what it lacks has its default.
+ *
  * @returns the migrations of step 3, prefixed with their database.
  * @throws {MillraceError} when anything differs from the manifest.
  */
@@ -33,7 +36,8 @@ export async function loadBackup (
   context: CliContext, urls: ServiceUrls, { folder, manifest }: { folder: string, manifest: BackupManifest }
 ): Promise<string[]> {
   const only = { postgres: manifest.postgres.migrations, clickhouse: manifest.clickhouse.migrations }
-  await migrateAll({ ...urls, only })
+  const mayLack = isUnreleased(only.postgres)
+  await migrateAll(mayLack ? urls : { ...urls, only })
   const sql = connectPostgres({ url: urls.databaseUrl, max: 2 })
   const clickhouse = connectClickHouse({ url: urls.clickhouseUrl, requestTimeoutMs: 600_000 })
   const logger = createLogger({ component: 'restore', level: 'silent' })
@@ -41,9 +45,9 @@ export async function loadBackup (
   try {
     const partBytes = sumByPart(manifest)
     const bar = startProgressBar(context, 'restoring', manifest.files.reduce((sum, { bytes }) => sum + bytes, 0))
-    await restorePostgres(sql, manifest.postgres, { folder, onBytes: bar.add })
+    await restorePostgres(sql, manifest.postgres, { folder, mayLack, onBytes: bar.add })
     await restoreTables(clickhouse, manifest.clickhouse, {
-      folder, onPart: (part) => { bar.add(partBytes.get(part) ?? 0) }
+      folder, mayLack, onPart: (part) => { bar.add(partBytes.get(part) ?? 0) }
     })
     await ensureStreams(nats, loadStreamLimits(context.env))
     let letters = 0
@@ -64,11 +68,12 @@ export async function loadBackup (
 
 /**
  * Refuses a backup whose tables this version cannot make: one of a newer version, or with migrations that were changed
- * later.
+ * later. One of a development state before 0.1.0 is refused only when its columns do not fit (see `loadBackup`).
  *
  * @throws {MillraceError} `MILLRACE_RESTORE_OTHER_VERSION` naming both versions.
  */
 export async function refuseUnknownSchema ({ version, postgres, clickhouse }: BackupManifest): Promise<void> {
+  if (isUnreleased(postgres.migrations)) return
   for (const [database, about] of Object.entries({ postgres, clickhouse })) {
     const known = await readMigrations(path.join(import.meta.dirname, '..', '..', 'schema', database))
     const checksums = new Map(known.map(({ name, checksum }) => [name, checksum]))
