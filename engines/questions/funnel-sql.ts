@@ -1,6 +1,6 @@
 import type { ResolvedRange } from './calendar.ts'
 import type { Funnel } from './question.ts'
-import { choiceSql, rowsSql, spanSql, TAGS, tagOf } from './question-sql.ts'
+import { choiceSql, mergesSql, PERSON, rowsSql, spanSql, TAGS, tagOf } from './question-sql.ts'
 
 /** One row a value of the breakdown, and one with an empty tag for everybody: people and median time by step. */
 export function compileFunnel (funnel: Funnel, projectId: number, range: ResolvedRange): string {
@@ -22,17 +22,11 @@ GROUP BY shown
 ORDER BY tag != '${TAGS.all}', tag = '${TAGS.rest}', people_1 DESC, tag`
 }
 
-export interface Dropouts {
-  projectId: number
-  range: ResolvedRange
-  step: number
-  limit: number
-}
-
 /** The persons who reached the step before and not this one, from 2; those who entered last come first. */
 export function compileDropouts (
-  funnel: Funnel, { projectId, range, step, limit }: Dropouts
+  funnel: Funnel, asked: { projectId: number, range: ResolvedRange, step: number, limit: number }
 ): string {
+  const { projectId, range, step, limit } = asked
   return `${walkSql({ ...funnel, breakdown: null }, projectId, range)}
 SELECT toString(person_id) AS person_id, fromUnixTimestamp64Milli(toInt64(entered), 'UTC') AS entered_at
 FROM walks WHERE at_${step - 1} > 0 AND at_${step} = 0
@@ -52,19 +46,19 @@ function walkSql (funnel: Funnel, projectId: number, range: ResolvedRange): stri
   const enters = order === 'in_order' ? 'bitTest(steps, 0)' : '1'
   return `WITH happened AS
 (
-    SELECT person_id, toUInt64(toUnixTimestamp64Milli(timestamp)) AS ms, toUInt64(${mask}) AS steps, ${tag} AS of
-    FROM events_with_person
+    SELECT ${PERSON} AS person, toUInt64(toUnixTimestamp64Milli(timestamp)) AS ms, toUInt64(${mask}) AS steps, ${tag} AS of
+    FROM events AS event ${mergesSql(projectId)}
     WHERE ${rowsSql({ projectId, includeBots: funnel.includeBots }, steps)} AND ${spanSql(range)} AND steps != 0
 ),
 walks AS
 (
-    SELECT person_id, minIf((ms, of), ${enters}) AS first, first.1 AS entered, first.2 AS tag,
+    SELECT person AS person_id, minIf((ms, of), ${enters}) AS first, first.1 AS entered, first.2 AS tag,
         -- One number an event, which sorts by time, then by the first step that it is: ms * 2^14 + first step * 2^10 + steps.
         arraySort(groupArray(ms * 16384 + bitCount(bitXor(steps, steps - 1)) * 1024 + steps)) AS events,
         arrayMap(number -> intDiv(number, 16384), events) AS times,
         arrayMap(number -> bitAnd(number, 1023), events) AS masks,
         ${(order === 'in_order' ? walkInOrder : walkInAnyOrder)(funnel)}
-    FROM happened GROUP BY person_id
+    FROM happened GROUP BY person
     HAVING at_1 > 0
 )`
 }

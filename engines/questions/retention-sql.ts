@@ -1,33 +1,42 @@
-import type { ResolvedRange } from './calendar.ts'
+import { quoteString } from '../clickhouse-sql.ts'
+import { listBuckets, type ResolvedRange } from './calendar.ts'
 import type { Retention } from './question.ts'
-import { bucketSql, choiceSql, instantSql, rowsSql } from './question-sql.ts'
+import { choiceSql, instantSql, mergesSql, PERSON, rowsSql } from './question-sql.ts'
 
 /** One row a period in which persons started and one in which they returned; the former itself has all of them. */
 export function compileRetention (retention: Retention, projectId: number, range: ResolvedRange): string {
   const { start, returning, interval, cohort } = retention
-  const from = instantSql(range.from)
   const isFirst = cohort === 'first'
-  const isInRange = `AND timestamp >= ${from}`
-  const bucket = `if(timestamp < ${from}, '', ${bucketSql('timestamp', interval, range)})`
-  return `SELECT cohort, bucket, count() AS people
+  const isInRange = `AND timestamp >= ${instantSql(range.from)}`
+  const periods = listBuckets(range, interval, range)
+  const first = `toDate('${periods[0]?.start ?? range.firstDay}')`
+  const day = `toDate(timestamp, ${quoteString(range.timezone)})`
+  const number = { day: `${day} - ${first} + 1`, week: `intDiv(${day} - ${first} + 7, 7)`, month: `dateDiff('month', ${first}, ${day}) + 1` }[interval]
+  const startOf = (period: string): string => `toString(${first} + INTERVAL ${period} - 1 ${interval})`
+  const numbers = `range(1, ${periods.length + 1})`
+  return `SELECT ${startOf('started')} AS cohort, ${startOf('later')} AS bucket, count() AS people
 FROM
 (
-    SELECT person_id, ${isFirst ? `minIf(timestamp, is_start) AS started, ${bucketSql('started', interval, range)}` : `arrayJoin(groupUniqArrayIf(${bucket}, is_start))`} AS cohort,
-        groupUniqArrayIf(${bucket}, is_return) AS buckets
+    SELECT arrayJoin(${isFirst ? '[bitCount(bitXor(starts, starts - 1)) - 1]' : `arrayFilter(number -> bitTest(starts, number), ${numbers})`}) AS started, returns
     FROM
     (
-        SELECT person_id, timestamp, ${choiceSql(start)}${isFirst ? '' : ` ${isInRange}`} AS is_start, ${choiceSql(returning)} ${isInRange} AS is_return
-        FROM events_with_person
-        WHERE ${rowsSql({ projectId, includeBots: retention.includeBots }, [start, returning])} ${
-          isFirst ? '' : `${isInRange} `}AND timestamp < ${instantSql(range.to)} AND (is_start OR is_return)
+        SELECT ${PERSON} AS person, groupBitOr(starts) AS starts, groupBitOr(returns) AS returns
+        FROM
+        (
+            -- A bit a period: bit 1 is the first of the range, and bit 0 all the time before.
+            WITH bitShiftLeft(toUInt${periods.length < 64 ? 64 : 128}(1), greatest(0, ${number})) AS period,
+                ${choiceSql(start)}${isFirst ? '' : ` ${isInRange}`} AS is_start, ${choiceSql(returning)} ${isInRange} AS is_return
+            SELECT person_id, groupBitOr(if(is_start, period, 0)) AS starts, groupBitOr(if(is_return, period, 0)) AS returns
+            FROM events
+            WHERE ${rowsSql({ projectId, includeBots: retention.includeBots }, [start, returning])} ${
+              isFirst ? '' : `${isInRange} `}AND timestamp < ${instantSql(range.to)} AND (is_start OR is_return)
+            GROUP BY person_id
+        ) AS event ${mergesSql(projectId)}
+        -- Who started before the range is not new, so first starts are looked for in all events.
+        GROUP BY person HAVING starts != 0 AND NOT bitTest(starts, 0)
     )
-    GROUP BY person_id${isFirst
-? `
-    -- Who started before the range is not new, so first starts are looked for in all events.
-    HAVING countIf(is_start) > 0 AND started >= ${from}`
-: ''}
 )
-ARRAY JOIN arrayConcat([cohort], arrayFilter(later -> later > cohort, buckets)) AS bucket
+ARRAY JOIN arrayFilter(number -> number = started OR number > started AND bitTest(returns, number), ${numbers}) AS later
 GROUP BY cohort, bucket
 ORDER BY cohort, bucket`
 }
