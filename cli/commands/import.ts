@@ -140,7 +140,7 @@ function print (
   }
   for (const file of empty) context.stderr.write(`${file}: has no rows\n`)
   if (counts.altered > 0) context.stderr.write('Altered events have a text or number that cannot be stored, such as half of an emoji or 1e400: U+FFFD or null is stored instead.\n')
-  for (const { file, error } of broken) context.stderr.write(`${file}: ${error}; the rest of the file was not read\n`)
+  for (const { file, error } of broken) context.stderr.write(`${file} was not read to its end: ${error}\n`)
   if (counts.rejected > 0) context.stderr.write(`Rejected rows are in ${path.join(stateFolder, 'rejected.ndjson')}, each with its reason.\n`)
 }
 

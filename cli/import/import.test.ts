@@ -149,7 +149,7 @@ t.test('what cannot be imported is kept with its reason, and the rest goes on', 
   await truncate(cut, whole.length - 200)
   const broken = await run('posthog', folder)
   t.equal(broken.code, 1)
-  t.match(broken.err, /b\.jsonl\.gz: .*end of file.*; the rest of the file was not read/)
+  t.match(broken.err, /b\.jsonl\.gz was not read to its end: .*end of file/)
   await writeFile(cut, whole)
   t.equal((await run('posthog', folder)).code, 5)
   t.same(Object.values(await counts()).reduce((sum, n) => sum + n, 0), 501)
@@ -304,7 +304,7 @@ t.test('a file without the columns of an event is named, and the others are impo
   const { code, out, err } = await run('files', folder, '--map', 'event=what', '--map', 'distinct_id=who')
   t.equal(code, 1)
   t.match(out, /events +2\nduplicates +1\nrejected +1\n[^]*complete +no/)
-  t.match(err, /a\.parquet: --map event=what: no column what; columns: other; the rest of the file was not read/)
+  t.match(err, /a\.parquet was not read to its end: --map event=what: no column what; columns: other\n/)
   t.match(err, /Mapping: --map event=what --map timestamp=at --map distinct_id=who --map uuid=id\n/)
   t.same(await counts(), { seen: 2 })
 })
@@ -326,7 +326,7 @@ t.test('what cannot be stored as it is, or has no room, is told, and the rest is
   t.match(JSON.parse(rejected ?? ''), { file: 'a.jsonl', row: 3, error: /^properties have more than 19990000 bytes/ })
 
   await writeFile(path.join(folder, 'b.csv.gz'), 'not gz')
-  t.match(await run('files', folder, '--verify'), { code: 1, out: /complete +no/, err: /b\.csv\.gz: the content is not gz/ })
+  t.match(await run('files', folder, '--verify'), { code: 1, out: /complete +no/, err: /b\.csv\.gz was not read to its end: the content is not gz/ })
   const { url, personalApiKey } = stack
   t.match(await runCaptured(['import', 'files', folder, '--project', '99999'], { MILLRACE_URL: url, MILLRACE_KEY: personalApiKey }),
     { code: 1, err: /there is no project 99999/ })

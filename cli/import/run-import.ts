@@ -136,7 +136,7 @@ async function importFiles (options: ImportOptions, reject: (rejected: Rejected)
         if (result.rows % 100_000 === 0) options.onProgress(file.name, result.rows)
       }
       const { size } = await stat(file.path)
-      if (size !== file.bytes) throw new Error('the file changed while it was read')
+      if (size !== file.bytes) throw new Error('it changed meanwhile; run the same command again')
       if (result.rows === rowsBefore) result.empty.push(file.name)
     } catch (error) {
       if (error instanceof MillraceError || isOfState(error)) throw error

@@ -97,7 +97,8 @@ async function importUntilDone (stack: Stack, name: string, kills: number): Prom
     }, 500)
     const [code, signal] = await once(child, 'exit') as [number | null, string | null]
     clearInterval(watch)
-    if (signal === 'SIGKILL') continue
+    // 3: what it needs to begin is away for a moment.
+    if (signal === 'SIGKILL' || (code === 3 && !done.signal.aborted && kills > 0)) continue
     done.abort()
     await killing
     const result = JSON.parse(await readFile(path.join(state, 'proof.json'), 'utf8').catch(() => '{}')) as Partial<ImportResult>
