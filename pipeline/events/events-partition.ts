@@ -1,7 +1,7 @@
 /** Runs a partition of events, one session after the other. */
 import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import { claimPartition, releasePartition } from '../stream/partition-lease.ts'
-import type { PartitionRecords } from '../stream/partition-records.ts'
+import { FencedError, type PartitionRecords } from '../stream/partition-records.ts'
 import type { PartitionState } from '../stream/partition-state.ts'
 import { runSessions } from '../stream/partition-supervisor.ts'
 import type { DuplicateFilters } from './duplicates/duplicate-filter.ts'
@@ -26,9 +26,19 @@ export interface PartitionDeps extends SessionDeps {
  * record, which is the same way that a new owner takes.
  */
 export async function runEventsPartition (deps: PartitionDeps): Promise<void> {
-  await runSessions(deps, async () => await runPartitionSession(deps))
+  let isUnanswered = false
+  const replace: PartitionRecords['replace'] = async (...change) => await deps.records.replace(...change)
+    .finally(() => { isUnanswered = false })
+    .catch((err: unknown) => {
+      isUnanswered = !(err instanceof FencedError)
+      throw err
+    })
+  const records = { ...deps.records, replace }
+  await runSessions(deps, async () => await runPartitionSession({ ...deps, records }))
   deps.duplicateFilters.close(deps.partition)
-  if (deps.stop.aborted) await releasePartition(deps)
+  // Also when it was refused, or has another owner: the record may name this process, or will when a claim under way is
+  // stored, and if the partition falls to another process by then, nobody would write it.
+  await releasePartition({ ...deps, isClaimUnderWay: deps.stop.aborted || isUnanswered })
 }
 
 /**
@@ -53,16 +63,12 @@ async function runPartitionSession (deps: PartitionDeps): Promise<void> {
   try {
     const filter = await deps.duplicateFilters.open(partition)
     const target = await deps.store.readTarget()
-    reader = await openEventsReader(deps.connection, partition, {
+    const opened = reader = await openEventsReader(deps.connection, partition, {
       maxBytes: deps.limits.maxBytes,
       onDelay: (seconds) => deps.metrics.deliverySeconds.observe({ partition: state.key }, seconds)
     })
-    const opened = reader
-    pending = runAtIntervals({
-      everyMs: PENDING_INTERVAL_MS,
-      firstAfterMs: PENDING_INTERVAL_MS,
-      run: async () => await refreshPending(opened, state)
-    })
+    const run = async (): Promise<void> => await refreshPending(opened, state)
+    pending = runAtIntervals({ everyMs: PENDING_INTERVAL_MS, firstAfterMs: PENDING_INTERVAL_MS, run })
     await new PartitionSession(deps, { lease: claimed.lease, reader, filter, target }).run()
   } finally {
     // Not awaited: it only reads a number.

@@ -113,6 +113,45 @@ t.test('a claim that NATS stores between the two steps of a release is released,
   }
 })
 
+t.test('a partition that is refused releases a record that names its own process', async (t) => {
+  const stores = await startTestStores(t)
+  const records = await openPartitionRecords(stores.connection, { replicas: 1 })
+  const { state } = await startTestPartition(t, stores, { records })
+  await waitFor(() => state.phase === 'running')
+
+  // As a process does that took this one for dead, and hands the partition back.
+  const { record, revision } = await records.read(PARTITION)
+  await records.replace(PARTITION, record, revision)
+  await publishEvents(stores.connection, makeEvents(1))
+
+  await waitFor(async () => (await records.read(PARTITION)).record?.owner === '')
+  t.equal(state.phase, 'standby')
+})
+
+t.test('a claim that is stored after its process found another owner is refused', async (t) => {
+  const stores = await startTestStores(t)
+  const real = await openPartitionRecords(stores.connection, { replicas: 1 })
+  const revision = await real.replace(PARTITION, { ...newPartitionRecord('life'), owner: 'other' }, 0)
+  let isOtherAlive = false
+  let storeLate = async (): Promise<unknown> => await Promise.resolve()
+  const { state } = await startTestPartition(t, stores, {
+    isAlive: () => isOtherAlive,
+    records: {
+      ...real,
+      async replace (...claim) {
+        if (isOtherAlive) return await real.replace(...claim)
+        isOtherAlive = true
+        storeLate = async () => await real.replace(...claim)
+        throw new Error('timeout')
+      }
+    }
+  })
+  await waitFor(async () => state.phase === 'standby' && (await real.read(PARTITION)).revision > revision)
+
+  await t.rejects(storeLate(), FencedError)
+  t.equal((await real.read(PARTITION)).record?.owner, 'other')
+})
+
 t.test('a process that follows another owner is told so before its claim, whose answer may be lost', async (t) => {
   const { connection } = await startTestStores(t)
   const records = await openPartitionRecords(connection, { replicas: 1 })

@@ -53,11 +53,7 @@ export class PartitionLease {
 
   /** Makes sure that this process still owns the partition; asks NATS only when the last answer is too old. */
   async renew (): Promise<void> {
-    if (!this.isCurrent()) await this.write(this.record)
-  }
-
-  isCurrent (): boolean {
-    return performance.now() - this.#renewedAt < LEASE_MS
+    if (performance.now() - this.#renewedAt >= LEASE_MS) await this.write(this.record)
   }
 }
 
@@ -137,38 +133,36 @@ export function startNextLife (record: PartitionRecord, done: number): Partition
 
 export interface ReleasePartitionOptions {
   partition: Partition
-  /** This process. */
   owner: string
   records: PartitionRecords
   logger: Logger
   /** The process ends; the others see that it is gone. */
   giveUp: AbortSignal
+  /** Whether a claim of this process may be stored only now, because its answer was lost. Default true. */
+  isClaimUnderWay?: boolean
 }
 
 /**
  * Releases the lease of a partition: removes this process from its record. A batch range that may be under way stays in
  * the record, and the next owner repeats it.
  *
- * Retries for as long as NATS is unavailable. No process claims a partition of a living one, so a partition that is no
- * longer written but still bears this owner would stand still until this process ends. That is also why the record of
- * another owner is written again as it is: a claim of this process whose answer was lost may be stored only now, and
- * names a revision that has passed by then. That owner, if it is alive, is refused once and claims its partition again.
+ * Retries for as long as NATS is unavailable: a partition that is no longer written but still bears this owner would
+ * stand still until this process ends. That is also why the record of another owner is written again as it is: a claim
+ * of this process that is stored only now names a revision that has passed by then. That owner, if it is alive, is
+ * refused once, and claims its partition again or releases it.
  */
 export async function releasePartition (options: ReleasePartitionOptions): Promise<void> {
-  const { giveUp } = options
-  const { promise: givenUp, resolve } = Promise.withResolvers<void>()
-  const onAbort = (): void => resolve()
-  giveUp.addEventListener('abort', onAbort)
+  const { promise: givenUp, resolve } = Promise.withResolvers<unknown>()
+  options.giveUp.addEventListener('abort', resolve)
   // A request to NATS that is under way is not waited for.
   await Promise.race([keepReleasing(options), givenUp])
-  giveUp.removeEventListener('abort', onAbort)
+  options.giveUp.removeEventListener('abort', resolve)
 }
 
-async function keepReleasing (
-  { partition, owner, records, logger, giveUp }: ReleasePartitionOptions
-): Promise<void> {
+async function keepReleasing (options: ReleasePartitionOptions): Promise<void> {
+  const { partition, owner, records, logger, giveUp, isClaimUnderWay = true } = options
   // After a refusal the revision of a claim under way has passed, or that claim is what has just been stored.
-  let hasPassed = false
+  let hasPassed = !isClaimUnderWay
   for (let attempt = 0; !giveUp.aborted; attempt++) {
     try {
       const { record, revision } = await records.read(partition)
@@ -177,8 +171,8 @@ async function keepReleasing (
       await records.replace(partition, isOfOther ? record : { ...record, owner: '' }, revision)
       return
     } catch (err) {
-      hasPassed = err instanceof FencedError
-      if (hasPassed) continue
+      hasPassed ||= err instanceof FencedError
+      if (err instanceof FencedError) continue
       logger.warn({ err, partition: partitionKey(partition), attempt }, 'lease of a partition could not be released, will try again')
       await pause(retryDelayMs(attempt), giveUp)
     }

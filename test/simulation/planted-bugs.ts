@@ -20,7 +20,7 @@ const BUGS: readonly PlantedBug[] = [
     'if (hasPassed && isOfOther) return',
     'if (isOfOther) return'],
   ['b5213352', 'a partition is released with one try', 'pipeline/stream/partition-lease.ts',
-    'hasPassed = err instanceof FencedError\n',
+    'hasPassed ||= err instanceof FencedError\n',
     'return\n'],
   ['6c86432c', 'a process forgets a partition of another owner after its own claim', 'pipeline/stream/partition-lease.ts',
     '  if (before?.owner !== owner) options.onTakeOver()\n  const renewedAt = performance.now()\n  const revision = await records.replace(partition, record, found.revision)\n',
