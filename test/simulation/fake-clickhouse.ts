@@ -33,7 +33,7 @@ interface Shard {
 const INSERT_TIMEOUT_MS = 120_000 / SHORTER
 
 /** So many rows of the watermark are kept; a real table keeps more, and real processes write more. */
-const WATERMARK_ROWS = 6
+const WATERMARK_ROWS = 3
 const HOUR_MS = 3_600_000
 
 /** What makes two rows one event, to the day. */
@@ -100,8 +100,11 @@ export class FakeClickHouse {
         world.after(ms, () => { if (error === null) resolve(); else reject(error) }, owner)
       }
       signal?.addEventListener('abort', () => reject(new InsertError('insert failed: aborted', 0)))
-      world.after(world.between(1, 20), () => {
-        const insertedAt = WORLD_BEGAN_AT + world.now
+      const askedAt = WORLD_BEGAN_AT + world.now
+      if (fate.delayMs !== undefined) this.unanswered++
+      world.after(fate.delayMs ?? world.between(1, 20), () => {
+        const insertedAt = fate.delayMs === undefined ? WORLD_BEGAN_AT + world.now : askedAt
+        if (fate.delayMs !== undefined) this.unanswered--
         if (fate.silentMs !== undefined) {
           answer(new InsertError(`ClickHouse did not answer within ${INSERT_TIMEOUT_MS} ms`, 0), INSERT_TIMEOUT_MS)
           this.unanswered++

@@ -182,7 +182,8 @@ export class FakeConnection {
   }
 
   #send (message: SentMessage, reply: string): void {
-    const fate = this.#faults.fateOf(message)
+    const stream = this.#server.streamOf(message.subject)
+    const fate = this.#faults.fateOf(message, stream)
     const life = this.#life
     this.#lastUp = Math.max(this.#lastUp, this.#world.now + this.#world.between(0.2, 3))
     const late = fate === 'late' ? this.#world.between(500, 10_000) : 0
@@ -190,7 +191,6 @@ export class FakeConnection {
     if (fate !== 'handled') this.#world.log(`${message.subject.replace(/^_INBOX.*/, 'answer')} ${fate}`)
     this.#world.after(this.#lastUp - this.#world.now + late, () => {
       if (fate === 'lost' || (late === 0 && life !== this.#life && this.#world.chance(0.5))) return
-      const stream = this.#server.streamOf(message.subject)
       const isSilent = stream !== undefined && stream.silentUntil > this.#world.now
       if (isSilent && (!message.subject.includes('.STREAM.INFO.') || this.#world.chance(0.5))) return
       const answer = isSilent

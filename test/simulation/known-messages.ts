@@ -17,26 +17,28 @@ export interface KnownMessage {
 
 const COUNT = 160
 
+/** The number of a message, modulo this, says its partition. */
+const PARTITIONS = 4
+
 /** Of those, so many were made by clients long before the world began. */
 const OLD_AFTER = 140
 
 /**
  * Messages of one to four rows. About one row in eight is an event of an earlier message or of the same one; one in
- * sixty is refused by ClickHouse. Those with even and those with odd numbers have no event in common. The last ones
- * have uuids of the day before.
+ * sixty is refused by ClickHouse. Messages of different partitions have no event in common. The last ones have uuids of
+ * the day before.
  */
 export const KNOWN_MESSAGES: readonly KnownMessage[] = makeMessages()
 
 function makeMessages (): KnownMessage[] {
   const random = createRandom(42)
-  /** By partition, of which there are two: the same event comes to the same one. */
-  const known: PlainEvent[][] = [[], []]
+  const known: PlainEvent[][] = Array.from({ length: PARTITIONS }, () => [])
   return Array.from({ length: COUNT }, (_, number) => {
     const isOld = number >= OLD_AFTER
     const receivedAt = WORLD_BEGAN_AT + number * 500
     const events: PlainEvent[] = []
     for (let row = Math.floor(random() * 4); row >= 0; row--) {
-      const again = random() < 0.12 ? pickOne(known[number % 2]!, random) : undefined
+      const again = random() < 0.12 ? pickOne(known[number % PARTITIONS]!, random) : undefined
       const madeAt = isOld ? receivedAt - 86_400_000 + row : receivedAt - 100 + row
       events.push(again ?? {
         project_id: 1,
@@ -47,7 +49,7 @@ function makeMessages (): KnownMessage[] {
         received_at: receivedAt
       })
     }
-    known[number % 2]!.push(...events)
+    known[number % PARTITIONS]!.push(...events)
     return {
       payload: encodePayload(events),
       headers: {

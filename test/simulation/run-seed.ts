@@ -3,7 +3,7 @@ import type { PartitionRecord } from '../../pipeline/stream/partition-records.ts
 import { pause } from '../../platform/intervals.ts'
 import { connectPostgres } from '../../platform/postgres/connect-postgres.ts'
 import { type LedgerEntry, toLedgerRow } from '../../schema/wire/ledger.ts'
-import { DEAD_LETTER_STREAM, EVENTS_STREAM, HEADER, PARTITIONS_BUCKET, PERSONS_STREAM } from '../../schema/wire/streams.ts'
+import { DEAD_LETTER_STREAM, EVENTS_STREAM, eventsSubject, HEADER, PARTITIONS_BUCKET, PERSONS_STREAM } from '../../schema/wire/streams.ts'
 import { pickOne } from '../support/random.ts'
 import { takeContractSteps } from './contract-steps.ts'
 import { FakeConnection } from './fake-connection.ts'
@@ -16,6 +16,9 @@ import { VirtualProcess, World } from './virtual-time.ts'
 
 /** After everything works again, all that came must be stored within so long, in milliseconds of the world. */
 const RECOVERY_MS = 600_000
+
+/** All that is late comes within so long after everything works again, in milliseconds. */
+const LATEST_MS = 11_000
 
 /** A request of a client. */
 interface Sent {
@@ -34,7 +37,7 @@ export async function runSeed (seed: number): Promise<{ violations: string[], tr
   const { healedAfterMs } = scenario
   const system = new SimulatedSystem(world, scenario)
   const { nats, clickhouse, clickhouse: { copiesOf, violations } } = system
-  const { requests: sent, unsent, acknowledged } = sendMessages(world, system, scenario)
+  const { requests: sent, unsent, acknowledged, sendToAll } = sendMessages(world, system, scenario)
   const events = nats.stream(EVENTS_STREAM)
   const published: StoredMessage[] = []
   events.listeners.add((message) => published.push(message))
@@ -54,8 +57,17 @@ export async function runSeed (seed: number): Promise<{ violations: string[], tr
     system.postgres.rows('outbox').length === 0 &&
     unsent.size === 0 && missingChanges() === 0 &&
     sent.every(({ receivedAt }) => receivedAt === Infinity || receivedAt < clickhouse.watermark)
-  const isHealed = await world.run(healedAfterMs + RECOVERY_MS, () => violations.length > 0 ||
-    (world.now > healedAfterMs && isAllStored()))
+  const isOver = (): boolean => violations.length > 0
+  const recover = async (): Promise<boolean> =>
+    await world.run(world.now + RECOVERY_MS, () => isOver() || isAllStored())
+  await world.run(healedAfterMs, isOver)
+  let isHealed = await recover()
+  if (isHealed && !isOver() && scenario.tokenWindow === Infinity) {
+    // Whatever was late has come by then; a partition that nobody writes any more is one that has nothing to write.
+    await world.run(healedAfterMs + LATEST_MS, isOver)
+    sendToAll()
+    isHealed = await recover()
+  }
   if (!isHealed) {
     const left = `${events.messages.size} messages, ${changes.messages.size} changes, ` +
       `${system.postgres.rows('outbox').length} rows of the outbox, ${unsent.size} requests, ${missingChanges()} changes that are nowhere`
@@ -91,7 +103,7 @@ export async function runContractSteps (): Promise<unknown[]> {
 /** Clients send each message until it is answered with 200, each time as a request of its own. */
 function sendMessages (
   world: World, system: SimulatedSystem, scenario: Scenario
-): { requests: Sent[], unsent: ReadonlySet<number>, acknowledged: Update[] } {
+): { requests: Sent[], unsent: ReadonlySet<number>, acknowledged: Update[], sendToAll: () => void } {
   const requests: Sent[] = []
   const acknowledged: Update[] = []
   const unsent = new Set<number>()
@@ -103,7 +115,7 @@ function sendMessages (
       const sent: Sent = { message, receivedAt: Infinity, isAcknowledged: false, isPassed: false }
       requests.push(sent)
       // What a process takes is its own, and a dead one never answers.
-      const answered = ingest?.capture(sent.message, known % scenario.partitions, (at) => { sent.receivedAt = at })
+      const answered = ingest?.capture(sent.message, subjectOf(known), (at) => { sent.receivedAt = at })
         .then(() => { sent.isAcknowledged = true }, () => {})
       await Promise.race([answered, pause(10_000, never)])
       if (sent.isAcknowledged) return
@@ -121,17 +133,31 @@ function sendMessages (
     }
     acknowledged.push(update)
   }
-  world.as(null, () => {
-    for (let number = 0; number < scenario.messages + scenario.updates; number++) {
-      const known = Math.floor(world.random() * KNOWN_MESSAGES.length)
-      unsent.add(number)
-      world.after(world.between(1000, scenario.healedAfterMs), () => {
-        const done = number < scenario.messages ? send(known) : change(makeUpdate(number, world.random))
-        void done.then(() => unsent.delete(number))
-      })
-    }
-  })
-  return { requests, unsent, acknowledged }
+  const { partitions, bursts, healedAfterMs, differentMessages } = scenario
+  const first = Math.floor(world.random() * KNOWN_MESSAGES.length)
+  /** A message of a partition, of those that come in this world. */
+  function chooseMessage (): number {
+    const known = (first + Math.floor(world.random() * differentMessages)) % KNOWN_MESSAGES.length
+    return scenario.hasHistory ? known : known - known % 4 + known % 2
+  }
+  const subjectOf = (known: number): string =>
+    eventsSubject(known % 4 > 1 ? 'historical' : 'live', known % partitions)
+  function begin (number: number, work: () => Promise<void>, at: number): void {
+    unsent.add(number)
+    world.after(at - world.now, () => { void work().then(() => unsent.delete(number)) }, null)
+  }
+  for (let number = 0; number < scenario.messages + scenario.updates; number++) {
+    const known = chooseMessage()
+    const at = bursts.length === 0
+      ? world.between(1000, healedAfterMs)
+      : pickOne(bursts, world.random) + world.between(0, 1000)
+    const isMessage = number < scenario.messages
+    begin(number, async () => await (isMessage ? send(known) : change(makeUpdate(number, world.random))), at)
+  }
+  const sendToAll = (): void => {
+    for (const known of [0, 1, 2, 3]) begin(-1 - known, async () => await send(known), world.now)
+  }
+  return { requests, unsent, acknowledged, sendToAll }
 }
 
 /** What a row of the watermark says is that every event of an earlier request is stored, if it is answered with 200. */

@@ -10,7 +10,7 @@ import type { StreamLink } from '../../ingest/publish/stream-link.ts'
 import { Spool } from '../../ingest/spool/spool.ts'
 import { awaitLeaders } from '../../platform/nats/await-leaders.ts'
 import type { PersonsUpdate } from '../../schema/wire/persons-update.ts'
-import { EVENTS_STREAM, eventsSubject } from '../../schema/wire/streams.ts'
+import { EVENTS_STREAM } from '../../schema/wire/streams.ts'
 import { pickOne } from '../support/random.ts'
 import { FakeClickHouse } from './fake-clickhouse.ts'
 import { FakeConnection } from './fake-connection.ts'
@@ -133,6 +133,9 @@ export class SimulatedSystem {
       for (const stream of this.nats.streams.values()) if (world.chance(0.7)) stream.elect(world.between(4000, 9000))
       world.log('leaders are elected')
     }
+    const target = pickOne([...this.#processes.map(({ owner }) => owner), ...this.nats.streams.values()], world.random)
+    if (happens('spell')) this.#faults.beginSpell(target)
+    if (happens('hang')) this.#faults.beginHang()
     if (happens('disconnect')) pickOne(this.#connections, world.random).disconnect(this.#drawOutage())
     if (happens('powerCut')) this.#cutPower()
     if (updates > 0 && happens('restart')) this.postgres.restart(world.between(100, 5000))
@@ -176,7 +179,7 @@ async function startSimulatedIngest (
   const nextMessageId = (): string => `${owner.name}-${messages++}`
   const persons = createPersonsPartitions({ publish: publisher.publishPersons, nextMessageId })
   async function capture (
-    { headers, payload }: KnownMessage, partition: number, onReceived: (at: number) => void
+    { headers, payload }: KnownMessage, subject: string, onReceived: (at: number) => void
   ): Promise<void> {
     if (!presence.isRegistered) throw new Error('not registered')
     const receivedAt = publishedThrough.receivedAt()
@@ -185,7 +188,7 @@ async function startSimulatedIngest (
     // Events wait for others that share their message.
     await delay(world.between(1, 200))
     await publisher.publishEvents({
-      subject: eventsSubject('live', partition), id: nextMessageId(), headers, payload
+      subject, id: nextMessageId(), headers, payload
     }).finally(() => publishedThrough.end(inFlight))
   }
   // In the name of the process: what it does ends with it.

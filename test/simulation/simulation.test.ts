@@ -17,10 +17,10 @@ const SEEDS = 500
 t.test('every event is stored once, and nothing waits for ever, whatever goes wrong', async (t) => {
   const { NODE_OPTIONS: _, ...env } = process.env
   const runs = await Promise.all([1, SEEDS + 1].map(async (from) => await promisify(execFile)(
-    process.execPath, [MAIN, '--seeds', String(SEEDS), '--from', String(from)], { env }
+    process.execPath, ['--max-semi-space-size=64', MAIN, '--seeds', String(SEEDS), '--from', String(from)], { env }
   ).catch((error: unknown) => error as { stdout: string, stderr: string })))
 
-  for (const { stdout, stderr } of runs) t.match(stdout, new RegExp(`^${SEEDS} seeds from `), stderr)
+  for (const { stdout, stderr } of runs) t.match(stdout, new RegExp(`^${SEEDS} seeds from `, 'm'), stderr)
 })
 
 t.test('stores in memory answer as NATS, ClickHouse and Postgres do', async (t) => {
@@ -34,7 +34,7 @@ t.test('stores in memory answer as NATS, ClickHouse and Postgres do', async (t) 
   const real = await takeContractSteps({
     connection, clickhouse: clickhouse.client, insertFrames: createInsertFrames({ url: clickhouse.url, agent }), sql
   })
-  const simulated = await promisify(execFile)(process.execPath, [MAIN, '--contract'], { env })
+  const simulated = await promisify(execFile)(process.execPath, ['--max-semi-space-size=64', MAIN, '--contract'], { env })
 
   t.ok(real.length > 20)
   t.same(JSON.parse(simulated.stdout), JSON.parse(JSON.stringify(real)))

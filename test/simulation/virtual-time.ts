@@ -196,23 +196,35 @@ function drawInteger (from: number, to: number): number {
   return Math.floor(from + Math.random() * (to - from))
 }
 
-/**
- * Calls of zlib that use threads: their order would be that of the machine. The same few frames come again in each
- * world, so each is compressed and decompressed once.
- */
+/** Calls of zlib that use threads: their order would be that of the machine. */
 function callNow (run: (data: Buffer) => Buffer) {
-  const known = new Map<string, Buffer>()
   return (data: Buffer, ...args: unknown[]): void => {
     const done = args.pop() as (error: unknown, result?: Buffer) => void
-    const key = Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('latin1')
-    try {
-      const result = known.get(key) ?? run(data)
-      known.set(key, result)
-      process.nextTick(done, null, Buffer.from(result))
-    } catch (error) {
-      process.nextTick(done, error)
-    }
+    process.nextTick(done, null, run(Buffer.from(data.buffer, data.byteOffset, data.byteLength)))
   }
+}
+
+/** Magic number, and a descriptor: the size of the content follows, in four bytes. */
+const ZSTD_FRAME = Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0xa0])
+
+/** A frame of zstd with one block that is stored as it is: compressing would cost more than most of a world. */
+function storeFrame (content: Buffer | string): Buffer {
+  const data = Buffer.from(content)
+  const sizes = Buffer.alloc(8)
+  sizes.writeUInt32LE(data.length)
+  sizes.writeUInt32LE(data.length << 3 | 1, 4)
+  return Buffer.concat([ZSTD_FRAME, sizes.subarray(0, 7), data])
+}
+
+/** @param frames  As `storeFrame` makes them. */
+function readFrames (frames: Buffer): Buffer {
+  const contents: Buffer[] = []
+  for (let at = 0; at < frames.length;) {
+    const from = at + ZSTD_FRAME.length + 7
+    at = from + frames.readUInt32LE(at + ZSTD_FRAME.length)
+    contents.push(frames.subarray(from, at))
+  }
+  return Buffer.concat(contents)
 }
 
 process.nextTick = (run: Callback, ...args: unknown[]): void => {
@@ -252,8 +264,10 @@ Object.assign(crypto, {
   randomBytes: (size: number) => Buffer.from(Array.from({ length: size }, () => drawInteger(0, 256)))
 })
 Object.assign(zlib, {
-  zstdCompress: callNow((data) => zlib.zstdCompressSync(data)),
-  zstdDecompress: callNow((data) => zlib.zstdDecompressSync(data))
+  zstdCompressSync: storeFrame,
+  zstdDecompressSync: readFrames,
+  zstdCompress: callNow(storeFrame),
+  zstdDecompress: callNow(readFrames)
 })
 // Each simulated process is on a machine of its own: no process can see whether another one is gone.
 Object.assign(fs, { readlinkSync: () => { throw new Error('not on this machine') } })
