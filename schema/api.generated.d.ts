@@ -6899,18 +6899,18 @@ export interface operations {
                             reason: "not_an_object" | "missing_event_name" | "invalid_event_name" | "missing_distinct_id" | "invalid_distinct_id" | "invalid_properties" | "invalid_timestamp" | "invalid_options" | "unknown_message_type" | "event_too_large" | "not_storable" | "schema_rejected" | "rule_dropped" | "rule_sampled" | "quota_sampled" | "timestamp_in_future" | "timestamp_too_old" | "timestamp_unreadable" | "uuid_invalid" | "text_replaced" | "rule_changed" | "event_name_cut" | "distinct_id_cut" | "group_cut" | "too_many_groups" | "column_cut" | "property_too_deep" | "part_left_out" | "property_not_described" | "too_many_names" | "visitor_unknown" | "rate_limited" | "quota_exceeded" | "wrong_key" | "body_too_large" | "body_unreadable" | "unknown_path" | "illegal_distinct_id" | "already_identified" | "properties_too_large" | "update_refused" | "too_many_group_types" | "schema_not_met" | "schema_quarantined";
                             /** @description Cases of the last minute that has some, at most five. */
                             samples: {
-                                distinct_id?: string;
+                                distinct_id: string;
                                 /** @description Name of the event; empty when unknown, as are the other texts. */
-                                event?: string;
+                                event: string;
                                 /** @description SDK. */
-                                lib?: string;
-                                lib_version?: string;
+                                lib: string;
+                                lib_version: string;
                                 /** Format: date-time */
-                                received_at?: string;
+                                received_at: string;
                                 /** @description As it was sent. */
-                                uuid?: string;
+                                uuid: string;
                                 /** @description The value at fault, at most 200 characters. */
-                                value?: string;
+                                value: string;
                             }[];
                         }[];
                     };
@@ -7147,6 +7147,8 @@ export interface operations {
     getProjectsByProjectIdPersonsDeletions: {
         parameters: {
             query?: {
+                /** @description Cursor of the page; taken from a `next` link. */
+                after?: string;
                 /** @description Items per page. */
                 limit?: number;
                 /** @description Items to skip. */

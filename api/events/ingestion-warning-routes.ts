@@ -9,30 +9,29 @@ import { accessOf } from '../http/personal-key-access.ts'
 const effects = [...new Set(Object.values(INGESTION_WARNINGS))]
 const text = { type: 'string' } as const
 
-const sampleSchema = {
-  type: 'object',
-  properties: {
-    received_at: { type: 'string', format: 'date-time' },
-    event: { ...text, description: 'Name of the event; empty when unknown, as are the other texts.' },
-    distinct_id: text,
-    uuid: { ...text, description: 'As it was sent.' },
-    lib: { ...text, description: 'SDK.' },
-    lib_version: text,
-    value: { ...text, description: 'The value at fault, at most 200 characters.' }
-  }
-} as const
+const time = { type: 'string', format: 'date-time' } as const
+
+const sampleSchema = object({
+  received_at: time,
+  event: { ...text, description: 'Name of the event; empty when unknown, as are the other texts.' },
+  distinct_id: text,
+  uuid: { ...text, description: 'As it was sent.' },
+  lib: { ...text, description: 'SDK.' },
+  lib_version: text,
+  value: { ...text, description: 'The value at fault, at most 200 characters.' }
+})
 
 /** Minutes of `by_minute`. */
 const MINUTES = 60
 
 const summarySchema = object({
-  from: { type: 'string', format: 'date-time', description: 'Start of the first minute that is counted.' },
+  from: { ...time, description: 'Start of the first minute that is counted.' },
   results: array(object({
     reason: { type: 'string', enum: Object.keys(INGESTION_WARNINGS) },
     effect: { type: 'string', enum: effects },
     count: { type: 'integer', description: 'Number of events; of requests for rate_limited, quota_exceeded, wrong_key, body_too_large, body_unreadable and unknown_path; of changes for properties_too_large, update_refused and too_many_group_types.' },
-    first_minute: { type: 'string', format: 'date-time' },
-    last_minute: { type: 'string', format: 'date-time' },
+    first_minute: time,
+    last_minute: time,
     by_minute: { type: 'array', items: { type: 'integer' }, description: `Counts of the last ${MINUTES} minutes, the running one last.` },
     samples: { type: 'array', items: sampleSchema, description: 'Cases of the last minute that has some, at most five.' }
   }))
@@ -102,8 +101,8 @@ async function readSummary (
       if (index >= 0 && index < MINUTES) byMinute[index] = (byMinute[index] ?? 0) + events
     }
     const shown = samples.map((sample) => ({ ...sample, received_at: `${sample.received_at.replace(' ', 'T')}Z` }))
-    const time = (seconds: number): string => new Date(seconds * 1000).toISOString()
-    const minutes = { first_minute: time(first), last_minute: time(last), by_minute: byMinute }
+    const iso = (seconds: number): string => new Date(seconds * 1000).toISOString()
+    const minutes = { first_minute: iso(first), last_minute: iso(last), by_minute: byMinute }
     return { reason, effect, count, ...minutes, samples: shown }
   })
 }

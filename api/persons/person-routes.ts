@@ -8,8 +8,8 @@ import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts
 import { toDistinctId } from '../../schema/wire/identity.ts'
 import { notFound } from '../http/errors.ts'
 import { object, type Row, type Value } from '../http/json-schema.ts'
-import { cursorQueryProperties, cutPage, decodeCursor, encodeCursor } from '../http/list-queries.ts'
-import { buildPage, type PageContent, type PageQuery, pageQueryProperties, pageSchema } from '../http/pagination.ts'
+import { cursorQueryProperties, selectPage } from '../http/list-queries.ts'
+import { buildPage, type PageContent, pageQueryProperties, pageSchema } from '../http/pagination.ts'
 import { accessOf } from '../http/personal-key-access.ts'
 import { uuidParams, type UuidParams } from '../http/request-values.ts'
 import { deletePerson } from './delete-person.ts'
@@ -35,6 +35,7 @@ const deletionsQuery = {
   type: 'object',
   properties: {
     ...pageQueryProperties,
+    ...cursorQueryProperties,
     person: { type: 'string', format: 'uuid', description: 'Only those of the person with this id.' }
   }
 } as const
@@ -50,19 +51,14 @@ const deletionSchema = object({
   swept_at: { ...time, description: 'When also what was on its way at the time of the request had arrived and was deleted; null: not yet.' }
 })
 
-type ListedDeletion = Row<typeof deletionSchema>
-
 async function listDeletions (
-  sql: Sql, projectId: number, { person, limit, offset }: PageQuery & { person?: string }
-): Promise<PageContent<ListedDeletion>> {
-  const matches = sql`project_id = ${projectId} AND ${person === undefined ? sql`true` : sql`person_uuid = ${person}`}`
-  const [[{ count }], results] = await Promise.all([
-    sql<[{ count: number }]>`SELECT count(*)::integer AS count FROM person_deletions WHERE ${matches}`,
-    sql<ListedDeletion[]>`
-      SELECT id, person_uuid AS person, with_events, requested_at, done_at, swept_at FROM person_deletions WHERE ${matches}
-      ORDER BY person_deletions.id DESC LIMIT ${limit} OFFSET ${offset}`
-  ])
-  return { results, count }
+  sql: Sql, projectId: number, query: Value<typeof deletionsQuery>
+): Promise<PageContent<Row<typeof deletionSchema>>> {
+  return await selectPage(sql, query, {
+    order: 'newest deletions', key: sql`person_deletions.id`, kind: 'integer', keyOf: ({ id }) => id,
+    select: sql`id, person_uuid AS person, with_events, requested_at, done_at, swept_at`, from: sql`person_deletions`,
+    where: sql`project_id = ${projectId} AND ${query.person === undefined ? sql`true` : sql`person_uuid = ${query.person}`}`
+  })
 }
 
 interface PersonDeps {
@@ -89,7 +85,7 @@ export async function personRoutes (app: FastifyInstance, deps: PersonDeps): Pro
   }, async (request) =>
     buildPage(request, deps.publicUrl, await listPersonPage(deps.sql, accessOf(request).projectId, request.query)))
 
-  app.get<{ Querystring: PageQuery & { person?: string } }>('/deletions', {
+  app.get<{ Querystring: Value<typeof deletionsQuery> }>('/deletions', {
     config: { scope: 'person:read' },
     schema: {
       tags: ['persons'],
@@ -177,30 +173,26 @@ const personQuerySchema = {
   }
 } as const
 
-const ORDER = 'newest persons'
-
-/** Lists a page of persons, newest first, with two queries. */
+/** Lists a page of persons, newest first. */
 async function listPersonPage (
   sql: Sql, projectId: number, query: PersonQuery
 ): Promise<PageContent<ListedPerson>> {
-  const { distinct_id: distinctId, search, limit, offset } = query
-  const [after] = decodeCursor(query.after, ORDER, ['integer']) ?? []
-  const where = sql`project_id = ${projectId}
-    ${distinctId === undefined ? sql`` : haveId(sql, projectId, sql`distinct_id = ${toDistinctId(distinctId)}`)}
-    ${search === undefined ? sql`` : haveId(sql, projectId, sql`starts_with(distinct_id, ${toDistinctId(search)})`)}`
-  const [[total], rows] = await Promise.all([
-    sql<{ count: number }[]>`SELECT count(*) AS count FROM persons WHERE ${where}`,
-    selectPersons(sql, sql`${where} ${after === undefined ? sql`` : sql`AND id < ${after}::bigint`}
-      ORDER BY id DESC LIMIT ${limit + 1} OFFSET ${after === undefined ? offset : 0}`)
-  ])
-  const page = cutPage(rows, { limit, count: total?.count ?? 0, cursorOf: ({ row }) => encodeCursor(ORDER, [row]) })
-  return { ...page, results: page.results.map(({ person }) => person) }
+  const { distinct_id: distinctId, search } = query
+  const page = await selectPage<PersonRow>(sql, query, {
+    order: 'newest persons', key: sql`persons.id`, kind: 'integer', keyOf: ({ row }) => row,
+    select: personColumns(sql), from: sql`persons`,
+    where: sql`project_id = ${projectId}
+      ${distinctId === undefined ? sql`` : haveId(sql, projectId, sql`distinct_id = ${toDistinctId(distinctId)}`)}
+      ${search === undefined ? sql`` : haveId(sql, projectId, sql`starts_with(distinct_id, ${toDistinctId(search)})`)}`
+  })
+  return { ...page, results: page.results.map(toListedPerson) }
 }
 
 /** Reads one person by its current uuid; null when there is none. */
 async function readListedPerson (sql: Sql, projectId: number, uuid: string): Promise<ListedPerson | null> {
-  const [found] = await selectPersons(sql, sql`project_id = ${projectId} AND uuid = ${uuid}`)
-  return found?.person ?? null
+  const [found] = await sql<PersonRow[]>`
+    SELECT ${personColumns(sql)} FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid}`
+  return found === undefined ? null : toListedPerson(found)
 }
 
 function haveId (sql: Sql, projectId: number, condition: Statement): Statement {
@@ -216,18 +208,17 @@ interface PersonRow {
   distinct_ids: string[]
 }
 
-async function selectPersons (sql: Sql, which: Statement): Promise<{ row: string, person: ListedPerson }[]> {
-  const rows = await sql<PersonRow[]>`
-    SELECT id::text AS row, uuid, is_identified, created_at, properties::text AS properties, ARRAY(
-      SELECT distinct_id FROM person_distinct_ids WHERE person_id = persons.id ORDER BY distinct_id LIMIT ${SHOWN_IDS}
-    ) AS distinct_ids
-    FROM persons WHERE ${which}`
-  return rows.map(({ row, uuid, properties: text, distinct_ids: ids, ...fields }) => {
-    // `JSON.parse` of the driver would round long numbers.
-    const properties = parseStoredJson(text) as ListedPerson['properties']
-    const name = findName(properties) ?? ids[0] ?? uuid
-    return { row, person: { id: uuid, uuid, name, distinct_ids: ids, properties, ...fields } }
-  })
+function personColumns (sql: Sql): Statement {
+  return sql`id::text AS row, uuid, is_identified, created_at, properties::text AS properties, ARRAY(
+    SELECT distinct_id FROM person_distinct_ids WHERE person_id = persons.id ORDER BY distinct_id LIMIT ${SHOWN_IDS}
+  ) AS distinct_ids`
+}
+
+function toListedPerson ({ row, uuid, properties: text, distinct_ids: ids, ...fields }: PersonRow): ListedPerson {
+  // `JSON.parse` of the driver would round long numbers.
+  const properties = parseStoredJson(text) as ListedPerson['properties']
+  const name = findName(properties) ?? ids[0] ?? uuid
+  return { id: uuid, uuid, name, distinct_ids: ids, properties, ...fields }
 }
 
 function findName (properties: Record<string, unknown>): string | undefined {

@@ -2,7 +2,7 @@
 import type { CountedDefinition } from './definition-counts.ts'
 import type { Sql, SqlTemplates, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { notFound } from '../http/errors.ts'
-import { cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
+import { cutPage, decodeCursor, encodeCursor, matchSearch, selectPage } from '../http/list-queries.ts'
 import type { PageContent, PageQuery } from '../http/pagination.ts'
 import { selectCreatedBy } from '../projects/users.ts'
 import type { AnyKind, DefinitionKind } from './definition-kind.ts'
@@ -44,9 +44,6 @@ export interface VersionQuery extends PageQuery {
   /** Only this one; undefined: all. */
   version?: number
 }
-
-/** Name of the order of versions in cursors. */
-const NEWEST = 'newest version'
 
 /** Lists the definitions of a project with their newest version. */
 export async function listDefinitions<Definition extends object> (
@@ -110,28 +107,20 @@ export async function findDefinition<Definition extends object> (
  * @throws {HttpError} 404 when the project has no such definition, or it has no such version.
  */
 export async function listVersions<Version extends { version: number }> (
-  sql: Sql, kind: DefinitionKind<unknown, Version, any>, { limit, offset, ...query }: DefinitionKey & VersionQuery
+  sql: Sql, kind: DefinitionKind<unknown, Version, any>, query: DefinitionKey & VersionQuery
 ): Promise<PageContent<Version>> {
   const { deleted = false, version = null } = query
-  const [after] = decodeCursor(query.after, NEWEST, ['integer']) ?? []
-  const ofDefinition = sql`FROM ${sql.unsafe(kind.table)} AS d
-    JOIN ${sql.unsafe(kind.versionsTable)} AS v ON v.${sql.unsafe(kind.parentColumn)} = d.id
-    WHERE ${matchName(sql, kind, query)}
+  const page = await selectPage<Version>(sql, query, {
+    order: 'newest version', key: sql`v.version`, kind: 'integer', keyOf: (each) => each.version,
+    select: sql`v.version, ${sql.unsafe(kind.contentColumns)}, ${selectCreatedBy(sql, sql`v.created_by`)}, v.created_at`,
+    from: sql`${sql.unsafe(kind.table)} AS d JOIN ${sql.unsafe(kind.versionsTable)} AS v ON v.${sql.unsafe(kind.parentColumn)} = d.id`,
+    where: sql`${matchName(sql, kind, query)}
       AND (${deleted}::boolean OR (v.version >= d.first_version AND NOT d.deleted))
       AND (${version}::integer IS NULL OR v.version = ${version})`
-  const follows = after === undefined ? sql`true` : sql`v.version < ${after}::bigint`
-  const [[{ count }], found] = await Promise.all([
-    sql<[{ count: number }]>`SELECT count(*)::integer AS count ${ofDefinition}`,
-    sql<Version[]>`
-      SELECT v.version, ${sql.unsafe(kind.contentColumns)}, ${selectCreatedBy(sql, sql`v.created_by`)}, v.created_at
-      ${ofDefinition} AND ${follows}
-      ORDER BY v.version DESC LIMIT ${limit + 1} OFFSET ${after === undefined ? offset : 0}`
-  ])
-  // Each definition has a version.
-  if (count === 0) throw notFound()
-  return cutPage(found, {
-    limit, count, cursorOf: (last) => encodeCursor(NEWEST, [String(last.version)])
   })
+  // Each definition has a version.
+  if (page.count === 0) throw notFound()
+  return page
 }
 
 /** Definitions with their newest version, as `d` and `v`. */

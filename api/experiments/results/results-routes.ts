@@ -46,7 +46,7 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
     // What is measured, without the moment: a changed experiment is another key.
     const { id, parameters, end_date: end } = experiment
     const key = JSON.stringify([id, parameters, end, { ...scope, until: null }, variants, metric])
-    return await cache.get(key, refresh, async () => {
+    return await cache(key, refresh, async () => {
       // Before anything is counted: what was complete then is in the numbers. Without ClickHouse, those say so.
       const completeThrough = await readCompleteThrough(deps.clickhouse).catch(() => null)
       const results = await computeResults(deps.clickhouse, { experiment, metric, scope, variants })
@@ -160,40 +160,25 @@ interface CacheOptions {
   now: () => number
 }
 
-/** Remembers what is costly to compute, in this process. */
+/**
+ * Remembers what is costly to compute, in this process. Who asks while it is being computed waits for the same
+ * answer; a failure is not remembered.
+ */
 function createResultsCache<T> ({ ttlMs, maxEntries, now }: CacheOptions) {
-  const entries = new Map<string, { value: T, at: number }>()
-  const running = new Map<string, Promise<{ value: T, at: number }>>()
+  const entries = new Map<string, { value: Promise<T>, at: number }>()
 
-  async function compute (key: string, work: () => Promise<T>): Promise<{ value: T, at: number }> {
-    const at = now()
-    const entry = { value: await work(), at }
-    entries.delete(key)
-    entries.set(key, entry)
-    const oldest = entries.keys().next().value
-    if (entries.size > maxEntries && oldest !== undefined) entries.delete(oldest)
-    return entry
-  }
-
-  return {
-    /**
-     * The value of a key: the remembered one while it is young, else computed now. Who asks while it is being computed
-     * waits for the same answer. A failure is not remembered.
-     *
-     * @param refresh  Compute it in any case.
-     */
-    async get (key: string, refresh: boolean, work: () => Promise<T>): Promise<Refreshed<T>> {
-      const known = entries.get(key)
-      if (!refresh && known !== undefined && now() - known.at < ttlMs) {
-        return { value: known.value, lastRefresh: new Date(known.at), isCached: true }
-      }
-      let pending = running.get(key)
-      if (pending === undefined) {
-        pending = compute(key, work).finally(() => running.delete(key))
-        running.set(key, pending)
-      }
-      const { value, at } = await pending
-      return { value, lastRefresh: new Date(at), isCached: false }
+  /** @param refresh  Compute it in any case. */
+  return async (key: string, refresh: boolean, work: () => Promise<T>): Promise<Refreshed<T>> => {
+    const known = entries.get(key)
+    const isCached = !refresh && known !== undefined && now() - known.at < ttlMs
+    const entry = isCached ? known : { value: work(), at: now() }
+    if (!isCached) {
+      entries.delete(key)
+      entries.set(key, entry)
+      entry.value.catch(() => { if (entries.get(key) === entry) entries.delete(key) })
+      const [oldest] = entries.keys()
+      if (entries.size > maxEntries && oldest !== undefined) entries.delete(oldest)
     }
+    return { value: await entry.value, lastRefresh: new Date(entry.at), isCached }
   }
 }

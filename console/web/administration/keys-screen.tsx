@@ -137,12 +137,10 @@ export function describeState ({ revoked_at: revoked, expires_at: end }: Persona
   return Date.parse(end) > now ? `ends ${formatZoned(end)}` : `ended ${formatZoned(end)}`
 }
 
-interface User { id: number, email: string, first_name: string, keys: number }
-
 /** The users who own keys. */
 export function Users () {
   const [isCreating, setCreating] = useState(false)
-  const users = useAnswer<{ results: User[] }>('/api/users/')
+  const users = useAnswer<Answer<'/api/users'>>('/api/users/')
   const mayCreate = may('user:write') && currentSession().all_projects
   return (
     <>

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import type { Answer } from '../../../schema/api-types.ts'
 import { request } from '../api-client.ts'
 import { formatAgo, formatZoned, showText } from '../format.ts'
 import { useFeed } from '../live/follow-feed.ts'
@@ -8,8 +9,7 @@ import { describeRefused } from '../receipts/warning-words.ts'
 import { linkTo, projectId } from '../router.ts'
 import { Failed } from '../states.tsx'
 
-/** `first_received_at` is null while it is not known, also when there are events. */
-interface Arrivals { first_received_at: string | null, last_event_at: string | null }
+type Arrivals = Answer<'/api/projects/{project_id}/events/arrivals'>
 
 /** How often the stores are asked, in milliseconds: while the first event is awaited, and after. */
 const WAITING_MS = 2000

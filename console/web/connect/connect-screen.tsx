@@ -1,3 +1,4 @@
+import type { Answer } from '../../../schema/api-types.ts'
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
 import { Confirm, Copyable } from '../confirm.tsx'
@@ -11,7 +12,7 @@ import { buildSnippets } from './snippets.ts'
 
 /** How to send events to the project: code to copy, a light that comes on when the first one arrives, and the keys. */
 export function ConnectScreen () {
-  const keys = useAnswer<{ results: ProjectKey[] }>(`/api/projects/${projectId.value}/keys/`)
+  const keys = useAnswer<Keys>(`/api/projects/${projectId.value}/keys/`)
   const name = session.value?.projects.find(({ id }) => id === projectId.value)?.name ?? ''
   return (
     <section>
@@ -48,13 +49,13 @@ function Snippets ({ apiKey }: { apiKey: string }) {
   )
 }
 
-interface ProjectKey { api_key: string, kind: 'project' | 'team', created_at: string, expires_at: string | null }
+type Keys = Answer<'/api/projects/{project_id}/keys'>
 
 /** For how long the old key may be accepted after a rotation, with its seconds. */
 const GRACES = { 'for an hour': 3600, 'for a day': 86_400, 'for a week': 604_800, 'for 90 days': 7_776_000, 'no longer': 0 }
 
 /** The keys that SDKs send, with the end of those that were rotated. */
-function ProjectKeys ({ keys }: { keys: Loaded<{ results: ProjectKey[] }> }) {
+function ProjectKeys ({ keys }: { keys: Loaded<Keys> }) {
   const [isRotating, setRotating] = useState(false)
   const now = Date.now()
   return (

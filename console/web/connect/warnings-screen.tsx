@@ -1,3 +1,4 @@
+import type { Answer } from '../../../schema/api-types.ts'
 import { formatAgo, formatCount, formatCounted, formatTime, formatUtc, formatZoned, showText, zoneLabel } from '../format.ts'
 import { useAnswer } from '../load.ts'
 import { UUID } from '../receipts/receipts.ts'
@@ -6,17 +7,7 @@ import { linkTo, projectId, query, setQuery } from '../router.ts'
 import { session } from '../session.ts'
 import { Empty, Select, Show, Sparkline, Table, Time } from '../states.tsx'
 
-interface Sample { received_at: string, event: string, distinct_id: string, uuid: string, lib: string, lib_version: string, value: string }
-
-interface Warning {
-  reason: string
-  effect: string
-  count: number
-  first_minute: string
-  last_minute: string
-  by_minute: number[]
-  samples: Sample[]
-}
+type Warnings = Answer<'/api/projects/{project_id}/ingestion_warnings/summary'>
 
 /** Requests that were refused before their project was known: of the whole installation. */
 const OF_NO_PROJECT = new Set(['wrong_key', 'body_too_large', 'body_unreadable', 'unknown_path'])
@@ -26,7 +17,7 @@ const PERIODS = { 1: 'the last hour', 24: 'the last day', 168: 'the last week', 
 /** What of the project was not stored as it was sent: how often, since when, and some cases. */
 export function WarningsScreen () {
   const hours = query.value.get('hours') ?? '24'
-  const warnings = useAnswer<{ results: Warning[] }>(`/api/projects/${projectId.value}/ingestion_warnings/summary/`,
+  const warnings = useAnswer<Warnings>(`/api/projects/${projectId.value}/ingestion_warnings/summary/`,
     { hours, unassigned: session.value?.all_projects === true || undefined }, { everyMs: 10_000 })
   return (
     <section>
@@ -44,7 +35,7 @@ export function WarningsScreen () {
   )
 }
 
-function Reason ({ warning }: { warning: Warning }) {
+function Reason ({ warning }: { warning: Warnings['results'][number] }) {
   const { reason, effect, count, first_minute: first, last_minute: last, by_minute: minutes, samples } = warning
   const inHour = minutes.reduce((sum, each) => sum + each, 0)
   return (

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { ApiError, openStream } from '../api-client.ts'
+import { ApiError, openStream, readLines } from '../api-client.ts'
 import type { FeedBatch } from './live-log.ts'
 
 /** How the feed is: `hidden` while nobody can see the page, `ended` between two tries. */
@@ -68,29 +68,16 @@ async function followOnce (
     // What breaks in the middle is tried again like what ended.
     return error instanceof ApiError ? error : undefined
   } finally {
+    end()
     signal.removeEventListener('abort', end)
     document.removeEventListener('visibilitychange', endWhenHidden)
   }
 }
 
-/** The messages of a stream of server-sent events; comments, which only keep it alive, are left out. */
-export async function * readBatches (body: ReadableStream<Uint8Array>): AsyncGenerator<FeedBatch> {
-  const reader = body.getReader()
-  const decoder = new TextDecoder()
-  let text = ''
-  try {
-    for (;;) {
-      const { value, done } = await reader.read()
-      if (done) return
-      text += decoder.decode(value, { stream: true })
-      const messages = text.split('\n\n')
-      text = messages.pop() ?? ''
-      for (const message of messages) {
-        if (message.startsWith('data: ')) yield JSON.parse(message.slice(6)) as FeedBatch
-      }
-    }
-  } finally {
-    await reader.cancel().catch(() => {})
+/** The messages of a stream of server-sent events, a line each; comments, which only keep it alive, are left out. */
+export async function * readBatches (body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<FeedBatch> {
+  for await (const lines of readLines(body)) {
+    for (const line of lines) if (line.startsWith('data: ')) yield JSON.parse(line.slice(6)) as FeedBatch
   }
 }
 

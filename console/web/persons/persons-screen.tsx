@@ -8,6 +8,7 @@ import { may } from '../session.ts'
 import { Empty, Select, Show, Table, Time } from '../states.tsx'
 import { Deletions } from './delete-person.tsx'
 import { PersonDetail } from './person-detail.tsx'
+import type { Person } from './person.ts'
 
 /** The persons of a project, one of them (`/<id>`), and what became of a deletion (`/deletions/<id>`). */
 export function PersonsScreen () {
@@ -18,8 +19,6 @@ export function PersonsScreen () {
 }
 
 type Found = Answer<'/api/projects/{project_id}/persons/search'>
-
-interface ListedPerson { uuid: string, name: string, distinct_ids: string[], is_identified: boolean, created_at: string }
 
 type Seen = Answer<'/api/projects/{project_id}/persons/seen'>
 
@@ -86,7 +85,7 @@ function LastSeen () {
 }
 
 function Newest () {
-  const persons = useList<ListedPerson>(`/api/projects/${projectId.value}/persons/`)
+  const persons = useList<Person>(`/api/projects/${projectId.value}/persons/`)
   const empty = <Empty>There are no persons yet: <code>identify</code>, or an event with <code>$set</code>, makes the first.</Empty>
   return <Paged of={persons} what='Persons' empty={empty}>{(results) => <PersonTable persons={results} />}</Paged>
 }
@@ -109,7 +108,7 @@ function Matches ({ search }: { search: string }) {
 }
 
 /** @param props.by  Why each was found. */
-function PersonTable ({ persons, by }: { persons: readonly ListedPerson[], by?: ReadonlyMap<string, string> }) {
+function PersonTable ({ persons, by }: { persons: readonly Omit<Person, 'id' | 'properties'>[], by?: ReadonlyMap<string, string> }) {
   return (
     <Table label='Persons' head={[by !== undefined && 'Found by', 'Person', 'Distinct ids', 'Identified', `Known since (${zoneLabel()})`]}>
       {persons.map(({ uuid, name, distinct_ids: ids, is_identified: isIdentified, created_at: at }) => (

@@ -5,11 +5,11 @@ import { describeRefused, explainDrop, explainWarning, isOfRequests, remedyFor }
 
 const NOW = Date.parse('2026-11-23T12:00:30.000Z')
 
-function receipt (fate: string, parts: Partial<Receipt>): Receipt {
+function receipt (fate: Receipt['fate'], parts: { [name in keyof Receipt]?: object }): Receipt {
   return {
     uuid: '0193a5b2-7c1d-7e8f-9abc-def012345678', fate, stored: null, duplicates: null, dead_letter: null, waiting: null, dropped: null,
     deleted: null, may_be_in: null, searched: null, ...parts
-  }
+  } as Receipt
 }
 
 t.test('what a rule drops names the rule, and leads to it', async (t) => {

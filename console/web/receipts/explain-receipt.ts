@@ -1,23 +1,9 @@
+import type { Schema } from '../../../schema/api-types.ts'
 import type { Scope } from '../../../schema/scopes.ts'
 import { formatAgo, formatCount, formatCounted, formatZoned, showText } from '../format.ts'
 import { explainDrop, remedyFor, splitReason } from './warning-words.ts'
 
-/** The dead letter of an event, as its receipt has it. */
-export interface ReceiptLetter { id: number, event: string | null, stage: string, reason: string, error: string }
-
-/** The answer of `GET /api/projects/<id>/events/<uuid>/receipt`; what is told depends on the fate. */
-export interface Receipt {
-  uuid: string
-  fate: string
-  stored: ({ event: string, distinct_id: string, timestamp: string } & Record<string, unknown>) | null
-  duplicates: { count: number, last: Record<string, unknown>[] } | null
-  dead_letter: (ReceiptLetter & Record<string, unknown>) | null
-  waiting: ({ event: string, messages_ahead: number, published_at: string } & Record<string, unknown>) | null
-  dropped: ({ reason: string } & Record<string, unknown>) | null
-  deleted: ({ why: string, was_stored: boolean | null } & Record<string, unknown>) | null
-  may_be_in: { where: string, process: string | null, since: string | null }[] | null
-  searched: { messages: number, of: number } | null
-}
+export type Receipt = Schema<'Receipt'>
 
 /** A page that says more about where an event is, or where that is changed. */
 export interface Lead { to: string, title: string, scope: Scope }
@@ -89,16 +75,16 @@ function describeUnknown (places: Receipt['may_be_in'], searched: Receipt['searc
   if (places === null || places.length === 0) {
     return `Nothing is known of it: no process took it, it was dropped longer ago than drops are remembered, or it was stored and then removed. Check the uuid, the project and the key.${rest}`
   }
-  const names = places.map(({ where, process }) => `${WHERE[where] ?? where}${process === null ? '' : ` of ${process}`}`).join(', ')
+  const names = places.map(({ where, process }) => `${WHERE[where]}${process === null ? '' : ` of ${process}`}`).join(', ')
   return `It is neither stored nor refused; it may be in ${names}.${rest}`
 }
 
-const WHERE: Record<string, string> = { spool: 'the spool', in_flight: 'the memory', stream: 'the stream' }
+const WHERE = { spool: 'the spool', in_flight: 'the memory', stream: 'the stream' }
 
 /** The parts of a receipt that its fate fills, flat, for a list of facts. */
 export function listFacts (receipt: Receipt): { name: string, value: string }[] {
   const parts = [receipt.stored, receipt.dead_letter, receipt.waiting, receipt.dropped, receipt.deleted]
-  return parts.flatMap((part) => part === null || part === undefined ? [] : Object.entries(part))
+  return parts.flatMap((part) => part === null ? [] : Object.entries(part))
     .filter(([, value]) => value !== null && value !== '' && !(Array.isArray(value) && value.length === 0))
     .map(([name, value]) => ({
       name: name.replaceAll('_', ' '),

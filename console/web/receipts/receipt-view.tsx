@@ -1,3 +1,4 @@
+import type { Answer } from '../../../schema/api-types.ts'
 import { request } from '../api-client.ts'
 import { showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
@@ -35,12 +36,12 @@ export function ReceiptView ({ receipt }: { receipt: Receipt }) {
   )
 }
 
-interface StoredContent { event: string, distinct_id: string, timestamp: string, properties: string, is_bot: boolean }
+type Stored = Answer<'/api/projects/{project_id}/events/{uuid}'>['stored']
 
 /** The content of an event as analysts find it. */
 export function StoredOf ({ uuid }: { uuid: string }) {
   const found = useLoaded(`stored ${projectId.value} ${uuid}`, async (signal) =>
-    await request<{ stored: StoredContent | null }>(`/api/projects/${projectId.value}/events/${uuid}`, { signal }))
+    await request<{ stored: Stored }>(`/api/projects/${projectId.value}/events/${uuid}`, { signal }))
   return (
     <>
       <Show of={found} what='The stored event'>
@@ -54,7 +55,7 @@ export function StoredOf ({ uuid }: { uuid: string }) {
 }
 
 /** The properties are text: parsed numbers would lose digits. */
-function describeStored ({ event, distinct_id: distinctId, timestamp, properties, is_bot: isBot }: StoredContent): string {
+function describeStored ({ event, distinct_id: distinctId, timestamp, properties, is_bot: isBot }: NonNullable<Stored>): string {
   const bot = isBot ? 'is_bot       1: a crawler, which reports may leave out\n' : ''
   return `event        ${event}\ndistinct_id  ${distinctId}\ntimestamp    ${timestamp}\n${bot}properties   ${properties}`
 }
