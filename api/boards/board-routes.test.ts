@@ -61,6 +61,19 @@ t.test('a board is stored, its parts change places, and what was deleted meanwhi
   t.equal((await api.call('DELETE', `~/boards/${id}`)).status, 204)
 })
 
+t.test('what another project has, or nobody, is refused with the name of its field', async (t) => {
+  const { id, question, query } = await createBoard()
+  const [other] = await api.sql<[{ id: number }]>`INSERT INTO projects (name) VALUES ('other') RETURNING id`
+  const [elsewhere] = await api.sql<[{ id: number }]>`
+    INSERT INTO questions (project_id, name, definition) SELECT ${other.id}, name, definition FROM questions WHERE id = ${question} RETURNING id`
+  const mine = { kind: 'saved_query', id: query }
+  for (const strange of [{ kind: 'question', id: elsewhere.id }, { kind: 'question', id: 2_000_000_000 }]) {
+    const refused = { status: 400, body: { attr: 'tiles__1__id', detail: `The project has no question ${strange.id}.` } }
+    t.match(await api.call('PATCH', `~/boards/${id}`, { tiles: [mine, strange] }), refused)
+    t.match(await api.call('POST', '~/boards', { name: 'strange', tiles: [mine, strange] }), refused)
+  }
+})
+
 t.test('answers are used again until the watermark is a minute past them, or for ten minutes', async (t) => {
   const { id, question, query } = await createBoard()
   const path = `~/boards/${id}/answers/question/${question}`

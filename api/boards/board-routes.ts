@@ -28,7 +28,22 @@ const tiles = {
 const fields = { tiles } as const
 
 const BOARDS: DocumentKind<typeof fields> = {
-  table: 'boards', id: 'Board', noun: 'board', plural: 'boards', fields, defaults: { tiles: [] }
+  table: 'boards', id: 'Board', noun: 'board', plural: 'boards', fields, defaults: { tiles: [] },
+  async check ({ tiles }, { sql, projectId, id = null }) {
+    if (!Array.isArray(tiles)) return
+    // What stands on the board already may have been deleted meanwhile.
+    const known = await sql<Tile[]>`
+      SELECT 'question' AS kind, id FROM questions WHERE project_id = ${projectId}
+      UNION ALL SELECT 'saved_query', id FROM saved_queries WHERE project_id = ${projectId}
+      UNION ALL SELECT tile->>'kind', (tile->>'id')::integer FROM boards, jsonb_array_elements(tiles) AS tile
+        WHERE project_id = ${projectId} AND boards.id = ${id}::integer`
+    const isKnown = ({ kind, id }: Tile): boolean => known.some((each) => each.kind === kind && each.id === id)
+    const unknown = tiles.findIndex((tile: Tile) => !isKnown(tile))
+    if (unknown === -1) return
+    const { kind, id: missing }: Tile = tiles[unknown]
+    throw new HttpError(400, 'validation_error', 'invalid_input',
+      `The project has no ${kind.replace('_', ' ')} ${missing}.`, { attr: `tiles__${unknown}__id` })
+  }
 }
 
 const string = { type: 'string' } as const

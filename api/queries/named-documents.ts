@@ -44,8 +44,8 @@ export interface DocumentKind<S extends Schemas> {
   fields: S
   /** What fields are that a new one leaves out; the others are required. */
   defaults: Record<string, unknown>
-  /** @throws {HttpError} 400 naming the field that cannot be stored. */
-  check?: (fields: Readonly<Record<string, unknown>>, scope: { sql: Sql, projectId: number }) => void | Promise<void>
+  /** @throws {HttpError} 400 naming the field that cannot be stored. `id` is that of the document which changes. */
+  check?: (fields: Readonly<Fields>, scope: { sql: Sql, projectId: number, id?: number }) => void | Promise<void>
 }
 
 export interface DocumentKey { projectId: number, id: number }
@@ -113,7 +113,7 @@ export async function documentRoutes<S extends Schemas> (
     config: write, schema: { tags, summary: `Update a ${noun}`, params: documentParams, body: based, response: { 200: one } }
   }, async (request) => {
     const key = documentKey(request)
-    const given = await storable(sql, request.body, { kind, projectId: key.projectId })
+    const given = await storable(sql, request.body, { kind, ...key })
     const { updated_at: base = null } = request.body
     // Clients know milliseconds, so no two changes are of the same one.
     const changed = await sql`
@@ -156,13 +156,13 @@ function columns<S extends Schemas> (sql: Sql, { fields }: DocumentKind<S>): Sta
 
 /** The fields that clients may write, as columns: objects and lists are JSON. */
 async function storable<S extends Schemas> (
-  sql: Sql, body: Fields, { kind, projectId }: { kind: DocumentKind<S>, projectId: number }
+  sql: Sql, body: Fields, { kind, ...scope }: { kind: DocumentKind<S>, projectId: number, id?: number }
 ): Promise<Fields> {
   const writable = Object.entries(body)
     .filter(([name]) => Object.hasOwn(named, name) || Object.hasOwn(kind.fields, name))
   const given = Object.fromEntries(writable)
   if (typeof given.name === 'string' && given.name.trim() === '') throw invalid('blank', 'This field may not be blank.')
-  await kind.check?.(given, { sql, projectId })
+  await kind.check?.(given, { sql, ...scope })
   return Object.fromEntries(writable.map(([name, value]) => [name, typeof value === 'object' && value !== null ? sql.json(value) : value]))
 }
 

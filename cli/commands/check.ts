@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import type { Command } from 'commander'
 import { type ClickHouse, connectClickHouse, onCluster, queryRows, systemTable } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { readStackState } from '../../embedded/data-dir/stack-access.ts'
+import { loadSettings } from '../../platform/load-settings.ts'
 import { OLDEST_NATS_SERVER } from '../../platform/nats/nats-server-floor.ts'
 import { findOldServers, judgeOldServers } from '../../platform/nats/server-versions.ts'
 import {
@@ -37,6 +39,9 @@ export function addCheckCommands (program: Command, context: CliContext): void {
       'the power is cut')
     .option(...JSON_OPTION)
     .action(async ({ json }: Output) => {
+      const { NATS_URL: url, MILLRACE_DATA_DIR: dataDir } = loadSettings(context.env, ['NATS_URL', 'MILLRACE_DATA_DIR'])
+      const isDefault = (context.env.NATS_URL ?? '') === '' && (await readStackState(dataDir)).kind === 'none'
+      if (isDefault) context.stderr.write(`NATS_URL is not set, and no stack was started on ${dataDir}: asking ${url}\n`)
       const { refused } = judgeOldServers(await findOldServers(await context.nats()), 'refuse')
       const found = refused === null ? ok(`every server that answers is ${OLDEST_NATS_SERVER} or newer`) : wrong(refused)
       report(context, [{ ...found, subject: 'versions' }], json)
