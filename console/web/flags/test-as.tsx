@@ -1,28 +1,12 @@
 import { useState } from 'preact/hooks'
+import type { ConditionExplanation, FilterExplanation, FlagExplanation, RolloutExplanation } from '../../../engines/flags/explain-flag.ts'
 import { ApiError, request } from '../api-client.ts'
 import { showText } from '../format.ts'
 import { projectId } from '../router.ts'
 import { Failed } from '../states.tsx'
 import { describeFilter, type FlagDefinition, readValue } from './flag-filters.ts'
 
-export interface Explanation {
-  key: string
-  active: boolean
-  value: boolean | string
-  failed: boolean
-  payload?: unknown
-  reason: { code: string, condition_index: number | null, description: string }
-  conditions: ExplainedCondition[]
-}
-
-interface ExplainedCondition {
-  result: string | null
-  value: boolean | string | null
-  filters: { type: string, key: string, operator: string, value: unknown, seen?: unknown, source: string, passes: boolean | null }[]
-  rollout: { percentage: number, identifier: string | null, place: number | null, variant_place: number | null }
-}
-
-const SOURCES: Record<string, string> = {
+const SOURCES: Record<FilterExplanation['source'], string> = {
   sent: 'sent with the request', stored: 'stored', flag: 'the value of that flag', missing: 'not there', not_read: 'could not be read'
 }
 
@@ -31,13 +15,13 @@ export function TestAs ({ draft }: { draft?: FlagDefinition }) {
   const [distinctId, setDistinctId] = useState('')
   const [properties, setProperties] = useState('')
   const [groups, setGroups] = useState('')
-  const [results, setResults] = useState<Explanation[]>()
+  const [results, setResults] = useState<FlagExplanation[]>()
   const [error, setError] = useState<ApiError>()
 
   async function run (): Promise<void> {
     setError(undefined)
     try {
-      const answer = await request<{ results: Explanation[] }>(`/api/projects/${projectId.value}/feature_flags/test`, {
+      const answer = await request<{ results: FlagExplanation[] }>(`/api/projects/${projectId.value}/feature_flags/test`, {
         method: 'POST',
         body: {
           distinct_id: distinctId,
@@ -83,7 +67,7 @@ function readObject (name: string, text: string): Record<string, unknown> {
 }
 
 /** A flag for somebody: its value, and why. */
-export function Explained ({ flag, isOnly }: { flag: Explanation, isOnly: boolean }) {
+export function Explained ({ flag, isOnly }: { flag: FlagExplanation, isOnly: boolean }) {
   // Hundreds of flags at once: what nobody opens is not drawn.
   const [isOpen, setOpen] = useState(isOnly)
   return (
@@ -103,7 +87,7 @@ export function Explained ({ flag, isOnly }: { flag: Explanation, isOnly: boolea
   )
 }
 
-function ExplainedConditionItem ({ condition, decides }: { condition: ExplainedCondition, decides: boolean }) {
+function ExplainedConditionItem ({ condition, decides }: { condition: ConditionExplanation, decides: boolean }) {
   const { result, value, filters, rollout } = condition
   return (
     <li>
@@ -119,7 +103,7 @@ function ExplainedConditionItem ({ condition, decides }: { condition: ExplainedC
   )
 }
 
-function ExplainedFilter ({ filter }: { filter: ExplainedCondition['filters'][number] }) {
+function ExplainedFilter ({ filter }: { filter: FilterExplanation }) {
   const { passes, source } = filter
   const outcome = passes === null ? 'unknown' : passes ? 'passes' : 'does not pass'
   return (
@@ -127,13 +111,13 @@ function ExplainedFilter ({ filter }: { filter: ExplainedCondition['filters'][nu
       <span aria-hidden>{passes === null ? '?' : passes ? '✓' : '✗'}</span><span class='hidden'>{outcome}:</span> {showText(describeFilter(filter), 200)}{' '}
       <span class='hint'>
         {'seen' in filter && <>saw <code>{showText(JSON.stringify(filter.seen) ?? '', 120)}</code>, </>}
-        {SOURCES[source] ?? source}
+        {SOURCES[source]}
       </span>
     </li>
   )
 }
 
-function describePlace ({ percentage, identifier, place, variant_place: variantPlace }: ExplainedCondition['rollout'], result: string | null): string {
+function describePlace ({ percentage, identifier, place, variant_place: variantPlace }: RolloutExplanation, result: string | null): string {
   if (identifier === null || place === null) return 'The request has no identifier to place in the rollout.'
   const at = `${showText(identifier, 60)} is at ${place.toFixed(2)} of 100`
   const side = place <= percentage ? `within the rollout of ${percentage} %` : `outside of the rollout of ${percentage} %`

@@ -2,7 +2,8 @@ import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
 import { useAttempt } from '../confirm.tsx'
 import { useCohortNames } from '../flags/cohorts.ts'
-import { Explained, type Explanation } from '../flags/test-as.tsx'
+import type { FlagExplanation } from '../../../engines/flags/explain-flag.ts'
+import { Explained } from '../flags/test-as.tsx'
 import { formatCount, formatZoned, showText } from '../format.ts'
 import { useAnswer } from '../load.ts'
 import { StoredEvents } from '../live/stored-events.tsx'
@@ -83,12 +84,12 @@ function Ids ({ person, history }: { person: Person, history: PersonHistory | un
 /** What `/flags` would answer now, with the reasons; computed by the same code, for one of its distinct ids. */
 function Flags ({ ids }: { ids: readonly string[] }) {
   const [id, setId] = useState(ids[0] ?? '')
-  const [results, setResults] = useState<{ id: string, flags: Explanation[] }>()
+  const [results, setResults] = useState<{ id: string, flags: FlagExplanation[] }>()
   const { isBusy, error, attempt } = useAttempt()
   useCohortNames()
   const compute = async (): Promise<void> => {
     await attempt(async () => {
-      const { results: flags } = await request<{ results: Explanation[] }>(`/api/projects/${projectId.value}/feature_flags/test`, { method: 'POST', body: { distinct_id: id } })
+      const { results: flags } = await request<{ results: FlagExplanation[] }>(`/api/projects/${projectId.value}/feature_flags/test`, { method: 'POST', body: { distinct_id: id } })
       setResults({ id, flags })
     })
   }

@@ -1,28 +1,12 @@
 /** A result as it arrives, and how its values are written. */
+import type { Schema } from '../../../schema/api-types.ts'
 import { openStream, readLines, type ApiError } from '../api-client.ts'
 
 export interface Column { name: string, type: string }
 
-/** Counts of what ClickHouse has read so far. */
-export interface Progress { read_rows: number, read_bytes: number, total_rows: number }
-
-export interface ResultEnd {
-  rows: number
-  bytes: number
-  cut: 'rows' | 'bytes' | null
-  read_rows: number
-  read_bytes: number
-  ms: number
-}
-
-/** Why a query has no result; `api/queries/query-failure.ts`. */
-export interface QueryFailure {
-  code: number
-  name: string
-  detail: string
-  advice: string
-  position: number | null
-}
+type QueryLine = Required<Schema<'QueryLine'>>
+export type ResultEnd = QueryLine['end']
+export type QueryFailure = QueryLine['error']
 
 const BROKEN_OFF: QueryFailure = {
   code: 0, name: 'NO_ANSWER', detail: 'The answer broke off.', advice: 'Run the query again.', position: null
@@ -36,7 +20,7 @@ export interface QueryRun {
   startedAt: number
   query: string
   maxRows: number
-  progress?: Progress
+  progress?: QueryLine['progress']
   columns: Column[]
   rows: Value[][]
   end?: ResultEnd
@@ -45,8 +29,8 @@ export interface QueryRun {
   error?: ApiError
 }
 
-type Line = { query_id: string } | { progress: Progress } | { columns: [string[], string[]] } | { rows: Value[][] } |
-  { end: ResultEnd } | { error: QueryFailure }
+type Line = Pick<QueryLine, 'query_id'> | Pick<QueryLine, 'progress'> | { columns: [string[], string[]] } | { rows: Value[][] } |
+  Pick<QueryLine, 'end'> | Pick<QueryLine, 'error'>
 
 export interface Asked { query: string, parameters: Record<string, string>, max_rows: number }
 
