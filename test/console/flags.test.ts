@@ -39,7 +39,7 @@ t.test('flags and experiments in the console', async (t) => {
       }
     }])
     await page.getByRole('checkbox', { name: 'On' }).uncheck()
-    await page.getByText('off for everyone').waitFor()
+    await page.getByLabel('What saving changes').getByText('active', { exact: true }).waitFor()
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByText('off for everyone; when on:').waitFor()
     t.same(await findBarriers(page), [])
