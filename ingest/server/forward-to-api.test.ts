@@ -45,6 +45,17 @@ async function sendThenRead (port: number, bytes: number): Promise<string> {
   return Buffer.concat(chunks).toString()
 }
 
+for (const path of ['/flags/?v=2', '/decide/?v=3', '/flags/definitions', '/api/feature_flag/local_evaluation?token=phc_1', '/ofrep/v1/evaluate/flags']) {
+  t.test(`${path} does not wait for an API that hangs`, async (t) => {
+    const port = await startOrigin(t, await startApi(t, () => {}), undefined, 100)
+
+    const response = await fetch(`http://127.0.0.1:${port}${path}`, { signal: AbortSignal.timeout(60_000) })
+
+    t.match(await response.json(), { code: 'api_unavailable' })
+    t.equal(response.status, 503)
+  })
+}
+
 for (const bytes of [10, 100_000, LARGE_BYTES]) {
   t.test(`a client that has ${bytes} bytes to send is answered at once when the API dies meanwhile`, async (t) => {
     const ports = [

@@ -27,7 +27,7 @@ const PERSONAL_KEY = { authorization: /^Bearer +(?!phc_)/i, query: /[?&]personal
 const SILENCE_MS = 75_000
 
 /** Flags are computed in milliseconds, and the page or server that asks waits for a few seconds. */
-const FLAG_PATHS = ['/flags', '/decide']
+const FLAG_PATHS = ['/flags', '/decide', '/ofrep', '/api/feature_flag/local_evaluation']
 const FLAGS_SILENCE_MS = 10_000
 
 interface ForwardOptions {
