@@ -246,7 +246,13 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * Change the name or the time zone of a project
+         * @description Days of reports are those of the new zone, past ones too.
+         *
+         *     Requires the scope project:write.
+         */
+        patch: operations["patchProjectsByProjectId"];
         trace?: never;
     };
     "/api/projects/{project_id}/boards": {
@@ -4225,10 +4231,7 @@ export interface operations {
             content: {
                 "application/json": {
                     name: string;
-                    /**
-                     * @description IANA name: in it the days of reports begin.
-                     * @default UTC
-                     */
+                    /** @description IANA name: in it the days of reports begin. UTC for a new project. */
                     timezone?: string;
                 };
             };
@@ -4256,6 +4259,37 @@ export interface operations {
             cookie?: never;
         };
         requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Project"];
+                };
+            };
+        };
+    };
+    patchProjectsByProjectId: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    name?: string;
+                    /** @description IANA name: in it the days of reports begin. UTC for a new project. */
+                    timezone?: string;
+                };
+            };
+        };
         responses: {
             /** @description Default Response */
             200: {

@@ -6,7 +6,7 @@ import { nullableObject, object } from '../http/json-schema.ts'
 import { buildPage, pageQueryProperties, pageSchema, type PageQuery } from '../http/pagination.ts'
 import { accessOf, requireAllProjects } from '../http/personal-key-access.ts'
 import { isAdministrator } from './key-rights.ts'
-import { projectRoutes } from './project-routes.ts'
+import { newProjectSchema, projectRoutes, readTimezone } from './project-routes.ts'
 import { createUser, listUsers, selectUserSummary, type UserSummary, userSummarySchema } from './users.ts'
 
 const projectSchema = object({
@@ -30,12 +30,6 @@ const ownUserSchema = object({
     scoped_teams: { type: ['array', 'null'], items: { type: 'integer' }, description: 'Ids of its projects; null for all.' }
   }, { description: 'What the key of this request may do.' })
 })
-
-interface Project {
-  id: number
-  uuid: string
-  name: string
-}
 
 const userSchema = object({ ...userSummarySchema.properties, keys: { type: 'integer', description: 'Personal keys that can be used now.' } })
 
@@ -89,10 +83,21 @@ export async function accountRoutes (
   app.get('/projects/:project_id', {
     config: { scope: 'project:read' },
     schema: { tags: ['account'], summary: 'Show a project', response: { 200: { $ref: 'Project#' } } }
+  }, async (request) => await showProject(sql, accessOf(request).projectId))
+
+  app.patch<{ Body: { name?: string, timezone?: string } }>('/projects/:project_id', {
+    config: { scope: 'project:write' },
+    schema: {
+      tags: ['account'], summary: 'Change the name or the time zone of a project',
+      description: 'Days of reports are those of the new zone, past ones too.',
+      body: { ...newProjectSchema, required: [] }, response: { 200: { $ref: 'Project#' } }
+    }
   }, async (request) => {
-    const [project] = await readProjects(sql, [accessOf(request).projectId], { limit: 1, offset: 0 })
-    if (project === undefined) throw notFound()
-    return project
+    const { projectId } = accessOf(request)
+    const { name = null, timezone } = request.body
+    const zone = timezone === undefined ? null : readTimezone(timezone)
+    await sql`UPDATE projects SET name = coalesce(${name}, name), timezone = coalesce(${zone}, timezone) WHERE id = ${projectId}`
+    return await showProject(sql, projectId)
   })
 }
 
@@ -127,11 +132,17 @@ async function userRoutes (app: FastifyInstance, { sql }: { sql: Sql }): Promise
   })
 }
 
+async function showProject (sql: Sql, projectId: number): Promise<object> {
+  const [project] = await readProjects(sql, [projectId], { limit: 1, offset: 0 })
+  if (project === undefined) throw notFound()
+  return project
+}
+
 /** Projects with the key that SDKs should send, by id. */
 async function readProjects (
   sql: Sql, ids: readonly number[] | null, { limit, offset }: PageQuery
-): Promise<Project[]> {
-  return await sql<Project[]>`
+): Promise<Array<{ id: number, uuid: string, name: string }>> {
+  return await sql`
     SELECT id, uuid, name, timezone, anonymize_ips, created_at, (
       SELECT api_key FROM project_api_keys k WHERE k.project_id = p.id AND kind = 'project' AND (expires_at IS NULL OR expires_at > now())
       ORDER BY expires_at NULLS FIRST, created_at LIMIT 1

@@ -6,7 +6,7 @@ const NOW = Date.now()
 const api = await createTestApi(t, { now: () => NOW })
 
 /** Sends as another key. */
-async function callAs (key: string, method: 'GET' | 'POST' | 'DELETE', url: string, body?: object): Promise<TestAnswer> {
+async function callAs (key: string, method: 'GET' | 'POST' | 'PATCH' | 'DELETE', url: string, body?: object): Promise<TestAnswer> {
   return await send(api.app, { method, url, headers: { authorization: `Bearer ${key}` }, ...(body === undefined ? {} : { payload: body }) })
 }
 
@@ -30,6 +30,19 @@ t.test('a project is created with a key, which is rotated and has its end', asyn
   t.match((await api.call('GET', `/api/projects/${project.id}/keys/`)).body.results, [
     { api_key: rotated.body.api_key, kind: 'project', expires_at: null }, { api_key: project.api_token, expires_at: end }
   ])
+})
+
+t.test('a project gets another name and time zone, each alone', async (t) => {
+  const { body: { id } } = await api.call('POST', '/api/projects/', { name: 'First' })
+  await api.keys.refresh()
+
+  t.match(await api.call('PATCH', `/api/projects/${id}/`, { timezone: 'america/santiago' }), { status: 200, body: { id, name: 'First', timezone: 'America/Santiago' } })
+  t.match(await api.call('PATCH', `/api/projects/${id}/`, { name: 'Shop' }), { status: 200, body: { name: 'Shop', timezone: 'America/Santiago' } })
+  t.match(await api.call('PATCH', `/api/projects/${id}/`, { timezone: 'Mars/Olympus' }), { status: 400, body: { attr: 'timezone' } })
+  const other = await createKey(['project:write'], [api.projectId])
+  t.equal((await callAs(other.key, 'PATCH', `/api/projects/${id}/`, { name: 'Mine' })).status, 404)
+  const reader = await createKey(['project:read'], [id])
+  t.equal((await callAs(reader.key, 'PATCH', `/api/projects/${id}/`, { name: 'Mine' })).status, 403)
 })
 
 t.test('refuses projects and rotations that make no sense, with the field', async (t) => {

@@ -19,13 +19,14 @@ const projectKeySchema = object({
   expires_at: { type: ['string', 'null'], format: 'date-time', description: 'A rotated key is accepted until then; null for a current one.' }
 })
 
-const newProjectSchema = {
+/** Of a new project; of a change nothing is required. */
+export const newProjectSchema = {
   type: 'object',
   required: ['name'],
   additionalProperties: false,
   properties: {
     name: { type: 'string', minLength: 1, pattern: '\\S', maxLength: 200 },
-    timezone: { type: 'string', maxLength: 100, default: 'UTC', description: 'IANA name: in it the days of reports begin.' }
+    timezone: { type: 'string', maxLength: 100, description: 'IANA name: in it the days of reports begin. UTC for a new project.' }
   }
 } as const
 
@@ -46,13 +47,11 @@ const rotatedSchema = object({
   old_keys_expire_at: { type: 'string', format: 'date-time' }
 })
 
-interface NewProjectBody { name: string, timezone?: string }
-
 /** Makes projects, and shows and rotates the keys that SDKs send. */
 export async function projectRoutes (
   app: FastifyInstance, { sql, now }: { sql: Sql, now: () => number }
 ): Promise<void> {
-  app.post<{ Body: NewProjectBody }>('/projects', {
+  app.post<{ Body: { name: string, timezone?: string } }>('/projects', {
     config: { scope: 'project:write' },
     schema: {
       tags: ['account'],
@@ -102,7 +101,7 @@ export async function projectRoutes (
 }
 
 /** @throws {HttpError} 400 when there is no such zone. */
-function readTimezone (text: string): string {
+export function readTimezone (text: string): string {
   try {
     return new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions().timeZone
   } catch (cause) {
@@ -119,14 +118,10 @@ interface NewProject {
   apiKey?: string | undefined
 }
 
-interface CreatedProject {
-  id: number
-  name: string
-  apiKey: string
-}
-
 /** Creates a project together with its project API key. */
-export async function createProject (sql: Sql, project: NewProject): Promise<CreatedProject> {
+export async function createProject (
+  sql: Sql, project: NewProject
+): Promise<{ id: number, name: string, apiKey: string }> {
   const apiKey = project.apiKey ?? mintKey('phc_')
   return await sql.begin(async (tx) => {
     const [row] = await tx<[{ id: number, name: string }]>`
@@ -136,23 +131,17 @@ export async function createProject (sql: Sql, project: NewProject): Promise<Cre
   })
 }
 
-interface RotatedKey {
-  apiKey: string
-  /** Keys that were current until now, accepted until `oldKeysExpireAt`. */
-  oldKeys: string[]
-  oldKeysExpireAt: Date
-}
-
 /**
  * Gives a project a new key. The old keys keep working for the grace period, because clients in browsers and phones
  * still send them. The grace period of an earlier rotation is never extended.
  *
  * @param options.graceSeconds  0: the old keys stop working at once.
+ * @returns the new key, and those that were current until now.
  * @throws {MillraceError} `MILLRACE_PROJECT_NOT_FOUND`.
  */
 export async function rotateProjectKey (
   sql: Sql, options: { projectId: number, graceSeconds: number, now: Date }
-): Promise<RotatedKey> {
+): Promise<{ apiKey: string, oldKeys: string[], oldKeysExpireAt: Date }> {
   const oldKeysExpireAt = new Date(options.now.getTime() + options.graceSeconds * 1000)
   const apiKey = mintKey('phc_')
   return await sql.begin(async (tx) => {

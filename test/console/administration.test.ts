@@ -47,6 +47,12 @@ t.test('administration in the console', async (t) => {
     await page.getByRole('link', { name: 'See it live' }).click()
     await page.getByRole('heading', { name: 'Live events' }).waitFor()
     t.notOk(await wasHacked(page))
+    await page.goto(`${stack.url}/console/installation`)
+    await page.getByRole('row', { name: new RegExp(` ${created} Europe/Berlin`) }).getByRole('button', { name: /^Change …/ }).click()
+    await page.getByLabel('Time zone').fill('America/Santiago')
+    await page.keyboard.press('Enter')
+    await page.getByRole('row', { name: new RegExp(` ${created} America/Santiago`) }).waitFor()
+    t.match(await stack.sql`SELECT name, timezone FROM projects WHERE id = ${created}`, [{ name: HOSTILE[0], timezone: 'America/Santiago' }])
     // The browser itself logs each answer above 400: the time zone that there is not.
     t.same(problems.filter((text) => !/status of 400/.test(text)), [])
     await page.close()

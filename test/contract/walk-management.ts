@@ -331,6 +331,7 @@ export async function walkAccount (t: Test, { stack, client }: ContractSystem): 
     t.match(await client.call(t, 'PATCH', '~/quota/', { events_per_month: 5_000_000 }), { status: 200, body: { events_per_month: 5_000_000 } })
     t.match(await client.call(t, 'DELETE', '~/quota/'), { status: 204 })
     t.match(await client.call(t, 'GET', '~/usage/'), { status: 200, body: { results: { length: 30 } } })
+    t.match(await client.call(t, 'PATCH', '~/', { name: 'Renamed' }), { status: 200, body: { name: 'Renamed', timezone: 'UTC' } })
     t.match(await client.call(t, 'POST', '~/rotate_key/', {}), { status: 200, body: { old_keys: [stack.projectApiKey] } })
     t.match(await client.call(t, 'POST', '/api/users/', { email: 'b@example.com' }), { status: 201, body: { keys: 0 } })
     t.match(await client.call(t, 'GET', '/api/users/'), { status: 200, body: { results: [{ keys: 1 }, { email: 'b@example.com' }] } })

@@ -130,7 +130,7 @@ function FunnelView ({ answer, definition, mayOpen }: { answer: FunnelAnswer, de
       {parts.length > 0 && (
         <>
           <div class='toolbar'><Select label='Order' value={order} options={[['people', 'most people first'], ['worst', 'worst conversion first'], ['best', 'best conversion first']]} onChange={setOrder} /></div>
-          <Table label='By value' head={['Value', '#Entered', ...all.steps.slice(1).map(({ name }, index) => `#${index + 2}. ${showText(name, 30)}`), '#Half took at most', '-Picture']}>
+          <Table label='By value' class='dense' head={['Value', '#Entered', ...all.steps.slice(1).map(({ name }, index) => `#${index + 2}. ${showText(name, 30)}`), '#Half took at most', '-Picture']}>
             {sorted.map((part) => (
               <tr key={`${part.part} ${part.value}`}>
                 <td>{showText(partName(part), 60)}</td>

@@ -11,7 +11,7 @@ import { Show } from '../states.tsx'
 import { AnswerView } from './answer-view.tsx'
 import { DefinitionEditor } from './definition-editor.tsx'
 import { NameLists, useNames } from './event-fields.tsx'
-import { type Answered, type Definition, describeQuestion, type Kind, KINDS, newDefinition, type Question, withDefaults } from './question-definition.ts'
+import { type Answered, type Definition, describeQuestion, type Kind, KINDS, type Question, withDefaults } from './question-definition.ts'
 
 /** Where the questions of the project are. */
 export function questionsPath (id?: number | string): string {
@@ -26,10 +26,6 @@ export function QuestionDetail ({ id }: { id: string }) {
       {(stored) => <Workbench key={stored.updated_at} stored={stored} first={withDefaults(stored.definition)} onSaved={question.reload} />}
     </Show>
   )
-}
-
-export function NewQuestion ({ kind }: { kind: Kind }) {
-  return <Workbench stored={undefined} first={newDefinition(kind)} onSaved={() => {}} />
 }
 
 /** The definition that was asked last at this address. Behind the #, it stays in the browser: no log has it. */
@@ -50,8 +46,8 @@ function keepAsked (definition: Definition | undefined): void {
 
 interface WorkbenchProps { stored: Question | undefined, first: Definition, onSaved: () => void }
 
-/** A definition, its answer, and what keeps it. */
-function Workbench ({ stored, first, onSaved }: WorkbenchProps) {
+/** A definition, its answer, and what keeps it. @param props.stored  Undefined: a new question. */
+export function Workbench ({ stored, first, onSaved }: WorkbenchProps) {
   const [kept, setKept] = useState(() => readAsked(first.kind))
   const [definition, setDefinition] = useState(kept ?? first)
   const [asked, setAsked] = useState<{ definition: Definition, round: number } | undefined>(

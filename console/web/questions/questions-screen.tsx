@@ -3,15 +3,15 @@ import { Paged, Search, useList } from '../paging.tsx'
 import { linkTo, path, projectId, query } from '../router.ts'
 import { may } from '../session.ts'
 import { Empty, Table, Time } from '../states.tsx'
-import { describeQuestion, type Kind, KINDS, type Question, withDefaults } from './question-definition.ts'
-import { NewQuestion, QuestionDetail, questionsPath } from './question-detail.tsx'
+import { describeQuestion, type Kind, KINDS, newDefinition, type Question, withDefaults } from './question-definition.ts'
+import { QuestionDetail, questionsPath, Workbench } from './question-detail.tsx'
 
 const isKind = (text: string | undefined): text is Kind => text !== undefined && Object.hasOwn(KINDS, text)
 
 /** The questions of a project, one of them (`/<id>`), and a new one (`/new/<kind>`). */
 export function QuestionsScreen () {
   const [, , , id, kind] = path.value
-  if (id === 'new') return <NewQuestion key={kind} kind={isKind(kind) ? kind : 'trend'} />
+  if (id === 'new') return <Workbench key={kind} stored={undefined} first={newDefinition(isKind(kind) ? kind : 'trend')} onSaved={() => {}} />
   if (id !== undefined) return <QuestionDetail key={id} id={id} />
   return <QuestionList />
 }
