@@ -66,8 +66,8 @@ export async function openCapture (
   const pool = createLargeBodyPool({
     threads: largeBodyThreads(), names: config.names, readKnownNames, logger, onUnexpected
   })
-  const budget = new BodyBudget(LARGE_BODIES)
-  const inflated = new BodyBudget(INFLATED_BODIES)
+  const budget = new BodyBudget({ ...LARGE_BODIES, reservedBytes: limits.maxBodyBytes })
+  const inflated = new BodyBudget({ ...INFLATED_BODIES, reservedBytes: limits.maxDecompressedBytes })
   metrics.gaugeFrom('large_body_bytes', 'Bytes reserved for large request bodies in memory.', () => budget.used)
   metrics.gaugeFrom('inflated_body_bytes', 'Bytes reserved for large request bodies without their compression, and for their messages until they are published.', () => inflated.used)
   const capture = createCapture({

@@ -59,6 +59,26 @@ t.test('the body of another sender waits for one, not for all that came before i
   t.equal(budget.used, 0)
 })
 
+t.test('a sender with bodies in memory leaves the reserved room to one that has none', async (t) => {
+  const budget = new BodyBudget({ maxBytes: 100, reservedBytes: 40, maxWaiting: 10, maxWaitMs: 60_000 })
+  const first = await budget.acquire(50, 'a')
+  const order: string[] = []
+  const take = async (sender: string, bytes: number): Promise<void> => {
+    const lease = await budget.acquire(bytes, sender)
+    order.push(`${sender} ${bytes}`)
+    setImmediate(() => lease.release())
+  }
+  const own = [take('a', 40), take('a', 10)]
+
+  await take('b', 40)
+  t.same(order, ['b 40'])
+  first.release()
+  await Promise.all(own)
+  t.same(order, ['b 40', 'a 40', 'a 10'])
+  await new Promise((resolve) => setImmediate(resolve))
+  t.equal(budget.used, 0)
+})
+
 t.test('a sender that fills the queue is refused, not who comes after it', async (t) => {
   const budget = new BodyBudget({ maxBytes: 100, maxWaiting: 3, maxWaitMs: 60_000 })
   const lease = await budget.acquire(100, 'a')

@@ -3,6 +3,8 @@ import { HttpError } from '../../engines/errors.ts'
 export interface BodyBudgetOptions {
   /** Maximum bytes of large bodies in memory, as far as they are known beforehand. */
   maxBytes: number
+  /** Of these, only for senders that have no body in memory: they wait for nobody who fills the rest. Default: 0. */
+  reservedBytes?: number
   /** Maximum requests that wait; further ones are refused at once. */
   maxWaiting: number
   /** Longest wait, in milliseconds. */
@@ -37,6 +39,8 @@ export class BodyBudget {
   /** The turn in which each sender was served last, since somebody waits. */
   readonly #turns = new Map<string, number>()
   #turn = 0
+  /** The senders of the bodies in memory. */
+  readonly #holders: string[] = []
   #used = 0
 
   constructor (options: BodyBudgetOptions) {
@@ -55,9 +59,8 @@ export class BodyBudget {
   async acquire (wanted: number, sender = ''): Promise<BodyLease> {
     // A body larger than the whole budget would wait indefinitely; alone it is let through.
     const bytes = Math.min(wanted, this.#options.maxBytes)
-    if (this.#waiting.length > 0 || this.#used + bytes > this.#options.maxBytes) await this.#wait(bytes, sender)
-    else this.#used += bytes
-    return this.#createLease(bytes)
+    await this.#wait(bytes, sender)
+    return this.#createLease(bytes, sender)
   }
 
   #wait (bytes: number, sender: string): Promise<void> {
@@ -77,6 +80,7 @@ export class BodyBudget {
         refuse: () => { leave(); reject(overloaded()) }
       }
       this.#waiting.push(waiting)
+      this.#grant()
       if (this.#waiting.length > this.#options.maxWaiting) this.#lastOfMost()?.refuse()
     })
   }
@@ -87,7 +91,7 @@ export class BodyBudget {
     return [...bySender.values()].reduce((most, each) => each.length >= most.length ? each : most).at(-1)
   }
 
-  #createLease (granted: number): BodyLease {
+  #createLease (granted: number, sender: string): BodyLease {
     let held = granted
     let isHeld = true
     const resize = (bytes: number): void => {
@@ -98,19 +102,28 @@ export class BodyBudget {
     }
     return {
       resize,
-      release () {
+      release: () => {
+        if (isHeld) this.#holders.splice(this.#holders.indexOf(sender), 1)
         resize(0)
         isHeld = false
       }
     }
   }
 
+  /** The first of each sender, unless it would need what is reserved for others. */
+  #candidates (): Waiting[] {
+    const unreserved = this.#options.maxBytes - (this.#options.reservedBytes ?? 0)
+    return [...Map.groupBy(this.#waiting, ({ sender }) => sender).values()].flatMap((own) => own.slice(0, 1))
+      .filter(({ sender, bytes }) => !this.#holders.includes(sender) || this.#used + bytes <= unreserved)
+  }
+
   #grant (): void {
     const turnOf = ({ sender }: Waiting): number => this.#turns.get(sender) ?? 0
     while (this.#waiting.length > 0) {
-      const next = this.#waiting.reduce((first, each) => turnOf(each) < turnOf(first) ? each : first)
-      if (this.#used + next.bytes > this.#options.maxBytes) return
+      const [next] = this.#candidates().sort((a, b) => turnOf(a) - turnOf(b))
+      if (next === undefined || this.#used + next.bytes > this.#options.maxBytes) return
       this.#used += next.bytes
+      this.#holders.push(next.sender)
       if (this.#turns.size > this.#options.maxWaiting) this.#turns.clear()
       this.#turns.set(next.sender, ++this.#turn)
       next.grant()

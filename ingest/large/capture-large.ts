@@ -81,8 +81,9 @@ export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
         cookielessSalts: secrets.cookielessSalts(),
         geoip: geoip.data,
         watches: arrivals.collector?.watches ?? []
-      }, { admit, onInflated: (bytes) => lease.resize(bytes) })
-      lease.resize(bytesOf(result))
+      }, { admit, sender, onInflated: (bytes) => lease.resize(bytes) })
+      lease.resize([...result.frames, ...result.updates, ...result.letters]
+        .reduce((bytes, { payload }) => bytes + payload.length, 0))
       count(result.taken)
       arrivals.collector?.add(result.arrivals)
       await publish(result, request.requestId)
@@ -106,11 +107,6 @@ export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
       await Promise.all(letters.slice(at, at + MAX_LETTERS_IN_FLIGHT).map(quarantine.publish))
     }
   }
-}
-
-/** Memory of what came of a body. */
-function bytesOf ({ frames, updates, letters }: LargeBodyResult): number {
-  return [...frames, ...updates, ...letters].reduce((bytes, { payload }) => bytes + payload.length, 0)
 }
 
 /** Bytes in memory that nothing else uses, as must be to hand them to another thread. */

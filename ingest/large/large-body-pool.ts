@@ -47,6 +47,8 @@ export interface LargeBodyPool {
 export interface LargeBodyHooks {
   admit: Admit
   onInflated?: (bytes: number) => void
+  /** Whose body it is: another sender's goes before a second one of the same. */
+  sender?: string
 }
 
 /** What a worker thread needs to take a large body. */
@@ -138,6 +140,7 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
   const { threads: maxThreads, logger } = options
   const threads = new Set<Thread>()
   const waiting: Task[] = []
+  let lastSender: string | undefined
 
   return {
     run: async (job, hooks) => await new Promise((resolve, reject) => {
@@ -150,18 +153,14 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
   }
 
   function startNext (): void {
-    const thread = findIdle() ?? (threads.size < maxThreads ? startThread() : undefined)
-    const task = thread === undefined ? undefined : waiting.shift()
+    const idle = [...threads].find(({ task }) => task === null)
+    const thread = idle ?? (threads.size < maxThreads ? startThread() : undefined)
+    const other = waiting.findIndex(({ hooks }) => hooks.sender !== lastSender)
+    const task = thread === undefined ? undefined : waiting.splice(Math.max(other, 0), 1)[0]
     if (thread === undefined || task === undefined) return
+    lastSender = task.hooks.sender
     thread.task = task
     send(thread, { kind: 'job', job: task.job }, task.job.chunks.map(({ buffer }) => buffer as ArrayBuffer))
-  }
-
-  function findIdle (): Thread | undefined {
-    for (const thread of threads) {
-      if (thread.task === null) return thread
-    }
-    return undefined
   }
 
   function startThread (): Thread {
@@ -174,7 +173,8 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
     worker.on('error', (err) => logger.error({ err }, 'a worker thread for large bodies failed'))
     worker.on('exit', () => {
       threads.delete(thread)
-      finish(thread, (task) => task.reject(died()))
+      finish(thread, (task) => task.reject(
+        new HttpError(503, 'server_error', 'overloaded', 'The request could not be processed. Try again.')))
     })
     // A process with nothing else to do may end.
     worker.unref()
@@ -243,8 +243,4 @@ function send ({ worker }: Thread, message: ToWorker, transfer: ArrayBuffer[] = 
 
 function toError ({ status, type, code, detail, attr }: RefusedBody): HttpError {
   return new HttpError(status, type, code, detail, attr === null ? {} : { attr })
-}
-
-function died (): HttpError {
-  return new HttpError(503, 'server_error', 'overloaded', 'The request could not be processed. Try again.')
 }

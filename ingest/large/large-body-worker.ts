@@ -23,7 +23,7 @@ import type { OutgoingMessage } from '../publish/acknowledged-publisher.ts'
 import { UpdateJoiner } from '../publish/persons-partitions.ts'
 import { type BuildLetter, createBuildLetter } from '../publish/quarantine.ts'
 import type {
-  FromWorker, LargeBodyJob, RefusedBody, RoutedFrame, ToWorker
+  FromWorker, LargeBodyJob, RoutedFrame, ToWorker
 } from './large-body-pool.ts'
 
 /**
@@ -76,11 +76,14 @@ async function run (job: LargeBodyJob): Promise<void> {
     const frames = sink.finish()
     const updates = sink.updates.finish()
     const result = { taken, frames, updates, letters: sink.letters, arrivals: arrivals.take() }
-    send({ kind: 'done', result }, transferable([...frames, ...updates]))
+    send({ kind: 'done', result }, [...frames, ...updates].map(({ payload }) => payload.buffer as ArrayBuffer))
   } catch (error) {
     if (error instanceof RejectedError) send({ kind: 'ended' })
-    else if (error instanceof HttpError) send({ kind: 'refused', error: toRefusal(error) })
-    else throw error
+    else if (!(error instanceof HttpError)) throw error
+    else {
+      const { status, type, code, detail, attr } = error
+      send({ kind: 'refused', error: { status, type, code, detail, attr } })
+    }
   }
 }
 
@@ -183,12 +186,4 @@ class FrameSink implements EventSink {
 
 function send (message: FromWorker, transfer: ArrayBuffer[] = []): void {
   port.postMessage(message, transfer)
-}
-
-function transferable (messages: readonly { payload: Uint8Array }[]): ArrayBuffer[] {
-  return messages.map(({ payload }) => payload.buffer as ArrayBuffer)
-}
-
-function toRefusal ({ status, type, code, detail, attr }: HttpError): RefusedBody {
-  return { status, type, code, detail, attr }
 }
