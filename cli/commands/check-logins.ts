@@ -6,7 +6,7 @@ import { readClickHouseLogins } from './logins.ts'
 /** What each login asks of the system tables of all nodes. */
 const ASKED_BY: Record<string, readonly string[]> = {
   millrace_owner: ['tables', 'columns', 'replicas'],
-  millrace_pipeline: ['parts', 'disks', 'detached_parts', 'mutations', 'one', 'replicas', 'replication_queue'],
+  millrace_pipeline: ['parts', 'disks', 'detached_parts', 'mutations', 'one', 'processes', 'replicas', 'replication_queue', 'tables'],
   millrace_api: ['parts', 'disks'],
   analyst: []
 }

@@ -24,6 +24,7 @@ GRANT SELECT ON system.clusters TO millrace_pipeline;
 GRANT SELECT ON system.replicas TO millrace_pipeline;
 GRANT SELECT ON system.replication_queue TO millrace_pipeline;
 GRANT SELECT ON system.one TO millrace_pipeline;
+GRANT SELECT ON system.tables TO millrace_pipeline;
 
 -- The API only reads.
 CREATE USER IF NOT EXISTS millrace_api IDENTIFIED WITH sha256_password BY '<api password>' SETTINGS readonly = 2, max_memory_usage = 4000000000, max_execution_time = 60;
