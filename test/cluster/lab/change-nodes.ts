@@ -1,5 +1,9 @@
 /** Adds nodes to the cluster and takes them away as `docs/run/scaling.md` says, and restores a backup of all of it. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { readPositions } from '../../../pipeline/accounting/partition-positions.ts'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { createLogger } from '../../../platform/logger.ts'
+import { connectNats } from '../../../platform/nats/connect-nats.ts'
 import type { SupervisedPart } from '../../faults/system/supervise.ts'
 import { waitFor } from '../../support/wait-for.ts'
 import { ALL, type Ask, compareTables, expect } from './compare-nodes.ts'
@@ -13,6 +17,7 @@ interface Changes {
   /** @returns the migrations that were applied. */
   migrate: (node: LabNode) => Promise<string[]>
   pipeline: SupervisedPart
+  natsUrl: string
   traffic: Traffic
   /** Waits until each node counts the events of the traffic, its views too. */
   auditAll: () => Promise<string>
@@ -23,17 +28,37 @@ const SOON = { timeoutMs: 120_000, everyMs: 500 }
 /** Spread over the shards; the other tables are whole on every node. */
 const SHARDED = ['events', 'event_traces', 'ingestion_warnings_by_source', 'ledger_by_source', 'watermark_reached']
 
-/** Adds a node under load, migrated through itself. */
-export async function addNode (
-  { lab, ask, migrate, pipeline, traffic, auditAll }: Changes, shard: number
-): Promise<string> {
+/** Long enough for an insert to begin, which comes every half second under load. */
+const BEGIN_MS = 3000
+
+/** Stops the pipeline while the second shard hangs, so that an insert is left unfinished, which ends without it. */
+async function stopWithinInsert ({ lab, ask, pipeline, natsUrl }: Changes): Promise<() => Promise<void>> {
+  const hung = lab.nodes.filter(({ shard }) => shard === 2)
+  for (const node of hung) await node.pause()
+  await delay(BEGIN_MS)
+  const start = await pipeline.keepStopped()
+  for (const node of hung) await node.resume()
+  const connection = await connectNats({ url: natsUrl, name: 'lab', logger: createLogger({ component: 'lab', level: 'silent' }) })
+  const underWay = [...(await readPositions(connection)).values()].flatMap((each) => each.underWay)
+  await connection.close()
+  expect(underWay.length > 0, 'no insert is unfinished')
+  await waitFor(async () => {
+    const running = await Promise.all(lab.nodes.map(async (node) => await ask(node, "SELECT 1 FROM system.processes WHERE query_kind = 'Insert'")))
+    return running.flat().length === 0
+  }, SOON)
+  return start
+}
+
+/** Adds a node under load, migrated through itself; a shard while an insert is unfinished. */
+export async function addNode (changes: Changes, shard: number): Promise<string> {
+  const { lab, ask, migrate, pipeline, traffic, auditAll } = changes
+  const isNewShard = lab.nodes.every((node) => node.shard !== shard)
   const going = traffic.start()
   const node = await lab.add(shard)
   const applied = await migrate(node)
   // Its views name their inserts as those of the others only after a restart.
   await node.restart()
-  // A batch that is repeated when shards have changed would be split in another way.
-  const startPipeline = await pipeline.keepStopped()
+  const startPipeline = isNewShard ? await stopWithinInsert(changes) : await pipeline.keepStopped()
   await lab.join(node)
   await startPipeline()
   await traffic.send(500)
@@ -48,11 +73,11 @@ export async function addNode (
 
 /** Takes the last node away, which is the only one of its shard. */
 export async function removeShard (changes: Changes): Promise<string> {
-  const { lab, ask, connect, pipeline, traffic, auditAll } = changes
+  const { lab, ask, connect, traffic, auditAll } = changes
   const node = lab.nodes.at(-1) as LabNode
   const first = lab.nodes[0] as LabNode
   const going = traffic.start()
-  const startPipeline = await pipeline.keepStopped()
+  const startPipeline = await stopWithinInsert(changes)
   await lab.leave(node)
   const [own] = await ask<{ n: string }>(node, 'SELECT count() AS n FROM events SETTINGS final = 0')
   for (const table of SHARDED) {
@@ -91,10 +116,16 @@ async function endNode ({ lab, ask, connect }: Changes, node: LabNode): Promise<
   for (const { name } of await ask<{ name: string }>(other, "SELECT table AS name FROM system.replicas WHERE database = 'millrace'")) {
     await connect(other.url('default')).command({ query: `SYSTEM SYNC REPLICA ${name}` })
   }
+  const paths = await ask<{ path: string }>(node, `SELECT zookeeper_path AS path FROM system.replicas
+    WHERE database = 'millrace' AND replica_name = '${replica}'`)
   await node.stop()
   await waitFor(async () => {
     for (const name of [replica, `${node.shard}-${replica}`]) {
       await connect(other.url('default')).command({ query: `SYSTEM DROP REPLICA '${name}'` })
+    }
+    // No other node has the tables of a shard that is gone.
+    for (const { path } of other.shard === node.shard ? [] : paths) {
+      await connect(other.url('default')).command({ query: `SYSTEM DROP REPLICA '${replica}' FROM ZKPATH '${path}'` })
     }
     return true
   }, SOON)
@@ -102,9 +133,10 @@ async function endNode ({ lab, ask, connect }: Changes, node: LabNode): Promise<
 }
 
 /** Backs all nodes up, drops the tables on all of them, and restores them. */
-export async function restoreBackup ({ lab, ask, connect, pipeline, traffic, auditAll }: Changes): Promise<string> {
+export async function restoreBackup (changes: Changes): Promise<string> {
+  const { lab, ask, connect, traffic, auditAll } = changes
   const going = traffic.start()
-  const startPipeline = await pipeline.keepStopped()
+  const startPipeline = await stopWithinInsert(changes)
   const client = connect((lab.nodes[0] as LabNode).url('default', 'system'))
   const everywhere = `ON CLUSTER '${LAB_CLUSTER}'`
   const count = async (): Promise<number> =>

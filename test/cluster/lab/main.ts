@@ -233,10 +233,10 @@ async function walk (): Promise<void> {
   await step('an insert in which a replica is killed counts once, in the views too', async () => await countThroughKills(counts))
   await step('what one shard refuses is a dead letter, and the rest counts once', async () => await countRefusals(counts))
   const pipeline = product.parts.find(({ name }) => name === 'pipeline') as SupervisedPart
-  const changes = { lab, ask, connect, migrate, pipeline, traffic, auditAll }
+  const changes = { lab, ask, connect, migrate, pipeline, natsUrl: product.natsUrl, traffic, auditAll }
   await step('a new replica gets every table and its rows, under load', async () => await addNode(changes, 2))
-  await step('a new shard, migrated through its empty node under load, misses nothing', async () => await addNode(changes, 3))
-  await step('a shard is taken away, and its rows are on the others', async () => await removeShard(changes))
+  await step('a new shard, migrated through its empty node while an insert is unfinished, misses nothing', async () => await addNode(changes, 3))
+  await step('a shard is taken away while an insert is unfinished, and its rows are on the others', async () => await removeShard(changes))
   await step('a replica is taken away, under load', async () => await removeReplica(changes))
   await step('"millrace check clickhouse" finds nothing wrong with the nodes that are left', async () => {
     const { code, out } = await check()
