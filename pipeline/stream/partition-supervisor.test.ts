@@ -1,7 +1,9 @@
 import { mock } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
+import { EVENT_CLASSES } from '../../schema/wire/streams.ts'
 import { silentLogger } from '../testing/start-test-partition.ts'
+import { choosePartitionOwner, partitionKey } from './find-partitions.ts'
 import { FencedError } from './partition-records.ts'
 import { PartitionState } from './partition-state.ts'
 import { PartitionSupervisor, runSessions, type PartitionSupervisorOptions } from './partition-supervisor.ts'
@@ -100,4 +102,34 @@ t.test('leaves a partition to the process that owns it or took it over', async (
 
   const taken = await run([() => { throw new FencedError('a') }, fail])
   t.match(taken, { count: 1, state: { phase: 'standby', failedSessions: 0 } })
+})
+
+/** Who has which of `count` partitions of each class. */
+function assign (members: readonly string[], count: number): (readonly [key: string, owner: string | undefined])[] {
+  return EVENT_CLASSES.flatMap((eventClass) => Array.from({ length: count }, (_, number) => {
+    const partition = { eventClass, number }
+    return [partitionKey(partition), choosePartitionOwner(partition, members)] as const
+  }))
+}
+
+t.test('gives one process everything, and nobody nothing', async (t) => {
+  t.same(assign(['a'], 1), [['live.0', 'a'], ['historical.0', 'a']])
+  t.same(assign([], 1), [['live.0', undefined], ['historical.0', undefined]])
+})
+
+t.test('spreads the partitions evenly, in each class and in total', async (t) => {
+  for (let partitions = 1; partitions <= 9; partitions++) {
+    for (let count = 1; count <= 4; count++) {
+      const members = ['a', 'b', 'c', 'd'].slice(0, count)
+      const assigned = assign(members, partitions)
+      const spread = (keys: string[]): number => {
+        const held = members.map((member) =>
+          assigned.filter(([key, owner]) => owner === member && keys.includes(key)).length)
+        return Math.max(...held) - Math.min(...held)
+      }
+      const keys = assigned.map(([key]) => key)
+      t.ok(spread(keys.filter((key) => key.startsWith('live'))) <= 1)
+      t.ok(spread(keys) <= 1, `${partitions} partitions over ${count} processes`)
+    }
+  }
 })

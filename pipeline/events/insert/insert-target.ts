@@ -34,12 +34,10 @@ export function isAnotherTarget (one: InsertTarget, other: InsertTarget): boolea
 /** Whether a node that answers still runs an insert of this token. @throws when ClickHouse does not answer. */
 export type IsInserting = (token: string) => Promise<boolean>
 
-export function createIsInserting (clickhouse: ClickHouse, cluster: string): IsInserting {
-  return async (token) => (await queryRows(clickhouse, `
-    SELECT 1 FROM ${systemTable(cluster, 'processes')}
+export const createIsInserting = (clickhouse: ClickHouse, cluster: string): IsInserting => async (token) =>
+  (await queryRows(clickhouse, `SELECT 1 FROM ${systemTable(cluster, 'processes')}
     WHERE query_kind = 'Insert' AND Settings['insert_deduplication_token'] = {token: String} LIMIT 1
     SETTINGS ${ANSWERING_NODES}`, { token })).length > 0
-}
 
 /** Interval of asking whether an insert still runs, in milliseconds. */
 const POLL_MS = 500
