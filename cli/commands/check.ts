@@ -9,6 +9,7 @@ import {
   askEachNode, COUNT_UNREPLICATED, LIST_NODES, listTablesOfNodes, listUnflushed, NODE_DEFINITION, NODE_KEEPER,
   NODE_MACROS, NODE_REPLICAS, NODE_VERSION, type NodeQuestion, probeStatements, READ_QUORUM
 } from '../../schema/check-statements.ts'
+import { pathInKeeper } from '../../schema/migrate/clickhouse-topology.ts'
 import { type CliContext, findAddress } from '../cli-context.ts'
 import { collectStrings } from '../read-arguments.ts'
 import { CHECKED_LOGINS, findLoginFaults, type FindLoginFaultsOptions, variableOf } from './check-logins.ts'
@@ -151,7 +152,7 @@ const checkDefinition: Check = async (options) => {
 
 const checkMacros: Check = async (options) => {
   const definition = await readDefinition(options)
-  const rows = await askNodes<{ macro: string, substitution: string }>(options, NODE_MACROS)
+  const rows = await askNodes<MacroRow>(options, NODE_MACROS)
   const macros = definition.map((node, index) => ({
     ...node, ...Object.fromEntries(rows.filter(({ place }) => place === index + 1).map(({ macro, substitution }) => [`{${macro}}`, substitution]))
   } as typeof node & Record<'{shard}' | '{replica}', string | undefined>))
@@ -183,16 +184,20 @@ const checkTables: Check = async (options) => {
   }), `every node has ${tables.length} tables and views`)
 }
 
+interface MacroRow { macro: string, substitution: string }
 interface ReplicaRow { name: string, path: string, all: number, active: number, delay: number, frozen: number }
 
 const checkReplicas: Check = async (options) => {
   const definition = await readDefinition(options)
   const rows = await askNodes<ReplicaRow>(options, NODE_REPLICAS)
+  const macros = await askNodes<MacroRow>(options, NODE_MACROS)
   return unless(rows.flatMap(({ place, name, path, all, active, delay, frozen }) => {
     const { node, shard } = definition[place - 1] ?? { node: '?', shard: 0 }
     const wanted = path.startsWith('/clickhouse/tables/all/') ? definition.length : definition.filter((other) => other.shard === shard).length
+    const own = macros.find((macro) => macro.place === place && macro.macro === 'shard')?.substitution ?? ''
+    const right = pathInKeeper(new URL(options.url).pathname.slice(1), name, own)
+    if (path !== right) return [wrong(`${node} has ${name} at ${path} in Keeper instead of ${right}, where the other replicas are: DROP TABLE ${name} SYNC on that node, then "millrace migrate"`)]
     return [
-      ...path.endsWith(`/${name}`) ? [] : [wrong(`${node} has ${name} at ${path}, which another node would not have: see docs/decisions/0041`)],
       ...all >= wanted ? [] : [wrong(`${node}: ${name} has ${all} replicas, remote_servers says ${wanted}: run "millrace migrate" on the node that lacks it, or look for one that has it at another path`)],
       ...all <= wanted ? [] : [wrong(`${node}: ${name} has ${all} replicas, ${active} of them at work, and remote_servers says ${wanted}: name a node that was added there, SYSTEM DROP REPLICA for one that is gone`)],
       ...active === all ? [] : [wrong(`${node}: ${name} has ${active} of ${all} replicas at work: start the other ones`)],

@@ -6,7 +6,7 @@ import { MillraceError } from '../../engines/errors.ts'
 import {
   allShardsUrl, type ClickHouse, connectClickHouse, FIRST_REPLICA, onCluster, parseClickHouseUrl, queryRows
 } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { INSERT_SETTINGS, INSERT_SETTINGS_VERSION } from '../../pipeline/events/insert/insert-frames.ts'
+import { INSERT_SETTINGS, INSERT_SETTINGS_VERSION, InsertError } from '../../pipeline/events/insert/insert-frames.ts'
 import type { ColumnOfTable } from '../../schema/backup-statements.ts'
 import { insertRows, LIST_STORED_COLUMNS } from '../../schema/move/move-statements.ts'
 import { isWhole } from '../../schema/move/moved-tables.ts'
@@ -70,15 +70,6 @@ export interface Transfer {
   token: string
 }
 
-/** ClickHouse refused a part of a transfer; the client's code tells why. */
-class TransferError extends MillraceError {
-  readonly clickhouseCode: number
-  constructor (what: string, clickhouseCode: number, cause?: unknown) {
-    super('MILLRACE_MOVE_FAILED', what, { action: 'retry', cause })
-    this.clickhouseCode = clickhouseCode
-  }
-}
-
 /** Streams rows from one side to the other; nothing is held here but what is on the way. */
 export async function transferRows (
   from: MoveStore, to: MoveStore, { table, columns, select, token }: Transfer
@@ -98,7 +89,7 @@ export async function transferRows (
   } catch (error) {
     // The target may have said why it reads no further.
     await Promise.race([answer, new Promise((resolve) => setTimeout(resolve, 1000))])
-    throw error instanceof MillraceError ? error : new TransferError(`the rows of ${table} broke off: ${String(error)}`, 0, error)
+    throw error instanceof MillraceError ? error : new InsertError(`the rows of ${table} broke off: ${String(error)}`, 0, error)
   }
   await text(await answer)
 }
@@ -114,9 +105,9 @@ async function answerOf (request: http.ClientRequest, store: MoveStore): Promise
   const response = await new Promise<http.IncomingMessage>((resolve, reject) => {
     request.on('response', resolve)
     request.on('timeout', () => request.destroy(new Error('no answer')))
-    request.on('error', (error) => reject(new TransferError(`${store.name} does not answer: ${error.message}`, 0, error)))
+    request.on('error', (error) => reject(new InsertError(`${store.name} does not answer: ${error.message}`, 0, error)))
   })
   const code = Number(response.headers['x-clickhouse-exception-code'] ?? 0)
   if (response.statusCode === 200 && code === 0) return response
-  throw new TransferError(`${store.name}: ${(await text(response)).trim().slice(0, 500)}`, code)
+  throw new InsertError(`${store.name}: ${(await text(response)).trim().slice(0, 500)}`, code)
 }

@@ -75,6 +75,10 @@ const SHARDED: Readonly<Record<string, string>> = {
 /** Tables that every node holds whole (`{{every_node}}`). Merge, and no view, because they are read with FINAL. */
 export const WHOLE_TABLES: readonly string[] = ['persons', 'person_distinct_ids', 'person_overrides', 'groups']
 
+/** Where a replicated table of a node is, as `renderClickHouseSql` places it, once the macros are filled in. */
+export const pathInKeeper = (database: string, table: string, shard: string): string =>
+  `/clickhouse/tables/${[...WHOLE_TABLES, 'schema_migrations'].includes(table) ? 'all' : shard}/${database}/${table}`
+
 const CREATE_VIEW = /^CREATE (?:OR REPLACE VIEW|VIEW IF NOT EXISTS) (\w+)/m
 
 export interface DistributedTablesOptions {

@@ -7,13 +7,17 @@ if (!databaseUrl || !clickhouseUrl) {
   process.stderr.write('migrate needs DATABASE_URL and CLICKHOUSE_URL\n')
   process.exit(1)
 }
-let byHand: string[] = []
-const onFilesByHand = (files: string[]): void => { byHand = files }
-const applied = await migrateAll({ databaseUrl, clickhouseUrl, topology: cluster ? { cluster } : {}, onFilesByHand })
-  .catch((error: unknown) => {
-    if (!(error instanceof MigrationError)) throw error
-    process.stderr.write(`migrate: ${error.message}\n`)
-    process.exit(1)
-  })
-process.stdout.write(applied.length === 0 ? 'nothing to migrate\n' : `applied ${applied.join(', ')}\n`)
+const [byHand, created]: [string[], string[]] = [[], []]
+const applied = await migrateAll({
+  databaseUrl, clickhouseUrl, topology: cluster ? { cluster } : {},
+  onFilesByHand: (files) => byHand.push(...files),
+  onCreated: (names) => created.push(...names)
+}).catch((error: unknown) => {
+  if (!(error instanceof MigrationError)) throw error
+  process.stderr.write(`migrate: ${error.message}\n`)
+  process.exit(1)
+})
+if (created.length > 0) process.stdout.write(`created on nodes that lacked them: ${created.join(', ')}\n`)
+if (applied.length > 0) process.stdout.write(`applied ${applied.join(', ')}\n`)
+else if (created.length === 0) process.stdout.write('nothing to migrate\n')
 for (const file of byHand) process.stdout.write(`by hand: ${file}: ${howToApply(file)}\n`)

@@ -19,7 +19,9 @@ export interface MigrateOptions {
   /** Names of the migrations of an earlier version, whose data is about to be restored. Default: all. */
   only?: { postgres: readonly string[], clickhouse: readonly string[] }
   /** Is told, once, which of `FILES_BY_HAND` are others than those of the version that migrated last. */
-  onFilesByHand?: (files: string[]) => void
+  onFilesByHand?: (files: string[]) => unknown
+  /** Is told which tables and views some nodes of a ClickHouse cluster lacked, and have now. */
+  onCreated?: (names: string[]) => unknown
 }
 
 /**
@@ -39,7 +41,7 @@ export async function migrateAll (options: MigrateOptions): Promise<string[]> {
     refuseToGoBack(newest)
     const { clickhouseUrl, topology = {}, only } = options
     const postgres = await migratePostgres(client, only?.postgres)
-    const clickhouse = await migrateClickHouse(clickhouseUrl, topology, only?.clickhouse)
+    const clickhouse = await migrateClickHouse(clickhouseUrl, topology, only?.clickhouse, options.onCreated)
     if (only === undefined) {
       const changed = newest === undefined ? [] : await changedFilesByHand(newest)
       await recordSchemaVersion(query)

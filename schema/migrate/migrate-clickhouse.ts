@@ -65,11 +65,12 @@ const CREATE_TABLE = /^CREATE TABLE IF NOT EXISTS (\w+)/gm
  * @param url     `http://user:password@host:port/database`.
  * @param topology  One node or a cluster.
  * @param only  Names of those to apply; absent: all.
+ * @param onCreated  Is told which tables and views some nodes of the cluster lacked.
  * @returns the names of the applied migrations.
  * @throws {MigrationError} `MILLRACE_MIGRATION_TOPOLOGY` for tables of one server on a cluster, and the reverse.
  */
 export async function migrateClickHouse (
-  url: string, topology: ClickHouseTopology, only?: readonly string[]
+  url: string, topology: ClickHouseTopology, only?: readonly string[], onCreated?: (names: string[]) => unknown
 ): Promise<string[]> {
   const { serverUrl, database } = splitDatabase(url)
   const render = (sql: string): string => renderClickHouseSql(sql, topology)
@@ -85,7 +86,8 @@ export async function migrateClickHouse (
   try {
     await refuseOtherTopology(client, topology)
     await client.command({ query: render(CREATE_STATE) })
-    if (topology.cluster !== undefined) await fillNewNodes(client, topology.cluster)
+    const created = topology.cluster === undefined ? [] : await fillNewNodes(client, topology.cluster)
+    if (created.length > 0) onCreated?.(created)
     // Of all nodes: what another one has just recorded may not be on this one yet.
     const state = await client.query({
       query: `SELECT DISTINCT name, checksum FROM ${everywhere(topology, 'schema_migrations')}`, format: 'JSONEachRow'

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
+import { MillraceError } from '../../engines/errors.ts'
 import { describeNewerDatabase, type Query, type SchemaVersion } from './schema-versions.ts'
 
 /** One migration file: `NNNN_verb_noun.sql`, never edited once released. */
@@ -39,16 +40,7 @@ export interface AppliedMigration {
 }
 
 /** The database was migrated by a newer Millrace or before the first release, or a released migration was edited. */
-export class MigrationError extends Error {
-  readonly code: 'MILLRACE_DATABASE_NEWER' | 'MILLRACE_DATABASE_UNRELEASED' | 'MILLRACE_MIGRATION_UNKNOWN' |
-    'MILLRACE_MIGRATION_CHANGED' | 'MILLRACE_MIGRATION_TOPOLOGY'
-
-  constructor (code: MigrationError['code'], message: string) {
-    super(message)
-    this.name = 'MigrationError'
-    this.code = code
-  }
-}
+export class MigrationError extends MillraceError {}
 
 /**
  * Refuses to migrate, or to plan a migration, where a later version did so, whether or not its migrations are among
