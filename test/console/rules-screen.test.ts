@@ -108,7 +108,7 @@ t.test('rules in the console', async (t) => {
     await page.getByRole('link', { name: 'no test orders' }).click()
     const editor = page.getByLabel('Condition and actions')
     await editor.fill(JSON.stringify({ ...RIGHT, actions: [{ type: 'hash_property', property: 'email' }] }, null, 2))
-    await page.getByText('The draft differs in actions.').waitFor()
+    await page.getByText('The draft differs in actions › 0 › type, actions › 0 › property.').waitFor()
     await page.getByRole('button', { name: 'Check the draft' }).click()
     await page.getByText('5 of 6 events pass: 5 changed.').waitFor()
     await editor.fill(JSON.stringify(RIGHT, null, 2))
