@@ -128,6 +128,7 @@ t.test(`${QUESTIONS} random questions are answered like a plain computation answ
 const NOW = Date.parse('2026-06-01T12:00:00Z')
 const BERLIN = { projectId: 1, timezone: 'Europe/Berlin', now: NOW }
 const MARCH = { from: '2026-03-01', to: '2026-04-30' }
+const LONG = { from: '2026-02-01', to: MARCH.to }
 const shared = { version: 1, range: MARCH, include_bots: true }
 
 async function askPage (name: string, parameters: Record<string, string>): Promise<AnswerRow[]> {
@@ -150,11 +151,16 @@ t.test('they agree with the sample queries, where those ask the same', async (t)
   const trend = await askPage('trend', { event: 'cart' })
   const funnel = await askPage('funnel', { first: 'seen', second: 'cart', third: 'paid' })
   const retention = await askPage('retention', {})
+  // More periods than a number of 64 bits has.
+  const long = await ask({ kind: 'retention', ...shared, range: LONG, interval: 'day', start: { event: null } }, BERLIN)
+  const longPage = await askPage('retention', { from: LONG.from })
 
   t.same(counted.kind === 'trend' && counted.points.map(({ start }, at) => [start, ...counted.lines.map(({ values }) => values[at])]), trend)
   t.same(walked.kind === 'funnel' && walked.parts[0]?.steps.map(({ name, people }, at) => [at + 1, name, people]), funnel)
-  t.same(returned.kind === 'retention' && returned.cohorts.flatMap(({ start, returned: counts }) =>
-    counts.flatMap(({ people }, later) => people === 0 ? [] : [[start, later, people]])), retention)
+  const people = (answer: Answer) => answer.kind === 'retention' && answer.cohorts.flatMap(({ start, returned: counts }) =>
+    counts.flatMap(({ people }, later) => people === 0 ? [] : [[start, later, people]]))
+  t.same(people(returned), retention)
+  t.same(people(long), longPage)
   t.ok(trend.length === 61 && funnel.length === 3 && retention.length > 10)
 })
 

@@ -14,12 +14,13 @@ export function compileRetention (retention: Retention, projectId: number, range
   const number = { day: `${day} - ${first} + 1`, week: `intDiv(${day} - ${first} + 7, 7)`, month: `dateDiff('month', ${first}, ${day}) + 1` }[interval]
   const startOf = (period: string): string => `toString(${first} + INTERVAL ${period} - 1 ${interval})`
   const numbers = `range(1, ${periods.length + 1})`
+  // bitTest takes at most 64 bits.
+  const has = (bits: string): string => `bitAnd(bitShiftRight(${bits}, number), 1) != 0`
   return `SELECT ${startOf('started')} AS cohort, ${startOf('later')} AS bucket, count() AS people
 FROM
 (
-    SELECT arrayJoin(${isFirst ? '[bitCount(bitXor(starts, starts - 1)) - 1]' : `arrayFilter(number -> bitTest(starts, number), ${numbers})`}) AS started, returns
-    FROM
-    (
+    SELECT arrayJoin(${isFirst ? `[arrayFirst(number -> ${has('starts')}, ${numbers})]` : `arrayFilter(number -> ${has('starts')}, ${numbers})`}) AS started, returns
+    FROM (
         SELECT ${PERSON} AS person, groupBitOr(starts) AS starts, groupBitOr(returns) AS returns
         FROM
         (
@@ -33,10 +34,9 @@ FROM
             GROUP BY person_id
         ) AS event ${mergesSql(projectId)}
         -- Who started before the range is not new, so first starts are looked for in all events.
-        GROUP BY person HAVING starts != 0 AND NOT bitTest(starts, 0)
+        GROUP BY person HAVING starts != 0 AND bitAnd(starts, 1) = 0
     )
 )
-ARRAY JOIN arrayFilter(number -> number = started OR number > started AND bitTest(returns, number), ${numbers}) AS later
-GROUP BY cohort, bucket
-ORDER BY cohort, bucket`
+ARRAY JOIN arrayFilter(number -> number = started OR number > started AND ${has('returns')}, ${numbers}) AS later
+GROUP BY cohort, bucket ORDER BY cohort, bucket`
 }
