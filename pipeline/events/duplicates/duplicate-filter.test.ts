@@ -167,6 +167,20 @@ t.test('decides as a plain comparison with all that is stored would, through cra
   }
 })
 
+t.test('a row is no duplicate of one that is itself a duplicate, even where memory cannot compare', async (t) => {
+  const store = new Store()
+  const filter = createDuplicateFilter({
+    memory: new FingerprintMemory(0), lookUpEvents: store.lookUp, onLookUp: () => {}
+  })
+  const [first, dayBefore, twoDaysBefore] = [0, 1, 2].map((days) =>
+    makeEvent({ uuid: '018bcfe5-687b-7000-8000-000000000001', timestamp: Date.now() - days * DAY_MS })) as [PlainEvent, PlainEvent, PlainEvent]
+  const batch = [send([first], false), send([dayBefore, twoDaysBefore])]
+
+  const deduplicated = await filter.decide(batch.map(({ message }) => message), { lookUpAll: false })
+
+  t.same(keptOf(batch, deduplicated), [first, twoDaysBefore])
+})
+
 t.test('remembers nothing of a batch that was not stored', async (t) => {
   const store = new Store()
   const filter = createDuplicateFilter({

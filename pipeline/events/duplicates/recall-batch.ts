@@ -38,12 +38,14 @@ export function recallBatch (
   const { coveredSince } = memory
   for (const message of messages) {
     if (message.rows === 0) continue
+    const isUnderstood = memory.understands(message.keyId)
     if (message.deduplicated !== undefined) {
       // Decided before, in a larger batch that was refused: the decision stands.
-      addRows(batch.kept, message, message.deduplicated)
+      addRows(batch.kept, message, isUnderstood)
       continue
     }
-    const isUnderstood = memory.understands(message.keyId)
+    // Whether they stay, only their identities tell; so what follows with their uuids is left to those as well.
+    if (!isUnderstood) addRows(batch.kept, message, false)
     const mayBeStored = lookUpAll ? undefined : storedRows.get(message)
     const madeBefore = !isUnderstood || lookUpAll
       ? Infinity
@@ -113,14 +115,15 @@ function recallRows (
   return { rows, recalled, uncertain }
 }
 
-function addRows (
-  table: FingerprintTable, { payload, rows }: PartitionMessage, deduplicated: readonly number[]
-): void {
-  const view = fingerprintView(payload)
-  for (const [from, to] of gapsWithin(deduplicated, 0, rows)) {
+/** Adds the rows that are no duplicates as far as is known, by uuid alone when checks cannot be compared. */
+function addRows (table: FingerprintTable, message: PartitionMessage, isUnderstood: boolean): void {
+  const view = fingerprintView(message.payload)
+  for (const [from, to] of gapsWithin(message.deduplicated ?? [], 0, message.rows)) {
     for (let row = from; row < to; row++) {
       const at = row * FINGERPRINT_BYTES
-      table.add(view.getUint32(at, true), view.getUint32(at + 4, true), view.getUint32(at + 8, true))
+      const uuidHash = view.getUint32(at, true)
+      if (isUnderstood) table.add(uuidHash, view.getUint32(at + 4, true), view.getUint32(at + 8, true))
+      else table.add(uuidHash, 0, 0)
     }
   }
 }
