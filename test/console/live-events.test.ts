@@ -25,6 +25,9 @@ t.test('live events in the console', async (t) => {
     await rows(/\(no name\).*dropped: missing_event_name/).waitFor()
     await send(stack, [{ ...event, properties: { plan: 'free' } }])
     await waitFor(async () => await rows(/paid.*accepted/).count() === 2)
+    // A receipt tells what was so when it was opened.
+    const isCountedOnce = async (): Promise<boolean> => (await stack.select("SELECT 1 FROM event_traces WHERE uuid = {uuid: UUID} AND kind = 'duplicate'", { uuid: event.uuid })).length > 0
+    await waitFor(isCountedOnce)
     await page.getByLabel('Fate').selectOption('dropped')
     await waitFor(async () => await rows('').count() === 1)
     t.match(page.url(), /fate=dropped$/, 'a filter has an address')
