@@ -74,7 +74,7 @@ t.test('what would answer otherwise is left out with its reason, and so is what 
 
   t.match(await api.run('import-flags', folder, '--with-continuity'), { out: /flag +2 +0 +4 / })
   await api.call('PATCH', `~/feature_flags/${String(results[0].id)}`, { name: 'Changed here' })
-  t.match(await api.run('import-flags', folder), { out: /flag-15 +already exists here with a different name; pass --update/ })
+  t.match(await api.run('import-flags', folder), { out: /flag-15 +already exists here and differs in name; pass --update/ })
   t.match(await api.run('import-flags', folder, '--with-continuity', '--update'), { out: /flag +0 +1 +5 / })
 })
 
@@ -137,7 +137,7 @@ t.test('experiments and definitions, read from the API of PostHog itself', async
   t.match(problems, [/^property_definitions: .* answered 403/, /^groups_types: .* answered 403/])
   t.match(Object.fromEntries(items.map(({ name, outcome, reason }) => [name, reason ?? outcome])), {
     split: 'created', paused: 'created', 'Experiment 1': 'created', 'Experiment 2': 'a metric has the unsupported type ratio', 'Experiment 3': 'its flag is off',
-    'Experiment 4': 'created', 'Experiment 5': 'its flag unknown was not imported', paid: 'updated', seen: 'already has a different description here', never: 'no event with it has arrived here yet'
+    'Experiment 4': 'created', 'Experiment 5': 'its flag unknown was not imported', paid: 'updated', seen: 'already differs here in description', never: 'no event with it has arrived here yet'
   })
   const experiments = (await api.call('GET', '~/experiments/')).body.results
   t.match(experiments[1], {

@@ -118,7 +118,7 @@ async function carryFlags ({ project, options, params, names, carry, tryFlag }: 
       const here = listed.find(({ key }) => key === body.key)
       const differing = here === undefined ? [] : differingFields(here, body)
       if (differing.length > 0 && !isUpdate) {
-        throw new NotCarriedOverError(`already exists here with a different ${differing.join(', ')}; pass --update to overwrite`)
+        throw new NotCarriedOverError(`already exists here and differs in ${differing.join(', ')}; pass --update to overwrite`)
       }
       if (isDryRun && (here === undefined || differing.length > 0)) await tryFlag(body)
       if (!isDryRun && here === undefined) await api.post('/api/projects/{project_id}/feature_flags', { params, body })
@@ -142,7 +142,7 @@ async function carryExperiments ({ project, options, params, names, carry }: Tra
       const here = listed.find(({ name, feature_flag_key: key }) => name === body.name && key === body.feature_flag_key)
       if (here === undefined && !isDryRun) await api.post('/api/projects/{project_id}/experiments', { params, body })
       const differing = here === undefined ? [] : differingFields(here, body)
-      if (differing.length > 0) throw new NotCarriedOverError(`already exists here with a different ${differing.join(', ')}`)
+      if (differing.length > 0) throw new NotCarriedOverError(`already exists here and differs in ${differing.join(', ')}`)
       return here === undefined ? 'created' : 'unchanged'
     })
   }
@@ -183,7 +183,7 @@ async function carryNotes ({ project, options: { api, isDryRun }, params, carry 
         if (mine === undefined) throw new NotCarriedOverError('no event with it has arrived here yet')
         const differing = differingFields(mine, notes)
         if (differing.length === 0) return 'unchanged'
-        if (Object.keys(notesOf(mine)).length > 0) throw new NotCarriedOverError(`already has a different ${differing.join(', ')} here`)
+        if (Object.keys(notesOf(mine)).length > 0) throw new NotCarriedOverError(`already differs here in ${differing.join(', ')}`)
         if (!isDryRun) await api.patch(`${path}/{id}`, { params: { ...params, id: mine.id }, body: notes })
         return 'updated'
       })
@@ -191,14 +191,7 @@ async function carryNotes ({ project, options: { api, isDryRun }, params, carry 
   }
 }
 
-interface Notes {
-  id: string
-  name: string
-  description: string
-  tags: readonly string[]
-  verified: boolean
-  hidden: boolean
-}
+interface Notes { id: string, name: string, description: string, tags: string[], verified: boolean, hidden: boolean }
 
 function notesOf (definition: Fields | Notes): Record<string, unknown> {
   const { description, tags, verified, hidden } = definition

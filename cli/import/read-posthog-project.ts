@@ -17,8 +17,7 @@ export async function readPosthogFiles (files: readonly string[]): Promise<Posth
       problems.push(`${name} is not JSON`)
     }
   }
-  const project = readPosthogProject(documents)
-  return { ...project, problems: [...problems, ...project.problems] }
+  return readPosthogProject(documents, problems)
 }
 
 /** The base URL where people log in, not where SDKs send; a personal API key; the id of the project, or `@current`. */
@@ -46,8 +45,7 @@ export async function fetchPosthogProject (access: PosthogAccess): Promise<Posth
       problems.push(`${list === '' ? 'the project' : list}: ${error instanceof Error ? error.message : String(error)}`)
     }
   }
-  const project = readPosthogProject(documents)
-  return { ...project, problems: [...problems, ...project.problems] }
+  return readPosthogProject(documents, problems)
 }
 
 async function * readPages ({ host, key, project }: PosthogAccess, list: string): AsyncGenerator<unknown> {

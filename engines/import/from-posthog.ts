@@ -8,7 +8,8 @@ import { parseStoredJson } from '../body/parse-json.ts'
 import { stringifyJson } from '../body/stringify-json.ts'
 import { fieldsOf } from '../fields.ts'
 import {
-  checked, type ImportedEvent, type MapRow, readObject, readText, readTime, readUuid, requireObject, uuidOf
+  checked, type ImportedEvent, type MapRow, readObject, readText, readTime, readUuid, RejectedRowError, requireObject,
+  uuidOf
 } from './imported-event.ts'
 
 /** @param now  Epoch milliseconds. */
@@ -25,6 +26,15 @@ export function createPosthogMapper (now: number): MapRow {
 export function isPersonRow (row: unknown): boolean {
   const { event, person_id: person } = fieldsOf(row)
   return event === undefined && person !== undefined
+}
+
+/** @throws {RejectedRowError} naming the columns that a file lacks: once, and not row by row or never. */
+export function requireColumns (columns: readonly string[]): void {
+  const required = columns.includes('event') || !columns.includes('person_id')
+    ? ['event', 'distinct_id', 'timestamp', 'properties']
+    : ['distinct_id', 'properties', columns.includes('_inserted_at') ? '_inserted_at' : 'created_at']
+  const missing = required.filter((column) => !columns.includes(column))
+  if (missing.length > 0) throw new RejectedRowError(`no column ${missing.join(' and ')}; columns: ${columns.join(', ')}`)
 }
 
 function mapEvent (fields: Record<string, unknown>, place: string, now: number): ImportedEvent {

@@ -103,12 +103,11 @@ const HAS_ZONE = /(?:Z|[+-]\d\d(?::?\d\d)?)$/i
 
 function toMs (value: unknown): number {
   if (value instanceof Date) return value.getTime()
-  if (typeof value === 'bigint') return toMs(Number(value))
   if (typeof value === 'number') return value < 1e11 ? value * 1000 : value < 1e14 ? value : value / 1000
-  if (typeof value !== 'string') return NaN
-  const text = value.trim()
+  const text = typeof value === 'string' || typeof value === 'bigint' ? String(value).trim() : ''
   if (/^\d{9,16}(?:\.\d+)?$/.test(text)) return toMs(Number(text))
-  if (!/^\d{4}-\d\d-\d\d/.test(text)) return NaN
+  // JavaScript takes 30 February for 1 March.
+  if (!/^\d{4}-\d\d-\d\d(?:$|[ T])/.test(text) || new Date(text.slice(0, 10)).getUTCDate() !== Number(text.slice(8, 10))) return NaN
   // JavaScript reads three digits of a fraction; `2026-11-26 10:00:00.123456` is what databases write.
   const iso = text.replace(' ', 'T').replace(/(\.\d{3})\d+/, '$1').replace(/(T.*[+-]\d\d)$/, '$1:00')
   return Date.parse(HAS_ZONE.test(iso) || iso.length === 10 ? iso : `${iso}Z`)

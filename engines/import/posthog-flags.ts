@@ -32,6 +32,15 @@ export interface CarriedFlag {
   bucketing_identifier: string
 }
 
+const FLAG_FIELDS = [
+  'id', 'key', 'name', 'filters', 'active', 'archived', 'deleted', 'ensure_experience_continuity', 'evaluation_runtime',
+  'bucketing_identifier', 'has_encrypted_payloads', 'evaluation_contexts', 'evaluation_tags', 'evaluation_contexts_match_mode',
+  // These decide no value.
+  'created_by', 'created_at', 'updated_at', 'last_modified_by', 'last_called_at', 'version', 'tags', 'status', 'can_edit', 'user_access_level',
+  'creation_context', 'experiment_set', 'experiment_set_metadata', 'is_eligible_for_experiment', 'surveys', 'features', 'usage_dashboard',
+  'analytics_dashboards', 'has_enriched_analytics', 'is_remote_configuration', 'is_used_in_replay_settings', 'is_simple_flag',
+  'rollout_percentage', 'rollback_conditions', 'performed_rollback', '_create_in_folder', '_should_create_usage_dashboard'
+]
 const FILTER_FIELDS = [
   'groups', 'multivariate', 'aggregation_group_type_index', 'payloads', 'feature_enrollment', 'holdout', 'early_exit',
   // Of older flags.
@@ -58,6 +67,7 @@ const COMPUTED_FIELDS = ['dependency_chain', 'bytecode', 'bytecode_error', 'cond
 export function toFlag (
   flag: Fields, names: CarriedNames, { withContinuity }: { withContinuity: boolean }
 ): CarriedFlag {
+  requireKnown(flag, FLAG_FIELDS, 'the flag')
   if (flag['archived'] === true) refuse('archived')
   if (flag['has_encrypted_payloads'] === true) refuse('its payloads are encrypted')
   const contexts = [flag['evaluation_contexts'] ?? [], flag['evaluation_tags'] ?? []].flat()
@@ -109,6 +119,8 @@ function toGroup (group: unknown, names: CarriedNames): Record<string, unknown> 
 function toFilters (filters: unknown, names: CarriedNames): Record<string, unknown> {
   const fields = requireKnown(filters, FILTER_FIELDS, 'filters')
   const { multivariate, payloads, groups, super_groups: superGroups, ...rest } = fields
+  const { variants } = isFields(multivariate) ? requireKnown(multivariate, ['variants'], 'multivariate') : {}
+  if (Array.isArray(variants)) variants.forEach((variant) => requireKnown(variant, ['key', 'name', 'description', 'rollout_percentage'], 'a variant'))
   const keys = new Set(variantsOfFlag(filters).map(({ key }) => key))
   const toConditions = (list: unknown): unknown[] => (Array.isArray(list) ? list : [])
     .map((condition: unknown) => toCondition(condition, names, keys))
@@ -119,7 +131,7 @@ function toFilters (filters: unknown, names: CarriedNames): Record<string, unkno
     ...rest,
     ...withGroupType(fields, names),
     groups: toConditions(groups),
-    ...isFields(multivariate) && { multivariate: requireKnown(multivariate, ['variants'], 'multivariate') },
+    ...isFields(multivariate) && { multivariate },
     ...superGroups !== undefined && { super_groups: toConditions(superGroups) },
     ...payloads !== undefined && { payloads: Object.fromEntries(used) }
   }

@@ -35,11 +35,14 @@ const MARKS: readonly (readonly [PosthogList, (item: Fields) => boolean])[] = [
  * deleted is left out.
  *
  * @param documents  Parsed JSON, each with its name for problems.
+ * @param problems   Those of reading them.
  */
-export function readPosthogProject (documents: readonly { name: string, content: unknown }[]): PosthogProject {
+export function readPosthogProject (
+  documents: readonly { name: string, content: unknown }[], problems: string[] = []
+): PosthogProject {
   const project: PosthogProject = {
     feature_flags: [], cohorts: [], experiments: [], event_definitions: [], property_definitions: [], groups_types: [],
-    timezone: null, problems: []
+    timezone: null, problems
   }
   const announced = new Map<PosthogList, number>()
   for (const { name, content } of documents) {
@@ -49,10 +52,12 @@ export function readPosthogProject (documents: readonly { name: string, content:
       continue
     }
     const items: unknown[] = Array.isArray(content) ? content : Array.isArray(page['results']) ? page['results'] : [content]
-    if (items.length === 0) continue
-    const [list] = MARKS.find(([, isOne]) => isOne(fieldsOf(items[0]))) ?? []
+    // A page without items is of the list that its file is named after.
+    const [list] = items.length === 0
+      ? [POSTHOG_LISTS.find((each) => name.includes(each))]
+      : MARKS.find(([, isOne]) => isOne(fieldsOf(items[0]))) ?? []
     if (list === undefined) {
-      project.problems.push(`${name} is not recognized: expected ${POSTHOG_LISTS.join(', ')}, or the project`)
+      if (items.length > 0 || Number(page['count'] ?? 0) > 0) problems.push(`${name} is not recognized: expected the project or a page of ${POSTHOG_LISTS.join(', ')}, with every field that PostHog's API returns`)
       continue
     }
     project[list].push(...items.filter(isFields))
@@ -62,7 +67,7 @@ export function readPosthogProject (documents: readonly { name: string, content:
     const items = project[list].length
     project[list] = [...new Map(project[list].map((item) => [item['id'] ?? item['group_type_index'], item])).values()]
     const count = announced.get(list) ?? 0
-    if (project[list].length < count) project.problems.push(`${list}: the files have ${project[list].length} of ${count}; ${items < count ? 'also save the pages behind "next"' : 'some are in them more than once'}`)
+    if (project[list].length < count) problems.push(`${list}: the files have ${project[list].length} of ${count}; ${items < count ? 'also save the pages behind "next"' : 'some are in them more than once'}`)
     project[list] = project[list].filter(({ deleted }) => deleted !== true)
   }
   return project
@@ -86,13 +91,10 @@ export function inOrderOfNames<T> (
   const byId = new Map(items.map((item) => [idOf(item), item]))
   const ordered = new Set<T>()
   const entered = new Set<T>()
-  const visit = (item: T): void => {
-    if (entered.has(item)) return
+  const visit = (item: T | undefined): void => {
+    if (item === undefined || entered.has(item)) return
     entered.add(item)
-    for (const id of idsOf(item)) {
-      const other = byId.get(id)
-      if (other !== undefined) visit(other)
-    }
+    for (const id of idsOf(item)) visit(byId.get(id))
     ordered.add(item)
   }
   items.forEach(visit)

@@ -3,8 +3,10 @@ import t from 'tap'
 import { createAmplitudeMapper } from './from-amplitude.ts'
 import { completeMapping, createMapper } from './from-mapping.ts'
 import { createMixpanelMapper, createZoneReader } from './from-mixpanel.ts'
-import { createPosthogMapper } from './from-posthog.ts'
+import { createPosthogMapper, requireColumns } from './from-posthog.ts'
 import { createIdentify, type MapRow, readTime, RejectedRowError, uuidOf } from './imported-event.ts'
+import { toFlag } from './posthog-flags.ts'
+import { readPosthogProject } from './posthog-project.ts'
 
 const NOW = Date.parse('2026-11-26T12:00:00Z')
 const AT = Date.parse('2024-03-31T10:00:00.250Z')
@@ -163,6 +165,48 @@ t.test('times are read in every notation of these products', async (t) => {
     1711879200250, 1711879200250123, 1711879200.25, 1711879200250n, new Date(AT)
   ]) t.equal(readTime(value, 'at', NOW), AT, String(value))
   t.equal(readTime('2024-03-31', 'at', NOW), Date.parse('2024-03-31'))
+  t.equal(readTime('2024-02-29T23:00:00-08:00', 'at', NOW), Date.parse('2024-03-01T07:00:00Z'))
+  for (const value of [
+    '2024-02-30T00:00:00Z', '2024-04-31 12:00:00+00:00', '2023-02-29', '2024-06-31T10:00:00.123456', '2024-02-029', '2024-00-10', '2024-01-00'
+  ]) t.throws(() => readTime(value, 'at', NOW), new RejectedRowError('at is not a time'), value)
+})
+
+t.test('PostHog: a column that a file has not is named once, in place of each row', async (t) => {
+  requireColumns(['uuid', 'event', 'distinct_id', 'timestamp', 'properties', 'person_id'])
+  requireColumns(['person_id', 'distinct_id', 'properties', 'created_at'])
+  requireColumns(['person_id', 'distinct_id', 'properties', '_inserted_at'])
+  for (const [columns, message] of [
+    [['event', 'distinct_id', 'timestamp'], 'no column properties; columns: event, distinct_id, timestamp'],
+    [['event', 'distinct_id', 'person_id'], 'no column timestamp and properties; columns: event, distinct_id, person_id'],
+    [['person_id', 'distinct_id', 'properties'], 'no column created_at; columns: person_id, distinct_id, properties']
+  ] as const) t.throws(() => { requireColumns(columns) }, new RejectedRowError(message))
+})
+
+t.test('a flag of PostHog with a field that is not known, at any depth, is refused', async (t) => {
+  const names = { cohorts: new Map(), flags: new Map(), groupTypes: new Map(), hasSameTimezone: true }
+  const carry = (more: object, variant: object = {}): unknown => {
+    const variants = [{ key: 'a', name: 'A', rollout_percentage: 100, ...variant }]
+    return toFlag({ id: 1, key: 'f', active: true, filters: { groups: [], multivariate: { variants } }, ...more }, names, { withContinuity: false })
+  }
+  const decidesNothing = {
+    experiment_set_metadata: [], last_called_at: '2026-01-01T00:00:00Z', is_eligible_for_experiment: true, creation_context: 'feature_flags',
+    evaluation_contexts_match_mode: 'any', evaluation_tags: [], later: null
+  }
+  t.match(carry(decidesNothing, { description: 'First' }), { key: 'f', active: true })
+  t.throws(() => carry({ brand_new_field: 7 }), { message: 'the flag has unsupported fields: brand_new_field' })
+  t.throws(() => carry({}, { weight: 7 }), { message: 'a variant has unsupported fields: weight' })
+})
+
+t.test('a list of PostHog of which a file has none of the items is not complete', async (t) => {
+  const page = (count: number): object => ({ count, next: 'https://us.posthog.com/api/projects/1/feature_flags/?offset=100', previous: null, results: [] })
+  const problemsOf = (name: string, content: unknown): string[] => readPosthogProject([{ name, content }]).problems
+
+  t.same(problemsOf('feature_flags.json', page(300)), ['feature_flags: the files have 0 of 300; also save the pages behind "next"'])
+  t.match(problemsOf('flags.json', page(300)), [/^flags\.json is not recognized: expected the project or a page of feature_flags, /])
+  t.same(problemsOf('flags.json', page(0)), [])
+  t.same(problemsOf('flags.json', []), [])
+  const last = { name: 'feature_flags-2.json', content: page(1) }
+  t.same(readPosthogProject([{ name: '1.json', content: [{ id: 1, key: 'f', filters: {}, active: true }] }, last]).problems, [])
 })
 
 t.test('a row that is no event says which field is wrong', async (t) => {
