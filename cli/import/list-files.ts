@@ -1,6 +1,8 @@
 /** Finds the files of an export. */
 import { readdir, stat } from 'node:fs/promises'
 import path from 'node:path'
+import type { Readable } from 'node:stream'
+import yauzl from 'yauzl'
 import { MillraceError } from '../../engines/errors.ts'
 
 export interface SourceFile {
@@ -12,6 +14,10 @@ export interface SourceFile {
 
 /** Names of files that may have events; one without an ending may be a part that a database wrote. */
 const KNOWN_NAME = /^[^.]+$|\.(?:jsonl?|ndjson|[ct]sv|txt|log|parquet|zip|gz|zst|br)$/i
+
+/** PostHog lists the files of an export that it splits in one of these. */
+const MANIFEST = /^(?:.*_)?manifest\.json$/
+const isOfEvents = (name: string): boolean => KNOWN_NAME.test(name) && !MANIFEST.test(name)
 
 /**
  * Lists the files of an export: those that are named, and all of the folders that are named, in the order of their
@@ -43,9 +49,11 @@ export async function listFiles (
         if (entry.name.startsWith('.')) continue
         (entry.isSymbolicLink() ? links : paths).push({ file: inner, name: path.relative(folder, inner), root: folder })
       }
-    } else if (found?.isFile() === true && (root === '' || KNOWN_NAME.test(path.basename(file)))) {
+    } else if (found?.isFile() === true && (root === '' ? !MANIFEST.test(name) : isOfEvents(path.basename(file)))) {
       files.push({ path: file, name, bytes: found.size })
-    } else if (root === '') {
+      // What is wrong with a zip is told by who reads it.
+      if (/\.zip$/i.test(file)) await Array.fromAsync(listZip(file, (entry) => { onSkipped(`${name}/${entry}`) })).catch(() => [])
+    } else if (root === '' && found?.isFile() !== true) {
       throw new MillraceError('MILLRACE_IMPORT_FILE_MISSING', `${file} is not a regular file; save it first`)
     } else {
       onSkipped(name)
@@ -59,4 +67,22 @@ export async function listFiles (
     throw new MillraceError('MILLRACE_IMPORT_FILE_MISSING', `two files are called ${same.name}: give the folder that has both`)
   }
   return files
+}
+
+/** The files in a zip, as `listFiles` has those of a folder. @throws {Error} when it is no zip, or not all of one. */
+export async function * listZip (
+  file: string, onSkipped: (name: string) => void = () => {}
+): AsyncGenerator<{ name: string, open: () => Promise<Readable> }> {
+  // Names such as `../a.json` are harmless, as no file is written: by default they end the list.
+  const zip = await yauzl.openPromise(file, { decodeStrings: false })
+  try {
+    for await (const entry of zip.eachEntry()) {
+      const name = yauzl.getFileNameLowLevel(entry.generalPurposeBitFlag, entry.fileNameRaw, entry.extraFields, false)
+      if (name.endsWith('/') || /(?:^|\/)(?:\.[^./]|__MACOSX\/)/.test(name)) continue
+      if (!isOfEvents(path.posix.basename(name))) onSkipped(name)
+      else yield { name, open: async () => await zip.openReadStreamPromise(entry) }
+    }
+  } finally {
+    zip.close()
+  }
 }

@@ -21,7 +21,7 @@ async function read (t: Test, name: string, content: string | Buffer): Promise<R
 }
 
 t.test('each real file of a folder is listed once, whatever links lead to it', async (t) => {
-  const folder = t.testdir({ '.hidden': { 'a.json': '{}' }, 1: { 'ok.ndjson': '{}' }, 'README.md': '# Export' })
+  const folder = t.testdir({ '.hidden': { 'a.json': '{}' }, 1: { 'ok.ndjson': '{}' }, 'README.md': '# Export', '2024_manifest.json': '{"files":[]}' })
   await symlink('.', path.join(folder, 'self'))
   await symlink('1', path.join(folder, '0'))
   await symlink('1/ok.ndjson', path.join(folder, '0.ndjson'))
@@ -29,14 +29,16 @@ t.test('each real file of a folder is listed once, whatever links lead to it', a
 
   const files = await listFiles([folder, path.join(folder, '1'), path.join(folder, 'self')], (name) => { skipped.push(name) })
   t.equal(files.length, 1)
-  t.same(skipped, ['README.md'])
+  t.same(skipped, ['2024_manifest.json', 'README.md'])
   const [only] = await listFiles([folder])
   t.match(only, { name: '1/ok.ndjson', bytes: 2 })
   await mkdir(path.join(folder, '2'))
   await symlink('../1/ok.ndjson', path.join(folder, '2/link.ndjson'))
   await symlink('nowhere', path.join(folder, '2/lost.ndjson'))
   t.match(await listFiles([path.join(folder, '2')], (name) => { skipped.push(name) }), [{ name: 'link.ndjson' }], 'a link out of the folder')
-  t.same(skipped, ['README.md', 'lost.ndjson'])
+  t.same(skipped.slice(2), ['lost.ndjson'])
+  await t.rejects(listFiles([path.join(folder, '2024_manifest.json')], (name) => { skipped.push(name) }), { message: /^no files in / })
+  t.equal(skipped.at(-1), '2024_manifest.json', 'as a pattern of the shell names it')
 })
 
 t.test('two files of one name in different folders are refused, and told apart below a common one', async (t) => {
@@ -109,9 +111,28 @@ t.test('Parquet: a text that is not UTF-8, or not JSON where the column says so,
   t.match(rows, [{ position: 1, row: { event: 'Ü✓', properties: { a: 1 } } }, { position: 2, error: 'the row is not UTF-8', text: /café/ }, { position: 3, row: { event: 'c' } }])
 })
 
-t.test('an empty file ends, whatever its name', async (t) => {
-  for (const name of ['a.csv', 'a.json', 'a.parquet', 'a.zip', 'a']) t.same(await read(t, name, ''), [], name)
+t.test('a file of no bytes has no rows, however it would be compressed; none is a Parquet file or a zip', async (t) => {
+  for (const name of ['a.csv', 'a.json', 'a', 'a.jsonl.gz', 'a.csv.gz', 'a.json.zst', 'a.json.br']) t.same(await read(t, name, ''), [], name)
+  for (const name of ['a.parquet', 'a.zip']) await t.rejects(read(t, name, ''), { message: 'the file is empty, and no Parquet or zip is' }, name)
+  t.same(await read(t, 'packed.csv.gz', zlib.gzipSync('')), [])
   t.same(await read(t, 'header.csv', 'event,time\n'), [])
+})
+
+t.test('a zip is read like a folder: what is hidden is left out, and what is broken is named, each', async (t) => {
+  const line = (a: number): Buffer => zlib.gzipSync(`{"a": ${a}}\n`)
+  const file = path.join(t.testdir({}), 'export.zip')
+  await writeFile(file, writeZip({
+    '1/': Buffer.alloc(0), '1/a.json.gz': line(1), '__MACOSX/1/._a.json.gz': Buffer.from('junk'), '1/.DS_Store': Buffer.from('junk'), '1/README.md': Buffer.from('# Export'),
+    '1/b.json.gz': Buffer.from('junk'), '../c.json.gz': line(2), 'd.json.gz': line(3).subarray(0, 12), './e.json': Buffer.from('{"a": 4}'), 'f.json.gz': Buffer.alloc(0)
+  }))
+  const skipped: string[] = []
+  const [found] = await listFiles([path.dirname(file)], (name) => { skipped.push(name) })
+  t.same(skipped, ['export.zip/1/README.md'])
+  const rows: ReadRow[] = []
+  await t.rejects(async () => { for await (const row of readRows(found!)) rows.push(row) }, {
+    message: /^1\/b\.json\.gz in it: the content is not gz; [^;]*; d\.json\.gz in it: unexpected end of file$/
+  })
+  t.same(rows, [{ position: 1, row: { a: 1 } }, { position: 2, row: { a: 2 } }, { position: 3, row: { a: 4 } }])
 })
 
 /** Files of this size, as they are after decompression: `MILLRACE_TEST_GIGABYTES=20`. */

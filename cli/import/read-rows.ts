@@ -6,10 +6,9 @@ import zlib from 'node:zlib'
 import { parse as parseCsv } from 'csv-parse'
 import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet'
 import { compressors } from 'hyparquet-compressors'
-import yauzl from 'yauzl'
 import { HAS_SAFE_BROTLI } from '../../engines/body/decompress.ts'
 import { parseStoredJson } from '../../engines/body/parse-json.ts'
-import type { SourceFile } from './list-files.ts'
+import { listZip, type SourceFile } from './list-files.ts'
 
 /** Longer lines are no events: ingest takes bodies of 20 MB. */
 const MAX_LINE_BYTES = 20_000_000
@@ -47,11 +46,13 @@ async function * readText (source: Readable, name: string): AsyncGenerator<ReadR
 
 /** By the first bytes; brotli has none of its own, and is told by the name. */
 async function decompress (source: Readable, name: string): Promise<Readable> {
+  const magic = (await peek(source)).toString('hex', 0, 4)
+  if (magic === '' && /\.(?:parquet|zip)$/i.test(name)) throw new Error('the file is empty, and no Parquet or zip is')
+  if (magic === '') return source
   if (name.endsWith('.br')) {
     if (!HAS_SAFE_BROTLI) throw new Error(`Brotli is not read by Node ${process.version}, whose decoder is not safe`)
     return chain(source, zlib.createBrotliDecompress())
   }
-  const magic = (await peek(source)).toString('hex', 0, 4)
   if (magic.startsWith('1f8b')) return chain(source, zlib.createGunzip())
   if (magic === '28b52ffd') return chain(source, zlib.createZstdDecompress())
   const [, ending] = /\.(gz|zst)$/i.exec(name) ?? []
@@ -242,25 +243,19 @@ async function * readParquet ({ path: name }: SourceFile): AsyncGenerator<ReadRo
 
 /** The files in a zip one after the other; rows are counted through. */
 async function * readZip (file: SourceFile): AsyncGenerator<ReadRow> {
-  const zip = await yauzl.openPromise(file.path)
   let before = 0
-  let broken: Error | undefined
-  try {
-    for await (const entry of zip.eachEntry()) {
-      if (entry.fileName.endsWith('/')) continue
-      let last = 0
-      try {
-        for await (const read of readText(await zip.openReadStreamPromise(entry), entry.fileName)) {
-          last = read.position
-          yield { ...read, position: before + read.position }
-        }
-      } catch (cause) {
-        broken ??= new Error(`${entry.fileName} in it: ${cause instanceof Error ? cause.message : String(cause)}`, { cause })
+  const broken: string[] = []
+  for await (const { name, open } of listZip(file.path)) {
+    let last = 0
+    try {
+      for await (const read of readText(await open(), name)) {
+        last = read.position
+        yield { ...read, position: before + read.position }
       }
-      before += last
+    } catch (error) {
+      broken.push(`${name} in it: ${error instanceof Error ? error.message : String(error)}`)
     }
-    if (broken !== undefined) throw broken
-  } finally {
-    zip.close()
+    before += last
   }
+  if (broken.length > 0) throw new Error(broken.join('; '))
 }
