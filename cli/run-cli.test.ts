@@ -105,6 +105,7 @@ t.test('exits with 2 for a command line that is wrong', async (t) => {
   t.match(await run('help'), { code: 0, out: /dead-letters/ })
   t.equal((await run('--help')).code, 0)
   t.match((await run('projects --help')).out, /rotate-key/)
+  t.match((await run('import --help')).out, /--url <url>[^]*--key <key>/)
 })
 
 t.test('refuses a repeated option, an empty value, and a project that does not exist, in every command', async (t) => {

@@ -89,6 +89,7 @@ function buildProgram (context: CliContext): Command {
       context.timeoutMs = timeout * 1000
       context.access = access
     })
+    .configureHelp({ showGlobalOptions: true })
     .exitOverride()
     .showHelpAfterError('(add --help for the options)')
     .configureOutput({

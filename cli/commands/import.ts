@@ -5,7 +5,7 @@ import { HttpError, MillraceError } from '../../engines/errors.ts'
 import { createAmplitudeMapper } from '../../engines/import/from-amplitude.ts'
 import { completeMapping, createMapper } from '../../engines/import/from-mapping.ts'
 import { createMixpanelMapper } from '../../engines/import/from-mixpanel.ts'
-import { createPosthogMapper, isPersonRow } from '../../engines/import/from-posthog.ts'
+import { createPosthogMapper, isPersonRow, requireColumns } from '../../engines/import/from-posthog.ts'
 import type { CliContext } from '../cli-context.ts'
 import { formatDay } from '../import/event-digest.ts'
 import { queryStoredEvents } from '../import/query-store.ts'
@@ -111,7 +111,10 @@ function chooseMapper (
     const mapper = source === 'posthog'
       ? createPosthogMapper(now)
       : source === 'amplitude' ? createAmplitudeMapper(now) : createMixpanelMapper({ now, timeZone: readZone(timezone) })
-    return async () => mapper
+    return async (listColumns) => {
+      if (source === 'posthog') requireColumns(await listColumns())
+      return mapper
+    }
   }
   return async (listColumns) => {
     const mapping = completeMapping(map, await listColumns())
@@ -140,7 +143,7 @@ function print (
   }
   for (const file of empty) context.stderr.write(`${file}: has no rows\n`)
   if (counts.altered > 0) context.stderr.write('Altered events have a text or number that cannot be stored, such as half of an emoji or 1e400: U+FFFD or null is stored instead.\n')
-  for (const { file, error } of broken) context.stderr.write(`${file} was not read to its end: ${error}\n`)
+  for (const { file, error } of broken) context.stderr.write(`${file} was not read completely: ${error}\n`)
   if (counts.rejected > 0) context.stderr.write(`Rejected rows are in ${path.join(stateFolder, 'rejected.ndjson')}, each with its reason.\n`)
 }
 

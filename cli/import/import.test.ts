@@ -149,7 +149,7 @@ t.test('what cannot be imported is kept with its reason, and the rest goes on', 
   await truncate(cut, whole.length - 200)
   const broken = await run('posthog', folder)
   t.equal(broken.code, 1)
-  t.match(broken.err, /b\.jsonl\.gz was not read to its end: .*end of file/)
+  t.match(broken.err, /b\.jsonl\.gz was not read completely: .*end of file/)
   await writeFile(cut, whole)
   t.equal((await run('posthog', folder)).code, 5)
   t.same(Object.values(await counts()).reduce((sum, n) => sum + n, 0), 501)
@@ -304,9 +304,20 @@ t.test('a file without the columns of an event is named, and the others are impo
   const { code, out, err } = await run('files', folder, '--map', 'event=what', '--map', 'distinct_id=who')
   t.equal(code, 1)
   t.match(out, /events +2\nduplicates +1\nrejected +1\n[^]*complete +no/)
-  t.match(err, /a\.parquet was not read to its end: --map event=what: no column what; columns: other\n/)
+  t.match(err, /a\.parquet was not read completely: --map event=what: no column what; columns: other\n/)
   t.match(err, /Mapping: --map event=what --map timestamp=at --map distinct_id=who --map uuid=id\n/)
   t.same(await counts(), { seen: 2 })
+
+  const posthog = path.join(path.dirname(folder), 'posthog')
+  await mkdir(posthog)
+  const ids = [posthogRow(0), posthogRow(1)]
+  for (const [name, columns] of [['a', ['uuid', 'event', 'distinct_id', 'timestamp']], ['b', ['event', 'distinct_id', 'properties']]] as const) {
+    const columnData = columns.map((column) => ({ name: column, data: ids.map((row) => row[column]) }))
+    await writeFile(path.join(posthog, `${name}.parquet`), Buffer.from(parquetWriteBuffer({ columnData })))
+  }
+  const told = await run('posthog', posthog, '--dry-run')
+  t.match(told, { code: 1, out: /events +0\nduplicates +0\nrejected +0\n/ })
+  t.match(told.err, /a\.parquet was not read completely: no column properties; [^]*b\.parquet was not read completely: no column timestamp; /)
 })
 
 t.test('what cannot be stored as it is, or has no room, is told, and the rest is stored once', async (t) => {
@@ -326,7 +337,7 @@ t.test('what cannot be stored as it is, or has no room, is told, and the rest is
   t.match(JSON.parse(rejected ?? ''), { file: 'a.jsonl', row: 3, error: /^properties have more than 19990000 bytes/ })
 
   await writeFile(path.join(folder, 'b.csv.gz'), 'not gz')
-  t.match(await run('files', folder, '--verify'), { code: 1, out: /complete +no/, err: /b\.csv\.gz was not read to its end: the content is not gz/ })
+  t.match(await run('files', folder, '--verify'), { code: 1, out: /complete +no/, err: /b\.csv\.gz was not read completely: the content is not gz/ })
   const { url, personalApiKey } = stack
   t.match(await runCaptured(['import', 'files', folder, '--project', '99999'], { MILLRACE_URL: url, MILLRACE_KEY: personalApiKey }),
     { code: 1, err: /there is no project 99999/ })
