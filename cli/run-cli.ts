@@ -12,7 +12,7 @@ import { addAuditCommands } from './commands/audit.ts'
 import { addBackupCommands, addBackupsCommands } from './commands/backups.ts'
 import { addCheckCommands } from './commands/check.ts'
 import { addDeadLettersCommands } from './commands/dead-letters.ts'
-import { addImportCommands, IMPORTED_WITH_REJECTS } from './commands/import.ts'
+import { addImportCommands } from './commands/import.ts'
 import { addImportFlagsCommands } from './commands/import-flags.ts'
 import { addLoginsCommands } from './commands/logins.ts'
 import { addLogsCommands } from './commands/logs.ts'
@@ -21,6 +21,7 @@ import { addProcessCommands } from './commands/processes.ts'
 import { addKeysCommands, addProjectsCommands } from './commands/projects-and-keys.ts'
 import { addRequestCommands } from './commands/request.ts'
 import { addStatusCommands } from './commands/status.ts'
+import { IMPORTED_WITH_DIFFERENCES } from './import/run-import.ts'
 import { isRepeatable, readDuration } from './read-arguments.ts'
 
 /** Adds the commands of one group, such as `keys create`. A new group is one file, and one name in `GROUPS`. */
@@ -43,8 +44,8 @@ export const EXIT = {
   wrongCommandLine: 2,
   /** A service refuses connections or does not answer: changes may be done or not. */
   noAnswer: NO_ANSWER,
-  /** Of `import`: everything is stored but rows that were rejected. */
-  importedWithRejects: IMPORTED_WITH_REJECTS
+  /** Of `import`: everything is stored, but rows that were rejected, or not all of it as the files have it. */
+  importedWithDifferences: IMPORTED_WITH_DIFFERENCES
 } as const
 
 /**

@@ -1,10 +1,10 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import type { CliContext } from '../cli-context.ts'
 import { carryOver, type CarriedItem } from '../import/carry-over.ts'
+import { IMPORTED_WITH_DIFFERENCES } from '../import/run-import.ts'
 import { fetchPosthogProject, readPosthogFiles } from '../import/read-posthog-project.ts'
 import { readId } from '../read-arguments.ts'
 import { JSON_OPTION, type Output, printRows } from '../terminal-output.ts'
-import { IMPORTED_WITH_REJECTS } from './import.ts'
 
 interface ImportFlagsOptions extends Output {
   project: number
@@ -48,7 +48,7 @@ async function importFlags (context: CliContext, files: string[], options: Impor
   if (json === true) context.stdout.write(`${JSON.stringify({ items, problems: source.problems }, null, 2)}\n`)
   else print(context, items, leftOut)
   for (const problem of source.problems) context.stderr.write(`${problem}\n`)
-  context.exitCode = source.problems.length > 0 ? 1 : leftOut.length > 0 ? IMPORTED_WITH_REJECTS : 0
+  context.exitCode = source.problems.length > 0 ? 1 : leftOut.length > 0 ? IMPORTED_WITH_DIFFERENCES : 0
 }
 
 function print (context: CliContext, items: readonly CarriedItem[], leftOut: readonly CarriedItem[]): void {

@@ -5,12 +5,10 @@ import { HttpError, MillraceError } from '../../engines/errors.ts'
 import { createAmplitudeMapper } from '../../engines/import/from-amplitude.ts'
 import { completeMapping, createMapper } from '../../engines/import/from-mapping.ts'
 import { createMixpanelMapper } from '../../engines/import/from-mixpanel.ts'
-import { createPosthogMapper, isPersonRow, requireColumns } from '../../engines/import/from-posthog.ts'
+import { createPosthogMapper, requireColumns } from '../../engines/import/from-posthog.ts'
 import type { CliContext } from '../cli-context.ts'
-import { formatDay } from '../import/event-digest.ts'
 import { queryStoredEvents } from '../import/query-store.ts'
-import { listFiles, type SourceFile } from '../import/list-files.ts'
-import { readRows } from '../import/read-rows.ts'
+import { listFiles } from '../import/list-files.ts'
 import { type ImportResult, type MapperOf, runImport } from '../import/run-import.ts'
 import { findManagementApi } from '../management-client.ts'
 import { collectStrings, readId } from '../read-arguments.ts'
@@ -22,16 +20,13 @@ type Source = typeof SOURCES[number]
 interface ImportCommandOptions extends Output {
   project: number
   map?: string[]
-  timezone: string
+  timezone?: string
   persons?: 'events' | 'export'
   eventsPerSecond: number
   state?: string
   dryRun?: true
   verify?: true
 }
-
-/** Of an import that is complete but for rows that were rejected; documented in docs/run/operations.md. */
-export const IMPORTED_WITH_REJECTS = 5
 
 /** `millrace import <source> <files...>`. */
 export function addImportCommands (program: Command, context: CliContext): void {
@@ -41,12 +36,12 @@ export function addImportCommands (program: Command, context: CliContext): void 
     .argument('<files...>', 'exported files, or folders with them', (file: string, before: string[] = []) => [...before, file])
     .option('--project <id>', 'destination project', readId, 1)
     .option('--map <field=column>', 'files only: column of event, timestamp, distinct_id, uuid or properties (default: guessed from column names)', collectStrings)
-    .option('--timezone <zone>', 'mixpanel only: time zone of a project created before 2023', 'UTC')
-    .addOption(new Option('--persons <from>', 'posthog only: person source').choices(['events', 'export']))
+    .option('--timezone <zone>', 'mixpanel only: time zone of a project created before 2023 (default: UTC)')
+    .addOption(new Option('--persons <from>', 'posthog only: what changes persons: rows of persons alone, or events too (default: export)').choices(['events', 'export']))
     .option('--events-per-second <number>', 'send rate limit, so that live events are not delayed; 0: no limit', readRate, 5000)
     .option('--state <folder>', 'folder for progress, rejected.ndjson and proof.json (default: millrace-import-<source>-<project>)')
     .option('--dry-run', 'read and count, without sending')
-    .option('--verify', 'compare the files with the stored events, without sending')
+    .addOption(new Option('--verify', 'compare the files with the stored events, without sending').conflicts('dryRun'))
     .option(...JSON_OPTION)
     .action(async (source: Source, files: string[], options: ImportCommandOptions) => {
       await importFiles(context, source, { ...options, files })
@@ -59,7 +54,12 @@ async function importFiles (
   // Rows are garbage at once: the space for new objects would grow by 90 MB to hold it, that for older ones by 100.
   setFlagsFromString('--semi-space-growth-factor=1')
   setFlagsFromString('--heap-growing-percent=100')
-  const { dryRun = false, verify = false, json } = options
+  const { dryRun = false, verify = false, json, map = [] } = options
+  const foreign = ([['map', 'files'], ['timezone', 'mixpanel'], ['persons', 'posthog']] as const)
+    .find(([option, of]) => options[option] !== undefined && source !== of)
+  if (foreign !== undefined) throw new InvalidArgumentError(`--${foreign[0]} is an option of ${foreign[1]}, not of ${source}`)
+  const wrong = map.find((each) => !/^(?:event|timestamp|distinct_id|uuid|properties)=./.test(each))
+  if (wrong !== undefined) throw new InvalidArgumentError(`--map ${wrong}: expected event, timestamp, distinct_id, uuid or properties, such as event=name`)
   const access = await findManagementApi(context.env, context.access)
   const api = await context.api()
   const { api_token: projectKey } = await api.get('/api/projects/{project_id}', { params: { project_id: project } })
@@ -70,10 +70,14 @@ async function importFiles (
   if (projectKey === null) throw new MillraceError('MILLRACE_KEY_MISSING', `project ${project} has no project API key; create one with npx millrace projects rotate-key ${project}`)
   const stateFolder = options.state ?? `millrace-import-${source}-${project}`
   const listed = await listFiles(files, (name) => { context.stderr.write(`${name}: left out; it is no file of events\n`) })
-  const { persons = source === 'posthog' && await havePersons(listed) ? 'export' : 'events' } = options
+  const { persons = source === 'posthog' ? 'export' : 'events' } = options
+  const others = persons === 'export' ? 'from rows of persons only; events change none. Without an export of persons, pass --persons events' : 'events change them, those of earlier imports included; --persons export: rows of persons only'
+  if (source === 'posthog') context.stderr.write(`Persons: ${others}.\n`)
   await warnOfRetention(context, project)
   const told = new Set<string>()
   const result = await runImport({
+    source,
+    project,
     files: listed,
     personsFrom: persons,
     createMapperOf: () => chooseMapper(context, source, options, told),
@@ -82,14 +86,12 @@ async function importFiles (
     url: access.url,
     projectKey,
     eventsPerSecond: options.eventsPerSecond,
-    isDryRun: dryRun,
-    isVerification: verify,
+    mode: dryRun ? 'dry run' : verify ? 'verification' : 'import',
     onProgress: (file, rows) => { context.stderr.write(`${file}: ${rows} rows so far\n`) }
   })
   if (json === true) context.stdout.write(`${JSON.stringify(result, null, 2)}\n`)
   else print(context, result, stateFolder)
-  const isIncomplete = result.broken.length > 0 || result.proof?.isComplete === false
-  context.exitCode = isIncomplete ? 1 : result.rejected + result.altered > 0 ? IMPORTED_WITH_REJECTS : 0
+  context.exitCode = result.exitCode
 }
 
 /** Before anything is sent: what a rule deletes is gone soon after it was imported. */
@@ -104,7 +106,7 @@ async function warnOfRetention (context: CliContext, project: number): Promise<v
 
 /** @param told  Mappings that were printed. */
 function chooseMapper (
-  context: CliContext, source: Source, { map = [], timezone }: Pick<ImportCommandOptions, 'map' | 'timezone'>, told: Set<string>
+  context: CliContext, source: Source, { map = [], timezone = 'UTC' }: Pick<ImportCommandOptions, 'map' | 'timezone'>, told: Set<string>
 ): MapperOf {
   const now = context.now()
   if (source !== 'files') {
@@ -126,12 +128,14 @@ function chooseMapper (
 }
 
 function print (
-  context: CliContext, { proof, broken, empty, days, ...counts }: ImportResult, stateFolder: string
+  context: CliContext, { proof, broken, empty, ...result }: ImportResult, stateFolder: string
 ): void {
+  const { rows, events, duplicates, rejected, altered, days, sentNow } = result
+  const conflicts = Object.entries(result.conflicts).map(([group, rows]) => ({ group, rows }))
   printFields(context, {
-    ...counts,
-    days: days === null ? null : `${formatDay(days[0])} to ${formatDay(days[1])}`,
-    ...proof !== null && { 'stored exactly so': `${proof.equal} of ${proof.groups} days and names`, complete: proof.isComplete && broken.length === 0 ? 'yes' : 'no' }
+    ...{ rows, events, duplicates, rejected, altered, conflicting: conflicts.reduce((sum, { rows }) => sum + rows, 0) },
+    days: days?.join(' to ') ?? null,
+    ...proof !== null && { 'sent now': sentNow, 'stored exactly so': `${proof.equal} of ${proof.groups} days and names`, complete: proof.isComplete ? 'yes' : 'no' }
   }, {})
   if (proof !== null && proof.differing.length > 0) {
     context.stdout.write('\n')
@@ -142,21 +146,10 @@ function print (
     context.stdout.write(`\nThe receipt of an event says why: the uuids are in ${path.join(stateFolder, 'proof.json')}\n`)
   }
   for (const file of empty) context.stderr.write(`${file}: has no rows\n`)
-  if (counts.altered > 0) context.stderr.write('Altered events have a text or number that cannot be stored, such as half of an emoji or 1e400: U+FFFD or null is stored instead.\n')
+  if (altered > 0) context.stderr.write('Altered events have a text or number that cannot be stored, such as half of an emoji or 1e400: U+FFFD or null is stored instead, or a number as its text.\n')
+  if (conflicts.length > 0) printRows(context, conflicts, [['events in several versions, of which one is stored', ({ group }) => group], ['rows', ({ rows }) => rows]], {})
   for (const { file, error } of broken) context.stderr.write(`${file} was not read completely: ${error}\n`)
-  if (counts.rejected > 0) context.stderr.write(`Rejected rows are in ${path.join(stateFolder, 'rejected.ndjson')}, each with its reason.\n`)
-}
-
-/** Whether one of the files begins with a row of a person. */
-async function havePersons (files: readonly SourceFile[]): Promise<boolean> {
-  for (const file of files) {
-    const rows = readRows(file)
-    // What cannot be read is told when all of it is.
-    const first = await rows.next().catch(() => ({ value: undefined }))
-    await rows.return(undefined)
-    if (first.value !== undefined && 'row' in first.value && isPersonRow(first.value.row)) return true
-  }
-  return false
+  if (rejected > 0) context.stderr.write(`Rejected rows are in ${path.join(stateFolder, 'rejected.ndjson')}, each with its reason.\n`)
 }
 
 function readRate (text: string): number {

@@ -84,6 +84,9 @@ export class DigestCollector {
   /** Events, each as often as it came. */
   events = 0
 
+  /** After `finish`: rows with another time or other properties than the first of the same event, by day and name. */
+  readonly conflicts = new Map<string, number>()
+
   /** @param folder  For its files; it is removed by `finish`. */
   constructor (folder: string) {
     this.#folder = folder
@@ -135,15 +138,22 @@ export class DigestCollector {
 
   #countBucket (file: string, digests: readonly Digest[]): void {
     const bytes = existsSync(file) ? readFileSync(file) : Buffer.alloc(0)
-    /** Days of the events that were counted, by identity: a day off is the same event. */
-    const counted = new Map<bigint, number[]>()
+    /** The events that were counted, by what makes each one: a day off is the same event. */
+    const counted = new Map<bigint, (EventHashes & { day: number })[]>()
     for (let at = 0; at < bytes.length; at += RECORD_BYTES) {
       const key = bytes.readBigUInt64LE(at)
       const digest = digests[bytes.readUInt32LE(at + 8)]!
-      const days = counted.get(key) ?? []
-      if (days.some((day) => Math.abs(day - digest.day) <= 1)) continue
-      counted.set(key, [...days, digest.day])
-      add(digest, { identity: bytes.readBigUInt64LE(at + 12), properties: bytes.readBigUInt64LE(at + 20) })
+      const { day, event } = digest
+      const hashes = { day, identity: bytes.readBigUInt64LE(at + 12), properties: bytes.readBigUInt64LE(at + 20) }
+      const before = counted.get(key) ?? []
+      const same = before.find((other) => Math.abs(other.day - day) <= 1)
+      if (same === undefined) {
+        counted.set(key, [...before, hashes])
+        add(digest, hashes)
+      } else if (same.identity !== hashes.identity || same.properties !== hashes.properties) {
+        const group = `${formatDay(day)} ${event}`
+        this.conflicts.set(group, (this.conflicts.get(group) ?? 0) + 1)
+      }
     }
   }
 }

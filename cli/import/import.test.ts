@@ -9,13 +9,15 @@ import { isDeepStrictEqual } from 'node:util'
 import zlib from 'node:zlib'
 import { parquetWriteBuffer } from 'hyparquet-writer'
 import t, { type Test } from 'tap'
+import type { ImportedEvent } from '../../engines/import/imported-event.ts'
 import { tryLockFile } from '../../platform/durable-folder.ts'
 import { writeZip } from '../../test/history/generate-export.ts'
 import { createStackProject, type StackProject } from '../../test/start-stack.ts'
 import { createRandom, pickOne, type Random, shuffle } from '../../test/support/random.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { type Captured, runCaptured } from '../testing/run-captured.ts'
-import type { Proof } from './prove-import.ts'
+import { type Proof, proveImport } from './prove-import.ts'
+import type { ImportResult } from './run-import.ts'
 
 const START = Date.parse('2023-01-01')
 
@@ -164,8 +166,9 @@ t.test('an import that was interrupted goes on where it was, and its proof is of
   const state = path.join(path.dirname(folder), 'state')
   t.equal((await run('posthog', folder)).code, 0)
   const progress = JSON.parse(await readFile(path.join(state, 'progress.json'), 'utf8'))
-  t.match(progress, { 'a.jsonl': { rows: 2500 } })
-  await writeFile(path.join(state, 'progress.json'), JSON.stringify({ 'a.jsonl': { ...progress['a.jsonl'], rows: 1700 } }))
+  const [fingerprint = ''] = Object.keys(progress)
+  t.match(progress[fingerprint], { file: 'a.jsonl', rows: 2500 })
+  await writeFile(path.join(state, 'progress.json'), JSON.stringify({ [fingerprint]: { file: 'a.jsonl', rows: 1700 } }))
 
   const again = await run('posthog', folder)
   t.match(again, { code: 0, out: /events +2500\n/ })
@@ -233,8 +236,8 @@ t.test('persons of PostHog end the same, whatever comes first', async (t) => {
     await writeFile(persons, lines(rows))
     await writeFile(ofEvents, lines(events))
     const runs = {
-      together: [[folder]], 'persons first': [[persons], [ofEvents, '--persons', 'export']],
-      'events first': [[ofEvents, '--persons', 'export'], [persons]]
+      together: [[folder]], 'persons first': [[persons], [ofEvents]],
+      'events first': [[ofEvents], [persons]]
     }[order] ?? []
     for (const args of runs) t.match(await run('posthog', ...args), { code: 0, out: /complete +yes/ }, order)
 
@@ -368,6 +371,87 @@ t.test('a retention rule is named before anything is sent', async (t) => {
   })
   t.equal(status, 200)
   t.match(await run('posthog', folder, '--dry-run'), { code: 0, err: /Retention deletes events of more than 4000 days/ })
+})
+
+t.test('what the store lacks is sent again: files of another content under one name, and events that were deleted', async (t) => {
+  const { folder, run, counts, stack } = await startImport(t)
+  const file = path.join(folder, 'data.jsonl')
+  const [january = '', february = ''] = [1000, 1060].map((first) =>
+    lines(Array.from({ length: 60 }, (_, i) => nested(posthogRow(first + i)))))
+  await writeFile(file, january)
+  t.match(await run('posthog', file), { code: 0, out: /sent now +60\n/ })
+  await writeFile(file, february)
+  const other = await run('posthog', file)
+  t.match(other, { code: 0, out: /sent now +60\n[^]*complete +yes/ }, other.err)
+  t.same(await counts(), { paid: 40, seen: 40, 'Ünïcode ✓': 40 })
+
+  await stack.clickhouse.command({
+    query: "DELETE FROM events WHERE project_id = {project:UInt32} AND event = 'seen' SETTINGS lightweight_deletes_sync = 2",
+    query_params: { project: stack.project }
+  })
+  t.match(await run('posthog', file, '--verify'), { code: 1, out: /sent now +0\n/ }, 'a comparison sends nothing')
+  t.match(await run('posthog', file), { code: 0, out: /sent now +20\n[^]*complete +yes/ })
+  t.match(await run('posthog', file), { code: 0, out: /sent now +0\n[^]*complete +yes/ })
+  t.same(await counts(), { paid: 40, seen: 20, 'Ünïcode ✓': 40 })
+})
+
+t.test('what is missing is found and named however many events differ', async () => {
+  const event = (i: number): ImportedEvent =>
+    ({ uuid: `u${i}`, event: `e${i % 3}`, distinct_id: 'ann', timestamp: START, properties: {}, json: '{}' })
+  const events = Array.from({ length: 30 }, (_, i) => event(i))
+  const digests = ['e0', 'e1', 'e2'].map((event) => ({ day: START / 86_400_000, event, count: 10, xor: 1n, sum: 1n, withProperties: 1n }))
+  const missing: string[] = []
+  const store = { digests: async () => [], events: async () => new Map(), completeThrough: async () => 0 }
+  const proof = await proveImport(digests, store, async function * () { yield * events },
+    async ({ uuid }) => { missing.push(uuid) }, 15)
+  t.same(proof.differing.map(({ missing }) => missing), [10, 10, 10])
+  t.same(missing.sort(), events.map(({ uuid }) => uuid).sort())
+})
+
+t.test('an event that is stored, and not as the files have it, is a difference of content', async (t) => {
+  const { folder, run, stack } = await startImport(t)
+  const row = (uuid: number, properties: string): string => `{"uuid":"0000000${uuid}-aaaa-4bbb-8ccc-123456789012","event":"seen","distinct_id":"ann","timestamp":"2023-01-01T00:00:00Z","properties":${properties}}\n`
+  const file = path.join(folder, 'a.jsonl')
+  const proofOf = async (): Promise<ImportResult> => JSON.parse(await readFile(path.join(path.dirname(folder), 'state/proof.json'), 'utf8'))
+  await writeFile(file, row(1, '{"n":1}') + row(1, '{"n":2}') + row(2, '{"n":1}') + row(2, '{"n":1}'))
+  const conflict = await run('posthog', folder)
+  t.match(conflict, { code: 5, out: /duplicates +2\n[^]*conflicting +1\n[^]*complete +yes[^]*2023-01-01 seen +1\n/ })
+  t.match(await proofOf(), {
+    source: 'posthog', project: stack.project, url: stack.url, exitCode: 5, conflicts: { '2023-01-01 seen': 1 },
+    files: [{ name: 'a.jsonl' }], days: ['2023-01-01', '2023-01-01'], finishedAt: /^20.*Z$/, proof: { isComplete: true }
+  })
+
+  await writeFile(file, row(3, '{"n":123456789012345678901234567890}') + row(4, '{"n":12345678901234567890, "text":"123456789012345678901"}'))
+  t.match(await run('posthog', folder), { code: 5, out: /altered +1\n[^]*complete +yes/ })
+  await writeFile(file, row(5, `{"deep":${'['.repeat(500)}${']'.repeat(500)}}`))
+  t.match(await run('posthog', folder), { code: 5, out: /complete +yes[^]*other properties/ })
+  await writeFile(file, row(4, '{"n":12345678901234567890, "text":"223456789012345678901"}'))
+  t.match(await run('posthog', folder, '--verify'), { code: 5, out: /complete +yes/ })
+  await writeFile(path.join(folder, 'b.jsonl'), '[]')
+  t.equal((await run('posthog', folder, '--verify')).code, 1)
+  t.match(await proofOf(), { exitCode: 1, broken: [{ file: 'b.jsonl' }], proof: { isComplete: false } })
+})
+
+t.test('without an export of persons the events change them when told so, also after they were imported', async (t) => {
+  const { folder, run, counts, stack } = await startImport(t)
+  await writeFile(path.join(folder, 'a.jsonl'), lines([nested(posthogRow(1))]))
+  t.match(await run('posthog', folder), { code: 0, out: /sent now +1\n/ })
+  const plans = async (): Promise<unknown[]> => (await stack.sql<{ plan: unknown }[]>`
+    SELECT properties->'plan' AS plan FROM persons WHERE project_id = ${stack.project}`).map(({ plan }) => plan)
+  t.match(await run('posthog', folder, '--persons', 'events'), { code: 0, out: /sent now +1\n/, err: /^Persons: events change them/ })
+  await waitFor(async () => isDeepStrictEqual(await plans(), [1]), { timeoutMs: 60_000 })
+  t.same(await counts(), { paid: 1 }, 'not stored twice')
+})
+
+t.test('options that do not apply are refused', async (t) => {
+  const { folder, run } = await startImport(t)
+  await writeFile(path.join(folder, 'a.jsonl'), lines([nested(posthogRow(0))]))
+  t.match(await run('posthog', folder, '--map', 'event=what'), { code: 2, err: /--map is an option of files, not of posthog/ })
+  t.match(await run('amplitude', folder, '--timezone', 'UTC'), { code: 2, err: /--timezone is an option of mixpanel/ })
+  t.match(await run('files', folder, '--persons', 'events'), { code: 2, err: /--persons is an option of posthog/ })
+  t.match(await run('files', folder, '--map', 'foo=what'), { code: 2, err: /--map foo=what: expected event, timestamp/ })
+  t.match(await run('posthog', folder, '--dry-run', '--verify'), { code: 2, err: /cannot be used with/ })
+  t.match(await run('posthog', folder, '--dry-run'), { code: 0, err: /^Persons: from rows of persons only; .*--persons events\.\n/ })
 })
 
 t.test('a dry run counts and sends nothing', async (t) => {

@@ -34,19 +34,23 @@ export interface Proof {
   equal: number
   differing: DifferingGroup[]
   differences: Difference[]
-  /** Every event of the files is stored, with its ids and its time. */
+  /** Every file was read to its end, and every event is stored, with its ids and its time. */
   isComplete: boolean
 }
 
-/** Stored events that are compared one by one: their hashes take 200 bytes each. */
+/** Events that are compared one by one at a time: their hashes take 200 bytes each. */
 const MAX_COMPARED = 1_000_000
 
 /** Differences that are listed one by one. */
 const MAX_DIFFERENCES = 1000
 
+/** Called for each event that is not stored, once, as soon as it is read. */
+type OnMissing = (event: ImportedEvent) => Promise<void>
+
 /** @param readEvents  Reads the files once more. */
 export async function proveImport (
-  source: readonly Digest[], store: StoredEvents, readEvents: () => AsyncIterable<ImportedEvent>
+  source: readonly Digest[], store: StoredEvents, readEvents: () => AsyncIterable<ImportedEvent>, onMissing?: OnMissing,
+  maxCompared = MAX_COMPARED
 ): Promise<Proof> {
   const [first, last] = [source[0]?.day ?? 0, source.at(-1)?.day ?? 0]
   const stored = new Map((await store.digests(first, last)).map((digest) => [keyOf(digest), digest]))
@@ -59,7 +63,11 @@ export async function proveImport (
       day: formatDay(day), event, source, stored: found?.count ?? 0, missing: 0, changed: 0, otherProperties: 0
     })
   }
-  const differences = suspects.size === 0 ? [] : await compareEvents(suspects, store, readEvents)
+  const differences: Difference[] = []
+  let compared = 0
+  const parts = Map.groupBy(suspects, ([, group]) =>
+    Math.floor((compared += group.source + group.stored) / maxCompared))
+  for (const part of parts.values()) await compareEvents(new Map(part), store, readEvents(), differences, onMissing)
   // A day and name that has events of others beside those of the files, such as live ones, is no difference.
   const differing = [...suspects.values()].filter((group) =>
     group.missing + group.changed + group.otherProperties > 0)
@@ -73,19 +81,15 @@ export async function proveImport (
 }
 
 async function compareEvents (
-  suspects: ReadonlyMap<string, DifferingGroup>, store: StoredEvents, readEvents: () => AsyncIterable<ImportedEvent>
-): Promise<Difference[]> {
-  const differences: Difference[] = []
+  suspects: ReadonlyMap<string, DifferingGroup>, store: StoredEvents, events: AsyncIterable<ImportedEvent>,
+  differences: Difference[], onMissing?: OnMissing
+): Promise<void> {
   const byDay = new Map<string, Awaited<ReturnType<StoredEvents['events']>>>()
-  let room = MAX_COMPARED
   for (const [day, groups] of Map.groupBy(suspects.values(), ({ day }) => day)) {
-    room -= groups.reduce((sum, { stored }) => sum + stored, 0)
-    // What has no room is told by its counts alone.
-    if (room < 0) for (const group of groups) group.missing = Math.max(0, group.source - group.stored)
-    else byDay.set(day, await store.events(day, new Set(groups.map(({ event }) => event))))
+    byDay.set(day, await store.events(day, new Set(groups.map(({ event }) => event))))
   }
   const missing = new Set<string>()
-  for await (const event of readEvents()) {
+  for await (const event of events) {
     const day = Math.floor(event.timestamp / DAY_MS)
     const key = keyOf({ day, event: event.event })
     const group = suspects.get(key)
@@ -94,8 +98,12 @@ async function compareEvents (
     const id = eventKey(event)
     const found = there.get(id)
     if (found === undefined ? missing.has(`${day} ${id}`) : found.isSeen) continue
-    if (found === undefined) missing.add(`${day} ${id}`)
-    else found.isSeen = true
+    if (found !== undefined) {
+      found.isSeen = true
+    } else {
+      missing.add(`${day} ${id}`)
+      await onMissing?.(event)
+    }
     const { identity, properties } = hashEvent(event)
     if (found?.identity === identity && found.properties === properties) continue
     const what = found === undefined ? 'missing' : found.identity === identity ? 'properties' : 'changed'
@@ -104,7 +112,6 @@ async function compareEvents (
       differences.push({ uuid: event.uuid, distinct_id: event.distinct_id, day: group.day, event: event.event, what })
     }
   }
-  return differences
 }
 
 function keyOf ({ day, event }: Pick<Digest, 'day' | 'event'>): string {

@@ -1,5 +1,6 @@
 /** An import from its files to the proof: what `millrace import` does. */
-import { closeSync, openSync, renameSync, writeFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { closeSync, createReadStream, openSync, renameSync, writeFileSync } from 'node:fs'
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -8,7 +9,7 @@ import { errorCode, MillraceError } from '../../engines/errors.ts'
 import { fieldsOf } from '../../engines/fields.ts'
 import { type ImportedEvent, type MapRow, RejectedRowError } from '../../engines/import/imported-event.ts'
 import { tryLockFile } from '../../platform/durable-folder.ts'
-import { type Digest, DigestCollector } from './event-digest.ts'
+import { type Digest, DigestCollector, formatDay } from './event-digest.ts'
 import { type Proof, proveImport } from './prove-import.ts'
 import type { StoredEvents } from './query-store.ts'
 import type { SourceFile } from './list-files.ts'
@@ -19,21 +20,27 @@ import { createSender, type SenderOptions } from './send-events.ts'
 export type MapperOf = (listColumns: () => Promise<string[]>) => Promise<MapRow>
 
 export interface ImportOptions extends Omit<SenderOptions, 'onAcknowledged'> {
+  source: string
+  project: number
   files: readonly SourceFile[]
   /** Called before the files are read, and again before they are read a second time. */
   createMapperOf: () => MapperOf
   /** Folder for what was sent, what was rejected, and the proof. */
   stateFolder: string
   store: StoredEvents
-  /** Read and count only. */
-  isDryRun: boolean
-  /** Compare only. */
-  isVerification: boolean
+  /** A dry run reads and counts only, a verification compares only. */
+  mode: 'import' | 'dry run' | 'verification'
   /** @param rows  Of all files. */
   onProgress: (file: string, rows: number) => void
 }
 
-export interface ImportResult {
+/** Exit code of an import that is complete, with differences of content; documented in docs/run/import.md. */
+export const IMPORTED_WITH_DIFFERENCES = 5
+
+/** The content of `proof.json`. */
+export interface ImportResult extends Pick<ImportOptions, 'source' | 'project' | 'url' | 'files' | 'mode'> {
+  finishedAt: string
+  exitCode: 0 | 1 | typeof IMPORTED_WITH_DIFFERENCES
   rows: number
   /** Events in the files, each once. */
   events: number
@@ -42,29 +49,35 @@ export interface ImportResult {
   rejected: number
   /** Events with a text or number that is stored as U+FFFD or null, as it cannot be stored as it is. */
   altered: number
+  /** By day and name: rows whose event the files also have with another time or other properties. */
+  conflicts: Record<string, number>
+  sentNow: number
   /** Names of files without a row. */
   empty: string[]
   /** Files that could not be read to their end, with the reason. */
   broken: { file: string, error: string }[]
   /** First and last UTC day of the events; null: there is none. */
-  days: [first: number, last: number] | null
+  days: [first: string, last: string] | null
   /** Null for a dry run. */
   proof: Proof | null
 }
 
-/** Rows of each file that are acknowledged, by its name. */
-type Progress = Record<string, { bytes: number, rows: number }>
+/** Rows of each file that are acknowledged, by its fingerprint. */
+type Progress = Record<string, { file: string, rows: number }>
 
 const SAMPLED_ROWS = 1000
 const PROGRESS = 'progress.json'
 const SAVE_INTERVAL_MS = 1000
+
+/** Bytes at each end of a file that tell it from another: all of it would take as long as to import it. */
+const FINGERPRINT_BYTES = 65_536
 
 /** The store has so long to show what was acknowledged, in milliseconds, without moving. */
 const STORE_PATIENCE_MS = 300_000
 
 /**
  * Runs an import, or goes on with one that was interrupted: events that were acknowledged are read again for the
- * proof, and not sent.
+ * proof, and sent again only where it finds them missing.
  *
  * @throws {MillraceError} `MILLRACE_IMPORT_REFUSED`, `MILLRACE_IMPORT_GAVE_UP`, `MILLRACE_IMPORT_NOT_STORED`,
  *   `MILLRACE_IMPORT_UNVERIFIED`, `MILLRACE_IMPORT_STATE`.
@@ -94,21 +107,23 @@ function isOfState (error: unknown): error is Error {
   return ['ENOSPC', 'EDQUOT', 'EROFS', 'ERR_SQLITE_ERROR'].includes(errorCode(error) ?? '')
 }
 
-interface Rejected { file: string, row: number, error: string, text: string | undefined }
-
-async function importFiles (options: ImportOptions, reject: (rejected: Rejected) => void): Promise<ImportResult> {
-  const { files, stateFolder, isDryRun, isVerification, store } = options
+async function importFiles (options: ImportOptions, reject: (rejected: object) => void): Promise<ImportResult> {
+  const { source: product, project, url, files, stateFolder, mode, store } = options
   const progress = JSON.parse(await readFile(path.join(stateFolder, PROGRESS), 'utf8').catch(() => '{}')) as Progress
   const digests = new DigestCollector(path.join(stateFolder, 'digests'))
   const result: ImportResult = {
-    rows: 0, events: 0, duplicates: 0, rejected: 0, altered: 0, empty: [], broken: [], days: null, proof: null
+    source: product, project, url, files, mode, finishedAt: '', exitCode: 0, rows: 0, events: 0, duplicates: 0, rejected: 0,
+    altered: 0, conflicts: {}, sentNow: 0, empty: [], broken: [], days: null, proof: null
   }
+  /** Rows of each file that an earlier run sent. */
+  const sentBefore = new Map<SourceFile, number>()
   const mapperOf = options.createMapperOf()
   let answeredAt = 0
 
   for (const file of files) {
-    const before = progress[file.name]
-    const done = progress[file.name] = before?.bytes === file.bytes ? before : { bytes: file.bytes, rows: 0 }
+    // A file that cannot be read is told as such below.
+    const fingerprint = await computeFingerprint(file, options.personsFrom).catch(() => '')
+    const done = progress[fingerprint] ??= { file: file.name, rows: 0 }
     let savedAt = performance.now()
     const sender = createSender({
       ...options,
@@ -120,6 +135,7 @@ async function importFiles (options: ImportOptions, reject: (rejected: Rejected)
       }
     })
     const alreadySent = done.rows
+    if (mode === 'import') sentBefore.set(file, alreadySent)
     const rowsBefore = result.rows
     try {
       for await (const { position, events, error, text } of readEvents(file, mapperOf)) {
@@ -131,7 +147,9 @@ async function importFiles (options: ImportOptions, reject: (rejected: Rejected)
         for (const event of events) {
           digests.add(event)
           if (event.isAltered === true) result.altered++
-          if (!isDryRun && !isVerification && position > alreadySent) await sender.add(event, position)
+          if (mode !== 'import' || position <= alreadySent) continue
+          await sender.add(event, position)
+          result.sentNow++
         }
         if (result.rows % 100_000 === 0) options.onProgress(file.name, result.rows)
       }
@@ -149,28 +167,62 @@ async function importFiles (options: ImportOptions, reject: (rejected: Rejected)
   const source = digests.finish()
   result.events = source.reduce((sum, { count }) => sum + count, 0)
   result.duplicates = digests.events - result.events
+  result.conflicts = Object.fromEntries(digests.conflicts)
   const [first, last] = [source[0], source.at(-1)]
-  if (first !== undefined && last !== undefined) result.days = [first.day, last.day]
-  if (isDryRun) return result
-  await awaitStored(store, answeredAt)
-  result.proof = await prove(source, options)
-  await writeFile(path.join(stateFolder, 'proof.json'), `${JSON.stringify(result, null, 2)}\n`)
+  if (first !== undefined && last !== undefined) result.days = [formatDay(first.day), formatDay(last.day)]
+  if (mode !== 'dry run') {
+    await awaitStored(store, answeredAt)
+    result.proof = await proveAndMend(source, options, sentBefore, result)
+    result.proof.isComplete &&= result.broken.length === 0
+  }
+  const { proof, broken, rejected, altered } = result
+  const isDifferent = rejected + altered + (proof?.differing.length ?? 0) > 0 || digests.conflicts.size > 0
+  result.exitCode = broken.length > 0 || proof?.isComplete === false ? 1 : isDifferent ? IMPORTED_WITH_DIFFERENCES : 0
+  result.finishedAt = new Date().toISOString()
+  if (mode !== 'dry run') await writeFile(path.join(stateFolder, 'proof.json'), `${JSON.stringify(result, null, 2)}\n`)
   return result
 }
 
-async function prove (
-  source: readonly Digest[], { store, files, createMapperOf }: ImportOptions
+/** Who changes persons is part of it: another answer sends the events again. */
+async function computeFingerprint ({ path: file, name, bytes }: SourceFile, personsFrom: string): Promise<string> {
+  const hash = createHash('sha256').update(`${name}\n${bytes} ${personsFrom}\n`)
+  for (const start of [0, Math.max(0, bytes - FINGERPRINT_BYTES)]) {
+    const end = start + FINGERPRINT_BYTES - 1
+    for await (const chunk of createReadStream(file, { start, end, encoding: 'latin1' })) hash.update(String(chunk))
+  }
+  return hash.digest('hex')
+}
+
+/**
+ * Sends once more what an earlier run sent and the store does not have, such as events that were deleted meanwhile.
+ * What this run has sent and is missing was refused: to repeat it would change nothing.
+ */
+async function proveAndMend (
+  source: readonly Digest[], options: ImportOptions, sentBefore: ReadonlyMap<SourceFile, number>, result: ImportResult
 ): Promise<Proof> {
-  const mapperOf = createMapperOf()
-  return await proveImport(source, store, async function * () {
-    for (const file of files) {
+  const mapperOf = options.createMapperOf()
+  const sender = createSender({ ...options, onAcknowledged: () => {} })
+  const sentNow = result.sentNow
+  let wasSentBefore = false
+  const proof = await proveImport(source, options.store, async function * () {
+    for (const file of options.files) {
       try {
-        for await (const { events } of readEvents(file, mapperOf)) yield * events
+        for await (const { position, events } of readEvents(file, mapperOf)) {
+          wasSentBefore = position <= (sentBefore.get(file) ?? 0)
+          yield * events
+        }
       } catch {
         // It was told when it was read first.
       }
     }
+  }, async (event) => {
+    if (!wasSentBefore) return
+    await sender.add(event, 0)
+    result.sentNow++
   })
+  if (result.sentNow === sentNow) return proof
+  await awaitStored(options.store, await sender.finish())
+  return await proveAndMend(source, options, new Map(), result)
 }
 
 interface MappedRow { position: number, events: readonly ImportedEvent[], error?: string, text?: string }

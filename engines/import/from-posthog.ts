@@ -6,7 +6,6 @@
  */
 import { parseStoredJson } from '../body/parse-json.ts'
 import { stringifyJson } from '../body/stringify-json.ts'
-import { fieldsOf } from '../fields.ts'
 import {
   checked, type ImportedEvent, type MapRow, readObject, readText, readTime, readUuid, RejectedRowError, requireObject,
   uuidOf
@@ -16,16 +15,9 @@ import {
 export function createPosthogMapper (now: number): MapRow {
   return (row, place) => {
     const fields = requireObject(row)
-    return isPersonRow(fields)
-      ? mapPerson(fields, now)
-      : [mapEvent(fields, place, now)]
+    const isOfPersons = fields['event'] === undefined && fields['person_id'] !== undefined
+    return isOfPersons ? mapPerson(fields, now) : [mapEvent(fields, place, now)]
   }
-}
-
-/** Whether a row is one of the model of persons. */
-export function isPersonRow (row: unknown): boolean {
-  const { event, person_id: person } = fieldsOf(row)
-  return event === undefined && person !== undefined
 }
 
 /** @throws {RejectedRowError} naming the columns that a file lacks: once, and not row by row or never. */

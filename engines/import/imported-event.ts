@@ -1,4 +1,5 @@
 /** What every source of an import gives: events as the capture routes take them, or the reason why a row is none. */
+import { isExactNumber } from '../body/parse-json.ts'
 import { isStorableText, toStorableText } from '../body/storable-text.ts'
 import { stringifyJson } from '../body/stringify-json.ts'
 import { isFields } from '../fields.ts'
@@ -17,7 +18,7 @@ export interface ImportedEvent {
   json: string
   /** It is no event of the source: it says what the source knows of a person. */
   isOfPerson?: true
-  /** A text or number of it cannot be stored as it is: U+FFFD or null is stored instead. */
+  /** A text or number of it cannot be stored as it is: U+FFFD, null or the digits as a text are stored instead. */
   isAltered?: true
 }
 
@@ -175,7 +176,7 @@ export function checked (event: UncheckedEvent): ImportedEvent {
     throw new RejectedRowError(`properties have more than ${MAX_PROPERTIES} bytes, which no request has room for`)
   }
   // What has no form in JSON is one of these there.
-  const isAltered = !isStorableText(name) || !isStorableText(id) || (/\ufffd|null/.test(json) && !hasForm(properties))
+  const isAltered = !isStorableText(name) || !isStorableText(id) || (/\ufffd|null|"-?\d{19,}"/.test(json) && !hasForm(properties))
   if (!isAltered) return { ...event, json }
   return { ...event, json, event: toStorableText(name), distinct_id: toStorableText(id), isAltered }
 }
@@ -184,7 +185,8 @@ export function checked (event: UncheckedEvent): ImportedEvent {
 function hasForm (value: unknown): boolean {
   const todo = [value]
   for (let at = todo.pop(); at !== undefined; at = todo.pop()) {
-    if (typeof at === 'string' ? !at.isWellFormed() : typeof at === 'number' && !Number.isFinite(at)) return false
+    const isNumber = typeof at === 'number' || isExactNumber(at)
+    if (typeof at === 'string' ? !at.isWellFormed() : isNumber && !/^[-\d]/.test(stringifyJson(at))) return false
     if (typeof at === 'object' && at !== null) for (const [name, inner] of Object.entries(at)) todo.push(name, inner ?? null)
   }
   return true
