@@ -5833,6 +5833,8 @@ export interface operations {
         parameters: {
             query: {
                 from: string;
+                /** @description Only events received at or after this second. */
+                received_from?: string;
                 /** @description The last day. */
                 to: string;
             };

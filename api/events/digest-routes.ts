@@ -4,6 +4,7 @@ import { EVENT_IDENTITY, EVENT_PROPERTIES_HASH } from '../../schema/wire/event-r
 import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
 import { array, object } from '../http/json-schema.ts'
 import { accessOf } from '../http/personal-key-access.ts'
+import { parseSeconds } from '../http/request-values.ts'
 
 /** Rows of an answer at most. */
 const MAX_ROWS = 10_000
@@ -35,7 +36,7 @@ const hashesSchema = object({
 
 const HASH = 'sipHash64 of uuid, name, distinct id and time (epoch milliseconds), joined by line feeds'
 
-interface DigestQuery { from: string, to: string }
+interface DigestQuery { from: string, to: string, received_from?: string }
 interface HashesQuery { day: string, event: string, after_uuid: string, after_distinct_id: string, after_event: string }
 
 /** Checksums of stored events, by which whoever has them elsewhere sees whether all are here. */
@@ -53,16 +54,18 @@ export async function digestRoutes (app: FastifyInstance, { clickhouse }: { clic
       tags: ['events'],
       summary: 'Compute checksums of stored events by day and name',
       description: `Count, XOR and sum (mod 2^64) of ${HASH}; by UTC day.`,
-      querystring: { type: 'object', required: ['from', 'to'], properties: { from: date, to: { ...date, description: 'The last day.' } } },
+      querystring: { type: 'object', required: ['from', 'to'], properties: { from: date, to: { ...date, description: 'The last day.' }, received_from: { type: 'string', format: 'date-time', description: 'Only events received at or after this second.' } } },
       response: { 200: digestsSchema }
     }
   }, async (request) => {
-    const { query: { from, to } } = request
+    const { from, to, received_from: receivedFrom } = request.query
     return await ask(`
     SELECT toString(toDate(timestamp, 'UTC')) AS day, event, toUInt32(count()) AS count, toString(groupBitXor(identity)) AS xor,
       toString(sum(identity)) AS sum, toString(sum(bitXor(identity, properties_hash))) AS with_properties
-    FROM (SELECT timestamp, event, ${HASHES} FROM events WHERE ${OF_DAYS})
-    GROUP BY day, event ORDER BY day, event LIMIT {most: UInt32}`, { project: accessOf(request).projectId, from, to })
+    FROM (SELECT timestamp, event, ${HASHES} FROM events
+      WHERE ${OF_DAYS} ${receivedFrom === undefined ? '' : 'AND received_at >= toDateTime({received: UInt32})'})
+    GROUP BY day, event ORDER BY day, event LIMIT {most: UInt32}`,
+    { project: accessOf(request).projectId, from, to, received: parseSeconds(receivedFrom) ?? 0 })
   })
 
   app.get<{ Querystring: HashesQuery }>('/events/hashes', {

@@ -163,8 +163,10 @@ t.test('a query parameter that a route does not name changes nothing, not the pr
   const others = ['projectId', 'project', 'project_id', 'id', 'sql'].map((name) => `${name}=999999`).join('&')
 
   const digests = await api.call('GET', `~/events/digests?from=2026-01-02&to=2026-01-02&${others}`)
+  const received = await api.call('GET', '~/events/digests?from=2026-01-02&to=2026-01-02&received_from=2020-01-01T00:00:00Z')
   const schemas = await api.call('GET', `~/event_schemas?${others}`)
 
   t.match(digests.body, { results: [{ event: 'paid', count: 1 }] })
+  t.same(received.body.results, [], 'the event has no time of receipt')
   t.match(schemas.body, { count: 1 })
 })

@@ -130,12 +130,12 @@ function chooseMapper (
 function print (
   context: CliContext, { proof, broken, empty, ...result }: ImportResult, stateFolder: string
 ): void {
-  const { rows, events, duplicates, rejected, altered, days, sentNow } = result
+  const { rows, events, duplicates, rejected, altered, days, sentNow, storedNow } = result
   const conflicts = Object.entries(result.conflicts).map(([group, rows]) => ({ group, rows }))
   printFields(context, {
     ...{ rows, events, duplicates, rejected, altered, conflicting: conflicts.reduce((sum, { rows }) => sum + rows, 0) },
     days: days?.join(' to ') ?? null,
-    ...proof !== null && { 'sent now': sentNow, 'stored exactly so': `${proof.equal} of ${proof.groups} days and names`, complete: proof.isComplete ? 'yes' : 'no' }
+    ...proof !== null && { 'sent now': sentNow, 'stored now': storedNow, 'stored exactly so': `${proof.equal} of ${proof.groups} days and names`, complete: proof.isComplete ? 'yes' : 'no' }
   }, {})
   if (proof !== null && proof.differing.length > 0) {
     context.stdout.write('\n')

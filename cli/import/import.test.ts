@@ -96,8 +96,9 @@ t.test('PostHog: every format and compression, twice; the second time stores not
   const stored = { paid: 1000, seen: 1000, 'Ünïcode ✓': 1000 }
   t.same(await counts(), stored)
 
+  t.match(first.out, /sent now +3100\nstored now +3000\n/)
   await rm(path.join(path.dirname(folder), 'state'), { recursive: true })
-  t.equal((await run('posthog', folder)).code, 0)
+  t.match(await run('posthog', folder), { code: 0, out: /sent now +3100\nstored now +0\n/ })
   t.same(await counts(), stored, 'nothing twice')
   const [row] = await stack.select('SELECT toString(timestamp) AS timestamp, properties, person_id FROM events WHERE project_id = {project:UInt32} AND uuid = {uuid:UUID}',
     { project: stack.project, uuid: rows[2999]!['uuid'] })
@@ -390,7 +391,7 @@ t.test('what the store lacks is sent again: files of another content under one n
     query_params: { project: stack.project }
   })
   t.match(await run('posthog', file, '--verify'), { code: 1, out: /sent now +0\n/ }, 'a comparison sends nothing')
-  t.match(await run('posthog', file), { code: 0, out: /sent now +20\n[^]*complete +yes/ })
+  t.match(await run('posthog', file), { code: 0, out: /sent now +20\nstored now +20\n[^]*complete +yes/ })
   t.match(await run('posthog', file), { code: 0, out: /sent now +0\n[^]*complete +yes/ })
   t.same(await counts(), { paid: 40, seen: 20, 'Ünïcode ✓': 40 })
 })

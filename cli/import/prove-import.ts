@@ -114,6 +114,6 @@ async function compareEvents (
   }
 }
 
-function keyOf ({ day, event }: Pick<Digest, 'day' | 'event'>): string {
+export function keyOf ({ day, event }: Pick<Digest, 'day' | 'event'>): string {
   return `${day} ${event}`
 }

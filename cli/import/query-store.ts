@@ -6,8 +6,8 @@ import type { ManagementClient } from '../management-client.ts'
 import { DAY_MS, type Digest, type EventHashes, formatDay } from './event-digest.ts'
 
 export interface StoredEvents {
-  /** Digests of the project by day and name, of the days from `first` to `last`. */
-  digests: (first: number, last: number) => Promise<Digest[]>
+  /** Digests by day and name, of the days from `first` to `last`: of all events, or those received since a moment. */
+  digests: (first: number, last: number, receivedFrom?: number) => Promise<Digest[]>
   /** The events of a day that have one of the names, by `eventKey`. */
   events: (day: string, names: ReadonlySet<string>) => Promise<Map<string, EventHashes>>
   /** The moment of receipt before which everything is stored, epoch milliseconds; 0 while it is unknown. */
@@ -30,8 +30,9 @@ const ANSWER_MS = 90_000
 export function queryStoredEvents (api: ManagementClient, projectId: number): StoredEvents {
   const shared = { params: { project_id: projectId }, timeoutMs: ANSWER_MS }
 
-  async function digests (first: number, last: number): Promise<Digest[]> {
-    const query = { from: formatDay(first), to: formatDay(last) }
+  async function digests (first: number, last: number, receivedFrom?: number): Promise<Digest[]> {
+    const since = receivedFrom !== undefined && { received_from: new Date(receivedFrom).toISOString() }
+    const query = { from: formatDay(first), to: formatDay(last), ...since }
     const { results, is_cut: isCut } = await askPatiently(async () =>
       await api.get('/api/projects/{project_id}/events/digests', { ...shared, query }).catch((error: unknown) => {
         const isTimeout = error instanceof HttpError && error.code === 'clickhouse_timeout'
@@ -41,15 +42,10 @@ export function queryStoredEvents (api: ManagementClient, projectId: number): St
       }))
     if (isCut && first < last) {
       const middle = Math.floor((first + last) / 2)
-      return [...await digests(first, middle), ...await digests(middle + 1, last)]
+      return [...await digests(first, middle, receivedFrom), ...await digests(middle + 1, last, receivedFrom)]
     }
-    return results.map(({ day, event, count, xor, sum, with_properties: withProperties }) => ({
-      day: Date.parse(day) / DAY_MS,
-      event,
-      count,
-      xor: BigInt(xor),
-      sum: BigInt(sum),
-      withProperties: BigInt(withProperties)
+    return results.map(({ day, xor, sum, with_properties: properties, ...group }) => ({
+      ...group, day: Date.parse(day) / DAY_MS, xor: BigInt(xor), sum: BigInt(sum), withProperties: BigInt(properties)
     }))
   }
 
@@ -63,8 +59,7 @@ export function queryStoredEvents (api: ManagementClient, projectId: number): St
         const query = { day, event: others.length === 0 ? only : '', ...after }
         const { results, is_cut: isCut } = await askPatiently(async () =>
           await api.get('/api/projects/{project_id}/events/hashes', { ...shared, query }))
-        for (const { identity, properties, ...event } of results) {
-          if (!names.has(event.event)) continue
+        for (const { identity, properties, ...event } of results.filter(({ event }) => names.has(event))) {
           found.set(eventKey(event), { identity: BigInt(identity), properties: BigInt(properties) })
         }
         const last = results.at(-1)

@@ -10,7 +10,7 @@ import { fieldsOf } from '../../engines/fields.ts'
 import { type ImportedEvent, type MapRow, RejectedRowError } from '../../engines/import/imported-event.ts'
 import { tryLockFile } from '../../platform/durable-folder.ts'
 import { type Digest, DigestCollector, formatDay } from './event-digest.ts'
-import { type Proof, proveImport } from './prove-import.ts'
+import { keyOf, type Proof, proveImport } from './prove-import.ts'
 import type { StoredEvents } from './query-store.ts'
 import type { SourceFile } from './list-files.ts'
 import { type ReadRow, readRows } from './read-rows.ts'
@@ -52,6 +52,8 @@ export interface ImportResult extends Pick<ImportOptions, 'source' | 'project' |
   /** By day and name: rows whose event the files also have with another time or other properties. */
   conflicts: Record<string, number>
   sentNow: number
+  /** Events of days and names in the files that were received since the run began, and are stored. */
+  storedNow: number
   /** Names of files without a row. */
   empty: string[]
   /** Files that could not be read to their end, with the reason. */
@@ -113,12 +115,13 @@ async function importFiles (options: ImportOptions, reject: (rejected: object) =
   const digests = new DigestCollector(path.join(stateFolder, 'digests'))
   const result: ImportResult = {
     source: product, project, url, files, mode, finishedAt: '', exitCode: 0, rows: 0, events: 0, duplicates: 0, rejected: 0,
-    altered: 0, conflicts: {}, sentNow: 0, empty: [], broken: [], days: null, proof: null
+    altered: 0, conflicts: {}, sentNow: 0, storedNow: 0, empty: [], broken: [], days: null, proof: null
   }
   /** Rows of each file that an earlier run sent. */
   const sentBefore = new Map<SourceFile, number>()
   const mapperOf = options.createMapperOf()
   let answeredAt = 0
+  const completeBefore = mode === 'import' ? await awaitStored(store, 0) : 0
 
   for (const file of files) {
     // A file that cannot be read is told as such below.
@@ -153,8 +156,7 @@ async function importFiles (options: ImportOptions, reject: (rejected: object) =
         }
         if (result.rows % 100_000 === 0) options.onProgress(file.name, result.rows)
       }
-      const { size } = await stat(file.path)
-      if (size !== file.bytes) throw new Error('it changed meanwhile; run the same command again')
+      if ((await stat(file.path)).size !== file.bytes) throw new Error('it changed meanwhile; run the same command again')
       if (result.rows === rowsBefore) result.empty.push(file.name)
     } catch (error) {
       if (error instanceof MillraceError || isOfState(error)) throw error
@@ -174,6 +176,9 @@ async function importFiles (options: ImportOptions, reject: (rejected: object) =
     await awaitStored(store, answeredAt)
     result.proof = await proveAndMend(source, options, sentBefore, result)
     result.proof.isComplete &&= result.broken.length === 0
+    const groups = new Set(source.map(keyOf))
+    const received = result.sentNow > 0 && first && last ? await store.digests(first.day, last.day, completeBefore) : []
+    for (const digest of received) if (groups.has(keyOf(digest))) result.storedNow += digest.count
   }
   const { proof, broken, rejected, altered } = result
   const isDifferent = rejected + altered + (proof?.differing.length ?? 0) > 0 || digests.conflicts.size > 0
@@ -270,8 +275,8 @@ function saveProgress (folder: string, progress: Progress): void {
   renameSync(`${file}.new`, file)
 }
 
-/** Waits until everything that was acknowledged up to a moment of the server is stored. */
-async function awaitStored (store: StoredEvents, answeredAt: number): Promise<void> {
+/** Waits until everything that was acknowledged up to a moment of the server is stored; up to which, it returns. */
+async function awaitStored (store: StoredEvents, answeredAt: number): Promise<number> {
   let through = 0
   let movedAt = performance.now()
   // The time of an answer has whole seconds.
@@ -284,4 +289,5 @@ async function awaitStored (store: StoredEvents, answeredAt: number): Promise<vo
     }
     if (through <= answeredAt + 1000) await sleep(1000)
   }
+  return through
 }

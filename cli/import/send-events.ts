@@ -139,8 +139,7 @@ export function createSender (
       if (performance.now() > givesUpAt) {
         throw new MillraceError('MILLRACE_IMPORT_GAVE_UP', `${target.href} accepted nothing for ${PATIENCE_MS / 60_000} minutes; run the same command to resume`)
       }
-      const told = answer instanceof Response ? Number(answer.headers.get('retry-after')) * 1000 : 0
-      await sleep(Math.max(pause, told || 0))
+      await sleep(Math.max(pause, answer instanceof Response ? Number(answer.headers.get('retry-after')) * 1000 || 0 : 0))
     }
   }
 
