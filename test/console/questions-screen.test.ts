@@ -108,7 +108,8 @@ t.test('a trend is drawn, the same stands in a table, and its SQL opens in SQL',
   t.match((await rows(page, 'Values')).at(-1), /not whole/)
   for (const width of [360, 1280, 2560]) {
     await page.setViewportSize({ width, height: 900 })
-    t.same(await findOverlaps(page), [], `labels of the axis at ${width}`)
+    // It is drawn again once its new width is measured.
+    await t.resolves(waitFor(async () => (await findOverlaps(page)).length === 0), `labels of the axis at ${width}`)
   }
   t.match(await page.locator('.chart .partial').first().getAttribute('d'), /L[\d.]+ [\d.]+$/, 'the line to today, which has not ended, is dashed')
   await checkPage(t, page, 'a trend')

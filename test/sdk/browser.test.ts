@@ -65,12 +65,12 @@ async function loadedScripts ({ page }: SdkPage, count: number): Promise<string[
 /** How often each event of a visit is stored, once all of `expected` are. */
 async function storedEvents (user: string, expected: Record<string, number>): Promise<Record<string, number>> {
   let rows: { event: string, times: number, uuids: number }[] = []
-  const total = Object.values(expected).reduce((sum, times) => sum + times, 0)
   await waitFor(async () => {
     rows = await stack.select(
       `SELECT event, toUInt32(count()) AS times, toUInt32(uniqExact(uuid)) AS uuids FROM events
        WHERE session_id IN (SELECT session_id FROM events WHERE distinct_id = {user:String}) GROUP BY event ORDER BY event`, { user })
-    return rows.reduce((sum, { times }) => sum + times, 0) >= total
+    const timesOf = (name: string): number => rows.find(({ event }) => event === name)?.times ?? 0
+    return Object.entries(expected).every(([name, times]) => timesOf(name) >= times)
   }).catch(() => {})
   return Object.fromEntries(rows.map(({ event, times, uuids }) => [event, times === uuids ? times : -1]))
 }
