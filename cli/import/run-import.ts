@@ -121,7 +121,7 @@ async function importFiles (options: ImportOptions, reject: (rejected: object) =
   const sentBefore = new Map<SourceFile, number>()
   const mapperOf = options.createMapperOf()
   let answeredAt = 0
-  const completeBefore = mode === 'import' ? await awaitStored(store, 0) : 0
+  const completeBefore = mode === 'import' ? await store.completeThrough() : 0
 
   for (const file of files) {
     // A file that cannot be read is told as such below.
@@ -193,7 +193,7 @@ async function computeFingerprint ({ path: file, name, bytes }: SourceFile, pers
   const hash = createHash('sha256').update(`${name}\n${bytes} ${personsFrom}\n`)
   for (const start of [0, Math.max(0, bytes - FINGERPRINT_BYTES)]) {
     const end = start + FINGERPRINT_BYTES - 1
-    for await (const chunk of createReadStream(file, { start, end, encoding: 'latin1' })) hash.update(String(chunk))
+    for await (const chunk of createReadStream(file, { start, end })) hash.update(chunk)
   }
   return hash.digest('hex')
 }
@@ -275,19 +275,17 @@ function saveProgress (folder: string, progress: Progress): void {
   renameSync(`${file}.new`, file)
 }
 
-/** Waits until everything that was acknowledged up to a moment of the server is stored; up to which, it returns. */
-async function awaitStored (store: StoredEvents, answeredAt: number): Promise<number> {
-  let through = 0
-  let movedAt = performance.now()
-  // The time of an answer has whole seconds.
-  while (through <= answeredAt + 1000) {
+/** Waits until everything that was acknowledged up to a moment of the server is stored. */
+async function awaitStored (store: StoredEvents, answeredAt: number): Promise<void> {
+  let [through, movedAt] = [0, performance.now()]
+  for (;;) {
     const now = await store.completeThrough()
-    if (now > through) movedAt = performance.now()
-    through = Math.max(through, now)
+    // The time of an answer has whole seconds.
+    if (now > answeredAt + 1000) return
+    if (now > through) [through, movedAt] = [now, performance.now()]
     if (performance.now() - movedAt > STORE_PATIENCE_MS) {
       throw new MillraceError('MILLRACE_IMPORT_NOT_STORED', 'every event was acknowledged, but the watermark is stuck; check npx millrace status, then run again with --verify')
     }
-    if (through <= answeredAt + 1000) await sleep(1000)
+    await sleep(1000)
   }
-  return through
 }

@@ -6,7 +6,7 @@ import { MillraceError } from '../../engines/errors.ts'
 import {
   allShardsUrl, type ClickHouse, connectClickHouse, FIRST_REPLICA, onCluster, parseClickHouseUrl, queryRows
 } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { INSERT_SETTINGS, INSERT_SETTINGS_VERSION, InsertError } from '../../pipeline/events/insert/insert-frames.ts'
+import { INSERT_SETTINGS, INSERT_SETTINGS_VERSION } from '../../pipeline/events/insert/insert-frames.ts'
 import type { ColumnOfTable } from '../../schema/backup-statements.ts'
 import { insertRows, LIST_STORED_COLUMNS } from '../../schema/move/move-statements.ts'
 import { isWhole } from '../../schema/move/moved-tables.ts'
@@ -70,6 +70,11 @@ export interface Transfer {
   token: string
 }
 
+/** A part of a transfer failed; ClickHouse's code tells whether it is tried again, and is 0 when there is none. */
+function failed (what: string, clickhouseCode: number, cause?: unknown): MillraceError {
+  return Object.assign(new MillraceError('MILLRACE_MOVE_FAILED', what, { action: 'retry', cause }), { clickhouseCode })
+}
+
 /** Streams rows from one side to the other; nothing is held here but what is on the way. */
 export async function transferRows (
   from: MoveStore, to: MoveStore, { table, columns, select, token }: Transfer
@@ -89,7 +94,7 @@ export async function transferRows (
   } catch (error) {
     // The target may have said why it reads no further.
     await Promise.race([answer, new Promise((resolve) => setTimeout(resolve, 1000))])
-    throw error instanceof MillraceError ? error : new InsertError(`the rows of ${table} broke off: ${String(error)}`, 0, error)
+    throw error instanceof MillraceError ? error : failed(`the rows of ${table} broke off: ${String(error)}`, 0, error)
   }
   await text(await answer)
 }
@@ -105,9 +110,9 @@ async function answerOf (request: http.ClientRequest, store: MoveStore): Promise
   const response = await new Promise<http.IncomingMessage>((resolve, reject) => {
     request.on('response', resolve)
     request.on('timeout', () => request.destroy(new Error('no answer')))
-    request.on('error', (error) => reject(new InsertError(`${store.name} does not answer: ${error.message}`, 0, error)))
+    request.on('error', (error) => reject(failed(`${store.name} does not answer: ${error.message}`, 0, error)))
   })
   const code = Number(response.headers['x-clickhouse-exception-code'] ?? 0)
   if (response.statusCode === 200 && code === 0) return response
-  throw new InsertError(`${store.name}: ${(await text(response)).trim().slice(0, 500)}`, code)
+  throw failed(`${store.name}: ${(await text(response)).trim().slice(0, 500)}`, code)
 }

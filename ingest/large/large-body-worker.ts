@@ -22,9 +22,7 @@ import { routeRow } from '../publish/event-partitions.ts'
 import type { OutgoingMessage } from '../publish/acknowledged-publisher.ts'
 import { UpdateJoiner } from '../publish/persons-partitions.ts'
 import { type BuildLetter, createBuildLetter } from '../publish/quarantine.ts'
-import type {
-  FromWorker, LargeBodyJob, RoutedFrame, ToWorker
-} from './large-body-pool.ts'
+import type { FromWorker, LargeBodyJob, RoutedFrame, ToWorker } from './large-body-pool.ts'
 
 /**
  * The thread that takes large bodies, one at a time, with the steps of small ones (`takeBody`). Each job is a short

@@ -33,8 +33,7 @@ export async function runEventsPartition (deps: PartitionDeps): Promise<void> {
       isUnanswered = !(err instanceof FencedError)
       throw err
     })
-  const records = { ...deps.records, replace }
-  await runSessions(deps, async () => await runPartitionSession({ ...deps, records }))
+  await runSessions(deps, async () => await runPartitionSession({ ...deps, records: { ...deps.records, replace } }))
   deps.duplicateFilters.close(deps.partition)
   // Also when it was refused, or has another owner: the record may name this process, or will when a claim under way is
   // stored, and if the partition falls to another process by then, nobody would write it.
