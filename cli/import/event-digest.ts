@@ -24,8 +24,10 @@ export interface Digest {
   withProperties: bigint
 }
 
-/** An event as it is compared one by one. */
-export interface EventHashes { identity: bigint, properties: bigint, isSeen?: true }
+export interface EventHashes { identity: bigint, properties: bigint }
+
+/** What makes an event one, of those of a day. */
+export type EventKey = Pick<ImportedEvent, 'uuid' | 'event' | 'distinct_id'>
 
 const hasher = new SipHasher([0, 0, 0, 0])
 const encoder = new TextEncoder()
@@ -49,10 +51,70 @@ function writeHashes (view: DataView, at: number, event: ImportedEvent): void {
   writeHash(view, at + 8, event.json)
 }
 
-export function hashEvent (event: ImportedEvent): EventHashes {
-  const view = new DataView(new ArrayBuffer(16))
-  writeHashes(view, 0, event)
-  return { identity: view.getBigUint64(0, true), properties: view.getBigUint64(8, true) }
+/** What an event of the files is to the stored ones; `seen`: it came before. */
+export type Comparison = 'equal' | 'missing' | 'changed' | 'properties' | 'seen'
+
+/** Bytes of a slot: what makes the event one, its two hashes, and whether it came from the store, or was seen since. */
+const SLOT_BYTES = 25
+const [AT_HASHES, AT_STATE] = [8, 24]
+const [EMPTY, STORED, SEEN] = [0, 1, 2]
+
+/** Stored events, to compare those of the files with: an object for each would take five times the memory. */
+export class EventTable {
+  #slots = new DataView(new ArrayBuffer(1024 * SLOT_BYTES))
+  #used = 0
+  readonly #event = new DataView(new ArrayBuffer(SLOT_BYTES))
+
+  addStored (day: string, { identity, properties, ...key }: EventKey & EventHashes): void {
+    const at = this.#find(day, key)
+    this.#slots.setBigUint64(at + AT_HASHES, identity, true)
+    this.#slots.setBigUint64(at + AT_HASHES + 8, properties, true)
+    this.#slots.setUint8(at + AT_STATE, STORED)
+  }
+
+  compare (day: string, event: ImportedEvent): Comparison {
+    const at = this.#find(day, event)
+    const state = this.#slots.getUint8(at + AT_STATE)
+    this.#slots.setUint8(at + AT_STATE, SEEN)
+    if (state !== STORED) return state === EMPTY ? 'missing' : 'seen'
+    writeHashes(this.#event, AT_HASHES, event)
+    const isSame = (offset: number): boolean =>
+      this.#slots.getBigUint64(at + offset) === this.#event.getBigUint64(offset)
+    if (!isSame(AT_HASHES)) return 'changed'
+    return isSame(AT_HASHES + 8) ? 'equal' : 'properties'
+  }
+
+  /** The slot of an event, or an empty one that has its key now. */
+  #find (day: string, { uuid, event, distinct_id: id }: EventKey): number {
+    if (2 * this.#used * SLOT_BYTES >= this.#slots.byteLength) this.#grow()
+    writeHash(this.#event, 0, `${day}\n${uuid}\n${event}\n${id}`)
+    const key = this.#event.getBigUint64(0)
+    const at = this.#search(key)
+    if (this.#slots.getUint8(at + AT_STATE) !== EMPTY) return at
+    this.#used++
+    this.#slots.setBigUint64(at, key)
+    return at
+  }
+
+  #search (key: bigint): number {
+    const end = this.#slots.byteLength
+    let at = Number(key % BigInt(end / SLOT_BYTES)) * SLOT_BYTES
+    while (this.#slots.getUint8(at + AT_STATE) !== EMPTY && this.#slots.getBigUint64(at) !== key) {
+      at = (at + SLOT_BYTES) % end
+    }
+    return at
+  }
+
+  #grow (): void {
+    const before = new Uint8Array(this.#slots.buffer)
+    this.#slots = new DataView(new ArrayBuffer(2 * before.length))
+    const after = new Uint8Array(this.#slots.buffer)
+    for (let at = 0; at < before.length; at += SLOT_BYTES) {
+      if (before[at + AT_STATE] === EMPTY) continue
+      const slot = before.subarray(at, at + SLOT_BYTES)
+      after.set(slot, this.#search(new DataView(slot.buffer, at).getBigUint64(0)))
+    }
+  }
 }
 
 const WORD = 2n ** 64n - 1n

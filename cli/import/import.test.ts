@@ -11,11 +11,13 @@ import { parquetWriteBuffer } from 'hyparquet-writer'
 import t, { type Test } from 'tap'
 import type { ImportedEvent } from '../../engines/import/imported-event.ts'
 import { tryLockFile } from '../../platform/durable-folder.ts'
+import { SipHasher } from '../../schema/sip-hash.ts'
 import { writeZip } from '../../test/history/generate-export.ts'
 import { createStackProject, type StackProject } from '../../test/start-stack.ts'
 import { createRandom, pickOne, type Random, shuffle } from '../../test/support/random.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { type Captured, runCaptured } from '../testing/run-captured.ts'
+import { EventTable } from './event-digest.ts'
 import { type Proof, proveImport } from './prove-import.ts'
 import type { ImportResult } from './run-import.ts'
 
@@ -402,11 +404,36 @@ t.test('what is missing is found and named however many events differ', async ()
   const events = Array.from({ length: 30 }, (_, i) => event(i))
   const digests = ['e0', 'e1', 'e2'].map((event) => ({ day: START / 86_400_000, event, count: 10, xor: 1n, sum: 1n, withProperties: 1n }))
   const missing: string[] = []
-  const store = { digests: async () => [], events: async () => new Map(), completeThrough: async () => 0 }
+  const store = { digests: async () => [], events: async function * () {}, completeThrough: async () => 0 }
   const proof = await proveImport(digests, store, async function * () { yield * events },
     async ({ uuid }) => { missing.push(uuid) }, 15)
   t.same(proof.differing.map(({ missing }) => missing), [10, 10, 10])
   t.same(missing.sort(), events.map(({ uuid }) => uuid).sort())
+})
+
+t.test('each event of the files is compared with the stored one, however many there are', (t) => {
+  const table = new EventTable()
+  const hasher = new SipHasher([0, 0, 0, 0])
+  const sipHash = (text: string): bigint => {
+    hasher.reset()
+    hasher.writeBytes(Buffer.from(text))
+    hasher.hash()
+    return (BigInt(hasher.high >>> 0) << 32n) + BigInt(hasher.low >>> 0)
+  }
+  const event = (i: number, json = '{}'): ImportedEvent =>
+    ({ uuid: `u${i}`, event: 'seen', distinct_id: 'ann', timestamp: START, properties: {}, json })
+  for (let i = 0; i < 3000; i++) {
+    const [identity, properties] = [sipHash(`u${i}\nseen\nann\n${START}`), sipHash('{}')]
+    table.addStored('2024-01-01', { ...event(i), identity, properties })
+  }
+  const all = (day: string, json?: string): Set<string> =>
+    new Set(Array.from({ length: 3000 }, (_, i) => table.compare(day, i % 3 === 0 ? event(i, json) : event(i))))
+  t.same(table.compare('2024-01-01', { ...event(1), timestamp: START + 1 }), 'changed')
+  t.same(table.compare('2024-01-01', event(1)), 'seen')
+  t.same([...all('2024-01-02')], ['missing'], 'of another day')
+  t.same([...all('2024-01-02')], ['seen'], 'once')
+  t.same([...all('2024-01-01', '{"n":1}')].sort(), ['equal', 'properties', 'seen'])
+  t.end()
 })
 
 t.test('an event that is stored, and not as the files have it, is a difference of content', async (t) => {

@@ -1,22 +1,16 @@
 /** Questions to the stored events of a project, asked of the management API. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ImportedEvent } from '../../engines/import/imported-event.ts'
 import { HttpError, MillraceError } from '../../engines/errors.ts'
 import type { ManagementClient } from '../management-client.ts'
-import { DAY_MS, type Digest, type EventHashes, formatDay } from './event-digest.ts'
+import { DAY_MS, type Digest, type EventHashes, type EventKey, formatDay } from './event-digest.ts'
 
 export interface StoredEvents {
   /** Digests by day and name, of the days from `first` to `last`: of all events, or those received since a moment. */
   digests: (first: number, last: number, receivedFrom?: number) => Promise<Digest[]>
-  /** The events of a day that have one of the names, by `eventKey`. */
-  events: (day: string, names: ReadonlySet<string>) => Promise<Map<string, EventHashes>>
+  /** The events of a day that have one of the names. */
+  events: (day: string, names: ReadonlySet<string>) => AsyncIterable<EventKey & EventHashes>
   /** The moment of receipt before which everything is stored, epoch milliseconds; 0 while it is unknown. */
   completeThrough: () => Promise<number>
-}
-
-/** What makes an event one, of those of a day. */
-export function eventKey ({ uuid, event, distinct_id: id }: Pick<ImportedEvent, 'uuid' | 'event' | 'distinct_id'>): string {
-  return `${uuid} ${event} ${id}`
 }
 
 /** The API may be away for so long, and is asked again after this, in milliseconds. */
@@ -51,19 +45,18 @@ export function queryStoredEvents (api: ManagementClient, projectId: number): St
 
   return {
     digests,
-    async events (day, names) {
-      const found = new Map<string, EventHashes>()
+    async * events (day, names) {
       const [only = '', ...others] = names
       // A question for each of several names would read the same rows each time.
       for (let after = {}; ;) {
         const query = { day, event: others.length === 0 ? only : '', ...after }
         const { results, is_cut: isCut } = await askPatiently(async () =>
           await api.get('/api/projects/{project_id}/events/hashes', { ...shared, query }))
-        for (const { identity, properties, ...event } of results.filter(({ event }) => names.has(event))) {
-          found.set(eventKey(event), { identity: BigInt(identity), properties: BigInt(properties) })
+        for (const { identity, properties, ...event } of results) {
+          if (names.has(event.event)) yield { ...event, identity: BigInt(identity), properties: BigInt(properties) }
         }
         const last = results.at(-1)
-        if (last === undefined || !isCut) return found
+        if (last === undefined || !isCut) return
         after = { after_uuid: last.uuid, after_distinct_id: last.distinct_id, after_event: last.event }
       }
     },

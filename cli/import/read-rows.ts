@@ -16,6 +16,9 @@ const MAX_LINE_BYTES = 20_000_000
 /** What is shown of a longer one. */
 const KEPT_BYTES = 10_000
 
+/** Decompressed at a time: each takes a turn of another thread. */
+const CHUNK_BYTES = 262_144
+
 /** The byte order mark of UTF-8, as Latin-1. */
 const UTF8_MARK = '\xef\xbb\xbf'
 
@@ -51,10 +54,10 @@ async function decompress (source: Readable, name: string): Promise<Readable> {
   if (magic === '') return source
   if (name.endsWith('.br')) {
     if (!HAS_SAFE_BROTLI) throw new Error(`Brotli is not read by Node ${process.version}, whose decoder is not safe`)
-    return chain(source, zlib.createBrotliDecompress())
+    return chain(source, zlib.createBrotliDecompress({ chunkSize: CHUNK_BYTES }))
   }
-  if (magic.startsWith('1f8b')) return chain(source, zlib.createGunzip())
-  if (magic === '28b52ffd') return chain(source, zlib.createZstdDecompress())
+  if (magic.startsWith('1f8b')) return chain(source, zlib.createGunzip({ chunkSize: CHUNK_BYTES }))
+  if (magic === '28b52ffd') return chain(source, zlib.createZstdDecompress({ chunkSize: CHUNK_BYTES }))
   const [, ending] = /\.(gz|zst)$/i.exec(name) ?? []
   if (ending !== undefined) throw new Error(`the content is not ${ending}; if it was decompressed before, rename it without .${ending}`)
   return source
