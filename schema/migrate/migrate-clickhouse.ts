@@ -2,7 +2,8 @@ import path from 'node:path'
 import { type ClickHouseClient, ClickHouseLogLevel, type ClickHouseSettings, createClient } from '@clickhouse/client'
 import { quoteString } from '../../engines/clickhouse-sql.ts'
 import {
-  type ClickHouseTopology, databaseOfAllShards, distributedTables, ONLY_ACTIVE_NODES, renderClickHouseSql
+  type ClickHouseTopology, databaseOfAllShards, distributedTables, type DistributedTablesOptions, ONLY_ACTIVE_NODES,
+  renderClickHouseSql
 } from './clickhouse-topology.ts'
 import {
   type AppliedMigration, type Migration, MigrationError, readMigrations, selectPending, splitStatements
@@ -109,7 +110,8 @@ export async function migrateClickHouse (
     // Also when nothing was pending: a restore brings columns that no migration made (promoted properties).
     await refreshEventsWithPerson(client, { topology })
     await flushInserts(client, { migrations, topology })
-    if (topology.cluster !== undefined) await showAllShards(serverUrl, { cluster: topology.cluster, database })
+    const { cluster } = topology
+    if (cluster !== undefined) await showAllShards(client, serverUrl, { cluster, database, migrations })
     return pending.map(({ name }) => name)
   } finally {
     await client.close()
@@ -117,15 +119,14 @@ export async function migrateClickHouse (
 }
 
 /** Run by `npm run check:cluster`: the embedded engine knows no clusters. `test/cluster` parses what it runs. */
-async function showAllShards (serverUrl: string, options: { cluster: string, database: string }): Promise<void> {
-  const [createDatabase = '', ...rest] = distributedTables({ ...options, migrations: await readMigrations(FOLDER) })
-  const server = createClient({ ...CLIENT, url: serverUrl })
-  const client = createClient({ ...CLIENT, url: serverUrl, database: databaseOfAllShards(options.database) })
+async function showAllShards (local: ClickHouseClient, url: string, options: DistributedTablesOptions): Promise<void> {
+  const [createDatabase = '', ...rest] = distributedTables(options)
+  await local.command({ query: createDatabase })
+  const client = createClient({ ...CLIENT, url, database: databaseOfAllShards(options.database) })
   try {
-    await server.command({ query: createDatabase })
     for (const query of rest) await client.command({ query })
   } finally {
-    await Promise.all([server.close(), client.close()])
+    await client.close()
   }
 }
 

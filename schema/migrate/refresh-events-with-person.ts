@@ -19,28 +19,25 @@ interface Column {
  * right already. On a cluster the view over all shards follows, once it exists.
  *
  * Its SELECT stays what the migrations made it: that says `event.*`, and the list of columns here says which of them.
- *
- * @returns whether the view was replaced.
  */
 export async function refreshEventsWithPerson (
   client: ReturnType<typeof createClient>, { topology }: { topology: ClickHouseTopology }
-): Promise<boolean> {
+): Promise<void> {
   const [current] = await ask<{ name: string }>(client, 'SELECT currentDatabase() AS name')
   const database = current?.name ?? ''
-  const isReplaced = await refreshView(client, database, topology)
-  if (topology.cluster === undefined) return isReplaced
-  return await refreshView(client, databaseOfAllShards(database), topology) || isReplaced
+  await refreshView(client, database, topology)
+  if (topology.cluster !== undefined) await refreshView(client, databaseOfAllShards(database), topology)
 }
 
 async function refreshView (
   client: ReturnType<typeof createClient>, database: string, topology: ClickHouseTopology
-): Promise<boolean> {
+): Promise<void> {
   const [view] = await ask<{ as_select: string, comment: string }>(client, `
     SELECT as_select, comment FROM system.tables WHERE database = ${quoteString(database)} AND name = '${VIEW}'`)
-  if (view === undefined) return false
+  if (view === undefined) return
   const wanted = (await readColumns(client, database, 'events'))
     .map((column) => column.name === 'person_id' ? { ...column, comment: PERSON_COMMENT } : column)
-  if (JSON.stringify(wanted) === JSON.stringify(await readColumns(client, database, VIEW))) return false
+  if (JSON.stringify(wanted) === JSON.stringify(await readColumns(client, database, VIEW))) return
 
   const list = wanted.map(({ name, type, comment }) => `\`${name}\` ${type} COMMENT ${quoteString(comment)}`)
   const name = `${quoteIdentifier(database)}.${VIEW}`
@@ -49,7 +46,6 @@ async function refreshView (
 AS ${view.as_select}
 COMMENT ${quoteString(view.comment)}`
   })
-  return true
 }
 
 async function readColumns (
