@@ -172,10 +172,9 @@ async function remove (to: MoveStore, { name }: MovedTable, where: string): Prom
   })
 }
 
-interface CopiedPiece { columns: readonly string[], select: string, piece: Piece }
-
 async function transfer (
-  { from, to, onProgress }: MoveSides, { name: table }: MovedTable, { columns, select, piece }: CopiedPiece
+  { from, to, onProgress }: MoveSides, { name: table }: MovedTable,
+  { columns, select, piece }: { columns: readonly string[], select: string, piece: Piece }
 ): Promise<void> {
   for (let attempt = 0; ; attempt++) {
     try {

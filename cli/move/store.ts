@@ -63,13 +63,6 @@ export async function listColumnNames (store: MoveStore, table: string): Promise
   return (await listColumns(store, table)).map(({ name }) => quoteIdentifier(name))
 }
 
-export interface Transfer {
-  table: string
-  columns: readonly string[]
-  select: string
-  token: string
-}
-
 /** A part of a transfer failed; ClickHouse's code tells whether it is tried again, and is 0 when there is none. */
 function failed (what: string, clickhouseCode: number, cause?: unknown): MillraceError {
   return Object.assign(new MillraceError('MILLRACE_MOVE_FAILED', what, { action: 'retry', cause }), { clickhouseCode })
@@ -77,7 +70,8 @@ function failed (what: string, clickhouseCode: number, cause?: unknown): Millrac
 
 /** Streams rows from one side to the other; nothing is held here but what is on the way. */
 export async function transferRows (
-  from: MoveStore, to: MoveStore, { table, columns, select, token }: Transfer
+  from: MoveStore, to: MoveStore,
+  { table, columns, select, token }: { table: string, columns: readonly string[], select: string, token: string }
 ): Promise<void> {
   const source = open(isWhole(table) ? from.url : allShardsUrl(from.url, from.cluster),
     { wait_end_of_query: '1', enable_http_compression: '1' }, { 'accept-encoding': 'zstd' })

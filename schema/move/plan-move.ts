@@ -29,19 +29,20 @@ export interface DifferingGroup {
 
 const keyOf = ({ group, share }: { group: number, share: number }): string => `${group} ${share}`
 
+/** What both sides say of each key. */
+function pairUp<T> (source: readonly T[], target: readonly T[], keyOf: (each: T) => string) {
+  const byKey = (all: readonly T[]): Map<string, T> => new Map(all.map((each) => [keyOf(each), each]))
+  const [here, there] = [byKey(source), byKey(target)]
+  return [...new Map([...here, ...there])].map(([key, each]) =>
+    ({ each, source: here.get(key), target: there.get(key) }))
+}
+
 /** Groups whose rows differ in number or checksum, in order. */
 export function findDifferences (source: readonly GroupDigest[], target: readonly GroupDigest[]): DifferingGroup[] {
-  const there = new Map(target.map((each) => [keyOf(each), each]))
-  const differing = source.flatMap((each): DifferingGroup[] => {
-    const found = there.get(keyOf(each))
-    there.delete(keyOf(each))
-    return found?.checksum === each.checksum && found.rows === each.rows
-      ? []
-      : [{ group: each.group, share: each.share, source: each, target: found }]
-  })
-  const extra = [...there.values()].map((target) => (
-    { group: target.group, share: target.share, source: undefined, target }))
-  return [...differing, ...extra].sort((a, b) => a.group - b.group || a.share - b.share)
+  return pairUp(source, target, keyOf)
+    .filter(({ source, target }) => source?.checksum !== target?.checksum || source?.rows !== target?.rows)
+    .map(({ each: { group, share }, source, target }) => ({ group, share, source, target }))
+    .sort((a, b) => a.group - b.group || a.share - b.share)
 }
 
 /** Rows that the target has and the source cannot have given, at least. */
@@ -135,14 +136,9 @@ export interface DifferingEvents {
 }
 
 export function compareEvents (source: readonly EventDigest[], target: readonly EventDigest[]): DifferingEvents[] {
-  const keyOf = ({ day, event }: { day: number, event: string }): string => `${day} ${event}`
-  const all = new Map<string, DifferingEvents>()
-  const there = new Map(target.map((each) => [keyOf(each), each]))
-  for (const { day, event, count } of target) all.set(keyOf({ day, event }), { day, event, source: 0, target: count })
-  for (const { day, event, count, checksum } of source) {
-    const found = there.get(keyOf({ day, event }))
-    if (found?.count === count && found.checksum === checksum) all.delete(keyOf({ day, event }))
-    else all.set(keyOf({ day, event }), { day, event, source: count, target: found?.count ?? 0 })
-  }
-  return [...all.values()].sort((a, b) => a.day - b.day || (a.event < b.event ? -1 : 1))
+  return pairUp(source, target, ({ day, event }) => `${day} ${event}`)
+    .filter(({ source, target }) => source?.checksum !== target?.checksum || source?.count !== target?.count)
+    .map(({ each: { day, event }, source, target }) =>
+      ({ day, event, source: source?.count ?? 0, target: target?.count ?? 0 }))
+    .sort((a, b) => a.day - b.day || (a.event < b.event ? -1 : 1))
 }
