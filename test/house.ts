@@ -41,7 +41,7 @@ const LIMITS = {
   repeatedNames: 3,
   longFunctions: 5,
   assertions: 167,
-  casts: 281
+  casts: 280
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

@@ -22,7 +22,7 @@ export function addMoveCommands (program: Command, context: CliContext): void {
     .option('--migrate', 'make the tables of the target first')
     .option('--finish', 'close the source, copy the rest, and say what to switch')
     .option('--reopen', 'open a source that --finish closed, before the pipeline has stored anything in the target')
-    .option('--target-lost', 'with --reopen: do not ask the target, which is gone; the pipeline has never run on it')
+    .option('--target-lost', 'with --reopen, for a target that answers no more and on which the pipeline has never run')
     .option('--remove-extra', 'remove from the target what the source does not have any more')
     .option(...JSON_OPTION)
     .action(async (options: MoveCommandOptions) => { await move(context, options) })

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { MillraceError } from '../../engines/errors.ts'
 import { onCluster, queryRows, systemTable } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { closeTable, countInserts, countMutations, LIST_CLOSED, openTable } from '../../schema/move/move-statements.ts'
+import { closeTable, findInserts, findMutations, findOpen, listClosed, openTable } from '../../schema/move/move-statements.ts'
 import { MOVED_TABLES, VIEW_FED_TABLES } from '../../schema/move/moved-tables.ts'
 import type { MoveStore } from './store.ts'
 
@@ -13,12 +13,12 @@ const POLL_MS = 250
 /** Tables of views before `events`: an insert that finds one of them closed has counted nothing anywhere. */
 const TABLES = [...VIEW_FED_TABLES, { name: 'events' }, ...MOVED_TABLES].map(({ name }) => name)
 
-export async function isClosed ({ local }: MoveStore): Promise<boolean> {
-  return (await queryRows(local, LIST_CLOSED)).length > 0
+export async function isClosed (store: MoveStore): Promise<boolean> {
+  return (await ask(store, ['tables', listClosed])).length > 0
 }
 
 export async function openStore (store: MoveStore): Promise<void> {
-  for (const { name } of await queryRows<{ name: string }>(store.local, LIST_CLOSED)) {
+  for (const { name } of await ask(store, ['tables', listClosed])) {
     await store.local.command({ query: openTable(name, onCluster(store.cluster)) })
   }
 }
@@ -31,24 +31,27 @@ export async function openStore (store: MoveStore): Promise<void> {
  */
 export async function closeStore (store: MoveStore): Promise<void> {
   for (const table of TABLES) await store.local.command({ query: closeTable(table, onCluster(store.cluster)) })
-  await waitFor('inserts into the source do not end', async () => await countRunning(store, 'processes', countInserts) === 0)
-  await waitFor('a deletion in the source does not end', async () => await countRunning(store, 'mutations', countMutations) === 0)
+  // A node that was away does it when it is back, and takes inserts until then.
+  await waitForNone(store, 'a node of the source is not closed', ['tables', findOpen])
+  await waitForNone(store, 'inserts into the source do not end', ['processes', findInserts])
+  await waitForNone(store, 'a deletion in the source does not end', ['mutations', findMutations])
 }
 
 /** Resolves when no insert into a store is under way any more, such as that of a move that was killed. */
 export async function waitForInserts (store: MoveStore): Promise<void> {
-  await waitFor(`${store.name} takes inserts of somebody else: is it in use?`, async () => await countRunning(store, 'processes', countInserts) === 0)
+  await waitForNone(store, `${store.name} takes inserts of somebody else: is it in use?`, ['processes', findInserts])
 }
 
-async function countRunning (
-  { local, cluster, database }: MoveStore, table: string, count: (table: string) => string
-): Promise<number> {
-  return Number((await queryRows<{ n: number }>(local, count(systemTable(cluster, table)), { database }))[0]?.n)
+/** A system table of all nodes, and what is asked of it. */
+type Question = [table: string, query: (table: string) => string]
+
+async function ask ({ local, cluster, database }: MoveStore, [table, query]: Question): Promise<{ name: string }[]> {
+  return await queryRows(local, query(systemTable(cluster, table)), { database, names: TABLES })
 }
 
-async function waitFor (what: string, isDone: () => Promise<boolean>): Promise<void> {
+async function waitForNone (store: MoveStore, what: string, question: Question): Promise<void> {
   const deadline = performance.now() + SETTLE_MS
-  while (!await isDone()) {
+  while ((await ask(store, question)).length > 0) {
     if (performance.now() > deadline) throw new MillraceError('MILLRACE_MOVE_FAILED', what)
     await delay(POLL_MS)
   }

@@ -1,10 +1,14 @@
 /** Moves everything that is stored from one ClickHouse to another. */
 import { MillraceError } from '../../engines/errors.ts'
-import { LOCAL_DATABASE, onCluster, queryRows, systemTableOfShards } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
+import {
+  allShardsUrl, connectClickHouse, LOCAL_DATABASE, onCluster, queryRows, systemTableOfShards
+} from '../../platform/clickhouse/connect-clickhouse.ts'
 import { addColumn, LIST_MIGRATIONS } from '../../schema/backup-statements.ts'
 import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
 import {
-  COUNT_UUIDS, FIND_ALL_SHARDS, FIND_MIGRATIONS, READ_CLOCK, READ_TABLE_ID, sampleUuids, sumBytes, sumFreeBytes
+  COUNT_UUIDS, FIND_ALL_SHARDS, FIND_MIGRATIONS, LIST_MONTHS, READ_CLOCK, READ_TABLE_ID, sampleUuids, sumBytes,
+  sumFreeBytes
 } from '../../schema/move/move-statements.ts'
 import type { DifferingEvents } from '../../schema/move/plan-move.ts'
 import { closeStore, isClosed, openStore, waitForInserts } from './close-source.ts'
@@ -72,11 +76,17 @@ export async function runMove (options: MoveOptions): Promise<MoveResult> {
 /**
  * Opens a source that was closed, unless the target is in use already.
  *
- * @param isTargetLost  The target is not asked: somebody knows that the pipeline stored nothing there.
- * @throws {MillraceError} when the target has events that the source lacks.
+ * @param isSaidLost  The target is gone for good, and somebody knows that the pipeline stored nothing there.
+ * @throws {MillraceError} when the target has events that the source lacks, or is not as it is said to be.
  */
-export async function reopenSource ({ from, to }: MoveSides, isTargetLost: boolean): Promise<void> {
-  if (isTargetLost) return await openStore(from)
+export async function reopenSource ({ from, to }: MoveSides, isSaidLost: boolean): Promise<void> {
+  const isLost = await isGone(to)
+  if (isLost !== isSaidLost) {
+    throw new MillraceError('MILLRACE_MOVE_FAILED', isLost
+      ? `${to.name} does not say which events it has. Is it gone for good, and did the pipeline never run on it? Then add --target-lost`
+      : `${to.name} answers, so it is not lost: repeat the command without --target-lost, and it is asked whether events were stored there`)
+  }
+  if (isLost) return await openStore(from)
   await refuseSame(from, to)
   const [ours, theirs] = [await listMonths(from), await listMonths(to)]
   const sum = (months: readonly { rows: number }[]): number => months.reduce((total, { rows }) => total + rows, 0)
@@ -85,6 +95,16 @@ export async function reopenSource ({ from, to }: MoveSides, isTargetLost: boole
       'stores there by now. To go back, move from there to here, with CLICKHOUSE_URL and --to exchanged')
   }
   await openStore(from)
+}
+
+/** What counting events is answered where they are gone: no such table or database; no replica of a shard answers. */
+const GONE = [60, 81, 209, 210, 279]
+
+async function isGone ({ url, cluster }: MoveStore): Promise<boolean> {
+  const client = connectClickHouse({ url: allShardsUrl(url, cluster), cluster, requestTimeoutMs: 30_000 })
+  const error = await queryRows(client, LIST_MONTHS).then(() => null, classifyClickHouseError)
+  await client.close()
+  return error !== null && (error.isDown === true || GONE.includes(error.code))
 }
 
 async function copyMonths (sides: MoveSides, before: number | undefined): Promise<number> {

@@ -6,10 +6,11 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { createFirstProject } from '../../embedded/supervisor/create-first-project.ts'
 import { queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { sampleUuids } from '../../schema/move/move-statements.ts'
+import { startTestServer, TEST_PASSWORDS } from '../../embedded/clickhouse/testing/start-test-server.ts'
 import { startTierProcess } from '../../test/support/start-tier-process.ts'
 import { startTestNats, startTestPipeline } from '../../test/support/test-processes.ts'
 import { createTestClickHouse, createTestPostgres, type TestClickHouse } from '../../test/support/test-stores.ts'
@@ -28,6 +29,36 @@ async function readUuids ({ client }: TestClickHouse): Promise<string[]> {
   const rows = await queryRows<{ uuid: string }>(client,
     "SELECT toString(uuid) AS uuid FROM events WHERE event = 'live' SETTINGS final = 0")
   return rows.map(({ uuid }) => uuid).sort()
+}
+
+/** Sends batches, each of them twice, until stopped; adds the uuids that ingest confirmed. */
+function startSending (t: Test, ingestUrl: string): { acknowledged: string[], stop: () => Promise<void> } {
+  const acknowledged: string[] = []
+  const stopped = new AbortController()
+  const sending = (async () => {
+    while (!stopped.signal.aborted) {
+      const batch = Array.from({ length: 20 }, (_, index) => ({
+        event: 'live', uuid: randomUUID(), distinct_id: `person ${index}`, properties: { index, $set: { index } }
+      }))
+      // The second time may meet the target.
+      for (let times = 0; times < 2; times++) {
+        const body = JSON.stringify({ api_key: PROJECT_KEY, batch })
+        const response = await fetch(`${ingestUrl}/batch/`, {
+          method: 'POST', headers: { 'content-type': 'application/json' }, body
+        })
+        if (response.status !== 200) throw new Error(`ingest answered ${response.status}`)
+        await response.arrayBuffer()
+      }
+      acknowledged.push(...batch.map(({ uuid }) => uuid))
+      await delay(50)
+    }
+  })()
+  const stop = async (): Promise<void> => {
+    stopped.abort()
+    await sending
+  }
+  t.teardown(async () => { await stop().catch(() => {}) })
+  return { acknowledged, stop }
 }
 
 t.test('kill -9 at every phase, live events, and the switch: none is lost and none is stored twice', async (t) => {
@@ -51,27 +82,7 @@ t.test('kill -9 at every phase, live events, and the switch: none is lost and no
     tier: 'ingest', env: { NATS_URL: nats.url, DATABASE_URL: postgres.url, MILLRACE_DATA_DIR: dataDir }
   })
 
-  const acknowledged: string[] = []
-  const stopped = new AbortController()
-  const sending = (async () => {
-    while (!stopped.signal.aborted) {
-      const batch = Array.from({ length: 20 }, (_, index) => ({
-        event: 'live', uuid: randomUUID(), distinct_id: `person ${index}`, properties: { index, $set: { index } }
-      }))
-      // Each batch comes twice: the second one may meet the target.
-      for (let times = 0; times < 2; times++) {
-        const body = JSON.stringify({ api_key: PROJECT_KEY, batch })
-        const response = await fetch(`${ingest.url}/batch/`, {
-          method: 'POST', headers: { 'content-type': 'application/json' }, body
-        })
-        if (response.status !== 200) throw new Error(`ingest answered ${response.status}`)
-        await response.arrayBuffer()
-      }
-      acknowledged.push(...batch.map(({ uuid }) => uuid))
-      await delay(50)
-    }
-  })()
-  t.teardown(async () => { stopped.abort() })
+  const { acknowledged, stop } = startSending(t, ingest.url)
 
   const args = ['move', 'clickhouse', '--to', to.url]
   const env = { CLICKHOUSE_URL: from.url, NATS_URL: nats.url, DATABASE_URL: postgres.url }
@@ -106,8 +117,7 @@ t.test('kill -9 at every phase, live events, and the switch: none is lost and no
   await first.kill('SIGKILL')
   await startTestPipeline(t, { ...stores, clickhouseUrl: to.url })
   await waitFor(() => acknowledged.length > sent + 600, PATIENCE)
-  stopped.abort()
-  await sending
+  await stop()
   const wanted = acknowledged.toSorted()
   await waitFor(async () => (await readUuids(to)).length >= wanted.length, PATIENCE)
   t.same(await readUuids(to), wanted, 'lost 0, twice 0')
@@ -125,6 +135,42 @@ t.test('kill -9 at every phase, live events, and the switch: none is lost and no
   const returned = await runCaptured([...back, '--finish'], { ...env, CLICKHOUSE_URL: to.url })
   t.equal(returned.code, 0, returned.err + returned.out)
   t.same(await readUuids(from), wanted, 'the way back is the same command')
+})
+
+t.test('a source whose target was lost for good is opened again, and goes on without a loss', async (t) => {
+  const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-test-move-'))
+  t.teardown(async () => { await rm(dataDir, { recursive: true, force: true }) })
+  const [from, nats, postgres] = [await createTestClickHouse(t), await startTestNats(t), await createTestPostgres(t)]
+  const target = await startTestServer(t, { owner: 'millrace', database: 'millrace' })
+  const to = `http://millrace:${encodeURIComponent(TEST_PASSWORDS.owner)}@127.0.0.1:${target.port}/millrace`
+  await createFirstProject({ databaseUrl: postgres.url, projectApiKey: PROJECT_KEY, personalApiKey: 'phx_move_personal_key' })
+  await startTestPipeline(t, { natsUrl: nats.url, databaseUrl: postgres.url, clickhouseUrl: from.url })
+  const ingest = await startTierProcess(t, {
+    tier: 'ingest', env: { NATS_URL: nats.url, DATABASE_URL: postgres.url, MILLRACE_DATA_DIR: dataDir }
+  })
+  const { acknowledged, stop } = startSending(t, ingest.url)
+  const move = async (...more: string[]) =>
+    await runCaptured(['move', 'clickhouse', '--to', to, ...more], { CLICKHOUSE_URL: from.url, NATS_URL: nats.url })
+
+  await waitFor(() => acknowledged.length > 100, PATIENCE)
+  const finished = await move('--migrate', '--finish')
+  t.equal(finished.code, 0, finished.err + finished.out)
+  const closed = await readUuids(from)
+  const sent = acknowledged.length
+  await waitFor(() => acknowledged.length > sent + 100, PATIENCE)
+  t.match(await move('--reopen', '--target-lost'), { code: 1, err: /millrace answers, so it is not lost: repeat the command without --target-lost/ })
+  await target.stop('SIGKILL')
+  t.match(await move('--reopen'), { code: 1, err: /does not say which events it has.* add --target-lost/ })
+  t.same(await readUuids(from), closed, 'both left the source closed')
+
+  t.match(await move('--reopen', '--target-lost'), { code: 0, out: /is open: events are stored there/ })
+  const waited = acknowledged.length
+  await waitFor(() => acknowledged.length > waited + 100, PATIENCE)
+  await stop()
+  const wanted = acknowledged.toSorted()
+  await waitFor(async () => (await readUuids(from)).length >= wanted.length, PATIENCE)
+  t.same(await readUuids(from), wanted, 'lost 0, twice 0')
+  t.same(await queryRows(from.client, 'SELECT toFloat64(sum(volume)) AS views FROM event_volumes'), [{ views: wanted.length }])
 })
 
 t.test('the sample of a target fits into little memory, however many events there are', async (t) => {

@@ -1,5 +1,6 @@
 /** The SQL of a move between two ClickHouse. Texts only; `cli/move` runs them. */
 import { EVENT_IDENTITY, EVENT_PROPERTIES_HASH } from '../wire/event-row.ts'
+import { ANSWERING_NODES } from '../migrate/clickhouse-topology.ts'
 import { EVENTS, EVENTS_GROUP, EVENTS_SHARE, type MovedTable } from './moved-tables.ts'
 
 /** Rows of a group on one side. */
@@ -113,16 +114,21 @@ const CLOSED = 'max_parts_in_total'
 export const closeTable = (table: string, onCluster: string): string => `ALTER TABLE ${table} ${onCluster} MODIFY SETTING ${CLOSED} = 0`
 export const openTable = (table: string, onCluster: string): string => `ALTER TABLE ${table} ${onCluster} RESET SETTING ${CLOSED}`
 
-/** Tables that take no inserts. */
-export const LIST_CLOSED = `SELECT name FROM system.tables WHERE database = currentDatabase() AND position(engine_full, '${CLOSED} = 0') > 0`
+/** Tables that take no inserts on a node that answers. */
+export const listClosed = (tables: string): string => `SELECT DISTINCT name FROM ${tables}
+  WHERE database = {database: String} AND position(engine_full, '${CLOSED} = 0') > 0 SETTINGS ${ANSWERING_NODES}`
+
+/** Those of `names` that take inserts. */
+export const findOpen = (tables: string): string => `SELECT name FROM ${tables}
+  WHERE database = {database: String} AND name IN {names: Array(String)} AND position(engine_full, '${CLOSED} = 0') = 0`
 
 /** Inserts under way, into `database` or from a client that is connected to it. */
-export const countInserts = (processes: string): string => `SELECT toFloat64(count()) AS n FROM ${processes} WHERE query_kind = 'Insert'
+export const findInserts = (processes: string): string => `SELECT query_id AS name FROM ${processes} WHERE query_kind = 'Insert'
   AND (startsWith(current_database, {database: String}) OR position(query, concat({database: String}, '.')) > 0)`
 
 /** Deletions under way. */
-export const countMutations = (mutations: string): string =>
-  `SELECT toFloat64(count()) AS n FROM ${mutations} WHERE database = {database: String} AND NOT is_done`
+export const findMutations = (mutations: string): string =>
+  `SELECT mutation_id AS name FROM ${mutations} WHERE database = {database: String} AND NOT is_done`
 
 /** Clock of a server, in epoch milliseconds. */
 export const READ_CLOCK = 'SELECT toFloat64(toUnixTimestamp64Milli(now64(3))) AS now'
