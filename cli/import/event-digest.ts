@@ -61,9 +61,14 @@ const [EMPTY, STORED, SEEN] = [0, 1, 2]
 
 /** Stored events, to compare those of the files with: an object for each would take five times the memory. */
 export class EventTable {
-  #slots = new DataView(new ArrayBuffer(1024 * SLOT_BYTES))
+  #slots: DataView
   #used = 0
   readonly #event = new DataView(new ArrayBuffer(SLOT_BYTES))
+
+  /** @param stored  Events that will be added; there is room for as many as come. */
+  constructor (stored: number) {
+    this.#slots = new DataView(new ArrayBuffer((2 * stored + 1) * SLOT_BYTES))
+  }
 
   addStored (day: string, { identity, properties, ...key }: EventKey & EventHashes): void {
     const at = this.#find(day, key)
@@ -86,7 +91,7 @@ export class EventTable {
 
   /** The slot of an event, or an empty one that has its key now. */
   #find (day: string, { uuid, event, distinct_id: id }: EventKey): number {
-    if (2 * this.#used * SLOT_BYTES >= this.#slots.byteLength) this.#grow()
+    if (1.5 * this.#used * SLOT_BYTES >= this.#slots.byteLength) this.#grow()
     writeHash(this.#event, 0, `${day}\n${uuid}\n${event}\n${id}`)
     const key = this.#event.getBigUint64(0)
     const at = this.#search(key)
@@ -107,7 +112,7 @@ export class EventTable {
 
   #grow (): void {
     const before = new Uint8Array(this.#slots.buffer)
-    this.#slots = new DataView(new ArrayBuffer(2 * before.length))
+    this.#slots = new DataView(new ArrayBuffer(2 * before.length + SLOT_BYTES))
     const after = new Uint8Array(this.#slots.buffer)
     for (let at = 0; at < before.length; at += SLOT_BYTES) {
       if (before[at + AT_STATE] === EMPTY) continue

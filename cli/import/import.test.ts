@@ -412,7 +412,7 @@ t.test('what is missing is found and named however many events differ', async ()
 })
 
 t.test('each event of the files is compared with the stored one, however many there are', (t) => {
-  const table = new EventTable()
+  const table = new EventTable(100)
   const hasher = new SipHasher([0, 0, 0, 0])
   const sipHash = (text: string): bigint => {
     hasher.reset()

@@ -38,7 +38,7 @@ export interface Proof {
   isComplete: boolean
 }
 
-/** Events that are compared one by one at a time: each takes 50 to 150 bytes. */
+/** Events that are compared one by one at a time: each takes 50 to 100 bytes. */
 const MAX_COMPARED = 1_000_000
 
 /** Differences that are listed one by one. */
@@ -85,7 +85,7 @@ async function compareEvents (
   differences: Difference[], onMissing?: OnMissing
 ): Promise<void> {
   const groups = [...suspects.values()]
-  const table = new EventTable()
+  const table = new EventTable(groups.reduce((sum, { stored }) => sum + stored, 0))
   for (const [day, ofDay] of Map.groupBy(groups, ({ day }) => day)) {
     for await (const stored of store.events(day, new Set(ofDay.map(({ event }) => event)))) table.addStored(day, stored)
   }
