@@ -18,8 +18,8 @@ export interface BackupManifest {
   clickhouse: BackedUpSchema & { tables: Record<string, ClickHouseTable> }
   postgres: BackedUpSchema & { tables: Record<string, PostgresTable>, sequences: Sequence[] }
   deadLetters: number
-  /** What a restore compares its events with. */
-  books: BooksDay[]
+  /** What a restore compares its events with. Absent in backups of earlier versions. */
+  books?: BooksDay[]
   /** The earlier backup with which it shares files, and their bytes. Absent when it shares none. */
   base?: { folder: string, sharedBytes: number }
   files: BackupFile[]
@@ -31,8 +31,8 @@ export interface BackedUpSchema {
   version: string
   /** Names of the applied migrations, in order. */
   migrations: string[]
-  /** SHA-256 of each, in hex. */
-  checksums: Record<string, string>
+  /** SHA-256 of each, in hex. Absent in backups of earlier versions. */
+  checksums?: Record<string, string>
 }
 
 export interface ClickHouseTable { rows: number, parts: string[], columns: ColumnOfTable[] }

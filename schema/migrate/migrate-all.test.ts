@@ -136,3 +136,16 @@ t.test('refuses a database of a newer version, and a released migration that was
   await databases.sql.query("UPDATE schema_migration_checksums SET checksum = 'x' WHERE name LIKE '0001%'")
   await t.rejects(migrateAll(databases), { code: 'MILLRACE_MIGRATION_CHANGED' })
 })
+
+t.test('refuses databases of development states before the first release, and says what to do', async (t) => {
+  const databases = await createEmptyDatabases(t)
+  await databases.sql.query('CREATE TABLE schema_migrations (id serial, name text, run_on timestamp)')
+  await databases.sql.query("INSERT INTO schema_migrations (name) VALUES ('0001_create_projects'), ('0002_create_users')")
+  const message = /^the postgres database was made by a development state .* "millrace restore" of this one, or start with an empty/
+  await t.rejects(migrateAll(databases), { code: 'MILLRACE_DATABASE_UNRELEASED', message })
+
+  await databases.sql.query('DROP TABLE schema_migrations')
+  await migrateAll(databases)
+  await databases.clickhouse.insert({ table: 'schema_migrations', values: [{ name: '0001_create_events', checksum: 'x' }], format: 'JSONEachRow' })
+  await t.rejects(migrateAll(databases), { code: 'MILLRACE_DATABASE_UNRELEASED', message: /^the clickhouse database/ })
+})
