@@ -4,7 +4,7 @@
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import path from 'node:path'
-import type { Page } from 'playwright-core'
+import type { Page, Request } from 'playwright-core'
 import t from 'tap'
 import type { Service, ServiceOptions } from '../../embedded/supervisor/processes/service.ts'
 import { startClickHouse } from '../../embedded/supervisor/start-clickhouse.ts'
@@ -73,7 +73,7 @@ t.test('screens of the console while a store is away', async (t) => {
   t.ok(links.length >= 14, links.join(' '))
   // Opened before anything is away, as by somebody at work.
   const pages = new Map<string, Watched>()
-  for (const path of paths) pages.set(path, await open(PARKED))
+  for (const path of paths) pages.set(path, watchRequests(await open(PARKED)))
   for (const { page } of pages.values()) await page.getByRole('heading', { level: 1 }).waitFor()
 
   const stores: [keyof typeof SCREENS, Store][] = [['ClickHouse', clickhouse], ['NATS', nats], ['Postgres', postgres]]
@@ -90,7 +90,7 @@ t.test('screens of the console while a store is away', async (t) => {
         else if (isFailed || naming.test(screen)) t.match(text, new RegExp(name, 'i'), `${path} says what is away: ${text}`)
         t.notMatch(text, /A server error|console failed|undefined|NaN/, path)
       }
-      const { page: fresh } = await open('/health')
+      const { page: fresh } = watchRequests(await open('/health'))
       t.match((await settle(fresh)).text, name, 'a page that is opened now says it too')
 
       await store.restart()
@@ -166,15 +166,31 @@ async function goTo (page: Page, path: string): Promise<void> {
   }, `/console${path}`)
 }
 
+/** Requests of each page that are not answered. */
+const awaited = new WeakMap<Page, Set<Request>>()
+
+/** A second request of a screen, such as that for its charts, shows no notice while it is awaited. */
+function watchRequests (watched: Watched): Watched {
+  const { page } = watched
+  const requests = new Set<Request>()
+  awaited.set(page, requests)
+  // The feed of live events is never answered to its end.
+  page.on('request', (request) => { if (!request.url().includes('/live')) requests.add(request) })
+  page.on('requestfinished', (request) => requests.delete(request))
+  page.on('requestfailed', (request) => requests.delete(request))
+  return watched
+}
+
 /** Waits until nothing is being loaded any more. */
 async function settle (page: Page): Promise<{ text: string, isFailed: boolean }> {
   let text = ''
   const isSettled = async (): Promise<boolean> => {
+    if (awaited.get(page)?.size !== 0) return false
     const before = await page.locator('main').innerText()
     // A notice of loading comes only after 300 ms.
     await page.waitForTimeout(450)
     text = await page.locator('main').innerText()
-    return text.trim() !== '' && text === before && !/^Loading/m.test(text)
+    return awaited.get(page)?.size === 0 && text.trim() !== '' && text === before && !/^Loading/m.test(text)
   }
   await waitFor(isSettled)
     .catch((cause: unknown) => { throw new Error(`${page.url()} still loads: ${text}`, { cause }) })
