@@ -1,7 +1,7 @@
 /** The console in a real browser against the real stack, for the tests of its screens. */
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
-import type { Browser, BrowserContext, Locator, Page } from 'playwright-core'
+import type { Browser, BrowserContext, Locator, Page, Request } from 'playwright-core'
 import { createStackProject, type RunningStack, type Stack, type StackProject, startStackOnSharedStores } from '../start-stack.ts'
 import { openBrowser } from '../sdk/open-page.ts'
 import { createShared } from '../support/process-end.ts'
@@ -15,7 +15,18 @@ export const HOSTILE = [
 ]
 
 /** A page that notes what must not happen: errors in its console and requests to other origins. */
-export interface Watched { page: Page, problems: string[] }
+export interface Watched {
+  page: Page
+  problems: string[]
+  requests: PageRequests
+}
+
+/** Requests of a page so far, without the live feed, which stays open. */
+export interface PageRequests {
+  started: number
+  /** Those whose answer has not ended. */
+  awaited: number
+}
 
 export interface ConsoleUnderTest<S extends RunningStack = RunningStack> {
   stack: S
@@ -75,8 +86,56 @@ export async function openPage (context: BrowserContext, url: string, path: stri
   page.on('request', (request) => {
     if (!request.url().startsWith(url) && !request.url().startsWith('data:')) problems.push(`request to ${request.url()}`)
   })
+  const requests = countRequests(page)
   await page.goto(`${url}/console${path}`)
-  return { page, problems }
+  return { page, problems, requests }
+}
+
+function countRequests (page: Page): PageRequests {
+  const awaited = new Set<Request>()
+  const requests = { started: 0, get awaited () { return awaited.size } }
+  page.on('request', (request) => {
+    if (new URL(request.url()).pathname.endsWith('/events/live')) return
+    requests.started++
+    awaited.add(request)
+  })
+  page.on('requestfinished', (request) => awaited.delete(request))
+  page.on('requestfailed', (request) => awaited.delete(request))
+  return requests
+}
+
+/** For longer than a click or an answer takes to become the next request, or to be drawn. */
+const QUIET_MS = 450
+
+/**
+ * Waits until a page awaits no answer and what it shows stays as it is. A screen with several requests may show the
+ * failure of one, and no notice of loading, while another is still awaited: neither its text nor a pause tells that all
+ * have been answered.
+ */
+export async function settle ({ page, requests }: Watched): Promise<{ text: string, isFailed: boolean }> {
+  const main = page.locator('main')
+  let text = ''
+  const isSettled = async (): Promise<boolean> => {
+    const before = { started: requests.started, text: await main.innerText() }
+    // By the clock of the page, which on a busy machine draws and asks later than the test expects.
+    await page.evaluate(`new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve, ${QUIET_MS})))`)
+    text = await main.innerText()
+    return requests.awaited === 0 && requests.started === before.started && text === before.text && text.trim() !== ''
+  }
+  await waitFor(isSettled, { timeoutMs: 120_000 }).catch((cause: unknown) => {
+    throw new Error(`${page.url()} still awaits ${requests.awaited} answers: ${text}`, { cause })
+  })
+  return { text, isFailed: await page.locator('.failed').count() > 0 }
+}
+
+/** Waits until a page has settled without a failure, pressing what offers to try again. */
+export async function recover (watched: Watched): Promise<void> {
+  const { page } = watched
+  await waitFor(async () => {
+    // What is pressed may be gone meanwhile, because the screen has asked again by itself.
+    for (const button of await page.getByRole('button', { name: 'Try again' }).all()) await button.click({ timeout: 1000 }).catch(() => {})
+    return !(await settle(watched)).isFailed
+  }).catch(async (cause: unknown) => { throw new Error(`${page.url()}: ${await page.locator('main').innerText()}`, { cause }) })
 }
 
 export async function logIn (page: Page, key: string): Promise<void> {

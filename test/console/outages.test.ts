@@ -4,7 +4,7 @@
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import path from 'node:path'
-import type { Page, Request } from 'playwright-core'
+import type { Page } from 'playwright-core'
 import t from 'tap'
 import type { Service, ServiceOptions } from '../../embedded/supervisor/processes/service.ts'
 import { startClickHouse } from '../../embedded/supervisor/start-clickhouse.ts'
@@ -17,7 +17,7 @@ import { storesFolder } from '../support/stores-folder.ts'
 import { startTestNats } from '../support/test-processes.ts'
 import type { TestContext } from '../support/test-context.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { openConsoleOf, send, type Watched } from './open-console.ts'
+import { openConsoleOf, recover, send, settle, type Watched } from './open-console.ts'
 
 t.setTimeout(600_000)
 
@@ -73,7 +73,7 @@ t.test('screens of the console while a store is away', async (t) => {
   t.ok(links.length >= 14, links.join(' '))
   // Opened before anything is away, as by somebody at work.
   const pages = new Map<string, Watched>()
-  for (const path of paths) pages.set(path, watchRequests(await open(PARKED)))
+  for (const path of paths) pages.set(path, await open(PARKED))
   for (const { page } of pages.values()) await page.getByRole('heading', { level: 1 }).waitFor()
 
   const stores: [keyof typeof SCREENS, Store][] = [['ClickHouse', clickhouse], ['NATS', nats], ['Postgres', postgres]]
@@ -82,7 +82,7 @@ t.test('screens of the console while a store is away', async (t) => {
       await store.stop()
       // All at once: each waits as long as the API has patience with what is away.
       await Promise.all([...pages].map(async ([path, { page }]) => { await goTo(page, path) }))
-      const settled = await Promise.all([...pages].map(async ([path, { page }]) => ({ path, ...await settle(page) })))
+      const settled = await Promise.all([...pages].map(async ([path, watched]) => ({ path, ...await settle(watched) })))
       for (const { path, text, isFailed } of settled) {
         const screen = path.replace('/projects/1/', '').replace(/^\//, '').replace(/(?<=\/)[\w-]+$/, 'id')
         const { naming, untouched } = SCREENS[name]
@@ -90,13 +90,13 @@ t.test('screens of the console while a store is away', async (t) => {
         else if (isFailed || naming.test(screen)) t.match(text, new RegExp(name, 'i'), `${path} says what is away: ${text}`)
         t.notMatch(text, /A server error|console failed|undefined|NaN/, path)
       }
-      const { page: fresh } = watchRequests(await open('/health'))
+      const fresh = await open('/health')
       t.match((await settle(fresh)).text, name, 'a page that is opened now says it too')
 
       await store.restart()
-      await Promise.all([...pages].map(async ([path, { page }]) => await t.resolves(recover(page), `${path} goes on`)))
+      await Promise.all([...pages].map(async ([path, watched]) => await t.resolves(recover(watched), `${path} goes on`)))
       await t.resolves(recover(fresh), 'so does the page that was opened meanwhile')
-      await fresh.close()
+      await fresh.page.close()
       for (const [path, { page, problems }] of pages) {
         // The browser itself logs each answer of 400 and above.
         t.same(problems.filter((text) => !/status of (4|5)\d\d|ERR_INCOMPLETE|ERR_EMPTY/.test(text)), [], path)
@@ -164,45 +164,4 @@ async function goTo (page: Page, path: string): Promise<void> {
     history.pushState(null, '', target)
     dispatchEvent(new PopStateEvent('popstate'))
   }, `/console${path}`)
-}
-
-/** Requests of each page that are not answered. */
-const awaited = new WeakMap<Page, Set<Request>>()
-
-/** A second request of a screen, such as that for its charts, shows no notice while it is awaited. */
-function watchRequests (watched: Watched): Watched {
-  const { page } = watched
-  const requests = new Set<Request>()
-  awaited.set(page, requests)
-  // The feed of live events is never answered to its end.
-  page.on('request', (request) => { if (!request.url().includes('/live')) requests.add(request) })
-  page.on('requestfinished', (request) => requests.delete(request))
-  page.on('requestfailed', (request) => requests.delete(request))
-  return watched
-}
-
-/** Waits until nothing is being loaded any more. */
-async function settle (page: Page): Promise<{ text: string, isFailed: boolean }> {
-  let text = ''
-  const isSettled = async (): Promise<boolean> => {
-    if (awaited.get(page)?.size !== 0) return false
-    const before = await page.locator('main').innerText()
-    // A notice of loading comes only after 300 ms.
-    await page.waitForTimeout(450)
-    text = await page.locator('main').innerText()
-    return awaited.get(page)?.size === 0 && text.trim() !== '' && text === before && !/^Loading/m.test(text)
-  }
-  await waitFor(isSettled)
-    .catch((cause: unknown) => { throw new Error(`${page.url()} still loads: ${text}`, { cause }) })
-  return { text, isFailed: await page.locator('.failed').count() > 0 }
-}
-
-/** Waits until no failure is shown, pressing what offers to try again, and giving each answer its time. */
-async function recover (page: Page): Promise<void> {
-  await waitFor(async () => {
-    // What is pressed may be gone meanwhile, because the screen has asked again by itself.
-    for (const button of await page.getByRole('button', { name: 'Try again' }).all()) await button.click({ timeout: 1000 }).catch(() => {})
-    await waitFor(async () => await page.locator('.failed').count() === 0, { timeoutMs: 3000 })
-    return true
-  }).catch(async (cause: unknown) => { throw new Error(`${page.url()}: ${await page.locator('main').innerText()}`, { cause }) })
 }

@@ -3,7 +3,7 @@ import t from 'tap'
 import { startTcpFaultProxy } from '../faults/system/tcp-fault-proxy.ts'
 import { createTestClickHouse, createTestPostgres } from '../support/test-stores.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { findBarriers, openConsole, send } from './open-console.ts'
+import { findBarriers, openConsole, recover, send } from './open-console.ts'
 
 t.test('screens while ClickHouse or Postgres is away', async (t) => {
   const clickhouse = await createTestClickHouse(t)
@@ -31,7 +31,8 @@ t.test('screens while ClickHouse or Postgres is away', async (t) => {
       [`/projects/1/schemas/${schema.id}`, 'paid', 'Check the draft'], [`/projects/1/rules/${rule.id}`, 'none', 'Check the draft'],
       ['/projects/1/rules', 'Rules', null], ['/projects/1/schemas', 'Schemas', null], ['/projects/1/usage', 'Usage and quota', null]
     ] as const) {
-      const { page } = await open(path)
+      const watched = await open(path)
+      const { page } = watched
       await page.getByRole('heading', { name: shown, level: 1 }).waitFor()
       if (ask !== null) await page.getByRole('button', { name: ask }).waitFor()
       toClickHouse.proxy.set('refuse')
@@ -44,10 +45,7 @@ t.test('screens while ClickHouse or Postgres is away', async (t) => {
       if (path === '/projects/1/usage') await page.getByText('whatever is sent is taken').waitFor()
       t.same(await findBarriers(page), [], path)
       toClickHouse.proxy.set('pass')
-      await waitFor(async () => {
-        await page.getByRole('alert').getByRole('button', { name: 'Try again' }).click({ timeout: 500 }).catch(() => {})
-        return await page.getByRole('alert').count() === 0
-      })
+      await recover(watched)
       await page.close()
     }
   })
@@ -64,7 +62,8 @@ t.test('screens while ClickHouse or Postgres is away', async (t) => {
 
   await t.test('without Postgres each list says so, and comes back', async (t) => {
     for (const [path, title] of [['/projects/1/schemas', 'Schemas'], ['/projects/1/rules', 'Rules'], ['/projects/1/usage', 'Usage and quota']] as const) {
-      const { page } = await open('/projects/1/warnings')
+      const watched = await open('/projects/1/warnings')
+      const { page } = watched
       await page.getByRole('heading', { name: 'Warnings', level: 1 }).waitFor()
       toPostgres.proxy.set('refuse')
       // Within the page: its session is known, and asked for again with every request.
@@ -73,10 +72,7 @@ t.test('screens while ClickHouse or Postgres is away', async (t) => {
       await page.getByRole('alert').getByRole('button', { name: 'Try again' }).first().waitFor({ timeout: 60_000 })
       t.same(await findBarriers(page), [], path)
       toPostgres.proxy.set('pass')
-      await waitFor(async () => {
-        await page.getByRole('alert').getByRole('button', { name: 'Try again' }).first().click({ timeout: 500 }).catch(() => {})
-        return await page.getByRole('alert').count() === 0
-      })
+      await recover(watched)
       await page.close()
     }
   })
