@@ -1,4 +1,4 @@
-/** Every question is answered by ClickHouse as a plain computation answers it; `MILLRACE_TEST_LONG=1` asks 2,000. */
+/** Every question is answered by ClickHouse as a plain computation answers it; `npm run check:questions` asks 2,000. */
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
@@ -23,11 +23,14 @@ t.teardown(() => analyst.close())
 
 const random = createRandom(Number(process.env.MILLRACE_TEST_SEED ?? 44))
 
-/** Events of a project, some stored twice, and persons of whom every third was merged into another one. */
+/**
+ * Events of a project, some stored twice, and persons of whom every third was merged into another one; some of these
+ * no longer are.
+ */
 async function plant (projectId: number, changes: readonly string[]): Promise<PlainEvent[]> {
   const made = Array.from({ length: EVENTS }, () => ({ uuid: crypto.randomUUID(), ...randomEvent(random, changes) }))
-  const rows = made.map(({ distinctId, at, isBot, weight, properties, ...event }) => ({
-    ...event, project_id: projectId, distinct_id: distinctId, timestamp: text(at), received_at: text(at),
+  const rows = made.map(({ distinctId, at, receivedAt, isBot, weight, properties, ...event }) => ({
+    ...event, project_id: projectId, distinct_id: distinctId, timestamp: text(at), received_at: text(receivedAt),
     is_bot: isBot, sample_weight: weight, properties: JSON.stringify(properties)
   }))
   await client.insert({ table: 'events', values: rows, format: 'JSONEachRow' })
@@ -37,12 +40,15 @@ async function plant (projectId: number, changes: readonly string[]): Promise<Pl
   const ids = new Map((await select(persons)).map(([id, person]) => [String(id), String(person)]))
   const merged = [...ids.keys()].sort().filter((_, index) => index % 3 === 0)
   const into = new Map(merged.map((id, index) => [id, [...ids.keys()].sort()[index * 3 % 5 + 1]!]))
-  await client.insert({
-    table: 'person_overrides', format: 'JSONEachRow',
-    values: merged.filter((id) => into.get(id) !== id).map((id) => ({
-      project_id: projectId, old_person_id: ids.get(id), person_id: ids.get(into.get(id)!), version: 2, is_deleted: 0
-    }))
-  })
+  const overrides = merged.filter((id) => into.get(id) !== id).map((id) => ({
+    project_id: projectId, old_person_id: ids.get(id), person_id: ids.get(into.get(id)!), version: 2, is_deleted: 0
+  }))
+  const isUndone = (_: unknown, index: number): boolean => index % 4 === 0
+  const values = [...overrides, ...overrides.filter(isUndone).map((row) => ({ ...row, version: 3, is_deleted: 1 }))]
+  await client.insert({ table: 'person_overrides', format: 'JSONEachRow', values })
+  for (const { old_person_id: undone } of values.slice(overrides.length)) {
+    into.delete([...ids].find(([, person]) => person === undone)![0])
+  }
   return made.map(({ event, distinctId, at, isBot, weight, properties }) =>
     ({ event, at, isBot, weight, properties, person: ids.get(into.get(distinctId) ?? distinctId)! }))
 }

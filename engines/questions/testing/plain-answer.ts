@@ -93,7 +93,7 @@ function createCalendar (question: PlainQuestion, { timezone, now }: PlainWorld)
   }
   // Every half hour from a good while before to after: no arithmetic with dates that could be wrong like the other one.
   const middle = Math.round(now / HALF_HOUR) * HALF_HOUR
-  const instants = Array.from({ length: 130 * 48 }, (_, index) => middle + (index - 90 * 48) * HALF_HOUR)
+  const instants = Array.from({ length: 180 * 48 }, (_, index) => middle + (index - 140 * 48) * HALF_HOUR)
   const unit = range.from === undefined ? range.unit! : 'day'
   const units = [...new Set(instants.map((at) => label(at, unit)))]
   const present = units.indexOf(label(now, unit))
@@ -113,9 +113,13 @@ function createCalendar (question: PlainQuestion, { timezone, now }: PlainWorld)
   }
   const isIn = (at: number): boolean => chosen.has(labelOfUnit(at))
   const hasEnded = !instants.some((at) => at > now - HALF_HOUR && isIn(at) && at + HALF_HOUR > now)
-  /** As far into its day as it is now, so many units earlier; only for days and weeks. */
-  const today = Date.parse(dayOf(now)) / 86_400_000
-  const then = new Date((today - length * (unit === 'week' ? 7 : 1)) * 86_400_000).toISOString().slice(0, 10)
+  /** As far into its day as it is now, so many units earlier; of a shorter month at most its last day. */
+  const today = dayOf(now)
+  const month = units[present - length]?.slice(0, 7) ?? ''
+  const daysBefore = new Date(Date.parse(today) - length * (unit === 'week' ? 7 : 1) * 86_400_000)
+  const then = unit === 'month'
+    ? instants.map(dayOf).findLast((day) => day.startsWith(month) && day.slice(8) <= today.slice(8))!
+    : daysBefore.toISOString().slice(0, 10)
   const startOf = (day: string): number => instants.find((at) => dayOf(at) === day)!
   const isBefore = (at: number): boolean => before.has(label(at, unit)) &&
     (hasEnded || (at < startOf(then) + now - startOf(dayOf(now)) && dayOf(at) <= then))

@@ -14,7 +14,7 @@ export const PLANS: readonly unknown[] = ['pro', 'Free', "o'x\\n", 'ß', 5, '5',
 
 const DAY_MS = 86_400_000
 
-/** One stored row; `at` in Unix milliseconds. */
+/** One stored row; `at` and `receivedAt` in Unix milliseconds. */
 export function randomEvent (random: Random, changes: readonly string[]) {
   const around = Date.parse(pickOne(changes, random))
   const near = random() < 0.3 ? 1 : random() < 0.6 ? 6 : 35
@@ -25,6 +25,8 @@ export function randomEvent (random: Random, changes: readonly string[]) {
   const plan = pickOne(PLANS, random)
   const amount = pickOne([1, 2.5, -3, 0.25, '12.5', '7', 'many', undefined, 1e6], random)
   return {
+    // A third comes late, by up to three weeks: questions go by when an event happened, never by when it came.
+    receivedAt: at + (random() < 0.3 ? Math.floor(random() * 21 * DAY_MS) : 0),
     event: pickOne(EVENTS, random), distinctId: `d${Math.floor(random() * 40)}`, at, isBot: random() < 0.06,
     weight: random() < 0.1 ? 4 : 1,
     properties: { ...plan === undefined ? {} : { plan }, ...amount === undefined ? {} : { amount } }
@@ -54,7 +56,7 @@ export function randomQuestion (random: Random, changes: readonly string[]): { q
   const kind = pickOne(['trend', 'trend', 'funnel', 'funnel', 'retention'], random)
   const interval = pickOne(kind === 'trend' ? ['hour', 'day', 'day', 'week', 'month'] : ['day', 'week', 'month'], random)
   const compare = random() < 0.4
-  const unit = pickOne(compare || interval === 'hour' ? ['day', 'week'] : ['day', 'week', 'month'], random)
+  const unit = pickOne(interval === 'hour' ? ['day', 'week'] : ['day', 'week', 'month'], random)
   const range = random() < 0.5
     ? { from: day(-back), to: day(Math.floor(random() * 9)) }
     : { last: 1 + Math.floor(random() * (unit === 'day' ? 12 : unit === 'week' ? 3 : 2)), unit, whole: random() < 0.3 }
