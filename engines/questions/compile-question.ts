@@ -9,11 +9,17 @@ import { compileTrend } from './trend-sql.ts'
  * are not merged yet once. It has no parameters, so that it gives the same wherever it is opened.
  */
 export function compileQuestion (question: Question, projectId: number, range: ResolvedRange): string {
-  const sql = question.kind === 'trend'
-    ? compileTrend(question, projectId, range)
-    : question.kind === 'funnel' ? compileFunnel(question, projectId, range) : compileRetention(question, projectId, range)
   const { firstDay, lastDay, timezone } = range
-  return `-- ${question.kind}: ${firstDay} to ${lastDay}, days of ${timezone}, ${question.includeBots ? 'with' : 'without'} bots\n${sql}`
+  const title = `-- ${question.kind}: ${firstDay} to ${lastDay}, days of ${timezone}, ${question.includeBots ? 'with' : 'without'} bots`
+  return `${title}\n${compileKind(question, projectId, range)}`
+}
+
+function compileKind (question: Question, projectId: number, range: ResolvedRange): string {
+  switch (question.kind) {
+    case 'trend': return compileTrend(question, projectId, range)
+    case 'funnel': return compileFunnel(question, projectId, range)
+    case 'retention': return compileRetention(question, projectId, range)
+  }
 }
 
 /** A name of an event, for people. */

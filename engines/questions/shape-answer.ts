@@ -68,8 +68,11 @@ export type Answer = TrendAnswer | FunnelAnswer | RetentionAnswer
 export type AnswerRow = ReadonlyArray<string | number | null>
 
 export function shapeAnswer (question: Question, range: ResolvedRange, rows: readonly AnswerRow[]): Answer {
-  if (question.kind === 'funnel') return shapeFunnel(question, rows)
-  return question.kind === 'trend' ? shapeTrend(question, range, rows) : shapeRetention(question, range, rows)
+  switch (question.kind) {
+    case 'trend': return shapeTrend(question, range, rows)
+    case 'funnel': return shapeFunnel(question, rows)
+    case 'retention': return shapeRetention(question, range, rows)
+  }
 }
 
 /** @throws {HttpError} 400 for a range with more buckets than are drawn. */
