@@ -3,6 +3,7 @@ import type { Project } from '../platform/directory/read-keys.ts'
 import type { ActiveSchema } from '../platform/directory/active-schemas.ts'
 import type { SchemaFailure } from '../engines/json-schema/evaluation.ts'
 import type { ActiveRule } from '../engines/rules/apply-rules.ts'
+import type { UuidWords } from '../engines/uuid.ts'
 import { EVENT_COLUMNS } from '../schema/wire/event-row.ts'
 import type { DroppedEvent, WarningReason, WarningSample, WarningTotal } from '../schema/wire/ingestion-warnings.ts'
 import type { EncodedUpdate } from './publish/persons-partitions.ts'
@@ -56,14 +57,6 @@ export interface Visitor {
   address: string
   /** Empty when there is none. */
   userAgent: string
-}
-
-/** A uuid as four 32-bit words, first characters first: what the encoder needs, without a string in between. */
-export interface UuidWords {
-  a: number
-  b: number
-  c: number
-  d: number
 }
 
 /** An event ready to be encoded: one row of `events`. */

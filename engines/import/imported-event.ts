@@ -3,7 +3,7 @@ import { isExactNumber } from '../body/parse-json.ts'
 import { isStorableText, toStorableText } from '../body/storable-text.ts'
 import { stringifyJson } from '../body/stringify-json.ts'
 import { isFields } from '../fields.ts'
-import { createUuidV5 } from '../uuid-v5.ts'
+import { createUuidV5 } from '../uuid.ts'
 
 /** An event of another product, ready to be sent. */
 export interface ImportedEvent {

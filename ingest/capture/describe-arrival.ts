@@ -6,7 +6,7 @@ import type { ArrivedEvent } from '../../schema/wire/live-feed.ts'
 import { fieldsOf } from '../../engines/fields.ts'
 import { isCookieless } from '../normalise/cookieless.ts'
 import { type Outcome, PROMOTED_PROPERTIES, type RequestContext } from '../event.ts'
-import { formatUuid } from '../normalise/uuid.ts'
+import { formatUuid } from '../../engines/uuid.ts'
 
 /** An event that went through ingest. */
 interface Arrival {

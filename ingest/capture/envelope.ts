@@ -3,7 +3,7 @@ import { isFields } from '../../engines/fields.ts'
 import { HttpError } from '../../engines/errors.ts'
 import type { Project } from '../../platform/directory/read-keys.ts'
 import type { DialectRequest } from '../dialects/dialect.ts'
-import { parseTimestamp } from '../normalise/timestamps.ts'
+import { parseTimestamp } from '../../engines/parse-timestamp.ts'
 import type { Fields, SentBody } from './find-events.ts'
 
 /** What a body and its query say about all of its events. */

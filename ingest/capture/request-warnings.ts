@@ -9,7 +9,7 @@ import type {
   DefinitionCount, DefinitionId, Dropped, DropReason, EventWarning, Outcome, RequestWarnings
 } from '../event.ts'
 import { fieldsOf } from '../../engines/fields.ts'
-import { formatUuid, parseUuid } from '../normalise/uuid.ts'
+import { formatUuid, parseUuid } from '../../engines/uuid.ts'
 import type { WarningTotals } from '../publish/warning-totals.ts'
 import { describeSent, distinctIdOf, toSampleText } from './describe-arrival.ts'
 

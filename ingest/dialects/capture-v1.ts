@@ -3,8 +3,8 @@ import { HttpError } from '../../engines/errors.ts'
 import { MAX_DISTINCT_ID_LENGTH, MAX_NAME_LENGTH } from '../../schema/wire/identity.ts'
 import { isLonger } from '../../engines/body/storable-text.ts'
 import type { DropReason } from '../event.ts'
-import { parseTimestamp } from '../normalise/timestamps.ts'
-import { parseUuid } from '../normalise/uuid.ts'
+import { parseTimestamp } from '../../engines/parse-timestamp.ts'
+import { parseUuid } from '../../engines/uuid.ts'
 import type { Dialect, DialectRequest, Translated } from './dialect.ts'
 
 /** RFC 3339 and nothing else: other notations of a time are a mistake that the client can be told of. */

@@ -1,5 +1,5 @@
 import { fieldsOf } from '../../engines/fields.ts'
-import { parseUuid } from '../normalise/uuid.ts'
+import { parseUuid } from '../../engines/uuid.ts'
 import type { Dialect, DialectRequest, Translated } from './dialect.ts'
 
 type Fields = Readonly<Record<string, unknown>>

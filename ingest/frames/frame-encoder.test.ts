@@ -6,7 +6,7 @@ import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { decodeNativeBlock } from '../../schema/wire/frame-codec.ts'
 import { type EventRow, PROMOTED_PROPERTIES } from '../event.ts'
-import { createUuidV7 } from '../normalise/uuid.ts'
+import { createUuidV7 } from '../../engines/uuid.ts'
 import { FrameEncoder, isFull, needsNewMessage } from './frame-encoder.ts'
 
 const PROMOTED_COLUMNS = EVENT_COLUMNS.flatMap((column) => 'promotes' in column ? [column.name] : [])

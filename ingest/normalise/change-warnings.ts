@@ -4,11 +4,11 @@ import { MAX_DISTINCT_ID_LENGTH, MAX_GROUP_KEY_LENGTH, MAX_NAME_LENGTH } from '.
 import { isLonger, isStorableText, REPLACEMENT } from '../../engines/body/storable-text.ts'
 import { GROUP_TYPE_SEPARATOR } from '../../schema/wire/event-row.ts'
 import type { WarningReason } from '../../schema/wire/ingestion-warnings.ts'
-import type { EventRow, EventWarning, SentEvent, UuidWords } from '../event.ts'
+import type { EventRow, EventWarning, SentEvent } from '../event.ts'
 import type { CookielessEvent } from './cookieless.ts'
 import type { ReadProperties } from './read-properties.ts'
 import { whyReplaced } from './timestamps.ts'
-import { parseUuid } from './uuid.ts'
+import { parseUuid, type UuidWords } from '../../engines/uuid.ts'
 
 /** An event as it came, and what was made of it. */
 interface NormalisedParts {

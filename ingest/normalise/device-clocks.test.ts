@@ -6,7 +6,7 @@ import { createRandom, pickOne, type Random } from '../../test/support/random.ts
 import { findEvents } from '../capture/find-events.ts'
 import { createTakeEvent } from '../capture/take-event.ts'
 import { type EventSink, takeBody } from '../capture/take-parsed-body.ts'
-import { createUuidV7, formatUuid } from './uuid.ts'
+import { createUuidV7, formatUuid } from '../../engines/uuid.ts'
 
 /**
  * A script runs a million, with another seed:

@@ -7,7 +7,7 @@ import { createEnrich } from './enrich.ts'
 import { createNormaliseEvent } from './normalise-event.ts'
 import { derivePersonsUpdates } from './persons-updates.ts'
 import { createPropertyReader } from './read-properties.ts'
-import { formatUuid } from './uuid.ts'
+import { formatUuid } from '../../engines/uuid.ts'
 
 const NOW = Date.UTC(2026, 10, 21, 12)
 const context: RequestContext = {

@@ -4,17 +4,18 @@ import { type CookielessEvent, isCookieless, type TakeCookieless } from './cooki
 import type { Enrich } from './enrich.ts'
 import {
   drop, type Dropped, type EventRow, type EventWarning, NO_RULES, NO_WARNINGS, PROMOTED_IP, type RequestContext,
-  type SentEvent, type UuidWords
+  type SentEvent
 } from '../event.ts'
 import { mergePersonProperties, toObject } from './persons-updates.ts'
 import type { PropertyReader } from './read-properties.ts'
 import { withoutDeepProperties } from '../../engines/body/property-depth.ts'
 import { changeWarnings } from './change-warnings.ts'
-import { parseTimestamp, resolveTimestamp } from './timestamps.ts'
+import { resolveTimestamp } from './timestamps.ts'
 import type { ActiveRule } from '../../engines/rules/apply-rules.ts'
 import type { EditAddress } from '../../engines/rules/compile-rule.ts'
 import { enforceRulesAndQuota } from './enforce-rules-and-quota.ts'
-import { createUuidV7, parseUuid, timeOfUuid, uuidOfText } from './uuid.ts'
+import { parseTimestamp } from '../../engines/parse-timestamp.ts'
+import { createUuidV7, readUuid, timeOfUuid } from '../../engines/uuid.ts'
 
 /** Whatever the server allows, rows up to this many characters are taken. */
 const SMALL_ROW = 131_072
@@ -139,16 +140,6 @@ function isTooLarge ({ properties, propertyTypes }: EventRow, maxEventBytes: () 
 /** Blank names and ids identify nothing. */
 function isBlank (text: string): boolean {
   return text.trim() === ''
-}
-
-/** The uuid of an event; null when it has none. */
-function readUuid (value: unknown, projectId: number): UuidWords | null {
-  if (value === undefined || value === null || value === '') return null
-  const text = typeof value === 'string' ? value : stringifyJson(value)
-  const uuid = parseUuid(text)
-  if (uuid !== null) return uuid
-  // The nil uuid is what clients without a uuid send: as identity it would make all their events one.
-  return /^[{]?[0-]+[}]?$/.test(text) ? null : uuidOfText(projectId, text)
 }
 
 /** When an event says by itself that it was sent. */

@@ -2,7 +2,7 @@ import { isFields } from '../../engines/fields.ts'
 import { toDistinctId, toGroupKey, toGroupType } from '../../schema/wire/identity.ts'
 import { COPIED_PROPERTIES, initialName, type PersonsUpdate } from '../../schema/wire/persons-update.ts'
 import type { EventRow, SentEvent } from '../event.ts'
-import { formatUuid } from './uuid.ts'
+import { formatUuid } from '../../engines/uuid.ts'
 
 type Properties = Record<string, unknown>
 

@@ -6,7 +6,7 @@ import type { CaptureRequest } from '../capture/capture.ts'
 import { countAnswer } from '../capture/ingest-counts.ts'
 import type { CapturedEvent } from '../capture/request-sink.ts'
 import type { DialectRequest } from '../dialects/dialect.ts'
-import { parseTimestamp } from '../normalise/timestamps.ts'
+import { parseTimestamp } from '../../engines/parse-timestamp.ts'
 import { type CaptureRoutesOptions, methodNotAllowed } from './capture-routes.ts'
 
 /** A path whose events come in another form than that of PostHog's SDKs. */

@@ -1,5 +1,5 @@
 import { MillraceError } from '../../engines/errors.ts'
-import { createUuidV5, textOfUuid } from '../../engines/uuid-v5.ts'
+import { createUuidV5, textOfUuid } from '../../engines/uuid.ts'
 import { toDistinctId } from '../../schema/wire/identity.ts'
 import { type ClickHouse, queryRows } from '../clickhouse/connect-clickhouse.ts'
 import type { Sql, TransactionSql } from '../postgres/connect-postgres.ts'

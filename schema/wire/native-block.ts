@@ -1,5 +1,5 @@
 /** Blocks of ClickHouse's Native format in memory. */
-import { textOfUuid } from '../../engines/uuid-v5.ts'
+import { textOfUuid } from '../../engines/uuid.ts'
 import type { ColumnType } from './event-row.ts'
 
 /**

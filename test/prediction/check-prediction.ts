@@ -4,7 +4,7 @@ import { checkStoredEvents } from '../../api/rules-and-schemas/schemas/check-sto
 import { compileSchema } from '../../engines/json-schema/compile-schema.ts'
 import type { EventRow } from '../../ingest/event.ts'
 import { BlockEncoder } from '../../ingest/frames/block-encoder.ts'
-import { formatUuid } from '../../ingest/normalise/uuid.ts'
+import { formatUuid } from '../../engines/uuid.ts'
 import { SCHEMA_MODES } from '../../platform/directory/active-schemas.ts'
 import type { TestClickHouse } from '../support/test-stores.ts'
 import {

@@ -1,6 +1,13 @@
-import { randomFillSync } from 'node:crypto'
-import { createUuidV5 } from '../../engines/uuid-v5.ts'
-import type { UuidWords } from '../event.ts'
+import { createHash, randomFillSync } from 'node:crypto'
+import { stringifyJson } from './body/stringify-json.ts'
+
+/** A uuid as four 32-bit words, first characters first: what the encoder needs, without a string in between. */
+export interface UuidWords {
+  a: number
+  b: number
+  c: number
+  d: number
+}
 
 /** Values of hex digits by character code; -1 for everything else. */
 const HEX = new Int8Array(256).fill(-1)
@@ -61,6 +68,24 @@ export function createUuidV7 (nowMs: number): UuidWords {
   }
 }
 
+/**
+ * The bytes of a uuid of version 5 (RFC 9562, 5.5): the same text gives the same uuid.
+ *
+ * @param namespace  16 bytes, which keep it apart from uuids of the same text for something else.
+ */
+export function createUuidV5 (namespace: Uint8Array, text: string): Buffer {
+  const bytes = createHash('sha1').update(namespace).update(text).digest().subarray(0, 16)
+  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x50, 6)
+  bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8)
+  return bytes
+}
+
+/** The usual text of the 16 bytes of a uuid. */
+export function textOfUuid (bytes: Buffer): string {
+  const hex = bytes.toString('hex')
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
+}
+
 /** Any fixed uuid would do: it keeps our uuids of version 5 apart from those of others. */
 const NAMESPACE = Buffer.from('5d0c7f0e8f3a5b1c9a6e2f4b7c1d3e5f', 'hex')
 
@@ -71,6 +96,16 @@ const NAMESPACE = Buffer.from('5d0c7f0e8f3a5b1c9a6e2f4b7c1d3e5f', 'hex')
 export function uuidOfText (projectId: number, text: string): UuidWords {
   const bytes = createUuidV5(NAMESPACE, `${projectId}:${text}`)
   return { a: bytes.readUInt32BE(0), b: bytes.readUInt32BE(4), c: bytes.readUInt32BE(8), d: bytes.readUInt32BE(12) }
+}
+
+/** The uuid of an event; null when it has none. */
+export function readUuid (value: unknown, projectId: number): UuidWords | null {
+  if (value === undefined || value === null || value === '') return null
+  const text = typeof value === 'string' ? value : stringifyJson(value)
+  const uuid = parseUuid(text)
+  if (uuid !== null) return uuid
+  // The nil uuid is what clients without a uuid send: as identity it would make all their events one.
+  return /^[{]?[0-]+[}]?$/.test(text) ? null : uuidOfText(projectId, text)
 }
 
 function unwrap (text: string): string {

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import type { UuidWords } from '../event.ts'
-import { createUuidV7, formatUuid, parseUuid, timeOfUuid, uuidOfText } from './uuid.ts'
+import { createUuidV7, formatUuid, parseUuid, timeOfUuid, uuidOfText, type UuidWords } from './uuid.ts'
 
 t.test('reads what it writes, in every usual notation', async (t) => {
   for (let i = 0; i < 1000; i++) {
