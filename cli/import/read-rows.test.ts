@@ -111,6 +111,16 @@ t.test('Parquet: a text that is not UTF-8, or not JSON where the column says so,
   t.match(rows, [{ position: 1, row: { event: 'Ü✓', properties: { a: 1 } } }, { position: 2, error: 'the row is not UTF-8', text: /café/ }, { position: 3, row: { event: 'c' } }])
 })
 
+t.test('Parquet: whole numbers of 64 bits are numbers of JSON, with all their digits, also inside of lists', async (t) => {
+  const [numbers] = await read(t, 'a.parquet', Buffer.from(parquetWriteBuffer({
+    columnData: [
+      { name: 'id', data: [7n], type: 'INT64' }, { name: 'large', data: [2n ** 62n + 1n], type: 'INT64' },
+      { name: 'at', data: [new Date(1.7e12)], type: 'TIMESTAMP' }, { name: 'more', data: [{ list: [1, { deep: null }] }], type: 'JSON' }
+    ]
+  })))
+  t.equal(JSON.stringify(numbers), '{"position":1,"row":{"id":7,"large":4611686018427387905,"at":"2023-11-14T22:13:20.000Z","more":{"list":[1,{"deep":null}]}}}')
+})
+
 t.test('a file of no bytes has no rows, however it would be compressed; none is a Parquet file or a zip', async (t) => {
   for (const name of ['a.csv', 'a.json', 'a', 'a.jsonl.gz', 'a.csv.gz', 'a.json.zst', 'a.json.br']) t.same(await read(t, name, ''), [], name)
   for (const name of ['a.parquet', 'a.zip']) await t.rejects(read(t, name, ''), { message: 'the file is empty, and no Parquet or zip is' }, name)

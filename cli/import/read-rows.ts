@@ -1,5 +1,6 @@
 /** Reads the rows of exported files one by one: JSON Lines, CSV and Parquet, compressed or in a zip. */
 import { isUtf8 } from 'node:buffer'
+import { once } from 'node:events'
 import { createReadStream } from 'node:fs'
 import { pipeline, type Readable, type Transform } from 'node:stream'
 import zlib from 'node:zlib'
@@ -8,6 +9,7 @@ import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'h
 import { compressors } from 'hyparquet-compressors'
 import { HAS_SAFE_BROTLI } from '../../engines/body/decompress.ts'
 import { parseStoredJson } from '../../engines/body/parse-json.ts'
+import { fieldsOf, isFields } from '../../engines/fields.ts'
 import { listZip, type SourceFile } from './list-files.ts'
 
 /** Longer lines are no events: ingest takes bodies of 20 MB. */
@@ -66,15 +68,10 @@ async function decompress (source: Readable, name: string): Promise<Readable> {
 /** The first bytes of a stream, which stay in it; none of one that is empty. */
 async function peek (source: Readable): Promise<Buffer> {
   if (source.readableEnded) return Buffer.alloc(0)
-  return await new Promise((resolve, reject) => {
-    source.once('error', reject)
-    source.once('end', () => resolve(Buffer.alloc(0)))
-    source.once('readable', () => {
-      const first = source.read() as Buffer | null
-      if (first !== null) source.unshift(first)
-      resolve(first ?? Buffer.alloc(0))
-    })
-  })
+  await Promise.race(['readable', 'end'].map(async (event) => await once(source, event)))
+  const first = source.read() as Buffer | null
+  if (first !== null) source.unshift(first)
+  return first ?? Buffer.alloc(0)
 }
 
 /** An error of the source is one of what is made of it. */
@@ -157,7 +154,10 @@ async function * readCsv (source: Readable): AsyncGenerator<ReadRow> {
   for await (const cells of parser as AsyncIterable<string[]>) {
     const record = isWide ? cells : cells.map(decodeUtf8)
     if (columns === undefined) {
-      columns = readHeader(record)
+      columns = record.map((column) => column ?? '\ufffd')
+      // Which of two would be meant?
+      const twice = columns.find((column, index) => columns?.indexOf(column) !== index)
+      if (twice !== undefined) throw new Error(`the header has the column ${JSON.stringify(twice)} twice`)
       continue
     }
     position++
@@ -169,14 +169,6 @@ async function * readCsv (source: Readable): AsyncGenerator<ReadRow> {
       ? { position, row: Object.fromEntries(columns.map((column, index) => [column, record[index]])) }
       : { position, error, text: JSON.stringify(record.map((cell, index) => cell ?? cells[index])) }
   }
-}
-
-/** @throws {Error} when two columns have one name: which of them is meant? */
-function readHeader (record: readonly (string | null)[]): string[] {
-  const columns = record.map((column) => column ?? '\ufffd')
-  const twice = columns.find((column, index) => columns.indexOf(column) !== index)
-  if (twice !== undefined) throw new Error(`the header has the column ${JSON.stringify(twice)} twice`)
-  return columns
 }
 
 /** The text of bytes that were read as Latin-1; null: they are not UTF-8. */
@@ -212,6 +204,14 @@ const TEXT_PARSERS = {
   }
 }
 
+/** JSON has no bigint, as which every whole number of 64 bits is read. */
+function toJsonNumbers (value: unknown): unknown {
+  if (typeof value === 'bigint') return parseStoredJson(String(value))
+  if (Array.isArray(value)) return value.map(toJsonNumbers)
+  if (!isFields(value) || Object.getPrototypeOf(value) !== Object.prototype) return value
+  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, toJsonNumbers(inner)]))
+}
+
 /** Uncompressed bytes and rows of a row group that are read at a time. */
 const PART_BYTES = 16_000_000
 const PART_ROWS = 50_000
@@ -233,12 +233,13 @@ async function * readParquet ({ path: name }: SourceFile): AsyncGenerator<ReadRo
     const partRows = Math.max(1, Math.min(PART_ROWS, Math.ceil(Number(count) * PART_BYTES / sizeOf('total_uncompressed_size'))))
     for (let rowEnd = rowStart; rowStart < groupEnd; rowStart = rowEnd) {
       rowEnd = Math.min(rowStart + partRows, groupEnd)
-      for (const [index, row] of (await parquetReadObjects({ ...options, rowStart, rowEnd })).entries()) {
+      for (const [index, read] of (await parquetReadObjects({ ...options, rowStart, rowEnd })).entries()) {
+        const row = fieldsOf(toJsonNumbers(read))
         const position = rowStart + index + 1
         const found = Object.values(row).find((value) => value instanceof Unreadable)
         yield found === undefined
           ? { position, row }
-          : { position, error: found.message, text: JSON.stringify(row, (_, value: unknown) => typeof value === 'bigint' ? String(value) : value) }
+          : { position, error: found.message, text: JSON.stringify(row) }
       }
     }
   }

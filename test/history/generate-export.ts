@@ -176,7 +176,7 @@ async function writeParquet (file: string, rows: Iterable<Fields | null>): Promi
     }
     for (const { name, type, data } of columns) {
       const value = cells.get(name) ?? null
-      data.push(type === 'TIMESTAMP' && value !== null ? new Date(String(value)) : value)
+      data.push(value === null ? value : type === 'TIMESTAMP' ? new Date(String(value)) : type === 'INT64' ? BigInt(Number(value)) : value)
     }
     if (columns[0]?.data.length === GROUP_ROWS) await flush()
   }
@@ -184,7 +184,7 @@ async function writeParquet (file: string, rows: Iterable<Fields | null>): Promi
   await writer?.finish()
 }
 
-const TYPES: Readonly<Record<string, BasicType>> = { timestamp: 'TIMESTAMP', at: 'TIMESTAMP' }
+const TYPES: Readonly<Record<string, BasicType>> = { timestamp: 'TIMESTAMP', at: 'TIMESTAMP', quantity: 'INT64' }
 
 /** Numbers that belong to an event, in no order of time. */
 function describe (index: number, rows: number): { at: number, user: number, name: string } {
@@ -238,7 +238,7 @@ const ROWS: Record<HistorySource, (rows: number) => Row> = {
   files: (rows) => (index) => {
     const { at, user, name } = describe(index, rows)
     const { amount, text, url } = propertiesOf(index)
-    return { id: `row ${index}`, what: name, at: new Date(at).toISOString(), who: `user-${user}`, amount, text, url }
+    return { id: `row ${index}`, what: name, at: new Date(at).toISOString(), who: `user-${user}`, amount, text, url, quantity: index % 7 }
   }
 }
 
