@@ -1,11 +1,12 @@
 import path from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { Argument, type Command, InvalidArgumentError, Option } from 'commander'
-import { HttpError, MillraceError } from '../../engines/errors.ts'
+import { MillraceError } from '../../engines/errors.ts'
 import { createAmplitudeMapper } from '../../engines/import/from-amplitude.ts'
 import { completeMapping, createMapper } from '../../engines/import/from-mapping.ts'
 import { createMixpanelMapper } from '../../engines/import/from-mixpanel.ts'
 import { createPosthogMapper, requireColumns } from '../../engines/import/from-posthog.ts'
+import type { ImportTarget } from '../../engines/import/imported-event.ts'
 import type { CliContext } from '../cli-context.ts'
 import { queryStoredEvents } from '../import/query-store.ts'
 import { listFiles } from '../import/list-files.ts'
@@ -44,17 +45,17 @@ export function addImportCommands (program: Command, context: CliContext): void 
     .addOption(new Option('--verify', 'compare the files with the stored events, without sending').conflicts('dryRun'))
     .option(...JSON_OPTION)
     .action(async (source: Source, files: string[], options: ImportCommandOptions) => {
-      await importFiles(context, source, { ...options, files })
+      await importFiles(context, source, files, options)
     })
 }
 
 async function importFiles (
-  context: CliContext, source: Source, { files, project, ...options }: ImportCommandOptions & { files: string[] }
+  context: CliContext, source: Source, files: string[], options: ImportCommandOptions
 ): Promise<void> {
   // Rows are garbage at once: the space for new objects would grow by 90 MB to hold it, that for older ones by 100.
   setFlagsFromString('--semi-space-growth-factor=1')
   setFlagsFromString('--heap-growing-percent=100')
-  const { dryRun = false, verify = false, json, map = [] } = options
+  const { project, dryRun = false, verify = false, json, map = [] } = options
   const foreign = ([['map', 'files'], ['timezone', 'mixpanel'], ['persons', 'posthog']] as const)
     .find(([option, of]) => options[option] !== undefined && source !== of)
   if (foreign !== undefined) throw new InvalidArgumentError(`--${foreign[0]} is an option of ${foreign[1]}, not of ${source}`)
@@ -63,10 +64,6 @@ async function importFiles (
   const access = await findManagementApi(context.env, context.access)
   const api = await context.api()
   const { api_token: projectKey } = await api.get('/api/projects/{project_id}', { params: { project_id: project } })
-    .catch((cause: unknown) => {
-      if (!(cause instanceof HttpError && cause.status === 404)) throw cause
-      throw new MillraceError('MILLRACE_PROJECT_NOT_FOUND', `there is no project ${project} for this key; npx millrace projects list shows all`, { cause })
-    })
   if (projectKey === null) throw new MillraceError('MILLRACE_KEY_MISSING', `project ${project} has no project API key; create one with npx millrace projects rotate-key ${project}`)
   const stateFolder = options.state ?? `millrace-import-${source}-${project}`
   const listed = await listFiles(files, (name) => { context.stderr.write(`${name}: left out; it is no file of events\n`) })
@@ -75,18 +72,16 @@ async function importFiles (
   if (source === 'posthog') context.stderr.write(`Persons: ${others}.\n`)
   await warnOfRetention(context, project)
   const told = new Set<string>()
+  const tell = (mapping: string): void => {
+    if (!told.has(mapping)) context.stderr.write(`Mapping: ${mapping}\n`)
+    told.add(mapping)
+  }
   const result = await runImport({
-    source,
-    project,
-    files: listed,
-    personsFrom: persons,
-    createMapperOf: () => chooseMapper(context, source, options, told),
-    stateFolder,
-    store: queryStoredEvents(api, project),
-    url: access.url,
-    projectKey,
+    source, project, projectKey, stateFolder, files: listed, personsFrom: persons, url: access.url,
     eventsPerSecond: options.eventsPerSecond,
     mode: dryRun ? 'dry run' : verify ? 'verification' : 'import',
+    store: queryStoredEvents(api, project),
+    createMapperOf: () => chooseMapper(source, { project, now: context.now() }, options, tell),
     onProgress: (file, rows) => { context.stderr.write(`${file}: ${rows} rows so far\n`) }
   })
   if (json === true) context.stdout.write(`${JSON.stringify(result, null, 2)}\n`)
@@ -104,26 +99,20 @@ async function warnOfRetention (context: CliContext, project: number): Promise<v
   if (days !== null) context.stderr.write(`Retention deletes events of more than ${days} days, also right after they are imported; docs/run/operations.md says how to change that.\n`)
 }
 
-/** @param told  Mappings that were printed. */
+/** @param tell  Told the mapping of each file. */
 function chooseMapper (
-  context: CliContext, source: Source, { map = [], timezone = 'UTC' }: Pick<ImportCommandOptions, 'map' | 'timezone'>, told: Set<string>
+  source: Source, target: ImportTarget, { map = [], timezone = 'UTC' }: Pick<ImportCommandOptions, 'map' | 'timezone'>, tell: (mapping: string) => void
 ): MapperOf {
-  const now = context.now()
-  if (source !== 'files') {
-    const mapper = source === 'posthog'
-      ? createPosthogMapper(now)
-      : source === 'amplitude' ? createAmplitudeMapper(now) : createMixpanelMapper({ now, timeZone: readZone(timezone) })
-    return async (listColumns) => {
-      if (source === 'posthog') requireColumns(await listColumns())
-      return mapper
-    }
+  const mappers = {
+    posthog: createPosthogMapper(target), amplitude: createAmplitudeMapper(target),
+    mixpanel: createMixpanelMapper({ now: target.now, timeZone: readZone(timezone) })
   }
   return async (listColumns) => {
+    if (source === 'posthog') requireColumns(await listColumns())
+    if (source !== 'files') return mappers[source]
     const mapping = completeMapping(map, await listColumns())
-    const draft = Object.entries(mapping).map(([field, column]) => `--map ${field}=${String(column)}`).join(' ')
-    if (!told.has(draft)) context.stderr.write(`Mapping: ${draft}\n`)
-    told.add(draft)
-    return createMapper(mapping, now)
+    tell(Object.entries(mapping).map(([field, column]) => `--map ${field}=${String(column)}`).join(' '))
+    return createMapper(mapping, target)
   }
 }
 

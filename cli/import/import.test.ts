@@ -364,6 +364,21 @@ t.test('the folder of the state is of one import at a time, and a full disk ther
   t.same(await counts(), { seen: 1 })
 })
 
+t.test('an event that was captured live and is imported counts once, in whatever form its uuid is written', async (t) => {
+  const { folder, run, counts, stack } = await startImport(t)
+  const event = (uuid: string | number): object => ({ uuid, event: 'paid', distinct_id: 'ann', timestamp: new Date(START).toISOString(), properties: { uuid } })
+  const uuid = '0195cccc-0000-4000-8000-0000000000'
+  const batch = [event(`${uuid}01`), event(`{${uuid}02}`.toUpperCase()), event(`${uuid}03`.replaceAll('-', '')), event('order-17'), event(17)]
+  const sent = await fetch(`${stack.url}/batch/`, {
+    method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ api_key: stack.projectApiKey, historical_migration: true, batch })
+  })
+  t.equal(sent.status, 200)
+  await writeFile(path.join(folder, 'a.jsonl'), lines([...batch, event(`${uuid}04`)]))
+
+  t.match(await run('posthog', folder), { code: 0, out: /events +6\n[^]*complete +yes/ })
+  t.same(await counts(), { paid: 6 })
+})
+
 t.test('a retention rule is named before anything is sent', async (t) => {
   const { folder, run, stack } = await startImport(t)
   await writeFile(path.join(folder, 'a.jsonl'), lines([nested(posthogRow(0))]))

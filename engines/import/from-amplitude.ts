@@ -4,7 +4,8 @@
  * `user_properties` and `groups`.
  */
 import {
-  checked, createIdentify, type MapRow, readObject, readText, readTime, readUuid, RejectedRowError, requireObject
+  checked, createIdentify, type ImportTarget, type MapRow, readObject, readText, readTime, RejectedRowError,
+  requireObject, uuidOfRow
 } from './imported-event.ts'
 
 /** Fields that are properties under another name. */
@@ -18,7 +19,7 @@ const PROPERTIES: Readonly<Record<string, string>> = {
 /** Names of Amplitude for what has one here. */
 const EVENTS: ReadonlyMap<string, string> = new Map([['[Amplitude] Page Viewed', '$pageview'], ['$identify', '$set']])
 
-export function createAmplitudeMapper (now: number): MapRow {
+export function createAmplitudeMapper ({ project, now }: ImportTarget): MapRow {
   const identify = createIdentify()
   return (row, place) => {
     const fields = requireObject(row)
@@ -33,10 +34,12 @@ export function createAmplitudeMapper (now: number): MapRow {
       if (value !== undefined && value !== null && value !== '' && properties[name] === undefined) properties[name] = value
     }
     const $set = readObject(fields['user_properties'], 'user_properties')
-    const $groups = readGroups(fields['groups'])
+    // Of a group type with several groups the first: an event has one group of each type.
+    const $groups = Object.fromEntries(Object.entries(readObject(fields['groups'], 'groups'))
+      .map(([type, group]) => [type, Array.isArray(group) ? group[0] : group]))
     const timestamp = readTime(fields['event_time'], 'event_time', now)
     return [...identify(userId, deviceId, timestamp), checked({
-      uuid: readUuid(fields['uuid'], fields, place),
+      uuid: uuidOfRow(fields['uuid'], project, fields, place),
       event: EVENTS.get(sentName) ?? sentName,
       distinct_id: readText(id, 'user_id'),
       timestamp,
@@ -47,10 +50,4 @@ export function createAmplitudeMapper (now: number): MapRow {
       }
     })]
   }
-}
-
-/** Of a group type with several groups the first: an event has one group of each type. */
-function readGroups (value: unknown): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(readObject(value, 'groups')).map(([type, group]) =>
-    [type, Array.isArray(group) ? group[0] : group]))
 }

@@ -1,7 +1,6 @@
 /** Any table of events: CSV, JSON Lines or Parquet, with a mapping of its columns. */
-import { parseStoredJson } from '../body/parse-json.ts'
 import {
-  checked, type MapRow, readObject, readText, readTime, readUuid, RejectedRowError, requireObject
+  checked, type ImportTarget, type MapRow, readObject, readText, readTime, RejectedRowError, requireObject, uuidOfRow
 } from './imported-event.ts'
 
 /** Which column is which field. `properties` names a column with an object; all other columns are properties. */
@@ -55,20 +54,18 @@ export function completeMapping (given: readonly string[], columns: readonly str
   return { event, timestamp, distinct_id: distinctId, ...optional }
 }
 
-export function createMapper (mapping: Mapping, now: number): MapRow {
+export function createMapper (mapping: Mapping, { project, now }: ImportTarget): MapRow {
   const mapped = new Set<string>(Object.values(mapping))
   return (row, place) => {
     const fields = requireObject(row)
     const columns = Object.entries(fields)
       .filter(([column, value]) => !mapped.has(column) && value !== null && value !== '')
-      .map(([column, value]) => [column, value instanceof Date ? value.toISOString() : value] as const)
     const properties = {
-      ...mapping.properties !== undefined &&
-        readObject(fields[mapping.properties], mapping.properties, parseStoredJson),
+      ...mapping.properties !== undefined && readObject(fields[mapping.properties], mapping.properties),
       ...Object.fromEntries(columns)
     }
     return [checked({
-      uuid: readUuid(mapping.uuid === undefined ? undefined : fields[mapping.uuid], fields, place),
+      uuid: uuidOfRow(mapping.uuid === undefined ? undefined : fields[mapping.uuid], project, fields, place),
       event: readText(fields[mapping.event], mapping.event),
       distinct_id: readText(fields[mapping.distinct_id], mapping.distinct_id),
       timestamp: readTime(fields[mapping.timestamp], mapping.timestamp, now),

@@ -21,7 +21,6 @@ const NAMES: ReadonlyMap<string, string> = new Map(Object.entries({
  */
 export function createMixpanelMapper ({ now, timeZone }: { now: number, timeZone: string }): MapRow {
   const identify = createIdentify()
-  const toUtc = createZoneReader(timeZone)
   return (row) => {
     const fields = requireObject(row)
     const sent = readObject(fields['properties'], 'properties')
@@ -29,7 +28,7 @@ export function createMixpanelMapper ({ now, timeZone }: { now: number, timeZone
     const event = readText(fields['event'], 'event')
     const distinctId = readText(id, 'properties.distinct_id')
     if (time === undefined) throw new RejectedRowError('properties.time is missing')
-    const timestamp = toUtc(readTime(time, 'properties.time', now + 86_400_000))
+    const timestamp = fromWallClock(readTime(time, 'properties.time', now + 86_400_000), timeZone)
     const properties = Object.fromEntries(Object.entries(rest).map(([name, value]) => [NAMES.get(name) ?? name, value]))
     const mapped = checked(toMerge({
       uuid: uuidOf('mixpanel', event, distinctId, JSON.stringify(time), typeof insertId === 'string' ? insertId : JSON.stringify(sent)),
@@ -53,17 +52,4 @@ function toMerge (mapped: UncheckedEvent): UncheckedEvent {
     return { ...mapped, event: '$merge_dangerously', distinct_id: ids[0], properties: { alias: ids[1] } }
   }
   return mapped
-}
-
-/** @returns a function from a wall clock time of a zone, counted as if it were UTC, to the instant, in milliseconds. */
-export function createZoneReader (timeZone: string): (wallMs: number) => number {
-  /** Offsets change on a quarter of an hour, and asking for one takes microseconds. */
-  const offsets = new Map<number, number>()
-  return (wallMs) => {
-    const quarter = wallMs - wallMs % 900_000
-    const offset = offsets.get(quarter) ?? fromWallClock(quarter, timeZone) - quarter
-    if (offsets.size > 100_000) offsets.clear()
-    offsets.set(quarter, offset)
-    return wallMs + offset
-  }
 }

@@ -4,19 +4,17 @@
  * `distinct_id`, `properties`, `person_version`, `is_deleted`, `created_at`). In JSON Lines objects are nested, in
  * Parquet and CSV they are JSON texts.
  */
-import { parseStoredJson } from '../body/parse-json.ts'
 import { stringifyJson } from '../body/stringify-json.ts'
 import {
-  checked, type ImportedEvent, type MapRow, readObject, readText, readTime, readUuid, RejectedRowError, requireObject,
-  uuidOf
+  checked, type ImportedEvent, type ImportTarget, type MapRow, readObject, readText, readTime, RejectedRowError,
+  requireObject, uuidOf, uuidOfRow
 } from './imported-event.ts'
 
-/** @param now  Epoch milliseconds. */
-export function createPosthogMapper (now: number): MapRow {
+export function createPosthogMapper (target: ImportTarget): MapRow {
   return (row, place) => {
     const fields = requireObject(row)
     const isOfPersons = fields['event'] === undefined && fields['person_id'] !== undefined
-    return isOfPersons ? mapPerson(fields, now) : [mapEvent(fields, place, now)]
+    return isOfPersons ? mapPerson(fields, target) : [mapEvent(fields, place, target)]
   }
 }
 
@@ -29,11 +27,11 @@ export function requireColumns (columns: readonly string[]): void {
   if (missing.length > 0) throw new RejectedRowError(`no column ${missing.join(' and ')}; columns: ${columns.join(', ')}`)
 }
 
-function mapEvent (fields: Record<string, unknown>, place: string, now: number): ImportedEvent {
-  const properties = readObject(fields['properties'], 'properties', parseStoredJson)
+function mapEvent (fields: Record<string, unknown>, place: string, { project, now }: ImportTarget): ImportedEvent {
+  const properties = readObject(fields['properties'], 'properties')
   const chain = fields['elements_chain']
   return checked({
-    uuid: readUuid(fields['uuid'], fields, place),
+    uuid: uuidOfRow(fields['uuid'], project, fields, place),
     event: readText(fields['event'], 'event'),
     distinct_id: readText(fields['distinct_id'], 'distinct_id'),
     timestamp: readTime(fields['timestamp'], 'timestamp', now),
@@ -51,12 +49,12 @@ function mapEvent (fields: Record<string, unknown>, place: string, now: number):
  * (`mergeDistinctIds` in its `person-merge-service.ts`, read 2026-11-26), so a person with a single one is anonymous:
  * the first row of a person leaves it so, and a row with another distinct id identifies it.
  */
-function mapPerson (fields: Record<string, unknown>, now: number): ImportedEvent[] {
+function mapPerson (fields: Record<string, unknown>, { now }: ImportTarget): ImportedEvent[] {
   if (isTrue(fields['is_deleted'])) return []
   const person = readText(fields['person_id'], 'person_id')
   const alias = readText(fields['distinct_id'], 'distinct_id')
   const timestamp = readTime(fields['created_at'] ?? fields['_inserted_at'], 'created_at', now)
-  const $set = readObject(fields['properties'], 'properties', parseStoredJson)
+  const $set = readObject(fields['properties'], 'properties')
   return [checked({
     // An export that continues has a row for each version of a person.
     uuid: uuidOf('person', person, alias, String(timestamp), String(fields['person_version'] ?? stringifyJson($set))),

@@ -1,9 +1,10 @@
 /** What every source of an import gives: events as the capture routes take them, or the reason why a row is none. */
-import { isExactNumber } from '../body/parse-json.ts'
+import { isExactNumber, numberText, parseStoredJson } from '../body/parse-json.ts'
 import { isStorableText, toStorableText } from '../body/storable-text.ts'
 import { stringifyJson } from '../body/stringify-json.ts'
 import { isFields } from '../fields.ts'
-import { createUuidV5 } from '../uuid.ts'
+import { EARLIEST_MS, MAX_FUTURE_MS, parseTimestamp } from '../parse-timestamp.ts'
+import { createUuidV5, formatUuid, readUuid, textOfUuid } from '../uuid.ts'
 
 /** An event of another product, ready to be sent. */
 export interface ImportedEvent {
@@ -31,6 +32,13 @@ export function isOrdered ({ event, properties }: ImportedEvent, mayChangePerson
   return mayChangePersons && (PERSON_EVENTS.has(event) || ($set ?? $setOnce ?? $unset) !== undefined)
 }
 
+/** What the rows of a source are read for. */
+export interface ImportTarget {
+  project: number
+  /** Epoch milliseconds. */
+  now: number
+}
+
 /**
  * Turns a row of a source into the events to send: none for what the source has no event for, such as a deleted
  * person.
@@ -44,12 +52,6 @@ export type MapRow = (row: unknown, place: string) => ImportedEvent[]
 /** A row that cannot be imported. Its message names the field. */
 export class RejectedRowError extends Error {}
 
-/** Ingest replaces times before this (2000-01-01); an import refuses them instead. */
-const EARLIEST_MS = 946_684_800_000
-
-/** Ingest replaces times further ahead than this, in milliseconds. */
-const MAX_FUTURE_MS = 23 * 3_600_000
-
 /** Bytes of a name or an id that are stored (docs/reference/contract/sdks.md 1.5). */
 const MAX_TEXT = 200
 
@@ -59,20 +61,13 @@ export function requireObject (row: unknown, what = 'the row'): Record<string, u
   throw new RejectedRowError(`${what} is not an object`)
 }
 
-/**
- * Reads an object that some formats hold as its JSON text. Empty and missing ones are an empty object.
- *
- * @param parse  Reads JSON and keeps the digits of long numbers.
- * @throws {RejectedRowError}
- */
-export function readObject (
-  value: unknown, field: string, parse: (text: string) => unknown = JSON.parse
-): Record<string, unknown> {
+/** Reads an object that some formats hold as its JSON text; none is an empty one. @throws {RejectedRowError} */
+export function readObject (value: unknown, field: string): Record<string, unknown> {
   if (value === undefined || value === null || value === '') return {}
   if (typeof value !== 'string') return requireObject(value, field)
   let parsed: unknown
   try {
-    parsed = parse(value)
+    parsed = parseStoredJson(value)
   } catch {
     throw new RejectedRowError(`${field} is not JSON`)
   }
@@ -81,56 +76,36 @@ export function readObject (
 
 /** @throws {RejectedRowError} when it is missing, blank, or no text or number. */
 export function readText (value: unknown, field: string): string {
-  const text = typeof value === 'number' || typeof value === 'bigint' ? String(value) : value
+  const text = typeof value === 'number' || isExactNumber(value) ? numberText(value) : value
   if (typeof text === 'string' && text.trim() !== '') return text
   throw new RejectedRowError(text === undefined || text === null || text === '' ? `${field} is missing` : `${field} is not a text`)
 }
 
 /**
- * Reads a time: a Date, ISO 8601 (without a zone: UTC), or a number of seconds, milliseconds or microseconds.
+ * Reads a time as capture does (`parseTimestamp`).
  *
  * @returns epoch milliseconds.
- * @throws {RejectedRowError} also for a time that ingest would replace.
+ * @throws {RejectedRowError} also for a time that capture would replace.
  */
 export function readTime (value: unknown, field: string, now: number): number {
-  const ms = Math.floor(toMs(value))
-  if (Number.isNaN(ms)) throw new RejectedRowError(`${field} is not a time`)
-  if (ms < EARLIEST_MS) throw new RejectedRowError(`${field} is before 2000`)
-  if (ms > now + MAX_FUTURE_MS) throw new RejectedRowError(`${field} is in the future`)
-  return ms
-}
-
-const HAS_ZONE = /(?:Z|[+-]\d\d(?::?\d\d)?)$/i
-
-function toMs (value: unknown): number {
-  if (value instanceof Date) return value.getTime()
-  if (typeof value === 'number') return value < 1e11 ? value * 1000 : value < 1e14 ? value : value / 1000
-  const text = typeof value === 'string' || typeof value === 'bigint' ? String(value).trim() : ''
-  if (/^\d{9,16}(?:\.\d+)?$/.test(text)) return toMs(Number(text))
-  // JavaScript takes 30 February for 1 March.
-  if (!/^\d{4}-\d\d-\d\d(?:$|[ T])/.test(text) || new Date(text.slice(0, 10)).getUTCDate() !== Number(text.slice(8, 10))) return NaN
-  // JavaScript reads three digits of a fraction; `2026-11-26 10:00:00.123456` is what databases write.
-  const iso = text.replace(' ', 'T').replace(/(\.\d{3})\d+/, '$1').replace(/(T.*[+-]\d\d)$/, '$1:00')
-  return Date.parse(HAS_ZONE.test(iso) || iso.length === 10 ? iso : `${iso}Z`)
+  const time = value instanceof Date ? value.getTime() : parseTimestamp(value)
+  if (time === null || Number.isNaN(time)) throw new RejectedRowError(`${field} is not a time`)
+  if (time < EARLIEST_MS) throw new RejectedRowError(`${field} is before 2000`)
+  if (time > now + MAX_FUTURE_MS) throw new RejectedRowError(`${field} is in the future`)
+  return Math.floor(time)
 }
 
 const NAMESPACE = Buffer.from('6f0e5f0c9a1d5c6b8a7f2b1f4d3e2c10', 'hex')
 
 /** A uuid of parts that identify a row. */
 export function uuidOf (...parts: readonly string[]): string {
-  const hex = createUuidV5(NAMESPACE, JSON.stringify(parts)).toString('hex')
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+  return textOfUuid(createUuidV5(NAMESPACE, JSON.stringify(parts)))
 }
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
-const NIL = '00000000-0000-0000-0000-000000000000'
-
-/** The uuid that the source gives, or one made of the row and its place. */
-export function readUuid (value: unknown, row: unknown, place: string): string {
-  if (typeof value === 'string' && UUID.test(value) && value !== NIL) return value.toLowerCase()
-  return typeof value === 'string' && value !== '' && value !== NIL
-    ? uuidOf('id', value)
-    : uuidOf('row', place, stringifyJson(row))
+/** The uuid that capture gives an event with this one; of a row without one, a uuid of its content and place. */
+export function uuidOfRow (value: unknown, project: number, row: unknown, place: string): string {
+  const words = readUuid(value, project)
+  return words === null ? uuidOf('row', place, stringifyJson(row)) : formatUuid(words)
 }
 
 /** Pairs that are remembered at a time; one that comes again later is sent again, and stored once. */

@@ -29,7 +29,9 @@ export function toExperiment (experiment: Fields, flags: ReadonlyMap<string, str
   const key = String(experiment['feature_flag_key'])
   const flag = flags.get(key) ?? refuse(`its flag ${key} was not imported`)
   const text = (name: string): string | null => typeof experiment[name] === 'string' ? experiment[name] : null
-  refuseExposure(fieldsOf(experiment['exposure_criteria']))
+  const { exposure_config: exposure, multiple_variant_handling: handling } = fieldsOf(experiment['exposure_criteria'])
+  if ((exposure ?? null) !== null && fieldsOf(exposure)['event'] !== '$feature_flag_called') refuse('custom exposure event')
+  if (handling === 'first_seen') refuse('assigns people who saw several variants to the first one')
   const parameters = fieldsOf(experiment['parameters'])
   const [primary, ...further] = toMetrics(experiment)
   return {
@@ -43,14 +45,6 @@ export function toExperiment (experiment: Fields, flags: ReadonlyMap<string, str
     secondary_metrics: further,
     archived: experiment['archived'] === true
   }
-}
-
-function refuseExposure (criteria: Fields): void {
-  if (criteria['exposure_config'] !== undefined && criteria['exposure_config'] !== null) {
-    const { event } = fieldsOf(criteria['exposure_config'])
-    if (event !== '$feature_flag_called') refuse('custom exposure event')
-  }
-  if (criteria['multiple_variant_handling'] === 'first_seen') refuse('assigns people who saw several variants to the first one')
 }
 
 /** The metrics, the primary ones first. */

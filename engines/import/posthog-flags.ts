@@ -81,7 +81,9 @@ export function toFlag (
     evaluation_runtime: String(flag['evaluation_runtime'] ?? '') || 'all',
     bucketing_identifier: String(flag['bucketing_identifier'] ?? '') || 'distinct_id'
   }
-  if (!withContinuity && carried.active && carried.ensure_experience_continuity && dependsOnHashedId(carried.filters)) {
+  const { conditions, variants } = parseFilters(carried.filters)
+  const isHashed = conditions.some((condition) => condition.aggregation === null && needsHash(condition, variants))
+  if (!withContinuity && carried.active && carried.ensure_experience_continuity && isHashed) {
     refuse('experience continuity: PostHog does not export which id it hashes for each person')
   }
   return carried
@@ -185,10 +187,4 @@ function requireKnown (value: unknown, known: readonly string[], what: string): 
   const unknown = Object.keys(value).filter((name) => value[name] !== null && !known.includes(name))
   if (unknown.length > 0) refuse(`${what} has unsupported fields: ${unknown.join(', ')}`)
   return value
-}
-
-/** Whether the value of a flag for a person can depend on the hash. */
-function dependsOnHashedId (filters: unknown): boolean {
-  const { conditions, variants } = parseFilters(filters)
-  return conditions.some((condition) => condition.aggregation === null && needsHash(condition, variants))
 }
