@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Credentials, findRunningStack } from '../embedded/data-dir/stack-access.ts'
 import { parseStoredJson } from '../engines/body/parse-json.ts'
-import { HttpError, type HttpErrorBody, MillraceError } from '../engines/errors.ts'
+import { errorCode, HttpError, type HttpErrorBody, MillraceError } from '../engines/errors.ts'
 import { loadSettings } from '../platform/load-settings.ts'
 import type { paths } from '../schema/api.generated.d.ts'
 import type { Answer } from '../schema/api-types.ts'
@@ -84,14 +84,14 @@ export function createManagementClient ({ url, key }: ManagementAccess, timeoutM
     if (response.ok) return response
     const error = await readError(response)
     const project = params['project_id']
-    if (isNotFound(error) && project !== undefined && template !== PROJECT && !await hasProject(project)) {
+    if (isNotFound(error) && project !== undefined && (template === PROJECT || !await hasProject(project))) {
       throw new MillraceError('MILLRACE_PROJECT_NOT_FOUND', `there is no project ${project}, or the key has no access to it; npx millrace projects list shows all`)
     }
     throw error
   }
 
   async function hasProject (id: string | number): Promise<boolean> {
-    return await send('GET', PROJECT, { params: { project_id: id } }).then(() => true, (error: unknown) => !isNotFound(error))
+    return await send('GET', PROJECT, { params: { project_id: id } }).then(() => true, (error: unknown) => errorCode(error) !== 'MILLRACE_PROJECT_NOT_FOUND')
   }
 
   // The API serialises its answers by the schemas that the types are made of.
@@ -147,8 +147,9 @@ export async function orNone<T> (answer: Promise<T>): Promise<T | undefined> {
 async function readError (response: Response): Promise<MillraceError> {
   const text = await response.text()
   try {
-    const { type, code, detail, attr } = JSON.parse(text) as HttpErrorBody
-    return new HttpError(response.status, type, code, detail, attr === null ? {} : { attr })
+    const { type, code, detail, attr } = JSON.parse(text) as Partial<HttpErrorBody>
+    if (type === undefined || code === undefined || detail === undefined) throw new Error('no body of an error')
+    return new HttpError(response.status, type, code, detail, typeof attr === 'string' ? { attr } : {})
   } catch {
     // Something in between answers with a page of its own.
     return new MillraceError('MILLRACE_API_UNAVAILABLE', `${response.url} answered ${response.status}, and not as the API does`)

@@ -4,7 +4,7 @@ import { carryOver, type CarriedItem } from '../import/carry-over.ts'
 import { IMPORTED_WITH_DIFFERENCES } from '../import/run-import.ts'
 import { fetchPosthogProject, readPosthogFiles } from '../import/read-posthog-project.ts'
 import { readId } from '../read-arguments.ts'
-import { JSON_OPTION, type Output, printRows } from '../terminal-output.ts'
+import { type Column, JSON_OPTION, type Output, printRows } from '../terminal-output.ts'
 
 interface ImportFlagsOptions extends Output {
   project: number
@@ -29,9 +29,7 @@ export function addImportFlagsCommands (program: Command, context: CliContext): 
     .option('--with-continuity', 'include flags with experience continuity; users identified since may get another variant')
     .option('--dry-run', 'report without creating or changing anything')
     .option(...JSON_OPTION)
-    .action(async (files: string[], options: ImportFlagsOptions) => {
-      await importFlags(context, files, options)
-    })
+    .action(async (files: string[], options: ImportFlagsOptions) => await importFlags(context, files, options))
 }
 
 async function importFlags (context: CliContext, files: string[], options: ImportFlagsOptions): Promise<void> {
@@ -53,11 +51,9 @@ async function importFlags (context: CliContext, files: string[], options: Impor
 
 function print (context: CliContext, items: readonly CarriedItem[], leftOut: readonly CarriedItem[]): void {
   const kinds = [...Map.groupBy(items, ({ kind }) => kind)]
-  const count = (of: readonly CarriedItem[], outcome: CarriedItem['outcome']): number => of.filter((item) => item.outcome === outcome).length
-  printRows(context, kinds, [
-    ['kind', ([kind]) => kind], ['created', ([, of]) => count(of, 'created')], ['updated', ([, of]) => count(of, 'updated')],
-    ['unchanged', ([, of]) => count(of, 'unchanged')], ['left out', ([, of]) => count(of, 'left out')]
-  ], {})
+  const counts = ['created', 'updated', 'unchanged', 'left out'].map((outcome): Column<typeof kinds[0]> =>
+    [outcome, ([, of]) => of.filter((item) => item.outcome === outcome).length])
+  printRows(context, kinds, [['kind', ([kind]) => kind], ...counts], {})
   if (leftOut.length === 0) return
   context.stdout.write('\n')
   printRows(context, leftOut, [['left out', ({ kind }) => kind], ['name', ({ name }) => name], ['reason', ({ reason }) => reason]], {})

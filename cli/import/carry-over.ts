@@ -3,9 +3,9 @@ import { isDeepStrictEqual } from 'node:util'
 import { HttpError } from '../../engines/errors.ts'
 import { fieldsOf } from '../../engines/fields.ts'
 import { MalformedFlagError } from '../../engines/flags/flag-definition.ts'
-import { toExperiment, type CarriedExperiment } from '../../engines/import/posthog-experiments.ts'
+import { toExperiment } from '../../engines/import/posthog-experiments.ts'
 import { type CarriedFlag, type CarriedNames, namesOf, toCohort, toFlag } from '../../engines/import/posthog-flags.ts'
-import { type Fields, inOrderOfNames, NotCarriedOverError, type PosthogProject } from '../../engines/import/posthog-project.ts'
+import { type Fields, inOrderOfNames, NotCarriedOverError, type PosthogProject, refuse } from '../../engines/import/posthog-project.ts'
 import { listAll, type ManagementClient } from '../management-client.ts'
 
 /** What became of one thing of the project. */
@@ -37,14 +37,10 @@ export async function carryOver (project: PosthogProject, options: CarryOverOpti
   const items: CarriedItem[] = []
   const planned = new Set<unknown>()
   const transfer: Transfer = {
-    project,
-    options,
-    params,
+    project, options, params,
     names: {
-      cohorts: new Map(),
-      flags: new Map(),
-      groupTypes: await matchGroupTypes(project, options),
-      hasSameTimezone: project.timezone === timezone
+      cohorts: new Map(), flags: new Map(),
+      groupTypes: await matchGroupTypes(project, options), hasSameTimezone: project.timezone === timezone
     },
     async tryFlag (flag) {
       const isPlanned = ({ type, key, value }: Fields): boolean =>
@@ -116,18 +112,15 @@ async function carryFlags ({ project, options, params, names, carry, tryFlag }: 
     await carry('flag', String(flag['key']), async () => {
       const body = toFlag(flag, names, options)
       const here = listed.find(({ key }) => key === body.key)
-      const differing = here === undefined ? [] : differingFields(here, body)
-      if (differing.length > 0 && !isUpdate) {
-        throw new NotCarriedOverError(`already exists here and differs in ${differing.join(', ')}; pass --update to overwrite`)
-      }
-      if (isDryRun && (here === undefined || differing.length > 0)) await tryFlag(body)
-      if (!isDryRun && here === undefined) await api.post('/api/projects/{project_id}/feature_flags', { params, body })
-      if (!isDryRun && here !== undefined && differing.length > 0) {
-        await api.patch('/api/projects/{project_id}/feature_flags/{id}', { params: { ...params, id: here.id }, body })
-      }
+      const differing = differingFields(here, body)
+      if (differing.length > 0 && !isUpdate) refuse(`already exists here and differs in ${differing.join(', ')}; pass --update to overwrite`)
+      const outcome = here === undefined ? 'created' : differing.length > 0 ? 'updated' : 'unchanged'
+      if (isDryRun && outcome !== 'unchanged') await tryFlag(body)
+      else if (here === undefined) await api.post('/api/projects/{project_id}/feature_flags', { params, body })
+      else if (outcome === 'updated') await api.patch('/api/projects/{project_id}/feature_flags/{id}', { params: { ...params, id: here.id }, body })
       names.flags.set(body.key, body.key)
       names.flags.set(idOf(flag), body.key)
-      return here === undefined ? 'created' : differing.length === 0 ? 'unchanged' : 'updated'
+      return outcome
     })
   }
 }
@@ -138,11 +131,12 @@ async function carryExperiments ({ project, options, params, names, carry }: Tra
   for (const experiment of project.experiments) {
     await carry('experiment', String(experiment['name']), async () => {
       const body = toExperiment(experiment, names.flags)
-      refusePaused(body, project.feature_flags)
+      const isActive = project.feature_flags.some(({ key, active }) => key === body.feature_flag_key && active === true)
+      if (body.start_date !== null && body.end_date === null && !isActive) refuse('its flag is off, and launching the experiment here would turn the flag on')
       const here = listed.find(({ name, feature_flag_key: key }) => name === body.name && key === body.feature_flag_key)
       if (here === undefined && !isDryRun) await api.post('/api/projects/{project_id}/experiments', { params, body })
-      const differing = here === undefined ? [] : differingFields(here, body)
-      if (differing.length > 0) throw new NotCarriedOverError(`already exists here and differs in ${differing.join(', ')}`)
+      const differing = differingFields(here, body)
+      if (differing.length > 0) refuse(`already exists here and differs in ${differing.join(', ')}`)
       return here === undefined ? 'created' : 'unchanged'
     })
   }
@@ -158,15 +152,6 @@ async function matchGroupTypes (
   }))
 }
 
-/** An experiment that is launched here switches its flag on. */
-function refusePaused (
-  { feature_flag_key: key, start_date: start, end_date: end }: CarriedExperiment, flags: readonly Fields[]
-): void {
-  const isActive = flags.some((flag) => flag['key'] === key && flag['active'] === true)
-  if (start === null || end !== null || isActive) return
-  throw new NotCarriedOverError('its flag is off, and launching the experiment here would turn the flag on')
-}
-
 /** What people said about events and properties, where nobody has said anything here. */
 async function carryNotes ({ project, options: { api, isDryRun }, params, carry }: Transfer): Promise<void> {
   for (const [kind, list, path] of [
@@ -180,10 +165,10 @@ async function carryNotes ({ project, options: { api, isDryRun }, params, carry 
     for (const { name, notes } of noted) {
       await carry(kind, name, async () => {
         const mine = byName.get(name)
-        if (mine === undefined) throw new NotCarriedOverError('no event with it has arrived here yet')
+        if (mine === undefined) return refuse('no event with it has arrived here yet')
         const differing = differingFields(mine, notes)
         if (differing.length === 0) return 'unchanged'
-        if (Object.keys(notesOf(mine)).length > 0) throw new NotCarriedOverError(`already differs here in ${differing.join(', ')}`)
+        if (Object.keys(notesOf(mine)).length > 0) refuse(`already differs here in ${differing.join(', ')}`)
         if (!isDryRun) await api.patch(`${path}/{id}`, { params: { ...params, id: mine.id }, body: notes })
         return 'updated'
       })
@@ -193,28 +178,21 @@ async function carryNotes ({ project, options: { api, isDryRun }, params, carry 
 
 interface Notes { id: string, name: string, description: string, tags: string[], verified: boolean, hidden: boolean }
 
-function notesOf (definition: Fields | Notes): Record<string, unknown> {
-  const { description, tags, verified, hidden } = definition
-  return {
-    ...typeof description === 'string' && description !== '' && { description },
-    ...Array.isArray(tags) && tags.length > 0 && { tags },
-    ...verified === true && { verified },
-    ...hidden === true && { hidden }
-  }
+function notesOf ({ description, tags, verified, hidden }: Fields | Notes): Record<string, unknown> {
+  return Object.fromEntries(Object.entries({ description, tags, verified, hidden })
+    .filter(([, value]) => typeof value === 'string' || Array.isArray(value) ? value.length > 0 : value === true))
 }
 
 const idOf = (item: Fields): string => String(item['id'])
 
 /** The fields of `body` that something here has otherwise. Times are compared as instants. */
-function differingFields (here: object, body: object): string[] {
+function differingFields (here: object | undefined, body: object): string[] {
+  if (here === undefined) return []
   const values: Fields = { ...here }
-  return Object.entries(body)
-    .filter(([name, value]) => !isDeepStrictEqual(readInstant(name, values[name]), readInstant(name, value)))
-    .map(([name]) => name)
-}
-
-function readInstant (name: string, value: unknown): unknown {
-  return name.endsWith('_date') && typeof value === 'string' ? Date.parse(value) : value
+  return Object.entries(body).flatMap(([name, value]) => {
+    const [mine, theirs] = [values[name], value].map((each) => name.endsWith('_date') ? Date.parse(String(each)) : each)
+    return isDeepStrictEqual(mine, theirs) ? [] : [name]
+  })
 }
 
 /** @throws what is no reason to leave one thing out, such as an API that does not answer. */

@@ -2,7 +2,7 @@
  * Checksums of events by UTC day and name that do not depend on their order: count, XOR and sum (mod 2^64) of a 64-bit
  * hash of each. Computed of the files here, and of stored events by the API.
  */
-import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
+import { appendFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import type { ImportedEvent } from '../../engines/import/imported-event.ts'
 import { SipHasher } from '../../schema/sip-hash.ts'
@@ -22,6 +22,10 @@ export interface Digest {
   sum: bigint
   /** Of the properties as well; rules, schemas and enrichment may change them. */
   withProperties: bigint
+}
+
+export function keyOf ({ day, event }: Pick<Digest, 'day' | 'event'>): string {
+  return `${day} ${event}`
 }
 
 export interface EventHashes { identity: bigint, properties: bigint }
@@ -124,13 +128,6 @@ export class EventTable {
 
 const WORD = 2n ** 64n - 1n
 
-export function add (digest: Digest, { identity, properties }: EventHashes): void {
-  digest.count++
-  digest.xor ^= identity
-  digest.sum = (digest.sum + identity) & WORD
-  digest.withProperties = (digest.withProperties + (identity ^ properties)) & WORD
-}
-
 /** Bytes of an event on disk: what makes it one, its group, and its two hashes. */
 const RECORD_BYTES = 28
 const BUCKETS = 256
@@ -142,8 +139,9 @@ const BUFFERED_RECORDS = 500
  */
 export class DigestCollector {
   readonly #folder: string
-  readonly #groups: { day: number, event: string }[] = []
-  readonly #groupIds = new Map<string, number>()
+  readonly #digests: Digest[] = []
+  /** Positions of the digests, by day and name. */
+  readonly #groups = new Map<string, number>()
   readonly #key = new DataView(new ArrayBuffer(8))
   readonly #buffers = Array.from({ length: BUCKETS }, () =>
     ({ view: new DataView(new ArrayBuffer(RECORD_BYTES * BUFFERED_RECORDS)), used: 0 }))
@@ -177,13 +175,11 @@ export class DigestCollector {
 
   #groupOf ({ event, timestamp }: ImportedEvent): number {
     const day = Math.floor(timestamp / DAY_MS)
-    const key = `${day} ${event}`
-    let id = this.#groupIds.get(key)
-    if (id === undefined) {
-      id = this.#groups.push({ day, event }) - 1
-      this.#groupIds.set(key, id)
-    }
-    return id
+    const key = keyOf({ day, event })
+    const known = this.#groups.get(key)
+    if (known !== undefined) return known
+    this.#groups.set(key, this.#digests.length)
+    return this.#digests.push({ day, event, count: 0, xor: 0n, sum: 0n, withProperties: 0n }) - 1
   }
 
   #write (index: number): void {
@@ -194,30 +190,32 @@ export class DigestCollector {
 
   /** @returns the digests, each event counted once, in order of day and name. */
   finish (): Digest[] {
-    const digests = this.#groups.map((group): Digest => ({ ...group, count: 0, xor: 0n, sum: 0n, withProperties: 0n }))
     for (let index = 0; index < BUCKETS; index++) {
-      if (this.#buffers[index]!.used > 0) this.#write(index)
-      this.#countBucket(path.join(this.#folder, String(index)), digests)
+      this.#write(index)
+      this.#countBucket(path.join(this.#folder, String(index)))
     }
     rmSync(this.#folder, { recursive: true, force: true })
-    return digests.filter(({ count }) => count > 0).sort((a, b) => a.day - b.day || (a.event < b.event ? -1 : 1))
+    return this.#digests.filter(({ count }) => count > 0).sort((a, b) => a.day - b.day || (a.event < b.event ? -1 : 1))
   }
 
-  #countBucket (file: string, digests: readonly Digest[]): void {
-    const bytes = existsSync(file) ? readFileSync(file) : Buffer.alloc(0)
+  #countBucket (file: string): void {
+    const bytes = readFileSync(file)
     /** The events that were counted, by what makes each one: a day off is the same event. */
     const counted = new Map<bigint, (EventHashes & { day: number })[]>()
     for (let at = 0; at < bytes.length; at += RECORD_BYTES) {
       const key = bytes.readBigUInt64LE(at)
-      const digest = digests[bytes.readUInt32LE(at + 8)]!
+      const digest = this.#digests[bytes.readUInt32LE(at + 8)]!
       const { day, event } = digest
-      const hashes = { day, identity: bytes.readBigUInt64LE(at + 12), properties: bytes.readBigUInt64LE(at + 20) }
+      const [identity, properties] = [bytes.readBigUInt64LE(at + 12), bytes.readBigUInt64LE(at + 20)]
       const before = counted.get(key) ?? []
       const same = before.find((other) => Math.abs(other.day - day) <= 1)
       if (same === undefined) {
-        counted.set(key, [...before, hashes])
-        add(digest, hashes)
-      } else if (same.identity !== hashes.identity || same.properties !== hashes.properties) {
+        counted.set(key, [...before, { day, identity, properties }])
+        digest.count++
+        digest.xor ^= identity
+        digest.sum = (digest.sum + identity) & WORD
+        digest.withProperties = (digest.withProperties + (identity ^ properties)) & WORD
+      } else if (same.identity !== identity || same.properties !== properties) {
         const group = `${formatDay(day)} ${event}`
         this.conflicts.set(group, (this.conflicts.get(group) ?? 0) + 1)
       }

@@ -1,7 +1,7 @@
 /** Compares what the files of an import have with what is stored. */
 import { isDeepStrictEqual } from 'node:util'
 import type { ImportedEvent } from '../../engines/import/imported-event.ts'
-import { type Comparison, DAY_MS, type Digest, EventTable, formatDay } from './event-digest.ts'
+import { type Comparison, DAY_MS, type Digest, EventTable, formatDay, keyOf } from './event-digest.ts'
 import type { StoredEvents } from './query-store.ts'
 
 /** A day and name whose events are not stored as the files have them. */
@@ -72,10 +72,7 @@ export async function proveImport (
   const differing = [...suspects.values()].filter((group) =>
     group.missing + group.changed + group.otherProperties > 0)
   return {
-    groups: source.length,
-    equal: source.length - differing.length,
-    differing,
-    differences,
+    groups: source.length, equal: source.length - differing.length, differing, differences,
     isComplete: differing.every(({ missing, changed }) => missing + changed === 0)
   }
 }
@@ -100,8 +97,4 @@ async function compareEvents (
       differences.push({ uuid: event.uuid, distinct_id: event.distinct_id, day: group.day, event: event.event, what })
     }
   }
-}
-
-export function keyOf ({ day, event }: Pick<Digest, 'day' | 'event'>): string {
-  return `${day} ${event}`
 }

@@ -1,6 +1,7 @@
 /** Questions to the stored events of a project, asked of the management API. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { HttpError, MillraceError } from '../../engines/errors.ts'
+import { retryDelayMs } from '../../platform/intervals.ts'
 import type { ManagementClient } from '../management-client.ts'
 import { DAY_MS, type Digest, type EventHashes, type EventKey, formatDay } from './event-digest.ts'
 
@@ -13,9 +14,8 @@ export interface StoredEvents {
   completeThrough: () => Promise<number>
 }
 
-/** The API may be away for so long, and is asked again after this, in milliseconds. */
+/** The API may be away for so long, in milliseconds. */
 const PATIENCE_MS = 120_000
-const PAUSE_MS = 1000
 
 /** Longest wait for the checksums of a period, in milliseconds: more than the API gives ClickHouse. */
 const ANSWER_MS = 90_000
@@ -71,7 +71,7 @@ export function queryStoredEvents (api: ManagementClient, projectId: number): St
 /** Asks again while the API or ClickHouse is away, as when it is started anew. */
 async function askPatiently<T> (ask: () => Promise<T>): Promise<T> {
   const givesUpAt = performance.now() + PATIENCE_MS
-  for (;;) {
+  for (let attempt = 0; ; attempt++) {
     try {
       return await ask()
     } catch (error) {
@@ -81,6 +81,6 @@ async function askPatiently<T> (ask: () => Promise<T>): Promise<T> {
         throw new MillraceError('MILLRACE_IMPORT_UNVERIFIED', message, { cause: error })
       }
     }
-    await sleep(PAUSE_MS)
+    await sleep(retryDelayMs(attempt))
   }
 }

@@ -4,6 +4,7 @@ import { parseStoredJson } from '../../engines/body/parse-json.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import { fieldsOf } from '../../engines/fields.ts'
 import { POSTHOG_LISTS, type PosthogProject, readPosthogProject } from '../../engines/import/posthog-project.ts'
+import { createManagementClient } from '../management-client.ts'
 import { listFiles } from './list-files.ts'
 
 /** @throws {MillraceError} `MILLRACE_IMPORT_FILE_MISSING`. */
@@ -33,39 +34,31 @@ const MAX_PAGES = 5000
  *
  * @throws {MillraceError} `MILLRACE_IMPORT_SOURCE` when the host is no URL, or is not reached at all.
  */
-export async function fetchPosthogProject (access: PosthogAccess): Promise<PosthogProject> {
+export async function fetchPosthogProject ({ host, key, project }: PosthogAccess): Promise<PosthogProject> {
   const documents: { name: string, content: unknown }[] = []
   const problems: string[] = []
-  if (!URL.canParse(access.host)) throw new MillraceError('MILLRACE_IMPORT_SOURCE', `--from ${access.host} is not a URL such as https://us.posthog.com`)
-  for (const list of ['', ...POSTHOG_LISTS]) {
+  if (!URL.canParse(host)) throw new MillraceError('MILLRACE_IMPORT_SOURCE', `--from ${host} is not a URL such as https://us.posthog.com`)
+  // Its API has the same keys, pages and errors as ours.
+  const api = createManagementClient({ url: host, key }, () => REQUEST_TIMEOUT_MS)
+  const path = `/api/projects/${encodeURIComponent(project)}/`
+  for (const name of ['', ...POSTHOG_LISTS]) {
     try {
-      for await (const content of readPages(access, list)) documents.push({ name: list, content })
+      let query: string | null = name === '' ? '' : `${name}/?limit=${PAGE_ITEMS}`
+      for (let page = 0; query !== null && page < MAX_PAGES; page++) {
+        const content = await api.send('GET', path + query, {})
+        documents.push({ name, content })
+        const { next } = fieldsOf(content)
+        // The key goes to this host and no other, whatever an answer names.
+        query = typeof next === 'string' ? `${name}/${new URL(next, host).search}` : null
+      }
     } catch (error) {
-      if (error instanceof MillraceError) throw error
-      problems.push(`${list === '' ? 'the project' : list}: ${error instanceof Error ? error.message : String(error)}`)
+      const { message, cause } = error instanceof Error ? error : new Error(String(error))
+      const failure = cause instanceof Error ? cause.cause ?? cause : undefined
+      const reason = failure instanceof Error ? `no answer of ${host}: ${failure.message}` : message
+      // What is asked first: all others would say the same.
+      if (name === '' && failure !== undefined) throw new MillraceError('MILLRACE_IMPORT_SOURCE', reason, { cause })
+      problems.push(`${name === '' ? 'the project' : name}: ${reason}`)
     }
   }
   return readPosthogProject(documents, problems)
-}
-
-async function * readPages ({ host, key, project }: PosthogAccess, list: string): AsyncGenerator<unknown> {
-  const target = new URL(`/api/projects/${encodeURIComponent(project)}/${list === '' ? '' : `${list}/?limit=${PAGE_ITEMS}`}`, host)
-  for (let pages = 0; pages < MAX_PAGES; pages++) {
-    // The key goes to this host and no other, whatever an answer names.
-    const answer = await fetch(target, {
-      headers: { authorization: `Bearer ${key}` }, redirect: 'error', signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS)
-    }).catch((error: unknown) => {
-      const { message, cause } = error instanceof Error ? error : new Error(String(error))
-      const reason = `no answer of ${target.origin}: ${cause instanceof Error ? cause.message : message}`
-      // What is asked first: all others would say the same.
-      if (list === '') throw new MillraceError('MILLRACE_IMPORT_SOURCE', reason, { cause: error })
-      throw new Error(reason)
-    })
-    if (!answer.ok) throw new Error(`${target.origin} answered ${answer.status}`)
-    const content = parseStoredJson(await answer.text())
-    yield content
-    const { next } = fieldsOf(content)
-    if (typeof next !== 'string') return
-    target.search = new URL(next, host).search
-  }
 }

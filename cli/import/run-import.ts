@@ -9,11 +9,11 @@ import { errorCode, MillraceError } from '../../engines/errors.ts'
 import { fieldsOf } from '../../engines/fields.ts'
 import { type ImportedEvent, type MapRow, RejectedRowError } from '../../engines/import/imported-event.ts'
 import { tryLockFile } from '../../platform/durable-folder.ts'
-import { type Digest, DigestCollector, formatDay } from './event-digest.ts'
-import { keyOf, type Proof, proveImport } from './prove-import.ts'
+import { type Digest, DigestCollector, formatDay, keyOf } from './event-digest.ts'
+import { type Proof, proveImport } from './prove-import.ts'
 import type { StoredEvents } from './query-store.ts'
 import type { SourceFile } from './list-files.ts'
-import { type ReadRow, readRows } from './read-rows.ts'
+import { readRows } from './read-rows.ts'
 import { createSender, type SenderOptions } from './send-events.ts'
 
 /** Makes the mapper of a file, of which it may ask the columns. */
@@ -235,13 +235,18 @@ interface MappedRow { position: number, events: readonly ImportedEvent[], error?
 async function * readEvents (file: SourceFile, mapperOf: MapperOf): AsyncGenerator<MappedRow> {
   let map: MapRow | undefined
   for await (const read of readRows(file)) {
-    const { position } = read
     if ('error' in read) {
-      yield { position, events: [], error: read.error, text: read.text }
+      yield { ...read, events: [] }
       continue
     }
+    const { position, row } = read
     map ??= await mapperOf(async () => await sampleColumns(file))
-    yield mapRow(map, read, `${file.name}:${position}`)
+    try {
+      yield { position, events: map(row, `${file.name}:${position}`) }
+    } catch (error) {
+      if (!(error instanceof RejectedRowError)) throw error
+      yield { position, events: [], error: error.message, text: stringifyJson(row) }
+    }
   }
 }
 
@@ -257,15 +262,6 @@ async function sampleColumns (file: SourceFile): Promise<string[]> {
     // It is told by who reads all rows.
   }
   return [...columns]
-}
-
-function mapRow (map: MapRow, { position, row }: ReadRow & { row: unknown }, place: string): MappedRow {
-  try {
-    return { position, events: map(row, place) }
-  } catch (error) {
-    if (!(error instanceof RejectedRowError)) throw error
-    return { position, events: [], error: error.message, text: stringifyJson(row) }
-  }
 }
 
 /** Replaces the whole file: a crash leaves the previous one. Synchronous, so that two saves never interleave. */

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { MillraceError } from '../../engines/errors.ts'
 import { type ImportedEvent, isOrdered } from '../../engines/import/imported-event.ts'
+import { retryDelayMs } from '../../platform/intervals.ts'
 
 /** A request is sent with so many events or bytes, whichever comes first: ingest is cheapest from about there. */
 const MAX_EVENTS = 1000
@@ -9,10 +10,6 @@ const MAX_BYTES = 1_000_000
 
 /** Concurrent requests of events that change no persons. */
 const CONCURRENCY = 4
-
-/** Pauses between attempts, in milliseconds. */
-const FIRST_PAUSE_MS = 250
-const MAX_PAUSE_MS = 15_000
 
 /** An import gives up when nothing was acknowledged for so long, in milliseconds. */
 const PATIENCE_MS = 600_000
@@ -115,7 +112,7 @@ export function createSender (
       : Buffer.concat([lane.opening, bytes.subarray(starts[from], (starts[to] ?? used) - 1), CLOSING])
     if (isWhole) CLOSING.copy(bytes, used - 1)
     const givesUpAt = performance.now() + PATIENCE_MS
-    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, MAX_PAUSE_MS)) {
+    for (let attempt = 0; ; attempt++) {
       const answer = await fetch(target, {
         method: 'POST', headers: { 'content-type': 'application/json' }, body, signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS)
       }).catch((error: unknown) => error as Error)
@@ -139,7 +136,7 @@ export function createSender (
       if (performance.now() > givesUpAt) {
         throw new MillraceError('MILLRACE_IMPORT_GAVE_UP', `${target.href} accepted nothing for ${PATIENCE_MS / 60_000} minutes; run the same command to resume`)
       }
-      await sleep(Math.max(pause, answer instanceof Response ? Number(answer.headers.get('retry-after')) * 1000 || 0 : 0))
+      await sleep(Math.max(retryDelayMs(attempt), answer instanceof Response ? Number(answer.headers.get('retry-after')) * 1000 || 0 : 0))
     }
   }
 
