@@ -2,13 +2,17 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { appendFile, mkdir, mkdtemp, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { json } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import zlib from 'node:zlib'
 import { parquetWriteBuffer } from 'hyparquet-writer'
 import t, { type Test } from 'tap'
+import { createPosthogMapper } from '../../engines/import/from-posthog.ts'
 import type { ImportedEvent } from '../../engines/import/imported-event.ts'
 import { tryLockFile } from '../../platform/durable-folder.ts'
 import { SipHasher } from '../../schema/sip-hash.ts'
@@ -18,8 +22,9 @@ import { createRandom, pickOne, type Random, shuffle } from '../../test/support/
 import { waitFor } from '../../test/support/wait-for.ts'
 import { type Captured, runCaptured } from '../testing/run-captured.ts'
 import { EventTable } from './event-digest.ts'
+import { listFiles } from './list-files.ts'
 import { type Proof, proveImport } from './prove-import.ts'
-import type { ImportResult } from './run-import.ts'
+import { type ImportResult, runImport } from './run-import.ts'
 
 const START = Date.parse('2023-01-01')
 
@@ -449,6 +454,31 @@ t.test('each event of the files is compared with the stored one, however many th
   t.same([...all('2024-01-02')], ['seen'], 'once')
   t.same([...all('2024-01-01', '{"n":1}')].sort(), ['equal', 'properties', 'seen'])
   t.end()
+})
+
+t.test('where nothing is known to be stored yet, as on a new installation, an import sends at once', async (t) => {
+  const folder = t.testdir({ 'a.jsonl': lines([nested(posthogRow(0))]) })
+  let received = 0
+  const server = createServer((request, response) => {
+    void json(request).then((body) => {
+      received += (body as { batch: object[] }).batch.length
+      response.end()
+    })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => { server.close() })
+
+  const { sentNow } = await runImport({
+    source: 'posthog', project: 1, projectKey: 'phc', stateFolder: path.join(folder, 'state'), files: await listFiles([folder]), personsFrom: 'export',
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, eventsPerSecond: 0, mode: 'import', onProgress () {},
+    // The watermark begins with the first event.
+    store: {
+      digests: async () => [], events: async function * () {},
+      completeThrough: async () => received === 0 ? 0 : Date.now() + 60_000
+    },
+    createMapperOf: () => async () => createPosthogMapper({ project: 1, now: Date.now() })
+  })
+  t.equal(sentNow, 1)
 })
 
 t.test('an event that is stored, and not as the files have it, is a difference of content', async (t) => {
