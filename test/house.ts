@@ -34,13 +34,13 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_186,
+  lines: 82_074,
   platformLines: 5_571,
-  trackedFiles: 1_488,
+  trackedFiles: 1_489,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
-  assertions: 167,
+  assertions: 166,
   casts: 280
 } satisfies Record<keyof House, number>
 

@@ -21,9 +21,6 @@ export async function readPosthogFiles (files: readonly string[]): Promise<Posth
   return readPosthogProject(documents, problems)
 }
 
-/** The base URL where people log in, not where SDKs send; a personal API key; the id of the project, or `@current`. */
-interface PosthogAccess { host: string, key: string, project: string }
-
 const REQUEST_TIMEOUT_MS = 60_000
 const PAGE_ITEMS = 200
 /** Pages of a list at most: a host that always names a next one ends somewhere. */
@@ -32,9 +29,12 @@ const MAX_PAGES = 5000
 /**
  * Lists that the key may not read are problems of the result, and no error.
  *
+ * @param access  Base URL where people log in, not where SDKs send; a personal API key; id of a project, or `@current`.
  * @throws {MillraceError} `MILLRACE_IMPORT_SOURCE` when the host is no URL, or is not reached at all.
  */
-export async function fetchPosthogProject ({ host, key, project }: PosthogAccess): Promise<PosthogProject> {
+export async function fetchPosthogProject (
+  { host, key, project }: { host: string, key: string, project: string }
+): Promise<PosthogProject> {
   const documents: { name: string, content: unknown }[] = []
   const problems: string[] = []
   if (!URL.canParse(host)) throw new MillraceError('MILLRACE_IMPORT_SOURCE', `--from ${host} is not a URL such as https://us.posthog.com`)

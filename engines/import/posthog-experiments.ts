@@ -2,7 +2,7 @@
  * Experiments of PostHog as Millrace has them. Shapes: `frontend/src/queries/schema/schema-general.ts` of PostHog
  * (`ExperimentMetric`, `ExperimentExposureCriteria`), and the older `filters` of an insight, read 2026-11-26.
  */
-import { fieldsOf } from '../fields.ts'
+import { fieldsOf, itemsOf } from '../fields.ts'
 import { type Fields, refuse } from './posthog-project.ts'
 
 /** An experiment as the management API takes it. */
@@ -49,21 +49,21 @@ export function toExperiment (experiment: Fields, flags: ReadonlyMap<string, str
 
 /** The metrics, the primary ones first. */
 function toMetrics (experiment: Fields): Record<string, unknown>[] {
-  const list = (name: string): unknown[] => Array.isArray(experiment[name]) ? experiment[name] : []
-  const saved = list('saved_metrics').map((metric) => {
+  const { metrics, metrics_secondary: others, saved_metrics: named, secondary_metrics: older } = experiment
+  const saved = itemsOf(named).map((metric) => {
     const { name, metadata, query } = fieldsOf(metric)
     return { isPrimary: fieldsOf(metadata)['type'] !== 'secondary', query: { name, ...fieldsOf(query) } }
   })
   const { primary = [], secondary = [] } = Object.groupBy(saved, ({ isPrimary }) => isPrimary ? 'primary' : 'secondary')
   const newer = [
-    ...list('metrics'), ...primary.map(({ query }) => query), ...list('metrics_secondary'), ...secondary.map(({ query }) => query)
+    ...itemsOf(metrics), ...primary.map(({ query }) => query),
+    ...itemsOf(others), ...secondary.map(({ query }) => query)
   ].map((metric) => toMetric(fieldsOf(metric)))
   const filters = fieldsOf(experiment['filters'])
   if (newer.length > 0 || !Array.isArray(filters['events'])) return newer
   // The form of an insight means the same here.
-  return [filters, ...list('secondary_metrics').map(fieldsOf)].map((metric) => {
-    const { actions } = fieldsOf(metric['filters'] ?? metric)
-    if (Array.isArray(actions) && actions.length > 0) refuse('a metric uses actions')
+  return [filters, ...itemsOf(older).map(fieldsOf)].map((metric) => {
+    if (itemsOf(fieldsOf(metric['filters'] ?? metric)['actions']).length > 0) refuse('a metric uses actions')
     return metric
   })
 }
@@ -84,8 +84,7 @@ function toMetric (metric: Fields): Record<string, unknown> {
   }
   if (type === 'funnel') {
     if ((metric['funnel_order_type'] ?? 'ordered') !== 'ordered') refuse(`${called} is an unordered funnel`)
-    const steps = Array.isArray(metric['series']) ? metric['series'].map((step: unknown) => toStep(fieldsOf(step), called)) : []
-    return { metric: { ...shared, kind: 'funnel', steps } }
+    return { metric: { ...shared, kind: 'funnel', steps: itemsOf(metric['series']).map((step) => toStep(fieldsOf(step), called)) } }
   }
   if (type !== 'mean') refuse(`${called} has the unsupported type ${String(type ?? metric['kind'])}`)
   const source = fieldsOf(metric['source'])
@@ -99,7 +98,7 @@ function toMetric (metric: Fields): Record<string, unknown> {
 
 function toStep ({ kind, event, properties }: Fields, called: string): Record<string, unknown> {
   if (kind !== 'EventsNode' || typeof event !== 'string') refuse(`${called} needs a single named event, not ${typeof kind === 'string' ? kind : 'an unknown source'}`)
-  const where = (Array.isArray(properties) ? properties : []).map((property: unknown) => {
+  const where = itemsOf(properties).map((property) => {
     const { key, value, operator, type = 'event' } = fieldsOf(property)
     if (type !== 'event') refuse(`${called} filters on a property of type ${String(type)}`)
     if (/^(is_date|semver)/.test(String(operator))) refuse(`${called} uses the operator ${String(operator)}`)

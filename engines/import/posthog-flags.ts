@@ -6,7 +6,7 @@
 import { needsHash } from '../flags/compile-condition.ts'
 import { parseFilters } from '../flags/parse-filters.ts'
 import { variantsOfFlag } from '../flags/flag-definition.ts'
-import { fieldsOf, isFields } from '../fields.ts'
+import { fieldsOf, isFields, itemsOf } from '../fields.ts'
 import { type Fields, refuse } from './posthog-project.ts'
 
 /** What a flag or a cohort may name, and what became of that. */
@@ -122,10 +122,9 @@ function toFilters (filters: unknown, names: CarriedNames): Record<string, unkno
   const fields = requireKnown(filters, FILTER_FIELDS, 'filters')
   const { multivariate, payloads, groups, super_groups: superGroups, ...rest } = fields
   const { variants } = isFields(multivariate) ? requireKnown(multivariate, ['variants'], 'multivariate') : {}
-  if (Array.isArray(variants)) variants.forEach((variant) => requireKnown(variant, ['key', 'name', 'description', 'rollout_percentage'], 'a variant'))
+  itemsOf(variants).forEach((variant) => requireKnown(variant, ['key', 'name', 'description', 'rollout_percentage'], 'a variant'))
   const keys = new Set(variantsOfFlag(filters).map(({ key }) => key))
-  const toConditions = (list: unknown): unknown[] => (Array.isArray(list) ? list : [])
-    .map((condition: unknown) => toCondition(condition, names, keys))
+  const toConditions = (list: unknown): unknown[] => itemsOf(list).map((each) => toCondition(each, names, keys))
   // A payload or an override of a variant that is gone is never used, and refused here.
   const used = Object.entries(fieldsOf(payloads))
     .filter(([name]) => name === 'true' || keys.has(name) || name.startsWith('holdout-'))
@@ -146,8 +145,7 @@ function toCondition (condition: unknown, names: CarriedNames, variants: Readonl
     ...fields,
     ...withGroupType(fields, names),
     ...typeof variant === 'string' && !variants.has(variant) && { variant: null },
-    properties: (Array.isArray(properties) ? properties : [])
-      .map((property: unknown) => toProperty(property, names, { ofCohort: false }))
+    properties: itemsOf(properties).map((property) => toProperty(property, names, { ofCohort: false }))
   }
 }
 
