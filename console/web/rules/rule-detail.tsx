@@ -1,14 +1,16 @@
 import { Ask } from '../confirm.tsx'
+import { createDefinitionRequests } from '../drafts/definition-requests.ts'
 import { type ActivateProps, DefinitionDetail, type DefinitionScreen } from '../drafts/definition-screen.tsx'
 import { formatAgo, formatCount, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { Table } from '../states.tsx'
 import {
-  describePrediction, describeRule, describeState, type EventRule, RULE_LANGUAGE, type RulePrediction, type RuleVersion
+  describePrediction, describeRule, describeState, type EventRule, RULE_LANGUAGE, type RuleCounts, type RulePrediction, type RuleVersion
 } from './event-rules.ts'
 import { RuleEditor } from './rule-editor.tsx'
-import { REQUESTS } from './rule-requests.ts'
+
+export const REQUESTS = createDefinitionRequests<EventRule, RuleVersion, RuleCounts, RulePrediction>('rules', ({ rule }) => rule)
 
 export const RULE_SCREEN: DefinitionScreen<EventRule, RuleVersion, RulePrediction> = {
   noun: 'rule',

@@ -6,11 +6,18 @@ import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
 import { Empty, Failed, OnOff, Select, Show, Table } from '../states.tsx'
 import { describeRule, describeState, type EventRule, planMove, type RuleCounts } from './event-rules.ts'
-import { RULE_SCREEN, RuleDetail } from './rule-detail.tsx'
-import { listRules, REQUESTS } from './rule-requests.ts'
+import { REQUESTS, RULE_SCREEN, RuleDetail } from './rule-detail.tsx'
 import { NewDefinition } from '../drafts/definition-screen.tsx'
 
 const DAYS = [1, 7, 30, 90]
+
+/** A project has at most so many. */
+const MAX_RULES = 200
+
+/** All rules of the project, in the order in which they run. */
+async function listRules (signal: AbortSignal): Promise<EventRule[]> {
+  return (await REQUESTS.list({ limit: MAX_RULES }, signal)).results
+}
 
 /**
  * What is kept out or changed before it is stored: all rules in their order, one of them (`/<id>`, or `?name=`, as
