@@ -3,6 +3,7 @@ import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import type { StackProject } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
+import { takeKeyboard } from './hands.ts'
 import { checkScreens, findBarriers, logIn, openProject, openPage, send, wasHacked } from './open-console.ts'
 
 /** A rule with an action that there is not. */
@@ -157,6 +158,59 @@ t.test('rules in the console', async (t) => {
     t.same((await stack.sql<{ name: string }[]>`SELECT name FROM event_rules WHERE project_id = ${stack.project} ORDER BY position, id`).map(({ name }) => name), ['no test orders', 'third', 'second'])
     t.match(await page.getByRole('row', { name: /no test orders/ }).innerText(), /off\s+[1-9]/, 'what it dropped is still counted')
     t.same(problems, [])
+    await page.close()
+  })
+
+  await t.test('a rule is made and changed by its fields, with the keyboard alone, and the JSON follows', async (t) => {
+    const { page, problems } = await open(`${home}/rules/new`)
+    const hand = takeKeyboard(page)
+    const button = (name: string) => page.getByRole('button', { name, exact: true })
+    const nth = (label: string, index: number) => page.getByLabel(new RegExp(`^${label}\\b`)).nth(index)
+    const draft = async (): Promise<unknown> => JSON.parse(await page.getByLabel('Condition and actions').inputValue())
+    const value = 'Value: text, or JSON for numbers and lists'
+    await hand.write(page.getByLabel('Name, as receipts show it'), 'by hand')
+    await hand.press(button('Remove condition 2'))
+    await hand.write(nth(value, 0), 'page seen')
+    t.same(await draft(), { condition: { type: 'event', value: 'page seen' }, actions: [{ type: 'drop' }] })
+    await hand.press(button('Add a condition'))
+    await hand.choose(page.getByRole('combobox', { name: 'What' }).nth(1), 'property')
+    await hand.write(nth('Property', 0), 'age')
+    await hand.choose(nth('Operator', 1), '≥')
+    await hand.write(nth(value, 1), '18')
+    await hand.press(page.getByLabel('not', { exact: true }).nth(1))
+    await hand.choose(nth('When', 0), 'one of these holds')
+    await hand.choose(nth('Then', 0), 'store a sample')
+    await hand.write(page.getByLabel('% of all distinct ids'), '12.5')
+    await hand.press(button('Add a step'))
+    await hand.choose(nth('Then', 1), 'set a property')
+    await hand.write(nth('Property', 1), 'plan')
+    await hand.write(page.getByLabel('To: text, or JSON'), 'null')
+    await page.getByText('When the event is "page seen" or not (age ≥ 18): store it for 12.5 % of all distinct ids and set plan to null.').waitFor()
+    t.same(await findBarriers(page), [])
+    await hand.press(button('Store the rule'))
+    await page.getByRole('heading', { name: 'by hand', level: 1 }).waitFor()
+    const [rule] = await stack.sql<{ id: number, definition: object }[]>`
+      SELECT rule_id AS id, definition FROM event_rules JOIN event_rule_versions ON rule_id = event_rules.id WHERE name = 'by hand'`
+    t.same(rule?.definition, {
+      condition: { type: 'OR', values: [{ type: 'event', value: 'page seen' }, { type: 'property', key: 'age', operator: 'gte', value: 18, negation: true }] },
+      actions: [{ type: 'sample', rate: 0.125 }, { type: 'set_property', property: 'plan', value: null }]
+    })
+
+    const nested = { type: 'AND', values: [{ type: 'ip', value: '10.0.0.0/8' }, { type: 'OR', values: [{ type: 'sdk', value: 'web' }, { type: 'sdk', value: 'node' }] }] }
+    await page.getByLabel('Condition and actions').fill(JSON.stringify({ condition: nested, actions: [{ type: 'drop' }] }))
+    await page.getByText('the SDK is "web" or the SDK is "node" It is changed in the JSON.').waitFor()
+    await hand.choose(nth('When', 0), 'none of these holds')
+    await hand.write(page.getByLabel('Address or range, or a JSON list of them'), '::1')
+    t.same(await draft(), { condition: { type: 'OR', values: [{ type: 'ip', value: '::1' }, nested.values[1]], negation: true }, actions: [{ type: 'drop' }] }, 'what the fields cannot show stays')
+    await page.getByLabel('Condition and actions').fill('{')
+    await page.getByText('The fields are here again when the draft is a JSON object.').waitFor()
+    await page.setViewportSize({ width: 390, height: 800 })
+    await page.getByLabel('Condition and actions').fill(JSON.stringify({ condition: nested, actions: [{ type: 'drop' }] }))
+    await button('Add a step').waitFor()
+    t.ok(await page.evaluate(() => (globalThis as any).document.documentElement.scrollWidth <= (globalThis as any).innerWidth), 'it fits 390')
+    await stack.sql`DELETE FROM event_rule_versions WHERE rule_id = ${rule!.id}`
+    await stack.sql`DELETE FROM event_rules WHERE id = ${rule!.id}`
+    t.same([...problems, ...hand.problems], [])
     await page.close()
   })
 

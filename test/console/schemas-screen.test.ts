@@ -2,6 +2,7 @@
 import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { waitFor } from '../support/wait-for.ts'
+import { takeKeyboard } from './hands.ts'
 import { askUntil, checkScreens, findBarriers, HOSTILE, logIn, openPage, openProject, send, wasHacked, whenClosed } from './open-console.ts'
 
 const NAME = 'order paid'
@@ -206,6 +207,45 @@ t.test('event schemas in the console', async (t) => {
     await dialog.getByRole('button', { name: 'Leave' }).click()
     await page.getByRole('heading', { name: 'Flags', level: 1 }).waitFor()
     t.same(problems, [])
+    await page.close()
+  })
+
+  await t.test('a schema is made and changed by its fields, with the keyboard alone, and the JSON follows', async (t) => {
+    const { page, problems } = await open(`${home}/schemas/new`)
+    const hand = takeKeyboard(page)
+    const editor = page.getByLabel('JSON Schema of the properties')
+    const property = (name: string) => page.getByRole('group', { name: `Property ${name}`, exact: true })
+    const draft = async (): Promise<unknown> => JSON.parse(await editor.inputValue())
+    await hand.write(page.getByLabel('Name of the event'), 'by hand')
+    await hand.write(page.getByLabel('Another property'), 'plan')
+    await page.keyboard.press('Enter')
+    await hand.choose(property('plan').getByLabel('Type'), 'string')
+    await hand.press(property('plan').getByLabel('required'))
+    await hand.write(page.getByLabel('Another property'), 'seats')
+    await hand.press(page.getByRole('button', { name: 'Add it' }))
+    await hand.choose(property('seats').getByLabel('Type'), 'integer')
+    await hand.write(page.getByLabel('Another property'), 'gone')
+    await page.keyboard.press('Enter')
+    await hand.press(property('gone').getByRole('button', { name: 'Remove gone' }))
+    await hand.press(page.getByLabel('No other properties'))
+    const made = { type: 'object', required: ['plan'], properties: { plan: { type: 'string' }, seats: { type: 'integer' } }, additionalProperties: false }
+    t.same(await draft(), made)
+    t.same(await findBarriers(page), [])
+    await hand.press(page.getByRole('button', { name: 'Store the first version' }))
+    await page.getByRole('heading', { name: 'by hand', level: 1 }).waitFor()
+    t.match(await stack.sql`SELECT schema FROM event_schema_versions ORDER BY created_at DESC LIMIT 1`, [{ schema: made }])
+
+    await editor.fill('{"required":["plan","typed"],"properties":{"plan":{"type":["string","null"]},"size":{"type":"number","minimum":1}}}')
+    await property('size').getByText('with minimum').waitFor()
+    await hand.choose(property('size').getByLabel('Type'), 'integer')
+    await hand.press(property('typed').getByLabel('required'))
+    t.equal(await property('plan').getByLabel('Type').evaluate((element: any) => element.selectedOptions[0].label), 'as the JSON says')
+    t.same(await draft(), { required: ['plan'], properties: { plan: { type: ['string', 'null'] }, size: { type: 'integer', minimum: 1 } } })
+    await page.setViewportSize({ width: 390, height: 800 })
+    t.ok(await page.evaluate(() => (globalThis as any).document.documentElement.scrollWidth <= (globalThis as any).innerWidth), 'it fits 390')
+    await stack.sql`DELETE FROM event_schema_versions WHERE schema_id = (SELECT id FROM event_schemas WHERE event = 'by hand')`
+    await stack.sql`DELETE FROM event_schemas WHERE event = 'by hand'`
+    t.same([...problems, ...hand.problems], [])
     await page.close()
   })
 

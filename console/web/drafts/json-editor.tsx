@@ -1,5 +1,10 @@
+import type { ComponentChildren } from 'preact'
+import { isFields } from '../../../engines/fields.ts'
 import { showText } from '../format.ts'
-import type { TextError } from './json-text.ts'
+import { readJson, type TextError, writeJson } from './json-text.ts'
+
+/** Fields for the JSON of a draft. What they cannot show stays as it is. */
+export type DraftFields = (value: Readonly<Record<string, unknown>>, onChange: (value: object) => void) => ComponentChildren
 
 interface JsonEditorProps {
   label: string
@@ -7,14 +12,20 @@ interface JsonEditorProps {
   onText: (text: string) => void
   error?: TextError | undefined
   isReadOnly?: boolean
+  fields: DraftFields
 }
 
-/** A text field for JSON, which says in which field something is wrong. */
-export function JsonEditor ({ label, text, onText, error, isReadOnly = false }: JsonEditorProps) {
+/** A text field for JSON, which says in which field something is wrong, below the fields that write it. */
+export function JsonEditor ({ label, text, onText, error, isReadOnly = false, fields }: JsonEditorProps) {
+  const read = readJson(text)
+  const value = read.error === undefined && isFields(read.value) ? read.value : null
   const id = `error-${label.replaceAll(/\W+/g, '-')}`
   const lines = text.split('\n').length
   return (
     <>
+      {!isReadOnly && (value === null
+        ? <p class='hint'>The fields are here again when the draft is a JSON object.</p>
+        : fields(value, (next) => onText(writeJson(next))))}
       <label>
         {label}
         <textarea

@@ -75,7 +75,7 @@ function ConditionEditor ({ condition, number, variants, onChange }: ConditionEd
 }
 
 function FilterFields ({ filter, label, onChange }: { filter: PropertyFilter, label: string, onChange: (filter: PropertyFilter | null) => void }) {
-  const { type = 'person', operator } = filter
+  const { type = 'person' } = filter
   const isProperty = type !== 'cohort' && type !== 'flag'
   return (
     <div class='toolbar' role='group' aria-label={label} data-part>
@@ -88,15 +88,9 @@ function FilterFields ({ filter, label, onChange }: { filter: PropertyFilter, la
         <option value='person'>person property</option><option value='group'>group property</option><option value='cohort'>cohort</option><option value='flag'>other flag</option>
       </select>
       {type !== 'cohort' && <input aria-label={type === 'flag' ? 'Key of the flag' : 'Property'} required value={filter.key} onInput={(event) => onChange({ ...filter, key: event.currentTarget.value })} />}
-      {isProperty && (
-        <select aria-label='Operator' value={operator ?? 'exact'} onChange={(event) => onChange({ ...filter, operator: event.currentTarget.value })}>
-          {Object.entries(OPERATORS).map(([name, words]) => <option key={name} value={name}>{words}</option>)}
-        </select>
-      )}
+      {isProperty && <ComparisonFields of={filter} onChange={onChange} />}
       {type === 'cohort' && <CohortFields filter={filter} onChange={onChange} />}
-      {type !== 'cohort' && !(isProperty && WITHOUT_VALUE.has(operator ?? '')) && (
-        <JsonField label='Value: text, or JSON for numbers and lists' value={filter.value} onChange={(value) => onChange({ ...filter, value })} />
-      )}
+      {type === 'flag' && <JsonField label={VALUE} value={filter.value} onChange={(value) => onChange({ ...filter, value })} />}
       <button type='button' onClick={() => onChange(null)}>Remove<span class='hidden'> {label}</span></button>
     </div>
   )
@@ -129,12 +123,36 @@ function CohortFields ({ filter, onChange }: { filter: PropertyFilter, onChange:
 
 const DEFAULT_OPERATOR: Record<string, string> = { person: 'exact', group: 'exact', cohort: 'in', flag: 'flag_evaluates_to' }
 
+const VALUE = 'Value: text, or JSON for numbers and lists'
+
+interface Comparison { operator?: string | null, value?: unknown }
+
+interface ComparisonFieldsProps<T> {
+  of: T
+  /** Those that are offered; all without it. */
+  operators?: readonly (readonly [string, string])[]
+  /** The id of the `datalist` with values. */
+  list?: string | undefined
+  onChange: (of: T) => void
+}
+
+/** How something is compared, and with what. */
+export function ComparisonFields<T extends Comparison> ({ of, operators = Object.entries(OPERATORS), list, onChange }: ComparisonFieldsProps<T>) {
+  const operator = of.operator ?? 'exact'
+  return (
+    <>
+      <Select label='-Operator' value={operator} options={operators} onChange={(next) => onChange({ ...of, operator: next })} />
+      {!WITHOUT_VALUE.has(operator) && <JsonField label={VALUE} value={of.value} list={list} onChange={(value) => onChange({ ...of, value })} />}
+    </>
+  )
+}
+
 /** A text field for any value. What is typed stays as typed, although it means a value at each moment. */
-export function JsonField ({ label, value, onChange }: { label: string, value: unknown, onChange: (value: unknown) => void }) {
+export function JsonField ({ label, value, list, onChange }: { label: string, value: unknown, list?: string | undefined, onChange: (value: unknown) => void }) {
   const [typed, setTyped] = useState(writeValue(value))
   return (
     <input
-      aria-label={label} title={label} value={JSON.stringify(readValue(typed)) === JSON.stringify(value) ? typed : writeValue(value)}
+      aria-label={label} title={label} list={list} value={JSON.stringify(readValue(typed)) === JSON.stringify(value) ? typed : writeValue(value)}
       onInput={(event) => {
         setTyped(event.currentTarget.value)
         onChange(readValue(event.currentTarget.value))

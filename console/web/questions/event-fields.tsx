@@ -1,12 +1,13 @@
 /** Fields that choose events and properties among those that exist, with how often they came. */
 import { type Page, request } from '../api-client.ts'
-import { JsonField } from '../flags/filter-editor.tsx'
-import { OPERATORS, type PropertyFilter, replaceAt, WITHOUT_VALUE } from '../flags/flag-filters.ts'
+import { ComparisonFields } from '../flags/filter-editor.tsx'
+import { OPERATORS, type PropertyFilter, replaceAt } from '../flags/flag-filters.ts'
 import { formatCount } from '../format.ts'
 import { useFocusOnParts } from '../keep-focus.ts'
 import { useLoaded } from '../load.ts'
 import { projectId } from '../router.ts'
 import { may } from '../session.ts'
+import { Label } from '../states.tsx'
 import type { EventChoice } from './question-definition.ts'
 
 /** Names with how often they came in 30 days; null: the key may not see them. */
@@ -34,7 +35,7 @@ export function useNames (): Names {
 export function NameLists ({ names: { events, properties } }: { names: Names }) {
   return (
     <>
-      <datalist id='event-names'>{[...events ?? []].map(([name, volume]) => <option key={name} value={name}>{formatCount(volume)} in 30 days</option>)}</datalist>
+      {events !== null && <datalist id='event-names'>{[...events].map(([name, volume]) => <option key={name} value={name}>{formatCount(volume)} in 30 days</option>)}</datalist>}
       <datalist id='property-names'>{[...properties ?? []].map(([name]) => <option key={name} value={name} />)}</datalist>
     </>
   )
@@ -44,7 +45,7 @@ export function PropertyField ({ label, value, names, onChange }: { label: strin
   const isUnknown = value !== '' && names.properties !== null && names.properties.size < OFFERED && !names.properties.has(value)
   return (
     <label>
-      {label}{' '}
+      <Label text={label} />
       <input list='property-names' required value={value} onInput={(event) => onChange(event.currentTarget.value)} />
       {isUnknown && <span class='hint'> No event has it.</span>}
     </label>
@@ -96,14 +97,10 @@ const OPERATORS_OF_EVENTS = Object.entries(OPERATORS).filter(([name]) => !/^(?:i
 interface ConditionFieldsProps { filter: PropertyFilter, label: string, names: Names, onChange: (filter: PropertyFilter | null) => void }
 
 function ConditionFields ({ filter, label, names, onChange }: ConditionFieldsProps) {
-  const { key, operator, value } = filter
   return (
     <div class='toolbar' role='group' aria-label={label} data-part>
-      <PropertyField label='where' value={key} names={names} onChange={(next) => onChange({ ...filter, key: next })} />
-      <select aria-label='Operator' value={operator ?? 'exact'} onChange={(event) => onChange({ ...filter, operator: event.currentTarget.value })}>
-        {OPERATORS_OF_EVENTS.map(([name, words]) => <option key={name} value={name}>{words}</option>)}
-      </select>
-      {!WITHOUT_VALUE.has(operator ?? '') && <JsonField label='Value: text, or JSON for numbers and lists' value={value} onChange={(next) => onChange({ ...filter, value: next })} />}
+      <PropertyField label='where' value={filter.key} names={names} onChange={(key) => onChange({ ...filter, key })} />
+      <ComparisonFields of={filter} operators={OPERATORS_OF_EVENTS} onChange={onChange} />
       <button type='button' onClick={() => onChange(null)}>Remove<span class='hidden'> {label}</span></button>
     </div>
   )

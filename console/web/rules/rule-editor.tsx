@@ -1,9 +1,13 @@
-import { fieldsOf } from '../../../engines/fields.ts'
+import { fieldsOf, isFields } from '../../../engines/fields.ts'
 import { JsonEditor } from '../drafts/json-editor.tsx'
 import { readJson, type TextError } from '../drafts/json-text.ts'
+import { ComparisonFields, JsonField } from '../flags/filter-editor.tsx'
+import { replaceAt } from '../flags/flag-filters.ts'
 import { showText } from '../format.ts'
-import { OPERATORS } from '../flags/flag-filters.ts'
-import { describeRule } from './event-rules.ts'
+import { NameLists, type Names, PropertyField, useNames } from '../questions/event-fields.tsx'
+import { Parts } from '../questions/definition-editor.tsx'
+import { Checkbox, Select } from '../states.tsx'
+import { describeCondition, describeRule } from './event-rules.ts'
 
 interface RuleEditorProps {
   text: string
@@ -17,30 +21,126 @@ export function RuleEditor ({ text, onText, error, isReadOnly }: RuleEditorProps
   const read = readJson(text)
   return (
     <>
-      <JsonEditor label='Condition and actions (JSON)' text={text} onText={onText} error={error} isReadOnly={isReadOnly} />
+      <JsonEditor
+        label='Condition and actions (JSON)' text={text} onText={onText} error={error} isReadOnly={isReadOnly}
+        fields={(rule, onChange) => <RuleFields rule={rule} onChange={onChange} />}
+      />
       <p role='status' class='sentence'>
         {read.error === undefined ? showText(describeRule(fieldsOf(read.value)), 1000) : 'It is not JSON yet.'}
       </p>
-      <details>
-        <summary>Which words there are</summary>
-        <dl class='facts'>
-          <div>
-            <dt>Types</dt>
-            <dd>
-              <code>event</code>, <code>distinct_id</code>, <code>property</code> with <code>key</code>, <code>sdk</code>, <code>sdk_version</code>, <code>ip</code>;{' '}
-              <code>AND</code> and <code>OR</code> with <code>values</code>; <code>"negation": true</code> for the opposite
-            </dd>
-          </div>
-          <div><dt>Operators</dt><dd>{Object.keys(OPERATORS).join(', ')}</dd></div>
-          <div>
-            <dt>Actions</dt>
-            <dd>
-              <code>drop</code>; <code>sample</code> with <code>rate</code>; <code>remove_property</code> and <code>hash_property</code> with <code>property</code>;{' '}
-              <code>set_property</code> with <code>property</code> and <code>value</code>; <code>truncate_ip</code>
-            </dd>
-          </div>
-        </dl>
-      </details>
     </>
   )
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+interface PartProps { of: Fields, names: Names, onChange: (of: object) => void }
+
+const MOST = 20
+
+/** For which events a rule is, and what it does with them. */
+function RuleFields ({ rule, onChange }: { rule: Fields, onChange: (rule: object) => void }) {
+  const names = useNames()
+  const group = toGroup(rule['condition'])
+  const actions: readonly unknown[] = Array.isArray(rule['actions']) ? rule['actions'] : []
+  const write = (next: Partial<Group>): void => onChange({ ...rule, condition: fromGroup({ ...group, ...next }) })
+  const act = (next: unknown[]): void => onChange({ ...rule, actions: next })
+  return (
+    <>
+      {group.values.length === 0 && <p class='hint'>Without a condition it is for every event.</p>}
+      {(group.values.length > 1 || group.negation === true) && (
+        <Select
+          label='When' value={`${group.negation === true ? 'not ' : ''}${group.type}`}
+          options={[['AND', 'all of these hold'], ['OR', 'one of these holds'], ['not AND', 'not all of these hold'], ['not OR', 'none of these holds']]}
+          onChange={(value) => write({ type: value.endsWith('OR') ? 'OR' : 'AND', negation: value.startsWith('not') })}
+        />
+      )}
+      <Parts
+        count={group.values.length} most={MOST} least={0} what='condition'
+        onAdd={() => write({ values: [...group.values, NEW_CONDITION] })} onRemove={(index) => write({ values: replaceAt(group.values, index, null) })}
+      >
+        {(index) => {
+          const value = group.values[index]
+          return isFields(value) && !('values' in value)
+            ? <ConditionFields of={value} names={names} onChange={(next) => write({ values: replaceAt<unknown>(group.values, index, next) })} />
+            : <p>{showText(describeCondition(value), 300)} <span class='hint'>It is changed in the JSON.</span></p>
+        }}
+      </Parts>
+      <Parts
+        count={actions.length} most={MOST} least={1} what='step'
+        onAdd={() => act([...actions, { type: 'drop' }])} onRemove={(index) => act(replaceAt(actions, index, null))}
+      >
+        {(index) => <ActionFields of={fieldsOf(actions[index])} names={names} onChange={(next) => act(replaceAt<unknown>(actions, index, next))} />}
+      </Parts>
+      <NameLists names={names} />
+    </>
+  )
+}
+
+const NEW_CONDITION = { type: 'event', operator: 'exact', value: '' }
+
+const SUBJECTS = [['event', 'name of the event'], ['property', 'property'], ['distinct_id', 'distinct id'], ['sdk', 'SDK'], ['sdk_version', 'version of the SDK'], ['ip', 'address']] as const
+
+function ConditionFields ({ of, names, onChange }: PartProps) {
+  const { type, key, value, negation } = of
+  const choose = (next: string): void =>
+    onChange({ type: next, ...next === 'property' && { key: '' }, ...next !== 'ip' && { operator: 'exact' }, value: '' })
+  return (
+    <div class='toolbar'>
+      <Select label='-What' value={String(type)} options={SUBJECTS} onChange={choose} />
+      {type === 'property' && <PropertyField label='-Property' value={String(key ?? '')} names={names} onChange={(next) => onChange({ ...of, key: next })} />}
+      {type === 'ip'
+        ? <JsonField label='Address or range, or a JSON list of them' value={value} onChange={(next) => onChange({ ...of, value: next })} />
+        : <ComparisonFields of={of} list={type === 'event' ? 'event-names' : undefined} onChange={onChange} />}
+      <Checkbox label='not' isOn={negation === true} onChange={(isOn) => onChange(negate(of, isOn))} />
+    </div>
+  )
+}
+
+const ACTIONS = [
+  ['drop', 'drop it'], ['sample', 'store a sample'], ['remove_property', 'remove a property'], ['hash_property', 'hash a property'],
+  ['set_property', 'set a property'], ['truncate_ip', 'cut the address to the network']
+] as const
+
+function ActionFields ({ of, names, onChange }: PartProps) {
+  const { type, property, rate } = of
+  const choose = (next: string): void => onChange({
+    type: next, ...next === 'sample' && { rate: 0.1 }, ...next.endsWith('property') && { property: property ?? '' }, ...next === 'set_property' && { value: '' }
+  })
+  return (
+    <div class='toolbar'>
+      <Select label='Then' value={String(type)} options={ACTIONS} onChange={choose} />
+      {type === 'sample' && (
+        <label>
+          of{' '}
+          <input
+            type='number' required min='0' max='100' step='any' value={Number((Number(rate) * 100).toPrecision(6))}
+            onInput={(event) => onChange({ ...of, rate: Number((event.currentTarget.valueAsNumber / 100).toPrecision(6)) })}
+          /> % of all distinct ids
+        </label>
+      )}
+      {String(type).endsWith('property') && <PropertyField label='-Property' value={String(property ?? '')} names={names} onChange={(next) => onChange({ ...of, property: next })} />}
+      {type === 'set_property' && <JsonField label='To: text, or JSON' value={of['value']} onChange={(next) => onChange({ ...of, value: next })} />}
+    </div>
+  )
+}
+
+interface Group { type: 'AND' | 'OR', negation?: boolean, values: readonly unknown[] }
+
+/** A condition as a list of several. */
+function toGroup (condition: unknown): Group {
+  if (condition == null) return { type: 'AND', values: [] }
+  const { type, values, negation } = fieldsOf(condition)
+  return Array.isArray(values) ? { type: type === 'OR' ? 'OR' : 'AND', negation: negation === true, values } : { type: 'AND', values: [condition] }
+}
+
+/** The same as short as it can be written. */
+function fromGroup ({ type, negation = false, values }: Group): unknown {
+  if (values.length === 0) return null
+  return values.length === 1 && !negation ? values[0] : negate({ type, values }, negation)
+}
+
+function negate (of: object, isOn: boolean): object {
+  const { negation: _, ...others }: Fields = { ...of }
+  return isOn ? { ...others, negation: true } : others
 }

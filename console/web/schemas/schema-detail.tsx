@@ -14,6 +14,7 @@ import {
   type SchemaCounts, type SchemaVersion
 } from './event-schemas.ts'
 import { Quarantined, useQuarantined } from './quarantined.tsx'
+import { SchemaFields } from './schema-fields.tsx'
 import { inferDraft, REQUESTS } from './schema-requests.ts'
 import { useAttempt } from '../confirm.tsx'
 
@@ -30,7 +31,10 @@ export const SCHEMA_SCREEN: DefinitionScreen<EventSchema, SchemaVersion, Predict
   Editor: ({ name, draft, isReadOnly }) => (
     <>
       {may('event:read') && !isReadOnly && <InferForm event={name} onDraft={(inferred) => draft.change(writeJson(inferred))} />}
-      <JsonEditor label='JSON Schema of the properties' text={draft.text} onText={draft.change} error={draft.wrong} isReadOnly={isReadOnly} />
+      <JsonEditor
+        label='JSON Schema of the properties' text={draft.text} onText={draft.change} error={draft.wrong} isReadOnly={isReadOnly}
+        fields={(schema, onChange) => <SchemaFields schema={schema} onChange={onChange} />}
+      />
     </>
   ),
   check: {
