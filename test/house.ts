@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_294,
+  lines: 82_085,
   platformLines: 5_571,
-  trackedFiles: 1_489,
+  trackedFiles: 1_487,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
   assertions: 166,
-  casts: 280
+  casts: 279
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */
