@@ -46,7 +46,7 @@ export async function consoleRoutes (app: FastifyInstance, options: SessionOptio
   })
 }
 
-function chooseEncoding (accepted: string = ''): 'br' | 'gzip' | 'identity' {
-  const names = accepted.split(',').filter((entry) => !/;\s*q=0(?:\.0*)?\s*$/.test(entry)).map((entry) => entry.split(';', 1)[0]!.trim())
-  return names.includes('br') ? 'br' : names.includes('gzip') ? 'gzip' : 'identity'
+function chooseEncoding (accepted: string = ''): 'gzip' | 'identity' {
+  const isZipped = accepted.split(',').some((entry) => /^\s*gzip\b(?!\s*;\s*q=0(?:\.0*)?\s*$)/.test(entry))
+  return isZipped ? 'gzip' : 'identity'
 }
