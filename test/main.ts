@@ -21,7 +21,7 @@ import { type CheckTime, inSeconds, renderTimes } from './times.ts'
 
 const ROOT = path.join(import.meta.dirname, '..')
 const RESULTS = path.join(ROOT, '.tap', 'test-results')
-/** Files at a time: with three, two cores are busy while a file waits; with more, files only wait for each other. */
+/** Files at a time; as many more begin while cores are idle. */
 const JOBS = Number(process.env.MILLRACE_TEST_JOBS ?? 3)
 /** Scripts of package.json. On a machine of one's own lint looks at what changed since its last run; a CI has none. */
 const CHECKS = {
@@ -45,7 +45,7 @@ const needsServices = files.some((file) => kindOf(file) !== 'unit')
 if (needsServices) await startSharedServices(process.pid)
 // Many tests wait, so the checks run beside them; one after the other, so that they take one core at most.
 const [, checks] = await Promise.all([
-  runTestFiles(files.map(describeFile), { jobs: JOBS, results: RESULTS, onResult: printResult }),
+  runTestFiles(files.map(describeFile), { jobs: JOBS, mostJobs: 2 * JOBS, results: RESULTS, onResult: printResult }),
   isWholeSuite ? runChecks() : []
 ])
 if (needsServices) await stopSharedServices(process.pid)

@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, writeFile } from 'node:fs/promises'
+import { cpus } from 'node:os'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 
@@ -9,6 +10,12 @@ const WORKER = path.join(import.meta.dirname, 'test-worker.ts')
 const STUCK_MS = 600_000
 /** So long a worker may take to close what its files share. */
 const END_MS = 20_000
+/** Interval between looks at the load of the machine, ms: a file takes seconds until it needs what it will. */
+const LOAD_INTERVAL_MS = 3000
+/** A further process starts while so much of all cores is idle, and ends when less than the second is. */
+const IDLE = { start: 0.2, end: 0.04 }
+/** A whole system of a test, with its browser, has less. */
+const FREE_BYTES = 3e9
 
 /** A file of tests to be run, and the process that it needs. */
 export interface TestFile {
@@ -37,31 +44,66 @@ interface Worker {
  * Runs files of tests in several processes at a time, in the order given. A process goes on with the next file of its
  * group; after a failure, and for another group, a new one starts.
  *
+ * Many files wait most of their time and some compute all of it, so the number of processes follows the load.
+ *
+ * @param options.jobs  Processes at a time, whatever the load.
+ * @param options.mostJobs  Processes at a time while cores are idle.
  * @param options.results  Folder that gets the output of each file.
  */
-export async function runTestFiles (
-  files: readonly TestFile[], options: { jobs: number, results: string, onResult: (result: TestResult) => void }
-): Promise<void> {
+export async function runTestFiles (files: readonly TestFile[], { jobs, mostJobs, results, onResult }: {
+  jobs: number, mostJobs: number, results: string, onResult: (result: TestResult) => void
+}): Promise<void> {
   const waiting = [...files]
+  const lanes: Promise<void>[] = []
+  let running = 0
+  let idle = 0
+  const isCrowded = (): boolean => running > jobs && idle < IDLE.end
   const lane = async (): Promise<void> => {
+    running++
     let worker: Worker | undefined
-    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+    for (let next = waiting.shift(); next !== undefined; next = isCrowded() ? undefined : waiting.shift()) {
       if (worker !== undefined && (next.group === null || next.group !== worker.group)) {
         await worker.end()
         worker = undefined
       }
       worker ??= startWorker(next)
       const result = await worker.run(next.file)
-      await keep(options.results, result)
-      options.onResult(result)
+      await keep(results, result)
+      onResult(result)
       if (result.isPassed) continue
       // What a failed file left behind disturbs no other.
       await worker.end()
       worker = undefined
     }
+    running--
     await worker?.end()
   }
-  await Promise.all(Array.from({ length: options.jobs }, lane))
+  const measureIdle = createIdleMeter()
+  const timer = setInterval(() => {
+    idle = measureIdle()
+    const mayStart = running < mostJobs && waiting.length > 0 && process.availableMemory() > FREE_BYTES
+    if (mayStart && idle > IDLE.start) lanes.push(lane())
+  }, LOAD_INTERVAL_MS)
+  lanes.push(...Array.from({ length: jobs }, lane))
+  // Lanes may be added meanwhile.
+  for (const each of lanes) await each
+  clearInterval(timer)
+}
+
+/** @returns a function that tells the idle share of all cores since its last call. */
+function createIdleMeter (): () => number {
+  const read = (): { idle: number, all: number } => {
+    const times = cpus().map((cpu) => cpu.times)
+    const sum = (values: number[]): number => values.reduce((total, value) => total + value, 0)
+    return { idle: sum(times.map(({ idle }) => idle)), all: sum(times.flatMap((each) => Object.values(each))) }
+  }
+  let before = read()
+  return () => {
+    const now = read()
+    const share = (now.idle - before.idle) / Math.max(1, now.all - before.all)
+    before = now
+    return share
+  }
 }
 
 function startWorker ({ group, env }: TestFile): Worker {
