@@ -5583,9 +5583,9 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        /** @description Schemas that no event was held against are missing. */
+                        /** @description Schemas with no checked events are omitted. */
                         results: {
-                            /** @description Events that ingest held against it. */
+                            /** @description Events that ingest checked by it. */
                             checked: number;
                             /** @description Of them, those that did not meet it, and were stored. */
                             kept: number;

@@ -12,7 +12,7 @@ export interface BackupTimes {
   timeOfDayMs: number | null
 }
 
-/** How often it is looked whether a backup is due, in milliseconds. */
+/** Interval between checks whether a backup is due, in milliseconds. */
 const CHECK_INTERVAL_MS = 20_000
 
 /** After a backup that failed, in milliseconds: a full disk or a stuck pipeline needs its time. */

@@ -34,7 +34,7 @@ export interface Sender {
 
 const RETRY_COUNT = /^\d{1,3}$/
 
-/** Times of a query before 2021 are no times (docs/reference/contract/sdks.md 1.5). */
+/** Timestamps before 2021 in the query are ignored (docs/reference/contract/sdks.md 1.5). */
 const EARLIEST_SENT_AT_MS = 1_609_459_200_000
 
 /**

@@ -9,7 +9,7 @@ import type { ShutdownStep } from '../../platform/process-lifecycle.ts'
 import type { IngestConfig } from '../config.ts'
 import { createDurablePublisher, createPublishCounts, type PublishFailures } from './durable-publisher.ts'
 import { createEventPartitions, createPublishFrames, type EventPartitions, type PublishFrames } from './event-partitions.ts'
-import { HeldClock } from './held-clock.ts'
+import { ReceiptClock } from './receipt-clock.ts'
 import { countStoredLetters, createBuildLetter, type Quarantine } from './quarantine.ts'
 import { createPersonsPartitions, type PersonsPartitions } from './persons-partitions.ts'
 import { Presence } from './presence.ts'
@@ -70,7 +70,7 @@ export async function openPublishing (
   const spool = await openOwnSpool(spools)
   metrics.gaugeFrom('spool_max_bytes', 'Maximum bytes of the spool; when it is full, requests are answered with 503.', () => spools.maxBytes)
   const publisher = createDurablePublisher({ link, spool, logger }, createPublishCounts(metrics, spool))
-  const clock = new HeldClock()
+  const clock = new ReceiptClock()
   const publishedThrough = new PublishedThrough(() => clock.now(), () => spool.isSettled)
   const presence: Presence = new Presence({
     processId, link, spool, publishedThrough, clock, replicas: config.streams.replicas, logger, now: Date.now,

@@ -12,11 +12,11 @@ import {
 } from '../../schema/wire/ingest-presence.ts'
 import type { Spool } from '../spool/spool.ts'
 import { readRegistration, spoolFolderId, writeRegistration } from '../spool/spool-registration.ts'
-import type { HeldClock } from './held-clock.ts'
+import type { ReceiptClock } from './receipt-clock.ts'
 import type { PublishedThrough } from './published-through.ts'
 import type { StreamLink } from './stream-link.ts'
 
-/** Interval in which it is looked whether the entry is still right, in milliseconds. */
+/** Interval between checks of the entry, in milliseconds. */
 const POLL_INTERVAL_MS = 500
 
 /** How long a start that reached NATS goes on trying to write its first entry, and how often, in milliseconds. */
@@ -36,8 +36,8 @@ export interface PresenceOptions {
   link: StreamLink
   spool: Spool
   publishedThrough: PublishedThrough
-  /** Is told of the clock of NATS. */
-  clock: HeldClock
+  /** Is compared with the clock of NATS. */
+  clock: ReceiptClock
   replicas: number
   /** Whether this machine has messages in spools that nobody takes care of and that have no entry of their own. */
   hasStraySpools: () => boolean
@@ -133,8 +133,8 @@ export class Presence {
   #poll (): void {
     const { spool: { isSettled }, clock } = this.#options
     // Which of both clocks is right is seen in what NATS stores now.
-    if (clock.isHeld) this.#comparedAt = -Infinity
-    const isWrong = clock.isHeld || this.#revision === null || isSettled !== this.#saidSettled
+    if (clock.hasDiverged) this.#comparedAt = -Infinity
+    const isWrong = clock.hasDiverged || this.#revision === null || isSettled !== this.#saidSettled
     const dueMs = isWrong ? 0 : isSettled ? PRESENCE_RENEWED_MS : SPOOLING_MS
     if (performance.now() - this.#wroteAt >= dueMs) void this.#write()
   }

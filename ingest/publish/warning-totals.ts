@@ -20,7 +20,7 @@ export interface WarningTotalsOptions {
 /** Shortest pause between two messages, in milliseconds: a sender of bad events cannot make more of them. */
 const PAUSE_MS = 100
 
-/** How long totals of refused requests wait for company, in milliseconds. */
+/** Batching delay of the totals of refused requests, in milliseconds. */
 const REFUSED_WAIT_MS = 1000
 
 /** Totals of one message at most; with samples some hundred kilobytes. */

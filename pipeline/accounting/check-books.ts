@@ -8,7 +8,7 @@ import { type BookTotals, type Books, type LedgerDeps, type LedgerSpan, readBook
 /** Rows in `events` by `ledgerKey`. */
 export type StoredCounts = ReadonlyMap<string, number>
 
-/** A minute of a project in which `events` does not hold what the books say. */
+/** A minute of a project in which the rows of `events` differ from the books. */
 export interface Drift {
   projectId: number
   /** Minutes since 1970. */

@@ -49,7 +49,7 @@ export interface Accounting {
  *
  * - the watermark, whose lag has a target (keep-watermark.ts);
  * - ingestion warnings, a consumer of their stream in each process (store-warnings.ts);
- * - the checks, every 15 seconds: whether the events table holds what the books say (check-drift.ts), and how much of
+ * - the checks, every 15 seconds: drift between the events table and the books (check-drift.ts), and how much of
  *   their quotas projects have used (measure-usage.ts).
  */
 export function startAccounting ({ stores, bucket, leads, metrics, logger }: AccountingDeps): Accounting {

@@ -5,8 +5,8 @@ import type { NatsConnection } from './connect-nats.ts'
 import { isOfLeader } from './stream-info.ts'
 
 /**
- * A question into an election is never answered, so another one follows after this long, in milliseconds; answers to
- * all of them count, as a busy machine may need longer for each.
+ * Requests sent during an election get no reply. Retry interval, in milliseconds; a reply to any of them counts, as a
+ * busy machine may need longer for each.
  */
 const ASK_EVERY_MS = 250
 

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { createAcknowledgedPublisher } from '../../ingest/publish/acknowledged-publisher.ts'
 import { createDurablePublisher } from '../../ingest/publish/durable-publisher.ts'
-import { HeldClock } from '../../ingest/publish/held-clock.ts'
+import { ReceiptClock } from '../../ingest/publish/receipt-clock.ts'
 import { createPersonsPartitions, encodeUpdate } from '../../ingest/publish/persons-partitions.ts'
 import { Presence } from '../../ingest/publish/presence.ts'
 import { PublishedThrough } from '../../ingest/publish/published-through.ts'
@@ -168,7 +168,7 @@ async function startSimulatedIngest (
   const spool = await Spool.open({ folder, lock: { release: () => {} }, maxBytes: 1e9, logger })
   const counts = { published: 0, spooled: 0, drained: 0, refused: 0, inFlightBytes: 0, observeAckMs: () => {} }
   const publisher = createDurablePublisher({ link, spool, logger }, counts)
-  const clock = new HeldClock()
+  const clock = new ReceiptClock()
   const publishedThrough = new PublishedThrough(() => clock.now(), () => spool.isSettled)
   const presence = new Presence({
     processId: owner.name, link, spool, publishedThrough, clock, replicas: 1, logger, now: Date.now,

@@ -90,7 +90,7 @@ t.test('a change of an older version is refused, and nothing of it is written', 
   t.match(await api.call('GET', path), { body: { version: 4 } })
 })
 
-t.test('counts the events that were held against each schema, and those that did not meet it', async (t) => {
+t.test('counts the events that were checked by each schema, and those that did not meet it', async (t) => {
   const api = await shared.inNewProject()
   const make = async (event: string): Promise<number> =>
     (await create(api, { event, schema: SCHEMA, active_version: 1 })).body.id

@@ -45,17 +45,17 @@ export async function eventSchemaRoutes (app: FastifyInstance, deps: DefinitionD
   })
 }
 
-/** How many events of some days ingest held against a schema. */
+/** How many events of the last days ingest checked by a schema. */
 export type SchemaCounts = Value<typeof schemaCountsSchema>['results'][number]
 
 const REASONS = ['schema_not_met', 'schema_quarantined', 'schema_rejected'] as const
 
 /**
- * Counts the events that ingest held against schemas. Those that did not meet one were counted by ingest before it
+ * Counts the events that ingest checked by schemas. Those that did not meet one were counted by ingest before it
  * answered; those that did are the stored events that say so. So an event that a client sent twice counts as often as
  * it failed, but once when it did not; one that was deleted later, only if it failed.
  *
- * @returns in the order of `schemas`; those that no event was held against are not in the list.
+ * @returns in the order of `schemas`; schemas with no checked events are omitted.
  */
 async function readSchemaCounts (
   clickhouse: ClickHouse, query: CountsQuery, schemas: readonly (CountedDefinition & { event: string })[]

@@ -109,10 +109,10 @@ export type SchemaPrediction = Value<typeof predictionSchema>
 
 const counted = {
   schema: { ...count, description: 'Id of the schema.' },
-  checked: { ...count, description: 'Events that ingest held against it.' },
+  checked: { ...count, description: 'Events that ingest checked by it.' },
   kept: { ...count, description: 'Of them, those that did not meet it, and were stored.' },
   quarantined: { ...count, description: 'Those that did not meet it, and were dead-lettered.' },
   rejected: { ...count, description: 'Those that did not meet it, and were dropped.' }
 } as const
 
-export const schemaCountsSchema = object({ results: { ...listOf(counted), description: 'Schemas that no event was held against are missing.' } })
+export const schemaCountsSchema = object({ results: { ...listOf(counted), description: 'Schemas with no checked events are omitted.' } })

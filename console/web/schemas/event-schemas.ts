@@ -7,7 +7,7 @@ export type EventSchema = Schema<'EventSchema'>
 export type SchemaMode = EventSchema['mode']
 export type SchemaVersion = Answer<'/api/projects/{project_id}/event_schemas/{id}/versions'>['results'][number]
 
-/** Events of some days that ingest held against a schema, and what became of those that did not meet it. */
+/** Events of some days that ingest checked by a schema, and what became of those that did not meet it. */
 export type SchemaCounts = Answer<'/api/projects/{project_id}/event_schemas/counts'>['results'][number]
 export type Prediction = Answer<'/api/projects/{project_id}/event_schemas/{id}/check', 'post'>
 
@@ -76,7 +76,7 @@ export function describeShare (part: number, whole: number): string {
   return `${share === Math.round(share) || share >= 99.95 ? Math.round(share) : share.toFixed(1)} %`
 }
 
-/** Events that did not meet a schema, of those that were held against it: `3 of 120 (2.5 %)`. */
+/** Events that did not meet a schema, of those that were checked by it: `3 of 120 (2.5 %)`. */
 export function describeFailed ({ checked, kept, quarantined, rejected }: SchemaCounts): string {
   const failed = kept + quarantined + rejected
   return `${formatCount(failed)} of ${formatCount(checked)} (${describeShare(failed, checked)})`

@@ -70,7 +70,7 @@ function Facts ({ definition: schema }: { definition: EventSchema }) {
   )
 }
 
-/** @param props.counts  Undefined: no event was held against the schema. */
+/** @param props.counts  Undefined: no event was checked by the schema. */
 function Failing ({ counts }: { counts: SchemaCounts | undefined }) {
   if (counts === undefined) return <>no event was checked</>
   const fates = describeFates(counts)

@@ -3,7 +3,7 @@
 /** A step of the host's clock up to this is followed at once, in milliseconds: time servers make smaller ones. */
 const LARGEST_STEP_MS = 60_000
 
-export interface HeldClockSources {
+export interface ReceiptClockSources {
   /** Epoch milliseconds of the host; may jump. */
   now: () => number
   /** Monotonic milliseconds. */
@@ -16,29 +16,29 @@ export interface HeldClockSources {
  * ```
  *   host    12:00:00   12:00:01   (two days on) 12:00:02   ...
  *   NATS    12:00:00   12:00:01   12:00:02
- *   held    12:00:00   12:00:01   12:00:02
+ *   receipt 12:00:00   12:00:01   12:00:02
  * ```
  *
  * The time of a sent event is corrected by what its batch says of its sending. A batch that is sent again across a jump
  * of the clock would be corrected by the jump, and be other events. So a jump counts only when it leads towards the
  * clock of NATS, or when that is not known. A host whose clock was wrong from the start is believed: NATS may be wrong.
  */
-export class HeldClock {
-  readonly #sources: HeldClockSources
-  /** How far the clock that holds is ahead of the monotonic one. */
+export class ReceiptClock {
+  readonly #sources: ReceiptClockSources
+  /** How far this clock is ahead of the monotonic one. */
   #aheadMs: number
   #natsAheadMs = Number.NaN
-  #isHeld = false
+  #hasDiverged = false
 
-  constructor (sources: HeldClockSources = { now: Date.now, monotonic: () => performance.now() }) {
+  constructor (sources: ReceiptClockSources = { now: Date.now, monotonic: () => performance.now() }) {
     this.#sources = sources
     this.#aheadMs = sources.now() - sources.monotonic()
   }
 
-  /** Whether the clock of the host has jumped and is not followed: then it is worth to look at that of NATS again. */
-  get isHeld (): boolean {
+  /** Whether the host's clock has jumped and is not followed. Compare it with NATS again, which may follow it. */
+  get hasDiverged (): boolean {
     this.now()
-    return this.#isHeld
+    return this.#hasDiverged
   }
 
   /** Epoch milliseconds, whole. */
@@ -47,8 +47,8 @@ export class HeldClock {
     const at = monotonic()
     const host = now()
     const jumpMs = host - at - this.#aheadMs
-    this.#isHeld = Math.abs(jumpMs) > LARGEST_STEP_MS && !this.#leadsToNats(host - at)
-    if (this.#isHeld) return Math.floor(at + this.#aheadMs)
+    this.#hasDiverged = Math.abs(jumpMs) > LARGEST_STEP_MS && !this.#leadsToNats(host - at)
+    if (this.#hasDiverged) return Math.floor(at + this.#aheadMs)
     this.#aheadMs = host - at
     return host
   }
