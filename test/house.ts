@@ -34,13 +34,13 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_085,
+  lines: 82_032,
   platformLines: 5_571,
-  trackedFiles: 1_487,
+  trackedFiles: 1_486,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
-  assertions: 165,
+  assertions: 164,
   casts: 279
 } satisfies Record<keyof House, number>
 

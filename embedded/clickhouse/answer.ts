@@ -4,7 +4,7 @@ import { Writable } from 'node:stream'
 import zlib from 'node:zlib'
 import type { Socket } from 'node:net'
 import type { ErrorAnswer } from './query-errors.ts'
-import { BlockCompressor, compressBlock } from './blocks/compressed-blocks.ts'
+import { BlockWriter, writeBlock } from './blocks/compressed-blocks.ts'
 import { formatProgress, formatSummary, type Progress, type Summary } from './query-record.ts'
 
 /**
@@ -25,7 +25,7 @@ export class Answer {
   compressionLevel = 0
   /** Compress the body, an error's too, into ClickHouse's own blocks. */
   compressBlocks = false
-  #compressor: BlockCompressor | undefined
+  #blockWriter: BlockWriter | undefined
   #request: IncomingMessage
   #response: ServerResponse
   #tag = randomBytes(8).toString('hex')
@@ -61,7 +61,7 @@ export class Answer {
   start (summary: Summary | undefined): void {
     if (summary !== undefined) this.setHeader('X-ClickHouse-Summary', formatSummary(summary))
     this.setHeader('X-ClickHouse-Exception-Tag', this.#tag)
-    if (this.compressBlocks) this.#compressor = new BlockCompressor()
+    if (this.compressBlocks) this.#blockWriter = new BlockWriter()
     this.#begin(200)
   }
 
@@ -88,11 +88,11 @@ export class Answer {
   /** Resolves when more can be written without filling memory. */
   async write (chunk: Uint8Array): Promise<void> {
     this.bytes += chunk.length
-    if (chunk.length > 0) await this.#send(this.#compressor?.write(chunk) ?? [chunk])
+    if (chunk.length > 0) await this.#send(this.#blockWriter?.write(chunk) ?? [chunk])
   }
 
   async end (): Promise<void> {
-    await this.#send(this.#compressor?.end() ?? [])
+    await this.#send(this.#blockWriter?.end() ?? [])
     this.#finish()
   }
 
@@ -131,7 +131,7 @@ export class Answer {
       this.setHeader('Content-Type', 'text/plain; charset=UTF-8')
       this.#begin(error.status)
       const text = Buffer.from(error.text)
-      void this.#send([this.compressBlocks ? compressBlock(text) : text])
+      void this.#send([this.compressBlocks ? writeBlock(text) : text])
       this.#finish()
       return
     }
@@ -140,7 +140,7 @@ export class Answer {
     const bytes = Buffer.from(block)
     // Rows may wait in the compressor still; a client that reads blocks finds the error in one, too. What the encoder
     // holds leaves before: clients look for the block in one piece.
-    const compressor = this.#compressor
+    const compressor = this.#blockWriter
     const last = compressor === undefined ? bytes : Buffer.concat([...compressor.write(bytes), ...compressor.end()])
     this.#isCut = true
     if (this.#encoder === undefined) this.#body.write(last, () => this.#cut())

@@ -1,11 +1,15 @@
 /**
- * ClickHouse's own compression of an answer (`compress=1`), as JDBC uses it: blocks of
+ * ClickHouse's own blocks of an answer (`compress=1`), as JDBC reads them:
  * checksum (16 bytes, CityHash128 of the rest), method (1), size with these 9 bytes (4), size of contents (4), data.
+ *
+ * The data is LZ4, which every client reads, of literals alone: the clients are on this machine as a rule, and others
+ * have the compression of HTTP.
  */
 import { cityHash128 } from './city-hash.ts'
-import { compressLz4 } from './lz4.ts'
 
 const LZ4 = 0x82
+/** The length of literals that a token has room for; what is more follows it, 255 a byte. */
+const MOST_IN_TOKEN = 15
 
 const CHECKSUM_BYTES = 16
 const HEAD_BYTES = 9
@@ -19,8 +23,8 @@ export interface BodyTransform {
   end: () => Uint8Array[]
 }
 
-/** Compresses an answer by LZ4, which every client reads. */
-export class BlockCompressor implements BodyTransform {
+/** Cuts an answer into blocks. */
+export class BlockWriter implements BodyTransform {
   #waiting: Uint8Array[] = []
   #bytes = 0
 
@@ -40,19 +44,26 @@ export class BlockCompressor implements BodyTransform {
     this.#bytes = 0
     const blocks: Uint8Array[] = []
     for (let at = 0; at < bytes.length; at += BLOCK_BYTES) {
-      blocks.push(compressBlock(bytes.subarray(at, at + BLOCK_BYTES)))
+      blocks.push(writeBlock(bytes.subarray(at, at + BLOCK_BYTES)))
     }
     return blocks
   }
 }
 
-export function compressBlock (contents: Uint8Array): Buffer {
-  const data = compressLz4(contents)
-  const block = Buffer.allocUnsafe(CHECKSUM_BYTES + HEAD_BYTES + data.length)
+export function writeBlock (contents: Uint8Array): Buffer {
+  const head = literalsHead(contents.length)
+  const block = Buffer.concat([Buffer.alloc(CHECKSUM_BYTES + HEAD_BYTES), head, contents])
   block[CHECKSUM_BYTES] = LZ4
-  block.writeUInt32LE(HEAD_BYTES + data.length, CHECKSUM_BYTES + 1)
+  block.writeUInt32LE(block.length - CHECKSUM_BYTES, CHECKSUM_BYTES + 1)
   block.writeUInt32LE(contents.length, CHECKSUM_BYTES + 5)
-  data.copy(block, CHECKSUM_BYTES + HEAD_BYTES)
   cityHash128(block.subarray(CHECKSUM_BYTES)).copy(block)
   return block
+}
+
+/** What stands before that many literals (https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md). */
+function literalsHead (length: number): Buffer {
+  if (length < MOST_IN_TOKEN) return Buffer.from([length << 4])
+  const more = length - MOST_IN_TOKEN
+  const full = Buffer.alloc(Math.floor(more / 255), 255)
+  return Buffer.from([MOST_IN_TOKEN << 4, ...full, more % 255])
 }
