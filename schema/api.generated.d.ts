@@ -775,6 +775,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/projects/{project_id}/event_schemas/infer": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Infer a draft of an event schema from stored events
+         * @description Names and types of properties, which of them are required, and the values of those that have few. Nothing is stored.
+         *
+         *     Requires the scope event:read.
+         */
+        post: operations["postProjectsByProjectIdEventSchemasInfer"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/projects/{project_id}/events": {
         parameters: {
             query?: never;
@@ -5596,6 +5618,55 @@ export interface operations {
                             /** @description Id of the schema. */
                             schema: number;
                         }[];
+                    };
+                };
+            };
+        };
+    };
+    postProjectsByProjectIdEventSchemasInfer: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Days before now, by the timestamp of the events; default 30. */
+                    days?: number;
+                    /** @description Name of the event. */
+                    event: string;
+                    /** @description Also describe properties whose names begin with $. Default: false. */
+                    include_sdk?: boolean;
+                    /** @description Events that are read at most; default 100,000. */
+                    limit?: number;
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description Events that were read. */
+                        events: number;
+                        /** @description Most events first. */
+                        properties: {
+                            events: number;
+                            name: string;
+                            types: string[];
+                        }[];
+                        /** @description A draft that every event which was read meets. Nothing is stored. */
+                        schema: {
+                            [key: string]: unknown;
+                        };
                     };
                 };
             };

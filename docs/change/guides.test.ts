@@ -55,6 +55,9 @@ t.test('the commands and queries of the schemas guide do what it says, in its or
     format: 'JSONEachRow',
     values: [{ project_id: 1, event: 'order paid', distinct_id: 'd', timestamp, properties: '{"plan":"gold","seats":1}' }]
   })
+  t.match(JSON.parse((await run()).out), {
+    events: 1, schema: { type: 'object', required: ['plan', 'seats'], properties: { plan: { type: 'string' }, seats: { type: 'integer' } } }
+  }, 'infer')
   await writeFile(file, blocks('schemas.md', 'json')[0]!)
   t.match(JSON.parse((await run()).out), { id: 1, version: 1, active_version: null }, 'create')
   t.match(JSON.parse((await run()).out), { events: 1, met: 0 }, 'check')

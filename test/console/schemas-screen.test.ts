@@ -1,4 +1,4 @@
-/** Event schemas in the console: written, checked by stored events, activated, and what they keep out. */
+/** Event schemas in the console: inferred, checked by stored events, activated, and what they keep out. */
 import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -21,7 +21,7 @@ t.test('event schemas in the console', async (t) => {
     await page.close()
   })
 
-  await t.test('a draft is stored, checked and activated, and its quarantine is beside it', async (t) => {
+  await t.test('a draft is inferred, stored, checked and activated, and its quarantine is beside it', async (t) => {
     await send(stack, [
       ...Array.from({ length: 30 }, (_, index) => ({ event: NAME, properties: { plan: index % 2 === 0 ? 'pro' : 'free', seats: index, $lib: 'web', $lib_version: '1.2.3' } })),
       { event: NAME, properties: { plan: HOSTILE[0], $lib: 'node', $lib_version: '5.0.0' } }
@@ -30,7 +30,10 @@ t.test('event schemas in the console', async (t) => {
     const { page, problems } = await open(`${home}/schemas`)
     await page.getByRole('link', { name: 'New schema' }).click()
     await page.getByLabel('Name of the event').fill(NAME)
+    await page.getByRole('button', { name: 'Infer a draft' }).click()
+    await page.getByText('Inferred from 31 events').waitFor()
     const editor = page.getByLabel('JSON Schema of the properties')
+    t.match(JSON.parse(await editor.inputValue()), { type: 'object', required: ['plan'], properties: { plan: { type: 'string' }, seats: { type: 'integer' } } })
     t.same(await findBarriers(page), [], 'a new schema')
 
     await editor.fill('{\n  "required": ["plan", "seats"],\n  "properties": { "plan": { "pattern": "(" } }\n}')

@@ -243,6 +243,7 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     t.match(await client.call(t, 'GET', `~/event_schemas/${schema.id}/versions/`), { status: 200, body: { results: [{ version: 1 }] } })
     t.match(await client.call(t, 'PATCH', `~/event_schemas/${schema.id}/`, { owner: 'o' }), { status: 200, body: { owner: 'o' } })
     t.match(await client.call(t, 'POST', `~/event_schemas/${schema.id}/check/`, {}), { status: 200, body: { complete: true } })
+    t.match(await client.call(t, 'POST', '~/event_schemas/infer/', { event: 'beyond' }), { status: 200, body: { events: Number } })
     t.match(await client.call(t, 'DELETE', `~/event_schemas/${schema.id}/`), { status: 204 })
 
     await plantDeadLetter(stack)

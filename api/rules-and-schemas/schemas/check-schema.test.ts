@@ -28,6 +28,21 @@ await clickhouse.client.insert({
   ]
 })
 
+t.test('makes a draft that the events meet it was made from', async (t) => {
+  const infer = async (body: object): Promise<any> => (await api.call('POST', '~/event_schemas/infer', { event: 'paid', ...body })).body
+
+  const { schema, ...found } = await infer({})
+  t.same(schema, { type: 'object', properties: { items: { type: 'array' }, plan: { type: 'string' } } })
+  t.same(found, {
+    events: 5, properties: [{ name: 'plan', events: 3, types: ['string'] }, { name: 'items', events: 2, types: ['array'] }]
+  })
+  t.match(await infer({ days: 1, include_sdk: true }), { events: 2, schema: { required: ['plan'], properties: { $lib: { type: 'string' } } } })
+  t.match(await infer({ limit: 2 }), { events: 2 })
+  t.match(await infer({ event: 'unknown' }), { events: 0, schema: { properties: {} } })
+  t.match(await infer({ days: 0 }), { attr: 'days' })
+  t.match(await infer({ event: '' }), { attr: 'event' })
+})
+
 t.test('says what a schema would have done: how many, why, from which SDK', async (t) => {
   const { body: { id } } = await api.call('POST', '~/event_schemas/', { event: 'paid', schema: SCHEMA })
   const check = async (body?: object): Promise<any> => (await api.call('POST', `~/event_schemas/${id}/check`, body)).body

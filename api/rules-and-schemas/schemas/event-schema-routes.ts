@@ -1,9 +1,13 @@
 import type { FastifyInstance } from 'fastify'
+import { describeClickHouseError } from '../../http/describe-clickhouse-error.ts'
+import { accessOf } from '../../http/personal-key-access.ts'
 import { type DefinitionDeps, registerDefinitionRoutes } from '../definition-routes.ts'
 import { checkStoredEvents } from './check-stored-events.ts'
 import {
-  checkBodySchema, compileDraft, EVENT_SCHEMAS, predictionSchema, SCHEMA_CHECK_LIMIT, SCHEMA_FIELDS, schemaCountsSchema
+  checkBodySchema, compileDraft, EVENT_SCHEMAS, inferBodySchema, type InferFields, inferredSchema,
+  predictionSchema, SCHEMA_CHECK_LIMIT, SCHEMA_FIELDS, schemaCountsSchema
 } from './event-schema.ts'
+import { inferSchema } from './infer-schema.ts'
 import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { SCHEMA_SEPARATOR } from '../../../schema/wire/ingestion-warnings.ts'
 import { beginOf, countByDefinition, type CountedDefinition, type CountsQuery } from '../definition-counts.ts'
@@ -42,6 +46,21 @@ export async function eventSchemaRoutes (app: FastifyInstance, deps: DefinitionD
         return async (clickhouse, query) => await checkStoredEvents(clickhouse, compiled, { ...query, event })
       }
     }
+  })
+
+  app.post<{ Body: InferFields }>('/infer', {
+    // It shows values of stored events.
+    config: { scope: 'event:read' },
+    schema: {
+      tags: [EVENT_SCHEMAS.tag], summary: 'Infer a draft of an event schema from stored events', body: inferBodySchema,
+      response: { 200: inferredSchema },
+      description: 'Names and types of properties, which of them are required, and the values of those that have few. Nothing is stored.'
+    }
+  }, async (request) => {
+    const { event, days = 30, limit = 100_000, include_sdk: includeSdk = false } = request.body
+    const query = { projectId: accessOf(request).projectId, event, days, limit, includeSdk, now: deps.now() }
+    return await inferSchema(deps.clickhouse, query)
+      .catch((error: unknown) => { throw describeClickHouseError(error) })
   })
 }
 

@@ -89,6 +89,21 @@ export const SCHEMA_CHECK_LIMIT = 1_000_000
 
 export const checkBodySchema = describeCheck({ schema: { ...schema, description: 'A draft; default: the newest version.' } }, SCHEMA_CHECK_LIMIT)
 
+/** What making a draft takes. */
+export type InferFields = Value<typeof inferBodySchema>
+
+export const inferBodySchema = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['event'],
+  properties: {
+    event: { type: 'string', minLength: 1, maxLength: 200, description: 'Name of the event.' },
+    days: { type: 'integer', minimum: 1, maximum: 365, description: 'Days before now, by the timestamp of the events; default 30.' },
+    limit: { type: 'integer', minimum: 1, maximum: 1_000_000, description: 'Events that are read at most; default 100,000.' },
+    include_sdk: { type: 'boolean', description: 'Also describe properties whose names begin with $. Default: false.' }
+  }
+} as const
+
 const count = { type: 'integer' } as const
 const text = { type: 'string' } as const
 
@@ -116,3 +131,14 @@ const counted = {
 } as const
 
 export const schemaCountsSchema = object({ results: { ...listOf(counted), description: 'Schemas with no checked events are omitted.' } })
+
+export const inferredSchema = object({
+  schema: { ...schema, description: 'A draft that every event which was read meets. Nothing is stored.' },
+  events: { ...count, description: 'Events that were read.' },
+  properties: {
+    ...listOf({ name: text, events: count, types: { type: 'array', items: text } }), description: 'Most events first.'
+  }
+})
+
+/** A draft of a schema, which every event it was made from meets, and what it was made from. */
+export type InferredSchema = Value<typeof inferredSchema>

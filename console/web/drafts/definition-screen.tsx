@@ -30,7 +30,7 @@ export interface DefinitionScreen<D extends Definition, V extends DefinitionVers
   whenDisabled: string
   Facts: (props: { definition: D, versions: readonly V[] }) => JSX.Element
   /** @param props.draft  Its `change` also forgets what was predicted for it. */
-  Editor: (props: { draft: ContentDraft, isReadOnly: boolean }) => JSX.Element
+  Editor: (props: { name: string, draft: ContentDraft, isReadOnly: boolean }) => JSX.Element
   check: { hint: string, limit: number }
   Found: (props: { prediction: Prediction, definition: D }) => JSX.Element
   Activate: (props: ActivateProps<D, V, Prediction>) => JSX.Element
@@ -117,7 +117,7 @@ function Detail<D extends Definition, V extends DefinitionVersion, P> ({ screen,
       <div class='beside'>
         <div>
           <h2>Draft</h2>
-          <Editor draft={draft} isReadOnly={!mayWrite} />
+          <Editor name={screen.nameOf(definition)} draft={draft} isReadOnly={!mayWrite} />
           {mayWrite && <StoreDraft draft={storing} versions={contents} />}
         </div>
         <ActiveVersion active={active} versions={contents} text={draft.text} whenNone={screen.whenNone} />
@@ -200,12 +200,13 @@ interface NewDefinitionProps<D extends Definition, V extends DefinitionVersion, 
   /** The other fields of the request, and the inputs for them. */
   fields: object
   inputs: ComponentChildren
+  name: string
   isTouched: boolean
 }
 
 /** A definition with its first version. It is not enforced by being stored. */
 export function NewDefinition<D extends Definition, V extends DefinitionVersion, P> (
-  { screen, hint, action, example, fields, inputs, isTouched }: NewDefinitionProps<D, V, P>
+  { screen, hint, action, example, fields, inputs, name, isTouched }: NewDefinitionProps<D, V, P>
 ) {
   const { Editor, language, requests } = screen
   const draft = useContentDraft(writeJson(example), language)
@@ -232,7 +233,7 @@ export function NewDefinition<D extends Definition, V extends DefinitionVersion,
         }}
       >
         {inputs}
-        <Editor draft={draft} isReadOnly={false} />
+        <Editor name={name} draft={draft} isReadOnly={false} />
         {error !== undefined && <Failed error={error} onRetry={() => { void create() }} />}
         <p class='actions'><button type='submit' class='primary' disabled={isBusy}>{action}</button></p>
       </form>

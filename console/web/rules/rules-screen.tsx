@@ -135,7 +135,7 @@ function NewRule () {
   const [description, setDescription] = useState('')
   return (
     <NewDefinition
-      screen={RULE_SCREEN} action='Store the rule' example={EXAMPLE}
+      screen={RULE_SCREEN} action='Store the rule' example={EXAMPLE} name={name}
       hint='Storing it enforces nothing: check it by stored events first, then activate it.'
       fields={{ name, description }} isTouched={name !== '' || description !== ''}
       inputs={(

@@ -10,6 +10,7 @@ export type SchemaVersion = Answer<'/api/projects/{project_id}/event_schemas/{id
 /** Events of some days that ingest checked by a schema, and what became of those that did not meet it. */
 export type SchemaCounts = Answer<'/api/projects/{project_id}/event_schemas/counts'>['results'][number]
 export type Prediction = Answer<'/api/projects/{project_id}/event_schemas/{id}/check', 'post'>
+export type InferredSchema = Answer<'/api/projects/{project_id}/event_schemas/infer', 'post'>
 
 export const SCHEMA_LANGUAGE: DraftLanguage = {
   read: (schema) => ({ fields: { schema } }),

@@ -1,19 +1,22 @@
+import { useState } from 'preact/hooks'
 import { DefinitionDetail, type DefinitionScreen } from '../drafts/definition-screen.tsx'
 import { JsonEditor } from '../drafts/json-editor.tsx'
+import { writeJson } from '../drafts/json-text.ts'
 import { formatAgo, formatCount, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, projectId, shownProjectId } from '../router.ts'
 import { may, session } from '../session.ts'
-import { Table } from '../states.tsx'
+import { Failed, Select, Table } from '../states.tsx'
 import { ActivateDialog, NotesDialog } from './activation.tsx'
 import {
   COUNTED_DAYS, describeEnforced, describeFailed, describeFates, describePath, describePrediction, describeShare,
-  type EventSchema, KEYWORDS, linkToShare, MODES, type Prediction, SCHEMA_LANGUAGE,
+  type EventSchema, type InferredSchema, KEYWORDS, linkToShare, MODES, type Prediction, SCHEMA_LANGUAGE,
   type SchemaCounts, type SchemaVersion
 } from './event-schemas.ts'
 import { Quarantined, useQuarantined } from './quarantined.tsx'
 import { SchemaFields } from './schema-fields.tsx'
-import { REQUESTS } from './schema-requests.ts'
+import { inferDraft, REQUESTS } from './schema-requests.ts'
+import { useAttempt } from '../confirm.tsx'
 
 export const SCHEMA_SCREEN: DefinitionScreen<EventSchema, SchemaVersion, Prediction> = {
   noun: 'schema',
@@ -25,11 +28,14 @@ export const SCHEMA_SCREEN: DefinitionScreen<EventSchema, SchemaVersion, Predict
   whenNone: 'No version is active: every event of this name is stored as it is sent.',
   whenDisabled: 'From then on every event of this name is stored as it is sent. Versions stay, and events in quarantine stay there.',
   Facts,
-  Editor: ({ draft, isReadOnly }) => (
-    <JsonEditor
-      label='JSON Schema of the properties' text={draft.text} onText={draft.change} error={draft.wrong} isReadOnly={isReadOnly}
-      fields={(schema, onChange) => <SchemaFields schema={schema} onChange={onChange} />}
-    />
+  Editor: ({ name, draft, isReadOnly }) => (
+    <>
+      {may('event:read') && !isReadOnly && <InferForm event={name} onDraft={(inferred) => draft.change(writeJson(inferred))} />}
+      <JsonEditor
+        label='JSON Schema of the properties' text={draft.text} onText={draft.change} error={draft.wrong} isReadOnly={isReadOnly}
+        fields={(schema, onChange) => <SchemaFields schema={schema} onChange={onChange} />}
+      />
+    </>
   ),
   check: {
     hint: 'What the draft would have done with events that are stored. It is what ingest will do; nothing is changed.', limit: 1_000_000
@@ -120,5 +126,56 @@ function Failures ({ prediction: { events, failures } }: { prediction: Predictio
         </tr>
       ))}
     </Table>
+  )
+}
+
+const DAYS = [1, 7, 30, 90, 365]
+
+/** Makes a draft from stored events, and shows what it was made from. @param event  Empty: none is named yet. */
+export function InferForm ({ event, onDraft }: { event: string, onDraft: (schema: unknown) => void }) {
+  const [days, setDays] = useState(30)
+  const [includeSdk, setIncludeSdk] = useState(false)
+  const [found, setFound] = useState<InferredSchema>()
+  const { isBusy, error, attempt } = useAttempt()
+  const infer = async (): Promise<void> => {
+    await attempt(async () => {
+      const inferred = await inferDraft({ event, days, include_sdk: includeSdk })
+      setFound(inferred)
+      if (inferred.events > 0) onDraft(inferred.schema)
+    })
+  }
+  return (
+    <>
+      <div class='toolbar'>
+        <Select
+          label='Events of' value={days} options={DAYS.map((each) => [each, each === 1 ? 'the last day' : `${each} days`] as const)}
+          onChange={(value) => setDays(Number(value))}
+        />
+        <label>
+          <input type='checkbox' checked={includeSdk} onChange={(change) => setIncludeSdk(change.currentTarget.checked)} /> With properties of SDKs ($…)
+        </label>
+        <button type='button' disabled={isBusy || event === ''} onClick={() => { void infer() }}>{isBusy ? 'Reading events …' : 'Infer a draft'}</button>
+      </div>
+      {error !== undefined && <Failed error={error} onRetry={() => { void infer() }} />}
+      <div role='status'>{found !== undefined && <Basis found={found} />}</div>
+    </>
+  )
+}
+
+/** What a draft was made from: read it, because what is sent by mistake is in it, too. */
+function Basis ({ found: { events, properties } }: { found: InferredSchema }) {
+  if (events === 0) return <p>No event of this name is stored of these days, so there is nothing to infer from.</p>
+  return (
+    <details>
+      <summary>
+        Inferred from {formatCount(events)} events, which all meet the draft.
+        What is sent by mistake today is in it, too.
+      </summary>
+      <Table label='Properties that were found' head={['Property', 'Types', '#Events']}>
+        {properties.map(({ name, types, events: having }) => (
+          <tr key={name}><td class='wide'>{showText(name)}</td><td>{types.join(', ')}</td><td class='number'>{formatCount(having)}</td></tr>
+        ))}
+      </Table>
+    </details>
   )
 }

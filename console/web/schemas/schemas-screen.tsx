@@ -77,12 +77,12 @@ function SchemaTable ({ schemas }: { schemas: readonly EventSchema[] }) {
 
 const EXAMPLE = { type: 'object', required: [], properties: {} }
 
-/** The first version of a schema. */
+/** The first version of a schema: inferred from stored events, or written by hand. */
 function NewSchema () {
   const [event, setEvent] = useState(query.value.get('event') ?? '')
   return (
     <NewDefinition
-      screen={SCHEMA_SCREEN} action='Store the first version' example={EXAMPLE} fields={{ event }} isTouched={false}
+      screen={SCHEMA_SCREEN} action='Store the first version' example={EXAMPLE} fields={{ event }} name={event} isTouched={false}
       hint='Storing it enforces nothing: check it by stored events first, then activate it.'
       inputs={(
         <>

@@ -53,6 +53,7 @@ export async function walkApi (product: LabProduct): Promise<string> {
   }
   await call('GET', `${project}/experiments/${experiment}/results?refresh=true`)
   await call('GET', `${project}/experiments/${experiment}/secondary_results?refresh=true`)
+  await call('POST', `${project}/event_schemas/infer`, { event: 'paid' })
   const rows = await call('POST', '/api/sql', { query: 'SELECT count() FROM events WHERE distinct_id IN (SELECT distinct_id FROM events)' })
   if (String(rows).includes('"error"')) failed.push(`SQL of the console: ${String(rows).slice(0, 300)}`)
   if (failed.length > 0) throw new Error(failed.map((line) => `\n        ${line}`).join(''))
