@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_241,
+  lines: 82_500,
   platformLines: 5_571,
-  trackedFiles: 1_488,
+  trackedFiles: 1_490,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,

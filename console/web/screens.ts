@@ -72,7 +72,11 @@ const GROUPS: ScreenGroup[] = [
     screens: [
       { name: 'connect', title: 'Connect', scope: 'project:read', isOfProject: true, load: async () => (await import('./connect/connect-screen.tsx')).ConnectScreen },
       { name: 'usage', title: 'Usage', scope: 'project:read', isOfProject: true, load: async () => (await import('./quotas/quotas-screen.tsx')).QuotasScreen },
-      { name: 'installation', title: 'Projects', scope: 'project:read', isOfProject: false, load: async () => (await import('./connect/projects-screen.tsx')).ProjectsScreen }
+      { name: 'keys', title: 'Keys', scope: 'user:read', isOfProject: false, needsAllProjects: false, load: async () => (await import('./administration/keys-screen.tsx')).KeysScreen },
+      {
+        name: 'installation', title: 'Projects', scope: 'project:read', isOfProject: false,
+        load: async () => (await import('./administration/installation-screen.tsx')).InstallationScreen
+      }
     ]
   }
 ]

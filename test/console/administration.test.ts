@@ -1,4 +1,4 @@
-/** Connecting a project, and warnings, in the console. */
+/** Connecting a project, keys, users and warnings in the console. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from 'tap'
@@ -58,6 +58,44 @@ t.test('administration in the console', async (t) => {
     await page.close()
   })
 
+  await t.test('a key is made with the keyboard alone, shown once, rotated and revoked', async (t) => {
+    const { page, problems } = await open('/keys')
+    await page.getByRole('button', { name: 'New key …' }).focus()
+    await page.keyboard.press('Enter')
+    // What is typed before the form has the focus goes nowhere.
+    await page.locator('input:focus').waitFor()
+    await page.keyboard.type('nightly job')
+    await page.getByLabel('It may do everything').waitFor()
+    for (const key of ['Tab', 'Tab', 'Tab']) await page.keyboard.press(key)
+    await page.keyboard.press('ArrowDown')
+    t.same(await findBarriers(page), [])
+    await page.keyboard.press('Enter')
+    await page.getByRole('button', { name: 'Create' }).click()
+    const value = await page.getByLabel('The new key').textContent()
+    await page.getByRole('button', { name: 'I have copied it' }).click()
+    t.match(await stack.sql`SELECT scopes, expires_at FROM personal_api_keys WHERE label = 'nightly job'`, [{ scopes: ['event:read'], expires_at: Date }])
+    await waitFor(async () => (await fetch(`${stack.url}/api${home}/ingestion_warnings/summary`, { headers: { authorization: `Bearer ${value}` } })).status === 200)
+
+    await page.getByRole('button', { name: 'Rotate nightly job' }).click()
+    await page.getByLabel('Type rotate').fill('rotate')
+    await page.keyboard.press('Enter')
+    await page.getByRole('button', { name: 'I have copied it' }).click()
+    await waitFor(async () => await page.getByRole('row', { name: /nightly job/ }).count() === 2)
+    t.match(await page.getByRole('row', { name: /nightly job/ }).last().innerText(), /ends \d{4}-/, 'the end of the old one is shown')
+    await page.getByRole('button', { name: 'Revoke nightly job' }).last().click()
+    await page.getByLabel('Type revoke').fill('revoke')
+    await page.keyboard.press('Enter')
+    await page.getByRole('cell', { name: /^revoked / }).waitFor()
+    await waitFor(async () => (await fetch(`${stack.url}/api${home}/ingestion_warnings/summary`, { headers: { authorization: `Bearer ${value}` } })).status === 401)
+
+    await page.getByRole('button', { name: 'New user …' }).click()
+    await page.getByLabel('E-mail').fill('bo@example.com')
+    await page.keyboard.press('Enter')
+    await page.getByRole('cell', { name: 'bo@example.com' }).waitFor()
+    t.same(problems, [])
+    await page.close()
+  })
+
   await t.test('warnings tell what was not stored as it was sent, with hostile cases as text', async (t) => {
     await send(stack, HOSTILE.map((name) => ({ event: 'late', distinct_id: name, uuid: name, properties: {} })))
     const { page, problems } = await open(`${home}/warnings`)
@@ -76,20 +114,21 @@ t.test('administration in the console', async (t) => {
     await page.close()
   })
 
-  await t.test('a key for one project sees no way to make projects', async (t) => {
+  await t.test('a key for one project sees no way to make projects or keys', async (t) => {
     const { key } = await createPersonalKey(stack.sql, {
-      email: 'admin@millrace.localhost', label: 'reader', scopes: ['project:read', 'project:write'], projectIds: [stack.project], expiresAt: null
+      email: 'admin@millrace.localhost', label: 'reader', scopes: ['project:read', 'user:read'], projectIds: [stack.project], expiresAt: null
     })
     const context = await browser.newContext()
-    const { page } = await openPage(context, stack.url, `${home}/connect`)
+    const { page } = await openPage(context, stack.url, '/keys')
     await logIn(page, key)
-    await page.getByRole('heading', { name: /^Connect / }).waitFor()
-    t.same(await page.getByRole('navigation').getByRole('link').allInnerTexts(), ['Connect', 'Usage'])
+    await page.getByRole('heading', { name: 'Users', exact: true }).waitFor()
+    t.same(await page.getByRole('navigation').getByRole('link').allInnerTexts(), ['Connect', 'Usage', 'Keys'])
+    t.equal(await page.getByRole('button', { name: /^(New|Rotate|Revoke)/ }).count(), 0)
     t.equal((await page.request.get(`${stack.url}/api/status`, { headers: { 'millrace-console': '1' } })).status(), 403)
     await context.close()
   })
 
   await t.test('the screens are accessible and fit, light and dark, from 360 to 2,560 pixels', async (t) => {
-    await checkScreens(t, screens, [`${home}/connect`, `${home}/warnings`, '/installation'])
+    await checkScreens(t, screens, [`${home}/connect`, `${home}/warnings`, '/keys', '/installation'])
   })
 })

@@ -108,6 +108,8 @@ const DRAWINGS: Drawing[] = [
   { name: 'connect', path: () => '/projects/1/connect', until: '.copyable' },
   { name: 'usage', path: () => '/projects/1/usage', until: 'h2' },
   { name: 'warnings', path: () => '/projects/1/warnings', until: '.reason, .empty' },
+  { name: 'keys', path: () => '/keys', until: 'table' },
+  { name: 'key-new', path: () => '/keys', until: 'table', prepare: async (page) => await page.getByRole('button', { name: 'New key …' }).click() },
   { name: 'installation', path: () => '/installation', until: 'table' }
 ]
 

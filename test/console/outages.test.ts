@@ -34,7 +34,7 @@ const UNKNOWN = 'ffffffff-ffff-7fff-8fff-ffffffffffff'
 const SCREENS: Record<'ClickHouse' | 'NATS' | 'Postgres', { naming: RegExp, untouched: RegExp }> = {
   ClickHouse: {
     naming: /^(health|find\?.*|experiments\/id|events.*|persons(\/id|\?.*)|sql.*|warnings)$/,
-    untouched: /^(find|properties|dead-letters.*|flags|flags\/id|experiments|persons|connect|installation)$/
+    untouched: /^(find|properties|dead-letters.*|flags|flags\/id|experiments|persons|connect|keys|installation)$/
   },
   NATS: {
     naming: /^(health|find\?distinct_id.*|find\?uuid=f.*|dead-letters.*)$/,
@@ -64,7 +64,7 @@ t.test('screens of the console while a store is away', async (t) => {
   const details = await plantDetails(stack)
 
   // Every screen that there is, by the navigation, so that none is forgotten.
-  const { page: first } = await open('/installation')
+  const { page: first } = await open('/keys')
   const menu = first.getByRole('navigation').getByRole('link')
   await menu.first().waitFor()
   const links = await menu.evaluateAll((found) => found.map((link: any) => link.getAttribute('href') as string))

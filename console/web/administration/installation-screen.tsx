@@ -7,7 +7,7 @@ import { currentSession, may, resumeSession, type Session } from '../session.ts'
 import { Table } from '../states.tsx'
 
 /** The projects of the installation, and a new one. */
-export function ProjectsScreen () {
+export function InstallationScreen () {
   const [open, setOpen] = useState<Session['projects'][number] | 'new'>()
   return (
     <section>

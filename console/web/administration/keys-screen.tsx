@@ -1,0 +1,177 @@
+import { useState } from 'preact/hooks'
+import { request } from '../api-client.ts'
+import type { Answer } from '../../../schema/api-types.ts'
+import { Confirm, Copyable, FormDialog } from '../confirm.tsx'
+import { formatAgo, formatCount, formatUtc, formatZoned, showText } from '../format.ts'
+import { Paged, useList } from '../paging.tsx'
+import { currentSession, may } from '../session.ts'
+import { Dialog, Show, Table } from '../states.tsx'
+import { type NewKey, NewKeyDialog } from './new-key.tsx'
+import { useAnswer } from '../load.ts'
+
+/** A personal key as the API shows it. */
+type PersonalKey = Answer<'/api/personal_api_keys'>['results'][number]
+
+/** An old key is accepted for so long after a rotation, in seconds: a day. */
+const GRACE_SECONDS = 86_400
+
+/** Personal keys, with what they may do, when they were used and when they end; and the users who own them. */
+export function KeysScreen () {
+  const [isCreating, setCreating] = useState(false)
+  const [made, setMade] = useState<NewKey>()
+  const keys = useList<PersonalKey>('/api/personal_api_keys/')
+  const onMade = (key: NewKey): void => {
+    setMade(key)
+    keys.reload()
+  }
+  return (
+    <section>
+      <h1>Keys and users</h1>
+      <p class='hint'>Personal keys open the API and this console. SDKs send the key of a project, which is public: see Connect.</p>
+      {may('user:write') && <div class='toolbar'><button type='button' class='primary' onClick={() => setCreating(true)}>New key …</button></div>}
+      <Paged of={keys} what='Keys' empty={null}>{(results) => <KeyTable keys={results} onRevoked={keys.reload} onMade={onMade} />}</Paged>
+      <Users />
+      {isCreating && <NewKeyDialog onClose={() => setCreating(false)} onMade={onMade} />}
+      {made !== undefined && (
+        <Dialog title={`The key ${showText(made.label, 40)}`} onClose={() => setMade(undefined)}>
+          <p>Copy it now: only its hash is stored, and it is not shown again.</p>
+          <Copyable text={made.value} label='The new key' />
+          <p class='actions'><button type='button' class='primary' onClick={() => setMade(undefined)}>I have copied it</button></p>
+        </Dialog>
+      )}
+    </section>
+  )
+}
+
+function KeyTable ({ keys, onMade, onRevoked }: { keys: readonly PersonalKey[], onMade: (key: NewKey) => void, onRevoked: () => void }) {
+  const [asked, setAsked] = useState<{ key: PersonalKey, what: 'rotate' | 'revoke' }>()
+  const now = Date.now()
+  return (
+    <>
+      <Table
+        label='Personal keys' class='dense'
+        head={['Key', 'Label', 'User', 'May do', 'Projects', 'Last use', 'Made', 'State', may('user:write') && '-Actions']}
+      >
+        {keys.map((key) => (
+          <tr key={key.id} class={isUsable(key, now) ? '' : 'gone'}>
+            <td><code>{key.mask_value}</code>{key.is_current && <span class='tag'>yours now</span>}</td>
+            <td class='value'>{showText(key.label, 40)}</td>
+            <td class='value'>{showText(key.user.email, 60)}</td>
+            <td class='value'>{key.scopes.includes('*') ? 'everything' : key.scopes.join(', ')}</td>
+            <td>{key.scoped_teams === null ? 'all' : key.scoped_teams.join(', ')}</td>
+            <td>{formatAgo(key.last_used_at, now)}</td>
+            <td title={formatUtc(key.created_at)}>{formatAgo(key.created_at, now)}</td>
+            <td>{describeState(key, now)}</td>
+            {may('user:write') && (
+              <td>
+                {isUsable(key, now) && (
+                  <>
+                    <button type='button' class='quiet' onClick={() => setAsked({ key, what: 'rotate' })}>Rotate<span class='hidden'> {key.label}</span></button>
+                    <button type='button' class='quiet' onClick={() => setAsked({ key, what: 'revoke' })}>Revoke<span class='hidden'> {key.label}</span></button>
+                  </>
+                )}
+              </td>
+            )}
+          </tr>
+        ))}
+      </Table>
+      {asked !== undefined && (
+        <ChangeDialog
+          of={asked.key} made={keys.filter(({ made_by: by }) => by.includes(asked.key.id))} what={asked.what}
+          onClose={() => setAsked(undefined)} onMade={onMade} onRevoked={onRevoked}
+        />
+      )}
+    </>
+  )
+}
+
+interface ChangeProps {
+  of: PersonalKey
+  /** Those of this page that it made. */
+  made: readonly PersonalKey[]
+  what: 'rotate' | 'revoke'
+  onClose: () => void
+  onMade: (key: NewKey) => void
+  onRevoked: () => void
+}
+
+function ChangeDialog ({ of: key, made, what, onClose, onMade, onRevoked }: ChangeProps) {
+  const label = showText(key.label === '' ? key.mask_value : key.label, 40)
+  return what === 'revoke'
+    ? (
+      <Confirm
+        title={`Revoke ${label}`} word='revoke' action='Revoke' onClose={onClose}
+        onConfirm={async () => {
+          await request(`/api/personal_api_keys/${key.id}/`, { method: 'DELETE' })
+          onRevoked()
+        }}
+      >
+        <p>Anyone who uses it is refused within a second, for good. So are the keys that it made, and those that they made.</p>
+        {made.length > 0 && <p>It made {made.map(({ label, mask_value: mask }) => showText(label === '' ? mask : label, 40)).join(', ')}.</p>}
+        {key.is_current && <p class='error'>It is the key that you are logged in with: you will be logged out.</p>}
+      </Confirm>
+      )
+    : (
+      <Confirm
+        title={`Rotate ${label}`} word='rotate' action='Rotate' onClose={onClose}
+        onConfirm={async () => {
+          onMade(await request<NewKey>(`/api/personal_api_keys/${key.id}/rotate/`, { method: 'POST', body: { grace_seconds: GRACE_SECONDS } }))
+        }}
+      >
+        <p>
+          You get a new key that may do the same. The old one ends in a day, at{' '}
+          {formatZoned(new Date(Date.now() + GRACE_SECONDS * 1000).toISOString())}.
+        </p>
+      </Confirm>
+      )
+}
+
+function isUsable ({ revoked_at: revoked, expires_at: end }: PersonalKey, now: number): boolean {
+  return revoked === null && (end === null || Date.parse(end) > now)
+}
+
+/** Whether it can be used, until when, or since when no longer. */
+export function describeState ({ revoked_at: revoked, expires_at: end }: PersonalKey, now: number): string {
+  if (revoked !== null) return `revoked ${formatZoned(revoked)}`
+  if (end === null) return 'does not end'
+  return Date.parse(end) > now ? `ends ${formatZoned(end)}` : `ended ${formatZoned(end)}`
+}
+
+/** The users who own keys. */
+export function Users () {
+  const [isCreating, setCreating] = useState(false)
+  const users = useAnswer<Answer<'/api/users'>>('/api/users/')
+  const mayCreate = may('user:write') && currentSession().all_projects
+  return (
+    <>
+      <h2>Users</h2>
+      {mayCreate && <div class='toolbar'><button type='button' onClick={() => setCreating(true)}>New user …</button></div>}
+      <Show of={users} what='Users'>
+        {({ results }) => (
+          <Table label='Users' head={['E-mail', 'First name', '#Usable keys']}>
+            {results.map(({ id, email, first_name: name, keys }) => (
+              <tr key={id}><td class='wide'>{showText(email)}</td><td class='wide'>{showText(name)}</td><td class='number'>{formatCount(keys)}</td></tr>
+            ))}
+          </Table>
+        )}
+      </Show>
+      {isCreating && <NewUserDialog onClose={() => setCreating(false)} onDone={users.reload} />}
+    </>
+  )
+}
+
+function NewUserDialog ({ onClose, onDone }: { onClose: () => void, onDone: () => void }) {
+  const [email, setEmail] = useState('')
+  const [name, setName] = useState('')
+  const create = async (): Promise<void> => {
+    await request('/api/users/', { method: 'POST', body: { email, first_name: name } })
+    onDone()
+  }
+  return (
+    <FormDialog title='New user' action='Create' isReady={email !== ''} onClose={onClose} onConfirm={create}>
+      <p class='hint'>Nothing is mailed: make a key for the user with <code>npx millrace keys create --user</code>.</p>
+      <label>E-mail <input required type='email' maxLength={254} value={email} onInput={(event) => setEmail(event.currentTarget.value)} /></label>
+      <label>First name <input maxLength={150} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
+    </FormDialog>
+  )
+}
