@@ -24,9 +24,7 @@ export interface Digest {
   withProperties: bigint
 }
 
-export function keyOf ({ day, event }: Pick<Digest, 'day' | 'event'>): string {
-  return `${day} ${event}`
-}
+export const keyOf = ({ day, event }: Pick<Digest, 'day' | 'event'>): string => `${day} ${event}`
 
 export interface EventHashes { identity: bigint, properties: bigint }
 

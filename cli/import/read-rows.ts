@@ -5,7 +5,7 @@ import { createReadStream } from 'node:fs'
 import { pipeline, type Readable, type Transform } from 'node:stream'
 import zlib from 'node:zlib'
 import { parse as parseCsv } from 'csv-parse'
-import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet'
+import { asyncBufferFromFile, cachedAsyncBuffer, parquetMetadataAsync, parquetReadObjects } from 'hyparquet'
 import { compressors } from 'hyparquet-compressors'
 import { HAS_SAFE_BROTLI } from '../../engines/body/decompress.ts'
 import { parseStoredJson } from '../../engines/body/parse-json.ts'
@@ -155,7 +155,6 @@ async function * readCsv (source: Readable): AsyncGenerator<ReadRow> {
     const record = isWide ? cells : cells.map(decodeUtf8)
     if (columns === undefined) {
       columns = record.map((column) => column ?? '\ufffd')
-      // Which of two would be meant?
       const twice = columns.find((column, index) => columns?.indexOf(column) !== index)
       if (twice !== undefined) throw new Error(`the header has the column ${JSON.stringify(twice)} twice`)
       continue
@@ -222,9 +221,11 @@ const MAX_GROUP_BYTES = 1_000_000_000
 async function * readParquet ({ path: name }: SourceFile): AsyncGenerator<ReadRow> {
   const file = await asyncBufferFromFile(name)
   const metadata = await parquetMetadataAsync(file)
-  const options = { file, metadata, compressors, parsers: TEXT_PARSERS }
+  const options = { metadata, compressors, parsers: TEXT_PARSERS }
   let rowStart = 0
   for (const { num_rows: count, columns } of metadata.row_groups) {
+    // Each part asks for the same bytes.
+    const group = cachedAsyncBuffer(file)
     const groupEnd = rowStart + Number(count)
     const sizeOf = (field: 'total_compressed_size' | 'total_uncompressed_size'): number =>
       columns.reduce((sum, { meta_data: column }) => sum + Number(column?.[field] ?? 0), 0)
@@ -233,7 +234,7 @@ async function * readParquet ({ path: name }: SourceFile): AsyncGenerator<ReadRo
     const partRows = Math.max(1, Math.min(PART_ROWS, Math.ceil(Number(count) * PART_BYTES / sizeOf('total_uncompressed_size'))))
     for (let rowEnd = rowStart; rowStart < groupEnd; rowStart = rowEnd) {
       rowEnd = Math.min(rowStart + partRows, groupEnd)
-      for (const [index, read] of (await parquetReadObjects({ ...options, rowStart, rowEnd })).entries()) {
+      for (const [index, read] of (await parquetReadObjects({ ...options, file: group, rowStart, rowEnd })).entries()) {
         const row = fieldsOf(toJsonNumbers(read))
         const position = rowStart + index + 1
         const found = Object.values(row).find((value) => value instanceof Unreadable)
