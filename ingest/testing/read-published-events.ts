@@ -16,8 +16,10 @@ export async function takeMessages (connection: NatsConnection, stream: string):
   const messages: JsMsg[] = []
   while (messages.length < state.messages) {
     const fetched: JsMsg[] = []
+    // No more than there are: a fetch of more waits for them until it expires.
+    const max = Math.min(100, state.messages - messages.length)
     // A fetch whose reader takes a second takes the server for gone, so nothing else is awaited meanwhile.
-    for await (const message of await consumer.fetch({ max_messages: 100, expires: 1000 })) fetched.push(message)
+    for await (const message of await consumer.fetch({ max_messages: max, expires: 1000 })) fetched.push(message)
     for (const message of fetched) await message.ackAck()
     messages.push(...fetched)
   }
