@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Browser, BrowserContext, Locator, Page, Request } from 'playwright-core'
+import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { createStackProject, type RunningStack, type Stack, type StackProject, startStackOnSharedStores } from '../start-stack.ts'
 import { openBrowser } from '../sdk/open-page.ts'
 import { createShared } from '../support/process-end.ts'
@@ -43,9 +44,17 @@ export interface ProjectUnderTest extends ConsoleUnderTest<StackProject> {
   home: string
 }
 
-/** The console on a project of its own, on the stack and in the browser that tests share: for what one project has. */
+/**
+ * The console on a project of its own, on the stack and in the browser that tests share: for what one project has. With
+ * a key of its own, too: one key runs two queries at once, and files that run side by side would refuse each other.
+ */
 export async function openProject (t: TestContext): Promise<ProjectUnderTest> {
-  const screens = await openConsoleOf(t, createStackProject(t))
+  const screens = await openConsoleOf(t, createStackProject(t).then(async (stack) => {
+    const { key } = await createPersonalKey(stack.sql, {
+      email: 'admin@millrace.localhost', label: `project ${stack.project}`, scopes: ['*'], projectIds: null, expiresAt: null
+    })
+    return { ...stack, personalApiKey: key }
+  }))
   return { ...screens, home: `/projects/${screens.stack.project}` }
 }
 
