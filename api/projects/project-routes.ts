@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { HttpError, MillraceError } from '../../engines/errors.ts'
+import { parseTimezone } from '../../engines/operators/match-date.ts'
 import { mintKey } from '../../schema/key-text.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { object } from '../http/json-schema.ts'
@@ -102,12 +103,10 @@ export async function projectRoutes (
 
 /** @throws {HttpError} 400 when there is no such zone. */
 export function readTimezone (text: string): string {
-  try {
-    return new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions().timeZone
-  } catch (cause) {
-    const detail = `There is no time zone "${text}": give an IANA name such as Europe/Berlin.`
-    throw new HttpError(400, 'validation_error', 'invalid_input', detail, { attr: 'timezone', cause })
-  }
+  const timezone = parseTimezone(text)
+  if (timezone !== null) return timezone
+  const detail = `There is no time zone "${text}": give an IANA name such as Europe/Berlin.`
+  throw new HttpError(400, 'validation_error', 'invalid_input', detail, { attr: 'timezone' })
 }
 
 interface NewProject {

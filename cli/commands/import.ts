@@ -2,6 +2,7 @@ import path from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { Argument, type Command, InvalidArgumentError, Option } from 'commander'
 import { MillraceError } from '../../engines/errors.ts'
+import { parseTimezone } from '../../engines/operators/match-date.ts'
 import { createAmplitudeMapper } from '../../engines/import/from-amplitude.ts'
 import { completeMapping, createMapper } from '../../engines/import/from-mapping.ts'
 import { createMixpanelMapper } from '../../engines/import/from-mixpanel.ts'
@@ -59,6 +60,7 @@ async function importFiles (
   const foreign = ([['map', 'files'], ['timezone', 'mixpanel'], ['persons', 'posthog']] as const)
     .find(([option, of]) => options[option] !== undefined && source !== of)
   if (foreign !== undefined) throw new InvalidArgumentError(`--${foreign[0]} is an option of ${foreign[1]}, not of ${source}`)
+  if (parseTimezone(options.timezone ?? 'UTC') === null) throw new InvalidArgumentError('--timezone: give the name of a time zone, such as Europe/Berlin.')
   const wrong = map.find((each) => !/^(?:event|timestamp|distinct_id|uuid|properties)=./.test(each))
   if (wrong !== undefined) throw new InvalidArgumentError(`--map ${wrong}: expected event, timestamp, distinct_id, uuid or properties, such as event=name`)
   const access = await findManagementApi(context.env, context.access)
@@ -105,7 +107,7 @@ function chooseMapper (
 ): MapperOf {
   const mappers = {
     posthog: createPosthogMapper(target), amplitude: createAmplitudeMapper(target),
-    mixpanel: createMixpanelMapper({ now: target.now, timeZone: readZone(timezone) })
+    mixpanel: createMixpanelMapper({ now: target.now, timeZone: timezone })
   }
   return async (listColumns) => {
     if (source === 'posthog') requireColumns(await listColumns())
@@ -144,12 +146,4 @@ function print (
 function readRate (text: string): number {
   if (!/^\d{1,7}$/.test(text)) throw new InvalidArgumentError('Give a whole number.')
   return Number(text)
-}
-
-function readZone (zone: string): string {
-  try {
-    return new Intl.DateTimeFormat('en', { timeZone: zone }).resolvedOptions().timeZone
-  } catch {
-    throw new InvalidArgumentError('--timezone: give the name of a time zone, such as Europe/Berlin.')
-  }
 }

@@ -113,13 +113,12 @@ export class EventTable {
   }
 
   #grow (): void {
-    const before = new Uint8Array(this.#slots.buffer)
-    this.#slots = new DataView(new ArrayBuffer(2 * before.length + SLOT_BYTES))
-    const after = new Uint8Array(this.#slots.buffer)
-    for (let at = 0; at < before.length; at += SLOT_BYTES) {
-      if (before[at + AT_STATE] === EMPTY) continue
-      const slot = before.subarray(at, at + SLOT_BYTES)
-      after.set(slot, this.#search(new DataView(slot.buffer, at).getBigUint64(0)))
+    const before = this.#slots
+    this.#slots = new DataView(new ArrayBuffer(2 * before.byteLength + SLOT_BYTES))
+    for (let at = 0; at < before.byteLength; at += SLOT_BYTES) {
+      if (before.getUint8(at + AT_STATE) === EMPTY) continue
+      const slot = new Uint8Array(before.buffer, at, SLOT_BYTES)
+      new Uint8Array(this.#slots.buffer).set(slot, this.#search(before.getBigUint64(at)))
     }
   }
 }

@@ -1,6 +1,5 @@
 /** An import from its files to the proof: what `millrace import` does. */
-import { createHash } from 'node:crypto'
-import { closeSync, createReadStream, openSync, renameSync, writeFileSync } from 'node:fs'
+import { closeSync, openSync, renameSync, writeFileSync } from 'node:fs'
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -64,15 +63,12 @@ export interface ImportResult extends Pick<ImportOptions, 'source' | 'project' |
   proof: Proof | null
 }
 
-/** Rows of each file that are acknowledged, by its fingerprint. */
+/** Rows of each file that are acknowledged. */
 type Progress = Record<string, { file: string, rows: number }>
 
 const SAMPLED_ROWS = 1000
 const PROGRESS = 'progress.json'
 const SAVE_INTERVAL_MS = 1000
-
-/** Bytes at each end of a file that tell it from another: all of it would take as long as to import it. */
-const FINGERPRINT_BYTES = 65_536
 
 /** The store has so long to show what was acknowledged, in milliseconds, without moving. */
 const STORE_PATIENCE_MS = 300_000
@@ -124,9 +120,8 @@ async function importFiles (options: ImportOptions, reject: (rejected: object) =
   const completeBefore = mode === 'import' ? await store.completeThrough() : 0
 
   for (const file of files) {
-    // A file that cannot be read is told as such below.
-    const fingerprint = await computeFingerprint(file, options.personsFrom).catch(() => '')
-    const done = progress[fingerprint] ??= { file: file.name, rows: 0 }
+    // Another answer to who changes persons sends the events again; other content is found by the proof.
+    const done = progress[`${file.name} ${file.bytes} ${options.personsFrom}`] ??= { file: file.name, rows: 0 }
     let savedAt = performance.now()
     const sender = createSender({
       ...options,
@@ -186,16 +181,6 @@ async function importFiles (options: ImportOptions, reject: (rejected: object) =
   result.finishedAt = new Date().toISOString()
   if (mode !== 'dry run') await writeFile(path.join(stateFolder, 'proof.json'), `${JSON.stringify(result, null, 2)}\n`)
   return result
-}
-
-/** Who changes persons is part of it: another answer sends the events again. */
-async function computeFingerprint ({ path: file, name, bytes }: SourceFile, personsFrom: string): Promise<string> {
-  const hash = createHash('sha256').update(`${name}\n${bytes} ${personsFrom}\n`)
-  for (const start of [0, Math.max(0, bytes - FINGERPRINT_BYTES)]) {
-    const end = start + FINGERPRINT_BYTES - 1
-    for await (const chunk of createReadStream(file, { start, end })) hash.update(chunk)
-  }
-  return hash.digest('hex')
 }
 
 /**

@@ -139,6 +139,15 @@ function parseRfc2822 (text: string): number {
   return match !== null && new Date(`${date} UTC`).getUTCDate() === Number(day) ? Date.parse(text) : Number.NaN
 }
 
+/** The name of a time zone as IANA writes it; null: there is none with this name. */
+export function parseTimezone (text: string): string | null {
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions().timeZone
+  } catch {
+    return null
+  }
+}
+
 /**
  * The instant at which clocks in the time zone show the time that `wallMs` is in UTC: the first of two when clocks are
  * set back; when clocks skip it, the instant as far after the gap.
