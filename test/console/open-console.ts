@@ -51,7 +51,7 @@ export interface ProjectUnderTest extends ConsoleUnderTest<StackProject> {
 export async function openProject (t: TestContext): Promise<ProjectUnderTest> {
   const screens = await openConsoleOf(t, createStackProject(t).then(async (stack) => {
     const { key } = await createPersonalKey(stack.sql, {
-      email: 'admin@millrace.localhost', label: `project ${stack.project}`, scopes: ['*'], projectIds: null, expiresAt: null
+      email: 'admin@millrace.localhost', label: 'first key', scopes: ['*'], projectIds: null, expiresAt: null
     })
     return { ...stack, personalApiKey: key }
   }))
