@@ -337,6 +337,39 @@ t.test('looks old events up while another process may store them in the other cl
   t.equal(store.asked, 7)
 })
 
+t.test('an event is recognised that came in the other class since the memories were loaded', async (t) => {
+  const stores = await startTestStores(t)
+  const { client } = stores.clickhouse
+  const filters = createDuplicateFilters({
+    clickhouse: client,
+    fingerprintKey: async () => TEST_KEY,
+    metrics: createPipelineMetrics(() => []),
+    logger: silentLogger
+  })
+  const [live, historical] = await Promise.all([
+    filters.open({ eventClass: 'live', number: 0 }), filters.open({ eventClass: 'historical', number: 0 })
+  ])
+  const weekAgo = Date.now() - 7 * DAY_MS
+  const uuids = [() => makeUuid7(weekAgo), () => makeUuid7(Date.now() + DAY_MS), randomUUID]
+  const events = makeEvents(30, (i) => ({ uuid: uuids[i % 3]!(), timestamp: weekAgo }))
+  const store = async (filter: DuplicateFilter, sent: Sent): Promise<void> => {
+    await client.insert({ table: 'events', format: 'JSONEachRow', values: sent.events })
+    filter.remember([sent.message], rangeOf([sent], []))
+  }
+  const decide = async (filter: DuplicateFilter, { message }: Sent, oldestUuidAt: number): Promise<number> => {
+    const decided = await filter.decide([{ ...message, oldestUuidAt }], { lookUpAll: false })
+    return decided.reduce((sum, [, [from = 0, to = 0]]) => sum + to - from, 0)
+  }
+
+  await store(live, send(events))
+  const imported = send([...makeEvents(5), ...events.map((event) => ({ ...event, timestamp: weekAgo + DAY_MS }))])
+  t.equal(await decide(historical, imported, 0), 30, 'imported with a time of the next day')
+
+  const old = send(makeEvents(10, () => ({ uuid: makeUuid7(weekAgo), timestamp: weekAgo })))
+  await store(historical, old)
+  t.equal(await decide(live, send(old.events), weekAgo), 10, 'captured later')
+})
+
 t.test('events that somebody removed from ClickHouse can be sent again', async (t) => {
   const stores = await startTestStores(t)
   await startTestPartition(t, stores)

@@ -11,7 +11,7 @@ import { confirmDuplicates, type DoubtfulInsert, excludeOwnRows, isStored, type 
 import type { FingerprintMemory } from './fingerprint-memory.ts'
 import { CLOCK_MARGIN_MS, loadFingerprints } from './load-fingerprints.ts'
 import { createLookUpEvents, type LookUpEvents } from './look-up-events.ts'
-import { recallBatch, type Remembered, type StoredRows, suspiciousBefore } from './recall-batch.ts'
+import { type Coverage, recallBatch, type Remembered, type StoredRows, suspiciousBefore } from './recall-batch.ts'
 import { gapsWithin, toPairs } from './row-ranges.ts'
 import { StoredUuids } from './stored-uuids.ts'
 
@@ -85,12 +85,14 @@ export function createDuplicateFilters (deps: DuplicateFiltersDeps): DuplicateFi
         next ??= load()
         // Whatever a former owner stored had come into the stream before this process claimed the partition.
         memory = (await next).fork(Date.now() + CLOCK_MARGIN_MS)
+        confirmedAt.set(key, memory.loadedAt.monotonicMs)
       }
       memories.set(key, memory)
       const eventClass = partition.eventClass === 'live' ? 'historical' : 'live'
       const other = partitionKey({ ...partition, eventClass })
       return createDuplicateFilter({
         memory,
+        isHistorical: partition.eventClass === 'historical',
         lookUpEvents,
         onLookUp: (rows) => deps.metrics.confirmedRows.inc({ partition: key }, rows),
         // An event may come a second time in the other class. Of another process nobody knows what it stores.
@@ -113,12 +115,14 @@ export function createDuplicateFilters (deps: DuplicateFiltersDeps): DuplicateFi
 
 export interface DuplicateFilterDeps {
   memory: FingerprintMemory
+  /** Whether its events may have come as live ones before, whenever their uuids were made. */
+  isHistorical?: boolean
   lookUpEvents: LookUpEvents
   /** Told how many rows are looked up in ClickHouse. */
   onLookUp: (rows: number) => void
   /** The uuids of stored events; without them every old uuid is looked up. */
   uuids?: Pick<StoredUuids, 'knows' | 'findRows'>
-  /** When another partition last stored events that could be ours, by `performance.now()`; Infinity: unknown. */
+  /** When the other class last stored events that could be ours, by `performance.now()`; Infinity: unknown. */
   confirmedElsewhere?: () => number
   /** Told that an insert of this partition was confirmed. */
   onConfirmed?: () => void
@@ -138,11 +142,12 @@ const SAMPLED_ROWS = 4
  * restored backup): when one is gone, the whole batch is decided by what ClickHouse holds.
  */
 export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilter {
-  const { memory, lookUpEvents, onLookUp } = deps
+  const { memory, lookUpEvents, onLookUp, confirmedElsewhere = () => -Infinity } = deps
   return {
     async decide (messages, { lookUpAll }) {
-      const storedRows = lookUpAll ? new Map() : await findStoredRows(messages)
-      const { suspicions, duplicates, remembered } = recallBatch(memory, messages, { lookUpAll, storedRows })
+      const coverage = findCoverage()
+      const storedRows = lookUpAll ? new Map() : await findStoredRows(messages, coverage)
+      const { suspicions, duplicates, remembered } = recallBatch(memory, messages, { lookUpAll, storedRows, coverage })
       const [confirmed, holds] = await Promise.all([
         confirmDuplicates(messages, { suspicions, lookUpEvents, onLookUp }),
         areStored(remembered)
@@ -176,13 +181,21 @@ export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilt
     }
   }
 
+  /** An event of the other class is remembered only if it was stored before the memory was loaded. */
+  function findCoverage (): Coverage {
+    const { coveredSince, loadedAt } = memory
+    if (confirmedElsewhere() <= loadedAt.monotonicMs) return { receivedSince: coveredSince, madeSince: coveredSince }
+    const madeSince = deps.isHistorical === true ? Infinity : Math.max(coveredSince, loadedAt.epochMs + CLOCK_MARGIN_MS)
+    return { receivedSince: coveredSince, madeSince }
+  }
+
   /** Of messages that the memory does not cover, but the uuids that were read from ClickHouse do. */
-  async function findStoredRows (messages: readonly PartitionMessage[]): Promise<StoredRows> {
+  async function findStoredRows (messages: readonly PartitionMessage[], coverage: Coverage): Promise<StoredRows> {
     const found = new Map<PartitionMessage, ReadonlySet<number>>()
-    const { uuids, confirmedElsewhere = () => -Infinity } = deps
+    const { uuids } = deps
     for (const message of messages) {
       if (uuids === undefined || message.rows === 0 || message.deduplicated !== undefined) continue
-      if (suspiciousBefore(message, memory.coveredSince) === -Infinity) continue
+      if (suspiciousBefore(message, coverage) === -Infinity) continue
       const madeSince = Math.min(message.receivedAt, message.oldestUuidAt)
       if (!uuids.knows(madeSince, Math.max(memory.completeSince, confirmedElsewhere()))) continue
       const rows = await uuids.findRows(message)

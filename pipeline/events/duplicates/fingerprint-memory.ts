@@ -37,6 +37,7 @@ export class FingerprintMemory {
   /** When each generation began, by `performance.now()`. */
   #begun = { young: performance.now(), old: -Infinity }
   readonly #maxGeneration: number
+  #loadedAt = { monotonicMs: performance.now(), epochMs: Date.now() }
 
   /**
    * @param coveredSince   All later events are added before the first lookup; epoch ms, 0 for all events.
@@ -63,6 +64,7 @@ export class FingerprintMemory {
     memory.#oldSince = this.#youngSince
     memory.#begun.old = this.#begun.young
     memory.#uncertain.old = this.#uncertain.young
+    memory.#loadedAt = this.#loadedAt
     return memory
   }
 
@@ -74,6 +76,11 @@ export class FingerprintMemory {
   /** Every event that was confirmed since then, by `performance.now()`, is remembered. */
   get completeSince (): number {
     return this.#old === null ? this.#begun.young : this.#begun.old
+  }
+
+  /** What other partitions stored since then is not remembered. */
+  get loadedAt (): Readonly<{ monotonicMs: number, epochMs: number }> {
+    return this.#loadedAt
   }
 
   /** Whether fingerprints with checks under this key can be compared with those remembered. */

@@ -25,17 +25,17 @@ export type StoredRows = ReadonlyMap<PartitionMessage, ReadonlySet<number>>
  * Asks the memory about every row of a batch, in their order.
  *
  * @param options.lookUpAll  ClickHouse has to be asked about every row that is not remembered.
+ * @param options.coverage  Of the memory.
  */
 export function recallBatch (
   memory: FingerprintMemory, messages: readonly PartitionMessage[],
-  { lookUpAll, storedRows }: { lookUpAll: boolean, storedRows: StoredRows }
+  { lookUpAll, storedRows, coverage }: { lookUpAll: boolean, storedRows: StoredRows, coverage: Coverage }
 ): Recalled {
   const suspicions: Suspicion[] = []
   const duplicates = new Map<PartitionMessage, number[]>()
   let remembered: Remembered = [null, []]
   const total = messages.reduce((sum, message) => sum + message.rows, 0)
   const batch: BatchRows = { kept: new FingerprintTable(slotsFor(total)), asked: new FingerprintTable() }
-  const { coveredSince } = memory
   for (const message of messages) {
     if (message.rows === 0) continue
     const isUnderstood = memory.understands(message.keyId)
@@ -49,7 +49,7 @@ export function recallBatch (
     const mayBeStored = lookUpAll ? undefined : storedRows.get(message)
     const madeBefore = !isUnderstood || lookUpAll
       ? Infinity
-      : mayBeStored !== undefined ? -Infinity : suspiciousBefore(message, coveredSince)
+      : mayBeStored !== undefined ? -Infinity : suspiciousBefore(message, coverage)
     const { rows, recalled, uncertain } = isUnderstood
       ? recallRows(memory, batch, { message, mayBeStored, isAsked: madeBefore !== -Infinity })
       : { rows: [], recalled: [], uncertain: Array.from({ length: message.rows }, (_, row) => row) }
@@ -61,15 +61,23 @@ export function recallBatch (
   return { suspicions, duplicates, remembered }
 }
 
+/** What a memory covers, epoch milliseconds. */
+export interface Coverage {
+  /** Whatever came into the stream of the partition since then. */
+  receivedSince: number
+  /** Whatever has a uuid that was made since then. */
+  madeSince: number
+}
+
 /**
  * Rows of the message with a uuid made before this, epoch ms, may be stored although they are not remembered: Infinity
  * for all rows, because the message came long ago, perhaps a second time.
  */
 export function suspiciousBefore (
-  { receivedAt, oldestUuidAt }: Pick<PartitionMessage, 'receivedAt' | 'oldestUuidAt'>, coveredSince: number
+  { receivedAt, oldestUuidAt }: Pick<PartitionMessage, 'receivedAt' | 'oldestUuidAt'>, { receivedSince, madeSince }: Coverage
 ): number {
-  if (receivedAt < coveredSince) return Infinity
-  return oldestUuidAt < coveredSince ? coveredSince : -Infinity
+  if (receivedAt < receivedSince) return Infinity
+  return oldestUuidAt < madeSince ? madeSince : -Infinity
 }
 
 /** Rows of a batch, before they are stored and remembered. */
