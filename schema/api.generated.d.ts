@@ -914,7 +914,7 @@ export interface paths {
         };
         /**
          * List the hashes of stored events of a day
-         * @description In order of uuid, distinct id and name. `identity` is sipHash64 of uuid, name, distinct id and time (epoch milliseconds), joined by line feeds.
+         * @description In order of uuid as ClickHouse has it, distinct id and name. `identity` is sipHash64 of uuid, name, distinct id and time (epoch milliseconds), joined by line feeds.
          *
          *     Requires the scope event:read.
          */

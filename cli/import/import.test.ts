@@ -1,5 +1,6 @@
 /** `millrace import`, from exported files to the proof, against the whole system. */
 import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { appendFile, mkdir, mkdtemp, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
@@ -429,6 +430,17 @@ t.test('what is missing is found and named however many events differ', async ()
     async ({ uuid }) => { missing.push(uuid) }, 15)
   t.same(proof.differing.map(({ missing }) => missing), [10, 10, 10])
   t.same(missing.sort(), events.map(({ uuid }) => uuid).sort())
+})
+
+t.test('an import of more events than a page beside others of the same day and name is complete', async (t) => {
+  const { folder, run } = await startImport(t)
+  for (const name of ['a.jsonl', 'b.jsonl']) {
+    const rows = Array.from({ length: 6000 }, (_, i) => ({ ...nested(posthogRow(i % 20, ['seen'])), uuid: randomUUID() }))
+    await writeFile(path.join(folder, name), lines(rows))
+    const { code, out } = await run('posthog', path.join(folder, name))
+    t.equal(code, 0)
+    t.match(out, /stored exactly so +1 of 1 days/)
+  }
 })
 
 t.test('each event of the files is compared with the stored one, however many there are', (t) => {
