@@ -63,8 +63,8 @@ t.test('a slow client that goes on reading gets everything', async (t) => {
   let text = ''
   for await (const chunk of socket) {
     text += (chunk as Buffer).toString('latin1')
-    // 64 KB each. In this time the system does not tell once that there is room to write.
-    if (performance.now() - startedAt < 4000) await delay(150)
+    // 64 KB each: some 2 MB a second, more than what makes the system tell that there is room to write.
+    if (performance.now() - startedAt < 6000) await delay(30)
   }
 
   const body = text.slice(text.indexOf('\r\n\r\n') + 4)

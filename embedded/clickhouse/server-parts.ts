@@ -14,7 +14,6 @@ import type { QueryRecord } from './query-record.ts'
 import type { LoginDigests, User } from './request/authenticate.ts'
 import type { QueryRequest } from './request/parse-request.ts'
 import type { KillQuery, ProgressSampler, RunningQueries, Stops } from './running-queries.ts'
-import type { SendTimeout } from './send-timeout.ts'
 import type { QueryLog } from './server-database.ts'
 import type { ResultPipe } from './statement/run-select.ts'
 
@@ -39,7 +38,8 @@ export interface ServerParts {
   processes: ProcessList
   queryLog: QueryLog
   progress: ProgressSampler
-  sendTimeout: SendTimeout
+  /** How long a client may take nothing of its answer. */
+  sendTimeoutSeconds: number
   allowList: AllowList
   guardAnalyst: GuardAnalyst
   displayName: string

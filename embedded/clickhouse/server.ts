@@ -117,8 +117,8 @@ async function handleQuery (parts: ServerParts, user: User, exchange: Exchange):
   const answer = new Answer(request, response)
   const record = startRecord(user, request)
   const { remoteAddress } = request.socket
-  parts.sendTimeout.watch(response, () => {
-    const { seconds } = parts.sendTimeout
+  const seconds = parts.sendTimeoutSeconds
+  onStoppedReading(response, seconds, () => {
     stops.unwanted.abort(new QueryError(209, `Timeout exceeded while writing to socket (${remoteAddress}, ${seconds * 1000} ms)`))
     parts.logger.warn({ user, queryId: record.queryId, remoteAddress, seconds, userAgent: record.userAgent },
       'a client stopped reading its answer: its query was cancelled and its connection reset, so that others need not wait')
@@ -154,6 +154,25 @@ async function handleQuery (parts: ServerParts, user: User, exchange: Exchange):
     answer.fail(told)
   }
   parts.queryLog.add({ ...record, resultBytes: answer.bytes, durationMs: performance.now() - startedAt })
+}
+
+/**
+ * Resets the connection of a client that takes nothing of what waits for it: it would otherwise keep its session for as
+ * long as it likes, and with it a place that others wait for. A thread of the engine that waits for room in its pipe does
+ * not see `max_execution_time`.
+ *
+ * As on a server, what counts is what the kernel takes, which it does when a third of its send buffer is free.
+ *
+ * @param onTimeout  Called before the connection is reset.
+ */
+function onStoppedReading (response: ServerResponse, seconds: number, onTimeout: () => void): void {
+  response.setTimeout(seconds * 1000, () => {
+    // The query may still run, or the body may still come: nothing waits for the client.
+    if (response.socket === null || response.socket.writableLength === 0) return
+    onTimeout()
+    // A regular end would leave megabytes in the send buffer, for a client that may never take them.
+    response.socket.resetAndDestroy()
+  })
 }
 
 /**

@@ -19,7 +19,6 @@ import { ProcessList } from './process-list.ts'
 import { KillQuery, ProgressSampler, RunningQueries } from './running-queries.ts'
 import { ANALYST_PROFILE, GUARD_PROFILE, POOL_SIZES, OWNER_PROFILE } from './engine/profiles.ts'
 import { ResultPipe } from './statement/run-select.ts'
-import { SendTimeout } from './send-timeout.ts'
 import type { ServerParts } from './server-parts.ts'
 import { buildServer } from './server.ts'
 import { SessionPool } from './engine/session-pool.ts'
@@ -96,7 +95,7 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
     processes: await ProcessList.open(control, running),
     queryLog: new QueryLog(await engine.openSession({}, NO_SETTINGS), spool, logger),
     progress: new ProgressSampler(await engine.openSession({}, NO_SETTINGS), logger),
-    sendTimeout: new SendTimeout(options.sendTimeoutSeconds),
+    sendTimeoutSeconds: options.sendTimeoutSeconds,
     allowList,
     guardAnalyst: createGuardAnalyst(pools.guard, engine, allowList),
     displayName: hostname(),
