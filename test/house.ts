@@ -34,13 +34,13 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_514,
+  lines: 82_221,
   platformLines: 5_571,
-  trackedFiles: 1_490,
+  trackedFiles: 1_488,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
-  assertions: 164,
+  assertions: 158,
   casts: 280
 } satisfies Record<keyof House, number>
 

@@ -158,8 +158,8 @@ async function handleQuery (parts: ServerParts, user: User, exchange: Exchange):
 
 /**
  * Resets the connection of a client that takes nothing of what waits for it: it would otherwise keep its session for as
- * long as it likes, and with it a place that others wait for. A thread of the engine that waits for room in its pipe does
- * not see `max_execution_time`.
+ * long as it likes, and with it a place that others wait for. A thread of the engine that waits for room in its pipe
+ * does not see `max_execution_time`.
  *
  * As on a server, what counts is what the kernel takes, which it does when a third of its send buffer is free.
  *

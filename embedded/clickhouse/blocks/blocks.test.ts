@@ -6,7 +6,7 @@ import { decompressLz4, readBlocks } from '../testing/read-blocks.ts'
 import { startTestServer } from '../testing/start-test-server.ts'
 import { cityHash128 } from './city-hash.ts'
 import { BlockWriter, writeBlock } from './compressed-blocks.ts'
-import { NativeBlocks } from './native-blocks.ts'
+import { createNativeWriter } from './native-blocks.ts'
 
 const server = await startTestServer(t)
 const ROWS = `SELECT number AS n, toString(cityHash64(number)) AS s, toLowCardinality(toString(number % 7)) AS k,
@@ -71,21 +71,40 @@ t.test('writes Native for a client that names its revision: a head for each bloc
   t.equal(old.bytes.toString('hex'), '010002ffffffff00' + '0101' + '0161' + '0555496e7438' + '07')
   t.equal(described.bytes.toString('hex'), '010002ffffffff00' + '0101' + '06726573756c74' + '0555496e7438' + '00' + '00')
   t.equal((await server.ask('SELECT 1 AS a FORMAT TSV', { params })).text, '1\n')
-  t.match(await server.ask('SELECT sumState(1) FORMAT Native', { params }), { code: 48, status: 501 })
+  t.equal((await server.ask('SELECT 1 AS a WHERE 0 FORMAT Native', { params })).bytes.length, 0)
+  t.match(await server.ask('SELECT nope FORMAT Native', { params }), { code: 47, status: 404 })
 })
 
-t.test('walks over every type, however the bytes come', async (t) => {
-  const plain = (await server.ask(`${ROWS} FROM numbers(3000) FORMAT Native`, { params: { max_block_size: '1000' } })).bytes
-  const whole = Buffer.concat(new NativeBlocks(54_460).write(plain))
-  const walk = new NativeBlocks(54_460)
-  const count = Math.ceil(plain.length / 7)
-  const pieces = Array.from({ length: count }, (_, i) => walk.write(plain.subarray(i * 7, i * 7 + 7)))
-  const served = await server.ask(`${ROWS} FROM numbers(3000) FORMAT Native`, { params: { max_block_size: '1000', client_protocol_version: '54460' } })
+t.test('puts the columns of every type as the engine writes them behind their names, however a SELECT is written', async (t) => {
+  const params = { client_protocol_version: '54460' }
+  const select = `${ROWS}, sumState(number) OVER () AS state, '{"a": 1}'::JSON AS j, number::Dynamic AS dynamic, number::Variant(UInt64, String) AS variant
+    FROM numbers(1000)`
+  const columns = (await server.ask(`DESCRIBE (${select}) FORMAT TSVRaw`)).text.trim().split('\n').map((line) => line.split('\t', 1)[0]!)
+  // Of a single column the engine's own Native is: 1, the rows (1000), and the column.
+  const alone = await Promise.all(columns.map(async (name) =>
+    (await server.ask(`SELECT ${name} FROM (${select}) FORMAT Native`)).bytes.subarray(3)))
+  const withByte = alone.map((column) => {
+    const at = 1 + column[0]! + 1 + column[1 + column[0]!]!
+    return Buffer.concat([column.subarray(0, at), Buffer.from([0]), column.subarray(at)])
+  })
+  const expected = Buffer.concat([Buffer.from('010002ffffffff00', 'hex'), Buffer.from([columns.length, 0xe8, 0x07]), ...withByte])
 
-  t.ok(Buffer.concat(pieces.flat()).equals(whole))
-  t.ok(served.bytes.equals(whole))
-  const blocks = (whole.length - plain.length) / (8 + 13)
-  t.ok(Number.isInteger(blocks) && blocks >= 3, `${blocks} blocks of 13 columns`)
+  t.equal(columns.length, 17)
+  for (const text of [`${select} FORMAT Native`, `WITH 1 AS one ${select} -- all of it`, `FROM (${select}) SELECT *`, `(${select})`]) {
+    const served = await server.ask(text, { params: { ...params, default_format: 'Native' } })
+    t.ok(served.bytes.equals(expected), text.slice(0, 20))
+  }
+  const many = await server.ask('SELECT number FROM numbers(3000) FORMAT Native', { params: { ...params, max_block_size: '1000' } })
+  t.equal(many.bytes.length, 24_000 + 3 * (8 + 3 + 7 + 7 + 1))
+})
+
+t.test('writes the same Native however the bytes come', async (t) => {
+  const bytes = (await server.ask(`${ROWS} FROM numbers(3000) FORMAT Buffers`, { params: { max_block_size: '1000' } })).bytes
+  const columns = Array.from({ length: 13 }, (_, i) => ({ name: `column ${i}`, type: 'String' }))
+  const write = createNativeWriter(columns, 54_460)
+  const pieces = Array.from({ length: Math.ceil(bytes.length / 7) }, (_, i) => write(bytes.subarray(i * 7, i * 7 + 7)))
+
+  t.ok(Buffer.concat(pieces.flat()).equals(Buffer.concat(createNativeWriter(columns, 54_460)(bytes))))
 })
 
 t.test('compresses in blocks of a mebibyte', async (t) => {

@@ -16,15 +16,8 @@ const HEAD_BYTES = 9
 /** As servers fill theirs. */
 const BLOCK_BYTES = 1_048_576
 
-/** Rewrites a body on its way to the client, before the compression of HTTP. */
-export interface BodyTransform {
-  write: (chunk: Uint8Array) => Uint8Array[]
-  /** What is left when the body has ended. */
-  end: () => Uint8Array[]
-}
-
-/** Cuts an answer into blocks. */
-export class BlockWriter implements BodyTransform {
+/** Cuts an answer into blocks, before the compression of HTTP. */
+export class BlockWriter {
   #waiting: Uint8Array[] = []
   #bytes = 0
 
@@ -34,6 +27,7 @@ export class BlockWriter implements BodyTransform {
     return this.#bytes < BLOCK_BYTES ? [] : this.#flush()
   }
 
+  /** What is left when the answer has ended. */
   end (): Uint8Array[] {
     return this.#bytes === 0 ? [] : this.#flush()
   }

@@ -38,9 +38,9 @@ export async function dropUnfinishedParts (
   session: EngineSession, options: { before: ReadonlySet<string>, since: number | null, logger: Logger }
 ): Promise<void> {
   const { before, since, logger } = options
-  const broken = await read(session, `SELECT ${COLUMNS}, path FROM system.detached_parts WHERE reason = 'broken-on-start'`)
+  const broken = await session.rows<Part>(`SELECT ${COLUMNS}, path FROM system.detached_parts WHERE reason = 'broken-on-start'`)
   for (const part of broken.filter(({ path: folder = '' }) => !before.has(keyOf(folder)))) {
-    const active = await read(session, `SELECT ${COLUMNS} FROM system.parts WHERE active
+    const active = await session.rows<Part>(`SELECT ${COLUMNS} FROM system.parts WHERE active
       AND database = ${quoteString(part.database)} AND table = ${quoteString(part.table)}
       AND partition_id = ${quoteString(part.partition_id)}
       AND min_block_number >= ${part.first} AND max_block_number <= ${part.last} ORDER BY first`)
@@ -81,9 +81,4 @@ function areGapless (whole: Part, parts: readonly Part[]): boolean {
     next = last + 1
   }
   return next === whole.last + 1
-}
-
-async function read (session: EngineSession, sql: string): Promise<Part[]> {
-  const { bytes } = await session.run(sql, 'JSONEachRow')
-  return Buffer.from(bytes).toString().split('\n').filter(Boolean).map((line) => JSON.parse(line) as Part)
 }

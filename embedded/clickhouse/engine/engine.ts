@@ -159,6 +159,12 @@ export class EngineSession {
     return { bytes: result.bytes(), rows: rowsRead, rowBytes: bytesRead, elapsedSeconds: elapsed }
   }
 
+  /** Rows of the server's own questions, as objects. */
+  async rows<T> (sql: string): Promise<T[]> {
+    const { bytes } = await this.run(sql, 'JSONEachRow')
+    return Buffer.from(bytes).toString().split('\n').filter(Boolean).map((line) => JSON.parse(line) as T)
+  }
+
   close (): void {
     this.#session.close()
   }

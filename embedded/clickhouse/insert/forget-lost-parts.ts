@@ -42,7 +42,7 @@ const PART_NAME = /^(.+)_(\d+)_(\d+)_\d+(?:_\d+)?$/
 export async function forgetLostParts (
   session: EngineSession, options: { scratchPath: string, logger: Logger }
 ): Promise<void> {
-  const tables = await read<Table>(session, `SELECT database, name, data_paths[1] AS folder FROM system.tables
+  const tables = await session.rows<Table>(`SELECT database, name, data_paths[1] AS folder FROM system.tables
     WHERE engine LIKE '%MergeTree' AND database NOT IN ('system', 'chdb_server')`)
   for (const table of tables) {
     const logs = await readLogs(path.join(table.folder, 'deduplication_logs'))
@@ -105,12 +105,7 @@ async function readLogs (folder: string): Promise<Map<string, string[]>> {
 }
 
 async function listParts (session: EngineSession, { database, name }: Table): Promise<PartRange[]> {
-  return await read<PartRange>(session, `
+  return await session.rows<PartRange>(`
     SELECT partition_id AS partition, toFloat64(min_block_number) AS first, toFloat64(max_block_number) AS last
     FROM system.parts WHERE database = ${quoteString(database)} AND table = ${quoteString(name)}`)
-}
-
-async function read<T> (session: EngineSession, sql: string): Promise<T[]> {
-  const { bytes } = await session.run(sql, 'JSONEachRow')
-  return Buffer.from(bytes).toString().split('\n').filter(Boolean).map((line) => JSON.parse(line) as T)
 }

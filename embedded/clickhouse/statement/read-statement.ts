@@ -76,6 +76,11 @@ export function buildSelectInto (statement: Statement, format: string, path: str
   return sql.slice(0, statement.format.start) + into + sql.slice(statement.format.end)
 }
 
+/** The statement for another format than its own. */
+export function withoutFormat ({ sql, format }: Statement): string {
+  return format === undefined ? sql : sql.slice(0, format.start) + sql.slice(format.end)
+}
+
 /**
  * An INSERT whose rows are in a file of the server's own.
  *

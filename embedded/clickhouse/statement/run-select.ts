@@ -2,7 +2,6 @@ import { closeSync, constants, createReadStream, openSync } from 'node:fs'
 import { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import type { Answer } from '../answer.ts'
-import type { BodyTransform } from '../blocks/compressed-blocks.ts'
 import type { EngineSession } from '../engine/engine.ts'
 import type { FailedWrites } from '../engine/failed-writes.ts'
 import { QueryError } from '../query-errors.ts'
@@ -19,7 +18,7 @@ export interface SelectRun {
   answer: Answer
   record: QueryRecord
   /** What the client wants to be different from what the engine writes. */
-  rewrite: BodyTransform | undefined
+  rewrite: ((chunk: Uint8Array) => Uint8Array[]) | undefined
   killQuery: KillQuery
   failedWrites: FailedWrites
   /** Fires when the client has gone; with a {QueryError} as its reason, that is the query's error. */
@@ -92,7 +91,7 @@ async function passOnChunk (
   chunk: Buffer, { answer, rewrite, waitEndOfQuery, holdBytes }: SelectRun,
   { held, givenUp }: { held: HeldRows, givenUp: Promise<void> }
 ): Promise<void> {
-  for (const piece of rewrite?.write(chunk) ?? [chunk]) {
+  for (const piece of rewrite?.(chunk) ?? [chunk]) {
     if (answer.started) await Promise.race([answer.write(piece), givenUp])
     else await held.add(piece)
   }

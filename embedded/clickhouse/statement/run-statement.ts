@@ -1,13 +1,12 @@
 import type { EngineResult, EngineSession } from '../engine/engine.ts'
 import { QueryError, readOnlyMethodError } from '../query-errors.ts'
 import type { Query, ServerParts } from '../server-parts.ts'
-import type { BodyTransform } from '../blocks/compressed-blocks.ts'
 import { summarizeRows } from '../query-record.ts'
-import { NativeBlocks } from '../blocks/native-blocks.ts'
+import { type Column, createNativeWriter } from '../blocks/native-blocks.ts'
 import { ANALYST_PROFILE } from '../engine/profiles.ts'
 import { OVERDUE_MS } from '../engine/session-pool.ts'
 import { failsOnZonedTime, normalizeTimes, WITHOUT_INDEXES } from './adapt-to-engine.ts'
-import { buildSelectInto, checkParams, fillParams, readStatement, type Statement } from './read-statement.ts'
+import { buildSelectInto, checkParams, fillParams, readStatement, type Statement, withoutFormat } from './read-statement.ts'
 import { runSelect } from './run-select.ts'
 import { fillServerFacts, replaceCommand, replaceShow } from './server-facts.ts'
 
@@ -77,12 +76,13 @@ async function runRows (parts: ServerParts, query: Query, statement: Statement, 
   setFormatHeaders(parts, query, format)
   const pipe = parts.pipes.pop()!
   try {
-    const sql = buildSelectInto(statement, format, pipe.path)
+    const columns = isRevised(query, format) ? await readColumns(session, statement) : undefined
+    const rewrite = columns && createNativeWriter(columns, query.request.protocolVersion)
+    const sql = buildSelectInto(statement, columns === undefined ? format : 'Buffers', pipe.path)
     const { spool, killQuery, failedWrites } = parts
     const { answer, record, request: { waitEndOfQuery } } = query
     const { signal } = query.stops.unwanted
     const holdBytes = format.endsWith('WithProgress') ? 0 : HOLD_BYTES
-    const rewrite = rewriteFor(query, format)
     const hold = { waitEndOfQuery, holdBytes }
     await runSelect({ session, sql, pipe, spool, answer, record, signal, killQuery, failedWrites, rewrite, ...hold })
   } finally {
@@ -98,14 +98,17 @@ async function runBuffered (
   const format = chooseFormat(query, statement)
   session.dirty ||= statement.kind === 'session'
   const { signal } = statement.kind === 'show' ? query.stops.unwanted : query.stops.killed
+  const columns = statement.kind === 'show' && isRevised(query, format) ? await readColumns(session, statement) : undefined
+  const [sql, engineFormat] = columns === undefined ? [statement.sql, format] : [withoutFormat(statement), 'Buffers']
   const runIt = async (): Promise<EngineResult> =>
-    await parts.killQuery.whenAborted(session, signal, session.run(statement.sql, format))
+    await parts.killQuery.whenAborted(session, signal, session.run(sql, engineFormat))
   const result = statement.kind === 'command' ? await runCommand(parts, { query, statement }, runIt) : await runIt()
   // What has no result has no format.
   if (statement.kind !== 'show' && result.bytes.length === 0) answer.setHeader('Content-Type', 'text/plain; charset=UTF-8')
   else setFormatHeaders(parts, query, format)
-  const rewrite = rewriteFor(query, format)
-  const pieces = rewrite?.write(result.bytes) ?? [result.bytes]
+  const pieces = columns === undefined
+    ? [result.bytes]
+    : createNativeWriter(columns, query.request.protocolVersion)(result.bytes)
   answer.start(summarizeRows(query.record, result))
   for (const piece of pieces) await answer.write(piece)
   await answer.end()
@@ -142,8 +145,17 @@ function chooseFormat (query: Query, statement: Statement): string {
   return format
 }
 
-function rewriteFor ({ request: { protocolVersion } }: Query, format: string): BodyTransform | undefined {
-  return protocolVersion > 0 && format === 'Native' ? new NativeBlocks(protocolVersion) : undefined
+/** Whether the client wants Native in its own revision. */
+function isRevised ({ request: { protocolVersion } }: Query, format: string): boolean {
+  return protocolVersion > 0 && format === 'Native'
+}
+
+/** A SELECT is described, and not run; what else gives rows gives few, and runs twice. */
+async function readColumns (session: EngineSession, statement: Statement): Promise<Column[]> {
+  const sql = withoutFormat(statement)
+  if (statement.kind === 'select') return await session.rows<Column>(`DESCRIBE (\n${sql}\n)`)
+  const { bytes } = await session.run(sql, 'JSONCompact')
+  return (JSON.parse(Buffer.from(bytes).toString()) as { meta: Column[] }).meta
 }
 
 function setFormatHeaders (parts: ServerParts, query: Query, format: string): void {
