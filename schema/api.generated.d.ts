@@ -3754,7 +3754,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Default Response */
+            /** @description Deleted. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -4830,7 +4830,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Default Response */
+            /** @description Deleted. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -8707,7 +8707,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Default Response */
+            /** @description Deleted. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -9058,7 +9058,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Default Response */
+            /** @description Deleted. */
             204: {
                 headers: {
                     [name: string]: unknown;

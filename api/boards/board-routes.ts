@@ -3,10 +3,11 @@ import { HttpError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { hashPersonalKey } from '../../schema/key-text.ts'
 import { notFound } from '../http/errors.ts'
-import { array, nullableObject, object } from '../http/json-schema.ts'
-import { type Access, accessOf, limitRate, requireAllProjects } from '../http/personal-key-access.ts'
-import { parseIsoDateTime } from '../http/request-values.ts'
-import { type DocumentKind, documentParams, documentRoutes, findDocument } from '../queries/named-documents.ts'
+import { array, nullableObject, object, optional } from '../http/json-schema.ts'
+import { type Access, limitRate, requireAllProjects } from '../http/personal-key-access.ts'
+import { idParams, parseIsoDateTime } from '../http/request-values.ts'
+import { routesOf } from '../http/routes.ts'
+import { type DocumentKind, documentRoutes, findDocument } from '../queries/named-documents.ts'
 import { logCommentOf } from '../queries/sql-routes.ts'
 import { answerSchema, definitionSchema } from '../questions/question-schemas.ts'
 import { createLink, deleteLink, findSharedBoard, linkFields, listLinks, type SharedBoard } from './board-links.ts'
@@ -66,81 +67,52 @@ const tileAnswerSchema = object({
 }, { $id: 'TileAnswer' })
 
 const ofTile = { tile_kind: tileFields.kind, tile_id: tileFields.id } as const
-const tags = ['boards']
-
-interface OneBoard { Params: { project_id: string, id: number } }
-interface OneTile {
-  Params: { project_id: string, id: number, tile_kind: Tile['kind'], tile_id: number }
-  Querystring: { refresh?: boolean }
-}
-interface OneLink { Params: { project_id: string, id: number, link_id: number } }
+const link = object(linkFields)
 
 /** Boards: questions and saved queries side by side, and the links by which they are shown to people without a key. */
 export async function boardRoutes (app: FastifyInstance, deps: BoardDeps): Promise<void> {
   const { sql, answerTile } = deps
+  const routes = routesOf(app, { tag: 'boards', object: 'query' })
   app.addSchema(tileAnswerSchema)
   await documentRoutes(app, deps, BOARDS)
 
-  app.get<OneTile>('/:id/answers/:tile_kind/:tile_id', {
-    config: { scope: 'query:read' },
-    schema: {
-      tags, summary: 'Answer what stands on a board',
-      description: 'Answers are used again while the watermark is at most a minute past complete_through. Saved queries need a key of all projects.',
-      params: { type: 'object', properties: { ...documentParams.properties, ...ofTile } },
-      querystring: { type: 'object', properties: { refresh: { type: 'boolean', description: 'Compute it, whatever is known.' } } },
-      response: { 200: { $ref: 'TileAnswer#' } }
-    }
-  }, async (request) => {
-    const access = accessOf(request)
+  routes.get('/:id/answers/:tile_kind/:tile_id', {
+    summary: 'Answer what stands on a board',
+    description: 'Answers are used again while the watermark is at most a minute past complete_through. Saved queries need a key of all projects.',
+    params: optional({ ...idParams.properties, ...ofTile }),
+    query: optional({ refresh: { type: 'boolean', description: 'Compute it, whatever is known.' } }),
+    answer: { $ref: 'TileAnswer#' }
+  }, async ({ params, query: { refresh = false } }, access) => {
     const { projectId } = access
-    const { tiles } = await findDocument(sql, BOARDS, { projectId, id: request.params.id })
-    const tile = tileOf(request, tiles)
+    const { tiles } = await findDocument(sql, BOARDS, { projectId, id: params.id })
+    const tile = tileOf(params, tiles)
     if (tile.kind === 'saved_query') requireAllProjects(access)
-    const { refresh = false } = request.query
     return await answerTile({ projectId, tile, logComment: logCommentOf(access), refresh })
   })
 
-  const link = object(linkFields)
-  const one = { tags, params: documentParams }
-  app.get<OneBoard>('/:id/links', {
-    config: { scope: 'query:read' }, schema: { ...one, summary: 'List the links of a board', response: { 200: object({ results: array(link) }) } }
-  }, async (request) => ({ results: await listLinks(sql, boardOf(request)) }))
+  routes.get('/:id/links', {
+    summary: 'List the links of a board', params: idParams, answer: object({ results: array(link) })
+  }, async ({ params: { id } }, { projectId }) => ({ results: await listLinks(sql, { projectId, boardId: id }) }))
 
-  app.post<OneBoard & { Body: { expires_at?: string | null } | undefined }>('/:id/links', {
-    config: { scope: 'query:write' },
-    schema: {
-      ...one, summary: 'Make a link to a board',
-      description: 'Whoever has the key sees the board and nothing else. Saved queries are shown if they are on the board now, stay as they are, and your key is for all projects.',
-      body: { type: ['object', 'null'], additionalProperties: false, properties: { expires_at: linkFields.expires_at } },
-      response: { 201: object({ ...linkFields, value: { ...string, description: 'The key, told this once.' } }) }
-    }
-  }, async (request, reply) => {
-    const { userId, projectIds } = accessOf(request)
-    const expiresAt = parseIsoDateTime(request.body?.expires_at ?? '') ?? null
+  routes.create('/:id/links', {
+    summary: 'Make a link to a board', params: idParams,
+    description: 'Whoever has the key sees the board and nothing else. Saved queries are shown if they are on the board now, stay as they are, and your key is for all projects.',
+    body: { type: ['object', 'null'], additionalProperties: false, properties: { expires_at: linkFields.expires_at } },
+    answer: object({ ...linkFields, value: { ...string, description: 'The key, told this once.' } })
+  }, async ({ params: { id }, body }, { projectId, userId, projectIds }) => {
+    const expiresAt = parseIsoDateTime(body?.expires_at ?? '') ?? null
     if (expiresAt !== null && expiresAt.getTime() <= Date.now()) {
       throw new HttpError(400, 'validation_error', 'invalid_input', 'It must be in the future.', { attr: 'expires_at' })
     }
-    const made = { userId, mayShowSql: projectIds === null, expiresAt }
-    return await reply.code(201).send(await createLink(sql, boardOf(request), made))
+    return await createLink(sql, { projectId, boardId: id }, { userId, mayShowSql: projectIds === null, expiresAt })
   })
 
-  app.delete<OneLink>('/:id/links/:link_id', {
-    config: { scope: 'query:write' },
-    schema: {
-      tags, summary: 'End a link to a board', response: { 204: { type: 'null', description: 'Deleted.' } },
-      params: { type: 'object', properties: { ...documentParams.properties, link_id: documentParams.properties.id } }
-    }
-  }, async (request, reply) => {
-    await deleteLink(sql, boardOf(request), request.params.link_id)
-    return await reply.code(204).send()
-  })
+  routes.delete('/:id/links/:link_id', {
+    summary: 'End a link to a board', params: optional({ ...idParams.properties, link_id: idParams.properties.id })
+  }, async ({ params }, { projectId }) => { await deleteLink(sql, { projectId, boardId: params.id }, params.link_id) })
 }
 
-function boardOf (request: FastifyRequest<OneBoard>): { projectId: number, boardId: number } {
-  return { projectId: accessOf(request).projectId, boardId: request.params.id }
-}
-
-function tileOf ({ params }: { params: { tile_kind: string, tile_id: number } }, tiles: readonly Tile[]): Tile {
+function tileOf (params: { tile_kind: string, tile_id: number }, tiles: readonly Tile[]): Tile {
   const tile = tiles.find(({ kind, id }) => kind === params.tile_kind && id === params.tile_id)
   if (tile === undefined) throw notFound()
   return tile
@@ -179,20 +151,20 @@ export async function sharedBoardRoutes (
 
   app.get('/', {
     schema: {
-      tags, security, summary: 'Retrieve the board of a link',
+      tags: ['boards'], security, summary: 'Retrieve the board of a link',
       response: { 200: object({ name: string, description: string, timezone: string, tiles }) }
     }
   }, async (request) => sharedBoardOf(request))
 
-  app.get<OneTile>('/answers/:tile_kind/:tile_id', {
+  app.get<{ Params: { tile_kind: string, tile_id: number } }>('/answers/:tile_kind/:tile_id', {
     schema: {
-      tags, security, summary: 'Answer what stands on the board of a link', description: 'As on the board, without the SQL.',
-      params: { type: 'object', properties: ofTile }, response: { 200: { $ref: 'TileAnswer#' } }
+      tags: ['boards'], security, summary: 'Answer what stands on the board of a link', description: 'As on the board, without the SQL.',
+      params: optional(ofTile), response: { 200: { $ref: 'TileAnswer#' } }
     }
   }, async (request) => {
     const { projectId, tiles, linkId, madeAt } = sharedBoardOf(request)
     const answer: { question?: object | null } = await answerTile({
-      projectId, tile: tileOf(request, tiles), logComment: `link ${linkId} to a board`, unchangedSince: madeAt
+      projectId, tile: tileOf(request.params, tiles), logComment: `link ${linkId} to a board`, unchangedSince: madeAt
     })
     return answer.question == null ? answer : { ...answer, question: { ...answer.question, sql: '' } }
   })

@@ -3,18 +3,18 @@ import { HttpError } from '../../engines/errors.ts'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import {
-  type CursorKind, cursorQueryProperties, cutPage, decodeCursor, encodeCursor, matchSearch, searchQueryProperties
+  type CursorKind, cutPage, decodeCursor, encodeCursor, matchSearch, searchQueryProperties
 } from '../http/list-queries.ts'
-import { type PageQuery, pageQueryProperties } from '../http/pagination.ts'
-import { accessOf } from '../http/personal-key-access.ts'
-import { uuidParams, type UuidParams } from '../http/request-values.ts'
-import { matchNotes, type NoteFilters, noteFiltersSchema } from './definition-notes.ts'
+import type { Value } from '../http/json-schema.ts'
+import { uuidParams } from '../http/request-values.ts'
+import { pageQuery, routesOf } from '../http/routes.ts'
+import { matchNotes, noteFiltersSchema } from './definition-notes.ts'
 import {
   answerDefinitions, type DefinitionPage, definitionPageSchema, type DefinitionTotals, selectFreshness
 } from './definition-page.ts'
 import { eventProfileRoutes } from './definition-profile-routes.ts'
 import {
-  type EventDefinition, type EventDefinitionChanges, eventDefinitionChangesSchema, eventDefinitionSchema,
+  type EventDefinition, eventDefinitionChangesSchema, eventDefinitionSchema,
   findEventDefinition, selectEventDefinition
 } from './event-definition.ts'
 import { eventVolumeRoutes } from './event-volume-routes.ts'
@@ -27,74 +27,49 @@ const EVENT_ORDERINGS = [
   'name', '-name', 'volume_30_day', '-volume_30_day', 'last_seen_at', '-last_seen_at'
 ] as const
 
-const read = { scope: 'event_definition:read' } as const
-const write = { scope: 'event_definition:write' } as const
-const tags = ['event definitions']
 const one = { $ref: 'EventDefinition#' }
 
-const listQuery = {
-  type: 'object',
-  properties: {
-    ...pageQueryProperties,
-    ...searchQueryProperties,
-    event_type: {
-      type: 'string', enum: EVENT_TYPES, default: 'all',
-      description: 'event_posthog: names that begin with $; event_custom: the others; all, event: both.'
-    },
-    ...noteFiltersSchema,
-    ordering: {
-      type: 'string', enum: EVENT_ORDERINGS, default: 'name',
-      description: 'Field to sort by, with - descending; then by name.'
-    },
-    ...cursorQueryProperties
+const listQuery = pageQuery({
+  ...searchQueryProperties,
+  event_type: {
+    type: 'string', enum: EVENT_TYPES, default: 'all',
+    description: 'event_posthog: names that begin with $; event_custom: the others; all, event: both.'
+  },
+  ...noteFiltersSchema,
+  ordering: {
+    type: 'string', enum: EVENT_ORDERINGS, default: 'name',
+    description: 'Field to sort by, with - descending; then by name.'
   }
-}
+})
 
 /** Event definitions of a project (docs/reference/contract/service.md 4.3), from Postgres alone but for the days. */
 export async function eventDefinitionRoutes (
   app: FastifyInstance, deps: { sql: Sql, clickhouse: ClickHouse, publicUrl: string, now: () => number }
 ): Promise<void> {
-  const { sql } = deps
+  const { sql, publicUrl } = deps
+  const routes = routesOf(app, { tag: 'event definitions', object: 'event_definition' })
   app.addSchema(eventDefinitionSchema)
   await app.register(eventVolumeRoutes, { sql, clickhouse: deps.clickhouse, now: deps.now })
   await app.register(eventProfileRoutes, { sql, clickhouse: deps.clickhouse })
 
-  app.get<{ Querystring: EventDefinitionQuery }>('/', {
-    config: read,
-    schema: { tags, summary: 'List event definitions', querystring: listQuery, response: { 200: definitionPageSchema(one) } }
-  }, async (request, reply) => {
-    const page = await listEventDefinitions(sql, accessOf(request).projectId, request.query)
-    return answerDefinitions({ request, reply, publicUrl: deps.publicUrl }, page)
-  })
+  routes.get('/', {
+    summary: 'List event definitions', query: listQuery, answer: definitionPageSchema(one)
+  }, async (request, { projectId }, reply) =>
+    answerDefinitions({ request, reply, publicUrl }, await listEventDefinitions(sql, projectId, request.query)))
 
-  app.get<UuidParams>('/:id', {
-    config: read,
-    preValidation: refuseLanguage,
-    schema: { tags, summary: 'Retrieve an event definition', params: uuidParams, response: { 200: one } }
-  }, async (request) => await findEventDefinition(sql, accessOf(request).projectId, request.params.id))
+  routes.get('/:id', {
+    summary: 'Retrieve an event definition', params: uuidParams, answer: one, preValidation: refuseLanguage
+  }, async ({ params: { id } }, { projectId }) => await findEventDefinition(sql, projectId, id))
 
-  app.patch<UuidParams & { Body: EventDefinitionChanges }>('/:id', {
-    config: write,
-    schema: {
-      tags, summary: 'Update an event definition', params: uuidParams, body: eventDefinitionChangesSchema,
-      response: { 200: one }
-    }
-  }, async (request) =>
-    await updateEventDefinition(sql, { projectId: accessOf(request).projectId, id: request.params.id }, request.body))
+  routes.patch('/:id', {
+    summary: 'Update an event definition', params: uuidParams, body: eventDefinitionChangesSchema, answer: one
+  }, async ({ params: { id }, body }, { projectId }) => await updateEventDefinition(sql, { projectId, id }, body))
 
-  app.delete<UuidParams>('/:id', {
-    config: write,
-    schema: {
-      tags, summary: 'Delete an event definition', params: uuidParams,
-      description: 'Its events stay; the next event of that name creates a new definition.',
-      response: { 204: { type: 'null', description: 'Deleted.' } }
-    }
-  }, async (request, reply) => {
-    await deleteDefinition(sql, 'event', { projectId: accessOf(request).projectId, id: request.params.id })
-    return await reply.code(204).send()
-  })
+  routes.delete('/:id', {
+    summary: 'Delete an event definition', params: uuidParams,
+    description: 'Its events stay; the next event of that name creates a new definition.'
+  }, async ({ params: { id } }, { projectId }) => { await deleteDefinition(sql, 'event', { projectId, id }) })
 }
-
 /**
  * A word in place of an id is a language that `posthog-cli schema pull` asks for: it shows what we say, and a UUID is
  * not what is missing.
@@ -102,17 +77,12 @@ export async function eventDefinitionRoutes (
  * @throws {HttpError} 404.
  */
 async function refuseLanguage (request: FastifyRequest): Promise<void> {
-  const { id } = request.params as UuidParams['Params']
+  const { id } = request.params as { id: string }
   if (!/^[a-z]+$/i.test(id)) return
   throw new HttpError(404, 'invalid_request', 'not_found', `No types are generated for ${id.slice(0, 50)}: only typescript and json.`)
 }
 
-interface EventDefinitionQuery extends PageQuery, NoteFilters {
-  search?: string
-  event_type: typeof EVENT_TYPES[number]
-  ordering: typeof EVENT_ORDERINGS[number]
-  after?: string
-}
+type EventDefinitionQuery = Value<typeof listQuery>
 
 type EventDefinitionPage = DefinitionPage<EventDefinition>
 

@@ -2,11 +2,11 @@ import type { FastifyInstance } from 'fastify'
 import { quoteString } from '../../engines/clickhouse-sql.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
-import { array, object } from '../http/json-schema.ts'
+import { array, object, optional } from '../http/json-schema.ts'
 import { HttpError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { accessOf } from '../http/personal-key-access.ts'
 import { readNameList } from '../http/request-values.ts'
+import { routesOf } from '../http/routes.ts'
 import { PROFILE_DAYS, profileDays } from './definition-profile.ts'
 
 /** Definitions of a request: a page of a screen. */
@@ -25,35 +25,21 @@ const volumesSchema = object({
   }))
 })
 
-const idsQuery = {
-  type: 'object',
-  properties: { ids: { type: 'string', description: `Ids of at most ${MAX_IDS} definitions, separated by commas.` } }
-} as const
-
 /** How many events of some names there were on each of the last days. */
 export async function eventVolumeRoutes (
   app: FastifyInstance, { sql, clickhouse, now }: { sql: Sql, clickhouse: ClickHouse, now: () => number }
 ): Promise<void> {
-  app.get<{ Querystring: { ids?: string } }>('/volumes', {
-    config: { scope: 'event_definition:read' },
-    schema: {
-      tags: ['event definitions'],
-      summary: 'Count events by day',
-      querystring: idsQuery,
-      response: { 200: volumesSchema }
-    }
-  }, async (request) => {
+  routesOf(app, { tag: 'event definitions', object: 'event_definition' }).get('/volumes', {
+    summary: 'Count events by day', answer: volumesSchema,
+    query: optional({ ids: { type: 'string', description: `Ids of at most ${MAX_IDS} definitions, separated by commas.` } })
+  }, async (request, { projectId }) => {
     const ids = readIds(request.query.ids)
-    const { projectId } = accessOf(request)
     const definitions = await sql<{ id: string, name: string }[]>`
       SELECT id, name FROM event_definitions WHERE project_id = ${projectId} AND id = ANY(${ids}::uuid[]) AND deleted_at IS NULL`
     const { firstDay, from } = profileDays(now())
     const volumes = await readVolumes(clickhouse, { projectId, firstDay, names: definitions.map(({ name }) => name) })
       .catch((error: unknown) => { throw describeClickHouseError(error) })
-    return {
-      from,
-      results: definitions.map(({ id, name }) => ({ id, volumes: volumes.get(name) ?? noDays() }))
-    }
+    return { from, results: definitions.map(({ id, name }) => ({ id, volumes: volumes.get(name) ?? noDays() })) }
   })
 }
 

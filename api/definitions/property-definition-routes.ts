@@ -3,15 +3,15 @@ import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
-import { accessOf } from '../http/personal-key-access.ts'
-import { uuidParams, type UuidParams } from '../http/request-values.ts'
+import { uuidParams } from '../http/request-values.ts'
+import { routesOf } from '../http/routes.ts'
 import { matchNotes } from './definition-notes.ts'
 import {
   answerDefinitions, type DefinitionPage, definitionPageSchema, type DefinitionTotals, selectFreshness
 } from './definition-page.ts'
 import { propertyProfileRoutes } from './definition-profile-routes.ts'
 import {
-  findPropertyDefinition, type PropertyDefinition, type PropertyDefinitionChanges, propertyDefinitionChangesSchema,
+  findPropertyDefinition, type PropertyDefinition, propertyDefinitionChangesSchema,
   propertyDefinitionSchema, selectPropertyDefinition
 } from './property-definition.ts'
 import {
@@ -19,9 +19,6 @@ import {
 } from './property-query.ts'
 import { deleteDefinition, updatePropertyDefinition } from './write-definition.ts'
 
-const read = { scope: 'property_definition:read' } as const
-const write = { scope: 'property_definition:write' } as const
-const tags = ['property definitions']
 const one = { $ref: 'PropertyDefinition#' }
 
 /** Property definitions of a project (docs/reference/contract/service.md 4.2), from Postgres, values excepted. */
@@ -29,50 +26,29 @@ export async function propertyDefinitionRoutes (
   app: FastifyInstance,
   deps: { sql: Sql, clickhouse: ClickHouse, publicUrl: string, now: () => number }
 ): Promise<void> {
-  const { sql } = deps
+  const { sql, clickhouse, now, publicUrl } = deps
+  const routes = routesOf(app, { tag: 'property definitions', object: 'property_definition' })
   app.addSchema(propertyDefinitionSchema)
-  const { clickhouse, now } = deps
   await app.register(propertyProfileRoutes, { sql, clickhouse, now })
 
-  app.get<{ Querystring: PropertyDefinitionQuery }>('/', {
-    config: read,
-    schema: {
-      tags, summary: 'List property definitions', querystring: propertyDefinitionQuerySchema,
-      description: 'Properties that were seen on event_names first, then by name.',
-      response: { 200: definitionPageSchema(one) }
-    }
-  }, async (request, reply) => {
-    const page = await listPropertyDefinitions(sql, accessOf(request).projectId, request.query)
-    return answerDefinitions({ request, reply, publicUrl: deps.publicUrl }, page)
-  })
+  routes.get('/', {
+    summary: 'List property definitions', query: propertyDefinitionQuerySchema, answer: definitionPageSchema(one),
+    description: 'Properties that were seen on event_names first, then by name.'
+  }, async (request, { projectId }, reply) =>
+    answerDefinitions({ request, reply, publicUrl }, await listPropertyDefinitions(sql, projectId, request.query)))
 
-  app.get<UuidParams>('/:id', {
-    config: read,
-    schema: { tags, summary: 'Retrieve a property definition', params: uuidParams, response: { 200: one } }
-  }, async (request) => await findPropertyDefinition(sql, accessOf(request).projectId, request.params.id))
+  routes.get('/:id', {
+    summary: 'Retrieve a property definition', params: uuidParams, answer: one
+  }, async ({ params: { id } }, { projectId }) => await findPropertyDefinition(sql, projectId, id))
 
-  app.patch<UuidParams & { Body: PropertyDefinitionChanges }>('/:id', {
-    config: write,
-    schema: {
-      tags, summary: 'Update a property definition', params: uuidParams, body: propertyDefinitionChangesSchema,
-      response: { 200: one }
-    }
-  }, async (request) => {
-    const key = { projectId: accessOf(request).projectId, id: request.params.id }
-    return await updatePropertyDefinition(sql, key, request.body)
-  })
+  routes.patch('/:id', {
+    summary: 'Update a property definition', params: uuidParams, body: propertyDefinitionChangesSchema, answer: one
+  }, async ({ params: { id }, body }, { projectId }) => await updatePropertyDefinition(sql, { projectId, id }, body))
 
-  app.delete<UuidParams>('/:id', {
-    config: write,
-    schema: {
-      tags, summary: 'Delete a property definition', params: uuidParams,
-      description: 'The property stays in its events; the next event with it creates a new definition.',
-      response: { 204: { type: 'null', description: 'Deleted.' } }
-    }
-  }, async (request, reply) => {
-    await deleteDefinition(sql, 'property', { projectId: accessOf(request).projectId, id: request.params.id })
-    return await reply.code(204).send()
-  })
+  routes.delete('/:id', {
+    summary: 'Delete a property definition', params: uuidParams,
+    description: 'The property stays in its events; the next event with it creates a new definition.'
+  }, async ({ params: { id } }, { projectId }) => { await deleteDefinition(sql, 'property', { projectId, id }) })
 }
 
 type PropertyDefinitionPage = DefinitionPage<PropertyDefinition>

@@ -1,7 +1,7 @@
 import { HttpError } from '../../engines/errors.ts'
-import { cursorQueryProperties, searchQueryProperties } from '../http/list-queries.ts'
-import { pageQueryProperties } from '../http/pagination.ts'
+import { searchQueryProperties } from '../http/list-queries.ts'
 import { readNameList } from '../http/request-values.ts'
+import { pageQuery } from '../http/routes.ts'
 import { type NoteFilters, noteFiltersSchema } from './definition-notes.ts'
 import type { Value } from '../http/json-schema.ts'
 
@@ -10,38 +10,33 @@ export type PropertyDefinitionQuery = Value<typeof propertyDefinitionQuerySchema
 
 const nameList = { type: 'string', maxLength: 100_000 } as const
 
-export const propertyDefinitionQuerySchema = {
-  type: 'object',
-  properties: {
-    ...pageQueryProperties,
-    ...searchQueryProperties,
-    type: {
-      type: 'string', enum: ['event', 'person', 'group'], default: 'event',
-      description: 'What the properties belong to. Internal properties of SDKs are not listed for events.'
-    },
-    group_type_index: {
-      type: 'integer', minimum: 0, maximum: 2_147_483_647, description: 'Index of the group type; required for type group, refused for others.'
-    },
-    properties: { ...nameList, description: 'Only these names; separated by commas, or a JSON array.' },
-    excluded_properties: { ...nameList, description: 'All but these names; a JSON array, or separated by commas.' },
-    event_names: {
-      ...nameList,
-      description: 'Events for is_seen_on_filtered_events; a JSON array, or separated by commas. For type event only.'
-    },
-    filter_by_event_names: {
-      type: 'boolean', default: false, description: 'true: only properties that were seen on one of event_names.'
-    },
-    is_feature_flag: {
-      type: 'boolean', description: 'true: only names that begin with $feature/; false: only the others.'
-    },
-    is_numerical: {
-      type: 'boolean',
-      description: 'true: only numeric ones, without distinct_id and timestamp; false has no effect.'
-    },
-    ...noteFiltersSchema,
-    ...cursorQueryProperties
-  }
-} as const
+export const propertyDefinitionQuerySchema = pageQuery({
+  ...searchQueryProperties,
+  type: {
+    type: 'string', enum: ['event', 'person', 'group'], default: 'event',
+    description: 'What the properties belong to. Internal properties of SDKs are not listed for events.'
+  },
+  group_type_index: {
+    type: 'integer', minimum: 0, maximum: 2_147_483_647, description: 'Index of the group type; required for type group, refused for others.'
+  },
+  properties: { ...nameList, description: 'Only these names; separated by commas, or a JSON array.' },
+  excluded_properties: { ...nameList, description: 'All but these names; a JSON array, or separated by commas.' },
+  event_names: {
+    ...nameList,
+    description: 'Events for is_seen_on_filtered_events; a JSON array, or separated by commas. For type event only.'
+  },
+  filter_by_event_names: {
+    type: 'boolean', default: false, description: 'true: only properties that were seen on one of event_names.'
+  },
+  is_feature_flag: {
+    type: 'boolean', description: 'true: only names that begin with $feature/; false: only the others.'
+  },
+  is_numerical: {
+    type: 'boolean',
+    description: 'true: only numeric ones, without distinct_id and timestamp; false has no effect.'
+  },
+  ...noteFiltersSchema
+})
 
 /** The filters of a request, checked and parsed. */
 export interface PropertyFilter {

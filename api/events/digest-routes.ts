@@ -3,8 +3,8 @@ import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-cl
 import { EVENT_IDENTITY, EVENT_PROPERTIES_HASH } from '../../schema/wire/event-row.ts'
 import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
 import { array, object } from '../http/json-schema.ts'
-import { accessOf } from '../http/personal-key-access.ts'
 import { parseSeconds } from '../http/request-values.ts'
+import { routesOf } from '../http/routes.ts'
 
 /** Rows of an answer at most. */
 const MAX_ROWS = 10_000
@@ -36,11 +36,9 @@ const hashesSchema = object({
 
 const HASH = 'sipHash64 of uuid, name, distinct id and time (epoch milliseconds), joined by line feeds'
 
-interface DigestQuery { from: string, to: string, received_from?: string }
-interface HashesQuery { day: string, event: string, after_uuid: string, after_distinct_id: string, after_event: string }
-
 /** Checksums of stored events, by which whoever has them elsewhere sees whether all are here. */
 export async function digestRoutes (app: FastifyInstance, { clickhouse }: { clickhouse: ClickHouse }): Promise<void> {
+  const routes = routesOf(app, { tag: 'events', object: 'event' })
   const ask = async (query: string, params: object): Promise<{ results: unknown[], is_cut: boolean }> => {
     const settings = { max_execution_time: MAX_SECONDS }
     const rows = await queryRows(clickhouse, query, { ...params, most: MAX_ROWS + 1 }, settings)
@@ -48,54 +46,48 @@ export async function digestRoutes (app: FastifyInstance, { clickhouse }: { clic
     return { results: rows.slice(0, MAX_ROWS), is_cut: rows.length > MAX_ROWS }
   }
 
-  app.get<{ Querystring: DigestQuery }>('/events/digests', {
-    config: { scope: 'event:read' },
-    schema: {
-      tags: ['events'],
-      summary: 'Compute checksums of stored events by day and name',
-      description: `Count, XOR and sum (mod 2^64) of ${HASH}; by UTC day.`,
-      querystring: { type: 'object', required: ['from', 'to'], properties: { from: date, to: { ...date, description: 'The last day.' }, received_from: { type: 'string', format: 'date-time', description: 'Only events received at or after this second.' } } },
-      response: { 200: digestsSchema }
-    }
-  }, async (request) => {
-    const { from, to, received_from: receivedFrom } = request.query
-    return await ask(`
+  routes.get('/events/digests', {
+    summary: 'Compute checksums of stored events by day and name',
+    description: `Count, XOR and sum (mod 2^64) of ${HASH}; by UTC day.`,
+    query: {
+      type: 'object',
+      required: ['from', 'to'],
+      properties: {
+        from: date,
+        to: { ...date, description: 'The last day.' },
+        received_from: { type: 'string', format: 'date-time', description: 'Only events received at or after this second.' }
+      }
+    },
+    answer: digestsSchema
+  }, async ({ query: { from, to, received_from: receivedFrom } }, { projectId }) => await ask(`
     SELECT toString(toDate(timestamp, 'UTC')) AS day, event, toUInt32(count()) AS count, toString(groupBitXor(identity)) AS xor,
       toString(sum(identity)) AS sum, toString(sum(bitXor(identity, properties_hash))) AS with_properties
     FROM (SELECT timestamp, event, ${HASHES} FROM events
       WHERE ${OF_DAYS} ${receivedFrom === undefined ? '' : 'AND received_at >= toDateTime({received: UInt32})'})
     GROUP BY day, event ORDER BY day, event LIMIT {most: UInt32}`,
-    { project: accessOf(request).projectId, from, to, received: parseSeconds(receivedFrom) ?? 0 })
-  })
+  { project: projectId, from, to, received: parseSeconds(receivedFrom) ?? 0 }))
 
-  app.get<{ Querystring: HashesQuery }>('/events/hashes', {
-    config: { scope: 'event:read' },
-    schema: {
-      tags: ['events'],
-      summary: 'List the hashes of stored events of a day',
-      description: `In order of uuid as ClickHouse has it, distinct id and name. \`identity\` is ${HASH}.`,
-      querystring: {
-        type: 'object',
-        required: ['day'],
-        properties: {
-          day: date,
-          event: { type: 'string', maxLength: 400, default: '', description: 'Only those of this name.' },
-          after_uuid: { type: 'string', format: 'uuid', default: '00000000-0000-0000-0000-000000000000' },
-          after_distinct_id: { type: 'string', maxLength: 400, default: '' },
-          after_event: { type: 'string', maxLength: 400, default: '' }
-        }
-      },
-      response: { 200: hashesSchema }
-    }
-  }, async (request) => {
-    // ClickHouse has other orders for uuids and for their texts: a page is cut in the one in which the next begins.
-    const { day, event, after_uuid: uuid, after_distinct_id: id, after_event: name } = request.query
-    return await ask(`
-      SELECT toString(key) AS uuid, event, distinct_id, toString(identity) AS identity, toString(properties_hash) AS properties
-      FROM (SELECT uuid AS key, distinct_id, timestamp, event, ${HASHES} FROM events
-        WHERE ${OF_DAYS} ${event === '' ? '' : 'AND event = {event: String}'}
-          AND (uuid, distinct_id, event) > ({uuid: UUID}, {id: String}, {name: String}))
-      ORDER BY key, distinct_id, event LIMIT {most: UInt32}`,
-    { project: accessOf(request).projectId, from: day, to: day, event, uuid, id, name })
-  })
+  // ClickHouse has other orders for uuids and for their texts: a page is cut in the one in which the next begins.
+  routes.get('/events/hashes', {
+    summary: 'List the hashes of stored events of a day',
+    description: `In order of uuid as ClickHouse has it, distinct id and name. \`identity\` is ${HASH}.`,
+    query: {
+      type: 'object',
+      required: ['day'],
+      properties: {
+        day: date,
+        event: { type: 'string', maxLength: 400, default: '', description: 'Only those of this name.' },
+        after_uuid: { type: 'string', format: 'uuid', default: '00000000-0000-0000-0000-000000000000' },
+        after_distinct_id: { type: 'string', maxLength: 400, default: '' },
+        after_event: { type: 'string', maxLength: 400, default: '' }
+      }
+    },
+    answer: hashesSchema
+  }, async ({ query: { day, event, after_uuid: uuid, after_distinct_id: id, after_event: name } }, { projectId }) => await ask(`
+    SELECT toString(key) AS uuid, event, distinct_id, toString(identity) AS identity, toString(properties_hash) AS properties
+    FROM (SELECT uuid AS key, distinct_id, timestamp, event, ${HASHES} FROM events
+      WHERE ${OF_DAYS} ${event === '' ? '' : 'AND event = {event: String}'}
+        AND (uuid, distinct_id, event) > ({uuid: UUID}, {id: String}, {name: String}))
+    ORDER BY key, distinct_id, event LIMIT {most: UInt32}`,
+  { project: projectId, from: day, to: day, event, uuid, id, name }))
 }

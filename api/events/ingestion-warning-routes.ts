@@ -2,9 +2,9 @@ import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { HttpError } from '../../engines/errors.ts'
 import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
-import { array, object } from '../http/json-schema.ts'
+import { array, object, optional } from '../http/json-schema.ts'
 import { INGESTION_WARNINGS, NO_PROJECT, type WarningEffect, type WarningReason } from '../../schema/wire/ingestion-warnings.ts'
-import { accessOf } from '../http/personal-key-access.ts'
+import { routesOf } from '../http/routes.ts'
 
 const effects = [...new Set(Object.values(INGESTION_WARNINGS))]
 const text = { type: 'string' } as const
@@ -37,13 +37,10 @@ const summarySchema = object({
   }))
 })
 
-const summaryQuerySchema = {
-  type: 'object',
-  properties: {
-    hours: { type: 'integer', minimum: 1, maximum: 720, default: 24, description: 'How many past hours to count.' },
-    unassigned: { type: 'boolean', default: false, description: 'Also requests that belong to no project, such as those with a wrong key; for keys of all projects.' }
-  }
-} as const
+const summaryQuerySchema = optional({
+  hours: { type: 'integer', minimum: 1, maximum: 720, default: 24, description: 'How many past hours to count.' },
+  unassigned: { type: 'boolean', default: false, description: 'Also requests that belong to no project, such as those with a wrong key; for keys of all projects.' }
+})
 
 /** Seconds of the query at most. */
 const MAX_SECONDS = 30
@@ -52,21 +49,15 @@ const MAX_SECONDS = 30
 export async function ingestionWarningRoutes (
   app: FastifyInstance, deps: { clickhouse: ClickHouse, now: () => number }
 ): Promise<void> {
-  app.get<{ Querystring: { hours: number, unassigned: boolean } }>('/summary', {
-    config: { scope: 'event:read' },
-    schema: {
-      tags: ['events'],
-      summary: 'Count ingestion warnings by reason',
-      description: 'Everything that was dropped, changed or refused, most frequent first, with the last hour by minute and sample cases. By minute: the table ingestion_warnings in ClickHouse.',
-      querystring: summaryQuerySchema,
-      response: { 200: summarySchema }
-    }
-  }, async (request) => {
+  routesOf(app, { tag: 'events', object: 'event' }).get('/summary', {
+    summary: 'Count ingestion warnings by reason',
+    description: 'Everything that was dropped, changed or refused, most frequent first, with the last hour by minute and sample cases. By minute: the table ingestion_warnings in ClickHouse.',
+    query: summaryQuerySchema, answer: summarySchema
+  }, async ({ query: { hours, unassigned } }, { projectId, projectIds }) => {
     const minute = Math.floor(deps.now() / 60_000) * 60
-    const from = minute - request.query.hours * 3600
-    const { projectId, projectIds } = accessOf(request)
-    if (request.query.unassigned && projectIds !== null) throw notForOneProject()
-    const projects = request.query.unassigned ? [projectId, NO_PROJECT] : [projectId]
+    const from = minute - hours * 3600
+    if (unassigned && projectIds !== null) throw notForOneProject()
+    const projects = unassigned ? [projectId, NO_PROJECT] : [projectId]
     const rows = await readSummary(deps.clickhouse, { projects, from, hour: minute - (MINUTES - 1) * 60 })
       .catch((error: unknown) => { throw describeClickHouseError(error) })
     return { from: new Date(from * 1000).toISOString(), results: rows }

@@ -2,10 +2,10 @@ import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { answerInTime } from '../http/errors.ts'
 import { object, type Value } from '../http/json-schema.ts'
-import { cursorQueryProperties, cutPage, decodeCursor, encodeCursor } from '../http/list-queries.ts'
-import { buildPage, type PageContent, pageQueryProperties, pageSchema } from '../http/pagination.ts'
-import { accessOf } from '../http/personal-key-access.ts'
+import { cutPage, decodeCursor, encodeCursor } from '../http/list-queries.ts'
+import type { PageContent } from '../http/pagination.ts'
 import { limitSeconds, parseSeconds } from '../http/request-values.ts'
+import { pageQuery, routesOf } from '../http/routes.ts'
 
 const count = (description: string) => ({ type: 'integer', description }) as const
 
@@ -23,15 +23,10 @@ const properties = {
 
 const ledgerSchema = object(properties, { $id: 'LedgerMinute' })
 
-const querySchema = {
-  type: 'object',
-  properties: {
-    ...pageQueryProperties,
-    from: { type: 'string', format: 'date-time', description: 'Minutes that begin at or after.' },
-    to: { type: 'string', format: 'date-time', description: 'Minutes that begin before.' },
-    ...cursorQueryProperties
-  }
-} as const
+const querySchema = pageQuery({
+  from: { type: 'string', format: 'date-time', description: 'Minutes that begin at or after.' },
+  to: { type: 'string', format: 'date-time', description: 'Minutes that begin before.' }
+})
 
 type LedgerQuery = Value<typeof querySchema>
 
@@ -45,19 +40,10 @@ export async function ledgerRoutes (
   app: FastifyInstance, deps: { clickhouse: ClickHouse, publicUrl: string }
 ): Promise<void> {
   app.addSchema(ledgerSchema)
-  app.get<{ Querystring: LedgerQuery }>('/', {
-    config: { scope: 'event:read' },
-    schema: {
-      tags: ['events'],
-      summary: 'List the ledger',
-      description: 'Events accepted in each minute of receipt, and their fates; newest first. Lags by up to ten seconds.',
-      querystring: querySchema,
-      response: { 200: pageSchema({ $ref: 'LedgerMinute#' }) }
-    }
-  }, async (request) => {
-    const { projectId } = accessOf(request)
-    return buildPage(request, deps.publicUrl, await answerInTime(readLedger(deps.clickhouse, projectId, request.query)))
-  })
+  routesOf(app, { tag: 'events', object: 'event', publicUrl: deps.publicUrl }).list('/', {
+    summary: 'List the ledger', query: querySchema, item: { $ref: 'LedgerMinute#' },
+    description: 'Events accepted in each minute of receipt, and their fates; newest first. Lags by up to ten seconds.'
+  }, async ({ query }, { projectId }) => await answerInTime(readLedger(deps.clickhouse, projectId, query)))
 }
 
 /** Name of the sort order in cursors. */

@@ -3,8 +3,8 @@ import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-cl
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { INGESTION_WARNINGS, WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
 import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
-import { array, nullableObject, object, type Value } from '../http/json-schema.ts'
-import { accessOf } from '../http/personal-key-access.ts'
+import { array, nullableObject, object, optional, type Value } from '../http/json-schema.ts'
+import { routesOf } from '../http/routes.ts'
 import { isoTime } from './receipts/stored-events.ts'
 
 /** What is known of a text beside receipts. The text is the name of an event, a distinct id, or a uuid. */
@@ -45,19 +45,13 @@ export async function lookupRoutes (
   app: FastifyInstance, { sql, clickhouse }: { sql: Sql, clickhouse: ClickHouse }
 ): Promise<void> {
   app.addSchema(lookupSchema)
-  app.get<{ Querystring: { text: string } }>('/lookup', {
-    config: { scope: 'event:read' },
-    schema: {
-      tags: ['events'],
-      summary: 'Look up an event name, distinct id or uuid',
-      description: `Stored events of this name, warnings that mention it, and other projects of the key that received it, within ${DAYS} days. ` +
-        'For a uuid or a distinct id, use receipts.',
-      querystring: object({ text: { type: 'string', minLength: 1, maxLength: 400 } }),
-      response: { 200: { $ref: 'Lookup#' } }
-    }
-  }, async (request): Promise<Lookup> => {
-    const { projectId: project, projectIds } = accessOf(request)
-    const { text } = request.query
+  routesOf(app, { tag: 'events', object: 'event' }).get('/lookup', {
+    summary: 'Look up an event name, distinct id or uuid',
+    description: `Stored events of this name, warnings that mention it, and other projects of the key that received it, within ${DAYS} days. ` +
+      'For a uuid or a distinct id, use receipts.',
+    query: object({ text: { type: 'string', minLength: 1, maxLength: 400 } }),
+    answer: { $ref: 'Lookup#' }
+  }, async ({ query: { text } }, { projectId: project, projectIds }): Promise<Lookup> => {
     const [events, warnings, elsewhere, named] = await Promise.all([
       readEvents(clickhouse, project, text), readWarnings(clickhouse, project, text),
       findElsewhere(clickhouse, { project, projectIds, text }), findNameElsewhere(sql, { project, projectIds, text })
@@ -143,14 +137,12 @@ const arrivalsSchema = object({
 export async function eventRoutes (
   app: FastifyInstance, { sql, clickhouse }: { sql: Sql, clickhouse: ClickHouse }
 ): Promise<void> {
-  app.get('/events/arrivals', {
-    config: { scope: 'event:read' },
-    schema: {
-      tags: ['events'], summary: 'Show when the first and the last event arrived',
-      description: 'Read from event definitions, which lag by a few seconds.', response: { 200: arrivalsSchema }
-    }
-  }, async (request) => {
-    const { projectId } = accessOf(request)
+  const routes = routesOf(app, { tag: 'events', object: 'event' })
+
+  routes.get('/events/arrivals', {
+    summary: 'Show when the first and the last event arrived', answer: arrivalsSchema,
+    description: 'Read from event definitions, which lag by a few seconds.'
+  }, async (request, { projectId }) => {
     const [known] = await sql<[{ first: Date | null, last: Date | null }]>`
       SELECT min(created_at) AS first, max(last_seen_at) AS last
       FROM event_definitions WHERE project_id = ${projectId} AND last_seen_at IS NOT NULL AND deleted_at IS NULL`
@@ -159,17 +151,12 @@ export async function eventRoutes (
     return { last_event_at: last, first_received_at: received }
   })
 
-  app.get<{ Params: { uuid: string } }>('/events/:uuid', {
-    config: { scope: 'event:read' },
-    schema: {
-      tags: ['events'],
-      summary: 'Show an event as it is stored',
-      description: 'For an event that is not stored, see its receipt.',
-      params: { type: 'object', properties: { uuid: { type: 'string', format: 'uuid' } } },
-      response: { 200: storedSchema }
-    }
-  }, async (request) =>
-    ({ stored: await readStored(clickhouse, accessOf(request).projectId, request.params.uuid.toLowerCase()) }))
+  routes.get('/events/:uuid', {
+    summary: 'Show an event as it is stored', description: 'For an event that is not stored, see its receipt.',
+    params: optional({ uuid: { type: 'string', format: 'uuid' } }), answer: storedSchema
+  }, async ({ params: { uuid } }, { projectId }) => ({
+    stored: await readStored(clickhouse, projectId, uuid.toLowerCase())
+  }))
 }
 
 /**

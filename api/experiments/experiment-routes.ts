@@ -1,83 +1,48 @@
 import type { FastifyInstance } from 'fastify'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { accessOf } from '../http/personal-key-access.ts'
-import { cursorQueryProperties, searchQueryProperties } from '../http/list-queries.ts'
-import { buildPage, pageQueryProperties, pageSchema } from '../http/pagination.ts'
+import { optional } from '../http/json-schema.ts'
+import { searchQueryProperties } from '../http/list-queries.ts'
+import { pageQuery, routesOf } from '../http/routes.ts'
 import { createExperiment, deleteExperiment, updateExperiment } from './change-experiment.ts'
-import {
-  experimentChangesSchema, newExperimentSchema, type ExperimentFields, type NewExperiment
-} from './experiment-body.ts'
-import { type ExperimentQuery, experimentSchema, findExperiment, listExperiments } from './experiment.ts'
+import { experimentChangesSchema, newExperimentSchema } from './experiment-body.ts'
+import { experimentSchema, findExperiment, listExperiments } from './experiment.ts'
 
-const read = { scope: 'experiment:read' } as const
-const write = { scope: 'experiment:write' } as const
-const tags = ['experiments']
 const one = { $ref: 'Experiment#' }
 
-export const experimentIdParams = { type: 'object', properties: { id: { type: 'integer', minimum: 1 } } } as const
+/** Those beyond the integers of Postgres were never given: 404. */
+export const experimentIdParams = optional({ id: { type: 'integer', minimum: 1 } })
 
-export interface ExperimentParams {
-  Params: { project_id: string, id: number }
-}
-
-const listQuery = {
-  type: 'object',
-  properties: {
-    ...pageQueryProperties,
-    ...searchQueryProperties,
-    archived: { type: 'boolean', description: 'true: only archived ones; false: only the others. Default: both.' },
-    ...cursorQueryProperties
-  }
-}
+const listQuery = pageQuery({
+  ...searchQueryProperties,
+  archived: { type: 'boolean', description: 'true: only archived ones; false: only the others. Default: both.' }
+})
 
 /** Experiments of a project (docs/reference/contract/service.md 4.1), without their results. */
-export async function experimentRoutes (app: FastifyInstance, deps: { sql: Sql, publicUrl: string }): Promise<void> {
-  const { sql } = deps
+export async function experimentRoutes (
+  app: FastifyInstance, { sql, publicUrl }: { sql: Sql, publicUrl: string }
+): Promise<void> {
+  const routes = routesOf(app, { tag: 'experiments', object: 'experiment', publicUrl })
   app.addSchema(experimentSchema)
 
-  app.get<{ Querystring: ExperimentQuery }>('/', {
-    config: read,
-    schema: {
-      tags, summary: 'List experiments', description: 'Newest first.', querystring: listQuery,
-      response: { 200: pageSchema(one) }
-    }
-  }, async (request) => {
-    return buildPage(request, deps.publicUrl, await listExperiments(sql, accessOf(request).projectId, request.query))
-  })
+  routes.list('/', {
+    summary: 'List experiments', description: 'Newest first.', query: listQuery, item: one
+  }, async ({ query }, { projectId }) => await listExperiments(sql, projectId, query))
 
-  app.post<{ Body: NewExperiment }>('/', {
-    config: write,
-    schema: { tags, summary: 'Create an experiment', body: newExperimentSchema, response: { 201: one } }
-  }, async (request, reply) => {
-    const { projectId, userId, keyHash } = accessOf(request)
-    const experiment = await createExperiment(sql, { projectId, userId, keyHash }, request.body)
-    return await reply.code(201).send(experiment)
-  })
+  routes.create('/', {
+    summary: 'Create an experiment', body: newExperimentSchema, answer: one
+  }, async ({ body }, { projectId, userId, keyHash }) =>
+    await createExperiment(sql, { projectId, userId, keyHash }, body))
 
-  app.get<ExperimentParams>('/:id', {
-    config: read,
-    schema: { tags, summary: 'Retrieve an experiment', params: experimentIdParams, response: { 200: one } }
-  }, async (request) => await findExperiment(sql, accessOf(request).projectId, request.params.id))
+  routes.get('/:id', {
+    summary: 'Retrieve an experiment', params: experimentIdParams, answer: one
+  }, async ({ params: { id } }, { projectId }) => await findExperiment(sql, projectId, id))
 
-  app.patch<ExperimentParams & { Body: ExperimentFields }>('/:id', {
-    config: write,
-    schema: {
-      tags, summary: 'Update an experiment', params: experimentIdParams, body: experimentChangesSchema,
-      response: { 200: one }
-    }
-  }, async (request) => {
-    const { projectId, userId, keyHash } = accessOf(request)
-    return await updateExperiment(sql, { projectId, userId, keyHash, id: request.params.id }, request.body)
-  })
+  routes.patch('/:id', {
+    summary: 'Update an experiment', params: experimentIdParams, body: experimentChangesSchema, answer: one
+  }, async ({ params: { id }, body }, { projectId, userId, keyHash }) =>
+    await updateExperiment(sql, { projectId, userId, keyHash, id }, body))
 
-  app.delete<ExperimentParams>('/:id', {
-    config: write,
-    schema: {
-      tags, summary: 'Delete an experiment', description: 'Its flag stays.', params: experimentIdParams,
-      response: { 204: { type: 'null', description: 'Deleted.' } }
-    }
-  }, async (request, reply) => {
-    await deleteExperiment(sql, accessOf(request).projectId, request.params.id)
-    return await reply.code(204).send()
-  })
+  routes.delete('/:id', {
+    summary: 'Delete an experiment', description: 'Its flag stays.', params: experimentIdParams
+  }, async ({ params: { id } }, { projectId }) => { await deleteExperiment(sql, projectId, id) })
 }

@@ -7,7 +7,14 @@ export function object<const Properties extends object> (
   return { type: 'object', required: Object.keys(properties), properties, ...more }
 }
 
-/** The same, or null. */
+/** An object that may have each of these properties. */
+export function optional<const Properties extends object> (
+  properties: Properties, more: object = {}
+): { type: 'object', properties: Properties } {
+  return { type: 'object', properties, ...more }
+}
+
+/** An object that has each, or null. */
 export function nullableObject<const Properties extends object> (
   properties: Properties, description: string
 ): { type: ['object', 'null'], description: string, required: string[], properties: Properties } {
@@ -35,8 +42,19 @@ function valueInSnakeCase (value: unknown): unknown {
   return typeof value === 'object' && value !== null ? toSnakeCase(value) : value
 }
 
+declare const VALUE: unique symbol
+
+/** A schema that is put together at run time, with the values that it describes. */
+export interface SchemaOf<T> { readonly [VALUE]: T }
+
+export function schemaOf<T> (schema: object): SchemaOf<T> {
+  return schema as SchemaOf<T>
+}
+
 /** The values that a schema describes. Properties are optional unless they are required or have a default. */
-export type Value<S, Time = string> = S extends { enum: readonly (infer One)[] } ? One
+export type Value<S, Time = string> = S extends SchemaOf<infer T> ? T : OfSchema<S, Time>
+
+type OfSchema<S, Time> = S extends { enum: readonly (infer One)[] } ? One
   : S extends { type: readonly (infer Type)[] } ? OfType<S, Type, Time>
     : S extends { type: infer Type } ? OfType<S, Type, Time> : unknown
 

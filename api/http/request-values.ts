@@ -1,5 +1,6 @@
 import { HttpError } from '../../engines/errors.ts'
 import { isStorableText } from '../../engines/body/storable-text.ts'
+import { optional } from './json-schema.ts'
 
 const ISO = /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,]\d{1,9})?)?(Z|z|[+-]\d{2}(?::?\d{2})?)?)?$/
 
@@ -94,13 +95,7 @@ function parseJson (text: string): unknown {
 }
 
 /** Path parameters of one thing that has a UUID. `openapi.ts` describes the project of every path. */
-export const uuidParams = {
-  type: 'object',
-  properties: {
-    id: { type: 'string', format: 'uuid' }
-  }
-} as const
+export const uuidParams = optional({ id: { type: 'string', format: 'uuid' } })
 
-export interface UuidParams {
-  Params: { project_id: string, id: string }
-}
+/** The same of one with a number, up to the largest of the column. */
+export const idParams = optional({ id: { type: 'integer', minimum: 1, maximum: 2_147_483_647 } })

@@ -1,10 +1,9 @@
 import type { FastifyInstance } from 'fastify'
 import { parseStoredJson } from '../../engines/body/parse-json.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { array, object, type Row, type Value } from '../http/json-schema.ts'
-import { cursorQueryProperties, matchSearch, searchQueryProperties, selectPage } from '../http/list-queries.ts'
-import { buildPage, pageQueryProperties, pageSchema } from '../http/pagination.ts'
-import { accessOf } from '../http/personal-key-access.ts'
+import { array, object, type Row } from '../http/json-schema.ts'
+import { matchSearch, searchQueryProperties, selectPage } from '../http/list-queries.ts'
+import { pageQuery, routesOf } from '../http/routes.ts'
 
 const groupTypesSchema = object({
   results: array(object({
@@ -20,49 +19,32 @@ const groupSchema = object({
   created_at: { type: 'string', format: 'date-time', description: 'When it was first described.' }
 }, { $id: 'Group' })
 
-const groupQuerySchema = {
-  type: 'object',
-  required: ['group_type_index'],
-  properties: {
-    ...pageQueryProperties,
-    ...searchQueryProperties,
-    ...cursorQueryProperties,
-    group_type_index: { type: 'integer', minimum: 0, maximum: 2_147_483_647 },
-    group_key: { type: 'string', maxLength: 400, description: 'Only the group with this key.' }
-  }
-} as const
-
-type GroupQuery = Value<typeof groupQuerySchema> & { group_type_index: number }
+const groupQuery = pageQuery({
+  ...searchQueryProperties,
+  group_type_index: { type: 'integer', minimum: 0, maximum: 2_147_483_647 },
+  group_key: { type: 'string', maxLength: 400, description: 'Only the group with this key.' }
+})
 
 /** Groups of a project: companies, teams and whatever else events belong to. */
 export async function groupRoutes (
   app: FastifyInstance, { sql, publicUrl }: { sql: Sql, publicUrl: string }
 ): Promise<void> {
+  const routes = routesOf(app, { tag: 'groups', object: 'person', publicUrl })
   app.addSchema(groupSchema)
 
-  app.get('/types', {
-    config: { scope: 'person:read' },
-    schema: { tags: ['groups'], summary: 'List group types', response: { 200: groupTypesSchema } }
-  }, async (request) => ({
+  routes.get('/types', { summary: 'List group types', answer: groupTypesSchema }, async (request, { projectId }) => ({
     results: await sql<Row<typeof groupTypesSchema>['results']>`
       SELECT group_type, group_type_index, (
         SELECT count(*)::integer FROM groups WHERE groups.project_id = types.project_id AND groups.group_type_index = types.group_type_index) AS groups
-      FROM group_types AS types WHERE project_id = ${accessOf(request).projectId} ORDER BY group_type_index`
+      FROM group_types AS types WHERE project_id = ${projectId} ORDER BY group_type_index`
   }))
 
-  app.get<{ Querystring: GroupQuery }>('/', {
-    config: { scope: 'person:read' },
-    schema: {
-      tags: ['groups'],
-      summary: 'List groups of a type',
-      description: 'Groups that were sent with `$groupidentify`, by key. `search` finds words in the key and in the property `name`.',
-      querystring: groupQuerySchema,
-      response: { 200: pageSchema({ $ref: 'Group#' }) }
-    }
-  }, async (request) => {
-    const { projectId } = accessOf(request)
-    const { group_type_index: index, group_key: key, search } = request.query
-    const page = await selectPage<{ group_key: string, properties: string, created_at: Date }>(sql, request.query, {
+  routes.list('/', {
+    summary: 'List groups of a type', query: { ...groupQuery, required: ['group_type_index'] }, item: { $ref: 'Group#' },
+    description: 'Groups that were sent with `$groupidentify`, by key. `search` finds words in the key and in the property `name`.'
+  }, async ({ query }, { projectId }) => {
+    const { group_type_index: index, group_key: key, search } = query
+    const page = await selectPage<{ group_key: string, properties: string, created_at: Date }>(sql, query, {
       order: 'groups by key',
       select: sql`group_key, properties::text AS properties, created_at`,
       from: sql`groups`,
@@ -74,6 +56,6 @@ export async function groupRoutes (
     })
     // `JSON.parse` of the driver would round long numbers.
     const results = page.results.map((group) => ({ ...group, properties: parseStoredJson(group.properties) }))
-    return buildPage(request, publicUrl, { ...page, results })
+    return { ...page, results }
   })
 }

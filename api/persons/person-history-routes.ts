@@ -6,8 +6,8 @@ import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { toDistinctId } from '../../schema/wire/identity.ts'
 import { notFound } from '../http/errors.ts'
 import { array, object, type Row, type Value } from '../http/json-schema.ts'
-import { accessOf } from '../http/personal-key-access.ts'
-import { uuidParams, type UuidParams } from '../http/request-values.ts'
+import { uuidParams } from '../http/request-values.ts'
+import { routesOf } from '../http/routes.ts'
 
 interface PersonStores {
   sql: Sql
@@ -58,29 +58,19 @@ const historySchema = object({
 
 /** Searches persons by anything that names them, and tells how the distinct ids of one came to it. */
 export async function personHistoryRoutes (app: FastifyInstance, stores: PersonStores): Promise<void> {
+  const routes = routesOf(app, { tag: 'persons', object: 'person' })
   app.addSchema(historySchema)
 
-  app.get<{ Querystring: { search: string } }>('/search', {
-    config: { scope: 'person:read' },
-    schema: {
-      tags: ['persons'],
-      summary: 'Search persons',
-      description: `By id, distinct id, email, name or username, at most ${MATCHES}: exact matches first, then distinct ids that begin with the text.`,
-      querystring: object({ search: { type: 'string', minLength: 1, maxLength: 400 } }),
-      response: { 200: searchSchema }
-    }
-  }, async (request) => await search(stores, accessOf(request).projectId, request.query.search))
+  routes.get('/search', {
+    summary: 'Search persons',
+    description: `By id, distinct id, email, name or username, at most ${MATCHES}: exact matches first, then distinct ids that begin with the text.`,
+    query: object({ search: { type: 'string', minLength: 1, maxLength: 400 } }), answer: searchSchema
+  }, async ({ query }, { projectId }) => await search(stores, projectId, query.search))
 
-  app.get<UuidParams>('/:id/history', {
-    config: { scope: 'person:read' },
-    schema: {
-      tags: ['persons'],
-      summary: 'Show the history of a person',
-      description: 'Its distinct ids, and when each came to it by a merge.',
-      params: uuidParams,
-      response: { 200: { $ref: 'PersonHistory#' } }
-    }
-  }, async (request) => await readHistory(stores.sql, accessOf(request).projectId, request.params.id.toLowerCase()))
+  routes.get('/:id/history', {
+    summary: 'Show the history of a person', description: 'Its distinct ids, and when each came to it by a merge.',
+    params: uuidParams, answer: { $ref: 'PersonHistory#' }
+  }, async ({ params: { id } }, { projectId }) => await readHistory(stores.sql, projectId, id.toLowerCase()))
 }
 
 interface Found { by: MatchedBy, uuid: string }

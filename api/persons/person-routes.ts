@@ -7,38 +7,17 @@ import { findPersonByUuid } from '../../platform/persons/person-ids.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { toDistinctId } from '../../schema/wire/identity.ts'
 import { notFound } from '../http/errors.ts'
-import { object, type Row, type Value } from '../http/json-schema.ts'
-import { cursorQueryProperties, selectPage } from '../http/list-queries.ts'
-import { buildPage, type PageContent, pageQueryProperties, pageSchema } from '../http/pagination.ts'
-import { accessOf } from '../http/personal-key-access.ts'
-import { uuidParams, type UuidParams } from '../http/request-values.ts'
+import { object, optional, type Row, type Value } from '../http/json-schema.ts'
+import { selectPage } from '../http/list-queries.ts'
+import type { PageContent } from '../http/pagination.ts'
+import { uuidParams } from '../http/request-values.ts'
+import { pageQuery, routesOf } from '../http/routes.ts'
 import { deletePerson } from './delete-person.ts'
 
 /** Maximum wait for the deletion in ClickHouse, in milliseconds. */
 const WAIT_MS = 20_000
 
-interface DeleteQuery {
-  Querystring: { delete_events?: boolean }
-}
-
-const deleteQuery = {
-  type: 'object',
-  properties: {
-    delete_events: {
-      type: 'boolean', default: false,
-      description: 'Also delete the events received so far, of all distinct ids of the person.'
-    }
-  }
-}
-
-const deletionsQuery = {
-  type: 'object',
-  properties: {
-    ...pageQueryProperties,
-    ...cursorQueryProperties,
-    person: { type: 'string', format: 'uuid', description: 'Only those of the person with this id.' }
-  }
-} as const
+const deletionsQuery = pageQuery({ person: { type: 'string', format: 'uuid', description: 'Only those of the person with this id.' } })
 
 const time = { type: ['string', 'null'], format: 'date-time' } as const
 
@@ -71,69 +50,42 @@ interface PersonDeps {
 
 /** Lists, shows and deletes persons of a project. */
 export async function personRoutes (app: FastifyInstance, deps: PersonDeps): Promise<void> {
+  const routes = routesOf(app, { tag: 'persons', object: 'person', publicUrl: deps.publicUrl })
   app.addSchema(personSchema)
 
-  app.get<{ Querystring: PersonQuery }>('/', {
-    config: { scope: 'person:read' },
-    schema: {
-      tags: ['persons'],
-      summary: 'List persons',
-      description: 'Newest first.',
-      querystring: personQuerySchema,
-      response: { 200: pageSchema({ $ref: 'Person#' }) }
-    }
-  }, async (request) =>
-    buildPage(request, deps.publicUrl, await listPersonPage(deps.sql, accessOf(request).projectId, request.query)))
+  routes.list('/', {
+    summary: 'List persons', description: 'Newest first.', query: personQuery, item: { $ref: 'Person#' }
+  }, async ({ query }, { projectId }) => await listPersonPage(deps.sql, projectId, query))
 
-  app.get<{ Querystring: Value<typeof deletionsQuery> }>('/deletions', {
-    config: { scope: 'person:read' },
-    schema: {
-      tags: ['persons'],
-      summary: 'List deletions of persons',
-      description: 'The record of what was deleted, newest first. It stays, and has no distinct ids and no properties.',
-      querystring: deletionsQuery,
-      response: { 200: pageSchema(deletionSchema) }
-    }
-  }, async (request) =>
-    buildPage(request, deps.publicUrl, await listDeletions(deps.sql, accessOf(request).projectId, request.query)))
+  routes.list('/deletions', {
+    summary: 'List deletions of persons', query: deletionsQuery, item: deletionSchema,
+    description: 'The record of what was deleted, newest first. It stays, and has no distinct ids and no properties.'
+  }, async ({ query }, { projectId }) => await listDeletions(deps.sql, projectId, query))
 
-  app.get<UuidParams>('/:id', {
-    config: { scope: 'person:read' },
-    schema: {
-      tags: ['persons'],
-      summary: 'Show a person',
-      description: 'By person id, including ids from before a merge.',
-      params: uuidParams,
-      response: { 200: { $ref: 'Person#' } }
-    }
-  }, async (request) => {
-    const { projectId } = accessOf(request)
-    const uuid = await findPersonByUuid(deps, projectId, request.params.id)
-      .catch((error: unknown) => { throw translate(error) })
+  routes.get('/:id', {
+    summary: 'Show a person', description: 'By person id, including ids from before a merge.',
+    params: uuidParams, answer: { $ref: 'Person#' }
+  }, async ({ params: { id } }, { projectId }) => {
+    const uuid = await findPersonByUuid(deps, projectId, id).catch((error: unknown) => { throw translate(error) })
     const person = uuid === null ? null : await readListedPerson(deps.sql, projectId, uuid)
     if (person === null) throw notFound()
     return person
   })
 
-  app.delete<UuidParams & DeleteQuery>('/:id', {
-    config: { scope: 'person:write' },
-    schema: {
-      tags: ['persons'],
-      summary: 'Delete a person',
-      description: 'By person id, including ids from before a merge. Later events create a new person.',
-      params: uuidParams,
-      querystring: deleteQuery,
-      response: {
-        202: { type: 'null', description: 'Accepted: the deletion goes on in the background, because ClickHouse is slow or unavailable.' },
-        204: { type: 'null', description: 'Deleted: nothing of the person is stored any more.' }
-      }
+  routes.delete('/:id', {
+    summary: 'Delete a person',
+    description: 'By person id, including ids from before a merge. Later events create a new person.',
+    params: uuidParams,
+    query: optional({
+      delete_events: { type: 'boolean', default: false, description: 'Also delete the events received so far, of all distinct ids of the person.' }
+    }),
+    answers: {
+      202: { type: 'null', description: 'Accepted: the deletion goes on in the background, because ClickHouse is slow or unavailable.' },
+      204: { type: 'null', description: 'Deleted: nothing of the person is stored any more.' }
     }
-  }, async (request, reply) => {
-    const { projectId } = accessOf(request)
-    const { id: uuid } = request.params
-    const deleted = await deletePerson(
-      { projectId, uuid, withEvents: request.query.delete_events === true }, { ...deps, waitMs: WAIT_MS }
-    ).catch((error: unknown) => { throw translate(error) })
+  }, async ({ params: { id: uuid }, query: { delete_events: withEvents } }, { projectId }, reply) => {
+    const deleted = await deletePerson({ projectId, uuid, withEvents }, { ...deps, waitMs: WAIT_MS })
+      .catch((error: unknown) => { throw translate(error) })
     if (deleted === null) throw notFound()
     return await reply.code(deleted.isDone ? 204 : 202).send()
   })
@@ -161,21 +113,14 @@ const personSchema = object({
   created_at: { type: 'string', format: 'date-time' }
 }, { $id: 'Person' })
 
-type PersonQuery = Value<typeof personQuerySchema>
-
-const personQuerySchema = {
-  type: 'object',
-  properties: {
-    ...pageQueryProperties,
-    ...cursorQueryProperties,
-    distinct_id: { type: 'string', description: 'Only the person of this distinct id.' },
-    search: { type: 'string', maxLength: 400, description: 'Only persons of whom a distinct id begins with it.' }
-  }
-} as const
+const personQuery = pageQuery({
+  distinct_id: { type: 'string', description: 'Only the person of this distinct id.' },
+  search: { type: 'string', maxLength: 400, description: 'Only persons of whom a distinct id begins with it.' }
+})
 
 /** Lists a page of persons, newest first. */
 async function listPersonPage (
-  sql: Sql, projectId: number, query: PersonQuery
+  sql: Sql, projectId: number, query: Value<typeof personQuery>
 ): Promise<PageContent<ListedPerson>> {
   const { distinct_id: distinctId, search } = query
   const page = await selectPage<PersonRow>(sql, query, {

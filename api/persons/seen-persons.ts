@@ -10,7 +10,7 @@ import { isoTime } from '../events/receipts/stored-events.ts'
 import { describeClickHouseError, isTimeout } from '../http/describe-clickhouse-error.ts'
 import { array, object, type Value } from '../http/json-schema.ts'
 import { linkWith } from '../http/pagination.ts'
-import { accessOf } from '../http/personal-key-access.ts'
+import { routesOf } from '../http/routes.ts'
 import { readWatermark } from '../status/status-routes.ts'
 import { describePersons } from './person-history-routes.ts'
 
@@ -56,17 +56,10 @@ interface SeenDeps { sql: Sql, clickhouse: ClickHouse, publicUrl: string }
 export async function seenPersonRoutes (
   app: FastifyInstance, { sql, clickhouse, publicUrl }: SeenDeps
 ): Promise<void> {
-  app.get<{ Querystring: SeenQuery }>('/seen', {
-    config: { scope: 'person:read' },
-    schema: {
-      tags: ['persons'],
-      summary: 'List persons by their last event',
-      description: 'Everybody with events, the last seen first. Each page reads the events since its last person, newest days first. Requires the scope event:read, too.',
-      querystring: querySchema,
-      response: { 200: answerSchema }
-    }
-  }, async (request) => {
-    const { projectId, scopes } = accessOf(request)
+  routesOf(app, { tag: 'persons', object: 'person' }).get('/seen', {
+    summary: 'List persons by their last event', query: querySchema, answer: answerSchema,
+    description: 'Everybody with events, the last seen first. Each page reads the events since its last person, newest days first. Requires the scope event:read, too.'
+  }, async (request, { projectId, scopes }) => {
     requireScope(scopes, 'event:read')
     try {
       const watermark = await readWatermark(clickhouse)

@@ -2,9 +2,10 @@ import type { FastifyInstance } from 'fastify'
 import { HttpError, MillraceError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { notFound } from '../http/errors.ts'
-import { nullableObject, object } from '../http/json-schema.ts'
-import { buildPage, pageQueryProperties, pageSchema, type PageQuery } from '../http/pagination.ts'
-import { accessOf, requireAllProjects } from '../http/personal-key-access.ts'
+import { array, nullableObject, object, optional } from '../http/json-schema.ts'
+import { pageQueryProperties, type PageQuery } from '../http/pagination.ts'
+import { requireAllProjects } from '../http/personal-key-access.ts'
+import { routesOf } from '../http/routes.ts'
 import { isAdministrator } from './key-rights.ts'
 import { newProjectSchema, projectRoutes, readTimezone } from './project-routes.ts'
 import { createUser, listUsers, selectUserSummary, type UserSummary, userSummarySchema } from './users.ts'
@@ -47,54 +48,30 @@ const newUserSchema = {
 export async function accountRoutes (
   app: FastifyInstance, { sql, publicUrl, now }: { sql: Sql, publicUrl: string, now: () => number }
 ): Promise<void> {
+  const routes = routesOf(app, { tag: 'account', object: 'project', publicUrl })
   app.addSchema(projectSchema)
-  await app.register(userRoutes, { sql })
-  await app.register(projectRoutes, { sql, now })
+  userRoutes(app, sql)
+  projectRoutes(routes, { sql, now })
 
-  app.get('/users/@me', {
-    config: { scope: 'user:read' },
-    schema: { tags: ['account'], summary: 'Show the user of the key', response: { 200: ownUserSchema } }
-  }, async (request) => {
-    const { userId, scopes, projectIds } = accessOf(request)
-    const [row] = await sql<{ user: UserSummary }[]>`SELECT ${selectUserSummary(sql)} AS user FROM users u WHERE id = ${userId}`
-    // A key goes with its user; this one went during the request.
-    if (row === undefined) throw notFound()
-    const [team] = await readProjects(sql, projectIds, { limit: 1, offset: 0 })
-    return { ...row.user, team: team ?? null, personal_api_key: { scopes, scoped_teams: projectIds } }
-  })
-
-  app.get<{ Querystring: PageQuery }>('/projects', {
-    config: { scope: 'project:read' },
-    schema: {
-      tags: ['account'],
-      summary: 'List the projects of the key',
-      querystring: { type: 'object', properties: pageQueryProperties },
-      response: { 200: pageSchema({ $ref: 'Project#' }) }
-    }
-  }, async (request) => {
-    const { projectIds } = accessOf(request)
+  routes.list('/projects', {
+    summary: 'List the projects of the key', query: optional(pageQueryProperties), item: { $ref: 'Project#' }
+  }, async ({ query }, { projectIds }) => {
     const [results, [total]] = await Promise.all([
-      readProjects(sql, projectIds, request.query),
+      readProjects(sql, projectIds, query),
       sql<{ count: number }[]>`SELECT count(*) AS count FROM projects WHERE ${projectIds}::integer[] IS NULL OR id = ANY(${projectIds}::integer[])`
     ])
-    return buildPage(request, publicUrl, { results, count: total?.count ?? 0 })
+    return { results, count: total?.count ?? 0 }
   })
 
-  app.get('/projects/:project_id', {
-    config: { scope: 'project:read' },
-    schema: { tags: ['account'], summary: 'Show a project', response: { 200: { $ref: 'Project#' } } }
-  }, async (request) => await showProject(sql, accessOf(request).projectId))
+  routes.get('/projects/:project_id', {
+    summary: 'Show a project', answer: { $ref: 'Project#' }
+  }, async (request, { projectId }) => await showProject(sql, projectId))
 
-  app.patch<{ Body: { name?: string, timezone?: string } }>('/projects/:project_id', {
-    config: { scope: 'project:write' },
-    schema: {
-      tags: ['account'], summary: 'Change the name or the time zone of a project',
-      description: 'Days of reports are those of the new zone, past ones too.',
-      body: { ...newProjectSchema, required: [] }, response: { 200: { $ref: 'Project#' } }
-    }
-  }, async (request) => {
-    const { projectId } = accessOf(request)
-    const { name = null, timezone } = request.body
+  routes.patch('/projects/:project_id', {
+    summary: 'Change the name or the time zone of a project',
+    description: 'Days of reports are those of the new zone, past ones too.',
+    body: optional(newProjectSchema.properties, { additionalProperties: false }), answer: { $ref: 'Project#' }
+  }, async ({ body: { name = null, timezone } }, { projectId }) => {
     const zone = timezone === undefined ? null : readTimezone(timezone)
     await sql`UPDATE projects SET name = coalesce(${name}, name), timezone = coalesce(${zone}, timezone) WHERE id = ${projectId}`
     return await showProject(sql, projectId)
@@ -102,33 +79,36 @@ export async function accountRoutes (
 }
 
 /** Users own personal keys. Only the scope `*` for all projects sees and makes others than the own. */
-async function userRoutes (app: FastifyInstance, { sql }: { sql: Sql }): Promise<void> {
-  app.get('/users', {
-    config: { scope: 'user:read' },
-    schema: {
-      tags: ['account'],
-      summary: 'List users',
-      description: 'All users, for a key with the scope * for all projects; otherwise the user of the key.',
-      response: { 200: object({ results: { type: 'array', items: userSchema } }) }
-    }
-  }, async (request) => {
-    const access = accessOf(request)
+function userRoutes (app: FastifyInstance, sql: Sql): void {
+  const routes = routesOf(app, { tag: 'account', object: 'user' })
+
+  routes.get('/users/@me', {
+    summary: 'Show the user of the key', answer: ownUserSchema
+  }, async (request, { userId, scopes, projectIds }) => {
+    const [row] = await sql<{ user: UserSummary }[]>`SELECT ${selectUserSummary(sql)} AS user FROM users u WHERE id = ${userId}`
+    // A key goes with its user; this one went during the request.
+    if (row === undefined) throw notFound()
+    const [team] = await readProjects(sql, projectIds, { limit: 1, offset: 0 })
+    return { ...row.user, team: team ?? null, personal_api_key: { scopes, scoped_teams: projectIds } }
+  })
+
+  routes.get('/users', {
+    summary: 'List users', answer: object({ results: array(userSchema) }),
+    description: 'All users, for a key with the scope * for all projects; otherwise the user of the key.'
+  }, async (request, access) => {
     const users = await listUsers(sql)
     return { results: isAdministrator(access) ? users : users.filter(({ id }) => id === access.userId) }
   })
 
-  app.post<{ Body: { email: string, first_name?: string } }>('/users', {
-    config: { scope: 'user:write' },
-    schema: { tags: ['account'], summary: 'Create a user', body: newUserSchema, response: { 201: userSchema } }
-  }, async (request, reply) => {
-    requireAllProjects(accessOf(request))
-    const { email, first_name: firstName = '' } = request.body
+  routes.create('/users', { summary: 'Create a user', body: newUserSchema, answer: userSchema }, async ({ body }, access) => {
+    requireAllProjects(access)
+    const { email, first_name: firstName = '' } = body
     const user = await createUser(sql, { email, firstName }).catch((error: unknown) => {
       if (!(error instanceof MillraceError)) throw error
       throw new HttpError(400, 'validation_error', error.code === 'MILLRACE_USER_EXISTS' ? 'unique' : 'invalid_input',
         error.code === 'MILLRACE_USER_EXISTS' ? 'There is already a user with this address.' : 'This is not an e-mail address.', { attr: 'email', cause: error })
     })
-    return await reply.code(201).send({ ...user, keys: 0 })
+    return { ...user, keys: 0 }
   })
 }
 

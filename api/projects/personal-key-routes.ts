@@ -3,14 +3,15 @@ import { HttpError } from '../../engines/errors.ts'
 import { hashPersonalKey, maskKey, mintKey } from '../../schema/key-text.ts'
 import type { Sql, SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
 import { isScope, SCOPE_OBJECTS } from '../../schema/scopes.ts'
-import { buildPage, pageQueryProperties, pageSchema, type PageQuery } from '../http/pagination.ts'
-import { type Access, accessOf } from '../http/personal-key-access.ts'
-import { parseIsoDateTime, uuidParams, type UuidParams } from '../http/request-values.ts'
+import { pageQueryProperties } from '../http/pagination.ts'
+import type { Access } from '../http/personal-key-access.ts'
+import { parseIsoDateTime, uuidParams } from '../http/request-values.ts'
+import { routesOf } from '../http/routes.ts'
 import {
   changeKeys, inheritKeys, isAdministrator, isSeenBy, isWithin, lockKey, outlasts,
   readMaker, revokeWithMade, selectShownKey, type ShownKey, shownKeySchema
 } from './key-rights.ts'
-import { object, type Value } from '../http/json-schema.ts'
+import { object, optional, type Value } from '../http/json-schema.ts'
 
 /** Keys of one user that can be used at a time. */
 const MAX_KEYS_OF_USER = 200
@@ -42,21 +43,13 @@ const newKeySchema = {
   }
 } as const
 
-const rotationSchema = {
-  type: 'object',
-  additionalProperties: false,
-  properties: {
-    grace_seconds: { type: 'integer', minimum: 0, maximum: MAX_GRACE_SECONDS, default: GRACE_SECONDS, description: 'How long the old key is accepted; 0 for no longer.' }
-  }
-} as const
+const rotationSchema = optional({
+  grace_seconds: { type: 'integer', minimum: 0, maximum: MAX_GRACE_SECONDS, default: GRACE_SECONDS, description: 'How long the old key is accepted; 0 for no longer.' }
+}, { additionalProperties: false })
 
 type NewKeyBody = Value<typeof newKeySchema>
 
 interface KeyDeps { sql: Sql, publicUrl: string, now: () => number }
-
-const tags = ['account']
-const read = { scope: 'user:read' } as const
-const write = { scope: 'user:write' } as const
 
 /**
  * Personal keys. A key makes, rotates and revokes only keys that may do no more than itself, and what it made ends with
@@ -64,57 +57,39 @@ const write = { scope: 'user:write' } as const
  * those of its own user; one with the scope `*` for all projects sees and makes those of everybody.
  */
 export async function personalKeyRoutes (app: FastifyInstance, deps: KeyDeps): Promise<void> {
-  const { sql } = deps
+  const { sql, publicUrl } = deps
+  const routes = routesOf(app, { tag: 'account', object: 'user', publicUrl })
 
-  app.get<{ Querystring: PageQuery }>('/personal_api_keys', {
-    config: read,
-    schema: {
-      tags, summary: 'List personal keys', description: 'Newest first, masked; revoked and expired ones included.',
-      querystring: { type: 'object', properties: pageQueryProperties }, response: { 200: pageSchema(shownKeySchema) }
-    }
-  }, async (request) => {
-    const access = accessOf(request)
+  routes.list('/personal_api_keys', {
+    summary: 'List personal keys', description: 'Newest first, masked; revoked and expired ones included.',
+    query: optional(pageQueryProperties), item: shownKeySchema
+  }, async ({ query: { limit, offset } }, access) => {
     const seen = isSeenBy(sql, access)
     const [results, [total]] = await Promise.all([
       sql<ShownKey[]>`
         SELECT ${selectShownKey(sql, access)} FROM personal_api_keys k JOIN users u ON u.id = k.user_id
-        WHERE ${seen} ORDER BY k.created_at DESC, k.id LIMIT ${request.query.limit} OFFSET ${request.query.offset}`,
+        WHERE ${seen} ORDER BY k.created_at DESC, k.id LIMIT ${limit} OFFSET ${offset}`,
       sql<{ count: number }[]>`SELECT count(*) AS count FROM personal_api_keys k WHERE ${seen}`
     ])
-    return buildPage(request, deps.publicUrl, { results, count: total?.count ?? 0 })
+    return { results, count: total?.count ?? 0 }
   })
 
-  app.post<{ Body: NewKeyBody }>('/personal_api_keys', {
-    config: write,
-    schema: { tags, summary: 'Create a personal key', body: newKeySchema, response: { 201: withValue } }
-  }, async (request, reply) => {
-    return await reply.code(201).send(await createKey(deps, accessOf(request), request.body))
-  })
+  routes.create('/personal_api_keys', {
+    summary: 'Create a personal key', body: newKeySchema, answer: withValue
+  }, async ({ body }, access) => await createKey(deps, access, body))
 
-  app.post<UuidParams & { Body: { grace_seconds?: number } }>('/personal_api_keys/:id/rotate', {
-    config: write,
-    schema: {
-      tags, summary: 'Replace a personal key', params: uuidParams, body: rotationSchema, response: { 201: withValue },
-      description: 'The new key has the same rights and the same expiry. It is revoked together with the key of this request and with the key that created the old one. The old key is accepted for a grace period.'
-    }
-  }, async (request, reply) => {
-    const rotation = { id: request.params.id, ...request.body }
-    return await reply.code(201).send(await rotateKey(deps, accessOf(request), rotation))
-  })
+  routes.create('/personal_api_keys/:id/rotate', {
+    summary: 'Replace a personal key', params: uuidParams, body: rotationSchema, answer: withValue,
+    description: 'The new key has the same rights and the same expiry. It is revoked together with the key of this request and with the key that created the old one. The old key is accepted for a grace period.'
+  }, async ({ params: { id }, body }, access) => await rotateKey(deps, access, { id, ...body }))
 
-  app.delete<UuidParams>('/personal_api_keys/:id', {
-    config: write,
-    schema: {
-      tags, summary: 'Revoke a personal key and the keys created with it', params: uuidParams, description: 'Every process refuses them within a second.',
-      response: { 204: { type: 'null', description: 'Revoked.' } }
-    }
-  }, async (request, reply) => {
-    await changeKeys(sql, async (tx) => {
-      const key = await lockKey(tx, request.params.id, accessOf(request))
-      await revokeWithMade(tx, key.id)
-    })
-    return await reply.code(204).send()
-  })
+  routes.delete('/personal_api_keys/:id', {
+    summary: 'Revoke a personal key and the keys created with it', params: uuidParams,
+    description: 'Every process refuses them within a second.', answer: { type: 'null', description: 'Revoked.' }
+  }, async ({ params: { id } }, access) => await changeKeys(sql, async (tx) => {
+    const key = await lockKey(tx, id, access)
+    await revokeWithMade(tx, key.id)
+  }))
 }
 
 /** @throws {HttpError} 400 for a key that may do more than the one that makes it, or lasts longer. */

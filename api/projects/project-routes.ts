@@ -1,10 +1,10 @@
-import type { FastifyInstance } from 'fastify'
 import { HttpError, MillraceError } from '../../engines/errors.ts'
 import { parseTimezone } from '../../engines/operators/match-date.ts'
 import { mintKey } from '../../schema/key-text.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { object } from '../http/json-schema.ts'
-import { accessOf, requireAllProjects } from '../http/personal-key-access.ts'
+import { array, object, optional } from '../http/json-schema.ts'
+import { requireAllProjects } from '../http/personal-key-access.ts'
+import type { Routes } from '../http/routes.ts'
 
 /** How long a rotated key is accepted unless the request says otherwise, and at most, in seconds: a week, a year. */
 const GRACE_SECONDS = 604_800
@@ -31,16 +31,12 @@ export const newProjectSchema = {
   }
 } as const
 
-const rotationSchema = {
-  type: 'object',
-  additionalProperties: false,
-  properties: {
-    grace_seconds: {
-      type: 'integer', minimum: 0, maximum: MAX_GRACE_SECONDS, default: GRACE_SECONDS,
-      description: 'How long the old keys are accepted; 0 for no longer. The end of an earlier rotation stays.'
-    }
+const rotationSchema = optional({
+  grace_seconds: {
+    type: 'integer', minimum: 0, maximum: MAX_GRACE_SECONDS, default: GRACE_SECONDS,
+    description: 'How long the old keys are accepted; 0 for no longer. The end of an earlier rotation stays.'
   }
-} as const
+}, { additionalProperties: false })
 
 const rotatedSchema = object({
   api_key: { type: 'string' },
@@ -49,55 +45,33 @@ const rotatedSchema = object({
 })
 
 /** Makes projects, and shows and rotates the keys that SDKs send. */
-export async function projectRoutes (
-  app: FastifyInstance, { sql, now }: { sql: Sql, now: () => number }
-): Promise<void> {
-  app.post<{ Body: { name: string, timezone?: string } }>('/projects', {
-    config: { scope: 'project:write' },
-    schema: {
-      tags: ['account'],
-      summary: 'Create a project',
-      description: 'The answer has the project API key. Requires a key for all projects.',
-      body: newProjectSchema,
-      response: { 201: { $ref: 'Project#' } }
-    }
-  }, async (request, reply) => {
-    requireAllProjects(accessOf(request))
-    const timezone = readTimezone(request.body.timezone ?? 'UTC')
-    const { id, apiKey } = await createProject(sql, { name: request.body.name, timezone })
+export function projectRoutes (routes: Routes, { sql, now }: { sql: Sql, now: () => number }): void {
+  routes.create('/projects', {
+    summary: 'Create a project', body: newProjectSchema, answer: { $ref: 'Project#' },
+    description: 'The answer has the project API key. Requires a key for all projects.'
+  }, async ({ body }, access) => {
+    requireAllProjects(access)
+    const timezone = readTimezone(body.timezone ?? 'UTC')
+    const { id, apiKey } = await createProject(sql, { name: body.name, timezone })
     const [project] = await sql`SELECT id, uuid, name, timezone, anonymize_ips, created_at FROM projects WHERE id = ${id}`
-    return await reply.code(201).send({ ...project, api_token: apiKey })
+    return { ...project, api_token: apiKey }
   })
 
-  app.get('/projects/:project_id/keys', {
-    config: { scope: 'project:read' },
-    schema: {
-      tags: ['account'],
-      summary: 'List the keys of a project',
-      description: 'Current keys first, then rotated keys with their expiry.',
-      response: { 200: object({ results: { type: 'array', items: projectKeySchema } }) }
-    }
-  }, async (request) => ({
+  routes.get('/projects/:project_id/keys', {
+    summary: 'List the keys of a project', description: 'Current keys first, then rotated keys with their expiry.',
+    answer: object({ results: array(projectKeySchema) })
+  }, async (request, { projectId }) => ({
     results: await sql`
-      SELECT api_key, kind, created_at, expires_at FROM project_api_keys WHERE project_id = ${accessOf(request).projectId}
+      SELECT api_key, kind, created_at, expires_at FROM project_api_keys WHERE project_id = ${projectId}
       ORDER BY expires_at DESC NULLS FIRST, created_at, api_key LIMIT ${MAX_KEYS}`
   }))
 
-  app.post<{ Body: { grace_seconds?: number } }>('/projects/:project_id/rotate_key', {
-    config: { scope: 'project:write' },
-    schema: {
-      tags: ['account'],
-      summary: 'Rotate the key of a project',
-      description: 'Previous keys are accepted for a grace period, because web pages and phones still send them.',
-      body: rotationSchema,
-      response: { 200: rotatedSchema }
-    }
-  }, async (request) => {
-    const { grace_seconds: graceSeconds = GRACE_SECONDS } = request.body
-    const { apiKey, oldKeys, oldKeysExpireAt } = await rotateProjectKey(sql, {
-      projectId: accessOf(request).projectId, graceSeconds, now: new Date(now())
-    })
-    return { api_key: apiKey, old_keys: oldKeys, old_keys_expire_at: oldKeysExpireAt }
+  routes.post('/projects/:project_id/rotate_key', {
+    summary: 'Rotate the key of a project', body: rotationSchema, answer: rotatedSchema,
+    description: 'Previous keys are accepted for a grace period, because web pages and phones still send them.'
+  }, async ({ body: { grace_seconds: graceSeconds = GRACE_SECONDS } }, { projectId }) => {
+    const rotated = await rotateProjectKey(sql, { projectId, graceSeconds, now: new Date(now()) })
+    return { api_key: rotated.apiKey, old_keys: rotated.oldKeys, old_keys_expire_at: rotated.oldKeysExpireAt }
   })
 }
 

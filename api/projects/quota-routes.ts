@@ -5,13 +5,11 @@ import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { clearQuota, readQuotas, setQuota } from '../../platform/quotas/quota-store.ts'
 import { dayOf, listUsage } from '../../platform/quotas/usage.ts'
 import { answerInTime } from '../http/errors.ts'
-import { accessOf } from '../http/personal-key-access.ts'
+import { optional, type Value } from '../http/json-schema.ts'
 import { parseIsoDateTime } from '../http/request-values.ts'
-import { changeQuota, describeDay, describeQuota, quotaChangesSchema, type QuotaChanges, quotaSchema, usageSchema } from './project-quota.ts'
+import { routesOf } from '../http/routes.ts'
+import { changeQuota, describeDay, describeQuota, quotaChangesSchema, quotaSchema, usageSchema } from './project-quota.ts'
 
-const read = { scope: 'project:read' } as const
-const write = { scope: 'project:write' } as const
-const tags = ['account']
 const one = { $ref: 'Quota#' }
 
 const DAY_MS = 86_400_000
@@ -23,75 +21,49 @@ const MAX_DAYS = 366
 /** Times that a minute of the books can have: from 1970 to 2106. */
 const LAST_MS = 4_294_900_000_000
 
-const usageQuery = {
-  type: 'object',
-  properties: {
-    from: { type: 'string', format: 'date-time', description: `The day of this time is the first one, UTC; default: ${DEFAULT_DAYS} days with the last.` },
-    to: { type: 'string', format: 'date-time', description: `The day of this time is the last one; default: today. ${MAX_DAYS} days at most.` }
-  }
-} as const
-
-interface UsageQuery { from?: string, to?: string }
+const usageQuery = optional({
+  from: { type: 'string', format: 'date-time', description: `The day of this time is the first one, UTC; default: ${DEFAULT_DAYS} days with the last.` },
+  to: { type: 'string', format: 'date-time', description: `The day of this time is the last one; default: today. ${MAX_DAYS} days at most.` }
+})
 
 /** The quota of a project, and what it has sent. */
 export async function quotaRoutes (
   app: FastifyInstance, { sql, clickhouse, now }: { sql: Sql, clickhouse: ClickHouse, now: () => number }
 ): Promise<void> {
+  const routes = routesOf(app, { tag: 'account', object: 'project' })
   app.addSchema(quotaSchema)
   const show = async (projectId: number): Promise<Record<string, unknown>> =>
     describeQuota((await readQuotas(sql, projectId)).get(projectId), now())
 
-  app.get('/quota', {
-    config: read,
-    schema: {
-      tags,
-      summary: 'Show the quota',
-      description: 'How many events the project may send, and how many it has sent this month. Without a quota all limits are null.',
-      response: { 200: one }
-    }
-  }, async (request) => await show(accessOf(request).projectId))
+  routes.get('/quota', {
+    summary: 'Show the quota', answer: one,
+    description: 'How many events the project may send, and how many it has sent this month. Without a quota all limits are null.'
+  }, async (request, { projectId }) => await show(projectId))
 
-  app.patch<{ Body: QuotaChanges }>('/quota', {
-    config: write,
-    schema: {
-      tags,
-      summary: 'Change the quota',
-      description: 'Takes effect in every ingest process within a second. A quota without a limit is removed.',
-      body: quotaChangesSchema,
-      response: { 200: one }
-    }
-  }, async (request) => {
-    const { projectId } = accessOf(request)
+  routes.patch('/quota', {
+    summary: 'Change the quota', body: quotaChangesSchema, answer: one,
+    description: 'Takes effect in every ingest process within a second. A quota without a limit is removed.'
+  }, async ({ body }, { projectId }) => {
     await sql.begin(async (tx) => {
       // Two changes at the same time: the second one starts from what the first has left.
       await tx`SELECT 1 FROM projects WHERE id = ${projectId} FOR UPDATE`
-      const quota = changeQuota((await readQuotas(tx, projectId)).get(projectId), request.body)
+      const quota = changeQuota((await readQuotas(tx, projectId)).get(projectId), body)
       if (quota === null) await clearQuota(tx, projectId)
       else await setQuota(tx, projectId, quota)
     })
     return await show(projectId)
   })
 
-  app.delete('/quota', {
-    config: write,
-    schema: { tags, summary: 'Remove the quota', response: { 204: { type: 'null', description: 'Also when there was none.' } } }
-  }, async (request, reply) => {
-    await clearQuota(sql, accessOf(request).projectId)
-    return await reply.code(204).send()
-  })
+  routes.delete('/quota', {
+    summary: 'Remove the quota', answer: { type: 'null', description: 'Also when there was none.' }
+  }, async (request, { projectId }) => { await clearQuota(sql, projectId) })
 
-  app.get<{ Querystring: UsageQuery }>('/usage', {
-    config: read,
-    schema: {
-      tags,
-      summary: 'Count events by day of receipt',
-      description: 'From the ledger: what is stored, what is not, and what was refused. Lags the pipeline by up to ten seconds.',
-      querystring: usageQuery,
-      response: { 200: usageSchema }
-    }
-  }, async (request) => {
-    const span = readSpan(request.query, now())
-    const days = await answerInTime(listUsage({ clickhouse, cluster: '' }, accessOf(request).projectId, span))
+  routes.get('/usage', {
+    summary: 'Count events by day of receipt', query: usageQuery, answer: usageSchema,
+    description: 'From the ledger: what is stored, what is not, and what was refused. Lags the pipeline by up to ten seconds.'
+  }, async ({ query }, { projectId }) => {
+    const span = readSpan(query, now())
+    const days = await answerInTime(listUsage({ clickhouse, cluster: '' }, projectId, span))
     return {
       from: new Date(span.first).toISOString().slice(0, 10),
       to: new Date(span.last).toISOString().slice(0, 10),
@@ -102,7 +74,7 @@ export async function quotaRoutes (
 }
 
 /** @throws {HttpError} 400 for a span that ends before it begins, or is too long. */
-function readSpan ({ from, to }: UsageQuery, now: number): { first: number, last: number } {
+function readSpan ({ from, to }: Value<typeof usageQuery>, now: number): { first: number, last: number } {
   const last = dayOf(to === undefined ? now : timeOf(to))
   const first = from === undefined ? Math.max(0, last - (DEFAULT_DAYS - 1) * DAY_MS) : dayOf(timeOf(from))
   if (first > last) throw new HttpError(400, 'validation_error', 'invalid_input', 'from must not be after to.', { attr: 'from' })

@@ -1,9 +1,10 @@
 import type { FastifyInstance } from 'fastify'
 import { HttpError, MillraceError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { clearRetention, listRetention, type RetentionSubject, setRetention } from '../../platform/retention-rules.ts'
+import { clearRetention, listRetention, setRetention } from '../../platform/retention-rules.ts'
 import { array, object } from '../http/json-schema.ts'
 import { accessOf, requireAllProjects } from '../http/personal-key-access.ts'
+import { routesOf } from '../http/routes.ts'
 
 const what = { type: 'string', enum: ['events', 'dead_letters'] } as const
 const projectId = { type: 'integer', minimum: 1, maximum: 2_147_483_647 } as const
@@ -13,28 +14,19 @@ const rule = object({
   days: { type: ['integer', 'null'], minimum: 1, maximum: 36_500, description: 'Full days to keep, by the timestamp of events in UTC; null: forever.' }
 }, { additionalProperties: false })
 const rules = object({ results: array(rule) })
-const tags = ['installation']
-
-interface RuleFields { what: RetentionSubject, project_id: number | null }
-
 /** How long events and dead letters are stored, for keys of all projects. */
 export async function retentionRoutes (app: FastifyInstance, { sql }: { sql: Sql }): Promise<void> {
+  const routes = routesOf(app, { tag: 'installation', object: 'project' })
   app.addHook('preValidation', async (request) => { requireAllProjects(accessOf(request)) })
   const list = async (): Promise<object> => ({
     results: (await listRetention(sql)).map(({ what, projectId, days }) => ({ what, project_id: projectId, days }))
   })
 
-  app.get('/', {
-    config: { scope: 'project:read' },
-    schema: { tags, summary: 'List retention rules', description: 'Data without a rule is kept forever.', response: { 200: rules } }
-  }, list)
+  routes.get('/', { summary: 'List retention rules', description: 'Data without a rule is kept forever.', answer: rules }, list)
 
-  app.post<{ Body: RuleFields & { days: number | null } }>('/', {
-    config: { scope: '*' },
-    schema: {
-      tags, summary: 'Set a retention rule', body: rule, response: { 200: rules },
-      description: 'Older data is deleted for good, within an hour. For keys of all projects.'
-    }
+  routes.post('/', {
+    scope: '*', summary: 'Set a retention rule', body: rule, answer: rules,
+    description: 'Older data is deleted for good, within an hour. For keys of all projects.'
   }, async ({ body: { what, project_id: projectId, days } }) => {
     if (what === 'dead_letters' && projectId !== null) {
       throw new HttpError(400, 'validation_error', 'invalid_input', 'Dead letters have one rule, of all projects: it must be null.', { attr: 'project_id' })
@@ -46,17 +38,11 @@ export async function retentionRoutes (app: FastifyInstance, { sql }: { sql: Sql
     return await list()
   })
 
-  app.delete<{ Querystring: { what: RetentionSubject, project_id?: number } }>('/', {
-    config: { scope: '*' },
-    schema: {
-      tags, summary: 'Remove a retention rule', response: { 204: { type: 'null' } },
-      querystring: {
-        type: 'object', required: ['what'],
-        properties: { what, project_id: { ...projectId, description: 'Absent: the rule of all projects.' } }
-      }
+  routes.delete('/', {
+    scope: '*', summary: 'Remove a retention rule',
+    query: {
+      type: 'object', required: ['what'],
+      properties: { what, project_id: { ...projectId, description: 'Absent: the rule of all projects.' } }
     }
-  }, async ({ query: { what, project_id: projectId = null } }, reply) => {
-    await clearRetention(sql, { what, projectId })
-    return await reply.code(204).send()
-  })
+  }, async ({ query: { what, project_id: projectId = null } }) => { await clearRetention(sql, { what, projectId }) })
 }

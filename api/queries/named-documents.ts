@@ -1,13 +1,13 @@
 /** What people keep in a project under a name, each kind in a table of one form: saved queries, questions, boards. */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { HttpError } from '../../engines/errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { isUniqueViolation } from '../../platform/postgres/postgres-errors.ts'
 import { notFound } from '../http/errors.ts'
 import { object, type Row } from '../http/json-schema.ts'
-import { cursorQueryProperties, matchSearch, searchQueryProperties, selectPage } from '../http/list-queries.ts'
-import { buildPage, pageQueryProperties, type PageQuery, pageSchema } from '../http/pagination.ts'
-import { accessOf } from '../http/personal-key-access.ts'
+import { matchSearch, searchQueryProperties, selectPage } from '../http/list-queries.ts'
+import { idParams } from '../http/request-values.ts'
+import { pageQuery, routesOf } from '../http/routes.ts'
 import { selectCreatedBy, userSummarySchema } from '../projects/users.ts'
 
 const BASED_ON = 'Of the document that the change is based on. When it was changed since, 409 `conflict`: nothing is changed.'
@@ -50,16 +50,6 @@ export interface DocumentKind<S extends Schemas> {
 
 export interface DocumentKey { projectId: number, id: number }
 
-export const documentParams = { type: 'object', properties: { id: { type: 'integer', minimum: 1, maximum: 2_147_483_647 } } } as const
-
-export interface DocumentParams { Params: { project_id: string, id: number } }
-
-export function documentKey (request: FastifyRequest<DocumentParams>): DocumentKey {
-  return { projectId: accessOf(request).projectId, id: request.params.id }
-}
-
-interface DocumentQuery extends PageQuery { search?: string, after?: string }
-
 type Fields = Record<string, unknown>
 
 /** List, create, read, change and delete. */
@@ -67,7 +57,6 @@ export async function documentRoutes<S extends Schemas> (
   app: FastifyInstance, { sql, publicUrl }: { sql: Sql, publicUrl: string }, kind: DocumentKind<S>
 ): Promise<void> {
   const { table, id, noun, plural, fields, defaults } = kind
-  const tags = [plural]
   const one = { $ref: `${id}#` }
   const writable: Record<string, object> = { ...named, ...fields }
   // Clients may send back a whole document: read-only fields are accepted and ignored.
@@ -79,42 +68,33 @@ export async function documentRoutes<S extends Schemas> (
   const required = ['name', ...Object.keys(fields).filter((name) => !Object.hasOwn(defaults, name))]
   const { id: ids, team_id: team, ...origin } = readOnly
   app.addSchema({ ...object({ id: ids, team_id: team, ...writable, ...origin }), $id: id })
-  const [read, write] = [{ scope: 'query:read' }, { scope: 'query:write' }] as const
+  const routes = routesOf(app, { tag: plural, object: 'query', publicUrl })
 
-  app.get<{ Querystring: DocumentQuery }>('/', {
-    config: read,
-    schema: {
-      tags, summary: `List ${plural}`, description: 'By name.',
-      querystring: { type: 'object', properties: { ...pageQueryProperties, ...searchQueryProperties, ...cursorQueryProperties } },
-      response: { 200: pageSchema(one) }
-    }
-  }, async (request) => {
-    const { projectId } = accessOf(request)
-    return buildPage(request, publicUrl, await selectPage<Stored<S> & { name: string }>(sql, request.query, {
-      order: 'name', kind: 'text', select: columns(sql, kind), from: sql`${sql.unsafe(table)} AS q`, key: sql`q.name COLLATE "C"`,
-      keyOf: ({ name }) => name, where: sql`q.project_id = ${projectId} AND ${matchSearch(sql, sql`q.name`, request.query.search)}`
-    }))
-  })
+  routes.list('/', {
+    summary: `List ${plural}`, description: 'By name.', query: pageQuery(searchQueryProperties), item: one
+  }, async ({ query }, { projectId }) => await selectPage<Stored<S> & { name: string }>(sql, query, {
+    order: 'name', kind: 'text', select: columns(sql, kind), from: sql`${sql.unsafe(table)} AS q`, key: sql`q.name COLLATE "C"`,
+    keyOf: ({ name }) => name, where: sql`q.project_id = ${projectId} AND ${matchSearch(sql, sql`q.name`, query.search)}`
+  }))
 
-  app.post<{ Body: Fields }>('/', {
-    config: write, schema: { tags, summary: `Create a ${noun}`, body: { ...changes, required }, response: { 201: one } }
-  }, async (request, reply) => {
-    const { projectId, userId } = accessOf(request)
-    const given = await storable(sql, { description: '', ...defaults, ...request.body }, { kind, projectId })
+  routes.create('/', {
+    summary: `Create a ${noun}`, body: { ...changes, required }, answer: one
+  }, async ({ body }, { projectId, userId }) => {
+    const given = await storable(sql, { description: '', ...defaults, ...body }, { kind, projectId })
     const created = await create(sql, { project_id: projectId, created_by: userId, ...given }, kind)
-    return await reply.code(201).send(await findDocument(sql, kind, { projectId, id: created }))
+    return await findDocument(sql, kind, { projectId, id: created })
   })
 
-  app.get<DocumentParams>('/:id', {
-    config: read, schema: { tags, summary: `Retrieve a ${noun}`, params: documentParams, response: { 200: one } }
-  }, async (request) => await findDocument(sql, kind, documentKey(request)))
+  routes.get('/:id', {
+    summary: `Retrieve a ${noun}`, params: idParams, answer: one
+  }, async ({ params: { id } }, { projectId }) => await findDocument(sql, kind, { projectId, id }))
 
-  app.patch<DocumentParams & { Body: Fields & { updated_at?: string } }>('/:id', {
-    config: write, schema: { tags, summary: `Update a ${noun}`, params: documentParams, body: based, response: { 200: one } }
-  }, async (request) => {
-    const key = documentKey(request)
-    const given = await storable(sql, request.body, { kind, ...key })
-    const { updated_at: base = null } = request.body
+  routes.patch('/:id', {
+    summary: `Update a ${noun}`, params: idParams, body: based, answer: one
+  }, async ({ params, body }, { projectId }) => {
+    const key = { projectId, id: params.id }
+    const given = await storable(sql, body, { kind, ...key })
+    const { updated_at: base = null } = body
     // Clients know milliseconds, so no two changes are of the same one.
     const changed = await sql`
       UPDATE ${sql.unsafe(table)} SET ${Object.keys(given).length === 0 ? sql`` : sql`${sql(given)},`}
@@ -128,14 +108,9 @@ export async function documentRoutes<S extends Schemas> (
     return stored
   })
 
-  app.delete<DocumentParams>('/:id', {
-    config: write,
-    schema: { tags, summary: `Delete a ${noun}`, params: documentParams, response: { 204: { type: 'null', description: 'Deleted.' } } }
-  }, async (request, reply) => {
-    const { projectId, id: of } = documentKey(request)
-    const deleted = await sql`DELETE FROM ${sql.unsafe(table)} WHERE project_id = ${projectId} AND id = ${of} RETURNING id`
+  routes.delete('/:id', { summary: `Delete a ${noun}`, params: idParams }, async ({ params }, { projectId }) => {
+    const deleted = await sql`DELETE FROM ${sql.unsafe(table)} WHERE project_id = ${projectId} AND id = ${params.id} RETURNING id`
     if (deleted.length === 0) throw notFound()
-    return await reply.code(204).send()
   })
 }
 

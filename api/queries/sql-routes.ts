@@ -1,16 +1,17 @@
 import { randomUUID } from 'node:crypto'
 import { PassThrough, pipeline, Transform } from 'node:stream'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import { type ClickHouseAddress, parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { HttpError } from '../../engines/errors.ts'
-import { type Access, accessOf, requireAllProjects } from '../http/personal-key-access.ts'
+import { type Access, requireAllProjects } from '../http/personal-key-access.ts'
+import { routesOf } from '../http/routes.ts'
 import { answerQuery } from './answer-query.ts'
 import { type AnalystQuery, askClickHouse, blankFormat, readTables } from './ask-clickhouse.ts'
 import { guardFormulas } from './answer-query.ts'
 import { QueryFailedError } from './query-failure.ts'
 import type { RunningQueries, RunningQuery } from './answer-query.ts'
 import { ROW_FORMAT } from './stream-result.ts'
-import { array, object } from '../http/json-schema.ts'
+import { array, object, type Value } from '../http/json-schema.ts'
 
 /** Rows of a result: enough to read, and little enough for a page. */
 const MAX_ROWS = 10_000
@@ -27,8 +28,8 @@ const DOWNLOADS = {
   parquet: { format: 'Parquet', contentType: 'application/vnd.apache.parquet' }
 } as const
 
-interface QueryBody { query: string, parameters?: Record<string, string>, max_rows?: number }
-interface DownloadBody extends Omit<QueryBody, 'max_rows'> { format: keyof typeof DOWNLOADS }
+type DownloadBody = Value<typeof downloadBody>
+type QueryBody = Omit<DownloadBody, 'format'>
 
 const shared = {
   query: { type: 'string', minLength: 1, maxLength: 100_000, description: "ClickHouse's SQL; a FORMAT at its end is ignored." },
@@ -44,7 +45,7 @@ const queryBody = {
 } as const
 const downloadBody = {
   type: 'object', required: ['query', 'format'], additionalProperties: false,
-  properties: { ...shared, format: { type: 'string', enum: Object.keys(DOWNLOADS) } }
+  properties: { ...shared, format: { type: 'string', enum: ['csv', 'parquet'] } }
 } as const
 
 const integer = { type: 'integer' } as const
@@ -83,8 +84,6 @@ const tablesSchema = object({
 })
 
 const file = { schema: { type: 'string', format: 'binary' } } as const
-const tags = ['sql']
-const config = { scope: 'query:read', isEndless: true } as const
 
 /**
  * SQL for analysts: queries run with the ClickHouse login of analysts, which clients never see. For keys of all
@@ -98,24 +97,25 @@ export async function sqlRoutes (
   app.addHook('preClose', async () => { queries.cancelAll() })
   app.addSchema(queryLineSchema)
 
-  app.post<{ Body: QueryBody }>('/', {
-    config,
-    schema: {
-      tags,
-      summary: 'Run a query',
-      description: 'Streams lines of JSON: progress, columns, rows, then an end or an error. Closing the connection cancels the query. For keys of all projects.',
-      body: queryBody,
-      response: { 200: { description: 'Lines of JSON, each a QueryLine.', content: { 'application/x-ndjson': { schema: { $ref: 'QueryLine#' } } } } }
-    }
-  }, async (request, reply) => {
-    const { access, clickhouse } = authorize(request, address)
+  const routes = routesOf(app, { tag: 'sql', object: 'query' })
+  // For a query too long for an address; it reads.
+  const asked = { scope: 'query:read', config: { isEndless: true } } as const
+
+  routes.post('/', {
+    ...asked,
+    summary: 'Run a query',
+    description: 'Streams lines of JSON: progress, columns, rows, then an end or an error. Closing the connection cancels the query. For keys of all projects.',
+    body: queryBody,
+    answer: { description: 'Lines of JSON, each a QueryLine.', content: { 'application/x-ndjson': { schema: { $ref: 'QueryLine#' } } } }
+  }, async (request, access, reply) => {
+    const clickhouse = authorize(access, address)
     const query = queries.begin(access.keyHash, MAX_SECONDS)
     const stream = new PassThrough()
     // Anyone who leaves, or presses Cancel, closes the connection.
     stream.once('close', query.cancel)
-    const asked = toAnalystQuery(request.body, access)
+    const question = toAnalystQuery(request.body, access)
     const maxRows = request.body.max_rows ?? DEFAULT_ROWS
-    void answerQuery({ clickhouse, asked, maxRows, stream, signal: query.signal })
+    void answerQuery({ clickhouse, asked: question, maxRows, stream, signal: query.signal })
       .catch((err: unknown) => { if (!stream.destroyed) request.log.error({ err }, 'an SQL query failed unexpectedly') })
       .finally(() => {
         query.end()
@@ -124,35 +124,29 @@ export async function sqlRoutes (
     return await reply.type('application/x-ndjson').header('x-accel-buffering', 'no').send(stream)
   })
 
-  app.post<{ Body: DownloadBody }>('/download', {
-    config,
-    schema: {
-      tags, summary: 'Download the result of a query',
-      description: `The whole result, or an error: at most ${MAX_DOWNLOAD_BYTES} bytes. In CSV, texts that a spreadsheet would run as a formula begin with an apostrophe. For keys of all projects.`,
-      body: downloadBody,
-      response: { 200: { description: 'The file.', content: { 'text/csv': file, 'application/vnd.apache.parquet': file } } }
-    }
-  }, async (request, reply) => {
-    const { access, clickhouse } = authorize(request, address)
+  routes.post('/download', {
+    ...asked,
+    summary: 'Download the result of a query',
+    description: `The whole result, or an error: at most ${MAX_DOWNLOAD_BYTES} bytes. In CSV, texts that a spreadsheet would run as a formula begin with an apostrophe. For keys of all projects.`,
+    body: downloadBody,
+    answer: { description: 'The file.', content: { 'text/csv': file, 'application/vnd.apache.parquet': file } }
+  }, async (request, access, reply) => {
+    const clickhouse = authorize(access, address)
     const query = queries.begin(access.keyHash, MAX_DOWNLOAD_SECONDS)
     reply.raw.once('close', query.cancel)
     try {
-      const asked = toAnalystQuery(request.body, access)
-      return await sendFile(reply, request.body.format, { clickhouse, asked, query })
+      const question = toAnalystQuery(request.body, access)
+      return await sendFile(reply, request.body.format, { clickhouse, asked: question, query })
     } catch (error) {
       query.end()
       throw toHttpError(query.signal.aborted ? query.signal.reason : error)
     }
   })
 
-  app.get('/tables', {
-    config: { scope: 'query:read' },
-    schema: {
-      tags, summary: 'List the tables that a query may read', description: 'With their columns. For keys of all projects.',
-      response: { 200: tablesSchema }
-    }
-  }, async (request) => {
-    const { access, clickhouse } = authorize(request, address)
+  routes.get('/tables', {
+    summary: 'List the tables that a query may read', description: 'With their columns. For keys of all projects.', answer: tablesSchema
+  }, async (request, access) => {
+    const clickhouse = authorize(access, address)
     const query = queries.begin(access.keyHash, 10)
     try {
       return { results: await readTables(clickhouse, { logComment: logCommentOf(access), signal: query.signal }) }
@@ -165,12 +159,9 @@ export async function sqlRoutes (
 }
 
 /** @throws {HttpError} 403 for a key of some projects; 503 without a login for analysts. */
-function authorize (
-  request: FastifyRequest, address: ClickHouseAddress | null
-): { access: Access, clickhouse: ClickHouseAddress } {
-  const access = accessOf(request)
+function authorize (access: Access, address: ClickHouseAddress | null): ClickHouseAddress {
   requireAllProjects(access)
-  if (address !== null) return { access, clickhouse: address }
+  if (address !== null) return address
   throw sqlNotSetUp()
 }
 
@@ -197,7 +188,7 @@ async function sendFile (
   return await reply.type(contentType).header('content-disposition', `attachment; filename="result.${kind}"`).send(sent)
 }
 
-function toAnalystQuery ({ query, parameters = {} }: Omit<QueryBody, 'max_rows'>, access: Access): AnalystQuery {
+function toAnalystQuery ({ query, parameters = {} }: QueryBody, access: Access): AnalystQuery {
   return {
     query: blankFormat(query), parameters, queryId: `sql-${randomUUID()}`, format: ROW_FORMAT, settings: {},
     logComment: logCommentOf(access)

@@ -1,13 +1,16 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import { HttpError } from '../../engines/errors.ts'
 import { readQuestion } from '../../engines/questions/read-question.ts'
 import { type ClickHouse, parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { requireScope } from '../../schema/scopes.ts'
-import { accessOf } from '../http/personal-key-access.ts'
+import { object } from '../http/json-schema.ts'
+import { type Access, accessOf } from '../http/personal-key-access.ts'
+import { idParams } from '../http/request-values.ts'
+import { type Routes, routesOf } from '../http/routes.ts'
 import { describePersons } from '../persons/person-history-routes.ts'
 import type { RunningQueries } from '../queries/answer-query.ts'
-import { type DocumentKind, documentKey, documentParams as params, type DocumentParams, documentRoutes, findDocument } from '../queries/named-documents.ts'
+import { type DocumentKind, documentRoutes, findDocument } from '../queries/named-documents.ts'
 import { logCommentOf, sqlNotSetUp, toHttpError } from '../queries/sql-routes.ts'
 import { answerQuestion, type Asking, listDropouts } from './answer-question.ts'
 import { answerSchema, definitionSchema, dropoutsSchema } from './question-schemas.ts'
@@ -21,12 +24,8 @@ interface QuestionDeps {
   now: () => number
 }
 
-const read = { scope: 'query:read' } as const
-const tags = ['questions']
 /** A query may take 60 s; the rest is for waiting in ClickHouse. */
 const MAX_SECONDS = 90
-
-interface DropoutsBody { definition: unknown, step: number, limit?: number }
 
 const fields = { definition: definitionSchema } as const
 
@@ -38,7 +37,7 @@ export const QUESTIONS: DocumentKind<typeof fields> = {
 /** Questions with pictures: definitions that people keep. */
 export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps): Promise<void> {
   app.addSchema(answerSchema)
-  answerRoutes(app, deps)
+  answerRoutes(routesOf(app, { tag: 'questions', object: 'query' }), deps)
   await documentRoutes(app, deps, QUESTIONS)
 }
 
@@ -46,50 +45,44 @@ export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps):
  * Answers run with the ClickHouse login of analysts and its limits. The query is compiled here for the one project, so
  * that a key that is limited to some projects may ask, other than for SQL of its own.
  */
-function answerRoutes (app: FastifyInstance, deps: QuestionDeps): void {
+function answerRoutes (routes: Routes, deps: QuestionDeps): void {
   const answer = { $ref: 'QuestionAnswer#' }
 
-  app.get<DocumentParams>('/:id/answer', {
-    config: read, schema: { tags, summary: 'Answer a question', params, response: { 200: answer } }
-  }, async (request, reply) => {
-    const { definition } = await findDocument(deps.sql, QUESTIONS, documentKey(request))
-    return await ask(request, reply, deps, async (asking) => await answerQuestion(readQuestion(definition), asking))
+  routes.get('/:id/answer', {
+    summary: 'Answer a question', params: idParams, answer
+  }, async ({ params: { id } }, access, reply) => {
+    const { definition } = await findDocument(deps.sql, QUESTIONS, { projectId: access.projectId, id })
+    return await ask(access, reply, deps, async (asking) => await answerQuestion(readQuestion(definition), asking))
   })
 
-  app.post<{ Body: { definition: unknown } }>('/answer', {
-    config: read,
-    schema: {
-      tags, summary: 'Answer a definition', description: 'One that need not be stored.',
-      body: { type: 'object', required: ['definition'], additionalProperties: false, properties: { definition: definitionSchema } },
-      response: { 200: answer }
-    }
-  }, async (request, reply) => {
-    const question = readQuestion(request.body.definition)
-    return await ask(request, reply, deps, async (asking) => await answerQuestion(question, asking))
+  routes.post('/answer', {
+    scope: 'query:read', summary: 'Answer a definition', description: 'One that need not be stored.',
+    body: object({ definition: definitionSchema }, { additionalProperties: false }), answer
+  }, async ({ body }, access, reply) => {
+    const question = readQuestion(body.definition)
+    return await ask(access, reply, deps, async (asking) => await answerQuestion(question, asking))
   })
 
-  app.post<{ Body: DropoutsBody }>('/dropouts', {
-    config: read,
+  routes.post('/dropouts', {
+    scope: 'query:read',
     // Before the body is looked at, as for every scope.
     preValidation: async (request) => requireScope(accessOf(request).scopes, 'person:read'),
-    schema: {
-      tags, summary: 'List who dropped out of a funnel',
-      description: 'Persons who reached the step before and not this one; who entered last comes first. Needs the scope person:read as well.',
-      body: {
-        type: 'object', required: ['definition', 'step'], additionalProperties: false,
-        properties: {
-          definition: definitionSchema, step: { type: 'integer', minimum: 2, description: 'The step that they did not reach, from 1.' },
-          limit: { type: 'integer', minimum: 1, maximum: 1000, default: 100 }
-        }
-      },
-      response: { 200: dropoutsSchema }
-    }
-  }, async (request, reply) => {
+    summary: 'List who dropped out of a funnel',
+    description: 'Persons who reached the step before and not this one; who entered last comes first. Needs the scope person:read as well.',
+    body: {
+      type: 'object', required: ['definition', 'step'], additionalProperties: false,
+      properties: {
+        definition: definitionSchema, step: { type: 'integer', minimum: 2, description: 'The step that they did not reach, from 1.' },
+        limit: { type: 'integer', minimum: 1, maximum: 1000, default: 100 }
+      }
+    },
+    answer: dropoutsSchema
+  }, async (request, access, reply) => {
     const { definition, step, limit = 100 } = request.body
     const question = readQuestion(definition)
     if (question.kind !== 'funnel') throw invalid('definition__kind', 'Nobody drops out of anything but a funnel.')
     if (step > question.steps.length) throw invalid('step', `The funnel has ${question.steps.length} steps.`)
-    return await ask(request, reply, deps, async (asking) => {
+    return await ask(access, reply, deps, async (asking) => {
       const { results, ...facts } = await listDropouts(question, asking, { step, limit })
       const stored = await describePersons(deps.sql, asking.projectId, results.map(({ person_id: person }) => person))
       const names = new Map(stored.map(({ uuid, name, distinct_ids: [id = ''] }) => [uuid, name === '' ? id : name]))
@@ -103,11 +96,10 @@ function answerRoutes (app: FastifyInstance, deps: QuestionDeps): void {
 
 /** Asks for as long as the client waits. */
 async function ask<T> (
-  request: FastifyRequest, reply: FastifyReply, deps: QuestionDeps, answer: (asking: Asking) => Promise<T>
+  access: Access, reply: FastifyReply, deps: QuestionDeps, answer: (asking: Asking) => Promise<T>
 ): Promise<T> {
   const { sql, clickhouse, analystUrl, queries, now } = deps
   if (analystUrl === '') throw sqlNotSetUp()
-  const access = accessOf(request)
   const { projectId } = access
   const [project] = await sql<{ timezone: string }[]>`SELECT timezone FROM projects WHERE id = ${projectId}`
   const query = queries.begin(access.keyHash, MAX_SECONDS)

@@ -1,10 +1,11 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { answerInTime } from '../http/errors.ts'
-import { cursorQueryProperties, searchQueryProperties } from '../http/list-queries.ts'
-import { buildPage, pageQueryProperties, pageSchema } from '../http/pagination.ts'
-import { accessOf } from '../http/personal-key-access.ts'
+import { schemaOf } from '../http/json-schema.ts'
+import { searchQueryProperties } from '../http/list-queries.ts'
+import { idParams } from '../http/request-values.ts'
+import { pageQuery, type Routes, routesOf } from '../http/routes.ts'
 import { answerLookBack, LINES_DESCRIPTION } from './look-back.ts'
 import { createDefinition, deleteDefinition, updateDefinition } from './change-definitions.ts'
 import type { CountedDefinition, CountsQuery } from './definition-counts.ts'
@@ -12,8 +13,7 @@ import type { DefinitionFields, DefinitionKind, describeFields } from './definit
 import type { LookBackOptions } from './look-back.ts'
 import type { StoredEventsQuery } from './read-stored-events.ts'
 import {
-  countsQuerySchema, type DefinitionQuery, findDefinition, listCounted, listDefinitions, listVersions,
-  type VersionQuery, versionQueryProperties
+  countsQuerySchema, findDefinition, listCounted, listDefinitions, listVersions, versionQueryProperties
 } from './versioned-definitions.ts'
 
 export interface DefinitionDeps {
@@ -59,14 +59,6 @@ export interface DefinitionApi<Definition, Version, Counted extends CountedDefin
 
 type AnyApi = DefinitionApi<any, any, any>
 
-const read = { scope: 'event_definition:read' } as const
-const write = { scope: 'event_definition:write' } as const
-const idParams = { type: 'object', properties: { id: { type: 'integer', minimum: 1, maximum: 2_147_483_647 } } } as const
-
-interface DefinitionParams {
-  Params: { project_id: string, id: number }
-}
-
 /** Management of the rules or event schemas of a project. Ingest follows a change within a second. */
 export function registerDefinitionRoutes<
   Definition extends object, Version extends { version: number }, Counted extends CountedDefinition
@@ -74,138 +66,79 @@ export function registerDefinitionRoutes<
   app: FastifyInstance, deps: DefinitionDeps, api: DefinitionApi<Definition, Version, Counted>
 ): void {
   app.addSchema(api.fields.definition)
-  registerReading(app, deps, api)
-  registerChanges(app, deps, api)
-  registerCounts(app, deps, api)
-  registerCheck(app, deps, api)
+  const routes = routesOf(app, { tag: api.kind.tag, object: 'event_definition', publicUrl: deps.publicUrl })
+  registerReading(routes, deps, api)
+  registerChanges(routes, deps, api)
+  registerCounts(routes, deps, api)
+  registerCheck(routes, deps, api)
 }
 
-function registerReading (
-  app: FastifyInstance, { sql, publicUrl }: DefinitionDeps, { kind, fields, titles }: AnyApi
-): void {
-  const tags = [kind.tag]
+function registerReading (routes: Routes, { sql }: DefinitionDeps, { kind, fields, titles }: AnyApi): void {
   const one = { $ref: `${fields.$id}#` }
+  const active = {
+    type: 'boolean', description: `true: only ${kind.noun}s with an active version; false: only the others. Default: both.`
+  } as const
 
-  app.get<{ Querystring: DefinitionQuery }>('/', {
-    config: read,
-    schema: {
-      tags, summary: titles.list, description: titles.listed, querystring: listQuery(kind.noun),
-      response: { 200: pageSchema(one) }
-    }
-  }, async (request) => {
-    const query = { ...request.query, projectId: accessOf(request).projectId }
-    return buildPage(request, publicUrl, await listDefinitions(sql, kind, query))
-  })
+  routes.list('/', {
+    summary: titles.list, description: titles.listed, query: pageQuery({ ...searchQueryProperties, active }), item: one
+  }, async ({ query }, { projectId }) => await listDefinitions(sql, kind, { ...query, projectId }))
 
-  app.get<DefinitionParams>('/:id', {
-    config: read,
-    schema: { tags, summary: `Retrieve ${kind.one}`, params: idParams, response: { 200: one } }
-  }, async (request) => await findDefinition(sql, kind, keyOf(request)))
+  routes.get('/:id', {
+    summary: `Retrieve ${kind.one}`, params: idParams, answer: one
+  }, async ({ params: { id } }, { projectId }) => await findDefinition(sql, kind, { projectId, id }))
 
-  app.get<DefinitionParams & { Querystring: VersionQuery }>('/:id/versions', {
-    config: read,
-    schema: {
-      tags, summary: titles.versions, description: 'Newest first.', params: idParams,
-      querystring: { type: 'object', properties: { ...pageQueryProperties, ...versionQueryProperties, ...cursorQueryProperties } },
-      response: { 200: pageSchema(fields.version) }
-    }
-  }, async (request) => {
-    const versions = await listVersions(sql, kind, { ...request.query, ...keyOf(request) })
-    return buildPage(request, publicUrl, versions)
-  })
+  routes.list('/:id/versions', {
+    summary: titles.versions, description: 'Newest first.', params: idParams,
+    query: pageQuery(versionQueryProperties), item: fields.version
+  }, async ({ params: { id }, query }, { projectId }) => await listVersions(sql, kind, { ...query, projectId, id }))
 }
 
-function registerChanges (
-  app: FastifyInstance, { sql }: DefinitionDeps, { kind, fields, titles, limits }: AnyApi
-): void {
-  const tags = [kind.tag]
+function registerChanges (routes: Routes, { sql }: DefinitionDeps, { kind, fields, titles, limits }: AnyApi): void {
   const one = { $ref: `${fields.$id}#` }
 
-  app.post<{ Body: DefinitionFields }>('/', {
-    ...limits,
-    config: write,
-    schema: {
-      tags, summary: `Create ${kind.one}`, description: titles.created, body: fields.create, response: { 201: one }
-    }
-  }, async (request, reply) => {
-    const { projectId, userId } = accessOf(request)
-    return await reply.code(201).send(await createDefinition(sql, kind, { projectId, userId }, request.body))
-  })
+  routes.create('/', {
+    ...limits, summary: `Create ${kind.one}`, description: titles.created, body: schemaOf<DefinitionFields>(fields.create), answer: one
+  }, async ({ body }, { projectId, userId }) => await createDefinition(sql, kind, { projectId, userId }, body))
 
-  app.patch<DefinitionParams & { Body: DefinitionFields }>('/:id', {
-    ...limits,
-    config: write,
-    schema: {
-      tags, summary: `Update ${kind.one}`, params: idParams, body: fields.change, response: { 200: one },
-      description: `${titles.updated} creates a version; active_version selects the one that is enforced. With \`version\`, 409 ` +
-        '`conflict` if there is a newer one.'
-    }
-  }, async (request) =>
-    await updateDefinition(sql, kind, keyOf(request), { fields: request.body, userId: accessOf(request).userId }))
+  routes.patch('/:id', {
+    ...limits, summary: `Update ${kind.one}`, params: idParams, body: schemaOf<DefinitionFields>(fields.change), answer: one,
+    description: `${titles.updated} creates a version; active_version selects the one that is enforced. With \`version\`, 409 ` +
+      '`conflict` if there is a newer one.'
+  }, async ({ params: { id }, body }, { projectId, userId }) =>
+    await updateDefinition(sql, kind, { projectId, id }, { fields: body, userId }))
 
-  app.delete<DefinitionParams>('/:id', {
-    config: write,
-    schema: {
-      tags, summary: `Delete ${kind.one}`, params: idParams, description: titles.deleted,
-      response: { 204: { type: 'null', description: 'Deleted.' } }
-    }
-  }, async (request, reply) => {
-    await deleteDefinition(sql, kind, keyOf(request))
-    return await reply.code(204).send()
-  })
+  routes.delete('/:id', {
+    summary: `Delete ${kind.one}`, params: idParams, description: titles.deleted
+  }, async ({ params: { id } }, { projectId }) => { await deleteDefinition(sql, kind, { projectId, id }) })
 }
 
 function registerCounts (
-  app: FastifyInstance, deps: DefinitionDeps, { kind, titles, countsSchema, readCounts }: AnyApi
+  routes: Routes, { sql, clickhouse, now }: DefinitionDeps, { kind, titles, countsSchema, readCounts }: AnyApi
 ): void {
-  app.get<{ Querystring: { days?: number } }>('/counts', {
-    config: read,
-    schema: {
-      tags: [kind.tag], summary: titles.counts, description: titles.counted, querystring: countsQuerySchema,
-      response: { 200: countsSchema }
-    }
-  }, async (request) => {
-    const { projectId } = accessOf(request)
-    const query = { projectId, days: request.query.days ?? 7, now: deps.now() }
-    const definitions = await listCounted(deps.sql, kind, projectId)
-    return { results: await answerInTime(readCounts(deps.clickhouse, query, definitions)) }
+  routes.get('/counts', {
+    summary: titles.counts, description: titles.counted, query: countsQuerySchema, answer: countsSchema
+  }, async ({ query: { days = 7 } }, { projectId }) => {
+    const definitions = await listCounted(sql, kind, projectId)
+    return { results: await answerInTime(readCounts(clickhouse, { projectId, days, now: now() }, definitions)) }
   })
 }
 
 function registerCheck (
-  app: FastifyInstance, deps: DefinitionDeps, { kind, titles, check, limits }: AnyApi
+  routes: Routes, { sql, clickhouse, now }: DefinitionDeps, { kind, titles, check, limits }: AnyApi
 ): void {
-  app.post<DefinitionParams & { Body: Record<string, unknown> & { days?: number, limit?: number } }>('/:id/check', {
+  routes.post('/:id/check', {
     ...limits,
     // It shows stored events.
-    config: { scope: 'event:read' },
+    scope: 'event:read',
     // No body means the newest version and the defaults.
     preValidation: async (request) => { request.body ??= {} },
-    schema: {
-      tags: [kind.tag], summary: `Check stored events by ${kind.one}`, params: idParams, body: check.bodySchema,
-      response: { 200: check.answerSchema }, description: `${titles.checked} Stores nothing. ${LINES_DESCRIPTION}`
-    }
-  }, async (request, reply) => {
-    const key = keyOf(request)
+    summary: `Check stored events by ${kind.one}`, params: idParams, answer: check.answerSchema,
+    body: schemaOf<Record<string, unknown> & { days?: number, limit?: number }>(check.bodySchema),
+    description: `${titles.checked} Stores nothing. ${LINES_DESCRIPTION}`
+  }, async (request, { projectId }, reply) => {
     const { days = 7, limit = check.limit, ...draft } = request.body
-    const run = check.prepare(await findDefinition(deps.sql, kind, key), draft)
-    const query = { projectId: key.projectId, days, limit, now: deps.now() }
-    return await answerLookBack(request, reply, async (options) => await run(deps.clickhouse, { ...query, ...options }))
+    const run = check.prepare(await findDefinition(sql, kind, { projectId, id: request.params.id }), draft)
+    const query = { projectId, days, limit, now: now() }
+    return await answerLookBack(request, reply, async (options) => await run(clickhouse, { ...query, ...options }))
   })
-}
-
-function listQuery (noun: string): object {
-  return {
-    type: 'object',
-    properties: {
-      ...pageQueryProperties,
-      ...searchQueryProperties,
-      active: { type: 'boolean', description: `true: only ${noun}s with an active version; false: only the others. Default: both.` },
-      ...cursorQueryProperties
-    }
-  }
-}
-
-function keyOf (request: FastifyRequest<DefinitionParams>): { projectId: number, id: number } {
-  return { projectId: accessOf(request).projectId, id: request.params.id }
 }

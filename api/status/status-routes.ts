@@ -7,7 +7,9 @@ import { readBucket } from '../../platform/nats/stream-info.ts'
 import { INGEST_BUCKET, type IngestPresence, presenceKey } from '../../schema/wire/ingest-presence.ts'
 import { askStream, type NatsOnDemand } from '../events/dead-letters/nats-on-demand.ts'
 import { answerInTime, notFound } from '../http/errors.ts'
+import { optional } from '../http/json-schema.ts'
 import { accessOf, requireAllProjects } from '../http/personal-key-access.ts'
+import { routesOf } from '../http/routes.ts'
 import { type Status, statusSchema, watermarkSchema } from './status-schema.ts'
 
 export interface StatusRoutesDeps {
@@ -23,27 +25,18 @@ export interface StatusRoutesDeps {
 export async function statusRoutes (
   app: FastifyInstance, { status, clickhouse, nats, now }: StatusRoutesDeps
 ): Promise<void> {
+  const routes = routesOf(app, { tag: 'installation', object: 'project' })
   app.addSchema(statusSchema)
   app.addHook('preValidation', async (request) => { requireAllProjects(accessOf(request)) })
 
-  app.get('/status', {
-    config: { scope: 'project:read' },
-    schema: {
-      tags: ['installation'],
-      summary: 'Show the status of the installation',
-      description: 'Throughput, backlogs and failures of all parts. Rates cover about a second, so the first answer takes one. For keys of all projects.',
-      response: { 200: { $ref: 'Status#' } }
-    }
-  }, async () => await status())
+  routes.get('/status', {
+    summary: 'Show the status of the installation', answer: { $ref: 'Status#' },
+    description: 'Throughput, backlogs and failures of all parts. Rates cover about a second, so the first answer takes one. For keys of all projects.'
+  }, status)
 
-  app.get('/watermark', {
-    config: { scope: 'project:read' },
-    schema: {
-      tags: ['installation'],
-      summary: 'Show the watermark and what it waits for',
-      description: 'Every event that was acknowledged and received before complete_through is stored. For keys of all projects.',
-      response: { 200: watermarkSchema }
-    }
+  routes.get('/watermark', {
+    summary: 'Show the watermark and what it waits for', answer: watermarkSchema,
+    description: 'Every event that was acknowledged and received before complete_through is stored. For keys of all projects.'
   }, async () => {
     const [watermark, ingest] = await Promise.all([
       answerInTime(readWatermark(clickhouse)),
@@ -67,18 +60,12 @@ export async function statusRoutes (
     }
   })
 
-  app.delete<{ Params: { id: string } }>('/watermark/ingest/:id', {
-    config: { scope: '*' },
-    schema: {
-      tags: ['installation'],
-      summary: 'Stop waiting for a spool folder that is lost',
-      description: 'Acknowledged events in it will never be stored, and the watermark advances past them. For keys of all projects.',
-      params: { type: 'object', properties: { id: { type: 'string', description: 'Of the folder, as the watermark lists it.' } } },
-      response: { 204: { type: 'null' } }
-    }
-  }, async (request, reply) => {
-    await askStream(nats, undefined, async (connection) => { await forgetIngest(connection, request.params.id, now()) })
-    return await reply.code(204).send()
+  routes.delete('/watermark/ingest/:id', {
+    scope: '*', summary: 'Stop waiting for a spool folder that is lost',
+    description: 'Acknowledged events in it will never be stored, and the watermark advances past them. For keys of all projects.',
+    params: optional({ id: { type: 'string', description: 'Of the folder, as the watermark lists it.' } })
+  }, async ({ params: { id } }) => {
+    await askStream(nats, undefined, async (connection) => { await forgetIngest(connection, id, now()) })
   })
 }
 

@@ -1,10 +1,10 @@
 import { PassThrough } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import { HttpError } from '../../../engines/errors.ts'
-import { accessOf } from '../../http/personal-key-access.ts'
 import type { NatsOnDemand } from '../dead-letters/nats-on-demand.ts'
 import { LiveFeeds } from './live-feeds.ts'
-import { object } from '../../http/json-schema.ts'
+import { object, optional } from '../../http/json-schema.ts'
+import { routesOf } from '../../http/routes.ts'
 
 /**
  * Between two signs of life on a feed without events, in milliseconds: proxies end a silent answer after 30 s or more.
@@ -27,21 +27,14 @@ export async function liveRoutes (
   app.addHook('preClose', async () => { for (const stream of open) stream.end() })
   app.addSchema(feedBatchSchema)
 
-  app.get<{ Querystring: { event: string, distinct_id: string } }>('/events/live', {
-    config: { scope: 'event:read', isEndless: true },
-    schema: {
-      tags: ['events'],
-      summary: 'Watch events as they arrive',
-      description: 'Server-sent events, until the client closes the connection or the key may no longer read events. The data of each is one FeedBatch.',
-      querystring: {
-        type: 'object',
-        properties: { event: filter('Only events of this name.'), distinct_id: filter('Only events of this distinct id.') }
-      },
-      response: { 200: { description: 'Events.', content: { 'text/event-stream': { schema: { $ref: 'FeedBatch#' } } } } }
-    }
-  }, async (request, reply) => {
-    const access = accessOf(request)
-    const wanted = { project: access.projectId, event: request.query.event, distinctId: request.query.distinct_id }
+  routesOf(app, { tag: 'events', object: 'event' }).get('/events/live', {
+    config: { isEndless: true },
+    summary: 'Watch events as they arrive',
+    description: 'Server-sent events, until the client closes the connection or the key may no longer read events. The data of each is one FeedBatch.',
+    query: optional({ event: filter('Only events of this name.'), distinct_id: filter('Only events of this distinct id.') }),
+    answer: { description: 'Events.', content: { 'text/event-stream': { schema: { $ref: 'FeedBatch#' } } } }
+  }, async ({ query }, access, reply) => {
+    const wanted = { project: access.projectId, event: query.event, distinctId: query.distinct_id }
     if (feeds.isFullFor(wanted)) {
       throw new HttpError(429, 'throttled_error', 'throttled', 'Too many clients watch live events; try again when one of them has left.')
     }

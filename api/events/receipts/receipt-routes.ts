@@ -11,8 +11,9 @@ import { listReceipts } from './list-receipts.ts'
 import { readSentUuid } from './stored-events.ts'
 import type { NatsOnDemand } from '../dead-letters/nats-on-demand.ts'
 import { answerInTime, PATIENCE_MS } from '../../http/errors.ts'
-import { accessOf } from '../../http/personal-key-access.ts'
+import { optional } from '../../http/json-schema.ts'
 import { parseIsoDateTime } from '../../http/request-values.ts'
+import { routesOf } from '../../http/routes.ts'
 
 export interface ReceiptRoutesDeps {
   clickhouse: ClickHouse
@@ -32,55 +33,41 @@ export async function receiptRoutes (
   const semaphore = createSemaphore({ limit: MAX_SEARCHES, maxWaitMs: PATIENCE_MS })
   app.addSchema(receiptSchema)
   app.addSchema(receiptListSchema)
-  app.get<{ Params: { uuid: string }, Querystring: { timestamp?: string } }>('/events/:uuid/receipt', {
-    config: { scope: 'event:read' },
-    schema: {
-      tags: ['events'],
-      summary: 'Retrieve the receipt of an event',
-      params: {
-        type: 'object', properties: { uuid: { type: 'string', description: 'As the SDK sent it: with hyphens or without, in braces, or as an urn.' } }
-      },
-      querystring: {
-        type: 'object',
-        properties: {
-          timestamp: { type: 'string', format: 'date-time', description: 'Time of the event. Give it for a UUID that is not version 7: the search is faster, and can tell whether retention removed the event.' }
-        }
-      },
-      response: { 200: { $ref: 'Receipt#' } }
-    }
-  }, async (request) => {
+  const routes = routesOf(app, { tag: 'events', object: 'event' })
+
+  routes.get('/events/:uuid/receipt', {
+    summary: 'Retrieve the receipt of an event',
+    params: optional({ uuid: { type: 'string', description: 'As the SDK sent it: with hyphens or without, in braces, or as an urn.' } }),
+    query: optional({
+      timestamp: { type: 'string', format: 'date-time', description: 'Time of the event. Give it for a UUID that is not version 7: the search is faster, and can tell whether retention removed the event.' }
+    }),
+    answer: { $ref: 'Receipt#' }
+  }, async (request, { projectId }) => {
     const uuid = readSentUuid(request.params.uuid)
     if (uuid === null) {
       throw new HttpError(400, 'validation_error', 'invalid_input', 'uuid must be a UUID', { attr: 'uuid' })
     }
     const { timestamp } = request.query
-    const query = {
-      projectId: accessOf(request).projectId, uuid,
-      timestamp: timestamp === undefined ? undefined : parseIsoDateTime(timestamp)?.getTime()
-    }
+    const at = timestamp === undefined ? undefined : parseIsoDateTime(timestamp)?.getTime()
+    const query = { projectId, uuid, timestamp: at }
     const receipt = await answerInTime(semaphore.run(async () => await findReceipt(query, deps)))
     return describeReceipt(uuid, receipt)
   })
 
-  app.get<{ Querystring: { distinct_id: string, limit: number } }>('/receipts', {
-    config: { scope: 'event:read' },
-    schema: {
-      tags: ['events'],
-      summary: 'List receipts of the newest events of a distinct id',
-      description: 'Stored events, dead letters, events that wait in the stream, and recorded drops; newest first.',
-      querystring: {
-        type: 'object',
-        required: ['distinct_id'],
-        properties: {
-          distinct_id: { type: 'string', minLength: 1, description: 'As the SDK sent it; truncated and made storable as ingest does.' },
-          limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 }
-        }
-      },
-      response: { 200: { $ref: 'ReceiptList#' } }
-    }
-  }, async (request) => {
-    const { distinct_id: distinctId, limit } = request.query
-    const query = { projectId: accessOf(request).projectId, distinctId: toDistinctId(distinctId), limit }
+  routes.get('/receipts', {
+    summary: 'List receipts of the newest events of a distinct id',
+    description: 'Stored events, dead letters, events that wait in the stream, and recorded drops; newest first.',
+    query: {
+      type: 'object',
+      required: ['distinct_id'],
+      properties: {
+        distinct_id: { type: 'string', minLength: 1, description: 'As the SDK sent it; truncated and made storable as ingest does.' },
+        limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 }
+      }
+    },
+    answer: { $ref: 'ReceiptList#' }
+  }, async ({ query: { distinct_id: distinctId, limit } }, { projectId }) => {
+    const query = { projectId, distinctId: toDistinctId(distinctId), limit }
     const { receipts, searched } = await answerInTime(semaphore.run(async () => await listReceipts(query, deps)))
     return {
       results: receipts.map(({ uuid, receipt }) => describeReceipt(uuid, receipt)),

@@ -1,7 +1,11 @@
 /** Stored events of a project, newest first, in spans of days, each several times as large as the one before. */
+import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { array, object, type Value } from '../../http/json-schema.ts'
-import { isTimeout } from '../../http/describe-clickhouse-error.ts'
+import { describeClickHouseError, isTimeout } from '../../http/describe-clickhouse-error.ts'
+import { linkWith } from '../../http/pagination.ts'
+import { routesOf } from '../../http/routes.ts'
+import { readWatermark } from '../../status/status-routes.ts'
 import {
   BUDGET_MS, cutSpan, FIRST_UUID, GROWTH, type Position, PROPERTY_CONDITIONS, readCursor, readDays, readTime, toCursor
 } from './day-spans.ts'
@@ -11,7 +15,7 @@ const string = { type: 'string' } as const
 const time = { type: 'string', format: 'date-time' } as const
 const timeOrNull = { type: ['string', 'null'], format: 'date-time' } as const
 
-export const listedEventSchema = object({
+const listedEventSchema = object({
   uuid: { ...string, format: 'uuid' },
   event: string,
   distinct_id: string,
@@ -24,16 +28,16 @@ export const listedEventSchema = object({
   is_bot: { type: 'boolean', description: 'The user agent says that it is a crawler, a monitor or another program.' }
 }, { $id: 'ListedEvent' })
 
-export const eventPageSchema = object({
+const eventPageSchema = object({
   results: array({ $ref: 'ListedEvent#' }),
   next: { type: ['string', 'null'], description: 'Link to the events before these; null: there are none in the period.' },
   searched_from: { ...timeOrNull, description: `Where the search ended before the page was full, because it took ${BUDGET_MS / 1000} s; \`next\` goes on from there. Null: it did not.` },
   complete_through: { ...timeOrNull, description: 'Every event that was received before is in the list. Null: not known.' }
 })
 
-export type ListedEvent = Value<typeof listedEventSchema>
+type ListedEvent = Value<typeof listedEventSchema>
 
-export const eventListQuerySchema = {
+const eventListQuerySchema = {
   type: 'object',
   dependencies: { value: ['property'], group_type: ['group_key'], group_key: ['group_type'] },
   properties: {
@@ -51,7 +55,32 @@ export const eventListQuerySchema = {
   }
 } as const
 
-export type EventListQuery = Value<typeof eventListQuerySchema>
+type EventListQuery = Value<typeof eventListQuerySchema>
+
+/** The stored events of a project. */
+export async function eventListRoutes (
+  app: FastifyInstance, { clickhouse, publicUrl }: { clickhouse: ClickHouse, publicUrl: string }
+): Promise<void> {
+  app.addSchema(listedEventSchema)
+  routesOf(app, { tag: 'events', object: 'event' }).get('/events', {
+    summary: 'List stored events', query: eventListQuerySchema, answer: eventPageSchema,
+    description: 'Newest first by event time, each event once. Without properties, which `/events/<uuid>` has.'
+  }, async (request, { projectId }) => {
+    try {
+      // Before the events: whatever it covers is among them.
+      const watermark = await readWatermark(clickhouse)
+      const { results, after, searchedFrom } = await listEvents(clickhouse, projectId, request.query)
+      return {
+        results,
+        next: after === undefined ? null : linkWith(request, publicUrl, { after }),
+        searched_from: searchedFrom === null ? null : new Date(searchedFrom),
+        complete_through: watermark?.completeThrough ?? null
+      }
+    } catch (error) {
+      throw describeClickHouseError(error, 'which has the events')
+    }
+  })
+}
 
 export interface EventList {
   results: ListedEvent[]

@@ -1,9 +1,9 @@
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { describeClickHouseError } from '../../http/describe-clickhouse-error.ts'
-import { array, object } from '../../http/json-schema.ts'
-import { accessOf } from '../../http/personal-key-access.ts'
+import { array, object, optional } from '../../http/json-schema.ts'
 import { readNameList } from '../../http/request-values.ts'
+import { routesOf } from '../../http/routes.ts'
 import { type Experiment, experimentProperties, findExperiment } from '../experiment.ts'
 import { readMetric } from './read-metric.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
@@ -13,18 +13,10 @@ interface RequiresFlagDeps {
   clickhouse: ClickHouse
 }
 
-interface Query {
-  id?: number
-  events?: string
-}
-
-const querystring = {
-  type: 'object',
-  properties: {
-    id: { type: 'integer', minimum: 1, description: 'Experiment. Default: the newest one that is not archived.' },
-    events: { type: 'string', maxLength: 100_000, description: 'Events to look at; a JSON array, or separated by commas. Default: those of the metric.' }
-  }
-}
+const query = optional({
+  id: { type: 'integer', minimum: 1, description: 'Experiment. Default: the newest one that is not archived.' },
+  events: { type: 'string', maxLength: 100_000, description: 'Events to look at; a JSON array, or separated by commas. Default: those of the metric.' }
+})
 
 const answer = {
   type: 'object',
@@ -43,15 +35,10 @@ const answer = {
 
 /** Tells whether events lack the values of flags, so that the SDK should be told to send them. */
 export async function requiresFlagRoute (app: FastifyInstance, deps: RequiresFlagDeps): Promise<void> {
-  app.get<{ Querystring: Query }>('/requires_flag_implementation', {
-    config: { scope: 'experiment:read' },
-    schema: {
-      tags: ['experiments'], summary: 'Check whether events carry the values of flags', querystring,
-      description: 'Samples up to 20 events of the last seven days for each event of the metric. The answer includes the experiment.',
-      response: { 200: answer }
-    }
-  }, async (request) => {
-    const { projectId } = accessOf(request)
+  routesOf(app, { tag: 'experiments', object: 'experiment' }).get('/requires_flag_implementation', {
+    summary: 'Check whether events carry the values of flags', query, answer,
+    description: 'Samples up to 20 events of the last seven days for each event of the metric. The answer includes the experiment.'
+  }, async (request, { projectId }) => {
     const experiment = await chooseExperiment(deps, projectId, request.query.id)
     const names = readNameList('events', request.query.events) ?? eventsOf(experiment)
     const events = await lookForFlags(deps.clickhouse, projectId, [...new Set(names)])

@@ -2,10 +2,10 @@ import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { readCompleteThrough } from '../../../platform/read-watermark.ts'
-import { accessOf } from '../../http/personal-key-access.ts'
-import { toSnakeCase } from '../../http/json-schema.ts'
+import { optional, toSnakeCase } from '../../http/json-schema.ts'
 import { parseInteger } from '../../http/request-values.ts'
-import { experimentIdParams, type ExperimentParams } from '../experiment-routes.ts'
+import { routesOf } from '../../http/routes.ts'
+import { experimentIdParams } from '../experiment-routes.ts'
 import { invalidExperiment } from '../experiment-body.ts'
 import { findExperiment } from '../experiment.ts'
 import { findKeptFlag, listKeptChanges } from '../experiment-versions.ts'
@@ -24,9 +24,7 @@ export interface ResultsDeps {
 /** Young enough for people who watch a launch, old enough that a page full of dashboards costs one query. */
 const TTL_MS = 300_000
 
-const read = { scope: 'experiment:read' } as const
-const tags = ['experiments']
-const refreshQuery = { refresh: { type: 'boolean', default: false, description: 'Compute again instead of answering from memory.' } }
+const refreshProperties = { refresh: { type: 'boolean', default: false, description: 'Compute again instead of answering from memory.' } } as const
 
 /** Results of experiments (docs/reference/contract/service.md 4.1): numbers of ClickHouse, and what they mean. */
 export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): Promise<void> {
@@ -54,16 +52,13 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
     })
   }
 
-  app.get<ExperimentParams & { Querystring: { refresh: boolean } }>('/:id/results', {
-    config: read,
-    schema: {
-      tags, summary: 'Retrieve the results of an experiment', params: experimentIdParams,
-      description: 'The experiment with the results of its primary metric (filters).',
-      querystring: { type: 'object', properties: refreshQuery },
-      response: { 200: resultsSchema }
-    }
-  }, async (request) => {
-    const { projectId } = accessOf(request)
+  const routes = routesOf(app, { tag: 'experiments', object: 'experiment' })
+
+  routes.get('/:id/results', {
+    summary: 'Retrieve the results of an experiment', params: experimentIdParams,
+    description: 'The experiment with the results of its primary metric (filters).',
+    query: optional(refreshProperties), answer: resultsSchema
+  }, async (request, { projectId }) => {
     const experiment = await findLaunched(projectId, request.params.id)
     const metric = readMetric('filters', experiment.filters)
     if (metric === undefined) throw invalidExperiment('filters', 'Experiment has no target metric', 'required')
@@ -75,18 +70,11 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
     }
   })
 
-  app.get<ExperimentParams & { Querystring: { refresh: boolean, id?: string } }>('/:id/secondary_results', {
-    config: read,
-    schema: {
-      tags, summary: 'Retrieve the results of the secondary metrics of an experiment', params: experimentIdParams,
-      querystring: {
-        type: 'object',
-        properties: { ...refreshQuery, id: { type: 'string', description: 'Number of the metric, from 0. Default: all of them.' } }
-      },
-      response: { 200: secondaryResultsSchema }
-    }
-  }, async (request) => {
-    const { projectId } = accessOf(request)
+  routes.get('/:id/secondary_results', {
+    summary: 'Retrieve the results of the secondary metrics of an experiment', params: experimentIdParams,
+    query: optional({ ...refreshProperties, id: { type: 'string', description: 'Number of the metric, from 0. Default: all of them.' } }),
+    answer: secondaryResultsSchema
+  }, async (request, { projectId }) => {
     const experiment = await findLaunched(projectId, request.params.id)
     const metrics = readSecondaryMetrics(experiment.secondary_metrics)
     const chosen = chooseMetrics(metrics, request.query.id)

@@ -1,7 +1,7 @@
 import type { Sql, SqlTemplates, Statement } from '../../../platform/postgres/connect-postgres.ts'
 import type { FlagDefinition } from '../../../engines/flags/flag-definition.ts'
 import { selectCreatedBy, userSummarySchema } from '../../projects/users.ts'
-import type { Row } from '../../http/json-schema.ts'
+import { type Row, schemaOf } from '../../http/json-schema.ts'
 
 /** A feature flag as answers show it. */
 export type FeatureFlag = Row<{ type: 'object', required: string[], properties: Omit<typeof writable & typeof readOnly, 'filters'> }> &
@@ -82,7 +82,7 @@ export const newFeatureFlagSchema = { ...body, required: ['key'] }
 export const featureFlagFieldsSchema = body
 
 /** What PostHog's clients send with a change, so that nobody's work is lost. */
-export const featureFlagChangesSchema = {
+export const featureFlagChangesSchema = schemaOf<FeatureFlagChange>({
   ...body,
   properties: {
     ...body.properties,
@@ -96,7 +96,7 @@ export const featureFlagChangesSchema = {
         'left alone, and 409 only answers a change of a field that somebody else changed as well.'
     }
   }
-}
+})
 
 /** The fields that are written from a body. */
 export const WRITABLE_FIELDS = Object.keys(writable) as Array<keyof typeof writable>

@@ -2,8 +2,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Columns } from '../../../platform/postgres/sql-statement.ts'
 import type { Sql, SqlTemplates, Statement, TransactionSql } from '../../../platform/postgres/connect-postgres.ts'
-import { cursorQueryProperties, selectPage } from '../../http/list-queries.ts'
-import { type PageContent, pageQueryProperties, type PageQuery } from '../../http/pagination.ts'
+import { selectPage } from '../../http/list-queries.ts'
+import type { PageContent, PageQuery } from '../../http/pagination.ts'
 import { selectUserSummary, userSummarySchema } from '../../projects/users.ts'
 import { WRITABLE_FIELDS } from './feature-flag.ts'
 import { findFeatureFlag } from './read-feature-flags.ts'
@@ -58,8 +58,6 @@ export const flagActivitySchema = object({
     description: 'The fields of the flag after the change, all that can be written: a PATCH with them puts this version back.'
   }
 }, { $id: 'FeatureFlagActivity' })
-
-export const flagActivityQuery = { type: 'object', properties: { ...pageQueryProperties, ...cursorQueryProperties } } as const
 
 /** The fields of `feature_flags AS f` that can be written, as one JSON object. */
 function selectDefinition (sql: SqlTemplates): Statement {

@@ -10,7 +10,7 @@ import { explainFlag, type FlagExplanation } from '../../../engines/flags/explai
 import { MalformedFlagError, type ProjectDefinitions } from '../../../engines/flags/flag-definition.ts'
 import { groupKeysOf, type StoredFacts, type Subject } from '../../../engines/flags/subject.ts'
 import { notFound } from '../../http/errors.ts'
-import { accessOf } from '../../http/personal-key-access.ts'
+import { routesOf } from '../../http/routes.ts'
 import { featureFlagFieldsSchema, type NewFeatureFlag, toFlagDefinition } from './feature-flag.ts'
 import { loadDefinitions } from './load-definitions.ts'
 import { validateFlag } from './validate-flag.ts'
@@ -21,15 +21,9 @@ const DRAFT_ID = 0
 /** Maximum wait for the stored person, in milliseconds. */
 const READ_TIMEOUT_MS = 3000
 
-interface TestBody {
-  distinct_id: string
-  flag_keys?: string[]
-  draft?: NewFeatureFlag
-}
-
 const freeObject = { type: 'object', additionalProperties: true } as const
 
-const body = {
+const testBody = {
   type: 'object',
   required: ['distinct_id'],
   additionalProperties: false,
@@ -45,7 +39,7 @@ const body = {
       description: 'A flag that is not saved, with the fields of a feature flag: it takes the place of the flag with its key.'
     }
   }
-}
+} as const
 
 const explained = {
   type: 'object',
@@ -72,19 +66,13 @@ export async function testFlagRoutes (
 ): Promise<void> {
   const persons = createPersonReader(sql)
 
-  app.post<{ Body: TestBody }>('/test', {
-    config: { scope: 'feature_flag:read' },
-    schema: {
-      tags: ['feature flags'],
-      summary: 'Test feature flags for a distinct id',
-      description: 'Every flag, condition and filter, with the value that it saw and the source of that value. ' +
-        "Stored values are shown to keys with the scope 'person:read'.",
-      body,
-      response: { 200: explained }
-    }
-  }, async (request) => {
-    const { projectId, scopes } = accessOf(request)
-    const { draft, ...asked } = request.body
+  routesOf(app, { tag: 'feature flags', object: 'feature_flag' }).post('/test', {
+    scope: 'feature_flag:read',
+    summary: 'Test feature flags for a distinct id',
+    description: 'Every flag, condition and filter, with the value that it saw and the source of that value. ' +
+      "Stored values are shown to keys with the scope 'person:read'.",
+    body: testBody, answer: explained
+  }, async ({ body: { draft, ...asked } }, { projectId, scopes }) => {
     const definitions = await loadDefinitions(sql, projectId)
     if (definitions === null) throw notFound()
     const set = compileFlagSet(draft === undefined ? definitions : withDraft(definitions, draft))

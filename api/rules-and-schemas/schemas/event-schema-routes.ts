@@ -1,10 +1,10 @@
 import type { FastifyInstance } from 'fastify'
 import { describeClickHouseError } from '../../http/describe-clickhouse-error.ts'
-import { accessOf } from '../../http/personal-key-access.ts'
+import { routesOf } from '../../http/routes.ts'
 import { type DefinitionDeps, registerDefinitionRoutes } from '../definition-routes.ts'
 import { checkStoredEvents } from './check-stored-events.ts'
 import {
-  checkBodySchema, compileDraft, EVENT_SCHEMAS, inferBodySchema, type InferFields, inferredSchema,
+  checkBodySchema, compileDraft, EVENT_SCHEMAS, inferBodySchema, inferredSchema,
   predictionSchema, SCHEMA_CHECK_LIMIT, SCHEMA_FIELDS, schemaCountsSchema
 } from './event-schema.ts'
 import { inferSchema } from './infer-schema.ts'
@@ -48,20 +48,13 @@ export async function eventSchemaRoutes (app: FastifyInstance, deps: DefinitionD
     }
   })
 
-  app.post<{ Body: InferFields }>('/infer', {
-    // It shows values of stored events.
-    config: { scope: 'event:read' },
-    schema: {
-      tags: [EVENT_SCHEMAS.tag], summary: 'Infer a draft of an event schema from stored events', body: inferBodySchema,
-      response: { 200: inferredSchema },
-      description: 'Names and types of properties, which of them are required, and the values of those that have few. Nothing is stored.'
-    }
-  }, async (request) => {
-    const { event, days = 30, limit = 100_000, include_sdk: includeSdk = false } = request.body
-    const query = { projectId: accessOf(request).projectId, event, days, limit, includeSdk, now: deps.now() }
-    return await inferSchema(deps.clickhouse, query)
-      .catch((error: unknown) => { throw describeClickHouseError(error) })
-  })
+  // It shows values of stored events.
+  routesOf(app, { tag: EVENT_SCHEMAS.tag, object: 'event' }).post('/infer', {
+    scope: 'event:read', summary: 'Infer a draft of an event schema from stored events', body: inferBodySchema, answer: inferredSchema,
+    description: 'Names and types of properties, which of them are required, and the values of those that have few. Nothing is stored.'
+  }, async ({ body: { event, days = 30, limit = 100_000, include_sdk: includeSdk = false } }, { projectId }) =>
+    await inferSchema(deps.clickhouse, { projectId, event, days, limit, includeSdk, now: deps.now() })
+      .catch((error: unknown) => { throw describeClickHouseError(error) }))
 }
 
 /** How many events of the last days ingest checked by a schema. */
