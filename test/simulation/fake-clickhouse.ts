@@ -102,16 +102,16 @@ export class FakeClickHouse {
       signal?.addEventListener('abort', () => reject(new InsertError('insert failed: aborted', 0)))
       const askedAt = WORLD_BEGAN_AT + world.now
       if (fate.delayMs !== undefined) this.unanswered++
-      world.after(fate.delayMs ?? world.between(1, 20), () => {
+      world.serve(fate.delayMs ?? world.between(1, 20), () => {
         const insertedAt = fate.delayMs === undefined ? WORLD_BEGAN_AT + world.now : askedAt
         if (fate.delayMs !== undefined) this.unanswered--
         if (fate.silentMs !== undefined) {
           answer(new InsertError(`ClickHouse did not answer within ${INSERT_TIMEOUT_MS} ms`, 0), INSERT_TIMEOUT_MS)
           this.unanswered++
-          world.after(fate.silentMs, () => {
+          world.serve(fate.silentMs, () => {
             commit(fate.shards, insertedAt)
             this.unanswered--
-          }, null)
+          })
           return
         }
         if (this.#faults.isMigrating()) {
@@ -122,7 +122,7 @@ export class FakeClickHouse {
         const { code } = fate
         const text = `Code: ${code}. DB::Exception: while receiving packet from other:9000`
         answer(code === undefined ? null : new InsertError(text, code), world.between(1, 30))
-      }, null)
+      })
     })
   }
 
@@ -140,14 +140,14 @@ export class FakeClickHouse {
       const world = this.#world
       let fails = this.#faults.failsQuery()
       return await new Promise<T>((resolve, reject) => {
-        world.after(world.between(1, 20), () => {
+        world.serve(world.between(1, 20), () => {
           const result = answer()
           fails ||= probes && this.#faults.isMigrating()
           world.after(world.between(1, 10), () => {
             if (fails) reject(Object.assign(new Error('socket hang up'), { code: 'ECONNRESET' }))
             else resolve(result)
           }, owner)
-        }, null)
+        })
       })
     }
     return {

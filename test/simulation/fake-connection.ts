@@ -1,13 +1,13 @@
 /** One connection of a simulated process to the simulated JetStream, with the network between them. */
-import { errors, headers as newHeaders, type Msg, type MsgHdrs } from '@nats-io/transport-node'
+import { errors, type Msg, type MsgHdrs } from '@nats-io/transport-node'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { FakeJetStream } from './fake-jetstream.ts'
-import type { Delivery, SentMessage, StoredMessage } from './fake-stream.ts'
+import { type Delivery, NO_HEADERS, type SentMessage, type StoredMessage } from './fake-stream.ts'
 import type { Faults } from './scenario.ts'
 import type { VirtualProcess, World } from './virtual-time.ts'
 
 /** The class behind `headers()`, which the client does not export. */
-const Headers = newHeaders().constructor as unknown as { decode: (bytes: Uint8Array) => MsgHdrs }
+const Headers = NO_HEADERS.constructor as unknown as { decode: (bytes: Uint8Array) => MsgHdrs, new (): MsgHdrs }
 
 type Callback = (error: Error | null, message: Msg) => void
 
@@ -108,7 +108,7 @@ export class FakeConnection {
     return {
       unsubscribe: () => {
         this.#subscriptions.delete(prefix)
-        if (subject.startsWith('_INBOX')) this.#world.after(1, () => this.#forgetPulls(), null)
+        if (subject.startsWith('_INBOX')) this.#world.serve(1, () => this.#forgetPulls())
       },
       isClosed: () => !this.#subscriptions.has(prefix)
     }
@@ -189,16 +189,16 @@ export class FakeConnection {
     const late = fate === 'late' ? this.#world.between(500, 10_000) : 0
     // Names of inboxes count on from world to world.
     if (fate !== 'handled') this.#world.log(`${message.subject.replace(/^_INBOX.*/, 'answer')} ${fate}`)
-    this.#world.after(this.#lastUp - this.#world.now + late, () => {
+    this.#world.serve(this.#lastUp - this.#world.now + late, () => {
       if (fate === 'lost' || (late === 0 && life !== this.#life && this.#world.chance(0.5))) return
       const isSilent = stream !== undefined && stream.silentUntil > this.#world.now
       if (isSilent && (!message.subject.includes('.STREAM.INFO.') || this.#world.chance(0.5))) return
       const answer = isSilent
         ? stream.describe({ isOfFollower: true })
-        : this.#server.handle(message, { receiver: this, reply })
+        : this.#server.handle(message, stream, { receiver: this, reply })
       if (answer === null || reply === '' || fate === 'answer lost') return
-      this.receive(reply, { subject: reply, data: Buffer.from(JSON.stringify(answer)), headers: newHeaders() })
-    }, null)
+      this.receive(reply, { subject: reply, data: Buffer.from(JSON.stringify(answer)), headers: NO_HEADERS })
+    })
   }
 }
 
@@ -206,11 +206,12 @@ function prefixOf (inbox: string): string {
   return inbox.slice(0, inbox.lastIndexOf('.') + 1)
 }
 
-function toSent (subject: string, data: Uint8Array | string, headers: MsgHdrs | undefined): SentMessage {
-  const encoded = (headers as unknown as { encode: () => Uint8Array } | undefined)?.encode()
+function toSent (subject: string, data: Uint8Array | string, headers: MsgHdrs = NO_HEADERS): SentMessage {
+  // Ingest has headers of its own, which know nothing but their bytes.
+  const isOfClient = headers instanceof Headers
   return {
     subject,
     data: typeof data === 'string' ? Buffer.from(data) : data,
-    headers: encoded === undefined ? newHeaders() : Headers.decode(encoded)
+    headers: isOfClient ? headers : Headers.decode((headers as unknown as { encode: () => Uint8Array }).encode())
   }
 }

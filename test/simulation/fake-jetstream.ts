@@ -37,13 +37,23 @@ export class FakeJetStream {
 
   /** The stream that a request or message is about; undefined when it is not about one. */
   streamOf (subject: string): FakeStream | undefined {
-    if (subject.startsWith('$JS.')) return this.streams.get(subject.split('.').find((token) => this.streams.has(token)) ?? '')
-    return [...this.streams.values()].find(({ options: { prefix } }) => subject.startsWith(prefix))
+    const [, prefix, api] = subject.split('.', 3)
+    if (!subject.startsWith('$JS.')) {
+      for (const stream of this.streams.values()) if (subject.startsWith(stream.options.prefix)) return stream
+      return undefined
+    }
+    if (prefix === 'ACK') return this.streams.get(api ?? '')
+    for (const token of subject.split('.')) {
+      const stream = this.streams.get(token)
+      if (stream !== undefined) return stream
+    }
+    return undefined
   }
 
   /** Handles what arrived. @returns what is answered; null: nothing. */
-  handle (message: SentMessage, from: { receiver: Receiver, reply: string }): Record<string, unknown> | null {
-    const stream = this.streamOf(message.subject)
+  handle (
+    message: SentMessage, stream: FakeStream | undefined, from: { receiver: Receiver, reply: string }
+  ): Record<string, unknown> | null {
     try {
       return this.#handle(message, stream, from)
     } catch (error) {
@@ -56,7 +66,6 @@ export class FakeJetStream {
     { subject, data, headers }: SentMessage, stream: FakeStream | undefined,
     { receiver, reply }: { receiver: Receiver, reply: string }
   ): Record<string, unknown> | null {
-    const tokens = subject.split('.')
     if (!subject.startsWith('$JS.')) {
       if (stream === undefined) {
         // Nobody keeps it: who listens hears it.
@@ -67,6 +76,7 @@ export class FakeJetStream {
       this.#world.log(`stored ${subject} ${sequence}${isDuplicate ? ' again' : ''}`)
       return { stream: stream.options.name, seq: sequence, ...(isDuplicate && { duplicate: true }) }
     }
+    const tokens = subject.split('.')
     if (subject === '$JS.API.INFO') return { memory: 0, storage: 0, streams: this.streams.size, consumers: 0 }
     if (stream === undefined) throw new ApiError(404, 10059, 'stream not found')
     if (tokens[1] === 'ACK') {

@@ -22,7 +22,7 @@ export class Session {
   isInTransaction = false
   isOver = false
   /** What nobody else sees yet. */
-  changes = newRows()
+  changes: Rows = new Map()
   /** Longest time without a statement in a transaction, in milliseconds. */
   idleLimitMs = Infinity
   statements = 0
@@ -60,21 +60,16 @@ export class FakePostgres {
   async execute (session: Session, text: string, values: readonly any[]): Promise<{ rows: Row[], command: string }> {
     if (session.isOver) throw new Error('the session has ended')
     const count = ++session.statements
-    const sql = text.replace(/\s+/g, ' ').trim()
-    const command = sql.split(' ')[0] ?? ''
+    const { command, run } = parse(text)
     let rows: Row[] = []
     if (command === 'BEGIN') session.isInTransaction = true
     else if (command === 'COMMIT') this.#commit(session)
     else if (command === 'ROLLBACK') this.#forget(session)
-    else {
-      const found = STATEMENTS.find(([begin]) => sql.startsWith(begin))
-      if (found === undefined) throw new Error(`the simulation does not know the statement ${sql}`)
-      rows = await found[1](this, session, values, sql)
-    }
+    else rows = await run(this, session, values, text)
     if (session.isOver) throw new Error('the session has ended')
     if (!session.isInTransaction) this.#commit(session)
-    else {
-      this.#world.after(session.idleLimitMs, () => { if (session.statements === count) this.end(session) }, null)
+    else if (session.idleLimitMs < Infinity) {
+      this.#world.serve(session.idleLimitMs, () => { if (session.statements === count) this.end(session) })
     }
     return { rows, command }
   }
@@ -97,7 +92,9 @@ export class FakePostgres {
 
   /** All that the session sees of a table. */
   rows (table: Table, session: Session | null = null): [key: any, row: Row][] {
-    const seen = new Map([...this.#committed.get(table) ?? [], ...session?.changes.get(table) ?? []])
+    const committed = this.#committed.get(table)!
+    const changes = session?.changes.get(table)
+    const seen = changes === undefined ? committed : new Map([...committed, ...changes])
     return [...seen].filter((entry): entry is [unknown, Row] => entry[1] !== null)
   }
 
@@ -108,7 +105,9 @@ export class FakePostgres {
 
   /** @param row  Columns that change; null: it is deleted. */
   write (session: Session, table: Table, key: unknown, row: Row | null): void {
-    session.changes.get(table)?.set(key, row === null ? null : { ...this.find(table, key, session), ...row })
+    const changes = session.changes.get(table) ?? new Map<unknown, Row | null>()
+    session.changes.set(table, changes)
+    changes.set(key, row === null ? null : { ...this.find(table, key, session), ...row })
   }
 
   /** @returns false when somebody else has it. */
@@ -127,6 +126,8 @@ export class FakePostgres {
       if (session.isOver) throw new Error('the session has ended')
     }
   }
+
+  isEmpty = (table: Table): boolean => this.#committed.get(table)!.size === 0
 
   /** The persons that are stored, as the model describes them. */
   persons (): StoredPerson[] {
@@ -147,7 +148,7 @@ export class FakePostgres {
   }
 
   #forget (session: Session): void {
-    session.changes = newRows()
+    session.changes = new Map()
     session.isInTransaction = false
     session.idleLimitMs = Infinity
     for (const [name, holder] of this.#locks) if (holder === session) this.#locks.delete(name)
@@ -168,7 +169,7 @@ const STATEMENTS: readonly (readonly [begin: string, run: Run])[] = [
     return []
   }],
   ['SELECT stream_created', async (postgres, session, [partition], sql) => {
-    if (sql.endsWith('FOR UPDATE')) await postgres.lock(session, `progress ${partition}`)
+    if (sql.trimEnd().endsWith('FOR UPDATE')) await postgres.lock(session, `progress ${partition}`)
     return [postgres.find('progress', partition, session)].filter((row) => row !== null)
   }],
   ['UPDATE persons_progress', (postgres, session, [streamCreated, lastSequence, lastPublishedUs, partition]) => {
@@ -243,6 +244,21 @@ const STATEMENTS: readonly (readonly [begin: string, run: Run])[] = [
   ['INSERT INTO persons_warning', nothing],
   ['DELETE FROM persons_warning_minutes', nothing]
 ]
+
+interface ParsedStatement { command: string, run: Run }
+
+const parsed = new Map<string, ParsedStatement>()
+
+function parse (text: string): ParsedStatement {
+  const known = parsed.get(text)
+  if (known !== undefined) return known
+  const sql = text.replace(/\s+/g, ' ').trim()
+  const run = STATEMENTS.find(([begin]) => sql.startsWith(begin))?.[1] ??
+    (() => { throw new Error(`the simulation does not know the statement ${sql}`) })
+  const statement = { command: sql.split(' ')[0] ?? '', run }
+  parsed.set(text, statement)
+  return statement
+}
 
 function writePersons (postgres: FakePostgres, session: Session, [json]: readonly any[]): Row[] {
   for (const { id, uuid, properties, identified, created } of JSON.parse(json)) {

@@ -20,6 +20,9 @@ export interface Delivery extends SentMessage {
   reply?: string
 }
 
+/** Of messages without any: nobody writes into it. */
+export const NO_HEADERS = newHeaders()
+
 /** Where deliveries and answers go: one connection of a client. The inbox is the subject of the subscription. */
 export interface Receiver { receive: (inbox: string, message: Delivery) => void }
 
@@ -151,9 +154,9 @@ export class FakeStream {
       if (pull.isOver || !consumer.pulls.includes(pull)) return
       if (world.now >= expiresAt) return this.#end(pull, 408, 'Request Timeout')
       tellStatus(receiver, inbox, 100, 'Idle Heartbeat')
-      world.after(Math.min(beat / 1e6, expiresAt - world.now), tick, null)
+      world.serve(Math.min(beat / 1e6, expiresAt - world.now), tick)
     }
-    world.after(Math.min(beat / 1e6, expires / 1e6), tick, null)
+    world.serve(Math.min(beat / 1e6, expires / 1e6), tick)
     return true
   }
 
@@ -259,12 +262,12 @@ export class FakeStream {
 
   #expectAcknowledgement (consumer: Consumer, sequence: number, delivery: number): void {
     consumer.pending.set(sequence, delivery)
-    this.#world.after(consumer.ackWaitMs, () => {
+    this.#world.serve(consumer.ackWaitMs, () => {
       if (this.consumers.get(consumer.name) !== consumer || consumer.pending.get(sequence) !== delivery) return
       consumer.pending.delete(sequence)
       consumer.again.push(sequence)
       this.#serve(consumer)
-    }, null)
+    })
   }
 
   #nextFor ({ next, filter, pending, again }: Consumer): StoredMessage | null {

@@ -43,18 +43,23 @@ export async function runSeed (seed: number): Promise<{ violations: string[], tr
   events.listeners.add((message) => published.push(message))
   const changes = nats.stream(PERSONS_STREAM)
   const updates: Update[] = []
-  changes.listeners.add(({ data }) => updates.push(...JSON.parse(Buffer.from(data).toString()) as Update[]))
+  const arrived = new Set<string>()
+  changes.listeners.add(({ data }) => {
+    for (const update of JSON.parse(Buffer.from(data).toString()) as Update[]) {
+      updates.push(update)
+      arrived.add(update.uuid)
+    }
+  })
   clickhouse.onWatermark = (through) => {
     checkWatermark(through, sent, copiesOf)
     const passed = sent.find(({ isPassed, isAcknowledged }) => isPassed && isAcknowledged)
     if (passed !== undefined) violations.push(`the watermark ${through} passed a request of ${passed.receivedAt}`)
   }
 
-  const missingChanges = (): number => acknowledged
-    .filter((update) => !updates.some(({ uuid }) => uuid === update.uuid)).length
+  const missingChanges = (): number => acknowledged.filter(({ uuid }) => !arrived.has(uuid)).length
   /** The watermark says so, too: it has passed the time of the last request. */
   const isAllStored = (): boolean => events.messages.size === 0 && changes.messages.size === 0 &&
-    system.postgres.rows('outbox').length === 0 &&
+    system.postgres.isEmpty('outbox') &&
     unsent.size === 0 && missingChanges() === 0 &&
     sent.every(({ receivedAt }) => receivedAt === Infinity || receivedAt < clickhouse.watermark)
   const isOver = (): boolean => violations.length > 0

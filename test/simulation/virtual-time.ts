@@ -12,12 +12,13 @@ import { createRandom, type Random } from '../support/random.ts'
 import { WORLD_BEGAN_AT } from './world-constants.ts'
 
 const realImmediate = setImmediate
-const realTick = process.nextTick.bind(process)
 const RealDate = Date
 const realNow = performance.now.bind(performance)
 
 /** Monotonic clock of a world at its begin: `performance.now()` of a process is never 0. */
 const MONOTONIC_OFFSET_MS = 10_000
+
+const owners = new AsyncLocalStorage<VirtualProcess | null>()
 
 /** A process of the simulated system: it stands still while it is frozen, and for ever once it is dead. */
 export class VirtualProcess {
@@ -25,9 +26,12 @@ export class VirtualProcess {
   /** Virtual time until which nothing of it runs. */
   frozenUntil = 0
   isDead = false
+  /** Runs something in the name of it. */
+  readonly enter: <T>(work: () => T) => T
 
   constructor (name: string) {
     this.name = name
+    this.enter = owners.run(this, () => AsyncLocalStorage.snapshot())
   }
 }
 
@@ -35,12 +39,10 @@ interface Task {
   at: number
   /** When it would have run if its process had not been frozen. */
   readonly due: number
-  owner: VirtualProcess | null
+  owner: VirtualProcess | null | 'server'
   run: () => void
   isCancelled: boolean
 }
-
-const owners = new AsyncLocalStorage<VirtualProcess | null>()
 
 /** @returns the process that runs now; null: none of the simulated ones. */
 export function ownerOfNow (): VirtualProcess | null {
@@ -78,36 +80,62 @@ export class World {
   }
 
   /** Runs `work` as the process does: its timers are the process's. */
-  as<T> (owner: VirtualProcess | null, work: () => T): T {
-    return owners.run(owner, work)
+  as<T> (owner: VirtualProcess, work: () => T): T {
+    return owner.enter(work)
   }
 
   /** Runs `work` after a time, unless its owner has died by then. Returns how to cancel it. */
   after (ms: number, work: () => void, owner: VirtualProcess | null = owners.getStore() ?? null): () => void {
-    const due = this.now + Math.max(0, ms)
-    const task: Task = { at: due, due, owner, run: work, isCancelled: false }
-    enqueue(this.#queue, task)
+    const task = this.#enqueue(ms, work, owner)
     return () => { task.isCancelled = true }
+  }
+
+  #enqueue (ms: number, run: () => void, owner: Task['owner']): Task {
+    const due = this.now + Math.max(0, ms)
+    const task = { at: due, due, owner, run, isCancelled: false }
+    enqueue(this.#queue, task)
+    return task
+  }
+
+  /** The same for a server, whose work is over when it returns, so that nobody needs a turn. */
+  serve (ms: number, work: () => void): void {
+    this.#enqueue(ms, work, 'server')
   }
 
   /** Lets virtual time pass until `isDone` says so after a task, or the time is over. @returns whether it is done. */
   async run (untilMs: number, isDone: () => boolean = () => false): Promise<boolean> {
-    await new Promise<void>((resolve) => { realImmediate(resolve) })
-    await turn()
+    // Not within a microtask: there nobody else has a turn.
+    return await new Promise<boolean>((resolve, reject) => {
+      realImmediate(() => {
+        try {
+          resolve(this.#runNow(untilMs, isDone))
+        } catch (error) {
+          reject(error instanceof Error ? error : new Error(String(error)))
+        }
+      })
+    })
+  }
+
+  #runNow (untilMs: number, isDone: () => boolean): boolean {
+    takeTurns()
     while (!this.#ended && !isDone()) {
       const task = this.#queue.at(-1)
       if (task === undefined || task.at > untilMs) break
       this.#queue.pop()
       const { owner } = task
-      if (task.isCancelled || owner?.isDead === true) continue
-      if (owner !== null && owner.frozenUntil > task.at) {
+      if (task.isCancelled || (owner instanceof VirtualProcess && owner.isDead)) continue
+      if (owner instanceof VirtualProcess && owner.frozenUntil > task.at) {
         task.at = owner.frozenUntil
         enqueue(this.#queue, task)
         continue
       }
       this.now = Math.max(this.now, task.at)
-      owners.run(owner, task.run)
-      await turn()
+      if (owner === 'server') task.run()
+      else {
+        if (owner === null) task.run()
+        else owner.enter(task.run)
+        takeTurns()
+      }
     }
     if (isDone()) return true
     this.now = Math.max(this.now, untilMs)
@@ -122,20 +150,8 @@ export class World {
   }
 }
 
-/** Callbacks of `process.nextTick` that wait, and that ran. */
-const ticks = { waiting: 0, ran: 0 }
-
-/** Lets everything run that waits for nothing but its turn. A round of the event loop costs more than all that. */
-async function turn (): Promise<void> {
-  await new Promise<void>((resolve) => {
-    const look = (): void => {
-      const { ran } = ticks
-      // Ticks run when no microtask is left: nobody waits any more if no other tick has run before this one.
-      queueMicrotask(() => realTick(() => ticks.waiting === 0 && ticks.ran === ran ? resolve() : look()))
-    }
-    look()
-  })
-}
+/** Lets everything run that waits for nothing but its turn: microtasks, and what they put behind themselves. */
+const takeTurns = (process as unknown as { _tickCallback: () => void })._tickCallback
 
 /**
  * Puts a task behind those that are not later; what a frozen process has missed runs in its order, then. The next one
@@ -227,14 +243,6 @@ function readFrames (frames: Buffer): Buffer {
   return Buffer.concat(contents)
 }
 
-process.nextTick = (run: Callback, ...args: unknown[]): void => {
-  ticks.waiting++
-  realTick(() => {
-    ticks.waiting--
-    ticks.ran++
-    run(...args)
-  })
-}
 const chance = Math.random
 Object.assign(globalThis, {
   Date: VirtualDate,
