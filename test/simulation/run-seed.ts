@@ -17,8 +17,11 @@ import { VirtualProcess, World } from './virtual-time.ts'
 /** After everything works again, all that came must be stored within so long, in milliseconds of the world. */
 const RECOVERY_MS = 600_000
 
-/** All that is late comes within so long after everything works again, in milliseconds. */
+/** All that is late comes within so long after everything works again, in milliseconds; so do most frozen processes. */
 const LATEST_MS = 11_000
+
+/** A client sends again what is not answered within so long, in milliseconds. */
+const CLIENT_WAIT_MS = 4000
 
 /** A request of a client. */
 interface Sent {
@@ -68,8 +71,8 @@ export async function runSeed (seed: number): Promise<{ violations: string[], tr
   await world.run(healedAfterMs, isOver)
   let isHealed = await recover()
   if (isHealed && !isOver() && scenario.tokenWindow === Infinity) {
-    // Whatever was late has come by then; a partition that nobody writes any more is one that has nothing to write.
-    await world.run(healedAfterMs + LATEST_MS, isOver)
+    // A partition that nobody writes any more is one that has nothing to write.
+    await world.run(healedAfterMs + LATEST_MS, () => isOver() || (world.late === 0 && !system.isAnyFrozen))
     sendToAll()
     isHealed = await recover()
   }
@@ -122,7 +125,7 @@ function sendMessages (
       // What a process takes is its own, and a dead one never answers.
       const answered = ingest?.capture(sent.message, subjectOf(known), (at) => { sent.receivedAt = at })
         .then(() => { sent.isAcknowledged = true }, () => {})
-      await Promise.race([answered, pause(10_000, never)])
+      await Promise.race([answered, pause(CLIENT_WAIT_MS, never)])
       if (sent.isAcknowledged) return
       await pause(500, never)
     }
@@ -132,7 +135,7 @@ function sendMessages (
       let isAcknowledged = false
       const ingest = pickOne(system.ingests, world.random)
       const answered = ingest?.change(update).then(() => { isAcknowledged = true }, () => {})
-      await Promise.race([answered, pause(10_000, never)])
+      await Promise.race([answered, pause(CLIENT_WAIT_MS, never)])
       if (isAcknowledged) break
       await pause(500, never)
     }

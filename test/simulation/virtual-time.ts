@@ -26,20 +26,20 @@ export class VirtualProcess {
   /** Virtual time until which nothing of it runs. */
   frozenUntil = 0
   isDead = false
-  /** Runs something in the name of it. */
-  readonly enter: <T>(work: () => T) => T
 
   constructor (name: string) {
     this.name = name
-    this.enter = owners.run(this, () => AsyncLocalStorage.snapshot())
   }
 }
+
+/** In whose name servers work. */
+const SERVER = new VirtualProcess('server')
 
 interface Task {
   at: number
   /** When it would have run if its process had not been frozen. */
   readonly due: number
-  owner: VirtualProcess | null | 'server'
+  owner: VirtualProcess | null
   run: () => void
   isCancelled: boolean
 }
@@ -55,6 +55,8 @@ let current: World | null = null
 /** A world: tasks in the order of their time, and a source of chance. */
 export class World {
   now = 0
+  /** Requests and statements that come to a server long after they were sent. */
+  late = 0
   readonly random: Random
   /** What happened, in order; equal for equal seeds. */
   readonly trace: string[] = []
@@ -81,7 +83,7 @@ export class World {
 
   /** Runs `work` as the process does: its timers are the process's. */
   as<T> (owner: VirtualProcess, work: () => T): T {
-    return owner.enter(work)
+    return owners.run(owner, work)
   }
 
   /** Runs `work` after a time, unless its owner has died by then. Returns how to cancel it. */
@@ -90,7 +92,7 @@ export class World {
     return () => { task.isCancelled = true }
   }
 
-  #enqueue (ms: number, run: () => void, owner: Task['owner']): Task {
+  #enqueue (ms: number, run: () => void, owner: VirtualProcess | null): Task {
     const due = this.now + Math.max(0, ms)
     const task = { at: due, due, owner, run, isCancelled: false }
     enqueue(this.#queue, task)
@@ -99,7 +101,7 @@ export class World {
 
   /** The same for a server, whose work is over when it returns, so that nobody needs a turn. */
   serve (ms: number, work: () => void): void {
-    this.#enqueue(ms, work, 'server')
+    this.#enqueue(ms, work, SERVER)
   }
 
   /** Lets virtual time pass until `isDone` says so after a task, or the time is over. @returns whether it is done. */
@@ -122,20 +124,17 @@ export class World {
       const task = this.#queue.at(-1)
       if (task === undefined || task.at > untilMs) break
       this.#queue.pop()
-      const { owner } = task
-      if (task.isCancelled || (owner instanceof VirtualProcess && owner.isDead)) continue
-      if (owner instanceof VirtualProcess && owner.frozenUntil > task.at) {
+      const owner = task.owner === SERVER ? null : task.owner
+      if (task.isCancelled || owner?.isDead === true) continue
+      if (owner !== null && owner.frozenUntil > task.at) {
         task.at = owner.frozenUntil
         enqueue(this.#queue, task)
         continue
       }
       this.now = Math.max(this.now, task.at)
-      if (owner === 'server') task.run()
-      else {
-        if (owner === null) task.run()
-        else owner.enter(task.run)
-        takeTurns()
-      }
+      if (ownerOfNow() !== owner) owners.enterWith(owner)
+      task.run()
+      if (task.owner !== SERVER) takeTurns()
     }
     if (isDone()) return true
     this.now = Math.max(this.now, untilMs)
