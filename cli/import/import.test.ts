@@ -426,8 +426,10 @@ t.test('what is missing is found and named however many events differ', async ()
   const digests = ['e0', 'e1', 'e2'].map((event) => ({ day: START / 86_400_000, event, count: 10, xor: 1n, sum: 1n, withProperties: 1n }))
   const missing: string[] = []
   const store = { digests: async () => [], events: async function * () {}, completeThrough: async () => 0 }
-  const proof = await proveImport(digests, store, async function * () { yield * events },
-    async ({ uuid }) => { missing.push(uuid) }, 15)
+  const readEvents: Parameters<typeof proveImport>[2] = async (onEvent) => {
+    for (const event of events) await onEvent(event)
+  }
+  const proof = await proveImport(digests, store, readEvents, ({ uuid }) => { missing.push(uuid) }, 15)
   t.same(proof.differing.map(({ missing }) => missing), [10, 10, 10])
   t.same(missing.sort(), events.map(({ uuid }) => uuid).sort())
 })

@@ -44,12 +44,15 @@ const MAX_COMPARED = 1_000_000
 /** Differences that are listed one by one. */
 const MAX_DIFFERENCES = 1000
 
-/** Called for each event that is not stored, once, as soon as it is read. */
-type OnMissing = (event: ImportedEvent) => Promise<void>
+/** Told of an event; the next one waits for the promise, if there is one. */
+type OnEvent = (event: ImportedEvent) => Promise<void> | undefined
 
-/** @param readEvents  Reads the files once more. */
+/**
+ * @param readEvents  Reads the files once more.
+ * @param onMissing   Told of each event that is not stored, once, as soon as it is read.
+ */
 export async function proveImport (
-  source: readonly Digest[], store: StoredEvents, readEvents: () => AsyncIterable<ImportedEvent>, onMissing?: OnMissing,
+  source: readonly Digest[], store: StoredEvents, readEvents: (onEvent: OnEvent) => Promise<void>, onMissing?: OnEvent,
   maxCompared = MAX_COMPARED
 ): Promise<Proof> {
   const [first, last] = [source[0]?.day ?? 0, source.at(-1)?.day ?? 0]
@@ -67,7 +70,7 @@ export async function proveImport (
   let compared = 0
   const parts = Map.groupBy(suspects, ([, group]) =>
     Math.floor((compared += group.source + group.stored) / maxCompared))
-  for (const part of parts.values()) await compareEvents(new Map(part), store, readEvents(), differences, onMissing)
+  for (const part of parts.values()) await compareEvents(new Map(part), store, readEvents, differences, onMissing)
   // A day and name that has events of others beside those of the files, such as live ones, is no difference.
   const differing = [...suspects.values()].filter((group) =>
     group.missing + group.changed + group.otherProperties > 0)
@@ -78,23 +81,23 @@ export async function proveImport (
 }
 
 async function compareEvents (
-  suspects: ReadonlyMap<string, DifferingGroup>, store: StoredEvents, events: AsyncIterable<ImportedEvent>,
-  differences: Difference[], onMissing?: OnMissing
+  suspects: ReadonlyMap<string, DifferingGroup>, store: StoredEvents, readEvents: (onEvent: OnEvent) => Promise<void>,
+  differences: Difference[], onMissing?: OnEvent
 ): Promise<void> {
   const groups = [...suspects.values()]
   const table = new EventTable(groups.reduce((sum, { stored }) => sum + stored, 0))
   for (const [day, ofDay] of Map.groupBy(groups, ({ day }) => day)) {
     for await (const stored of store.events(day, new Set(ofDay.map(({ event }) => event)))) table.addStored(day, stored)
   }
-  for await (const event of events) {
+  await readEvents((event) => {
     const group = suspects.get(keyOf({ day: Math.floor(event.timestamp / DAY_MS), event: event.event }))
-    if (group === undefined) continue
+    if (group === undefined) return
     const what = table.compare(group.day, event)
-    if (what === 'equal' || what === 'seen') continue
-    if (what === 'missing') await onMissing?.(event)
+    if (what === 'equal' || what === 'seen') return
     group[what === 'properties' ? 'otherProperties' : what]++
     if (differences.length < MAX_DIFFERENCES) {
       differences.push({ uuid: event.uuid, distinct_id: event.distinct_id, day: group.day, event: event.event, what })
     }
-  }
+    return what === 'missing' ? onMissing?.(event) : undefined
+  })
 }

@@ -17,7 +17,8 @@ import { type ReadRow, readRows } from './read-rows.ts'
 async function read (t: Test, name: string, content: string | Buffer): Promise<ReadRow[]> {
   const file = path.join(t.testdir({}), name)
   await writeFile(file, content)
-  return await Array.fromAsync(readRows({ path: file, name, bytes: Buffer.byteLength(content) }))
+  const rows = readRows({ path: file, name, bytes: Buffer.byteLength(content) })
+  return (await Array.fromAsync(rows, (some) => [...some])).flat()
 }
 
 t.test('each real file of a folder is listed once, whatever links lead to it', async (t) => {
@@ -139,7 +140,7 @@ t.test('a zip is read like a folder: what is hidden is left out, and what is bro
   const [found] = await listFiles([path.dirname(file)], (name) => { skipped.push(name) })
   t.same(skipped, ['export.zip/1/README.md'])
   const rows: ReadRow[] = []
-  await t.rejects(async () => { for await (const row of readRows(found!)) rows.push(row) }, {
+  await t.rejects(async () => { for await (const some of readRows(found!)) rows.push(...some) }, {
     message: /^1\/b\.json\.gz in it: the content is not gz; [^;]*; d\.json\.gz in it: unexpected end of file$/
   })
   t.same(rows, [{ position: 1, row: { a: 1 } }, { position: 2, row: { a: 2 } }, { position: 3, row: { a: 4 } }])
@@ -196,10 +197,12 @@ const READ = `
   let rows = 0
   let bad = 0
   let peak = 0
-  for await (const read of readRows({ path: file, name: file, bytes: statSync(file).size })) {
-    'row' in read ? rows++ : bad++
-    // What the system tells as the peak is that of the process that started this one.
-    if (rows % 1000 === 0) peak = Math.max(peak, process.memoryUsage.rss())
+  for await (const some of readRows({ path: file, name: file, bytes: statSync(file).size })) {
+    for (const read of some) {
+      'row' in read ? rows++ : bad++
+      // What the system tells as the peak is that of the process that started this one.
+      if (rows % 1000 === 0) peak = Math.max(peak, process.memoryUsage.rss())
+    }
   }
   console.log(JSON.stringify({ rows, bad, peakMiB: Math.round(peak / 2 ** 20) }))`
 

@@ -27,12 +27,15 @@ const UTF8_MARK = '\xef\xbb\xbf'
 /** A row, or why there is none at its position. */
 export type ReadRow = { position: number } & ({ row: unknown } | { error: string, text: string })
 
+/** Rows that are there at once, to be read before the next ones: a promise for each costs as much as to parse it. */
+type Rows = IteratorObject<ReadRow>
+
 /**
  * Reads the rows of a file. Positions count from 1.
  *
  * @throws {Error} where the file cannot be read on: it is truncated, or no file of the kind that its name says.
  */
-export async function * readRows (file: SourceFile): AsyncGenerator<ReadRow> {
+export async function * readRows (file: SourceFile): AsyncGenerator<Rows> {
   const source = createReadStream(file.path)
   const head = (await peek(source)).toString('latin1', 0, 4)
   if (!head.startsWith('PAR1') && !head.startsWith('PK')) {
@@ -43,7 +46,7 @@ export async function * readRows (file: SourceFile): AsyncGenerator<ReadRow> {
   yield * head.startsWith('PK') ? readZip(file) : readParquet(file)
 }
 
-async function * readText (source: Readable, name: string): AsyncGenerator<ReadRow> {
+async function * readText (source: Readable, name: string): AsyncGenerator<Rows> {
   const plain = await decompress(source, name)
   if (/\.[ct]sv(?:\.\w+)?$/i.test(name)) yield * readCsv(plain)
   else yield * readLines(plain)
@@ -80,34 +83,35 @@ function chain (source: Readable, transform: Transform): Readable {
   return transform
 }
 
-async function * readLines (source: Readable): AsyncGenerator<ReadRow> {
+async function * readLines (source: Readable): AsyncGenerator<Rows> {
   let position = 0
   let bytes = 0
   let parts: Buffer[] = []
   let isFirst = true
-  const take = (end: Buffer): ReadRow | undefined => {
-    const line = parts.length === 0 ? end : Buffer.concat([...parts, end])
-    const isTooLong = bytes + end.length > MAX_LINE_BYTES
-    parts = []
-    bytes = 0
-    position++
-    if (isTooLong) return { position, error: `the line has more than ${MAX_LINE_BYTES} bytes`, text: line.toString('utf8', 0, KEPT_BYTES) }
-    const read = readLine(isFirst && line.toString('latin1', 0, 3) === UTF8_MARK ? line.subarray(3) : line, position, isFirst)
-    isFirst &&= read === undefined
-    return read
-  }
-  for await (const chunk of source as AsyncIterable<Buffer>) {
+  for await (const chunk of source as AsyncIterable<Buffer>) yield take(chunk)
+  yield take(Buffer.from('\n'))
+
+  function * take (chunk: Buffer): Generator<ReadRow> {
     let start = 0
     for (let end = chunk.indexOf('\n'); end !== -1; end = chunk.indexOf('\n', start)) {
-      const read = take(chunk.subarray(start, end))
-      if (read !== undefined) yield read
+      const piece = chunk.subarray(start, end)
+      const line = parts.length === 0 ? piece : Buffer.concat([...parts, piece])
+      const isTooLong = bytes + end - start > MAX_LINE_BYTES
+      parts = []
+      bytes = 0
+      position++
       start = end + 1
+      if (isTooLong) {
+        yield { position, error: `the line has more than ${MAX_LINE_BYTES} bytes`, text: line.toString('utf8', 0, KEPT_BYTES) }
+        continue
+      }
+      const read = readLine(isFirst && line.toString('latin1', 0, 3) === UTF8_MARK ? line.subarray(3) : line, position, isFirst)
+      isFirst &&= read === undefined
+      if (read !== undefined) yield read
     }
     bytes += chunk.length - start
     if (bytes <= MAX_LINE_BYTES && start < chunk.length) parts.push(chunk.subarray(start))
   }
-  const last = take(Buffer.alloc(0))
-  if (last !== undefined) yield last
 }
 
 /** @throws {Error} for a first line that begins no object: the file is of another kind, and so is each line of it. */
@@ -132,7 +136,7 @@ function findDelimiter (header: string): string {
   return counts.reduce((a, b) => b.count > a.count ? b : a).each
 }
 
-async function * readCsv (source: Readable): AsyncGenerator<ReadRow> {
+async function * readCsv (source: Readable): AsyncGenerator<Rows> {
   const first = (await peek(source)).toString('latin1')
   if (first === '') return
   const isWide = first.startsWith('\xff\xfe')
@@ -164,9 +168,10 @@ async function * readCsv (source: Readable): AsyncGenerator<ReadRow> {
       ? 'the row is not UTF-8'
       : record.length !== columns.length && `the row has ${record.length} columns, the header has ${columns.length}`
     // Not an assignment: `__proto__` is a name like any other.
-    yield error === false
+    const read = error === false
       ? { position, row: Object.fromEntries(columns.map((column, index) => [column, record[index]])) }
       : { position, error, text: JSON.stringify(record.map((cell, index) => cell ?? cells[index])) }
+    yield [read].values()
   }
 }
 
@@ -218,7 +223,7 @@ const PART_ROWS = 50_000
 /** A row group is in memory as it is in the file: compressed, without a way to find a page in it. */
 const MAX_GROUP_BYTES = 1_000_000_000
 
-async function * readParquet ({ path: name }: SourceFile): AsyncGenerator<ReadRow> {
+async function * readParquet ({ path: name }: SourceFile): AsyncGenerator<Rows> {
   const file = await asyncBufferFromFile(name)
   const metadata = await parquetMetadataAsync(file)
   const options = { metadata, compressors, parsers: TEXT_PARSERS }
@@ -234,28 +239,27 @@ async function * readParquet ({ path: name }: SourceFile): AsyncGenerator<ReadRo
     const partRows = Math.max(1, Math.min(PART_ROWS, Math.ceil(Number(count) * PART_BYTES / sizeOf('total_uncompressed_size'))))
     for (let rowEnd = rowStart; rowStart < groupEnd; rowStart = rowEnd) {
       rowEnd = Math.min(rowStart + partRows, groupEnd)
-      for (const [index, read] of (await parquetReadObjects({ ...options, file: group, rowStart, rowEnd })).entries()) {
+      const before = rowStart
+      yield (await parquetReadObjects({ ...options, file: group, rowStart, rowEnd })).values().map((read, index) => {
         const row = fieldsOf(toJsonNumbers(read))
-        const position = rowStart + index + 1
+        const position = before + index + 1
         const found = Object.values(row).find((value) => value instanceof Unreadable)
-        yield found === undefined
-          ? { position, row }
-          : { position, error: found.message, text: JSON.stringify(row) }
-      }
+        return found === undefined ? { position, row } : { position, error: found.message, text: JSON.stringify(row) }
+      })
     }
   }
 }
 
 /** The files in a zip one after the other; rows are counted through. */
-async function * readZip (file: SourceFile): AsyncGenerator<ReadRow> {
+async function * readZip (file: SourceFile): AsyncGenerator<Rows> {
   let before = 0
   const broken: string[] = []
   for await (const { name, open } of listZip(file.path)) {
     let last = 0
     try {
-      for await (const read of readText(await open(), name)) {
-        last = read.position
-        yield { ...read, position: before + read.position }
+      for await (const rows of readText(await open(), name)) {
+        const start = before
+        yield rows.map((read) => ({ ...read, position: start + (last = read.position) }))
       }
     } catch (error) {
       broken.push(`${name} in it: ${error instanceof Error ? error.message : String(error)}`)

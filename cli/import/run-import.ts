@@ -12,7 +12,7 @@ import { type Digest, DigestCollector, formatDay, keyOf } from './event-digest.t
 import { type Proof, proveImport } from './prove-import.ts'
 import type { StoredEvents } from './query-store.ts'
 import type { SourceFile } from './list-files.ts'
-import { readRows } from './read-rows.ts'
+import { type ReadRow, readRows } from './read-rows.ts'
 import { createSender, type SenderOptions } from './send-events.ts'
 
 /** Makes the mapper of a file, of which it may ask the columns. */
@@ -136,21 +136,20 @@ async function importFiles (options: ImportOptions, reject: (rejected: object) =
     if (mode === 'import') sentBefore.set(file, alreadySent)
     const rowsBefore = result.rows
     try {
-      for await (const { position, events, error, text } of readEvents(file, mapperOf)) {
+      await readEvents(file, mapperOf, (event, position) => {
+        digests.add(event)
+        if (event.isAltered === true) result.altered++
+        if (mode !== 'import' || position <= alreadySent) return
+        result.sentNow++
+        return sender.add(event, position)
+      }, ({ position, ...read }) => {
         result.rows++
-        if (error !== undefined) {
+        if ('error' in read) {
           result.rejected++
-          reject({ file: file.name, row: position, error, text })
-        }
-        for (const event of events) {
-          digests.add(event)
-          if (event.isAltered === true) result.altered++
-          if (mode !== 'import' || position <= alreadySent) continue
-          await sender.add(event, position)
-          result.sentNow++
+          reject({ file: file.name, row: position, ...read })
         }
         if (result.rows % 100_000 === 0) options.onProgress(file.name, result.rows)
-      }
+      })
       if ((await stat(file.path)).size !== file.bytes) throw new Error('it changed meanwhile; run the same command again')
       if (result.rows === rowsBefore) result.empty.push(file.name)
     } catch (error) {
@@ -194,43 +193,57 @@ async function proveAndMend (
   const sender = createSender({ ...options, onAcknowledged: () => {} })
   const sentNow = result.sentNow
   let wasSentBefore = false
-  const proof = await proveImport(source, options.store, async function * () {
+  const proof = await proveImport(source, options.store, async (onEvent) => {
     for (const file of options.files) {
+      const sent = sentBefore.get(file) ?? 0
       try {
-        for await (const { position, events } of readEvents(file, mapperOf)) {
-          wasSentBefore = position <= (sentBefore.get(file) ?? 0)
-          yield * events
-        }
-      } catch {
-        // It was told when it was read first.
+        await readEvents(file, mapperOf, (event, position) => {
+          wasSentBefore = position <= sent
+          return onEvent(event)
+        })
+      } catch (error) {
+        // Of the file it was told when it was read first.
+        if (error instanceof MillraceError) throw error
       }
     }
-  }, async (event) => {
+  }, (event) => {
     if (!wasSentBefore) return
-    await sender.add(event, 0)
     result.sentNow++
+    return sender.add(event, 0)
   })
   if (result.sentNow === sentNow) return proof
   await awaitStored(options.store, await sender.finish())
   return await proveAndMend(source, options, new Map(), result)
 }
 
-interface MappedRow { position: number, events: readonly ImportedEvent[], error?: string, text?: string }
-
-async function * readEvents (file: SourceFile, mapperOf: MapperOf): AsyncGenerator<MappedRow> {
+/**
+ * Reads the events of a file one after the other.
+ *
+ * @param onRow  Told of each row, before its events: what is no event has its error.
+ */
+async function readEvents (
+  file: SourceFile, mapperOf: MapperOf, onEvent: (event: ImportedEvent, position: number) => Promise<void> | undefined,
+  onRow: (read: ReadRow) => void = () => {}
+): Promise<void> {
   let map: MapRow | undefined
-  for await (const read of readRows(file)) {
-    if ('error' in read) {
-      yield { ...read, events: [] }
-      continue
-    }
-    const { position, row } = read
-    map ??= await mapperOf(async () => await sampleColumns(file))
-    try {
-      yield { position, events: map(row, `${file.name}:${position}`) }
-    } catch (error) {
-      if (!(error instanceof RejectedRowError)) throw error
-      yield { position, events: [], error: error.message, text: stringifyJson(row) }
+  for await (const rows of readRows(file)) {
+    for (const read of rows) {
+      let told = read
+      let events: readonly ImportedEvent[] = []
+      if ('row' in read) {
+        map ??= await mapperOf(async () => await sampleColumns(file))
+        try {
+          events = map(read.row, `${file.name}:${read.position}`)
+        } catch (error) {
+          if (!(error instanceof RejectedRowError)) throw error
+          told = { position: read.position, error: error.message, text: stringifyJson(read.row) }
+        }
+      }
+      onRow(told)
+      for (const event of events) {
+        const room = onEvent(event, read.position)
+        if (room !== undefined) await room
+      }
     }
   }
 }
@@ -239,9 +252,11 @@ async function * readEvents (file: SourceFile, mapperOf: MapperOf): AsyncGenerat
 async function sampleColumns (file: SourceFile): Promise<string[]> {
   const columns = new Set<string>()
   try {
-    for await (const read of readRows(file)) {
-      if ('row' in read) for (const column of Object.keys(fieldsOf(read.row))) columns.add(column)
-      if (read.position >= SAMPLED_ROWS) break
+    for await (const rows of readRows(file)) {
+      for (const read of rows) {
+        if ('row' in read) for (const column of Object.keys(fieldsOf(read.row))) columns.add(column)
+        if (read.position >= SAMPLED_ROWS) return [...columns]
+      }
     }
   } catch {
     // It is told by who reads all rows.

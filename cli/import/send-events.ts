@@ -1,12 +1,19 @@
 /** Sends events of an import to the capture route, in order of their files, until each is acknowledged. */
+import { once } from 'node:events'
+import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
+import https from 'node:https'
+import { text as readAll } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { MillraceError } from '../../engines/errors.ts'
 import { type ImportedEvent, isOrdered } from '../../engines/import/imported-event.ts'
 import { retryDelayMs } from '../../platform/intervals.ts'
 
-/** A request is sent with so many events or bytes, whichever comes first: ingest is cheapest from about there. */
+/**
+ * A request is sent with so many events or bytes, whichever comes first. Ingest hands larger bodies than 256 KiB to a
+ * worker thread, where an event costs it a third more.
+ */
 const MAX_EVENTS = 1000
-const MAX_BYTES = 1_000_000
+const MAX_BYTES = 260_000
 
 /** Concurrent requests of events that change no persons. */
 const CONCURRENCY = 4
@@ -30,8 +37,8 @@ export interface SenderOptions {
 }
 
 export interface Sender {
-  /** Resolves when there is room for more. @param mark  Never descending; see `onAcknowledged`. */
-  add (event: ImportedEvent, mark: number): Promise<void>
+  /** @returns a promise when the next one has to wait for room. @param mark  Never descending; see `onAcknowledged`. */
+  add (event: ImportedEvent, mark: number): Promise<void> | undefined
   /** Resolves when everything is acknowledged, with the time of the server at the last answer, epoch milliseconds. */
   finish (): Promise<number>
 }
@@ -67,6 +74,8 @@ export function createSender (
   { url, projectKey, personsFrom, eventsPerSecond, onAcknowledged }: SenderOptions
 ): Sender {
   const target = new URL('/batch/', url)
+  const { request: open, Agent } = target.protocol === 'https:' ? https : http
+  const agent = new Agent({ keepAlive: true })
   // Persons change in the order in which requests arrive, so a retried one must not be overtaken.
   const ordered = createLane(1, true)
   const free = createLane(CONCURRENCY, personsFrom === 'events')
@@ -80,6 +89,25 @@ export function createSender (
   function createLane (limit: number, changesPersons: boolean): Lane {
     const opening = `{"api_key":${JSON.stringify(projectKey)},"historical_migration":true,"process_person_profile":${String(changesPersons)},"batch":[`
     return { opening: Buffer.from(opening), limit, open: null, underWay: new Map() }
+  }
+
+  /** @returns a promise when there is no room for more. */
+  function append (lane: Lane, text: string, room: number, mark: number): Promise<void> | undefined {
+    if (lane.open === null) {
+      const size = Math.max(MAX_BYTES, lane.opening.length + room)
+      const bytes = (size === MAX_BYTES ? spare.pop() : undefined) ?? Buffer.allocUnsafeSlow(size)
+      lane.open = { bytes, used: lane.opening.copy(bytes), starts: [], firstMark: mark }
+    }
+    const { open: batch } = lane
+    lastMark = mark
+    batch.starts.push(batch.used)
+    batch.used += batch.bytes.write(text, batch.used)
+    return batch.starts.length < MAX_EVENTS ? undefined : flushUpTo(batch)
+  }
+
+  /** An older batch that is not full would hold back what counts as acknowledged. */
+  async function flushUpTo ({ firstMark }: Batch): Promise<void> {
+    for (const lane of lanes) if (lane.open !== null && lane.open.firstMark <= firstMark) await flush(lane)
   }
 
   async function flush (lane: Lane): Promise<void> {
@@ -113,53 +141,53 @@ export function createSender (
     if (isWhole) CLOSING.copy(bytes, used - 1)
     const givesUpAt = performance.now() + PATIENCE_MS
     for (let attempt = 0; ; attempt++) {
-      const answer = await fetch(target, {
-        method: 'POST', headers: { 'content-type': 'application/json' }, body, signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS)
-      }).catch((error: unknown) => error as Error)
-      if (answer instanceof Response) {
-        const text = await answer.text().catch(() => '')
-        if (answer.ok) {
-          answeredAt = Math.max(answeredAt, Date.parse(answer.headers.get('date') ?? '') || Date.now())
-          return
-        }
-        // The limits of ingest, or of a proxy before it, may be below the defaults.
-        if (answer.status === 413 && to - from > 1) {
-          const middle = Math.ceil((from + to) / 2)
-          await post(lane, batch, from, middle)
-          await post(lane, batch, middle, to)
-          return
-        }
-        if (answer.status < 500 && answer.status !== 408 && answer.status !== 429) {
-          throw new MillraceError('MILLRACE_IMPORT_REFUSED', `${target.href} answered ${answer.status}: ${text.slice(0, 300)}`)
-        }
+      const { status = 503, headers = {}, text = '' } = await send(body)
+      if (status >= 200 && status < 300) {
+        answeredAt = Math.max(answeredAt, Date.parse(headers.date ?? '') || Date.now())
+        return
+      }
+      // The limits of ingest, or of a proxy before it, may be below the defaults.
+      if (status === 413 && to - from > 1) {
+        const middle = Math.ceil((from + to) / 2)
+        await post(lane, batch, from, middle)
+        await post(lane, batch, middle, to)
+        return
+      }
+      if (status < 500 && status !== 408 && status !== 429) {
+        throw new MillraceError('MILLRACE_IMPORT_REFUSED', `${target.href} answered ${status}: ${text.slice(0, 300)}`)
       }
       if (performance.now() > givesUpAt) {
         throw new MillraceError('MILLRACE_IMPORT_GAVE_UP', `${target.href} accepted nothing for ${PATIENCE_MS / 60_000} minutes; run the same command to resume`)
       }
-      await sleep(Math.max(retryDelayMs(attempt), answer instanceof Response ? Number(answer.headers.get('retry-after')) * 1000 || 0 : 0))
+      await sleep(Math.max(retryDelayMs(attempt), Number(headers['retry-after']) * 1000 || 0))
+    }
+  }
+
+  /** Not by `fetch`, which copies the body. @returns nothing when the connection fails, or takes too long. */
+  async function send (body: Buffer): Promise<{ status?: number, headers?: IncomingHttpHeaders, text?: string }> {
+    const headers = { 'content-type': 'application/json', 'content-length': body.length }
+    const request = open(target, { method: 'POST', agent, headers, signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS) })
+    // One behind the answer, as to a body that is refused before its end.
+    request.on('error', () => {})
+    try {
+      const answered = once(request, 'response')
+      request.end(body)
+      const [answer] = await answered as [IncomingMessage]
+      return { status: Number(answer.statusCode), headers: answer.headers, text: await readAll(answer) }
+    } catch {
+      return {}
     }
   }
 
   return {
-    async add (event, mark) {
+    add (event, mark) {
       const { uuid, event: name, distinct_id: id, timestamp, json } = event
       const text = `{"uuid":"${uuid}","event":${JSON.stringify(name)},"distinct_id":${JSON.stringify(id)},` +
         `"timestamp":"${new Date(timestamp).toISOString()}","properties":${json}},`
       const lane = event.isOfPerson === true || isOrdered(event, personsFrom === 'events') ? ordered : free
       const room = Buffer.byteLength(text) + CLOSING.length
-      if (lane.open !== null && lane.open.used + room > lane.open.bytes.length) await flush(lane)
-      if (lane.open === null) {
-        const size = Math.max(MAX_BYTES, lane.opening.length + room)
-        const bytes = (size === MAX_BYTES ? spare.pop() : undefined) ?? Buffer.allocUnsafeSlow(size)
-        lane.open = { bytes, used: lane.opening.copy(bytes), starts: [], firstMark: mark }
-      }
-      const batch = lane.open
-      lastMark = mark
-      batch.starts.push(batch.used)
-      batch.used += batch.bytes.write(text, batch.used)
-      if (batch.starts.length < MAX_EVENTS) return
-      // An older one that is not full would hold back what counts as acknowledged.
-      for (const each of lanes) if (each.open !== null && each.open.firstMark <= batch.firstMark) await flush(each)
+      const fits = lane.open === null || lane.open.used + room <= lane.open.bytes.length
+      return fits ? append(lane, text, room, mark) : flush(lane).then(() => append(lane, text, room, mark))
     },
     async finish () {
       for (const lane of lanes) await flush(lane)

@@ -102,8 +102,12 @@ export function uuidOf (...parts: readonly string[]): string {
   return textOfUuid(createUuidV5(NAMESPACE, JSON.stringify(parts)))
 }
 
+/** The usual text of one: no nil uuid, which stands for none. */
+const UUID = /^(?!0{8}-0{4}-0{4}-0{4}-0{12})[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/
+
 /** The uuid that capture gives an event with this one; of a row without one, a uuid of its content and place. */
 export function uuidOfRow (value: unknown, project: number, row: unknown, place: string): string {
+  if (typeof value === 'string' && UUID.test(value)) return value
   const words = readUuid(value, project)
   return words === null ? uuidOf('row', place, stringifyJson(row)) : formatUuid(words)
 }
@@ -151,18 +155,27 @@ export function checked (event: UncheckedEvent): ImportedEvent {
     throw new RejectedRowError(`properties have more than ${MAX_PROPERTIES} bytes, which no request has room for`)
   }
   // What has no form in JSON is one of these there.
-  const isAltered = !isStorableText(name) || !isStorableText(id) || (/\ufffd|null|"-?\d{19,}"/.test(json) && !hasForm(properties))
+  const isAltered = !isStorableText(name) || !isStorableText(id) || (mayLackForm(json) && !hasForm(properties))
   if (!isAltered) return { ...event, json }
   return { ...event, json, event: toStorableText(name), distinct_id: toStorableText(id), isAltered }
 }
 
-/** Whether all texts and numbers of a value have a form in JSON, at any depth. */
-function hasForm (value: unknown): boolean {
-  const todo = [value]
+const mayLackForm = (json: string): boolean =>
+  json.includes('null') || json.includes('\ufffd') || /"-?\d{19,}"/.test(json)
+
+/** Whether all names, texts and numbers of an object have a form in JSON, at any depth. */
+function hasForm (properties: object): boolean {
+  const todo = [properties]
   for (let at = todo.pop(); at !== undefined; at = todo.pop()) {
-    const isNumber = typeof at === 'number' || isExactNumber(at)
-    if (typeof at === 'string' ? !at.isWellFormed() : isNumber && !/^[-\d]/.test(stringifyJson(at))) return false
-    if (typeof at === 'object' && at !== null) for (const [name, inner] of Object.entries(at)) todo.push(name, inner ?? null)
+    if (isExactNumber(at) ? !hasNumberForm(at) : !Object.keys(at).every((name) => name.isWellFormed())) return false
+    for (const value of Object.values(at) as unknown[]) {
+      if (typeof value === 'object' && value !== null) todo.push(value)
+      else if (typeof value === 'string' ? !value.isWellFormed() : typeof value === 'number' && !hasNumberForm(value)) return false
+    }
   }
   return true
 }
+
+/** Written as its digits: neither as null nor as a text. */
+const hasNumberForm = (number: unknown): boolean =>
+  (typeof number === 'number' && Math.abs(number) < 1e18) || /^[-\d]/.test(stringifyJson(number))

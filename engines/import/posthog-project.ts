@@ -21,14 +21,20 @@ export interface PosthogProject extends Record<PosthogList, Fields[]> {
 }
 
 /** What only the items of a list have. */
-const MARKS: readonly (readonly [PosthogList, (item: Fields) => boolean])[] = [
-  ['experiments', (item) => 'feature_flag_key' in item],
-  ['feature_flags', (item) => typeof item['key'] === 'string' && 'filters' in item && 'active' in item],
-  ['cohorts', (item) => 'is_static' in item],
-  ['groups_types', (item) => typeof item['group_type'] === 'string' && 'group_type_index' in item],
-  ['property_definitions', (item) => typeof item['name'] === 'string' && 'is_numerical' in item],
-  ['event_definitions', (item) => typeof item['name'] === 'string' && 'last_seen_at' in item]
+const MARKS: readonly (readonly [PosthogList, fields: readonly string[]])[] = [
+  ['experiments', ['feature_flag_key']], ['feature_flags', ['key', 'filters', 'active']], ['cohorts', ['is_static']],
+  ['groups_types', ['group_type', 'group_type_index']], ['property_definitions', ['name', 'is_numerical']],
+  ['event_definitions', ['name', 'last_seen_at']]
 ]
+
+/** The list that an item is of, else the one of the file's name, or that it resembles most; and what it lacks. */
+function findList (item: Fields, file: string): { list: PosthogList, missing: readonly string[] } | undefined {
+  const lacks = (name: string): boolean => item[name] === undefined
+  const likely = MARKS.map(([list, fields]) => ({ list, fields, missing: fields.filter(lacks) }))
+    .filter(({ list, fields, missing }) => missing.length < fields.length || file.includes(list))
+    .sort((a, b) => a.missing.length - b.missing.length)
+  return likely.find(({ list, missing }) => missing.length === 0 || file.includes(list)) ?? likely[0]
+}
 
 /**
  * Sorts documents by what they are; their order does not matter, an item that comes twice counts once, and what was
@@ -52,12 +58,12 @@ export function readPosthogProject (
       continue
     }
     const items: unknown[] = Array.isArray(content) ? content : Array.isArray(page['results']) ? page['results'] : [content]
+    const { list, missing = [] } = findList(fieldsOf(items[0]), name) ?? {}
     // A page without items is of the list that its file is named after.
-    const [list] = items.length === 0
-      ? [POSTHOG_LISTS.find((each) => name.includes(each))]
-      : MARKS.find(([, isOne]) => isOne(fieldsOf(items[0]))) ?? []
-    if (list === undefined) {
-      if (items.length > 0 || Number(page['count'] ?? 0) > 0) problems.push(`${name} is not recognized: expected the project or a page of ${POSTHOG_LISTS.join(', ')}, with every field that PostHog's API returns`)
+    if (list === undefined || (items.length > 0 && missing.length > 0)) {
+      const lacks = list !== undefined && `as a page of ${list} it lacks ${missing.join(', ')}, which PostHog's API returns`
+      const unknown = `expected the project or a page of ${POSTHOG_LISTS.join(', ')}`
+      if (items.length > 0 || Number(page['count'] ?? 0) > 0) problems.push(`${name} is not recognized: ${lacks || unknown}`)
       continue
     }
     project[list].push(...items.filter(isFields))

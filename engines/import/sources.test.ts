@@ -228,6 +228,23 @@ t.test('a list of PostHog of which a file has none of the items is not complete'
   t.same(readPosthogProject([{ name: '1.json', content: [{ id: 1, key: 'f', filters: {}, active: true }] }, last]).problems, [])
 })
 
+t.test('an item that lacks a field of its list in the API of PostHog is not taken, and the field is named', (t) => {
+  const problemsOf = (name: string, item: object): string[] =>
+    readPosthogProject([{ name, content: { count: 1, results: [item] } }]).problems
+  const flag = { id: 1, key: 'f', filters: {}, active: true }
+
+  for (const [name, item, list, missing] of [
+    ['1.json', { ...flag, active: undefined }, 'feature_flags', 'active'],
+    ['feature_flags.json', { id: 1, key: 'f' }, 'feature_flags', 'filters, active'],
+    ['cohorts.json', { id: 1, name: 'Paying', filters: {} }, 'cohorts', 'is_static'],
+    ['event_definitions.json', { name: 'seen' }, 'event_definitions', 'last_seen_at'],
+    ['1.json', { group_type: 'org' }, 'groups_types', 'group_type_index']
+  ] as const) t.same(problemsOf(name, item), [`${name} is not recognized: as a page of ${list} it lacks ${missing}, which PostHog's API returns`])
+  t.match(problemsOf('1.json', { id: 1 }), [/^1\.json is not recognized: expected the project or a page of feature_flags, /])
+  t.same(problemsOf('flags.json', flag), [])
+  t.end()
+})
+
 t.test('a row that is no event says which field is wrong', async (t) => {
   const posthog = createPosthogMapper(TARGET)
   const good = { uuid: UUID, event: 'e', distinct_id: 'a', timestamp: AT, properties: {} }
