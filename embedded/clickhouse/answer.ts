@@ -5,7 +5,6 @@ import zlib from 'node:zlib'
 import type { Socket } from 'node:net'
 import type { ErrorAnswer } from './query-errors.ts'
 import { BlockWriter, writeBlock } from './blocks/compressed-blocks.ts'
-import { formatProgress, formatSummary, type Progress, type Summary } from './query-record.ts'
 
 /**
  * Clients decompress beside their reading, and drop what is not decompressed yet when the connection ends early:
@@ -51,15 +50,15 @@ export class Answer {
    * Tells the progress in a header while the query runs, which also keeps proxies from closing an idle connection. The
    * status is sent with the first one, so an error that comes later is told by its own header and the text.
    */
-  sendProgress (progress: Progress): void {
+  sendProgress (progress: string): void {
     if (this.started || this.#response.destroyed || this.#request.method === 'HEAD' || this.#request.httpVersion !== '1.1') return
     this.#early ??= new EarlyResponse(this.#response)
-    this.#early.writeHeader('X-ClickHouse-Progress', formatProgress(progress))
+    this.#early.writeHeader('X-ClickHouse-Progress', progress)
   }
 
   /** Sends the headers with what is known of the query; all that follows must be `write` and `end`. */
-  start (summary: Summary | undefined): void {
-    if (summary !== undefined) this.setHeader('X-ClickHouse-Summary', formatSummary(summary))
+  start (summary: string | undefined): void {
+    if (summary !== undefined) this.setHeader('X-ClickHouse-Summary', summary)
     this.setHeader('X-ClickHouse-Exception-Tag', this.#tag)
     if (this.compressBlocks) this.#blockWriter = new BlockWriter()
     this.#begin(200)

@@ -52,8 +52,8 @@ export class ProcessList {
 
   /** Writes what runs at this moment. To be called before a query that reads the views. */
   write (): void {
-    const rows = this.#running.records().filter(({ mark }) => mark !== '').map(({ mark, queryId, user, query, userAgent }) =>
-      JSON.stringify({ mark, query_id: queryId, user, query, http_user_agent: userAgent }))
+    const rows = this.#running.records().filter(({ mark }) => mark !== '').map(({ mark, queryId, user, query, httpUserAgent }) =>
+      JSON.stringify({ mark, query_id: queryId, user, query, http_user_agent: httpUserAgent }))
     // At once, so that a query that reads meanwhile sees the old list or the new one.
     const draft = `${this.#path}.new`
     writeFileSync(draft, rows.map((row) => `${row}\n`).join(''), { mode: 0o600 })

@@ -104,7 +104,7 @@ export class QueryLog {
   }
 
   add (record: QueryRecord): void {
-    const isKept = record.user === 'analyst' || record.isWanted || record.exceptionCode !== 0 || record.durationMs >= SLOW_MS
+    const isKept = record.user === 'analyst' || record.isWanted || record.exceptionCode !== 0 || record.queryDurationMs >= SLOW_MS
     if (!isKept) return
     if (this.#rows.length >= MAX_WAITING_ROWS) this.#dropped++
     else this.#rows.push(JSON.stringify(toRow(record)))
@@ -124,8 +124,9 @@ export class QueryLog {
   async #write (): Promise<void> {
     const rows = this.#rows.splice(0)
     if (rows.length === 0) return
-    const path = this.#spool.bodyPath(0)
+    let path = ''
     try {
+      path = this.#spool.newPath(0)
       writeFileSync(path, rows.join('\n'))
       const insert = { head: 'INSERT INTO chdb_server.query_log', settings: '', format: 'JSONEachRow' }
       await this.#session.run(buildInsertFrom(insert, path, 'none'))
@@ -148,27 +149,16 @@ export class QueryLog {
   }
 }
 
-function toRow (record: QueryRecord): object {
-  const endedAt = new Date(record.startedAt.getTime() + record.durationMs)
-  return {
-    type: record.exceptionCode === 0 ? 'QueryFinish' : 'ExceptionWhileProcessing',
-    event_time: Math.floor(endedAt.getTime() / 1000),
-    query_start_time_microseconds: record.startedAt.toISOString().slice(0, 23).replace('T', ' '),
-    query_duration_ms: Math.round(record.durationMs),
-    read_rows: record.readRows,
-    read_bytes: record.readBytes,
-    written_rows: record.writtenRows,
-    memory_usage: record.memoryUsage,
-    result_rows: record.resultRows,
-    result_bytes: record.resultBytes,
-    current_database: record.database,
-    query: record.query.slice(0, MAX_QUERY_CHARACTERS),
-    query_kind: record.kind.charAt(0) + record.kind.slice(1).toLowerCase(),
-    exception_code: record.exceptionCode,
-    exception: record.exception,
-    user: record.user,
-    query_id: record.queryId,
-    http_user_agent: record.userAgent,
-    log_comment: record.logComment
+function toRow ({ startedAt, isWanted, mark, totalRows, ...columns }: QueryRecord): object {
+  const { queryDurationMs, queryKind } = columns
+  const row = {
+    ...columns,
+    type: columns.exceptionCode === 0 ? 'QueryFinish' : 'ExceptionWhileProcessing',
+    eventTime: Math.floor((startedAt.getTime() + queryDurationMs) / 1000),
+    queryStartTimeMicroseconds: startedAt.toISOString().slice(0, 23).replace('T', ' '),
+    queryDurationMs: Math.round(queryDurationMs),
+    query: columns.query.slice(0, MAX_QUERY_CHARACTERS),
+    queryKind: queryKind.charAt(0) + queryKind.slice(1).toLowerCase()
   }
+  return Object.fromEntries(Object.entries(row).map(([name, value]) => [name.replaceAll(/[A-Z]/g, (char) => `_${char.toLowerCase()}`), value]))
 }

@@ -10,7 +10,7 @@ import { analystDatabase } from './analyst/guard-analyst.ts'
 import { parseRequest, type QueryRequest } from './request/parse-request.ts'
 import { vetAnalystSettings } from './engine/profiles.ts'
 import { OVERDUE_MS } from './engine/session-pool.ts'
-import { startRecord } from './query-record.ts'
+import { startRecord, writeProgress } from './query-record.ts'
 import { readBody } from './request/read-query-body.ts'
 import { formType, readForm } from './request/read-form.ts'
 import { runStatement } from './statement/run-statement.ts'
@@ -120,7 +120,7 @@ async function handleQuery (parts: ServerParts, user: User, exchange: Exchange):
   const seconds = parts.sendTimeoutSeconds
   onStoppedReading(response, seconds, () => {
     stops.unwanted.abort(new QueryError(209, `Timeout exceeded while writing to socket (${remoteAddress}, ${seconds * 1000} ms)`))
-    parts.logger.warn({ user, queryId: record.queryId, remoteAddress, seconds, userAgent: record.userAgent },
+    parts.logger.warn({ user, queryId: record.queryId, remoteAddress, seconds, userAgent: record.httpUserAgent },
       'a client stopped reading its answer: its query was cancelled and its connection reset, so that others need not wait')
   })
   try {
@@ -132,12 +132,11 @@ async function handleQuery (parts: ServerParts, user: User, exchange: Exchange):
     answer.compressBlocks = params.compressBlocks
     answer.compressionLevel = params.compressResponse ? params.compressionLevel : 0
     const { queryId, database, logComment, logQueries } = params
-    Object.assign(record, { queryId, database, logComment, isWanted: logQueries })
+    Object.assign(record, { queryId, currentDatabase: database, logComment, isWanted: logQueries })
     const state = user === 'analyst' ? vetState(parts, params) : { database: params.database, settings: params.settings }
-    record.database = state.database
+    record.currentDatabase = state.database
     const running = parts.running.during(params.queryId, record, stops, async () => {
-      const elapsed = (): number => (performance.now() - startedAt) / 1000
-      const tell = (): void => answer.sendProgress({ ...record, elapsedSeconds: elapsed() })
+      const tell = (): void => answer.sendProgress(writeProgress(record, (performance.now() - startedAt) / 1000))
       const progress = params.progressEveryMs === 0 ? undefined : setInterval(tell, params.progressEveryMs)
       try {
         await runQuery(parts, { user, request: params, state, answer, stops, record }, request)
@@ -153,7 +152,7 @@ async function handleQuery (parts: ServerParts, user: User, exchange: Exchange):
     Object.assign(record, { exceptionCode: told.code, exception: told.text.trimEnd() })
     answer.fail(told)
   }
-  parts.queryLog.add({ ...record, resultBytes: answer.bytes, durationMs: performance.now() - startedAt })
+  parts.queryLog.add({ ...record, resultBytes: answer.bytes, queryDurationMs: performance.now() - startedAt })
 }
 
 /**
@@ -208,7 +207,7 @@ async function runQuery (parts: ServerParts, query: Query, request: IncomingMess
     await runStatement(parts, query, body.text)
     return
   }
-  Object.assign(query.record, { query: `${body.head} ${body.settings} FORMAT ${body.format}`, kind: 'INSERT' })
+  Object.assign(query.record, { query: `${body.head} ${body.settings} FORMAT ${body.format}`, queryKind: 'INSERT' })
   if (query.user === 'analyst') throw new QueryError(164, 'analyst: Cannot execute query in readonly mode')
   if (query.request.readOnlyMethod) throw readOnlyMethodError()
   await runInsert(parts, query, body)

@@ -22,7 +22,7 @@ import { ResultPipe } from './statement/run-select.ts'
 import type { ServerParts } from './server-parts.ts'
 import { buildServer } from './server.ts'
 import { SessionPool } from './engine/session-pool.ts'
-import { openSpool } from './engine/body-spool.ts'
+import { Spool } from './engine/body-spool.ts'
 import { TokenFlusher } from './insert/flush-tokens.ts'
 import {
   forgetFailedWrite, readFailedWrite, rememberFailedWrite, removePartsWithoutToken
@@ -61,7 +61,7 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
   const engine = await openEngine(engineDir, {
     backupsDir: path.join(dataDir, 'clickhouse-backups'), memoryBytes: options.memoryBytes
   })
-  const spool = openSpool(dataDir)
+  const spool = new Spool(dataDir)
   const pools = {
     insert: new SessionPool(engine, { name: 'inserts', ...POOL_SIZES.insert, settings: OWNER_PROFILE }),
     owner: new SessionPool(engine, { name: 'the owner', ...POOL_SIZES.owner, settings: OWNER_PROFILE }),

@@ -1,6 +1,6 @@
 import type { SessionPool } from '../engine/session-pool.ts'
 import { denied, readOnly, unknownFunction } from '../query-errors.ts'
-import type { Statement } from '../statement/read-statement.ts'
+import { readStatement, type Statement } from '../statement/read-statement.ts'
 import type { AllowList } from './allow-list.ts'
 import {
   canonicalize, type CanonicalToken, findOwnersFunctions, lexCanonical, writeToken, writeTokens
@@ -75,7 +75,7 @@ export function createGuardAnalyst (pool: SessionPool, engine: EngineNames, allo
     const kept = boundCosts(tokens.filter((token) => !removed.has(token)), allow.bounds)
     for (const [name, value] of kept.settings) settings.set(name, value)
     if (filters.length > 0) settings.set(...writeTableFilters(await judgeFilters(filters, around, signal)))
-    return { statement: writeStatement(kept.tokens, kind, masked), settings }
+    return { statement: { ...readStatement(writeSql(kept.tokens, masked)), kind }, settings }
   }
 
   /** Conditions as the engine understood them; each is judged like the WHERE of a query. */
@@ -93,7 +93,7 @@ export function createGuardAnalyst (pool: SessionPool, engine: EngineNames, allo
       const isPlain = masked.size + settings.size + unknownCalls.size + bounded.settings.length === 0 &&
         tokens.every((token, i) => i < 3 || isOfCondition(token, tokens[i - 1]))
       if (!isPlain) throw denied(`more than a plain condition in a filter of table ${table}`)
-      judged.push({ table, condition: writeStatement(tokens.slice(3), 'select', masked).sql })
+      judged.push({ table, condition: writeSql(tokens.slice(3), masked) })
     }
     return judged
   }
@@ -158,33 +158,12 @@ function quoteValue (value: string, at: CanonicalToken): CanonicalToken {
   return { ...at, kind: 'quoted', text: Buffer.from(value).toString('latin1') }
 }
 
-/** The statement that runs: token by token as it was judged. */
-function writeStatement (
-  tokens: readonly CanonicalToken[], kind: Statement['kind'], masked: ReadonlySet<CanonicalToken>
-): Statement {
-  const formatAt = findFormat(tokens)
-  const statement: Statement = { sql: '', tokens: [], kind, format: undefined }
-  tokens.forEach((token, i) => {
+/** What runs, as it was judged. */
+function writeSql (tokens: readonly CanonicalToken[], masked: ReadonlySet<CanonicalToken>): string {
+  return tokens.map((token, i) => {
     const gap = i > 0 && tokens[i - 1]!.end < token.start ? ' ' : ''
-    const start = statement.sql.length + gap.length
-    const text = masked.has(token) ? 'chdb_server' : writeToken(token)
-    statement.sql += gap + text
-    const end = statement.sql.length
-    statement.tokens.push({ kind: token.kind, start, end, text: token.kind === 'word' ? text.toUpperCase() : text })
-    const keyword = formatAt === i - 1 ? statement.tokens[formatAt] : undefined
-    if (keyword !== undefined) statement.format = { name: token.text, start: keyword.start, end }
-  })
-  return statement
-}
-
-/** FORMAT counts as the last clause, or before a last SETTINGS. */
-function findFormat (tokens: readonly CanonicalToken[]): number {
-  return tokens.findLastIndex((token, i) => {
-    const [before, name, after] = [tokens[i - 1], tokens[i + 1], tokens[i + 2]]
-    return token.kind === 'word' && token.text === 'FORMAT' && before !== undefined && before.text !== 'AS' &&
-      before.text !== '.' && (name?.kind === 'word' || name?.kind === 'quoted') &&
-      (after === undefined || after.text === 'SETTINGS')
-  })
+    return gap + (masked.has(token) ? 'chdb_server' : writeToken(token))
+  }).join('')
 }
 
 function lowerSet (names: readonly string[]): Set<string> {

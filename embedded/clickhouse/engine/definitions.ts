@@ -4,7 +4,7 @@ import path from 'node:path'
 import type { Logger } from '../json-log.ts'
 import type { SqlToken } from '../statement/sql-lexer.ts'
 import { errorCode, QueryError } from '../query-errors.ts'
-import { listFolder } from './list-folder.ts'
+import { listFolder, listTables } from './list-folder.ts'
 
 /** Statements that may write a definition. Those that only remove or rename need no room. */
 const WRITES = new Set(['ALTER', 'ATTACH', 'CREATE', 'DELETE', 'REPLACE', 'RESTORE', 'UNDROP', 'UPDATE'])
@@ -89,7 +89,7 @@ export function repairDefinitions (engineDir: string, logger: Logger): void {
       : 'rolled back a change of a table that did not fit on the disk; its statement had not been answered')
   }
   rmSync(keptIn(engineDir), { recursive: true, force: true })
-  removeCutMutations(path.join(engineDir, 'store'), logger)
+  removeCutMutations(engineDir, logger)
 }
 
 function needsRoom (tokens: readonly SqlToken[]): boolean {
@@ -148,15 +148,11 @@ function isCutShort (file: string): boolean {
 }
 
 /** The table of a mutation that cannot be read would not load. */
-function removeCutMutations (store: string, logger: Logger): void {
-  for (const prefix of listFolder(store)) {
-    for (const table of listFolder(path.join(store, prefix))) {
-      for (const name of listFolder(path.join(store, prefix, table))) {
-        const file = path.join(store, prefix, table, name)
-        if (!/^mutation_\d+\.txt$/.test(name) || MUTATION.test(readFileSync(file, 'latin1'))) continue
-        rmSync(file)
-        logger.warn({ file }, 'removed a mutation that the disk had no room for; its statement was not answered')
-      }
-    }
+function removeCutMutations (engineDir: string, logger: Logger): void {
+  const files = listTables(engineDir).flatMap((table) => listFolder(table).map((name) => path.join(table, name)))
+  for (const file of files) {
+    if (!/\/mutation_\d+\.txt$/.test(file) || MUTATION.test(readFileSync(file, 'latin1'))) continue
+    rmSync(file)
+    logger.warn({ file }, 'removed a mutation that the disk had no room for; its statement was not answered')
   }
 }

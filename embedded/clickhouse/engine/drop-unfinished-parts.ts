@@ -2,7 +2,7 @@ import path from 'node:path'
 import type { Logger } from '../json-log.ts'
 import { quoteIdentifier, quoteString } from '../statement/sql-lexer.ts'
 import { isWrittenAfter } from '../insert/remove-unanswered-parts.ts'
-import { listFolder } from './list-folder.ts'
+import { listFolder, listTables } from './list-folder.ts'
 import type { EngineSession } from './engine.ts'
 
 interface Part {
@@ -60,11 +60,8 @@ export async function dropUnfinishedParts (
 
 /** The parts that earlier starts detached. To be called before the engine opens its folder. */
 export function listDetached (engineDir: string): Set<string> {
-  const store = path.join(engineDir, 'store')
-  return new Set(listFolder(store).flatMap((prefix) => listFolder(path.join(store, prefix)).flatMap((table) => {
-    const folder = path.join(store, prefix, table, 'detached')
-    return listFolder(folder).map((name) => keyOf(path.join(folder, name)))
-  })))
+  const folders = listTables(engineDir).map((table) => path.join(table, 'detached'))
+  return new Set(folders.flatMap((folder) => listFolder(folder).map((name) => keyOf(path.join(folder, name)))))
 }
 
 /** Id of the table and name of the part: the engine may give another path to the same folder. */

@@ -1,4 +1,5 @@
 import { readdirSync } from 'node:fs'
+import path from 'node:path'
 
 /** Names in a folder of the engine; none for what is not there yet, was removed meanwhile, or is a file. */
 export function listFolder (folder: string): string[] {
@@ -7,4 +8,10 @@ export function listFolder (folder: string): string[] {
   } catch {
     return []
   }
+}
+
+/** Folders of the tables. */
+export function listTables (engineDir: string): string[] {
+  const prefixes = listFolder(path.join(engineDir, 'store')).map((name) => path.join(engineDir, 'store', name))
+  return prefixes.flatMap((prefix) => listFolder(prefix).map((id) => path.join(prefix, id)))
 }

@@ -130,7 +130,7 @@ const ANY_NUMBER_OF_BYTES = 1_000_000_000_000_000
  * Room that no insert and no merge takes, in bytes: both are refused before they could meet a full disk themselves.
  * A hundredth of the disk, from 16 MiB to 1 GiB.
  */
-function keepFreeBytes (diskBytes: number): number {
+export function keepFreeBytes (diskBytes: number): number {
   return Math.floor(Math.max(16_777_216, Math.min(GIB, diskBytes / 100)))
 }
 

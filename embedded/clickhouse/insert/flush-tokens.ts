@@ -4,7 +4,7 @@ import { open } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import type { Logger } from '../json-log.ts'
-import { listFolder } from '../engine/list-folder.ts'
+import { listFolder, listTables } from '../engine/list-folder.ts'
 
 const run = promisify(execFile)
 
@@ -28,7 +28,7 @@ const FOLDERS_A_CALL = 500
 export class TokenFlusher {
   /** Whether the kernel writes the logs through. */
   readonly isWrittenThrough: boolean
-  readonly #store: string
+  readonly #engineDir: string
   readonly #logger: Logger
   /** Folders of tables that were checked, and folders of logs among them. */
   readonly #known = new Set<string>()
@@ -36,8 +36,8 @@ export class TokenFlusher {
   /** When a log was changed that is flushed, by path; epoch milliseconds. Only without write-through. */
   readonly #flushed = new Map<string, number>()
 
-  private constructor (store: string, isWrittenThrough: boolean, logger: Logger) {
-    this.#store = store
+  private constructor (engineDir: string, isWrittenThrough: boolean, logger: Logger) {
+    this.#engineDir = engineDir
     this.isWrittenThrough = isWrittenThrough
     this.#logger = logger
   }
@@ -49,7 +49,7 @@ export class TokenFlusher {
       logger.warn({ folder: engineDir },
         'this file system does not support chattr +S: an insert at the moment of a power failure may be counted twice')
     }
-    const flusher = new TokenFlusher(path.join(engineDir, 'store'), isWrittenThrough, logger)
+    const flusher = new TokenFlusher(engineDir, isWrittenThrough, logger)
     await flusher.cover()
     return flusher
   }
@@ -61,16 +61,10 @@ export class TokenFlusher {
    */
   async cover ({ again = false } = {}): Promise<void> {
     if (again) this.#known.clear()
-    const found: string[] = []
-    for (const prefix of listFolder(this.#store)) {
-      for (const name of listFolder(path.join(this.#store, prefix))) {
-        const table = path.join(this.#store, prefix, name)
-        if (this.#known.has(table)) continue
-        this.#known.add(table)
-        const folder = path.join(table, 'deduplication_logs')
-        if (!this.#covered.has(folder) && existsSync(folder)) found.push(folder)
-      }
-    }
+    const tables = listTables(this.#engineDir).filter((table) => !this.#known.has(table))
+    for (const table of tables) this.#known.add(table)
+    const found = tables.map((table) => path.join(table, 'deduplication_logs'))
+      .filter((folder) => !this.#covered.has(folder) && existsSync(folder))
     if (this.isWrittenThrough) await this.#writeThrough(found)
     for (const folder of found) this.#covered.add(folder)
   }

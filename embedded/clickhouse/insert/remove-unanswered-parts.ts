@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { listFolder } from '../engine/list-folder.ts'
+import { listFolder, listTables } from '../engine/list-folder.ts'
 import type { Logger } from '../json-log.ts'
 
 /** A part of one insert, which no mutation has changed: `partition_block_block_level`. */
@@ -50,19 +50,15 @@ export function forgetFailedWrite (engineDir: string): void {
  * @param since  What `readFailedWrite` gave.
  */
 export function removePartsWithoutToken (engineDir: string, since: number, logger: Logger): void {
-  const store = path.join(engineDir, 'store')
-  for (const prefix of listFolder(store)) {
-    for (const id of listFolder(path.join(store, prefix))) {
-      const table = path.join(store, prefix, id)
-      const names = listFolder(table)
-      // A table without these logs does not recognise repeated inserts.
-      if (!names.includes(LOGS)) continue
-      const parts = names.filter((name) => INSERTED_PART.test(name) && isWrittenAfter(path.join(table, name), since))
-      for (const part of withoutToken(table, parts)) {
-        rmSync(path.join(table, part), { recursive: true })
-        logger.warn({ folder: table, part },
-          'removed a part without the token of its insert, which was not answered: the disk had no room for it')
-      }
+  for (const table of listTables(engineDir)) {
+    const names = listFolder(table)
+    // A table without these logs does not recognise repeated inserts.
+    if (!names.includes(LOGS)) continue
+    const parts = names.filter((name) => INSERTED_PART.test(name) && isWrittenAfter(path.join(table, name), since))
+    for (const part of withoutToken(table, parts)) {
+      rmSync(path.join(table, part), { recursive: true })
+      logger.warn({ folder: table, part },
+        'removed a part without the token of its insert, which was not answered: the disk had no room for it')
     }
   }
 }

@@ -202,6 +202,6 @@ async function openHold (user: keyof typeof TEST_PASSWORDS): Promise<Response> {
 }
 
 function listSpool (): string[] {
-  const folders = Object.values(spoolFolders(server.dataDir))
+  const folders = spoolFolders(server.dataDir)
   return folders.flatMap((folder) => readdirSync(folder)).filter((name) => name.startsWith('body-'))
 }

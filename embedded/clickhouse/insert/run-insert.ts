@@ -5,7 +5,7 @@ import { QueryError } from '../query-errors.ts'
 import type { Query, ServerParts } from '../server-parts.ts'
 import type { InsertBody, InsertRows } from '../request/read-query-body.ts'
 import { spoolBody, type SpooledBody } from '../engine/body-spool.ts'
-import { summarizeInsert } from '../query-record.ts'
+import { summarize } from '../query-record.ts'
 import type { User } from '../request/authenticate.ts'
 import { POOL_SIZES } from '../engine/profiles.ts'
 
@@ -32,7 +32,7 @@ export async function runInsert (parts: ServerParts, query: Query, insert: Inser
     await parts.tokens.flush()
     await parts.failedWrites.check()
     query.answer.setHeader('Content-Type', 'text/plain; charset=UTF-8')
-    query.answer.start(summarizeInsert(query.record, result))
+    query.answer.start(summarize(query.record, result, { isInsert: true }))
     await query.answer.end()
   } finally {
     body.remove()

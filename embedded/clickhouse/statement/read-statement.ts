@@ -1,5 +1,5 @@
 /** A statement without rows: what kind it is, its format, its parameters, and where its result goes. */
-import { quoteString, type SqlToken, tokenizeSql, unescapeSql } from './sql-lexer.ts'
+import { quoteString, type SqlToken, tokenizeSql, unescapeSql, unquoteSql } from './sql-lexer.ts'
 import { QueryError } from '../query-errors.ts'
 
 /** What a statement is, as far as the server must know to run it the right way. */
@@ -168,9 +168,9 @@ function hasSequence (tokens: readonly SqlToken[], first: string, second: string
 /** FORMAT is not reserved: it counts only as the last clause, or before a last SETTINGS. */
 function findFormat (tokens: SqlToken[], sql: string): Statement['format'] {
   const at = tokens.findLastIndex((token, i) => token.kind === 'word' && token.text === 'FORMAT' &&
-    tokens[i + 1]?.kind === 'word' && tokens[i - 1]?.text !== 'AS' && i > 0)
+    ['word', 'quoted'].includes(tokens[i + 1]?.kind ?? '') && !['AS', '.'].includes(tokens[i - 1]?.text ?? 'AS'))
   const name = tokens[at + 1]
   const after = tokens[at + 2]
   if (at === -1 || name === undefined || (after !== undefined && after.text !== 'SETTINGS')) return undefined
-  return { name: sql.slice(name.start, name.end), start: tokens[at]!.start, end: name.end }
+  return { name: unquoteSql(sql.slice(name.start, name.end)), start: tokens[at]!.start, end: name.end }
 }

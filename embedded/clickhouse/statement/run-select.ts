@@ -1,4 +1,5 @@
-import { closeSync, constants, createReadStream, openSync } from 'node:fs'
+import { closeSync, constants, createReadStream, openSync, rmSync } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
 import { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import type { Answer } from '../answer.ts'
@@ -6,8 +7,8 @@ import type { EngineSession } from '../engine/engine.ts'
 import type { FailedWrites } from '../engine/failed-writes.ts'
 import { QueryError } from '../query-errors.ts'
 import type { KillQuery } from '../running-queries.ts'
-import { type QueryRecord, summarizeRows, type Summary } from '../query-record.ts'
-import { type Spool, SpoolFile } from '../engine/body-spool.ts'
+import { type QueryRecord, summarize } from '../query-record.ts'
+import type { Spool } from '../engine/body-spool.ts'
 
 export interface SelectRun {
   session: EngineSession
@@ -55,7 +56,7 @@ export async function runSelect (run: SelectRun): Promise<void> {
     if (passedOn.status === 'rejected') throw passedOn.reason
     if (result.status === 'rejected') throw result.reason
     if (result.value.elapsedSeconds > SPILLS_AFTER_SECONDS) await run.failedWrites.check()
-    const summary = summarizeRows(run.record, result.value)
+    const summary = summarize(run.record, result.value)
     if (!run.answer.started) await sendHeld(run.answer, held, summary)
     await run.answer.end()
   } finally {
@@ -100,7 +101,7 @@ async function passOnChunk (
   }
 }
 
-async function sendHeld (answer: Answer, held: HeldRows, summary: Summary | undefined): Promise<void> {
+async function sendHeld (answer: Answer, held: HeldRows, summary: string | undefined): Promise<void> {
   answer.start(summary)
   for await (const chunk of held.read()) await answer.write(chunk)
 }
@@ -110,7 +111,8 @@ class HeldRows {
   bytes = 0
   #spool: Spool
   #chunks: Uint8Array[] = []
-  #file: SpoolFile | undefined
+  #path = ''
+  #file: FileHandle | undefined
 
   constructor (spool: Spool) {
     this.#spool = spool
@@ -122,17 +124,20 @@ class HeldRows {
       this.#chunks.push(chunk)
       return
     }
-    this.#file ??= await SpoolFile.create(this.#spool, 0)
-    await this.#file.append(chunk)
+    this.#path ||= this.#spool.newPath(0)
+    this.#file ??= await open(this.#path, 'wx', 0o600)
+    await this.#file.appendFile(chunk)
   }
 
   async * read (): AsyncGenerator<Uint8Array> {
     yield * this.#chunks.splice(0)
-    if (this.#file !== undefined) yield * createReadStream(this.#file.path) as AsyncIterable<Uint8Array>
+    if (this.#file !== undefined) yield * createReadStream(this.#path) as AsyncIterable<Uint8Array>
   }
 
   async abandon (): Promise<void> {
-    await this.#file?.abandon()
+    if (this.#file === undefined) return
+    await this.#file.close()
+    rmSync(this.#path, { force: true })
   }
 }
 

@@ -1,7 +1,7 @@
 import type { EngineResult, EngineSession } from '../engine/engine.ts'
 import { QueryError, readOnlyMethodError } from '../query-errors.ts'
 import type { Query, ServerParts } from '../server-parts.ts'
-import { summarizeRows } from '../query-record.ts'
+import { summarize } from '../query-record.ts'
 import { type Column, createNativeWriter } from '../blocks/native-blocks.ts'
 import { ANALYST_PROFILE } from '../engine/profiles.ts'
 import { OVERDUE_MS } from '../engine/session-pool.ts'
@@ -18,7 +18,7 @@ const MAKES_TABLES = new Set(['ATTACH', 'RESTORE', 'REPLACE', 'UNDROP'])
 /** Runs a statement without inline rows: what it is decides how. */
 export async function runStatement (parts: ServerParts, query: Query, text: string): Promise<void> {
   let statement = readStatement(text)
-  query.record.kind = statement.tokens[0]!.text
+  query.record.queryKind = statement.tokens[0]!.text
   checkParams(statement.sql, statement.tokens, query.request.params)
   query.record.query = fillParams(text, statement.tokens, query.request.params)
   const params = normalizeTimes(statement.sql, statement.tokens, query.request.params)
@@ -109,7 +109,7 @@ async function runBuffered (
   const pieces = columns === undefined
     ? [result.bytes]
     : createNativeWriter(columns, query.request.protocolVersion)(result.bytes)
-  answer.start(summarizeRows(query.record, result))
+  answer.start(summarize(query.record, result))
   for (const piece of pieces) await answer.write(piece)
   await answer.end()
 }

@@ -96,7 +96,7 @@ export async function startTestServer (t: Teardown, options: TestServerOptions =
   }
   t.after(async () => {
     await stop('SIGKILL')
-    const folders = [dataDir, ...Object.values(spoolFolders(dataDir))]
+    const folders = [dataDir, ...spoolFolders(dataDir)]
     for (const folder of folders) await rm(folder, { recursive: true, force: true })
   })
   await server.restart()
