@@ -4,12 +4,11 @@
  * the password in a file that all users can read, and knows a server by its log text only.
  */
 import { readdir, readFile, readlink, rm } from 'node:fs/promises'
-import { connect } from 'node:net'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { errorCode } from '../../engines/errors.ts'
 import { startOnPort } from '../supervisor/ports.ts'
 import { type Service, type ServiceOptions, waitUntilReady } from '../supervisor/processes/service.ts'
+import { sendSignal } from '../supervisor/processes/recorded-processes.ts'
 import { spawnProcess } from '../supervisor/processes/spawn-process.ts'
 import { type ClusterFolder, createCluster, openClusterFolder } from './postgres-cluster.ts'
 import { findPostgres } from './find-postgres.ts'
@@ -33,6 +32,9 @@ const READY_TIMEOUT_MS = 60_000
 
 /** A fast shutdown takes about as long as one checkpoint. */
 const POLITE_MS = 5000
+
+/** Of its lock file, counted from 0. */
+const STATUS_LINE = 7
 
 /**
  * Starts Postgres on 127.0.0.1 with its files in `<data directory>/postgres`, as an unprivileged user when this
@@ -73,7 +75,7 @@ async function startServer (
   })
   const url = `postgres://millrace:${encodeURIComponent(options.password)}@127.0.0.1:${port}/millrace`
   const isReady = async (): Promise<boolean> => {
-    if (!await acceptsConnections(port)) return false
+    if (!await isServing(path.join(folder.path, 'cluster'), child.pid)) return false
     // Its client is loaded only where it is needed: a supervisor lives for years.
     if (options.createDatabase ?? true) await (await import('./ensure-database.ts')).ensureDatabase(url)
     return true
@@ -98,48 +100,34 @@ function renderSettings ({ durable = true, maxConnections = 100 }: PostgresOptio
   return Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
 }
 
-/** Whether the server asks a client for its password, as it does once it has recovered. `pg_isready` does the same. */
-async function acceptsConnections (port: number): Promise<boolean> {
-  // Version 3.0 of the protocol, then names and values, each ended by a zero byte.
-  const parameters = Buffer.from('\0\x03\0\0user\0millrace\0database\0postgres\0\0', 'latin1')
-  const message = Buffer.concat([Buffer.alloc(4), parameters])
-  message.writeUInt32BE(message.length)
-  return await new Promise((resolve, reject) => {
-    const socket = connect({ port, host: '127.0.0.1', timeout: 2000 }, () => socket.write(message))
-    socket.once('timeout', () => socket.destroy(new Error('no answer within two seconds')))
-    socket.once('error', reject)
-    socket.once('data', (answer: Buffer) => {
-      socket.destroy()
-      resolve(answer.toString('latin1', 0, 1) === 'R')
-    })
-    socket.once('close', () => reject(new Error('closed without an answer')))
-  })
+/** Whether the server says in its lock file that it takes connections, as `pg_ctl` has it. */
+async function isServing (cluster: string, pid: number): Promise<boolean> {
+  const lines = (await readFile(lockFileOf(cluster), 'utf8')).split('\n')
+  return Number(lines[0]) === pid && lines[STATUS_LINE]?.trim() === 'ready'
 }
 
 /**
  * Makes way for a new server on a cluster whose last one was not stopped.
  *
  * The caller holds the data directory, so nobody else runs a server on it: processes of the last one are ended, and
- * a `postmaster.pid` that by now names an unrelated process, which would make the new server refuse, is removed.
- * A lock file whose process is gone is left to Postgres, which knows how to judge it. Linux only; elsewhere Postgres
- * alone decides.
+ * their lock file is removed, which by now may name an unrelated process and would make the new server refuse. Linux
+ * only; elsewhere Postgres alone decides.
  */
 async function endLeftoverPostgres (cluster: string): Promise<void> {
   if (process.platform !== 'linux') return
-  const deadline = performance.now() + POLITE_MS
-  let leftover = await findServers(cluster)
-  // The fast shutdown; the server tells its own processes.
-  for (const pid of leftover) sendSignal(pid, 'SIGINT')
-  while (leftover.length > 0 && performance.now() < deadline) {
+  const politeUntil = performance.now() + POLITE_MS
+  for (let leftover = await findServers(cluster); leftover.length > 0; leftover = await findServers(cluster)) {
+    const now = performance.now()
+    if (now > politeUntil + POLITE_MS) return
+    // The fast shutdown; the server tells its own processes.
+    for (const pid of leftover) sendSignal(pid, now < politeUntil ? 'SIGINT' : 'SIGKILL')
     await delay(50)
-    leftover = await findServers(cluster)
   }
-  for (const pid of leftover) sendSignal(pid, 'SIGKILL')
-  while ((await findServers(cluster)).length > 0 && performance.now() < deadline + POLITE_MS) await delay(50)
+  await rm(lockFileOf(cluster), { force: true })
+}
 
-  const lockFile = path.join(cluster, 'postmaster.pid')
-  const pid = Number.parseInt(await readFile(lockFile, 'utf8').catch(() => ''), 10)
-  if (Number.isInteger(pid) && isAlive(pid)) await rm(lockFile, { force: true })
+function lockFileOf (cluster: string): string {
+  return path.join(cluster, 'postmaster.pid')
 }
 
 /** Postgres processes whose working directory is the cluster: every process of a server has it. */
@@ -154,21 +142,4 @@ async function findServers (cluster: string): Promise<number[]> {
     if (command.trim() === 'postgres') found.push(pid)
   }
   return found
-}
-
-function sendSignal (pid: number, name: NodeJS.Signals): void {
-  try {
-    process.kill(pid, name)
-  } catch {
-    // Ended in the meantime.
-  }
-}
-
-function isAlive (pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return errorCode(error) === 'EPERM'
-  }
 }

@@ -63,7 +63,7 @@ export function openProcessRecord (dataDir: string): ProcessRecord {
  */
 export async function endRecordedProcesses (dataDir: string): Promise<string[]> {
   const leftover = await filterRunning(await readRecord(dataDir))
-  for (const { pid, stopSignal } of leftover) send(pid, stopSignal)
+  for (const { pid, stopSignal } of leftover) sendSignal(pid, stopSignal)
   const deadline = performance.now() + END_TIMEOUT_MS
   let running = leftover
   while (running.length > 0 && performance.now() < deadline) {
@@ -71,7 +71,7 @@ export async function endRecordedProcesses (dataDir: string): Promise<string[]> 
     running = await filterRunning(running)
   }
   // Each leads a group of its own.
-  for (const { pid } of running) send(-pid, 'SIGKILL')
+  for (const { pid } of running) sendSignal(-pid, 'SIGKILL')
   while ((await filterRunning(running)).length > 0 && performance.now() < deadline + END_TIMEOUT_MS) await delay(50)
   return leftover.map(({ name }) => name)
 }
@@ -110,7 +110,8 @@ async function filterRunning (processes: readonly RecordedProcess[]): Promise<Re
   return processes.filter(({ identity }, index) => identities[index] === identity)
 }
 
-function send (pid: number, signal: NodeJS.Signals): void {
+/** To a process, or with a negative number to a group; nothing happens when it has ended. */
+export function sendSignal (pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
   } catch {
