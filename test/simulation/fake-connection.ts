@@ -1,5 +1,6 @@
 /** One connection of a simulated process to the simulated JetStream, with the network between them. */
 import { errors, type Msg, type MsgHdrs } from '@nats-io/transport-node'
+import { Readable } from 'node:stream'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { FakeJetStream } from './fake-jetstream.ts'
 import { type Delivery, NO_HEADERS, type SentMessage, type StoredMessage } from './fake-stream.ts'
@@ -11,36 +12,9 @@ const Headers = NO_HEADERS.constructor as unknown as { decode: (bytes: Uint8Arra
 
 type Callback = (error: Error | null, message: Msg) => void
 
-/** @returns a message as the client hands it out. */
-function toMsg ({ subject, data, headers, reply }: Delivery): Msg {
-  const text = (): string => Buffer.from(data).toString()
-  // What our code reads of a message; the client has more.
-  return { subject, data, headers, reply, string: text, json: () => JSON.parse(text()) as never } as unknown as Msg
-}
-
-/** Hands out what is pushed, in order. */
-export class Pushed<T> {
-  readonly #items: T[] = []
-  #wake = (): void => {}
-  #isOver = false
-
-  push (...items: T[]): void {
-    this.#items.push(...items)
-    this.#wake()
-  }
-
-  end (): void {
-    this.#isOver = true
-    this.push()
-  }
-
-  async * [Symbol.asyncIterator] (): AsyncGenerator<T> {
-    while (!this.#isOver) {
-      const item = this.#items.shift()
-      if (item === undefined) await new Promise<void>((resolve) => { this.#wake = resolve })
-      else yield item
-    }
-  }
+/** @returns what hands out, in order, what is pushed. */
+export function newPushed (): Readable {
+  return new Readable({ objectMode: true, read: () => {} })
 }
 
 export class FakeConnection {
@@ -52,7 +26,7 @@ export class FakeConnection {
   readonly #owner: VirtualProcess
   readonly #faults: Faults
   readonly #subscriptions = new Map<string, Callback>()
-  readonly #listeners: Pushed<{ type: string }>[] = []
+  readonly #listeners: Readable[] = []
   #lastUp = 0
   #lastDown = 0
   /** Counts the connections lost: what was under way belongs to an earlier one. */
@@ -108,16 +82,18 @@ export class FakeConnection {
     return {
       unsubscribe: () => {
         this.#subscriptions.delete(prefix)
-        if (subject.startsWith('_INBOX')) this.#world.serve(1, () => this.#forgetPulls())
+        if (subject.startsWith('_INBOX')) {
+          this.#world.serve(1, () => this.#forgetPulls((inbox) => !this.#subscriptions.has(prefixOf(inbox))))
+        }
       },
       isClosed: () => !this.#subscriptions.has(prefix)
     }
   }
 
-  status (): Pushed<{ type: string }> {
-    const found = new Pushed<{ type: string }>()
-    this.#listeners.push(found)
-    return found
+  status (): AsyncIterable<{ type: string }> {
+    const listener = newPushed()
+    this.#listeners.push(listener)
+    return listener
   }
 
   /** A watcher first hears what is there, then each that follows, in order. Returns how to end that. */
@@ -145,26 +121,28 @@ export class FakeConnection {
     if (this.#isDown) return
     this.#isDown = true
     this.#life++
-    for (const stream of this.#server.streams.values()) stream.forget(this)
-    this.#world.after(0, () => { for (const listener of this.#listeners) listener.push({ type: 'disconnect' }) }, this.#owner)
+    this.#forgetPulls(() => true)
+    const tell = (type: string): void => { for (const listener of this.#listeners) listener.push({ type }) }
+    this.#world.after(0, () => tell('disconnect'), this.#owner)
     this.#world.after(ms, () => {
       this.#isDown = false
       for (const send of this.#waiting.splice(0)) send()
-      for (const listener of this.#listeners) listener.push({ type: 'reconnect' })
+      tell('reconnect')
     }, this.#owner)
   }
 
   /** From the server. */
-  receive (inbox: string, delivery: Delivery): void {
+  receive (inbox: string, { subject, data, headers, reply }: Delivery): void {
     if (this.#isDown || this.#owner.isDead || this.#callbackOf(inbox) === undefined) return
     if (this.#faults.losesDelivery()) return
     const life = this.#life
     this.#lastDown = Math.max(this.#lastDown, this.#world.now + this.#world.between(0.2, 3))
+    const string = (): string => Buffer.from(data).toString()
+    const respond = (answer: string): void => { if (reply !== undefined) this.publish(reply, answer) }
+    // What our code reads of a message; the client has more.
+    const message = { subject, data, headers, reply, string, json: () => JSON.parse(string()) as never, respond }
     this.#world.after(this.#lastDown - this.#world.now, () => {
-      if (life !== this.#life) return
-      const { reply } = delivery
-      const respond = (data: string): void => { if (reply !== undefined) this.publish(reply, data) }
-      this.#callbackOf(inbox)?.(null, Object.assign(toMsg(delivery), { respond }))
+      if (life === this.#life) this.#callbackOf(inbox)?.(null, message as unknown as Msg)
     }, this.#owner)
   }
 
@@ -172,12 +150,9 @@ export class FakeConnection {
     return this.#subscriptions.get(inbox) ?? this.#subscriptions.get(prefixOf(inbox))
   }
 
-  #forgetPulls (): void {
+  #forgetPulls (isOver: (inbox: string) => boolean): void {
     for (const stream of this.#server.streams.values()) {
-      for (const consumer of stream.consumers.values()) {
-        consumer.pulls = consumer.pulls
-          .filter(({ receiver, inbox }) => receiver !== this || this.#subscriptions.has(prefixOf(inbox)))
-      }
+      stream.forgetPulls(({ receiver, inbox }) => receiver === this && isOver(inbox))
     }
   }
 

@@ -2,6 +2,7 @@
 import fsPromises from 'node:fs/promises'
 import { syncBuiltinESMExports } from 'node:module'
 import path from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { World } from './virtual-time.ts'
 
 const ROOT = '/simulated'
@@ -32,99 +33,80 @@ class FakeDisk {
     }
   }
 
-  list (folder: string): string[] {
-    return [...this.#names.keys()].filter((name) => path.dirname(name) === folder).map((name) => path.basename(name))
-  }
-
   find (name: string): FakeFile {
     const file = this.#names.get(name)
     if (file === undefined) throw Object.assign(new Error(`ENOENT: ${name}`), { code: 'ENOENT' })
     return file
   }
 
-  write (name: string, data: Buffer, flush = false): void {
-    const file = { data, flushed: flush ? data : Buffer.alloc(0) }
-    const before = this.#names.get(name)
-    if (before === undefined) this.#names.set(name, file)
-    else Object.assign(before, file)
-  }
-
-  rename (from: string, to: string): void {
-    this.#names.set(to, this.find(from))
-    this.#names.delete(from)
-  }
-
-  remove (name: string): void {
-    this.#names.delete(name)
-  }
-
   flushNames (folder: string): void {
-    for (const names of [this.#flushedNames, this.#names]) {
-      for (const name of [...names.keys()].filter((each) => path.dirname(each) === folder)) {
-        const file = this.#names.get(name)
-        if (file === undefined) this.#flushedNames.delete(name)
-        else this.#flushedNames.set(name, file)
-      }
+    for (const name of new Set([...this.#flushedNames.keys(), ...this.#names.keys()])) {
+      if (path.dirname(name) !== folder) continue
+      const file = this.#names.get(name)
+      if (file === undefined) this.#flushedNames.delete(name)
+      else this.#flushedNames.set(name, file)
+    }
+  }
+
+  /** What modules call: functions of `node:fs/promises`. */
+  readonly calls = {
+    readdir: (folder: string) =>
+      [...this.#names.keys()].filter((name) => path.dirname(name) === folder).map((name) => path.basename(name)),
+    readFile: (name: string, encoding?: string) =>
+      encoding === undefined ? this.find(name).data : this.find(name).data.toString(),
+    writeFile: (name: string, content: string | Buffer, { flush = false } = {}) => {
+      const data = Buffer.from(content)
+      const file = { data, flushed: flush ? data : Buffer.alloc(0) }
+      this.#names.set(name, Object.assign(this.#names.get(name) ?? file, file))
+    },
+    rename: (from: string, to: string) => {
+      this.#names.set(to, this.find(from))
+      this.#names.delete(from)
+    },
+    rm: (name: string) => { this.#names.delete(name) },
+    stat: (name: string) => ({ size: this.find(name).data.length }),
+    open: (name: string, flags: string) => {
+      if (flags === 'wx') this.calls.writeFile(name, '')
+      return openFile(name)
     }
   }
 }
 
 export const disk = new FakeDisk()
 
+type Call = (...args: any[]) => unknown
+
 /** What the disk does takes a moment, and a process that dies meanwhile does not hear of it. */
-async function act<T> (work: () => T): Promise<T> {
-  return await new Promise<T>((resolve, reject) => {
-    setTimeout(() => {
-      try {
-        resolve(work())
-      } catch (error) {
-        reject(error instanceof Error ? error : new Error(String(error)))
-      }
-    }, 1)
-  })
+function take (call: Call): Call {
+  return async (...args) => {
+    await delay(1)
+    return call(...args)
+  }
 }
 
 /** A file that is open, or a folder. */
-function openFile (name: string): Record<string | symbol, unknown> {
+function openFile (name: string): Record<string | symbol, Call> {
+  const setData = (...pieces: Buffer[]): void => { disk.find(name).data = Buffer.concat(pieces) }
   return {
-    writev: async (pieces: Buffer[], at: number) => await act(() => {
-      const file = disk.find(name)
-      const written = Buffer.concat(pieces)
-      file.data = Buffer.concat([file.data.subarray(0, at), written])
-      return { bytesWritten: written.length }
+    writev: take((pieces: Buffer[], at: number) => {
+      setData(disk.find(name).data.subarray(0, at), ...pieces)
+      return { bytesWritten: Buffer.concat(pieces).length }
     }),
-    read: async (into: Buffer, offset: number, length: number, at: number) => await act(() =>
+    read: take((into: Buffer, offset: number, length: number, at: number) =>
       ({ bytesRead: disk.find(name).data.copy(into, offset, at, at + length) })),
-    datasync: async () => await act(() => { disk.find(name).flushed = disk.find(name).data }),
-    sync: async () => await act(() => disk.flushNames(name)),
-    truncate: async (length: number) => await act(() => {
-      const file = disk.find(name)
-      file.data = file.data.subarray(0, length)
-    }),
+    datasync: take(() => { disk.find(name).flushed = disk.find(name).data }),
+    sync: take(() => disk.flushNames(name)),
+    truncate: take((length: number) => setData(disk.find(name).data.subarray(0, length))),
     close: async () => {},
     [Symbol.asyncDispose]: async () => {}
   }
 }
 
-const CALLS = {
-  readdir: async (folder: string) => await act(() => disk.list(folder)),
-  readFile: async (name: string, encoding?: string) => await act(() =>
-    encoding === undefined ? disk.find(name).data : disk.find(name).data.toString()),
-  writeFile: async (name: string, data: string | Buffer, { flush = false } = {}) =>
-    await act(() => disk.write(name, Buffer.from(data), flush)),
-  rename: async (from: string, to: string) => await act(() => disk.rename(from, to)),
-  rm: async (name: string) => await act(() => disk.remove(name)),
-  stat: async (name: string) => await act(() => ({ size: disk.find(name).data.length })),
-  open: async (name: string, flags: string) => await act(() => {
-    if (flags === 'wx') disk.write(name, Buffer.alloc(0))
-    return openFile(name)
-  })
-}
-
-for (const [name, call] of Object.entries(CALLS)) {
-  const real = (fsPromises as unknown as Record<string, (...args: unknown[]) => unknown>)[name]!
+for (const [name, call] of Object.entries(disk.calls)) {
+  const real = (fsPromises as unknown as Record<string, Call>)[name]!
+  const simulated = take(call)
   Object.assign(fsPromises, {
-    [name]: (...args: unknown[]) => String(args[0]).startsWith(ROOT) ? (call as typeof real)(...args) : real(...args)
+    [name]: (...args: unknown[]) => String(args[0]).startsWith(ROOT) ? simulated(...args) : real(...args)
   })
 }
 syncBuiltinESMExports()

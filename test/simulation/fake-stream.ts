@@ -31,7 +31,6 @@ interface Pull {
   inbox: string
   left: number
   bytesLeft: number
-  isOver: boolean
 }
 
 interface Consumer {
@@ -92,11 +91,6 @@ export class FakeStream {
     this.options = options
   }
 
-  /** The last message of a subject; null without any. */
-  lastOf (subject: string): StoredMessage | null {
-    return this.messages.get(this.#lastOf.get(subject) ?? 0) ?? null
-  }
-
   publish ({ subject, data, headers }: SentMessage): { sequence: number, isDuplicate: boolean } {
     const id = headers.get('Nats-Msg-Id')
     const known = id === '' ? undefined : this.#ids.get(id)
@@ -127,16 +121,15 @@ export class FakeStream {
   deleteConsumer (name: string): void {
     const consumer = this.#find(name)
     this.consumers.delete(name)
-    for (const pull of consumer.pulls) this.#end(pull, 409, 'Consumer Deleted')
+    for (const pull of [...consumer.pulls]) endPull(consumer, pull, 409, 'Consumer Deleted')
   }
 
   describeConsumer (name: string): Record<string, unknown> {
-    const consumer = this.#find(name)
-    const waiting = [...this.messages.values()]
-      .filter(({ sequence, subject }) => sequence >= consumer.next && subject === consumer.filter).length
+    const { filter, next, delivered } = this.#find(name)
+    const waiting = [...this.messages.values()].filter(({ sequence, subject }) => sequence >= next && subject === filter)
     return {
-      stream_name: this.options.name, name, config: { filter_subject: consumer.filter }, num_pending: waiting,
-      delivered: { consumer_seq: consumer.delivered }
+      stream_name: this.options.name, name, config: { filter_subject: filter }, num_pending: waiting.length,
+      delivered: { consumer_seq: delivered }
     }
   }
 
@@ -145,18 +138,18 @@ export class FakeStream {
     const consumer = this.consumers.get(name)
     if (consumer === undefined) return false
     const { batch = 1, max_bytes: bytesLeft = Infinity, expires = 0, idle_heartbeat: beat = 0 } = asked
-    const pull: Pull = { receiver, inbox, left: batch, bytesLeft, isOver: false }
+    const pull: Pull = { receiver, inbox, left: batch, bytesLeft }
     consumer.pulls.push(pull)
     this.#serve(consumer)
     const world = this.#world
     const expiresAt = world.now + expires / 1e6
-    const tick = (): void => {
-      if (pull.isOver || !consumer.pulls.includes(pull)) return
-      if (world.now >= expiresAt) return this.#end(pull, 408, 'Request Timeout')
+    const waitForTick = (): void => world.serve(Math.min(beat / 1e6, expiresAt - world.now), () => {
+      if (!consumer.pulls.includes(pull)) return
+      if (world.now >= expiresAt) return endPull(consumer, pull, 408, 'Request Timeout')
       tellStatus(receiver, inbox, 100, 'Idle Heartbeat')
-      world.serve(Math.min(beat / 1e6, expiresAt - world.now), tick)
-    }
-    world.serve(Math.min(beat / 1e6, expires / 1e6), tick)
+      waitForTick()
+    })
+    waitForTick()
     return true
   }
 
@@ -180,7 +173,6 @@ export class FakeStream {
       if (isYoung && this.#world.chance(0.5)) this.messages.set(message.sequence, message)
     }
     for (const consumer of this.consumers.values()) {
-      for (const pull of consumer.pulls) pull.isOver = true
       consumer.pulls = []
       const forgotten = [...consumer.pending].slice(consumer.pending.size - Math.floor(this.#world.between(0, 3)))
       const [first] = forgotten
@@ -191,12 +183,9 @@ export class FakeStream {
     }
   }
 
-  /** A client is gone: its pulls are. */
-  forget (receiver: Receiver): void {
-    for (const consumer of this.consumers.values()) {
-      for (const pull of consumer.pulls) if (pull.receiver === receiver) pull.isOver = true
-      consumer.pulls = consumer.pulls.filter((pull) => pull.receiver !== receiver)
-    }
+  /** Of a client that is gone, or does not listen any more. */
+  forgetPulls (isOver: (pull: Pull) => boolean): void {
+    for (const consumer of this.consumers.values()) consumer.pulls = consumer.pulls.filter((pull) => !isOver(pull))
   }
 
   /** @param isOfFollower  As a server says that follows nobody, and does not have the last messages. */
@@ -220,15 +209,16 @@ export class FakeStream {
   }
 
   getMessage (query: { seq?: number, last_by_subj?: string }): Record<string, unknown> {
-    const { seq = 0, last_by_subj: subject } = query
-    const found = subject === undefined ? this.messages.get(seq) : this.lastOf(subject)
-    if (found === undefined || found === null) throw new ApiError(404, 10037, 'no message found')
-    const text = (found.headers as MsgHdrs & { encode: () => Uint8Array }).encode()
+    const { last_by_subj: asked, seq: number = this.#lastOf.get(asked ?? '') } = query
+    const found = this.messages.get(number ?? 0)
+    if (found === undefined) throw new ApiError(404, 10037, 'no message found')
+    const { subject, sequence: seq, storedAt, data, headers } = found
+    const toBase64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64')
+    const encoded = (headers as MsgHdrs & { encode: () => Uint8Array }).encode()
     return {
       message: {
-        subject: found.subject, seq: found.sequence, time: new Date(found.storedAt).toISOString(),
-        data: Buffer.from(found.data).toString('base64'),
-        ...(found.headers.keys().length > 0 && { hdrs: Buffer.from(text).toString('base64') })
+        subject, seq, time: new Date(storedAt).toISOString(), data: toBase64(data),
+        ...(headers.keys().length > 0 && { hdrs: toBase64(encoded) })
       }
     }
   }
@@ -240,7 +230,7 @@ export class FakeStream {
       if (message === null) return
       const bytes = message.data.length + message.subject.length + 100
       if (bytes > pull.bytesLeft) {
-        this.#end(pull, 409, 'Message Size Exceeds MaxBytes')
+        endPull(consumer, pull, 409, 'Message Size Exceeds MaxBytes')
         continue
       }
       if (message.sequence === consumer.again[0]) consumer.again.shift()
@@ -253,10 +243,7 @@ export class FakeStream {
         subject: message.subject, data: message.data, headers: message.headers,
         reply: `$JS.ACK.${this.options.name}.${consumer.name}.${place}`
       })
-      if (pull.left === 0) {
-        pull.isOver = true
-        consumer.pulls.shift()
-      }
+      if (pull.left === 0) consumer.pulls.shift()
     }
   }
 
@@ -280,17 +267,16 @@ export class FakeStream {
     return null
   }
 
-  #end (pull: Pull, code: number, description: string): void {
-    pull.isOver = true
-    for (const consumer of this.consumers.values()) consumer.pulls = consumer.pulls.filter((each) => each !== pull)
-    tellStatus(pull.receiver, pull.inbox, code, description)
-  }
-
   #find (name: string): Consumer {
     const consumer = this.consumers.get(name)
     if (consumer === undefined) throw new ApiError(404, 10014, 'consumer not found')
     return consumer
   }
+}
+
+function endPull (consumer: Consumer, pull: Pull, code: number, description: string): void {
+  consumer.pulls = consumer.pulls.filter((each) => each !== pull)
+  tellStatus(pull.receiver, pull.inbox, code, description)
 }
 
 export function tellStatus (receiver: Receiver, inbox: string, code: number, description: string): void {

@@ -17,7 +17,7 @@ import { openBucket, retryAtStart } from '../../platform/nats/prepare-jetstream.
 import { INGEST_BUCKET } from '../../schema/wire/ingest-presence.ts'
 import { MEMBERS_BUCKET } from '../../schema/wire/streams.ts'
 import type { FakeClickHouse } from './fake-clickhouse.ts'
-import { type FakeConnection, Pushed } from './fake-connection.ts'
+import { type FakeConnection, newPushed } from './fake-connection.ts'
 import { startSimulatedPersons } from './simulated-persons.ts'
 import type { VirtualProcess, World } from './virtual-time.ts'
 
@@ -100,16 +100,16 @@ async function openWatchedBucket (connection: FakeConnection, name: string): Pro
   const bucket = await openBucket(connection.asNats(), name, { history: 1, replicas: 1, allow_direct: false })
   return Object.assign(bucket, {
     watch: async () => {
-      const entries = new Pushed<KvWatchEntry>()
+      const entries = newPushed()
       const forget = connection.watch(`KV_${name}`, ({ subject, data, headers, sequence, storedAt }, delta) => {
         const string = (): string => Buffer.from(data).toString()
         const operation = headers.get('KV-Operation')
         entries.push({
           key: subject.slice(`$KV.${name}.`.length), revision: sequence, created: new Date(storedAt), delta,
           operation: operation === '' ? 'PUT' : operation, string, json: () => JSON.parse(string()) as never
-        } as unknown as KvWatchEntry)
+        })
       })
-      return Object.assign(entries, { stop: () => { entries.end(); forget() } })
+      return Object.assign(entries as AsyncIterable<KvWatchEntry>, { stop: () => { entries.push(null); forget() } })
     }
   })
 }
