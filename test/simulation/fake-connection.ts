@@ -1,6 +1,6 @@
 /** One connection of a simulated process to the simulated JetStream, with the network between them. */
-import { errors, type Msg, type MsgHdrs } from '@nats-io/transport-node'
 import { Readable } from 'node:stream'
+import { errors, type Msg, type MsgHdrs } from '@nats-io/transport-node'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { FakeJetStream } from './fake-jetstream.ts'
 import { type Delivery, NO_HEADERS, type SentMessage, type StoredMessage } from './fake-stream.ts'

@@ -126,7 +126,8 @@ export class FakeStream {
 
   describeConsumer (name: string): Record<string, unknown> {
     const { filter, next, delivered } = this.#find(name)
-    const waiting = [...this.messages.values()].filter(({ sequence, subject }) => sequence >= next && subject === filter)
+    const waiting = [...this.messages.values()]
+      .filter(({ sequence, subject }) => sequence >= next && subject === filter)
     return {
       stream_name: this.options.name, name, config: { filter_subject: filter }, num_pending: waiting.length,
       delivered: { consumer_seq: delivered }

@@ -88,33 +88,22 @@ export class World {
 
   /** Runs `work` after a time, unless its owner has died by then. Returns how to cancel it. */
   after (ms: number, work: () => void, owner: VirtualProcess | null = owners.getStore() ?? null): () => void {
-    const task = this.#enqueue(ms, work, owner)
-    return () => { task.isCancelled = true }
-  }
-
-  #enqueue (ms: number, run: () => void, owner: VirtualProcess | null): Task {
     const due = this.now + Math.max(0, ms)
-    const task = { at: due, due, owner, run, isCancelled: false }
-    enqueue(this.#queue, task)
-    return task
+    const task: Task = { at: due, due, owner, run: work, isCancelled: false }
+    this.#enqueue(task)
+    return () => { task.isCancelled = true }
   }
 
   /** The same for a server, whose work is over when it returns, so that nobody needs a turn. */
   serve (ms: number, work: () => void): void {
-    this.#enqueue(ms, work, SERVER)
+    this.after(ms, work, SERVER)
   }
 
   /** Lets virtual time pass until `isDone` says so after a task, or the time is over. @returns whether it is done. */
   async run (untilMs: number, isDone: () => boolean = () => false): Promise<boolean> {
     // Not within a microtask: there nobody else has a turn.
-    return await new Promise<boolean>((resolve, reject) => {
-      realImmediate(() => {
-        try {
-          resolve(this.#runNow(untilMs, isDone))
-        } catch (error) {
-          reject(error instanceof Error ? error : new Error(String(error)))
-        }
-      })
+    return await new Promise<boolean>((resolve) => {
+      realImmediate(() => resolve(Promise.try(() => this.#runNow(untilMs, isDone))))
     })
   }
 
@@ -128,7 +117,7 @@ export class World {
       if (task.isCancelled || owner?.isDead === true) continue
       if (owner !== null && owner.frozenUntil > task.at) {
         task.at = owner.frozenUntil
-        enqueue(this.#queue, task)
+        this.#enqueue(task)
         continue
       }
       this.now = Math.max(this.now, task.at)
@@ -139,6 +128,21 @@ export class World {
     if (isDone()) return true
     this.now = Math.max(this.now, untilMs)
     return false
+  }
+
+  /**
+   * Puts a task behind those that are not later; what a frozen process has missed runs in its order, then. The next one
+   * is the last of the queue, as most tasks are soon due.
+   */
+  #enqueue (task: Task): void {
+    let from = 0
+    for (let to = this.#queue.length; from < to;) {
+      const middle = (from + to) >> 1
+      const { at, due } = this.#queue[middle]!
+      if (at > task.at || (at === task.at && due > task.due)) from = middle + 1
+      else to = middle
+    }
+    this.#queue.splice(from, 0, task)
   }
 
   /** Nothing of this world runs any more. */
@@ -152,31 +156,20 @@ export class World {
 /** Lets everything run that waits for nothing but its turn: microtasks, and what they put behind themselves. */
 const takeTurns = (process as unknown as { _tickCallback: () => void })._tickCallback
 
-/**
- * Puts a task behind those that are not later; what a frozen process has missed runs in its order, then. The next one
- * is the last of the queue, as most tasks are soon due.
- */
-function enqueue (queue: Task[], task: Task): void {
-  let from = 0
-  for (let to = queue.length; from < to;) {
-    const middle = (from + to) >> 1
-    const { at, due } = queue[middle]!
-    if (at > task.at || (at === task.at && due > task.due)) from = middle + 1
-    else to = middle
-  }
-  queue.splice(from, 0, task)
-}
+type Callback = (...args: any[]) => void
 
 /** In a world that has ended no timer fires. */
 class VirtualTimer {
   #cancel: (() => void) | undefined
 
-  constructor (ms: number, run: () => void, everyMs: number | null) {
+  constructor (run: Callback, ms: unknown, args: unknown[] = [], isRepeated = false) {
+    // A millisecond at least, as in Node.
+    const delayMs = Number(ms) >= 1 ? Number(ms) : 1
     const fire = (): void => {
-      if (everyMs !== null) this.#cancel = current?.after(everyMs, fire)
-      run()
+      if (isRepeated) this.#cancel = current?.after(delayMs, fire)
+      run(...args)
     }
-    this.#cancel = current?.after(ms, fire)
+    this.#cancel = current?.after(delayMs, fire)
   }
 
   close (): void { this.#cancel?.() }
@@ -184,18 +177,9 @@ class VirtualTimer {
   unref (): this { return this }
 }
 
-type Callback = (...args: unknown[]) => void
-
-/** A timer takes a millisecond at least, as in Node. */
-function toDelay (ms: unknown): number {
-  const number = Number(ms ?? 0)
-  return number >= 1 ? number : 1
-}
-
 class VirtualDate extends RealDate {
   constructor (...args: unknown[]) {
-    if (args.length === 0) super(VirtualDate.now())
-    else super(...args as [number])
+    super(...(args.length === 0 ? [VirtualDate.now()] : args) as [number])
   }
 
   static override now (): number {
@@ -213,10 +197,8 @@ function drawInteger (from: number, to: number): number {
 
 /** Calls of zlib that use threads: their order would be that of the machine. */
 function callNow (run: (data: Buffer) => Buffer) {
-  return (data: Buffer, ...args: unknown[]): void => {
-    const done = args.pop() as (error: unknown, result?: Buffer) => void
+  return (data: Buffer, _options: unknown, done: Callback) =>
     process.nextTick(done, null, run(Buffer.from(data.buffer, data.byteOffset, data.byteLength)))
-  }
 }
 
 /** Magic number, and a descriptor: the size of the content follows, in four bytes. */
@@ -233,26 +215,20 @@ function storeFrame (content: Buffer | string): Buffer {
 
 /** @param frames  As `storeFrame` makes them. */
 function readFrames (frames: Buffer): Buffer {
-  const contents: Buffer[] = []
-  for (let at = 0; at < frames.length;) {
-    const from = at + ZSTD_FRAME.length + 7
-    at = from + frames.readUInt32LE(at + ZSTD_FRAME.length)
-    contents.push(frames.subarray(from, at))
-  }
-  return Buffer.concat(contents)
+  if (frames.length === 0) return frames
+  const from = ZSTD_FRAME.length + 7
+  const to = from + frames.readUInt32LE(ZSTD_FRAME.length)
+  return Buffer.concat([frames.subarray(from, to), readFrames(frames.subarray(to))])
 }
 
 const chance = Math.random
 Object.assign(globalThis, {
   Date: VirtualDate,
-  setTimeout: (run: Callback, ms?: number, ...args: unknown[]) =>
-    new VirtualTimer(toDelay(ms), () => run(...args), null),
-  setInterval: (run: Callback, ms?: number, ...args: unknown[]) =>
-    new VirtualTimer(toDelay(ms), () => run(...args), toDelay(ms)),
-  setImmediate: (run: Callback, ...args: unknown[]) => new VirtualTimer(0, () => run(...args), null),
+  setTimeout: (run: Callback, ms?: number, ...args: unknown[]) => new VirtualTimer(run, ms, args),
+  setInterval: (run: Callback, ms?: number, ...args: unknown[]) => new VirtualTimer(run, ms, args, true),
+  setImmediate: (run: Callback, ...args: unknown[]) => { current?.after(0, () => run(...args)) },
   clearTimeout: clearVirtual,
-  clearInterval: clearVirtual,
-  clearImmediate: clearVirtual
+  clearInterval: clearVirtual
 })
 Math.random = () => current === null ? chance() : current.random()
 performance.now = () => current === null ? realNow() : MONOTONIC_OFFSET_MS + current.now
@@ -260,7 +236,7 @@ Object.assign(timersPromises, {
   setTimeout: async (ms?: number, value?: unknown, { signal }: { signal?: AbortSignal } = {}) => {
     signal?.throwIfAborted()
     await new Promise<void>((resolve, reject) => {
-      const timer = new VirtualTimer(toDelay(ms), resolve, null)
+      const timer = new VirtualTimer(resolve, ms)
       signal?.addEventListener('abort', () => { timer.close(); reject(new Error('aborted')) })
     })
     return value
