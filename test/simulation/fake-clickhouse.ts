@@ -100,11 +100,12 @@ export class FakeClickHouse {
         world.after(ms, () => { if (error === null) resolve(); else reject(error) }, owner)
       }
       signal?.addEventListener('abort', () => reject(new InsertError('insert failed: aborted', 0)))
+      const isDelayed = fate.delayMs !== undefined
       const askedAt = WORLD_BEGAN_AT + world.now
-      if (fate.delayMs !== undefined) this.unanswered++
+      if (isDelayed) this.unanswered++
       world.serve(fate.delayMs ?? world.between(1, 20), () => {
-        const insertedAt = fate.delayMs === undefined ? WORLD_BEGAN_AT + world.now : askedAt
-        if (fate.delayMs !== undefined) this.unanswered--
+        const insertedAt = isDelayed ? askedAt : WORLD_BEGAN_AT + world.now
+        if (isDelayed) this.unanswered--
         if (fate.silentMs !== undefined) {
           answer(new InsertError(`ClickHouse did not answer within ${INSERT_TIMEOUT_MS} ms`, 0), INSERT_TIMEOUT_MS)
           this.unanswered++
@@ -169,7 +170,7 @@ export class FakeClickHouse {
       },
       insert: async ({ table, values }: { table: string, values: Record<string, unknown>[] }) => {
         await ask(() => {
-          if (table === LEDGER_TABLE) this.#addToLedger(values)
+          if (table === LEDGER_TABLE) for (const value of values) this.#addToLedger(value)
           else for (const { project_id: _, ...value } of values) this.traces.add(JSON.stringify(value))
         })
       }
@@ -193,7 +194,7 @@ export class FakeClickHouse {
       if (shard.tokens.size > this.#faults.tokenWindow) shard.tokens.delete(shard.tokens.keys().next().value ?? '')
       for (const row of mine) {
         shard.rows.push({ ...row, token, insertedAt })
-        const copies = (this.#copies.get(identityOf(row)) ?? 0) + 1
+        const copies = this.copiesOf(identityOf(row)) + 1
         this.#copies.set(identityOf(row), copies)
         if (copies > 1) this.violations.push(`${identityOf(row)} is stored ${copies} times`)
       }
@@ -247,33 +248,23 @@ export class FakeClickHouse {
     this.onWatermark(this.watermark)
   }
 
-  #addToLedger (values: readonly Record<string, unknown>[]): void {
-    for (const value of values) {
-      const key = `${String(value.source)} ${String(value.project_id)} ${String(value.minute)}`
-      const before = this.ledger.get(key)
-      if (before === undefined || Number(before.accepted) <= Number(value.accepted)) this.ledger.set(key, value)
-    }
+  #addToLedger (value: Record<string, unknown>): void {
+    const key = `${String(value.source)} ${String(value.project_id)} ${String(value.minute)}`
+    if (Number(this.ledger.get(key)?.accepted ?? 0) <= Number(value.accepted)) this.ledger.set(key, value)
   }
 }
 
 async function readRows ({ frames }: FramesInsert): Promise<StoredRow[]> {
-  const rows: StoredRow[] = []
-  for (const frame of frames) {
-    const block = await decodeFrame(frame, { columns: 5 })
+  const blocks = await Promise.all(frames.map(async (frame) => await decodeFrame(frame, { columns: 5 })))
+  return blocks.flatMap((block) => {
     const columns = block.columns.map(({ name }) => cellsOf(block, name))
-    const [project, uuid, event, distinctId, timestamp] = columns
-    for (let row = 0; row < block.rows; row++) {
-      rows.push({
-        projectId: Buffer.from(project![row]!).readUInt32LE(),
-        uuid: uuidFromNative(Buffer.from(uuid![row]!)),
-        uuidHex: Buffer.from(uuid![row]!).toString('hex'),
-        event: Buffer.from(event![row]!).toString(),
-        distinctId: Buffer.from(distinctId![row]!),
-        timestamp: Number(Buffer.from(timestamp![row]!).readBigInt64LE()),
-        token: '',
-        insertedAt: 0
-      })
-    }
-  }
-  return rows
+    return Array.from({ length: block.rows }, (_, row) => {
+      const [project, uuid, event, distinctId, timestamp] = columns.map((cells) => Buffer.from(cells[row]!))
+      return {
+        projectId: project!.readUInt32LE(), uuid: uuidFromNative(uuid!), uuidHex: uuid!.toString('hex'),
+        event: event!.toString(), distinctId: distinctId!, timestamp: Number(timestamp!.readBigInt64LE()),
+        token: '', insertedAt: 0
+      }
+    })
+  })
 }

@@ -12,7 +12,7 @@ export const network: { world?: World, postgres?: FakePostgres, faults?: Faults 
 class FakeClient extends EventEmitter {
   _queryable = true
   readonly #owner = ownerOfNow()
-  readonly #session = new Session(this.#owner)
+  readonly #session = new Session()
   readonly #world = network.world!
   readonly #postgres = network.postgres!
   readonly #faults = network.faults!

@@ -1,6 +1,6 @@
 /** Postgres in memory, as far as the applier of persons asks it: transactions, locks, sessions. */
 import type { StoredPerson } from '../../pipeline/persons/testing/start-persons-stores.ts'
-import type { VirtualProcess, World } from './virtual-time.ts'
+import { ownerOfNow, type World } from './virtual-time.ts'
 import { WORLD_BEGAN_AT } from './world-constants.ts'
 
 type Row = Record<string, any>
@@ -18,7 +18,7 @@ function newRows (): Rows {
 
 /** What one connection does: a transaction, or one statement after another. */
 export class Session {
-  readonly owner: VirtualProcess | null
+  readonly owner = ownerOfNow()
   isInTransaction = false
   isOver = false
   /** What nobody else sees yet. */
@@ -28,10 +28,6 @@ export class Session {
   statements = 0
   /** Called when the server ends it. */
   onEnd: () => void = () => {}
-
-  constructor (owner: VirtualProcess | null) {
-    this.owner = owner
-  }
 }
 
 /** Interval of trying to get a lock that somebody else has, in milliseconds. */
@@ -65,7 +61,7 @@ export class FakePostgres {
     if (command === 'BEGIN') session.isInTransaction = true
     else if (command === 'COMMIT') this.#commit(session)
     else if (command === 'ROLLBACK') this.#forget(session)
-    else rows = await run(this, session, values, text)
+    else rows = await run(this, session, values, text) ?? []
     if (session.isOver) throw new Error('the session has ended')
     if (!session.isInTransaction) this.#commit(session)
     else if (session.idleLimitMs < Infinity) {
@@ -92,9 +88,7 @@ export class FakePostgres {
 
   /** All that the session sees of a table. */
   rows (table: Table, session: Session | null = null): [key: any, row: Row][] {
-    const committed = this.#committed.get(table)!
-    const changes = session?.changes.get(table)
-    const seen = changes === undefined ? committed : new Map([...committed, ...changes])
+    const seen = new Map([...this.#committed.get(table)!, ...session?.changes.get(table) ?? []])
     return [...seen].filter((entry): entry is [unknown, Row] => entry[1] !== null)
   }
 
@@ -139,10 +133,8 @@ export class FakePostgres {
 
   #commit (session: Session): void {
     for (const [table, changes] of session.changes) {
-      for (const [key, row] of changes) {
-        if (row === null) this.#committed.get(table)?.delete(key)
-        else this.#committed.get(table)?.set(key, row)
-      }
+      const rows = this.#committed.get(table)!
+      for (const [key, row] of changes) if (row === null) rows.delete(key); else rows.set(key, row)
     }
     this.#forget(session)
   }
@@ -155,18 +147,19 @@ export class FakePostgres {
   }
 }
 
-type Run = (postgres: FakePostgres, session: Session, values: readonly any[], sql: string) => Row[] | Promise<Row[]>
+/** @returns rows, if it has any. */
+type Run = (postgres: FakePostgres, session: Session, values: readonly any[], sql: string) =>
+Row[] | Promise<Row[]> | undefined | void
 
-const nothing: Run = () => []
+const nothing: Run = () => {}
 
 /** What statements do, by how they begin. Warnings, groups, cohorts and deletions are not simulated. */
 const STATEMENTS: readonly (readonly [begin: string, run: Run])[] = [
-  ["SELECT set_config('idle_in", (_, session) => { session.idleLimitMs = 30_000; return [] }],
+  ["SELECT set_config('idle_in", (_, session) => { session.idleLimitMs = 30_000 }],
   ['SELECT set_config(', nothing],
   ['INSERT INTO persons_progress', (postgres, session, [partition]) => {
     const none = { streamCreated: '', lastSequence: 0, lastPublishedUs: 0 }
     if (postgres.find('progress', partition, session) === null) postgres.write(session, 'progress', partition, none)
-    return []
   }],
   ['SELECT stream_created', async (postgres, session, [partition], sql) => {
     if (sql.trimEnd().endsWith('FOR UPDATE')) await postgres.lock(session, `progress ${partition}`)
@@ -174,11 +167,9 @@ const STATEMENTS: readonly (readonly [begin: string, run: Run])[] = [
   }],
   ['UPDATE persons_progress', (postgres, session, [streamCreated, lastSequence, lastPublishedUs, partition]) => {
     postgres.write(session, 'progress', partition, { streamCreated, lastSequence, lastPublishedUs })
-    return []
   }],
   ['WITH forgotten AS', (postgres, session, values) => {
     postgres.write(session, 'recent', postgres.nextId(), { fingerprints: values.at(-1) })
-    return []
   }],
   ['SELECT id, fingerprints', (postgres, session, [, lastId]) => postgres.rows('recent', session)
     .filter(([id]) => id > lastId).slice(0, 50).map(([id, row]) => ({ id, ...row }))],
@@ -216,18 +207,15 @@ const STATEMENTS: readonly (readonly [begin: string, run: Run])[] = [
   ['INSERT INTO cohort_members', nothing],
   ['DELETE FROM persons WHERE', (postgres, session, [ids]) => {
     for (const id of ids) postgres.write(session, 'persons', id, null)
-    return []
   }],
   ['INSERT INTO person_distinct_ids', (postgres, session, [json]) => {
     for (const { d, id } of JSON.parse(json)) {
       if (postgres.find('ids', d, session) !== null) throw Object.assign(new Error(`there is an id ${d}`), { code: '23505' })
       postgres.write(session, 'ids', d, { personId: id })
     }
-    return []
   }],
   ['INSERT INTO persons_outbox', (postgres, session, [target, rows, rowCount]) => {
     postgres.write(session, 'outbox', postgres.nextId(), { target, rows, rowCount })
-    return []
   }],
   ['SELECT id, target', (postgres, session, [limit]) => {
     const taken: Row[] = []
@@ -238,7 +226,6 @@ const STATEMENTS: readonly (readonly [begin: string, run: Run])[] = [
   }],
   ['DELETE FROM persons_outbox', (postgres, session, [ids]) => {
     for (const id of ids) postgres.write(session, 'outbox', id, null)
-    return []
   }],
   ['SELECT coalesce(sum(', (postgres, session) => [{ bytes: postgres.rows('outbox', session).length, seconds: 0 }]],
   ['INSERT INTO persons_warning', nothing],
@@ -260,7 +247,7 @@ function parse (text: string): ParsedStatement {
   return statement
 }
 
-function writePersons (postgres: FakePostgres, session: Session, [json]: readonly any[]): Row[] {
+function writePersons (postgres: FakePostgres, session: Session, [json]: readonly any[]): void {
   for (const { id, uuid, properties, identified, created } of JSON.parse(json)) {
     // In the order of jsonb.
     const names = Object.keys(properties).sort((a, b) => a.length - b.length || (a < b ? -1 : 1))
@@ -269,5 +256,4 @@ function writePersons (postgres: FakePostgres, session: Session, [json]: readonl
       properties: JSON.stringify(Object.fromEntries(names.map((name) => [name, properties[name]])))
     })
   }
-  return []
 }
