@@ -11,7 +11,7 @@ import type { StoredMessage } from './fake-stream.ts'
 import { KNOWN_MESSAGES, type KnownMessage } from './known-messages.ts'
 import { chooseScenario, createFaults, type Scenario } from './scenario.ts'
 import { comparePersons, makeUpdate, type Update } from './simulated-persons.ts'
-import { SimulatedSystem } from './simulated-system.ts'
+import { type SimulatedIngest, SimulatedSystem } from './simulated-system.ts'
 import { VirtualProcess, World } from './virtual-time.ts'
 
 /** After everything works again, all that came must be stored within so long, in milliseconds of the world. */
@@ -116,29 +116,24 @@ function sendMessages (
   const acknowledged: Update[] = []
   const unsent = new Set<number>()
   const never = new AbortController().signal
-  async function send (known: number): Promise<void> {
-    for (;;) {
-      const ingest = pickOne(system.ingests, world.random)
-      const message = KNOWN_MESSAGES[known]!
-      const sent: Sent = { message, receivedAt: Infinity, isAcknowledged: false, isPassed: false }
-      requests.push(sent)
+  async function keepAsking (ask: (ingest: SimulatedIngest | null) => Promise<void> | undefined): Promise<void> {
+    for (let isAnswered = false; ;) {
       // What a process takes is its own, and a dead one never answers.
-      const answered = ingest?.capture(sent.message, subjectOf(known), (at) => { sent.receivedAt = at })
-        .then(() => { sent.isAcknowledged = true }, () => {})
+      const answered = ask(pickOne(system.ingests, world.random))?.then(() => { isAnswered = true }, () => {})
       await Promise.race([answered, pause(CLIENT_WAIT_MS, never)])
-      if (sent.isAcknowledged) return
+      if (isAnswered) return
       await pause(500, never)
     }
   }
+  const send = async (known: number): Promise<void> => await keepAsking((ingest) => {
+    const message = KNOWN_MESSAGES[known]!
+    const sent: Sent = { message, receivedAt: Infinity, isAcknowledged: false, isPassed: false }
+    requests.push(sent)
+    return ingest?.capture(message, subjectOf(known), (at) => { sent.receivedAt = at })
+      .then(() => { sent.isAcknowledged = true })
+  })
   async function change (update: Update): Promise<void> {
-    for (;;) {
-      let isAcknowledged = false
-      const ingest = pickOne(system.ingests, world.random)
-      const answered = ingest?.change(update).then(() => { isAcknowledged = true }, () => {})
-      await Promise.race([answered, pause(CLIENT_WAIT_MS, never)])
-      if (isAcknowledged) break
-      await pause(500, never)
-    }
+    await keepAsking((ingest) => ingest?.change(update))
     acknowledged.push(update)
   }
   const { partitions, bursts, healedAfterMs, differentMessages } = scenario
@@ -178,11 +173,10 @@ function checkWatermark (through: number, requests: readonly Sent[], copiesOf: (
 }
 
 /** Each event is stored once; one that ClickHouse refuses is not. */
-function compareRows (sent: readonly Sent[], copiesOf: (identity: string) => number): string[] {
-  const wrong = sent.flatMap(({ message: { identities, isRefused } }) => identities
+function compareRows (sent: readonly Sent[], copiesOf: (identity: string) => number): Set<string> {
+  return new Set(sent.flatMap(({ message: { identities, isRefused } }) => identities
     .filter((identity, row) => copiesOf(identity) !== (isRefused[row] === true ? 0 : 1))
-    .map((identity) => `${identity} is stored ${copiesOf(identity)} times`))
-  return [...new Set(wrong)]
+    .map((identity) => `${identity} is stored ${copiesOf(identity)} times`)))
 }
 
 /**

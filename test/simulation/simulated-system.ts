@@ -80,22 +80,38 @@ export class SimulatedSystem {
     return 50 + 10_000 * this.#world.random() ** 2
   }
 
-  #startPipeline (): void {
-    const world = this.#world
-    const owner = new VirtualProcess(`pipeline${++this.#started}`)
-    const process: RunningProcess = { owner, restart: () => this.#startPipeline() }
+  /** A process begins, and ends when it could not. */
+  #start (name: string, restart: () => void, begin: (process: RunningProcess) => Promise<void>): void {
+    const owner = new VirtualProcess(`${name}${++this.#started}`)
+    const process: RunningProcess = { owner, restart }
     this.#processes.push(process)
-    world.as(owner, () => {
-      startSimulatedPipeline(world, {
-        owner,
-        connection: this.connect(owner),
+    this.#world.as(owner, () => {
+      begin(process).catch((error: unknown) => {
+        this.#world.log(`could not start: ${String(error)}`)
+        this.#end(owner)
+      })
+    })
+  }
+
+  #startPipeline (): void {
+    this.#start('pipeline', () => this.#startPipeline(), async (process) => {
+      process.stop = await startSimulatedPipeline(this.#world, {
+        owner: process.owner,
+        connection: this.connect(process.owner),
         clickhouse: this.clickhouse,
         partitions: this.#scenario.partitions,
         hasPersons: this.#scenario.updates > 0
-      }).then((stop) => { process.stop = stop }, (error: unknown) => {
-        world.log(`could not start: ${String(error)}`)
-        this.#end(owner)
       })
+    })
+  }
+
+  #startIngest (slot: number): void {
+    const restart = (): void => { this.ingests[slot] = null; this.#startIngest(slot) }
+    this.#start(`ingest${slot}-`, restart, async ({ owner }) => {
+      const ingest = await startSimulatedIngest(this.#world, {
+        owner, connection: this.connect(owner), folder: `/simulated/${slot}`
+      })
+      if (!owner.isDead) this.ingests[slot] = ingest
     })
   }
 
@@ -106,19 +122,6 @@ export class SimulatedSystem {
     owner.isDead = true
     this.#processes = this.#processes.filter((each) => each !== process)
     this.#world.after(this.#world.between(500, 5000), process.restart, null)
-  }
-
-  #startIngest (slot: number): void {
-    const world = this.#world
-    const owner = new VirtualProcess(`ingest${slot}-${++this.#started}`)
-    this.#processes.push({ owner, restart: () => { this.ingests[slot] = null; this.#startIngest(slot) } })
-    world.as(owner, () => {
-      startSimulatedIngest(world, { owner, connection: this.connect(owner), folder: `/simulated/${slot}` })
-        .then((ingest) => { if (!owner.isDead) this.ingests[slot] = ingest }, (error: unknown) => {
-          world.log(`could not start: ${String(error)}`)
-          this.#end(owner)
-        })
-    })
   }
 
   /** Of the machine of ingest. */
@@ -164,7 +167,7 @@ export class SimulatedSystem {
 /** A process of ingest from the message on: publisher, spool and entry in NATS, as `open-publishing.ts` joins them. */
 const NEEDED_LEADERS = { streams: [EVENTS_STREAM], cluster: false }
 
-type SimulatedIngest = Awaited<ReturnType<typeof startSimulatedIngest>>
+export type SimulatedIngest = Awaited<ReturnType<typeof startSimulatedIngest>>
 
 /** @param folder  Of its spool; nobody else has it. */
 async function startSimulatedIngest (
