@@ -65,6 +65,11 @@ export class HttpError extends MillraceError {
   }
 }
 
+/** 400 about a field of a request; `attr` names it, the names of nested fields joined by `__`. */
+export function invalidField (attr: string, detail: string, code = 'invalid_input', cause?: unknown): HttpError {
+  return new HttpError(400, 'validation_error', code, detail, { attr, cause })
+}
+
 export type HttpErrorType =
   | 'validation_error'
   | 'authentication_error'

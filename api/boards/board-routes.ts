@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { HttpError } from '../../engines/errors.ts'
+import { HttpError, invalidField } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { hashPersonalKey } from '../../schema/key-text.ts'
 import { notFound } from '../http/errors.ts'
@@ -42,8 +42,7 @@ const BOARDS: DocumentKind<typeof fields> = {
     const unknown = tiles.findIndex((tile: Tile) => !isKnown(tile))
     if (unknown === -1) return
     const { kind, id: missing }: Tile = tiles[unknown]
-    throw new HttpError(400, 'validation_error', 'invalid_input',
-      `The project has no ${kind.replace('_', ' ')} ${missing}.`, { attr: `tiles__${unknown}__id` })
+    throw invalidField(`tiles__${unknown}__id`, `The project has no ${kind.replace('_', ' ')} ${missing}.`)
   }
 }
 
@@ -102,7 +101,7 @@ export async function boardRoutes (app: FastifyInstance, deps: BoardDeps): Promi
   }, async ({ params: { id }, body }, { projectId, userId, projectIds }) => {
     const expiresAt = parseIsoDateTime(body?.expires_at ?? '') ?? null
     if (expiresAt !== null && expiresAt.getTime() <= Date.now()) {
-      throw new HttpError(400, 'validation_error', 'invalid_input', 'It must be in the future.', { attr: 'expires_at' })
+      throw invalidField('expires_at', 'It must be in the future.')
     }
     return await createLink(sql, { projectId, boardId: id }, { userId, mayShowSql: projectIds === null, expiresAt })
   })

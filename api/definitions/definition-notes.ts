@@ -1,5 +1,5 @@
 /** What people say about an event or a property, the same for both: description, owner, verified, hidden, tags. */
-import { HttpError } from '../../engines/errors.ts'
+import { invalidField } from '../../engines/errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { selectUserSummary, userSummarySchema } from '../projects/users.ts'
 import type { Value } from '../http/json-schema.ts'
@@ -61,5 +61,5 @@ export async function refuseUnknownOwner (sql: Sql, { owner }: NoteChanges): Pro
   if (owner === undefined || owner === null) return
   const [user] = await sql`SELECT 1 FROM users WHERE id = ${owner}`
   if (user !== undefined) return
-  throw new HttpError(400, 'validation_error', 'invalid_input', 'owner must be the id of a user.', { attr: 'owner' })
+  throw invalidField('owner', 'owner must be the id of a user.')
 }

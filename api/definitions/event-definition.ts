@@ -2,7 +2,7 @@ import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts
 import { notFound } from '../http/errors.ts'
 import { selectCreatedBy, userSummarySchema } from '../projects/users.ts'
 import { noteChangesSchema, notesSchema, selectNotes, tagListSchema } from './definition-notes.ts'
-import { object, type Row, type Value } from '../http/json-schema.ts'
+import { object, optional, type Row, type Value } from '../http/json-schema.ts'
 
 /** An event definition as answers show it (docs/reference/contract/service.md 2.5). */
 export type EventDefinition = Row<typeof eventDefinitionSchema>
@@ -53,29 +53,25 @@ export const eventDefinitionSchema = object({
 }, { $id: 'EventDefinition' })
 
 /** Body of PATCH. */
-export const eventDefinitionChangesSchema = {
-  type: 'object',
-  additionalProperties: false,
-  properties: {
-    name: {
-      type: 'string', minLength: 1, pattern: '\\S', maxLength: 400,
-      description: 'Renames the definition. Its values stay until an event of the new name arrives. An event of the old name creates a new definition.'
-    },
-    volume_30_day: {
-      type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER,
-      description: 'Replaces the computed value until an event of that name arrives; then all events of the last 30 days are counted.'
-    },
-    query_usage_30_day: {
-      type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER,
-      description: 'Stored as written; queries are not counted.'
-    },
-    created_at: { type: 'string', format: 'date-time' },
-    last_seen_at: {
-      type: 'string', format: 'date-time',
-      description: 'Replaces the computed value until an event of that name arrives; then it is the time of the latest one.'
-    },
-    tags: tagListSchema,
-    post_to_slack: { type: 'boolean' },
-    ...noteChangesSchema
-  }
-} as const
+export const eventDefinitionChangesSchema = optional({
+  name: {
+    type: 'string', minLength: 1, pattern: '\\S', maxLength: 400,
+    description: 'Renames the definition. Its values stay until an event of the new name arrives. An event of the old name creates a new definition.'
+  },
+  volume_30_day: {
+    type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER,
+    description: 'Replaces the computed value until an event of that name arrives; then all events of the last 30 days are counted.'
+  },
+  query_usage_30_day: {
+    type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER,
+    description: 'Stored as written; queries are not counted.'
+  },
+  created_at: { type: 'string', format: 'date-time' },
+  last_seen_at: {
+    type: 'string', format: 'date-time',
+    description: 'Replaces the computed value until an event of that name arrives; then it is the time of the latest one.'
+  },
+  tags: tagListSchema,
+  post_to_slack: { type: 'boolean' },
+  ...noteChangesSchema
+}, { additionalProperties: false })

@@ -3,7 +3,7 @@ import { quoteString } from '../../engines/clickhouse-sql.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
 import { array, object, optional } from '../http/json-schema.ts'
-import { HttpError } from '../../engines/errors.ts'
+import { invalidField } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { readNameList } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
@@ -47,7 +47,7 @@ export async function eventVolumeRoutes (
 function readIds (text: string | undefined): string[] {
   const ids = readNameList('ids', text) ?? []
   if (ids.length <= MAX_IDS && ids.every((id) => UUID.test(id))) return ids
-  throw new HttpError(400, 'validation_error', 'invalid_input', `ids must be at most ${MAX_IDS} ids of definitions.`, { attr: 'ids' })
+  throw invalidField('ids', `ids must be at most ${MAX_IDS} ids of definitions.`)
 }
 
 async function readVolumes (

@@ -1,7 +1,7 @@
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { notFound } from '../http/errors.ts'
 import { noteChangesSchema, notesSchema, selectNotes, tagListSchema } from './definition-notes.ts'
-import { object, type Row, type Value } from '../http/json-schema.ts'
+import { object, optional, type Row, type Value } from '../http/json-schema.ts'
 
 export const PROPERTY_TYPES = ['DateTime', 'String', 'Numeric', 'Boolean'] as const
 
@@ -58,27 +58,23 @@ export const propertyDefinitionSchema = object({
 }, { $id: 'PropertyDefinition' })
 
 /** Body of PATCH. */
-export const propertyDefinitionChangesSchema = {
-  type: 'object',
-  additionalProperties: false,
-  properties: {
-    name: {
-      type: 'string', minLength: 1, pattern: '\\S', maxLength: 400,
-      description: 'Renames the definition. Its type stays until an event has a property of the new name. An event with the old name creates a new definition.'
-    },
-    is_numerical: {
-      type: 'boolean',
-      description: 'true sets property_type to Numeric; false sets a Numeric one to String and leaves others as they are.'
-    },
-    query_usage_30_day: {
-      type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER,
-      description: 'Stored as written; queries are not counted.'
-    },
-    property_type: {
-      type: ['string', 'null'], enum: [...PROPERTY_TYPES, null],
-      description: 'A type set here is kept whatever values arrive; null returns to inference.'
-    },
-    tags: tagListSchema,
-    ...noteChangesSchema
-  }
-} as const
+export const propertyDefinitionChangesSchema = optional({
+  name: {
+    type: 'string', minLength: 1, pattern: '\\S', maxLength: 400,
+    description: 'Renames the definition. Its type stays until an event has a property of the new name. An event with the old name creates a new definition.'
+  },
+  is_numerical: {
+    type: 'boolean',
+    description: 'true sets property_type to Numeric; false sets a Numeric one to String and leaves others as they are.'
+  },
+  query_usage_30_day: {
+    type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER,
+    description: 'Stored as written; queries are not counted.'
+  },
+  property_type: {
+    type: ['string', 'null'], enum: [...PROPERTY_TYPES, null],
+    description: 'A type set here is kept whatever values arrive; null returns to inference.'
+  },
+  tags: tagListSchema,
+  ...noteChangesSchema
+}, { additionalProperties: false })

@@ -1,4 +1,4 @@
-import { HttpError } from '../../engines/errors.ts'
+import { invalidField } from '../../engines/errors.ts'
 import { searchQueryProperties } from '../http/list-queries.ts'
 import { readNameList } from '../http/request-values.ts'
 import { pageQuery } from '../http/routes.ts'
@@ -69,10 +69,10 @@ const NEVER_NUMERICAL = ['distinct_id', 'timestamp']
 /** @throws {HttpError} 400 for a malformed list, and for a group type index that is missing or not allowed. */
 export function readPropertyFilter (query: PropertyDefinitionQuery): PropertyFilter {
   if (query.type === 'group' && query.group_type_index === undefined) {
-    throw groupTypeError('required', '`group_type_index` must be set for `group` type')
+    throw invalidField('group_type_index', '`group_type_index` must be set for `group` type', 'required')
   }
   if (query.type !== 'group' && query.group_type_index !== undefined) {
-    throw groupTypeError('invalid_input', '`group_type_index` can only be set for `group` type')
+    throw invalidField('group_type_index', '`group_type_index` can only be set for `group` type')
   }
   const eventNames = query.type === 'event' ? readNameList('event_names', query.event_names) : undefined
   const onlyNumerical = query.is_numerical === true
@@ -92,8 +92,4 @@ export function readPropertyFilter (query: PropertyDefinitionQuery): PropertyFil
     onlyNumerical,
     notes: query
   }
-}
-
-function groupTypeError (code: string, detail: string): HttpError {
-  return new HttpError(400, 'validation_error', code, detail, { attr: 'group_type_index' })
 }

@@ -1,5 +1,5 @@
 /** What people change of definitions of events and of properties. */
-import { HttpError } from '../../engines/errors.ts'
+import { HttpError, invalidField } from '../../engines/errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { isUniqueViolation } from '../../platform/postgres/postgres-errors.ts'
 import { notFound } from '../http/errors.ts'
@@ -162,8 +162,7 @@ function assignShared (sql: Sql, changes: EventDefinitionChanges | PropertyDefin
 
 function refuseContradiction ({ property_type: type, is_numerical: isNumerical }: PropertyDefinitionChanges): void {
   if (type === undefined || isNumerical === undefined || isNumerical === (type === 'Numeric')) return
-  throw new HttpError(400, 'validation_error', 'invalid_input',
-    'is_numerical must be true exactly when property_type is Numeric.', { attr: 'is_numerical' })
+  throw invalidField('is_numerical', 'is_numerical must be true exactly when property_type is Numeric.')
 }
 
 /** A type that a user sets is marked as such; null returns to inference. */

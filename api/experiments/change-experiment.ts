@@ -1,3 +1,4 @@
+import { invalidField } from '../../engines/errors.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { parseIsoDateTime } from '../http/request-values.ts'
 import { notFound } from '../http/errors.ts'
@@ -5,7 +6,7 @@ import type { FlagActor } from '../flags/management/flag-changes.ts'
 import type { FlagWriter } from '../flags/management/write-feature-flag.ts'
 import { sameVariants, variantsOfFlag } from '../../engines/flags/flag-definition.ts'
 import {
-  type ExperimentFields, invalidExperiment, type NewExperiment, refuseEndBeforeStart, refuseGlobalProperties,
+  type ExperimentFields, type NewExperiment, refuseEndBeforeStart, refuseGlobalProperties,
   refuseUnknownFields, refuseUnreadableParameters
 } from './experiment-body.ts'
 import {
@@ -148,7 +149,7 @@ async function followFlag (flags: FlagWriter, { change, stored, body, period }: 
   const launched = stored.start_date !== null
   const key = body.feature_flag_key ?? stored.flag_key
   if (key !== stored.flag_key && key !== kept?.key) {
-    if (launched) throw invalidExperiment('feature_flag_key', "Can't update feature_flag_key on Experiment")
+    if (launched) throw invalidField('feature_flag_key', "Can't update feature_flag_key on Experiment")
     return await linkOrCreateFlag(flags, {
       key, experimentName: body.name ?? stored.name, active: period.start_date !== null,
       parameters: body.parameters === undefined ? stored.parameters : body.parameters
@@ -160,7 +161,7 @@ async function followFlag (flags: FlagWriter, { change, stored, body, period }: 
   const requested = readVariants(body.parameters) ?? before
   if (!sameVariants(requested, before)) {
     if (launched) {
-      throw invalidExperiment('parameters__feature_flag_variants', "Can't update feature_flag_variants on Experiment")
+      throw invalidField('parameters__feature_flag_variants', "Can't update feature_flag_variants on Experiment")
     }
     await setFlagVariants(flags, { flagId, experimentId: change.id }, requested)
   }
@@ -175,7 +176,7 @@ async function followFlag (flags: FlagWriter, { change, stored, body, period }: 
 
 function requireSameFlag ({ flag_key: key, flag_filters: filters }: Stored, kept: KeptFlag): void {
   if (key === kept.key && sameVariants(variantsOfFlag(filters), variantsOfFlag(kept.filters))) return
-  throw invalidExperiment('feature_flag_key',
+  throw invalidField('feature_flag_key',
     'The feature flag has another key or other variants than when the experiment ended. Put them back, or make a new experiment.', 'flag_changed')
 }
 

@@ -1,10 +1,9 @@
 import { fieldsOf } from '../../engines/fields.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import type { HttpError } from '../../engines/errors.ts'
+import { type HttpError, invalidField } from '../../engines/errors.ts'
 import type { FlagActor } from '../flags/management/flag-changes.ts'
 import { describeRunning, type FlagWriter, openFlagWriter } from '../flags/management/write-feature-flag.ts'
 import { type FlagDefinition, MalformedFlagError, sameVariants, type Variant, variantsOfFlag } from '../../engines/flags/flag-definition.ts'
-import { invalidExperiment } from './experiment-body.ts'
 
 /** An experiment about to be written, with the flags of its project. */
 export interface ExperimentWriter {
@@ -36,7 +35,7 @@ export async function writeExperiment<T> (
     return await sql.begin(async (tx) => await work({ tx, flags: await openFlagWriter(tx, actor) }))
   } catch (error) {
     if (!(error instanceof MalformedFlagError)) throw error
-    throw invalidExperiment(toExperimentField(error.attr), error.message, error.code)
+    throw invalidField(toExperimentField(error.attr), error.message, error.code)
   }
 }
 
@@ -54,7 +53,7 @@ export async function linkOrCreateFlag (flags: FlagWriter, spec: FlagSpec): Prom
   const variants = variantsOfFlag(flag.filters)
   requireFit(variants)
   if (requested !== undefined && !sameVariants(requested, variants)) {
-    throw invalidExperiment('parameters__feature_flag_variants', 'The feature flag exists with other variants; leave feature_flag_variants out to use them.')
+    throw invalidField('parameters__feature_flag_variants', 'The feature flag exists with other variants; leave feature_flag_variants out to use them.')
   }
   if (spec.active && spec.hasEnded !== true && !flag.active) await flags.change(flag.id, { active: true })
   return flag.id
@@ -62,10 +61,10 @@ export async function linkOrCreateFlag (flags: FlagWriter, spec: FlagSpec): Prom
 
 function requireFit (variants: readonly Variant[]): void {
   if (variants.length < 2) {
-    throw invalidExperiment('feature_flag_key', 'Feature flag must have at least 2 variants (control and at least one test variant)')
+    throw invalidField('feature_flag_key', 'Feature flag must have at least 2 variants (control and at least one test variant)')
   }
   if (!variants.some(({ key }) => key === 'control')) {
-    throw invalidExperiment('feature_flag_key', "Feature flag must have a variant with key 'control'")
+    throw invalidField('feature_flag_key', "Feature flag must have a variant with key 'control'")
   }
 }
 
@@ -96,7 +95,7 @@ function readRollout ({ rollout_percentage: percentage }: Record<string, unknown
 export function readGroupTypeIndex (parameters: Record<string, unknown>): number | undefined {
   const index = parameters['aggregation_group_type_index'] ?? undefined
   if (index === undefined || (typeof index === 'number' && Number.isInteger(index) && index >= 0)) return index
-  throw invalidExperiment('parameters__aggregation_group_type_index', 'aggregation_group_type_index must be the number of a group type.')
+  throw invalidField('parameters__aggregation_group_type_index', 'aggregation_group_type_index must be the number of a group type.')
 }
 
 /**
@@ -130,7 +129,7 @@ export async function setFlagVariants (
   const flag = requireFlag(flags, flagId)
   const others = await findOthers(flags, flagId, experimentId)
   if (others.length > 0) {
-    throw invalidExperiment('parameters__feature_flag_variants', `${describeRunning(others)} Its variants stay as they are.`, 'flag_in_use')
+    throw invalidField('parameters__feature_flag_variants', `${describeRunning(others)} Its variants stay as they are.`, 'flag_in_use')
   }
   const filters = flag.filters as { multivariate?: object | null }
   await flags.change(flagId, { filters: { ...filters, multivariate: { ...filters.multivariate, variants } } })
@@ -148,7 +147,7 @@ function requireFlag (flags: FlagWriter, flagId: number): FlagDefinition {
 }
 
 function deletedFlag (): HttpError {
-  return invalidExperiment('feature_flag_key', 'The feature flag was deleted; name another one.', 'flag_deleted')
+  return invalidField('feature_flag_key', 'The feature flag was deleted; name another one.', 'flag_deleted')
 }
 
 function toExperimentField (attr: string): string {
@@ -178,22 +177,22 @@ const TOO_MANY = 11
 export function readVariants (parameters: Record<string, unknown> | null | undefined): Variant[] | undefined {
   const value = parameters?.['feature_flag_variants']
   if (value === undefined || value === null) return undefined
-  if (!Array.isArray(value)) throw invalidExperiment(VARIANTS_FIELD, 'feature_flag_variants must be an array of variants.')
+  if (!Array.isArray(value)) throw invalidField(VARIANTS_FIELD, 'feature_flag_variants must be an array of variants.')
   const variants = value.map(readVariant)
-  if (variants.length >= TOO_MANY) throw invalidExperiment(VARIANTS_FIELD, 'Feature flag variants must be less than 11')
+  if (variants.length >= TOO_MANY) throw invalidField(VARIANTS_FIELD, 'Feature flag variants must be less than 11')
   if (!variants.some(({ key }) => key === 'control')) {
-    throw invalidExperiment(VARIANTS_FIELD, 'Feature flag variants must contain a control variant')
+    throw invalidField(VARIANTS_FIELD, 'Feature flag variants must contain a control variant')
   }
   if (variants.length < 2) {
-    throw invalidExperiment(VARIANTS_FIELD, 'Feature flag must have at least 2 variants (control and at least one test variant)')
+    throw invalidField(VARIANTS_FIELD, 'Feature flag must have at least 2 variants (control and at least one test variant)')
   }
   if (new Set(variants.map(({ key }) => key)).size < variants.length) {
-    throw invalidExperiment(VARIANTS_FIELD, 'Feature flag variants must have different keys.')
+    throw invalidField(VARIANTS_FIELD, 'Feature flag variants must have different keys.')
   }
   const sum = variants.reduce((total, variant) => total + variant.rollout_percentage, 0)
   // Sums such as that of 33.3, 33.3 and 33.4 are not exact in binary.
   if (Math.abs(sum - 100) > 1e-6) {
-    throw invalidExperiment(VARIANTS_FIELD, 'Invalid variant definitions: Variant rollout percentages must sum to 100.')
+    throw invalidField(VARIANTS_FIELD, 'Invalid variant definitions: Variant rollout percentages must sum to 100.')
   }
   return variants
 }
@@ -202,10 +201,10 @@ function readVariant (value: unknown, index: number): Variant {
   const { key, name, rollout_percentage: percentage } = fieldsOf(value)
   const attr = `${VARIANTS_FIELD}__${index}`
   if (typeof key !== 'string' || !/^[A-Za-z0-9_-]{1,400}$/.test(key)) {
-    throw invalidExperiment(`${attr}__key`, 'key of a variant must be letters, numbers, hyphens and underscores.')
+    throw invalidField(`${attr}__key`, 'key of a variant must be letters, numbers, hyphens and underscores.')
   }
   if (typeof percentage !== 'number' || percentage < 0 || percentage > 100) {
-    throw invalidExperiment(`${attr}__rollout_percentage`, 'rollout_percentage of a variant must be a number from 0 to 100.')
+    throw invalidField(`${attr}__rollout_percentage`, 'rollout_percentage of a variant must be a number from 0 to 100.')
   }
   return { key, ...(typeof name === 'string' ? { name } : {}), rollout_percentage: percentage }
 }

@@ -1,21 +1,15 @@
 import type { FastifyInstance } from 'fastify'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { optional } from '../http/json-schema.ts'
-import { searchQueryProperties } from '../http/list-queries.ts'
-import { pageQuery, routesOf } from '../http/routes.ts'
+import { routesOf } from '../http/routes.ts'
 import { createExperiment, deleteExperiment, updateExperiment } from './change-experiment.ts'
 import { experimentChangesSchema, newExperimentSchema } from './experiment-body.ts'
-import { experimentSchema, findExperiment, listExperiments } from './experiment.ts'
+import { experimentQuery, experimentSchema, findExperiment, listExperiments } from './experiment.ts'
 
 const one = { $ref: 'Experiment#' }
 
 /** Those beyond the integers of Postgres were never given: 404. */
 export const experimentIdParams = optional({ id: { type: 'integer', minimum: 1 } })
-
-const listQuery = pageQuery({
-  ...searchQueryProperties,
-  archived: { type: 'boolean', description: 'true: only archived ones; false: only the others. Default: both.' }
-})
 
 /** Experiments of a project (docs/reference/contract/service.md 4.1), without their results. */
 export async function experimentRoutes (
@@ -25,7 +19,7 @@ export async function experimentRoutes (
   app.addSchema(experimentSchema)
 
   routes.list('/', {
-    summary: 'List experiments', description: 'Newest first.', query: listQuery, item: one
+    summary: 'List experiments', description: 'Newest first.', query: experimentQuery, item: one
   }, async ({ query }, { projectId }) => await listExperiments(sql, projectId, query))
 
   routes.create('/', {

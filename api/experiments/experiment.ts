@@ -1,9 +1,10 @@
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { selectCreatedBy, userSummarySchema } from '../projects/users.ts'
-import { matchSearch, selectPage } from '../http/list-queries.ts'
+import { matchSearch, searchQueryProperties, selectPage } from '../http/list-queries.ts'
 import { notFound } from '../http/errors.ts'
-import { object, type Row } from '../http/json-schema.ts'
-import type { PageContent, PageQuery } from '../http/pagination.ts'
+import { object, type Row, type Value } from '../http/json-schema.ts'
+import type { PageContent } from '../http/pagination.ts'
+import { pageQuery } from '../http/routes.ts'
 
 /** An experiment as answers show it (docs/reference/contract/service.md 2.3). */
 export type Experiment = Row<typeof experimentSchema>
@@ -66,15 +67,14 @@ export async function findExperiment (sql: Sql, projectId: number, id: number): 
   return experiment
 }
 
-export interface ExperimentQuery extends PageQuery {
-  search?: string
-  archived?: boolean
-  after?: string
-}
+export const experimentQuery = pageQuery({
+  ...searchQueryProperties,
+  archived: { type: 'boolean', description: 'true: only archived ones; false: only the others. Default: both.' }
+})
 
 /** Lists a page of experiments, newest first, with two queries. */
 export async function listExperiments (
-  sql: Sql, projectId: number, query: ExperimentQuery
+  sql: Sql, projectId: number, query: Value<typeof experimentQuery>
 ): Promise<PageContent<Experiment>> {
   const where = sql`e.project_id = ${projectId} AND NOT e.deleted
     AND ${query.archived === undefined ? sql`true` : sql`e.archived = ${query.archived}`}

@@ -1,7 +1,7 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, FastifySchemaValidationError } from 'fastify'
 import { describeClickHouseError, tookTooLong } from './describe-clickhouse-error.ts'
 import { allowUnserved } from '../../platform/cross-origin.ts'
-import { HttpError, toHttpErrorBody } from '../../engines/errors.ts'
+import { HttpError, invalidField, toHttpErrorBody } from '../../engines/errors.ts'
 import { classifyPostgresError } from '../../platform/postgres/postgres-errors.ts'
 
 declare module 'fastify' {
@@ -131,7 +131,7 @@ function describeValidationError (error: FastifySchemaValidationError, part: str
 }
 
 function validationError (code: string, detail: string, path: string[]): HttpError {
-  return new HttpError(400, 'validation_error', code, detail, { attr: path.join('__') })
+  return invalidField(path.join('__'), detail, code)
 }
 
 const FORMATS: Record<string, string> = {
@@ -190,12 +190,12 @@ function toPattern (url: string): RegExp {
 
 /** The body is not the JSON it claims to be. */
 export function malformedBody (): HttpError {
-  return new HttpError(400, 'validation_error', 'malformed_request', 'The request body is not valid JSON.', { attr: 'body' })
+  return invalidField('body', 'The request body is not valid JSON.', 'malformed_request')
 }
 
 /** JSON is UTF-8; other bytes would be stored as U+FFFD. */
 export function notUtf8 (): HttpError {
-  return new HttpError(400, 'validation_error', 'malformed_request', 'The request body is not UTF-8.', { attr: 'body' })
+  return invalidField('body', 'The request body is not UTF-8.', 'malformed_request')
 }
 
 /** The body is of another type than JSON. */

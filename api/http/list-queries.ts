@@ -1,4 +1,4 @@
-import { HttpError } from '../../engines/errors.ts'
+import { type HttpError, invalidField } from '../../engines/errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { isStorableText } from '../../engines/body/storable-text.ts'
 import type { PageContent, PageQuery } from './pagination.ts'
@@ -60,7 +60,7 @@ export function decodeCursor (
 
 /** What `decodeCursor` throws. */
 export function invalidCursor (): HttpError {
-  return new HttpError(400, 'validation_error', 'invalid_input', 'after must come from the next link of this list.', { attr: 'after' })
+  return invalidField('after', 'after must come from the next link of this list.')
 }
 
 function isOfKind (value: unknown, kind: CursorKind): boolean {

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { Ajv, type AnySchema, type ValidateFunction } from 'ajv'
 import ajvFormats from 'ajv-formats'
 import type { FastifyInstance, FastifyRequest, FastifySchemaCompiler } from 'fastify'
-import { HttpError } from '../../engines/errors.ts'
+import { type HttpError, invalidField } from '../../engines/errors.ts'
 import { normaliseContentType } from '../../engines/body/read-body.ts'
 import { isStorableText } from '../../engines/body/storable-text.ts'
 import { malformedBody, notUtf8, unsupportedMediaType } from './errors.ts'
@@ -98,7 +98,7 @@ function check (value: unknown, path: (string | number)[]): void {
 
 function unstorable (path: (string | number)[], why: string): HttpError {
   const field = path.slice(0, 8).join('__') || 'body'
-  return new HttpError(400, 'validation_error', 'invalid_input', `${path[0] ?? 'body'} ${why}.`, { attr: field })
+  return invalidField(field, `${path[0] ?? 'body'} ${why}.`)
 }
 
 /**

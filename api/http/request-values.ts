@@ -1,4 +1,4 @@
-import { HttpError } from '../../engines/errors.ts'
+import { invalidField } from '../../engines/errors.ts'
 import { isStorableText } from '../../engines/body/storable-text.ts'
 import { optional } from './json-schema.ts'
 
@@ -80,7 +80,7 @@ export function readNameList (parameter: string, text: string | undefined): stri
   if (!text.trimStart().startsWith('[')) return text.split(',').map((name) => name.trim()).filter((name) => name !== '')
   const names = parseJson(text)
   if (!Array.isArray(names) || !names.every((name) => typeof name === 'string' && isStorableText(name))) {
-    throw new HttpError(400, 'validation_error', 'invalid_input', `${parameter} must be a JSON array of strings.`, { attr: parameter })
+    throw invalidField(parameter, `${parameter} must be a JSON array of strings.`)
   }
   return names as string[]
 }

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { HttpError } from '../../engines/errors.ts'
+import { HttpError, invalidField } from '../../engines/errors.ts'
 import { hashPersonalKey, maskKey, mintKey } from '../../schema/key-text.ts'
 import type { Sql, SqlTemplates } from '../../platform/postgres/connect-postgres.ts'
 import { isScope, SCOPE_OBJECTS } from '../../schema/scopes.ts'
@@ -97,18 +97,18 @@ async function createKey ({ sql, now }: KeyDeps, access: Access, body: NewKeyBod
   const { label, scopes, expires_at: expires = null, user_id: userId = access.userId } = body
   const projectIds = body.scoped_teams ?? access.projectIds
   if (userId !== access.userId && !isAdministrator(access)) {
-    throw refuse('user_id', 'Only a key with the scope * for all projects makes keys of other users.')
+    throw invalidField('user_id', 'Only a key with the scope * for all projects makes keys of other users.')
   }
   refuseUnknownScope(scopes)
   if (!isWithin({ scopes, projectIds }, access)) {
-    throw refuse('scopes', 'A key cannot create a key with more rights than its own.')
+    throw invalidField('scopes', 'A key cannot create a key with more rights than its own.')
   }
   await refuseUnknownProjects(sql, projectIds)
   const expiresAt = expires === null ? null : parseIsoDateTime(expires) ?? null
-  if (expiresAt !== null && expiresAt.getTime() <= now()) throw refuse('expires_at', 'It must be in the future.')
+  if (expiresAt !== null && expiresAt.getTime() <= now()) throw invalidField('expires_at', 'It must be in the future.')
   return await changeKeys(sql, async (tx) => {
     const maker = await readMaker(tx, access)
-    if (expiresAt !== null && outlasts(expiresAt, maker)) throw refuse('expires_at', 'A key cannot make a key that lasts longer than itself.')
+    if (expiresAt !== null && outlasts(expiresAt, maker)) throw invalidField('expires_at', 'A key cannot make a key that lasts longer than itself.')
     const key = { userId, label, scopes, projectIds, expiresAt: expiresAt ?? maker.expiresAt, madeBy: [maker.id] }
     return await insertKey(tx, key, access)
   })
@@ -123,7 +123,7 @@ async function rotateKey (
   return await changeKeys(sql, async (tx) => {
     const maker = await readMaker(tx, access)
     const old = await lockKey(tx, id, access)
-    if (!isUsable(old, now())) throw refuse('id', 'It can no longer be used: create a new key.')
+    if (!isUsable(old, now())) throw invalidField('id', 'It can no longer be used: create a new key.')
     if (outlasts(old.expires_at, maker)) throw new HttpError(403, 'authentication_error', 'permission_denied', 'This key lasts longer than yours.')
     const madeBy = [...new Set([...old.made_by, maker.id])]
     const { label, scopes, scoped_teams: projectIds, expires_at: expiresAt } = old
@@ -155,8 +155,8 @@ async function insertKey (sql: SqlTemplates, key: NewKey, access: Access): Promi
   const [owner] = await sql<{ usable: number }[]>`
     SELECT (SELECT count(*) FROM personal_api_keys k WHERE k.user_id = u.id AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())) AS usable
     FROM users u WHERE u.id = ${key.userId}`
-  if (owner === undefined) throw refuse('user_id', `There is no user ${key.userId}.`)
-  if (owner.usable >= MAX_KEYS_OF_USER) throw refuse('user_id', `A user has at most ${MAX_KEYS_OF_USER} keys that can be used: revoke some.`)
+  if (owner === undefined) throw invalidField('user_id', `There is no user ${key.userId}.`)
+  if (owner.usable >= MAX_KEYS_OF_USER) throw invalidField('user_id', `A user has at most ${MAX_KEYS_OF_USER} keys that can be used: revoke some.`)
   const [row] = await sql<[{ id: string }]>`
     INSERT INTO personal_api_keys (user_id, label, secure_value, mask_value, scopes, project_ids, expires_at, made_by)
     VALUES (${key.userId}, ${key.label}, ${hashPersonalKey(value)}, ${maskKey(value)}, ${key.scopes}::text[],
@@ -170,16 +170,12 @@ async function insertKey (sql: SqlTemplates, key: NewKey, access: Access): Promi
 function refuseUnknownScope (scopes: string[]): void {
   const unknown = scopes.find((scope) => !isScope(scope))
   if (unknown === undefined) return
-  throw refuse('scopes', `"${unknown}" is not a scope: use *, or <object>:read or <object>:write with one of ${SCOPE_OBJECTS.join(', ')}.`)
+  throw invalidField('scopes', `"${unknown}" is not a scope: use *, or <object>:read or <object>:write with one of ${SCOPE_OBJECTS.join(', ')}.`)
 }
 
 async function refuseUnknownProjects (sql: Sql, ids: readonly number[] | null): Promise<void> {
   if (ids === null) return
   const known = await sql<{ id: number }[]>`SELECT id FROM projects WHERE id = ANY(${[...ids]}::integer[])`
   const unknown = ids.find((id) => !known.some((row) => row.id === id))
-  if (unknown !== undefined) throw refuse('scoped_teams', `There is no project ${unknown}.`)
-}
-
-function refuse (attr: string, detail: string): HttpError {
-  return new HttpError(400, 'validation_error', 'invalid_input', detail, { attr })
+  if (unknown !== undefined) throw invalidField('scoped_teams', `There is no project ${unknown}.`)
 }

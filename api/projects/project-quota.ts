@@ -1,5 +1,5 @@
 /** Quotas and usage as the API shows them and takes them. */
-import { HttpError } from '../../engines/errors.ts'
+import { invalidField } from '../../engines/errors.ts'
 import { monthOf } from '../../platform/quotas/measured-usage.ts'
 import {
   BEYOND, BURST_SECONDS, DEFAULT_SAMPLE_RATE, type ProjectQuota, QUOTA_LIMITS, type StoredQuota
@@ -90,7 +90,7 @@ export function changeQuota (quota: ProjectQuota | undefined, changes: QuotaChan
   const eventsPerSecond = changes.events_per_second === undefined ? before.eventsPerSecond : changes.events_per_second
   const eventsPerMonth = changes.events_per_month === undefined ? before.eventsPerMonth : changes.events_per_month
   if (eventsPerSecond === null && typeof changes.burst === 'number') {
-    throw new HttpError(400, 'validation_error', 'invalid_input', 'burst needs events_per_second.', { attr: 'burst' })
+    throw invalidField('burst', 'burst needs events_per_second.')
   }
   if (eventsPerSecond === null && eventsPerMonth === null) {
     refuseWithoutLimit('beyond', changes.beyond, [before.beyond, NONE.beyond])
@@ -110,7 +110,7 @@ export function changeQuota (quota: ProjectQuota | undefined, changes: QuotaChan
 /** A quota without a limit is not stored: what a change says of it would be lost. What was answered is accepted. */
 function refuseWithoutLimit<T> (field: keyof QuotaChanges, sent: T | undefined, accepted: readonly T[]): void {
   if (sent === undefined || accepted.includes(sent)) return
-  throw new HttpError(400, 'validation_error', 'invalid_input', `${field} needs events_per_second or events_per_month.`, { attr: field })
+  throw invalidField(field, `${field} needs events_per_second or events_per_month.`)
 }
 
 function defaultBurst (eventsPerSecond: number): number {

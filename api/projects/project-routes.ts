@@ -1,4 +1,4 @@
-import { HttpError, MillraceError } from '../../engines/errors.ts'
+import { invalidField, MillraceError } from '../../engines/errors.ts'
 import { parseTimezone } from '../../engines/operators/match-date.ts'
 import { mintKey } from '../../schema/key-text.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
@@ -80,7 +80,7 @@ export function readTimezone (text: string): string {
   const timezone = parseTimezone(text)
   if (timezone !== null) return timezone
   const detail = `There is no time zone "${text}": give an IANA name such as Europe/Berlin.`
-  throw new HttpError(400, 'validation_error', 'invalid_input', detail, { attr: 'timezone' })
+  throw invalidField('timezone', detail)
 }
 
 interface NewProject {

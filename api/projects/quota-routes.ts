@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { HttpError } from '../../engines/errors.ts'
+import { invalidField } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { clearQuota, readQuotas, setQuota } from '../../platform/quotas/quota-store.ts'
 import { dayOf, listUsage } from '../../platform/quotas/usage.ts'
@@ -77,9 +77,9 @@ export async function quotaRoutes (
 function readSpan ({ from, to }: Value<typeof usageQuery>, now: number): { first: number, last: number } {
   const last = dayOf(to === undefined ? now : timeOf(to))
   const first = from === undefined ? Math.max(0, last - (DEFAULT_DAYS - 1) * DAY_MS) : dayOf(timeOf(from))
-  if (first > last) throw new HttpError(400, 'validation_error', 'invalid_input', 'from must not be after to.', { attr: 'from' })
+  if (first > last) throw invalidField('from', 'from must not be after to.')
   if ((last - first) / DAY_MS >= MAX_DAYS) {
-    throw new HttpError(400, 'validation_error', 'invalid_input', `from must be at most ${MAX_DAYS} days before to.`, { attr: 'from' })
+    throw invalidField('from', `from must be at most ${MAX_DAYS} days before to.`)
   }
   return { first, last }
 }

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { HttpError, MillraceError } from '../../engines/errors.ts'
+import { invalidField, MillraceError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { clearRetention, listRetention, setRetention } from '../../platform/retention-rules.ts'
 import { array, object } from '../http/json-schema.ts'
@@ -29,11 +29,11 @@ export async function retentionRoutes (app: FastifyInstance, { sql }: { sql: Sql
     description: 'Older data is deleted for good, within an hour. For keys of all projects.'
   }, async ({ body: { what, project_id: projectId, days } }) => {
     if (what === 'dead_letters' && projectId !== null) {
-      throw new HttpError(400, 'validation_error', 'invalid_input', 'Dead letters have one rule, of all projects: it must be null.', { attr: 'project_id' })
+      throw invalidField('project_id', 'Dead letters have one rule, of all projects: it must be null.')
     }
     await setRetention(sql, { what, projectId, days }).catch((cause: unknown) => {
       if (!(cause instanceof MillraceError)) throw cause
-      throw new HttpError(400, 'validation_error', 'invalid_input', `There is no project ${projectId}.`, { attr: 'project_id', cause })
+      throw invalidField('project_id', `There is no project ${projectId}.`, 'invalid_input', cause)
     })
     return await list()
   })

@@ -1,6 +1,6 @@
 /** What people keep in a project under a name, each kind in a table of one form: saved queries, questions, boards. */
 import type { FastifyInstance } from 'fastify'
-import { HttpError } from '../../engines/errors.ts'
+import { HttpError, invalidField } from '../../engines/errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { isUniqueViolation } from '../../platform/postgres/postgres-errors.ts'
 import { notFound } from '../http/errors.ts'
@@ -136,7 +136,7 @@ async function storable<S extends Schemas> (
   const writable = Object.entries(body)
     .filter(([name]) => Object.hasOwn(named, name) || Object.hasOwn(kind.fields, name))
   const given = Object.fromEntries(writable)
-  if (typeof given.name === 'string' && given.name.trim() === '') throw invalid('blank', 'This field may not be blank.')
+  if (typeof given.name === 'string' && given.name.trim() === '') throw invalidField('name', 'This field may not be blank.', 'blank')
   await kind.check?.(given, { sql, ...scope })
   return Object.fromEntries(writable.map(([name, value]) => [name, typeof value === 'object' && value !== null ? sql.json(value) : value]))
 }
@@ -148,7 +148,7 @@ async function create<S extends Schemas> (
     // Those who create at the same time take turns, so that the count holds.
     await tx`SELECT id FROM projects WHERE id = ${row.project_id} FOR NO KEY UPDATE`
     const [counted] = await tx<[{ count: number }]>`SELECT count(*)::integer AS count FROM ${tx.unsafe(table)} WHERE project_id = ${row.project_id}`
-    if (counted.count >= MAX_DOCUMENTS) throw invalid('invalid_input', `A project has at most ${MAX_DOCUMENTS} ${plural}: delete one first.`)
+    if (counted.count >= MAX_DOCUMENTS) throw invalidField('name', `A project has at most ${MAX_DOCUMENTS} ${plural}: delete one first.`)
     const [stored] = await tx<{ id: number }[]>`INSERT INTO ${tx.unsafe(table)} ${tx(row)} ON CONFLICT (project_id, name) DO NOTHING RETURNING id`
     if (stored === undefined) throw notUnique(noun)
     return stored.id
@@ -161,9 +161,5 @@ function outdated (noun: string): HttpError {
 }
 
 function notUnique (noun: string): HttpError {
-  return invalid('unique', `There is already a ${noun} with this name.`)
-}
-
-function invalid (code: string, detail: string): HttpError {
-  return new HttpError(400, 'validation_error', code, detail, { attr: 'name' })
+  return invalidField('name', `There is already a ${noun} with this name.`, 'unique')
 }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { PassThrough, pipeline, Transform } from 'node:stream'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { type ClickHouseAddress, parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { HttpError } from '../../engines/errors.ts'
+import { HttpError, invalidField } from '../../engines/errors.ts'
 import { type Access, requireAllProjects } from '../http/personal-key-access.ts'
 import { routesOf } from '../http/routes.ts'
 import { answerQuery } from './answer-query.ts'
@@ -205,7 +205,7 @@ export function toHttpError (error: unknown): unknown {
   if (!(error instanceof QueryFailedError)) return error
   const { code, detail, advice } = error.failure
   if (code === 0) return new HttpError(503, 'server_error', 'clickhouse_unavailable', `${detail} ${advice}`, { cause: error, action: 'retry' })
-  return new HttpError(400, 'validation_error', 'query_failed', advice === '' ? detail : `${detail} ${advice}`, { attr: 'query', cause: error })
+  return invalidField('query', advice === '' ? detail : `${detail} ${advice}`, 'query_failed', error)
 }
 
 /** Ends a file that is too large, so that the browser takes it for broken and not for whole. */

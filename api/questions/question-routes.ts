@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
-import { HttpError } from '../../engines/errors.ts'
+import { invalidField } from '../../engines/errors.ts'
 import { readQuestion } from '../../engines/questions/read-question.ts'
 import { type ClickHouse, parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
@@ -80,8 +80,8 @@ function answerRoutes (routes: Routes, deps: QuestionDeps): void {
   }, async (request, access, reply) => {
     const { definition, step, limit = 100 } = request.body
     const question = readQuestion(definition)
-    if (question.kind !== 'funnel') throw invalid('definition__kind', 'Nobody drops out of anything but a funnel.')
-    if (step > question.steps.length) throw invalid('step', `The funnel has ${question.steps.length} steps.`)
+    if (question.kind !== 'funnel') throw invalidField('definition__kind', 'Nobody drops out of anything but a funnel.')
+    if (step > question.steps.length) throw invalidField('step', `The funnel has ${question.steps.length} steps.`)
     return await ask(access, reply, deps, async (asking) => {
       const { results, ...facts } = await listDropouts(question, asking, { step, limit })
       const stored = await describePersons(deps.sql, asking.projectId, results.map(({ person_id: person }) => person))
@@ -114,8 +114,4 @@ async function ask<T> (
   } finally {
     query.end()
   }
-}
-
-function invalid (attr: string, detail: string): HttpError {
-  return new HttpError(400, 'validation_error', 'invalid_input', detail, { attr })
 }

@@ -1,5 +1,5 @@
 /** How rules and event schemas change: each change in a transaction that holds the definition, or the project. */
-import { HttpError } from '../../engines/errors.ts'
+import { HttpError, invalidField } from '../../engines/errors.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
 import { notFound } from '../http/errors.ts'
 import type { AnyKind, DefinitionFields, DefinitionKind } from './definition-kind.ts'
@@ -38,7 +38,7 @@ export async function createDefinition<Definition extends object> (
     const table = tx.unsafe(kind.table)
     const [counted] = await tx<{ count: number }[]>`
       SELECT count(*)::integer AS count FROM ${table} WHERE project_id = ${projectId} AND NOT deleted`
-    if ((counted?.count ?? 0) >= kind.limit) throw invalidField(nameColumn, `A project has at most ${kind.limit} ${noun}s.`)
+    if ((counted?.count ?? 0) >= kind.limit) throw invalidField(nameColumn, `A project has at most ${kind.limit} ${noun}s.`, 'invalid')
     const own = { ...await kind.defaults(tx, projectId), ...ownFields(kind, fields), created_by: userId }
     const [stored] = await tx<StoredDefinition[]>`
       INSERT INTO ${table} AS d ${tx({ project_id: projectId, [nameColumn]: name, ...own })}
@@ -84,10 +84,6 @@ export async function deleteDefinition (sql: Sql, kind: AnyKind, key: Definition
   if (rows.length === 0) throw notFound()
 }
 
-export function invalidField (attr: string, detail: string, code = 'invalid'): HttpError {
-  return new HttpError(400, 'validation_error', code, detail, { attr })
-}
-
 /** Keeps other requests from adding definitions to the project until the transaction ends. */
 async function lockProject (tx: TransactionSql, projectId: number): Promise<void> {
   const rows = await tx`SELECT id FROM projects WHERE id = ${projectId} FOR NO KEY UPDATE`
@@ -112,7 +108,7 @@ async function lockDefinition (
  */
 function refuseRenamed ({ noun, nameColumn }: AnyKind, name: string, sent: unknown): void {
   if (sent === undefined || sent === name) return
-  throw invalidField(nameColumn, `The ${nameColumn} of a ${noun} cannot be changed. Create another ${noun}.`)
+  throw invalidField(nameColumn, `The ${nameColumn} of a ${noun} cannot be changed. Create another ${noun}.`, 'invalid')
 }
 
 /**
@@ -183,8 +179,8 @@ async function activateVersion (
 ): Promise<void> {
   if (active === undefined) return
   if (active !== null) {
-    if (active > version) throw invalidField('active_version', `The newest version is ${version}.`)
-    if (active < first) throw invalidField('active_version', `Versions before ${first} are those of a deleted ${kind.noun}.`)
+    if (active > version) throw invalidField('active_version', `The newest version is ${version}.`, 'invalid')
+    if (active < first) throw invalidField('active_version', `Versions before ${first} are those of a deleted ${kind.noun}.`, 'invalid')
     kind.compile(await readVersion(tx, kind, { id, version: active }))
   }
   await tx`UPDATE ${tx.unsafe(kind.table)} SET active_version = ${active}, updated_at = now() WHERE id = ${id}`

@@ -3,9 +3,8 @@ import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { answerInTime } from '../http/errors.ts'
 import { schemaOf } from '../http/json-schema.ts'
-import { searchQueryProperties } from '../http/list-queries.ts'
 import { idParams } from '../http/request-values.ts'
-import { pageQuery, type Routes, routesOf } from '../http/routes.ts'
+import { type Routes, routesOf } from '../http/routes.ts'
 import { answerLookBack, LINES_DESCRIPTION } from './look-back.ts'
 import { createDefinition, deleteDefinition, updateDefinition } from './change-definitions.ts'
 import type { CountedDefinition, CountsQuery } from './definition-counts.ts'
@@ -13,7 +12,7 @@ import type { DefinitionFields, DefinitionKind, describeFields } from './definit
 import type { LookBackOptions } from './look-back.ts'
 import type { StoredEventsQuery } from './read-stored-events.ts'
 import {
-  countsQuerySchema, findDefinition, listCounted, listDefinitions, listVersions, versionQueryProperties
+  countsQuery, definitionsQuery, findDefinition, listCounted, listDefinitions, listVersions, versionsQuery
 } from './versioned-definitions.ts'
 
 export interface DefinitionDeps {
@@ -75,12 +74,9 @@ export function registerDefinitionRoutes<
 
 function registerReading (routes: Routes, { sql }: DefinitionDeps, { kind, fields, titles }: AnyApi): void {
   const one = { $ref: `${fields.$id}#` }
-  const active = {
-    type: 'boolean', description: `true: only ${kind.noun}s with an active version; false: only the others. Default: both.`
-  } as const
 
   routes.list('/', {
-    summary: titles.list, description: titles.listed, query: pageQuery({ ...searchQueryProperties, active }), item: one
+    summary: titles.list, description: titles.listed, query: definitionsQuery(kind.noun), item: one
   }, async ({ query }, { projectId }) => await listDefinitions(sql, kind, { ...query, projectId }))
 
   routes.get('/:id', {
@@ -88,8 +84,7 @@ function registerReading (routes: Routes, { sql }: DefinitionDeps, { kind, field
   }, async ({ params: { id } }, { projectId }) => await findDefinition(sql, kind, { projectId, id }))
 
   routes.list('/:id/versions', {
-    summary: titles.versions, description: 'Newest first.', params: idParams,
-    query: pageQuery(versionQueryProperties), item: fields.version
+    summary: titles.versions, description: 'Newest first.', params: idParams, query: versionsQuery, item: fields.version
   }, async ({ params: { id }, query }, { projectId }) => await listVersions(sql, kind, { ...query, projectId, id }))
 }
 
@@ -116,7 +111,7 @@ function registerCounts (
   routes: Routes, { sql, clickhouse, now }: DefinitionDeps, { kind, titles, countsSchema, readCounts }: AnyApi
 ): void {
   routes.get('/counts', {
-    summary: titles.counts, description: titles.counted, query: countsQuerySchema, answer: countsSchema
+    summary: titles.counts, description: titles.counted, query: countsQuery, answer: countsSchema
   }, async ({ query: { days = 7 } }, { projectId }) => {
     const definitions = await listCounted(sql, kind, projectId)
     return { results: await answerInTime(readCounts(clickhouse, { projectId, days, now: now() }, definitions)) }

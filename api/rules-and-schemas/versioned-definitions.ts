@@ -2,24 +2,32 @@
 import type { CountedDefinition } from './definition-counts.ts'
 import type { Sql, SqlTemplates, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { notFound } from '../http/errors.ts'
-import { cutPage, decodeCursor, encodeCursor, matchSearch, selectPage } from '../http/list-queries.ts'
-import type { PageContent, PageQuery } from '../http/pagination.ts'
+import { optional, type Value } from '../http/json-schema.ts'
+import { cutPage, decodeCursor, encodeCursor, matchSearch, searchQueryProperties, selectPage } from '../http/list-queries.ts'
+import type { PageContent } from '../http/pagination.ts'
+import { pageQuery } from '../http/routes.ts'
 import { selectCreatedBy } from '../projects/users.ts'
 import type { AnyKind, DefinitionKind } from './definition-kind.ts'
 
-/** What a list of versions can be limited to. */
-export const versionQueryProperties = {
+export const versionsQuery = pageQuery({
   deleted: {
     type: 'boolean', description: 'true: also versions of deleted ones of this name, by which events may have been checked. Default: false.'
   },
   version: { type: 'integer', minimum: 1, maximum: 2_147_483_647, description: 'Only this version.' }
-} as const
+})
+
+/** The list of definitions; `noun` is what they are. */
+export function definitionsQuery (noun: string) {
+  return pageQuery({
+    ...searchQueryProperties,
+    active: { type: 'boolean', description: `true: only ${noun}s with an active version; false: only the others. Default: both.` }
+  })
+}
 
 /** What counts by definition can be limited to. */
-export const countsQuerySchema = {
-  type: 'object',
-  properties: { days: { type: 'integer', minimum: 1, maximum: 90, description: 'Days before now; default 7.' } }
-} as const
+export const countsQuery = optional({
+  days: { type: 'integer', minimum: 1, maximum: 90, description: 'Days before now; default 7.' }
+})
 
 export interface NamedKey {
   projectId: number
@@ -29,26 +37,10 @@ export interface NamedKey {
 /** Which definition: by its id, or by its name. */
 export type DefinitionKey = { projectId: number, id: number } | NamedKey
 
-export interface DefinitionQuery extends PageQuery {
-  search?: string
-  /** Whether a version is active; undefined: both. */
-  active?: boolean
-  /** Cursor of a next link. */
-  after?: string
-}
-
-export interface VersionQuery extends PageQuery {
-  after?: string
-  /** Also those of deleted definitions of this name. */
-  deleted?: boolean
-  /** Only this one; undefined: all. */
-  version?: number
-}
-
 /** Lists the definitions of a project with their newest version. */
 export async function listDefinitions<Definition extends object> (
   sql: Sql, kind: DefinitionKind<Definition, unknown, any>,
-  { projectId, ...query }: DefinitionQuery & { projectId: number }
+  { projectId, ...query }: Value<ReturnType<typeof definitionsQuery>> & { projectId: number }
 ): Promise<PageContent<Definition>> {
   const kinds = kind.order.map((each) => each.kind)
   const after = decodeCursor(query.after, kind.table, kinds)
@@ -107,7 +99,7 @@ export async function findDefinition<Definition extends object> (
  * @throws {HttpError} 404 when the project has no such definition, or it has no such version.
  */
 export async function listVersions<Version extends { version: number }> (
-  sql: Sql, kind: DefinitionKind<unknown, Version, any>, query: DefinitionKey & VersionQuery
+  sql: Sql, kind: DefinitionKind<unknown, Version, any>, query: DefinitionKey & Value<typeof versionsQuery>
 ): Promise<PageContent<Version>> {
   const { deleted = false, version = null } = query
   const page = await selectPage<Version>(sql, query, {

@@ -1,7 +1,7 @@
 import { fieldsOf } from '../fields.ts'
 import { OPERATORS_WITHOUT_VALUE, findOperator } from './property-operators.ts'
 import { lowerAscii, propertyText } from './property-test.ts'
-import { HttpError } from '../errors.ts'
+import { invalidField } from '../errors.ts'
 
 /** Operators of conditions: those of feature flags that `step-mask.sql` has as well, with the same meaning. */
 const OPERATORS = [
@@ -27,16 +27,16 @@ export interface PropertyCondition {
  */
 export function readConditions (path: string, value: unknown): PropertyCondition[] {
   if (value === undefined || value === null) return []
-  if (!Array.isArray(value)) throw invalidCondition(path, 'Conditions on properties must be an array.')
+  if (!Array.isArray(value)) throw invalidField(path, 'Conditions on properties must be an array.')
   return value.map((condition, index) => readCondition(`${path}__${index}`, condition))
 }
 
 function readCondition (path: string, condition: unknown): PropertyCondition {
   const { key, value, operator = 'exact', type = 'event' } = fieldsOf(condition)
-  if (type !== 'event') throw invalidCondition(`${path}__type`, 'Only conditions on properties of the event are supported.')
-  if (typeof key !== 'string' || key === '') throw invalidCondition(`${path}__key`, 'key of a condition must be the name of a property.')
+  if (type !== 'event') throw invalidField(`${path}__type`, 'Only conditions on properties of the event are supported.')
+  if (typeof key !== 'string' || key === '') throw invalidField(`${path}__key`, 'key of a condition must be the name of a property.')
   if (!isOperator(operator)) {
-    throw invalidCondition(`${path}__operator`, `operator of a condition must be one of ${OPERATORS.join(', ')}.`)
+    throw invalidField(`${path}__operator`, `operator of a condition must be one of ${OPERATORS.join(', ')}.`)
   }
   if (OPERATORS_WITHOUT_VALUE.has(operator)) return { key, operator, values: [] }
   return { key, ...readValue(`${path}__value`, operator, value) }
@@ -56,16 +56,16 @@ const OF_LISTS: ReadonlySet<Operator> = new Set([
 function readValue (path: string, asked: Operator, value: unknown): Omit<PropertyCondition, 'key'> {
   const items = [value].flat()
   const texts = items.map((item) => readText(path, item))
-  if (items.length === 0) throw invalidCondition(path, 'value of a condition must not be empty.')
+  if (items.length === 0) throw invalidField(path, 'value of a condition must not be empty.')
   const operator = items.length > 1 ? OF_SEVERAL[asked] ?? asked : asked
-  if (items.length > 1 && !OF_LISTS.has(operator)) throw invalidCondition(path, `value of a condition with ${operator} must be one value.`)
+  if (items.length > 1 && !OF_LISTS.has(operator)) throw invalidField(path, `value of a condition with ${operator} must be one value.`)
   // Flags compare such a number with the rounded one of the event, which SQL does not see.
   if ((operator === 'exact' || operator === 'is_not') && items.some((item) => Number.isInteger(item) && !Number.isSafeInteger(item))) {
-    throw invalidCondition(path, 'A whole number beyond 2^53 has lost digits as value of a condition: write it as a string.')
+    throw invalidField(path, 'A whole number beyond 2^53 has lost digits as value of a condition: write it as a string.')
   }
   findOperator(operator)?.(OF_LISTS.has(operator) ? items : items[0], {
     timezone: 'UTC',
-    invalid: (message) => { throw invalidCondition(path, `value of a condition with ${operator} is not valid. ${message}`) }
+    invalid: (message) => { throw invalidField(path, `value of a condition with ${operator} is not valid. ${message}`) }
   })
   return { operator, values: texts.map((text) => asCompared(operator, text)) }
 }
@@ -79,11 +79,7 @@ function asCompared (operator: Operator, text: string): string {
 /** Values compare as texts: numbers, booleans and null as JSON writes them. */
 function readText (path: string, value: unknown): string {
   if (value !== null && !['string', 'number', 'boolean'].includes(typeof value)) {
-    throw invalidCondition(path, 'value of a condition must be a string, a number, a boolean, null, or an array of these.')
+    throw invalidField(path, 'value of a condition must be a string, a number, a boolean, null, or an array of these.')
   }
   return propertyText(value)
-}
-
-function invalidCondition (attr: string, detail: string): HttpError {
-  return new HttpError(400, 'validation_error', 'invalid_input', detail, { attr })
 }

@@ -1,6 +1,6 @@
 /** Days, weeks and months of a time zone, from the zones that come with the JavaScript engine. */
 import { type AskedRange, type Interval, type Question, QUESTION_LIMITS } from './question.ts'
-import { HttpError } from '../errors.ts'
+import { type HttpError, invalidField } from '../errors.ts'
 
 const DAY_MS = 86_400_000
 const HOUR_MS = 3_600_000
@@ -151,8 +151,7 @@ export function listBuckets (span: Span, interval: Interval, { timezone, weekSta
 
 /** A range with more of them than are drawn. */
 export function tooMany (interval: Interval, most: number): HttpError {
-  return new HttpError(400, 'validation_error', 'invalid_input',
-    `The range has more than ${most} ${interval}s: ask for fewer days, or another interval.`, { attr: 'definition__interval' })
+  return invalidField('definition__interval', `The range has more than ${most} ${interval}s: ask for fewer days, or another interval.`)
 }
 
 function startOfHour (instant: number, timezone: string): number {

@@ -1,4 +1,4 @@
-import { HttpError } from '../errors.ts'
+import { invalidField } from '../errors.ts'
 import { readConditions } from '../operators/property-conditions.ts'
 import { Place, RULE_LIMITS, RuleError } from '../rules/rule-definition.ts'
 import { isDay } from './calendar.ts'
@@ -25,7 +25,7 @@ export function readQuestion (definition: unknown, path = 'definition'): Questio
     return readKind(place)
   } catch (error) {
     if (!(error instanceof RuleError)) throw error
-    throw new HttpError(400, 'validation_error', 'invalid_input', error.message, { attr: error.path.join('__'), cause: error })
+    throw invalidField(error.path.join('__'), error.message, 'invalid_input', error)
   }
 }
 

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import { HttpError } from '../../engines/errors.ts'
+import { type HttpError, invalidField } from '../../engines/errors.ts'
 import { hasLongNumber, parseJson, roundFields } from '../../engines/body/parse-json.ts'
 import { splitJsonArray } from '../../engines/body/split-json-array.ts'
 
@@ -60,7 +60,7 @@ function isBatch (hasBatch: boolean, hasEvent: boolean): boolean {
 }
 
 function invalidBatch (): HttpError {
-  return new HttpError(400, 'validation_error', 'invalid_batch', 'batch must be an array of events.', { attr: 'batch' })
+  return invalidField('batch', 'batch must be an array of events.', 'invalid_batch')
 }
 
 interface Piece {

@@ -1,5 +1,5 @@
 import { fieldsOf } from '../../engines/fields.ts'
-import { HttpError } from '../../engines/errors.ts'
+import { invalidField } from '../../engines/errors.ts'
 import { MAX_DISTINCT_ID_LENGTH, MAX_NAME_LENGTH } from '../../schema/wire/identity.ts'
 import { isLonger } from '../../engines/body/storable-text.ts'
 import type { DropReason } from '../event.ts'
@@ -38,14 +38,14 @@ export function createCaptureV1 ({ sdk }: DialectRequest): Dialect {
   return { answersEachEvent: true, checkEvents, translate }
 
   function checkEvents (events: readonly unknown[]): void {
-    if (events.length === 0 && seen.size === 0) throw invalid('empty_batch', 'batch must have at least one event.', 'batch')
+    if (events.length === 0 && seen.size === 0) throw invalidField('batch', 'batch must have at least one event.', 'empty_batch')
     for (const event of events) {
       const { uuid } = fieldsOf(event)
       if (typeof uuid !== 'string' || parseUuid(uuid) === null) {
-        throw invalid('invalid_uuid', 'Each event of batch must have a uuid.', 'batch__uuid')
+        throw invalidField('batch__uuid', 'Each event of batch must have a uuid.', 'invalid_uuid')
       }
       const name = uuid.toLowerCase()
-      if (seen.has(name)) throw invalid('duplicate_uuid', `Two events of batch have the uuid ${uuid}.`, 'batch__uuid')
+      if (seen.has(name)) throw invalidField('batch__uuid', `Two events of batch have the uuid ${uuid}.`, 'duplicate_uuid')
       seen.add(name)
     }
   }
@@ -111,8 +111,4 @@ function toProperties (options: Readonly<Record<string, unknown>>): Record<strin
     const value = options[name]
     return value === undefined || value === null ? [] : [[property, value]]
   }))
-}
-
-function invalid (code: 'empty_batch' | 'invalid_uuid' | 'duplicate_uuid', detail: string, attr: string): HttpError {
-  return new HttpError(400, 'validation_error', code, detail, { attr })
 }

@@ -3,7 +3,7 @@ import type { DeadLetter, DeadLetterFilter } from '../../../platform/dead-letter
 import { createDeadLetterGroups } from './group-dead-letters.ts'
 import { countDeadLetters, listDeadLetters, readDeadLetterById } from '../../../platform/dead-letters/read-dead-letters.ts'
 import { purgeDeadLetters, replayDeadLetters } from '../../../platform/dead-letters/replay-and-purge.ts'
-import { HttpError } from '../../../engines/errors.ts'
+import { invalidField } from '../../../engines/errors.ts'
 import { notFound } from '../../http/errors.ts'
 import { cutPage, decodeCursor, encodeCursor } from '../../http/list-queries.ts'
 import { optional } from '../../http/json-schema.ts'
@@ -118,7 +118,7 @@ function purgeRoutes (routes: Routes, { nats }: DeadLetterDeps): void {
   }, async ({ body }, access) => {
     const { limit, dry_run: dryRun = false } = body
     if (!dryRun && limit === undefined) {
-      throw new HttpError(400, 'validation_error', 'required', 'limit: This field is required without dry_run.', { attr: 'limit' })
+      throw invalidField('limit', 'limit: This field is required without dry_run.', 'required')
     }
     const work = { ...readFilter(access, body), limit: limit ?? MOST_PURGED, dryRun }
     return await askStream(nats, NOTHING_PURGED, async (connection) => await purgeDeadLetters(connection, work))

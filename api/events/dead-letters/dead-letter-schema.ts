@@ -1,7 +1,7 @@
 import { DEAD_LETTER_STAGES } from '../../../schema/wire/streams.ts'
 import { cursorQueryProperties } from '../../http/list-queries.ts'
 import { pageQueryProperties } from '../../http/pagination.ts'
-import { object, type Value } from '../../http/json-schema.ts'
+import { object, optional, type Value } from '../../http/json-schema.ts'
 
 const nullableText = { type: ['string', 'null'] }
 
@@ -69,30 +69,22 @@ export const deadLetterGroupsSchema = object({
   results: { type: 'array', items: object(group) }
 })
 
-export const replayBodySchema = {
-  type: 'object',
-  additionalProperties: false,
-  properties: {
-    ...filter,
-    limit: { type: 'integer', minimum: 1, maximum: 10_000, description: 'Maximum number of dead letters; default 1,000.' },
-    dry_run: { type: 'boolean', description: 'Only count them, without a replay.' }
-  }
-} as const
+export const replayBodySchema = optional({
+  ...filter,
+  limit: { type: 'integer', minimum: 1, maximum: 10_000, description: 'Maximum number of dead letters; default 1,000.' },
+  dry_run: { type: 'boolean', description: 'Only count them, without a replay.' }
+}, { additionalProperties: false })
 
-export const purgeBodySchema = {
-  type: 'object',
-  additionalProperties: false,
-  properties: {
-    ...filter,
-    limit: {
-      type: 'integer',
-      minimum: 1,
-      maximum: 10_000,
-      description: 'Maximum number of dead letters, oldest first; required without dry_run. Give what the dry run counted: what came later stays.'
-    },
-    dry_run: { type: 'boolean', description: 'Only count them.' }
-  }
-} as const
+export const purgeBodySchema = optional({
+  ...filter,
+  limit: {
+    type: 'integer',
+    minimum: 1,
+    maximum: 10_000,
+    description: 'Maximum number of dead letters, oldest first; required without dry_run. Give what the dry run counted: what came later stays.'
+  },
+  dry_run: { type: 'boolean', description: 'Only count them.' }
+}, { additionalProperties: false })
 
 export const purgeResultSchema = object({
   matched: { type: 'integer', description: 'Dead letters that match, up to the limit.' },

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { HttpError } from '../../../engines/errors.ts'
+import { HttpError, invalidField } from '../../../engines/errors.ts'
 import { toDistinctId } from '../../../schema/wire/identity.ts'
 import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
@@ -45,7 +45,7 @@ export async function receiptRoutes (
   }, async (request, { projectId }) => {
     const uuid = readSentUuid(request.params.uuid)
     if (uuid === null) {
-      throw new HttpError(400, 'validation_error', 'invalid_input', 'uuid must be a UUID', { attr: 'uuid' })
+      throw invalidField('uuid', 'uuid must be a UUID')
     }
     const { timestamp } = request.query
     const at = timestamp === undefined ? undefined : parseIsoDateTime(timestamp)?.getTime()

@@ -1,9 +1,9 @@
+import { invalidField } from '../../../engines/errors.ts'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { type Variant, variantsOfFlag } from '../../../engines/flags/flag-definition.ts'
 import type { Experiment } from '../experiment.ts'
 import { checkSampleRatio, type SampleRatioCheck } from '../../../engines/statistics/sample-ratio.ts'
-import { invalidExperiment } from '../experiment-body.ts'
 import { readGroupTypeIndex } from '../experiment-flag.ts'
 import { findKeptFlag } from '../experiment-versions.ts'
 import { estimateSampleSize, type MetricExpectation } from '../../../engines/statistics/sample-size.ts'
@@ -25,7 +25,7 @@ export type LaunchedExperiment = Experiment & { start_date: Date }
 export function requireLaunched (experiment: Experiment, now: Date): LaunchedExperiment {
   const { start_date: start } = experiment
   if (start !== null && start <= now) return { ...experiment, start_date: start }
-  throw invalidExperiment('start_date', 'Experiment has not been launched yet.', 'not_launched')
+  throw invalidField('start_date', 'Experiment has not been launched yet.', 'not_launched')
 }
 
 /**
@@ -40,7 +40,7 @@ export async function findScope (
   const { key, filters } = await findKeptFlag(sql, experiment.id) ?? experiment.feature_flag
   const variants = variantsOfFlag(filters)
   if (variants.length < 2) {
-    throw invalidExperiment('feature_flag', 'Feature flag must have at least 2 variants (control and at least one test variant)')
+    throw invalidField('feature_flag', 'Feature flag must have at least 2 variants (control and at least one test variant)')
   }
   const index = readGroupTypeIndex(experiment.parameters) ?? readGroupTypeIndex(Object(filters))
   const [row] = await sql<{ timezone: string, group_type: string | null }[]>`
@@ -48,7 +48,7 @@ export async function findScope (
     FROM projects p LEFT JOIN group_types g ON g.project_id = p.id AND g.group_type_index = ${index ?? null}
     WHERE p.id = ${projectId}`
   if (index !== undefined && row?.group_type === null) {
-    throw invalidExperiment('parameters__aggregation_group_type_index', `The project has no group type ${index}.`)
+    throw invalidField('parameters__aggregation_group_type_index', `The project has no group type ${index}.`)
   }
   // Of ClickHouse's dates none is older.
   const since = new Date(Math.max(0, experiment.start_date.getTime()))

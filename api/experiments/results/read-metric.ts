@@ -1,6 +1,6 @@
+import { invalidField } from '../../../engines/errors.ts'
 import { fieldsOf } from '../../../engines/fields.ts'
 import type { MetricKind } from '../../../engines/statistics/variant-statistics.ts'
-import { invalidExperiment } from '../experiment-body.ts'
 import { type PropertyCondition, readConditions } from '../../../engines/operators/property-conditions.ts'
 
 /** What an experiment measures, read from what a client wrote. */
@@ -59,13 +59,13 @@ function readFunnel (path: string, fields: Fields, events: unknown[]): Metric {
 
 function readTrend (path: string, fields: Fields, events: unknown[]): Metric {
   const insight = fields['insight'] ?? 'TRENDS'
-  if (insight !== 'TRENDS') throw invalidExperiment(`${path}__insight`, 'insight must be FUNNELS or TRENDS.')
-  if (events.length > 1) throw invalidExperiment(`${path}__events`, 'A metric of insight TRENDS has one event.')
+  if (insight !== 'TRENDS') throw invalidField(`${path}__insight`, 'insight must be FUNNELS or TRENDS.')
+  if (events.length > 1) throw invalidField(`${path}__events`, 'A metric of insight TRENDS has one event.')
   const at = `${path}__events__0`
   const { math = 'total', math_property: property = null } = fieldsOf(events[0])
   const kind = typeof math === 'string' ? KIND_OF_MATH.get(math) : undefined
   if (kind === undefined) {
-    throw invalidExperiment(`${at}__math`, `math must be one of ${[...KIND_OF_MATH.keys()].join(', ')}.`)
+    throw invalidField(`${at}__math`, `math must be one of ${[...KIND_OF_MATH.keys()].join(', ')}.`)
   }
   return {
     name: readName(fields), kind, steps: [readStep(at, events[0])],
@@ -82,13 +82,13 @@ function readStep (path: string, value: unknown): MetricStep {
   const { id, type = 'events', properties } = fieldsOf(value)
   if (type !== 'events') refuseActions(path, [value])
   if (id !== null && (typeof id !== 'string' || id === '')) {
-    throw invalidExperiment(`${path}__id`, 'id of an event must be its name, or null for any event.')
+    throw invalidField(`${path}__id`, 'id of an event must be its name, or null for any event.')
   }
   return { event: id, where: readConditions(`${path}__properties`, properties) }
 }
 
 function refuseActions (path: string, actions: unknown): void {
-  if (Array.isArray(actions) && actions.length > 0) throw invalidExperiment(path, 'Actions are not supported; name events.')
+  if (Array.isArray(actions) && actions.length > 0) throw invalidField(path, 'Actions are not supported; name events.')
 }
 
 const SECONDS = new Map([['second', 1], ['minute', 60], ['hour', 3600], ['day', 86_400], ['week', 604_800], ['month', 2_592_000]])
@@ -100,7 +100,7 @@ function readFunnelWindow (path: string, fields: Fields): number {
   if (interval === undefined || interval === null) return 0
   const unit = SECONDS.get(String(fields['funnel_window_interval_unit'] ?? 'day'))
   if (unit === undefined) {
-    throw invalidExperiment(`${path}__funnel_window_interval_unit`, `funnel_window_interval_unit must be one of ${[...SECONDS.keys()].join(', ')}.`)
+    throw invalidField(`${path}__funnel_window_interval_unit`, `funnel_window_interval_unit must be one of ${[...SECONDS.keys()].join(', ')}.`)
   }
   return readWindow(`${path}__funnel_window_interval`, interval, unit)
 }
@@ -108,16 +108,16 @@ function readFunnelWindow (path: string, fields: Fields): number {
 function readWindow (path: string, value: unknown, unitSeconds: number): number {
   const seconds = Math.round(Number(value) * unitSeconds)
   if (typeof value === 'number' && seconds >= 1 && seconds <= 4_294_967_295) return seconds
-  throw invalidExperiment(path, 'The window after exposure must be a number above 0.')
+  throw invalidField(path, 'The window after exposure must be a number above 0.')
 }
 
 function readOwnForm (path: string, fields: Fields): Metric {
   const { kind, event, steps, property = null, where, window_days: windowDays } = fields
   if (kind !== 'funnel' && kind !== 'count' && kind !== 'sum' && kind !== 'mean') {
-    throw invalidExperiment(`${path}__kind`, 'kind of a metric must be funnel, count, sum or mean.')
+    throw invalidField(`${path}__kind`, 'kind of a metric must be funnel, count, sum or mean.')
   }
   const list = Array.isArray(steps) ? steps : [{ event, where }]
-  if (kind !== 'funnel' && list.length !== 1) throw invalidExperiment(`${path}__steps`, `A metric of kind ${kind} has one event.`)
+  if (kind !== 'funnel' && list.length !== 1) throw invalidField(`${path}__steps`, `A metric of kind ${kind} has one event.`)
   return {
     name: readName(fields),
     kind,
@@ -129,19 +129,19 @@ function readOwnForm (path: string, fields: Fields): Metric {
 
 function readOwnStep (path: string, value: unknown): MetricStep {
   const { event, where } = typeof value === 'string' ? { event: value } : fieldsOf(value)
-  if (typeof event !== 'string' || event === '') throw invalidExperiment(`${path}__event`, 'event of a metric must be the name of an event.')
+  if (typeof event !== 'string' || event === '') throw invalidField(`${path}__event`, 'event of a metric must be the name of an event.')
   return { event, where: readConditions(`${path}__where`, where) }
 }
 
 function limitSteps (path: string, steps: MetricStep[]): MetricStep[] {
   if (steps.length >= 1 && steps.length <= MAX_STEPS) return steps
-  throw invalidExperiment(path, `A funnel has 1 to ${MAX_STEPS} steps.`)
+  throw invalidField(path, `A funnel has 1 to ${MAX_STEPS} steps.`)
 }
 
 function readProperty (path: string, kind: MetricKind, property: unknown): string | null {
   if (kind !== 'sum' && kind !== 'mean') return null
   if (typeof property === 'string' && property !== '') return property
-  throw invalidExperiment(path, `A ${kind} needs the name of a property.`)
+  throw invalidField(path, `A ${kind} needs the name of a property.`)
 }
 
 function readName ({ name }: Fields): string {
@@ -158,7 +158,7 @@ export function readSecondaryMetrics (value: unknown): Metric[] {
   return listEntries(value).map(([path, name, entry]) => {
     const { filters, name: ownName = name } = fieldsOf(entry)
     const metric = filters === undefined ? readMetric(path, entry) : readMetric(`${path}__filters`, filters)
-    if (metric === undefined) throw invalidExperiment(path, 'A secondary metric must name its events.')
+    if (metric === undefined) throw invalidField(path, 'A secondary metric must name its events.')
     return { ...metric, name: typeof ownName === 'string' ? ownName : metric.name }
   })
 }

@@ -1,3 +1,4 @@
+import { invalidField } from '../../../engines/errors.ts'
 import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
@@ -6,7 +7,6 @@ import { optional, toSnakeCase } from '../../http/json-schema.ts'
 import { parseInteger } from '../../http/request-values.ts'
 import { routesOf } from '../../http/routes.ts'
 import { experimentIdParams } from '../experiment-routes.ts'
-import { invalidExperiment } from '../experiment-body.ts'
 import { findExperiment } from '../experiment.ts'
 import { findKeptFlag, listKeptChanges } from '../experiment-versions.ts'
 import { variantsOfFlag } from '../../../engines/flags/flag-definition.ts'
@@ -61,7 +61,7 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
   }, async (request, { projectId }) => {
     const experiment = await findLaunched(projectId, request.params.id)
     const metric = readMetric('filters', experiment.filters)
-    if (metric === undefined) throw invalidExperiment('filters', 'Experiment has no target metric', 'required')
+    if (metric === undefined) throw invalidField('filters', 'Experiment has no target metric', 'required')
     const { value, lastRefresh, isCached } = await measure(projectId, experiment, metric, request.query.refresh)
     const { results, completeThrough } = value
     return {
@@ -98,12 +98,12 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
 }
 
 function chooseMetrics (metrics: Metric[], id: string | undefined): Metric[] {
-  if (metrics.length === 0) throw invalidExperiment('secondary_metrics', 'Experiment has no secondary metrics', 'required')
+  if (metrics.length === 0) throw invalidField('secondary_metrics', 'Experiment has no secondary metrics', 'required')
   if (id === undefined) return metrics
   const index = parseInteger(id)
-  if (index === undefined) throw invalidExperiment('id', 'Secondary metric id must be an integer')
+  if (index === undefined) throw invalidField('id', 'Secondary metric id must be an integer')
   const metric = metrics[index]
-  if (metric === undefined) throw invalidExperiment('id', 'Invalid metric ID')
+  if (metric === undefined) throw invalidField('id', 'Invalid metric ID')
   return [metric]
 }
 

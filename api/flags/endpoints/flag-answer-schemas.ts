@@ -1,5 +1,5 @@
 import { buildRemoteConfig, SUPPORTED_COMPRESSION } from '../../../engines/flags/remote-config.ts'
-import { object } from '../../http/json-schema.ts'
+import { object, optional } from '../../http/json-schema.ts'
 
 type Schema = Record<string, unknown>
 
@@ -9,20 +9,17 @@ type Schema = Record<string, unknown>
  */
 export function describeFlagEndpoint (endpoint: 'decide' | 'flags'): Schema {
   return {
-    querystring: {
-      type: 'object',
-      properties: {
-        v: {
-          type: 'string',
-          description: endpoint === 'decide'
-            ? 'Version of the answer, 1 to 4. Default: 1.'
-            : 'Version of the answer, 1 or 2. Default: 2 with the remote configuration, or 1 when config is given.'
-        },
-        ...(endpoint === 'flags'
-          ? { config: { type: 'string', enum: ['true', '1', 'false', '0'], description: 'true or 1: add the remote configuration.' } }
-          : {})
-      }
-    },
+    querystring: optional({
+      v: {
+        type: 'string',
+        description: endpoint === 'decide'
+          ? 'Version of the answer, 1 to 4. Default: 1.'
+          : 'Version of the answer, 1 or 2. Default: 2 with the remote configuration, or 1 when config is given.'
+      },
+      ...(endpoint === 'flags'
+        ? { config: { type: 'string', enum: ['true', '1', 'false', '0'], description: 'true or 1: add the remote configuration.' } }
+        : {})
+    }),
     body: requestSchema,
     response: {
       200: {

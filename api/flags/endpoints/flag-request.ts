@@ -1,5 +1,5 @@
 import { isFields } from '../../../engines/fields.ts'
-import { HttpError } from '../../../engines/errors.ts'
+import { type HttpError, invalidField } from '../../../engines/errors.ts'
 import { isExactNumber } from '../../../engines/body/parse-json.ts'
 import type { LocateAddress } from '../../../engines/enrichment/geoip.ts'
 import { toDistinctId, toGroupKey, toGroupType } from '../../../schema/wire/identity.ts'
@@ -34,7 +34,7 @@ type Body = Readonly<Record<string, unknown>>
 export function readBodyObject (body: unknown): Body {
   if (isEmptyArray(body)) return {}
   if (isFields(body)) return body
-  throw new HttpError(400, 'validation_error', 'invalid_input', 'The body must be a JSON object.', { attr: 'body' })
+  throw invalidField('body', 'The body must be a JSON object.')
 }
 
 /** The API key of a request, under any of the names that SDKs use; null when there is none. */
@@ -56,7 +56,7 @@ export function readFlagRequest (body: Body, runtime: Runtime): FlagRequest {
   const personProperties = readProperties(body.person_properties ?? body.$properties, 'person_properties')
   const distinctId = readId(body.distinct_id ?? body.$distinct_id, 'distinct_id')
   if (distinctId === null && !disableFlags) {
-    throw new HttpError(400, 'validation_error', 'required', 'This field is required.', { attr: 'distinct_id' })
+    throw invalidField('distinct_id', 'This field is required.', 'required')
   }
   const anonDistinctId =
     readId(body.$anon_distinct_id ?? body.anon_distinct_id ?? readAnonymousProperty(personProperties), '$anon_distinct_id')
@@ -153,5 +153,5 @@ function isEmptyArray (value: unknown): boolean {
 }
 
 function invalid (attr: string, detail: string): HttpError {
-  return new HttpError(400, 'validation_error', 'invalid_input', detail, { attr: cutText(attr, 200) })
+  return invalidField(cutText(attr, 200), detail)
 }

@@ -6,7 +6,7 @@ import { HttpError } from '../../../engines/errors.ts'
 import { requireScope } from '../../../schema/scopes.ts'
 import { readPersonalKey } from '../../http/personal-key-access.ts'
 import { notFound } from '../../http/errors.ts'
-import { object } from '../../http/json-schema.ts'
+import { object, optional } from '../../http/json-schema.ts'
 import type { FlagSet } from '../../../engines/flags/evaluate-flags.ts'
 import { resolveProject, type ResolveProjectDeps } from './resolve-project.ts'
 import { describeForSdk } from './local-evaluation-definitions.ts'
@@ -41,13 +41,10 @@ export async function localEvaluationRoutes (app: FastifyInstance, deps: Resolve
 /** For the OpenAPI document only: answers are rendered in advance. */
 const DESCRIBED = {
   security: [{ personalApiKey: [] }],
-  querystring: {
-    type: 'object',
-    properties: {
-      token: { type: 'string', description: 'Project API key of the project.' },
-      send_cohorts: { type: 'string', description: 'Add the cohorts, for SDKs that can evaluate them.' }
-    }
-  },
+  querystring: optional({
+    token: { type: 'string', description: 'Project API key of the project.' },
+    send_cohorts: { type: 'string', description: 'Add the cohorts, for SDKs that can evaluate them.' }
+  }),
   response: {
     200: object({
       flags: { type: 'array', items: { type: 'object', required: ['id', 'key', 'filters', 'active'], additionalProperties: true } },

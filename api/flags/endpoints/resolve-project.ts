@@ -1,4 +1,4 @@
-import { HttpError } from '../../../engines/errors.ts'
+import { HttpError, invalidField } from '../../../engines/errors.ts'
 import type { KeyDirectory } from '../../../platform/directory/key-directory.ts'
 import type { DefinitionCache } from './definition-cache.ts'
 
@@ -22,7 +22,7 @@ export async function resolveProject (
   const flags = await definitions.knows(id)
   if (flags === 'known') return id
   if (flags === 'unknown') {
-    throw new HttpError(400, 'validation_error', 'invalid_project', 'The project does not exist any more.', { attr: 'project_id' })
+    throw invalidField('project_id', 'The project does not exist any more.', 'invalid_project')
   }
   throw new HttpError(503, 'server_error', 'fetch_team_fail', 'The flags of this project cannot be read at the moment.')
 }

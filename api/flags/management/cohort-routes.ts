@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { HttpError } from '../../../engines/errors.ts'
+import { HttpError, invalidField } from '../../../engines/errors.ts'
 import { isFields } from '../../../engines/fields.ts'
 import { MalformedFlagError } from '../../../engines/flags/flag-definition.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
@@ -78,7 +78,7 @@ function refuseInvalid (check: () => void): void {
     check()
   } catch (error) {
     if (!(error instanceof MalformedFlagError)) throw error
-    throw new HttpError(400, 'validation_error', error.code, error.message, { attr: 'filters', cause: error })
+    throw invalidField('filters', error.message, error.code, error)
   }
 }
 

@@ -3,21 +3,15 @@ import type { KeyDirectory } from '../../../platform/directory/key-directory.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { notFound } from '../../http/errors.ts'
 import { optional } from '../../http/json-schema.ts'
-import { searchQueryProperties } from '../../http/list-queries.ts'
 import type { Access } from '../../http/personal-key-access.ts'
 import { idParams } from '../../http/request-values.ts'
-import { pageQuery, routesOf } from '../../http/routes.ts'
+import { routesOf } from '../../http/routes.ts'
 import { featureFlagChangesSchema, featureFlagSchema, newFeatureFlagSchema } from './feature-flag.ts'
 import { type FlagActor, flagActivitySchema, listFlagChanges } from './flag-changes.ts'
-import { findFeatureFlag, findPayload, listFeatureFlags } from './read-feature-flags.ts'
+import { featureFlagQuery, findFeatureFlag, findPayload, listFeatureFlags } from './read-feature-flags.ts'
 import { createFeatureFlag, updateFeatureFlag } from './write-feature-flag.ts'
 
 const one = { $ref: 'FeatureFlag#' }
-
-const listQuery = pageQuery({
-  ...searchQueryProperties,
-  active: { type: 'boolean', description: 'true: only active flags; false: only inactive ones. Default: all.' }
-})
 
 /** Management of the feature flags of a project. `/decide` and `/flags` follow a change within a second. */
 export async function featureFlagRoutes (
@@ -28,7 +22,7 @@ export async function featureFlagRoutes (
   app.addSchema(flagActivitySchema)
 
   routes.list('/', {
-    summary: 'List feature flags', description: 'Newest first.', query: listQuery, item: one
+    summary: 'List feature flags', description: 'Newest first.', query: featureFlagQuery, item: one
   }, async ({ query }, { projectId }) => await listFeatureFlags(sql, projectId, query))
 
   routes.create('/', {

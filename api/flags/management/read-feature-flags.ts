@@ -1,18 +1,19 @@
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
-import { matchSearch, selectPage } from '../../http/list-queries.ts'
-import type { PageContent, PageQuery } from '../../http/pagination.ts'
+import type { Value } from '../../http/json-schema.ts'
+import { matchSearch, searchQueryProperties, selectPage } from '../../http/list-queries.ts'
+import type { PageContent } from '../../http/pagination.ts'
+import { pageQuery } from '../../http/routes.ts'
 import { notFound } from '../../http/errors.ts'
 import { type FeatureFlag, selectFeatureFlag } from './feature-flag.ts'
 
-export interface FeatureFlagQuery extends PageQuery {
-  search?: string
-  active?: boolean
-  after?: string
-}
+export const featureFlagQuery = pageQuery({
+  ...searchQueryProperties,
+  active: { type: 'boolean', description: 'true: only active flags; false: only inactive ones. Default: all.' }
+})
 
 /** Lists the flags of a project, newest first. */
 export async function listFeatureFlags (
-  sql: Sql, projectId: number, query: FeatureFlagQuery
+  sql: Sql, projectId: number, query: Value<typeof featureFlagQuery>
 ): Promise<PageContent<FeatureFlag>> {
   const matches = sql`f.project_id = ${projectId} AND NOT f.deleted
     AND (${query.active ?? null}::boolean IS NULL OR f.active = ${query.active ?? null})

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { HttpError } from '../../../engines/errors.ts'
+import { HttpError, invalidField } from '../../../engines/errors.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { allowsScope } from '../../../schema/scopes.ts'
 import { buildSubject, selectFlags } from '../endpoints/compute-flags.ts'
@@ -10,6 +10,7 @@ import { explainFlag, type FlagExplanation } from '../../../engines/flags/explai
 import { MalformedFlagError, type ProjectDefinitions } from '../../../engines/flags/flag-definition.ts'
 import { groupKeysOf, type StoredFacts, type Subject } from '../../../engines/flags/subject.ts'
 import { notFound } from '../../http/errors.ts'
+import { optional } from '../../http/json-schema.ts'
 import { routesOf } from '../../http/routes.ts'
 import { featureFlagFieldsSchema, type NewFeatureFlag, toFlagDefinition } from './feature-flag.ts'
 import { loadDefinitions } from './load-definitions.ts'
@@ -41,21 +42,18 @@ const testBody = {
   }
 } as const
 
-const explained = {
-  type: 'object',
-  properties: {
-    results: {
-      type: 'array',
-      items: {
-        type: 'object',
-        additionalProperties: true,
-        description: 'key, active, value (as /flags answers it), failed, payload, reason, and each condition: its ' +
-          'result, its filters with the value seen and where it came from (sent, stored, flag, missing), and the place ' +
-          'of the identifier in the rollout and among the variants, in percent.'
-      }
+const explained = optional({
+  results: {
+    type: 'array',
+    items: {
+      type: 'object',
+      additionalProperties: true,
+      description: 'key, active, value (as /flags answers it), failed, payload, reason, and each condition: its ' +
+        'result, its filters with the value seen and where it came from (sent, stored, flag, missing), and the place ' +
+        'of the identifier in the rollout and among the variants, in percent.'
     }
   }
-}
+})
 
 /**
  * Computes flags for somebody, and says why: by the code that answers `/flags`, with the flags as they are stored at
@@ -127,7 +125,7 @@ function withDraft (definitions: ProjectDefinitions, draft: NewFeatureFlag): Pro
     validateFlag(flag, definitions)
   } catch (error) {
     if (!(error instanceof MalformedFlagError)) throw error
-    throw new HttpError(400, 'validation_error', error.code, error.message, { attr: `draft__${error.attr}`, cause: error })
+    throw invalidField(`draft__${error.attr}`, error.message, error.code, error)
   }
   return { ...definitions, flags: [...definitions.flags.filter((each) => each !== stored), flag] }
 }

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { fieldsOf } from '../../../engines/fields.ts'
 import type { Sql, TransactionSql } from '../../../platform/postgres/connect-postgres.ts'
-import { HttpError } from '../../../engines/errors.ts'
+import { HttpError, invalidField } from '../../../engines/errors.ts'
 import { cutText } from '../../../engines/body/storable-text.ts'
 import { type FlagDefinition, MalformedFlagError, type ProjectDefinitions, sameVariants, variantsOfFlag } from '../../../engines/flags/flag-definition.ts'
 import { keepVersions } from '../../experiments/experiment-versions.ts'
@@ -78,7 +78,7 @@ async function write<T> (
     return await sql.begin(async (tx) => await work(await openFlagWriter(tx, actor), tx))
   } catch (error) {
     if (!(error instanceof MalformedFlagError)) throw error
-    throw new HttpError(400, 'validation_error', error.code, error.message, { attr: error.attr, cause: error })
+    throw invalidField(error.attr, error.message, error.code, error)
   }
 }
 

@@ -1,6 +1,6 @@
+import { invalidField } from '../../../engines/errors.ts'
 import { type CompiledRule, compileRule } from '../../../engines/rules/compile-rule.ts'
 import { RULE_LIMITS, type RuleDefinition, RuleError } from '../../../engines/rules/rule-definition.ts'
-import { invalidField } from '../change-definitions.ts'
 import { type DefinitionKind, describeCheck, describeFields, listOf, type ShownDefinition, type ShownVersion } from '../definition-kind.ts'
 import { object, type Value } from '../../http/json-schema.ts'
 

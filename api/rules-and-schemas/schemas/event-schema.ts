@@ -1,8 +1,8 @@
+import { invalidField } from '../../../engines/errors.ts'
 import { SCHEMA_MODES, type SchemaMode } from '../../../platform/directory/active-schemas.ts'
 import { type CompiledSchema, compileSchema } from '../../../engines/json-schema/compile-schema.ts'
 import { SchemaError } from '../../../engines/json-schema/schema-place.ts'
 import { toEventName } from '../../../schema/wire/identity.ts'
-import { invalidField } from '../change-definitions.ts'
 import { type DefinitionKind, describeCheck, describeFields, listOf, type ShownDefinition, type ShownVersion } from '../definition-kind.ts'
 import { object, type Value } from '../../http/json-schema.ts'
 
@@ -64,7 +64,7 @@ export const EVENT_SCHEMAS: DefinitionKind<EventSchema, EventSchemaVersion, unkn
   writable: SCHEMA_FIELDS.writable,
   limit: 500,
   checkName: (event) => {
-    if (toEventName(event) !== event) throw invalidField('event', 'No event has this name: names are cut to 200 characters.')
+    if (toEventName(event) !== event) throw invalidField('event', 'No event has this name: names are cut to 200 characters.', 'invalid')
   },
   readContent: (fields) => fields.schema,
   compile: compileDraft
