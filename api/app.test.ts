@@ -1,24 +1,33 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { SerializerSelector } from '@fastify/fast-json-stringify-compiler'
 import { Ajv } from 'ajv'
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
 import { waitFor } from '../test/support/wait-for.ts'
+import { createRequestValidation } from './http/request-validation.ts'
 import { createTestApi, send } from './testing/create-test-api.ts'
 
 const PARTS = ['body', 'querystring', 'params', 'headers'] as const
 
-t.test('the schemas of requests are valid JSON Schema, which is not checked when they are compiled', async (t) => {
+t.test('every schema compiles, and those of requests are valid JSON Schema: neither is seen at the start', async (t) => {
   const ajv = new Ajv()
+  const validation = createRequestValidation()
   let seen = 0
   const faults: string[] = []
+  const answers: { url: string, answers: object, schemas: () => Record<string, unknown> }[] = []
   function watchRoutes (message: unknown): void {
-    (message as { fastify: FastifyInstance }).fastify.addHook('onRoute', ({ method, url, schema }) => {
+    (message as { fastify: FastifyInstance }).fastify.addHook('onRoute', function ({ method, url, schema }) {
       for (const part of PARTS) {
         const given = schema?.[part] as object | undefined
         if (given === undefined) continue
         seen++
         if (ajv.validateSchema(given) !== true) faults.push(`${String(method)} ${url} ${part}: ${ajv.errorsText(ajv.errors)}`)
+        t.doesNotThrow(() => validation({ schema: given, httpPart: part, method: '', url })({}), `${url} ${part}`)
       }
+      // Schemas that it names may be added after it.
+      const schemas = (): Record<string, unknown> => this.getSchemas()
+      const response = schema?.response as object | undefined
+      if (response !== undefined) answers.push({ url, answers: response, schemas })
     })
   }
 
@@ -26,6 +35,14 @@ t.test('the schemas of requests are valid JSON Schema, which is not checked when
   t.teardown(() => unsubscribe('fastify.initialization', watchRoutes))
   await createTestApi(t)
 
+  for (const { url, answers: byStatus, schemas } of answers) {
+    const compile = SerializerSelector()(schemas())
+    for (const [httpStatus, schema] of Object.entries(byStatus)) {
+      if ('content' in schema) continue
+      t.doesNotThrow(() => compile({ schema, httpStatus, method: '', url }), `${url} ${httpStatus}`)
+    }
+  }
+  t.ok(answers.length > 80, `answers of ${answers.length} routes`)
   t.same(faults, [])
   t.ok(seen > 30, `${seen} schemas`)
 })

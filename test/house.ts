@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_520,
+  lines: 81_454,
   platformLines: 5_571,
   trackedFiles: 1_488,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
   assertions: 158,
-  casts: 280
+  casts: 278
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */
