@@ -37,6 +37,7 @@ import { answerUnknownRoutes, errorHandler } from './http/errors.ts'
 import { describeApi } from './http/openapi.ts'
 import { authenticatePersonalKey, type AuthenticateOptions, limitRate } from './http/personal-key-access.ts'
 import { createRequestValidation, readJsonBodies, refuseUnstorableValues } from './http/request-validation.ts'
+import { importRoutes } from './events/import-routes.ts'
 import { ingestionWarningRoutes } from './events/ingestion-warning-routes.ts'
 import { personalKeyRoutes } from './projects/personal-key-routes.ts'
 import { quotaRoutes } from './projects/quota-routes.ts'
@@ -218,6 +219,7 @@ async function managementRoutes (
     await project.register(featureFlagRoutes, { prefix: '/feature_flags', ...deps })
     await project.register(testFlagRoutes, { prefix: '/feature_flags', ...deps })
     await project.register(groupRoutes, { prefix: '/groups', ...deps })
+    await project.register(importRoutes, { prefix: '/imports', ...deps })
     await project.register(ledgerRoutes, { prefix: '/ledger', ...deps })
     await project.register(ingestionWarningRoutes, { prefix: '/ingestion_warnings', ...deps })
     await project.register(liveRoutes, deps)

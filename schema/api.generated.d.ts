@@ -1235,6 +1235,104 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/projects/{project_id}/imports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List imports
+         * @description The newest first. A project keeps 200.
+         *
+         *     Requires the scope event:read.
+         */
+        get: operations["getProjectsByProjectIdImports"];
+        put?: never;
+        /**
+         * Record that an import starts or resumes
+         * @description Sent by `millrace import`. The API does not read the files.
+         *
+         *     Requires the scope event:write.
+         */
+        post: operations["postProjectsByProjectIdImports"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/imports/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retrieve an import
+         * @description Requires the scope event:read.
+         */
+        get: operations["getProjectsByProjectIdImportsById"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete the record of an import
+         * @description Its events stay, and an import that runs goes on.
+         *
+         *     Requires the scope event:write.
+         */
+        delete: operations["deleteProjectsByProjectIdImportsById"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/imports/{id}/report": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Report how far an import is, or how it ended
+         * @description Sent by `millrace import` every few seconds. An import that ended takes no report until it is resumed.
+         *
+         *     Requires the scope event:write.
+         */
+        post: operations["postProjectsByProjectIdImportsByIdReport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/imports/{id}/stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Stop an import
+         * @description It ends at its next report, and goes on from there when the same command is run again.
+         *
+         *     Requires the scope event:write.
+         */
+        post: operations["postProjectsByProjectIdImportsByIdStop"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/projects/{project_id}/ingestion_warnings/summary": {
         parameters: {
             query?: never;
@@ -2714,6 +2812,152 @@ export interface components {
             properties: {
                 [key: string]: unknown;
             };
+        };
+        Import: {
+            /** @description Of all files. */
+            bytes: number;
+            /** @description Who created it; null when that is not a user or the user is gone. */
+            created_by: {
+                distinct_id: string;
+                /** Format: email */
+                email: string;
+                first_name: string;
+                id: number;
+                is_email_verified: boolean;
+                /** Format: uuid */
+                uuid: string;
+            } | null;
+            /** Format: date-time */
+            ended_at: string | null;
+            /** @description What interrupted it, a code. */
+            error: string | null;
+            file_count: number;
+            id: number;
+            /** @description It has not ended, and did not report for a minute: it was killed, or cannot reach the API. */
+            is_silent: boolean;
+            /** Format: date-time */
+            last_reported_at: string;
+            /** @enum {string} */
+            mode: "import" | "dry_run" | "verification";
+            /** @description As they were given, such as `--events-per-second 5000`. */
+            options: string[];
+            progress: {
+                accepted: number;
+                bytes_read: number;
+                events_per_second: number;
+                rejected: number;
+                rows: number;
+            };
+            /** @description Product that the files come from. */
+            source: string;
+            /** Format: date-time */
+            started_at: string;
+            /** @enum {string} */
+            state: "running" | "proving" | "interrupted" | "complete" | "complete_with_differences" | "incomplete";
+            /** Format: date-time */
+            stop_requested_at: string | null;
+            /** @description Id of the project. */
+            team_id: number;
+            /** @description Of the importer. */
+            version: string;
+        };
+        ImportDetail: {
+            /** @description Of all files. */
+            bytes: number;
+            /** @description Who created it; null when that is not a user or the user is gone. */
+            created_by: {
+                distinct_id: string;
+                /** Format: email */
+                email: string;
+                first_name: string;
+                id: number;
+                is_email_verified: boolean;
+                /** Format: uuid */
+                uuid: string;
+            } | null;
+            /** Format: date-time */
+            ended_at: string | null;
+            /** @description What interrupted it, a code. */
+            error: string | null;
+            file_count: number;
+            /** @description The first 500. */
+            files: {
+                bytes: number;
+                name: string;
+            }[];
+            id: number;
+            /** @description It has not ended, and did not report for a minute: it was killed, or cannot reach the API. */
+            is_silent: boolean;
+            /** Format: date-time */
+            last_reported_at: string;
+            /** @enum {string} */
+            mode: "import" | "dry_run" | "verification";
+            /** @description As they were given, such as `--events-per-second 5000`. */
+            options: string[];
+            progress: {
+                accepted: number;
+                bytes_read: number;
+                events_per_second: number;
+                /** @description Rejected rows by reason; nothing of their content. */
+                reasons: {
+                    reason: string;
+                    rows: number;
+                }[];
+                rejected: number;
+                rows: number;
+            };
+            /** @description Of an import that ended with one. */
+            result: {
+                altered: number;
+                /** @description Files that were not read completely, at most 100. */
+                broken: string[];
+                conflicting: number;
+                duplicates: number;
+                /** @description Events in the files, each once. */
+                events: number;
+                /** @description The files compared with the store; null for a dry run. */
+                proof: {
+                    /** @description Events that differ, at most 100. */
+                    differences: {
+                        /** Format: date */
+                        day: string;
+                        event: string;
+                        /** Format: uuid */
+                        uuid: string;
+                        /** @enum {string} */
+                        what: "missing" | "changed" | "properties";
+                    }[];
+                    /** @description Those that are stored exactly so. */
+                    equal: number;
+                    /** @description Days and event names in the files. */
+                    groups: number;
+                    is_complete: boolean;
+                    /** @description Those that differ, then the others, at most 500. */
+                    rows: {
+                        changed: number;
+                        /** Format: date */
+                        day: string;
+                        event: string;
+                        events: number;
+                        missing: number;
+                        other_properties: number;
+                    }[];
+                } | null;
+                /** @description Events that were stored since the run began. */
+                stored: number;
+            } | null;
+            /** @description Product that the files come from. */
+            source: string;
+            /** Format: date-time */
+            started_at: string;
+            /** @enum {string} */
+            state: "running" | "proving" | "interrupted" | "complete" | "complete_with_differences" | "incomplete";
+            /** Format: date-time */
+            stop_requested_at: string | null;
+            /** @description Id of the project. */
+            team_id: number;
+            /** @description Of the importer. */
+            version: string;
         };
         LedgerMinute: {
             /** @description Events that ingest published and the pipeline has dealt with. */
@@ -6887,6 +7131,264 @@ export interface operations {
                             groups: number;
                         }[];
                     };
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdImports: {
+        parameters: {
+            query?: {
+                /** @description Cursor of the page; taken from a `next` link. */
+                after?: string;
+                /** @description Items per page. */
+                limit?: number;
+                /** @description Items to skip. */
+                offset?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description Total number of items. */
+                        count: number;
+                        /** @description Link to the next page, with the same filters. */
+                        next: string | null;
+                        /** @description Link to the previous page, with the same filters. */
+                        previous: string | null;
+                        results: components["schemas"]["Import"][];
+                    };
+                };
+            };
+        };
+    };
+    postProjectsByProjectIdImports: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Of all files. */
+                    bytes: number;
+                    /**
+                     * Format: uuid
+                     * @description Made by the importer: an import that is resumed sends the same.
+                     */
+                    checkpoint: string;
+                    file_count: number;
+                    /** @description The first 500. */
+                    files: {
+                        bytes: number;
+                        name: string;
+                    }[];
+                    /** @enum {string} */
+                    mode: "import" | "dry_run" | "verification";
+                    /** @description As they were given, such as `--events-per-second 5000`. */
+                    options: string[];
+                    /** @description Product that the files come from. */
+                    source: string;
+                    /** @description Of the importer. */
+                    version: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Resumed. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        id: number;
+                    };
+                };
+            };
+            /** @description Started. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        id: number;
+                    };
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdImportsById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImportDetail"];
+                };
+            };
+        };
+    };
+    deleteProjectsByProjectIdImportsById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    postProjectsByProjectIdImportsByIdReport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description What interrupted it, a code. */
+                    error?: string | null;
+                    progress: {
+                        accepted: number;
+                        bytes_read: number;
+                        events_per_second: number;
+                        /** @description Rejected rows by reason; nothing of their content. */
+                        reasons: {
+                            reason: string;
+                            rows: number;
+                        }[];
+                        rejected: number;
+                        rows: number;
+                    };
+                    /** @description Of an import that ended with one. */
+                    result?: {
+                        altered: number;
+                        /** @description Files that were not read completely, at most 100. */
+                        broken: string[];
+                        conflicting: number;
+                        duplicates: number;
+                        /** @description Events in the files, each once. */
+                        events: number;
+                        /** @description The files compared with the store; null for a dry run. */
+                        proof: {
+                            /** @description Events that differ, at most 100. */
+                            differences: {
+                                /** Format: date */
+                                day: string;
+                                event: string;
+                                /** Format: uuid */
+                                uuid: string;
+                                /** @enum {string} */
+                                what: "missing" | "changed" | "properties";
+                            }[];
+                            /** @description Those that are stored exactly so. */
+                            equal: number;
+                            /** @description Days and event names in the files. */
+                            groups: number;
+                            is_complete: boolean;
+                            /** @description Those that differ, then the others, at most 500. */
+                            rows: {
+                                changed: number;
+                                /** Format: date */
+                                day: string;
+                                event: string;
+                                events: number;
+                                missing: number;
+                                other_properties: number;
+                            }[];
+                        } | null;
+                        /** @description Events that were stored since the run began. */
+                        stored: number;
+                    } | null;
+                    /** @enum {string} */
+                    state: "running" | "proving" | "interrupted" | "complete" | "complete_with_differences" | "incomplete";
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description Somebody asked for its end: it can be resumed. */
+                        stop: boolean;
+                    };
+                };
+            };
+        };
+    };
+    postProjectsByProjectIdImportsByIdStop: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImportDetail"];
                 };
             };
         };

@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_470,
+  lines: 81_684,
   platformLines: 5_571,
-  trackedFiles: 1_488,
+  trackedFiles: 1_492,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,

@@ -71,7 +71,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
   event_definitions, property_definitions, event_properties,
   persons, person_distinct_ids, group_types, groups, person_deletions, event_removals, persons_outbox, persons_projects,
   persons_warning_minutes, console_sessions, console_login_links, saved_queries, questions, boards, board_links,
-  event_schemas, event_schema_versions, event_rules, event_rule_versions, project_quotas
+  event_schemas, event_schema_versions, event_rules, event_rule_versions, project_quotas, imports
   TO millrace_api;
 GRANT SELECT ON roll_up_state, roll_up_behind, persons_progress, project_usage TO millrace_api;
 

@@ -182,6 +182,20 @@ export async function walkExperiments (t: Test, { client }: ContractSystem): Pro
     t.equal((await client.call(t, 'DELETE', `~/questions/${question}/`)).status, 204)
   })
 
+  await t.test('Imports: every operation', async (t) => {
+    const progress = { rows: 1, accepted: 1, rejected: 0, bytes_read: 9, events_per_second: 1, reasons: [] }
+    const { status, body: { id } } = await client.call(t, 'POST', '~/imports/', {
+      checkpoint: randomUUID(), source: 'files', mode: 'import', options: [], version: '0.1.0', files: [{ name: 'a.csv', bytes: 9 }], file_count: 1, bytes: 9
+    })
+    t.equal(status, 201, 'start')
+
+    t.match(await client.call(t, 'GET', '~/imports/?limit=1&offset=0'), { status: 200, body: { count: 1, results: [{ id }] } }, 'list')
+    t.match(await client.call(t, 'POST', `~/imports/${id}/stop/`), { status: 200, body: { id } }, 'stop')
+    t.match(await client.call(t, 'POST', `~/imports/${id}/report/`, { state: 'running', progress }), { status: 200, body: { stop: true } }, 'report')
+    t.match(await client.call(t, 'GET', `~/imports/${id}/`), { status: 200, body: { progress } }, 'retrieve')
+    t.equal((await client.call(t, 'DELETE', `~/imports/${id}/`)).status, 204, 'delete')
+  })
+
   await t.test('4.1 Experiments: every operation', async (t) => {
     const { status, body: created } = await client.call(t, 'POST', '~/experiments/', { name: 'Example', feature_flag_key: 'example' })
     t.equal(status, 201, 'create')

@@ -1,0 +1,101 @@
+/** Imports of a project: what `millrace import` reports of itself. The API runs none (docs/decisions/0044). */
+import type { FastifyInstance } from 'fastify'
+import { HttpError } from '../../engines/errors.ts'
+import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
+import { notFound } from '../http/errors.ts'
+import { object } from '../http/json-schema.ts'
+import { selectPage } from '../http/list-queries.ts'
+import { idParams as params } from '../http/request-values.ts'
+import { routesOf } from '../http/routes.ts'
+import { selectCreatedBy } from '../projects/users.ts'
+import { beginSchema, importDetailSchema, importSchema, reportSchema } from './import-schemas.ts'
+
+/** Records that a project keeps. */
+const MAX_IMPORTS = 200
+
+const one = { id: { type: 'integer' } } as const
+const detail = { $ref: 'ImportDetail#' }
+
+export async function importRoutes (
+  app: FastifyInstance, { sql, publicUrl }: { sql: Sql, publicUrl: string }
+): Promise<void> {
+  app.addSchema(importSchema)
+  app.addSchema(importDetailSchema)
+  const routes = routesOf(app, { tag: 'imports', object: 'event', publicUrl })
+
+  async function find (projectId: number, id: number): Promise<object> {
+    const [found] = await sql`SELECT ${columns(sql)}, i.files, i.result FROM imports AS i WHERE i.project_id = ${projectId} AND i.id = ${id}`
+    if (found === undefined) throw notFound()
+    return found
+  }
+
+  /** @throws {HttpError} 404, or 409 when it has ended. */
+  async function refuse (projectId: number, id: number): Promise<never> {
+    await find(projectId, id)
+    throw new HttpError(409, 'invalid_request', 'conflict', 'The import has ended.')
+  }
+
+  routes.list('/', {
+    summary: 'List imports', description: `The newest first. A project keeps ${MAX_IMPORTS}.`, item: { $ref: 'Import#' }
+  }, async ({ query }, { projectId }) => await selectPage<{ id: number }>(sql, query, {
+    order: 'newest', kind: 'integer', select: columns(sql), from: sql`imports AS i`, key: sql`i.id`, keyOf: ({ id }) => id,
+    where: sql`i.project_id = ${projectId}`
+  }))
+
+  routes.post('/', {
+    summary: 'Record that an import starts or resumes', description: 'Sent by `millrace import`. The API does not read the files.',
+    body: beginSchema,
+    answers: { 200: object(one, { description: 'Resumed.' }), 201: object(one, { description: 'Started.' }) }
+  }, async ({ body }, { projectId, userId }, reply) => {
+    const { checkpoint, options, files, ...given } = body
+    const stored = { ...given, options: sql.json(options), files: sql.json(files) }
+    const changes = { ...stored, state: 'running', error: null, result: null, stop_requested_at: null, ended_at: null }
+    const [{ id, is_new: isNew }] = await sql<[{ id: number, is_new: boolean }]>`
+      INSERT INTO imports ${sql({ ...stored, project_id: projectId, checkpoint, created_by: userId })}
+      ON CONFLICT (project_id, checkpoint) DO UPDATE SET ${sql(changes)}, last_reported_at = now() RETURNING id, xmax = 0 AS is_new`
+    await sql`DELETE FROM imports WHERE project_id = ${projectId} AND id <= (
+      SELECT id FROM imports WHERE project_id = ${projectId} ORDER BY id DESC OFFSET ${MAX_IMPORTS} LIMIT 1)`
+    await reply.code(isNew ? 201 : 200).send({ id })
+  })
+
+  routes.get('/:id', {
+    summary: 'Retrieve an import', params, answer: detail
+  }, async ({ params: { id } }, { projectId }) => await find(projectId, id))
+
+  routes.post('/:id/report', {
+    summary: 'Report how far an import is, or how it ended',
+    description: 'Sent by `millrace import` every few seconds. An import that ended takes no report until it is resumed.',
+    params, body: reportSchema,
+    answer: object({ stop: { type: 'boolean', description: 'Somebody asked for its end: it can be resumed.' } })
+  }, async ({ params: { id }, body }, { projectId }) => {
+    const { state, progress, error = null, result = null } = body
+    const hasEnded = state !== 'running' && state !== 'proving'
+    const [changed] = await sql<{ stop: boolean }[]>`
+      UPDATE imports SET state = ${state}, progress = ${sql.json(progress)}, error = ${error}, result = ${result === null ? null : sql.json(result)},
+        last_reported_at = now(), ended_at = ${hasEnded ? sql`now()` : null}
+      WHERE project_id = ${projectId} AND id = ${id} AND ended_at IS NULL RETURNING stop_requested_at IS NOT NULL AS stop`
+    return changed ?? await refuse(projectId, id)
+  })
+
+  routes.post('/:id/stop', {
+    summary: 'Stop an import', description: 'It ends at its next report, and goes on from there when the same command is run again.',
+    params, answer: detail
+  }, async ({ params: { id } }, { projectId }) => {
+    const [changed] = await sql`UPDATE imports SET stop_requested_at = coalesce(stop_requested_at, now())
+      WHERE project_id = ${projectId} AND id = ${id} AND ended_at IS NULL RETURNING id`
+    return changed === undefined ? await refuse(projectId, id) : await find(projectId, id)
+  })
+
+  routes.delete('/:id', {
+    summary: 'Delete the record of an import', description: 'Its events stay, and an import that runs goes on.', params
+  }, async ({ params: { id } }, { projectId }) => {
+    const deleted = await sql`DELETE FROM imports WHERE project_id = ${projectId} AND id = ${id} RETURNING id`
+    if (deleted.length === 0) throw notFound()
+  })
+}
+
+function columns (sql: Sql): Statement {
+  return sql`i.id, i.project_id AS team_id, i.source, i.mode, i.options, i.version, i.file_count, i.bytes, i.state, i.progress, i.error,
+    i.ended_at IS NULL AND i.last_reported_at < now() - interval '1 minute' AS is_silent,
+    ${selectCreatedBy(sql, sql`i.created_by`)}, i.started_at, i.last_reported_at, i.stop_requested_at, i.ended_at`
+}
