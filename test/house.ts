@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_684,
+  lines: 81_703,
   platformLines: 5_571,
-  trackedFiles: 1_492,
+  trackedFiles: 1_493,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
