@@ -247,8 +247,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change the name or the time zone of a project
-         * @description Days of reports are those of the new zone, past ones too.
+         * Change the name, time zone or first day of the week of a project
+         * @description Reports use the new zone and weeks for past days too.
          *
          *     Requires the scope project:write.
          */
@@ -1623,6 +1623,28 @@ export interface paths {
          * @description Requires the scope property_definition:read.
          */
         get: operations["getProjectsByProjectIdPropertyDefinitionsByIdProfile"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/property_definitions/volumes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Count events by property
+         * @description Events that ever carried each property, or set it on a person: the 500 most frequent properties, without internal ones of SDKs.
+         *
+         *     Requires the scope property_definition:read.
+         */
+        get: operations["getProjectsByProjectIdPropertyDefinitionsVolumes"];
         put?: never;
         post?: never;
         delete?: never;
@@ -3200,6 +3222,11 @@ export interface components {
             timezone: string;
             /** Format: uuid */
             uuid: string;
+            /**
+             * @description First day of the week in questions that name none.
+             * @enum {string}
+             */
+            week_starts: "monday" | "sunday";
         };
         PropertyDefinition: {
             /**
@@ -4477,6 +4504,11 @@ export interface operations {
                     name: string;
                     /** @description IANA name: in it the days of reports begin. UTC for a new project. */
                     timezone?: string;
+                    /**
+                     * @description First day of the week in questions that name none. Monday for a new project.
+                     * @enum {string}
+                     */
+                    week_starts?: "monday" | "sunday";
                 };
             };
         };
@@ -4531,6 +4563,11 @@ export interface operations {
                     name?: string;
                     /** @description IANA name: in it the days of reports begin. UTC for a new project. */
                     timezone?: string;
+                    /**
+                     * @description First day of the week in questions that name none. Monday for a new project.
+                     * @enum {string}
+                     */
+                    week_starts?: "monday" | "sunday";
                 };
             };
         };
@@ -8058,6 +8095,37 @@ export interface operations {
                             type: "String" | "Numeric" | "Boolean" | "DateTime" | "none";
                             /** @description Events of each day, today last. */
                             volumes: number[];
+                        }[];
+                    };
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdPropertyDefinitionsVolumes: {
+        parameters: {
+            query?: {
+                /** @description What the properties belong to. */
+                type?: "event" | "person";
+            };
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        results: {
+                            name: string;
+                            volume: number;
                         }[];
                     };
                 };

@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_703,
+  lines: 81_801,
   platformLines: 5_571,
   trackedFiles: 1_493,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
   assertions: 158,
-  casts: 278
+  casts: 279
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

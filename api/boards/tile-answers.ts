@@ -14,7 +14,7 @@ import { QueryFailedError } from '../queries/query-failure.ts'
 import { SAVED_QUERIES } from '../queries/saved-query-routes.ts'
 import { sqlNotSetUp, toHttpError } from '../queries/sql-routes.ts'
 import { EXACT_VALUES, ROW_FORMAT, streamResult } from '../queries/stream-result.ts'
-import { answerQuestion, type Asking } from '../questions/answer-question.ts'
+import { answerQuestion, type Asking, readCalendar } from '../questions/answer-question.ts'
 import { QUESTIONS } from '../questions/question-routes.ts'
 
 /** An answer is used again until the watermark is so far past the one that it names, in milliseconds. */
@@ -76,8 +76,8 @@ export function createTileAnswers (deps: TileDeps): (asked: TileAsked) => Promis
   return async ({ projectId, tile, logComment, refresh = false, unchangedSince }) => {
     if (deps.analystUrl === '') throw sqlNotSetUp()
     const analyst = parseClickHouseUrl(deps.analystUrl)
-    const [project] = await sql<{ timezone: string }[]>`SELECT timezone FROM projects WHERE id = ${projectId}`
-    const asking: Omit<Asking, 'signal'> = { projectId, timezone: project?.timezone ?? 'UTC', now: now(), clickhouse, analyst, logComment }
+    const calendar = await readCalendar(sql, projectId)
+    const asking: Omit<Asking, 'signal'> = { projectId, ...calendar, now: now(), clickhouse, analyst, logComment }
     const { key, compute } = await prepare(sql, tile, { ...asking, unchangedSince })
     const through = (await readCompleteThrough(clickhouse).catch(() => null))?.getTime() ?? null
     const before = known.get(key)
@@ -105,13 +105,13 @@ interface Prepared {
 async function prepare (
   sql: Sql, { kind, id }: Tile, { unchangedSince, ...asking }: Omit<Asking, 'signal'> & Pick<TileAsked, 'unchangedSince'>
 ): Promise<Prepared> {
-  const { projectId, timezone, clickhouse } = asking
+  const { projectId, timezone, weekStarts, clickhouse } = asking
   if (kind === 'question') {
     const { name, description, definition } = await findDocument(sql, QUESTIONS, { projectId, id })
     const question = readQuestion(definition)
     const { firstDay, lastDay } = resolveRange(question, asking)
     return {
-      key: JSON.stringify([projectId, timezone, firstDay, lastDay, name, description, definition]),
+      key: JSON.stringify([projectId, timezone, weekStarts, firstDay, lastDay, name, description, definition]),
       async compute (signal) {
         const answer = await answerQuestion(question, { ...asking, signal })
         return { name, description, question: { definition, ...answer }, result: null }

@@ -62,6 +62,10 @@ t.test('a property: types by day, sample values and events', async (t) => {
   t.same(body.events, [{ name: 'paid', events: 20 }, { name: 'moved', events: 6 }])
 
   t.equal((await other.call('GET', `~/property_definitions/${id}/profile/`)).status, 404)
+
+  t.same((await api.call('GET', '~/property_definitions/volumes/?type=person')).body.results, [{ name: 'plan', volume: 9 }])
+  t.same((await other.call('GET', '~/property_definitions/volumes/')).body.results, [{ name: 'plan', volume: 9 }])
+  t.same((await api.call('GET', '~/property_definitions/volumes/')).body.results.map(({ name }: { name: string }) => name), ['plan', 'planet', 'amount'], 'the most frequent first')
 })
 
 t.test('properties of persons and groups, and values that a key may not see', async (t) => {

@@ -1,7 +1,9 @@
 import { hash } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
-import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
+import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
+import { array, object } from '../http/json-schema.ts'
 import { cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
 import { uuidParams } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
@@ -15,11 +17,23 @@ import {
   propertyDefinitionSchema, selectPropertyDefinition
 } from './property-definition.ts'
 import {
-  type PropertyDefinitionQuery, propertyDefinitionQuerySchema, type PropertyFilter, readPropertyFilter
+  HIDDEN_EVENT_PROPERTIES, type PropertyDefinitionQuery, propertyDefinitionQuerySchema, type PropertyFilter,
+  readPropertyFilter
 } from './property-query.ts'
 import { deleteDefinition, updatePropertyDefinition } from './write-definition.ts'
 
 const one = { $ref: 'PropertyDefinition#' }
+
+/** Properties of an answer about volumes: as many as the console offers. */
+const MAX_VOLUMES = 500
+
+/** Seconds of its query at most. */
+const MAX_SECONDS = 10
+
+const volumesQuery = {
+  type: 'object',
+  properties: { type: { type: 'string', enum: ['event', 'person'], default: 'event', description: 'What the properties belong to.' } }
+} as const
 
 /** Property definitions of a project (docs/reference/contract/service.md 4.2), from Postgres, values excepted. */
 export async function propertyDefinitionRoutes (
@@ -36,6 +50,20 @@ export async function propertyDefinitionRoutes (
     description: 'Properties that were seen on event_names first, then by name.'
   }, async (request, { projectId }, reply) =>
     answerDefinitions({ request, reply, publicUrl }, await listPropertyDefinitions(sql, projectId, request.query)))
+
+  routes.get('/volumes', {
+    summary: 'Count events by property', query: volumesQuery,
+    description: `Events that ever carried each property, or set it on a person: the ${MAX_VOLUMES} most frequent properties, without internal ones of SDKs.`,
+    answer: object({ results: array(object({ name: { type: 'string' }, volume: { type: 'integer' } })) })
+  }, async ({ query: { type } }, { projectId }) => {
+    const results = await queryRows<{ name: string, volume: number }>(clickhouse, `
+      SELECT property AS name, toFloat64(sum(count)) AS volume FROM event_properties
+      WHERE project_id = {project: UInt32} AND kind = {kind: String} AND property NOT IN {hidden: Array(String)}
+      GROUP BY property ORDER BY volume DESC, name LIMIT ${MAX_VOLUMES} SETTINGS max_execution_time = ${MAX_SECONDS}`,
+    { project: projectId, kind: type, hidden: HIDDEN_EVENT_PROPERTIES }
+    ).catch((error: unknown) => { throw describeClickHouseError(error) })
+    return { results }
+  })
 
   routes.get('/:id', {
     summary: 'Retrieve a property definition', params: uuidParams, answer: one

@@ -16,6 +16,7 @@ const projectSchema = object({
   name: { type: 'string' },
   api_token: { type: ['string', 'null'], description: 'The project API key that SDKs send. It is public. Null when all are expired.' },
   timezone: { type: 'string', description: 'IANA name.' },
+  week_starts: { type: 'string', enum: ['monday', 'sunday'], description: 'First day of the week in questions that name none.' },
   anonymize_ips: { type: 'boolean', description: 'The addresses of clients are not stored.' },
   created_at: { type: 'string', format: 'date-time' }
 }, { $id: 'Project' })
@@ -68,12 +69,14 @@ export async function accountRoutes (
   }, async (request, { projectId }) => await showProject(sql, projectId))
 
   routes.patch('/projects/:project_id', {
-    summary: 'Change the name or the time zone of a project',
-    description: 'Days of reports are those of the new zone, past ones too.',
+    summary: 'Change the name, time zone or first day of the week of a project',
+    description: 'Reports use the new zone and weeks for past days too.',
     body: optional(newProjectSchema.properties, { additionalProperties: false }), answer: { $ref: 'Project#' }
-  }, async ({ body: { name = null, timezone } }, { projectId }) => {
+  }, async ({ body: { name = null, timezone, week_starts: weekStarts = null } }, { projectId }) => {
     const zone = timezone === undefined ? null : readTimezone(timezone)
-    await sql`UPDATE projects SET name = coalesce(${name}, name), timezone = coalesce(${zone}, timezone) WHERE id = ${projectId}`
+    await sql`
+      UPDATE projects SET name = coalesce(${name}, name), timezone = coalesce(${zone}, timezone), week_starts = coalesce(${weekStarts}, week_starts)
+      WHERE id = ${projectId}`
     return await showProject(sql, projectId)
   })
 }
@@ -123,7 +126,7 @@ async function readProjects (
   sql: Sql, ids: readonly number[] | null, { limit, offset }: PageQuery
 ): Promise<Array<{ id: number, uuid: string, name: string }>> {
   return await sql`
-    SELECT id, uuid, name, timezone, anonymize_ips, created_at, (
+    SELECT id, uuid, name, timezone, week_starts, anonymize_ips, created_at, (
       SELECT api_key FROM project_api_keys k WHERE k.project_id = p.id AND kind = 'project' AND (expires_at IS NULL OR expires_at > now())
       ORDER BY expires_at NULLS FIRST, created_at LIMIT 1
     ) AS api_token

@@ -38,6 +38,8 @@ t.test('a project gets another name and time zone, each alone', async (t) => {
 
   t.match(await api.call('PATCH', `/api/projects/${id}/`, { timezone: 'america/santiago' }), { status: 200, body: { id, name: 'First', timezone: 'America/Santiago' } })
   t.match(await api.call('PATCH', `/api/projects/${id}/`, { name: 'Shop' }), { status: 200, body: { name: 'Shop', timezone: 'America/Santiago' } })
+  t.match(await api.call('PATCH', `/api/projects/${id}/`, { week_starts: 'sunday' }), { status: 200, body: { name: 'Shop', week_starts: 'sunday' } })
+  t.match(await api.call('PATCH', `/api/projects/${id}/`, { week_starts: 'friday' }), { status: 400, body: { attr: 'week_starts' } })
   t.match(await api.call('PATCH', `/api/projects/${id}/`, { timezone: 'Mars/Olympus' }), { status: 400, body: { attr: 'timezone' } })
   const other = await createKey(['project:write'], [api.projectId])
   t.equal((await callAs(other.key, 'PATCH', `/api/projects/${id}/`, { name: 'Mine' })).status, 404)

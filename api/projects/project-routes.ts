@@ -27,7 +27,8 @@ export const newProjectSchema = {
   additionalProperties: false,
   properties: {
     name: { type: 'string', minLength: 1, pattern: '\\S', maxLength: 200 },
-    timezone: { type: 'string', maxLength: 100, description: 'IANA name: in it the days of reports begin. UTC for a new project.' }
+    timezone: { type: 'string', maxLength: 100, description: 'IANA name: in it the days of reports begin. UTC for a new project.' },
+    week_starts: { type: 'string', enum: ['monday', 'sunday'], description: 'First day of the week in questions that name none. Monday for a new project.' }
   }
 } as const
 
@@ -49,11 +50,10 @@ export function projectRoutes (routes: Routes, { sql, now }: { sql: Sql, now: ()
   routes.create('/projects', {
     summary: 'Create a project', body: newProjectSchema, answer: { $ref: 'Project#' },
     description: 'The answer has the project API key. Requires a key for all projects.'
-  }, async ({ body }, access) => {
+  }, async ({ body: { name, timezone, week_starts: weekStarts } }, access) => {
     requireAllProjects(access)
-    const timezone = readTimezone(body.timezone ?? 'UTC')
-    const { id, apiKey } = await createProject(sql, { name: body.name, timezone })
-    const [project] = await sql`SELECT id, uuid, name, timezone, anonymize_ips, created_at FROM projects WHERE id = ${id}`
+    const { id, apiKey } = await createProject(sql, { name, timezone: readTimezone(timezone ?? 'UTC'), weekStarts })
+    const [project] = await sql`SELECT id, uuid, name, timezone, week_starts, anonymize_ips, created_at FROM projects WHERE id = ${id}`
     return { ...project, api_token: apiKey }
   })
 
@@ -87,6 +87,8 @@ interface NewProject {
   name: string
   /** IANA name. Default UTC. */
   timezone?: string | undefined
+  /** `monday` or `sunday`. Default monday. */
+  weekStarts?: string | undefined
   /** Default: a new random one. */
   apiKey?: string | undefined
 }
@@ -98,7 +100,8 @@ export async function createProject (
   const apiKey = project.apiKey ?? mintKey('phc_')
   return await sql.begin(async (tx) => {
     const [row] = await tx<[{ id: number, name: string }]>`
-      INSERT INTO projects (name, timezone) VALUES (${project.name}, ${project.timezone ?? 'UTC'}) RETURNING id, name`
+      INSERT INTO projects (name, timezone, week_starts)
+      VALUES (${project.name}, ${project.timezone ?? 'UTC'}, ${project.weekStarts ?? 'monday'}) RETURNING id, name`
     await tx`INSERT INTO project_api_keys (api_key, project_id) VALUES (${apiKey}, ${row.id})`
     return { ...row, apiKey }
   })

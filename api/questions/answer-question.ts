@@ -1,19 +1,18 @@
 import { randomUUID } from 'node:crypto'
 import { text } from 'node:stream/consumers'
-import { resolveRange, type ResolvedRange } from '../../engines/questions/calendar.ts'
+import { type Calendar, resolveRange, type ResolvedRange } from '../../engines/questions/calendar.ts'
 import { compileQuestion, samplesOf } from '../../engines/questions/compile-question.ts'
 import { compileDropouts } from '../../engines/questions/funnel-sql.ts'
 import type { Funnel, Question } from '../../engines/questions/question.ts'
 import { type Answer, type AnswerRow, checkSize, shapeAnswer } from '../../engines/questions/shape-answer.ts'
 import type { ClickHouse, ClickHouseAddress } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { readCompleteThrough } from '../../platform/read-watermark.ts'
 import { askClickHouse } from '../queries/ask-clickhouse.ts'
 
 /** Whom and what a question is asked of. */
-export interface Asking {
+export interface Asking extends Calendar {
   projectId: number
-  /** IANA name of the project's time zone. */
-  timezone: string
   /** Unix milliseconds. */
   now: number
   /** For the watermark. */
@@ -37,6 +36,12 @@ interface Facts {
   ms: number
   includes_bots: boolean
   samples: 'weighted' | 'as_stored'
+}
+
+/** By which a project counts days and weeks. */
+export async function readCalendar (sql: Sql, projectId: number): Promise<Calendar> {
+  const [calendar] = await sql<Calendar[]>`SELECT timezone, week_starts AS "weekStarts" FROM projects WHERE id = ${projectId}`
+  return calendar ?? { timezone: 'UTC', weekStarts: 'monday' }
 }
 
 /** @throws {HttpError} 400 for a range that is too long. @throws {QueryFailedError} */

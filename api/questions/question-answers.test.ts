@@ -11,7 +11,7 @@ import { compileDropouts } from '../../engines/questions/funnel-sql.ts'
 import { readQuestion } from '../../engines/questions/read-question.ts'
 import { type Answer, type AnswerRow, shapeAnswer, type TrendLine } from '../../engines/questions/shape-answer.ts'
 import { answerPlainly, type PlainEvent, type PlainQuestion } from '../../engines/questions/testing/plain-answer.ts'
-import { randomEvent, randomQuestion, ZONES } from '../../engines/questions/testing/random-questions.ts'
+import { randomEvent, randomPersonProperties, randomQuestion, ZONES } from '../../engines/questions/testing/random-questions.ts'
 
 const QUESTIONS = Number(process.env.MILLRACE_TEST_QUESTIONS ?? (process.env.MILLRACE_TEST_LONG === '1' ? 2000 : 40))
 const EVENTS = 1200
@@ -21,6 +21,7 @@ const { url, client } = await createTestClickHouse(t)
 const analyst = connectClickHouse({ url: Object.assign(new URL(url), { username: 'analyst', password: 'analyst' }).href })
 t.teardown(() => analyst.close())
 
+const NOW = Date.parse('2026-06-01T12:00:00Z')
 const random = createRandom(Number(process.env.MILLRACE_TEST_SEED ?? 44))
 
 /**
@@ -36,8 +37,8 @@ async function plant (projectId: number, changes: readonly string[]): Promise<Pl
   await client.insert({ table: 'events', values: rows, format: 'JSONEachRow' })
   // Not merged away yet: another insert, and later than the first.
   await client.insert({ table: 'events', values: rows.filter((_, index) => index % 7 === 0), format: 'JSONEachRow' })
-  const persons = `SELECT distinct_id, any(toString(person_id)) FROM events WHERE project_id = ${projectId} GROUP BY 1`
-  const ids = new Map((await select(persons)).map(([id, person]) => [String(id), String(person)]))
+  const idsOf = `SELECT distinct_id, any(toString(person_id)) FROM events WHERE project_id = ${projectId} GROUP BY 1`
+  const ids = new Map((await select(idsOf)).map(([id, person]) => [String(id), String(person)]))
   const merged = [...ids.keys()].sort().filter((_, index) => index % 3 === 0)
   const into = new Map(merged.map((id, index) => [id, [...ids.keys()].sort()[index * 3 % 5 + 1]!]))
   const overrides = merged.filter((id) => into.get(id) !== id).map((id) => ({
@@ -49,8 +50,31 @@ async function plant (projectId: number, changes: readonly string[]): Promise<Pl
   for (const { old_person_id: undone } of values.slice(overrides.length)) {
     into.delete([...ids].find(([, person]) => person === undone)![0])
   }
-  return made.map(({ event, distinctId, at, isBot, weight, properties }) =>
-    ({ event, at, isBot, weight, properties, person: ids.get(into.get(distinctId) ?? distinctId)! }))
+  const persons = await plantPersons(projectId, [...ids.values()].sort())
+  return made.map(({ event, distinctId, at, isBot, weight, properties }) => {
+    const person = ids.get(into.get(distinctId) ?? distinctId)!
+    return { event, at, isBot, weight, properties, person, personProperties: persons.get(person) ?? {} }
+  })
+}
+
+/**
+ * Two of three persons have a row, also some that were merged into others; of each an older copy is stored as well, and
+ * some are deleted.
+ */
+async function plantPersons (projectId: number, ids: readonly string[]): Promise<Map<string, Record<string, unknown>>> {
+  const found = new Map<string, Record<string, unknown>>()
+  const rows = ids.filter((_, index) => index % 3 !== 2).flatMap((id, index) => {
+    const properties = randomPersonProperties(random)
+    const isDeleted = index % 5 === 4
+    if (!isDeleted) found.set(id, properties)
+    return [randomPersonProperties(random), properties].map((copy, version) => ({
+      project_id: projectId, person_id: id, properties: JSON.stringify(copy), is_identified: true,
+      created_at: text(NOW), version, is_deleted: isDeleted ? version : 0
+    }))
+  })
+  await client.insert({ table: 'persons', values: rows.filter(({ version }) => version === 1), format: 'JSONEachRow' })
+  await client.insert({ table: 'persons', values: rows.filter(({ version }) => version === 0), format: 'JSONEachRow' })
+  return found
 }
 
 function text (at: number): string {
@@ -70,7 +94,8 @@ for (const zone of ZONES) {
 
 /** A definition as people write it has the fields of its kind only. */
 function toDefinition ({ kind, range, include_bots: bots, week_starts: week, ...of }: PlainQuestion): object {
-  const shared = { kind, version: 1, range, include_bots: bots, week_starts: week }
+  // Without it, weeks are the project's: on Sundays here.
+  const shared = { kind, version: 1, range, include_bots: bots, ...week === 'monday' && { week_starts: week } }
   const { interval, series, breakdown, compare } = of
   if (kind === 'trend') return { ...shared, interval, series, breakdown, compare }
   if (kind === 'funnel') return { ...shared, steps: of.steps, window: of.window, order: of.order, breakdown }
@@ -81,7 +106,7 @@ interface Asked { projectId: number, timezone: string, now: number }
 
 async function ask (definition: object, { projectId, timezone, now }: Asked): Promise<Answer> {
   const question = readQuestion(definition)
-  const range = resolveRange(question, { timezone, now })
+  const range = resolveRange(question, { timezone, weekStarts: 'sunday', now })
   return shapeAnswer(question, range, await select(compileQuestion(question, projectId, range)))
 }
 
@@ -131,8 +156,7 @@ t.test(`${QUESTIONS} random questions are answered like a plain computation answ
   t.equal(differences.length, 0)
 })
 
-const NOW = Date.parse('2026-06-01T12:00:00Z')
-const BERLIN = { projectId: 1, timezone: 'Europe/Berlin', now: NOW }
+const BERLIN = { projectId: 1, timezone: 'Europe/Berlin', weekStarts: 'monday', now: NOW } as const
 const MARCH = { from: '2026-03-01', to: '2026-04-30' }
 const LONG = { from: '2026-02-01', to: MARCH.to }
 const shared = { version: 1, range: MARCH, include_bots: true }

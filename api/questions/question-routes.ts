@@ -12,7 +12,7 @@ import { describePersons } from '../persons/person-history-routes.ts'
 import type { RunningQueries } from '../queries/answer-query.ts'
 import { type DocumentKind, documentRoutes, findDocument } from '../queries/named-documents.ts'
 import { logCommentOf, sqlNotSetUp, toHttpError } from '../queries/sql-routes.ts'
-import { answerQuestion, type Asking, listDropouts } from './answer-question.ts'
+import { answerQuestion, type Asking, listDropouts, readCalendar } from './answer-question.ts'
 import { answerSchema, definitionSchema, dropoutsSchema } from './question-schemas.ts'
 
 interface QuestionDeps {
@@ -101,12 +101,12 @@ async function ask<T> (
   const { sql, clickhouse, analystUrl, queries, now } = deps
   if (analystUrl === '') throw sqlNotSetUp()
   const { projectId } = access
-  const [project] = await sql<{ timezone: string }[]>`SELECT timezone FROM projects WHERE id = ${projectId}`
+  const calendar = await readCalendar(sql, projectId)
   const query = queries.begin(access.keyHash, MAX_SECONDS)
   reply.raw.once('close', query.cancel)
   try {
     return await answer({
-      projectId, timezone: project?.timezone ?? 'UTC', now: now(), clickhouse, analyst: parseClickHouseUrl(analystUrl),
+      projectId, ...calendar, now: now(), clickhouse, analyst: parseClickHouseUrl(analystUrl),
       logComment: logCommentOf(access), signal: query.signal
     })
   } catch (error) {

@@ -11,35 +11,41 @@ const OPERATORS = [
 
 type Operator = typeof OPERATORS[number]
 
-/** What a property of an event must be like for the event to count. */
+/** Whose property a condition is about: the event's, or that of its person as it is now. */
+type PropertyOwner = 'event' | 'person'
+
+/** What a property must be like for an event to count. */
 export interface PropertyCondition {
   key: string
+  type: PropertyOwner
   operator: Operator
   /** Texts as `step-mask.sql` compares them: lower case, a pattern, or bounds. Empty for `is_set` and `is_not_set`. */
   values: string[]
 }
 
 /**
- * Reads conditions on the properties of an event: `[{ key, value, operator, type }]`, all of which must hold.
+ * Reads conditions on properties: `[{ key, value, operator, type }]`, all of which must hold.
  *
  * @param path  Where they stand, for the error.
+ * @param types  Whose properties they may be about.
  * @throws {HttpError} 400 naming the condition that cannot be understood.
  */
-export function readConditions (path: string, value: unknown): PropertyCondition[] {
+export function readConditions (path: string, value: unknown, types: readonly PropertyOwner[] = ['event']): PropertyCondition[] {
   if (value === undefined || value === null) return []
   if (!Array.isArray(value)) throw invalidField(path, 'Conditions on properties must be an array.')
-  return value.map((condition, index) => readCondition(`${path}__${index}`, condition))
+  return value.map((condition, index) => readCondition(`${path}__${index}`, condition, types))
 }
 
-function readCondition (path: string, condition: unknown): PropertyCondition {
-  const { key, value, operator = 'exact', type = 'event' } = fieldsOf(condition)
-  if (type !== 'event') throw invalidField(`${path}__type`, 'Only conditions on properties of the event are supported.')
+function readCondition (path: string, condition: unknown, types: readonly PropertyOwner[]): PropertyCondition {
+  const { key, value, operator = 'exact', type: asked = 'event' } = fieldsOf(condition)
+  const type = types.find((known) => known === asked)
+  if (type === undefined) throw invalidField(`${path}__type`, `type of a condition must be ${types.join(' or ')}.`)
   if (typeof key !== 'string' || key === '') throw invalidField(`${path}__key`, 'key of a condition must be the name of a property.')
   if (!isOperator(operator)) {
     throw invalidField(`${path}__operator`, `operator of a condition must be one of ${OPERATORS.join(', ')}.`)
   }
-  if (OPERATORS_WITHOUT_VALUE.has(operator)) return { key, operator, values: [] }
-  return { key, ...readValue(`${path}__value`, operator, value) }
+  if (OPERATORS_WITHOUT_VALUE.has(operator)) return { key, type, operator, values: [] }
+  return { key, type, ...readValue(`${path}__value`, operator, value) }
 }
 
 function isOperator (value: unknown): value is Operator {
@@ -53,7 +59,7 @@ const OF_LISTS: ReadonlySet<Operator> = new Set([
   'exact', 'is_not', 'icontains_multi', 'not_icontains_multi', 'between', 'not_between'
 ])
 
-function readValue (path: string, asked: Operator, value: unknown): Omit<PropertyCondition, 'key'> {
+function readValue (path: string, asked: Operator, value: unknown): Omit<PropertyCondition, 'key' | 'type'> {
   const items = [value].flat()
   const texts = items.map((item) => readText(path, item))
   if (items.length === 0) throw invalidField(path, 'value of a condition must not be empty.')

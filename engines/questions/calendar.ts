@@ -89,9 +89,14 @@ export function addPeriods (day: Day, count: number, interval: Interval): Day {
   return toDay(Date.UTC(year, month - 1 + count, Math.min(date, last)))
 }
 
-/** The range that a question is about, at a moment. A retention begins with a whole period. */
-export function resolveRange (question: Question, { timezone, now }: { timezone: string, now: number }): ResolvedRange {
-  const { range, weekStarts } = question
+/**
+ * The range that a question is about, at a moment, by the calendar of its project. A retention begins with a whole
+ * period.
+ */
+export function resolveRange (question: Question, { now, ...calendar }: Calendar & { now: number }): ResolvedRange {
+  const { range } = question
+  const { timezone } = calendar
+  const weekStarts = question.weekStarts ?? calendar.weekStarts
   const [first, lastDay] = daysOf(range, { timezone, weekStarts, now })
   const firstDay = question.kind === 'retention' ? periodOf(first, question.interval, weekStarts) : first
   const [from, to] = [startOfDay(firstDay, timezone), startOfDay(addDays(lastDay, 1), timezone)]

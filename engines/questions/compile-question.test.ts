@@ -17,7 +17,7 @@ void t.test('copies of events are looked for only where they would count', async
   ]
   for (const [definition, looksForCopies] of looks) {
     const question = readQuestion({ version: 1, ...definition })
-    const sql = compileQuestion(question, 1, resolveRange(question, { timezone: 'UTC', now: Date.UTC(2026, 2, 5) }))
+    const sql = compileQuestion(question, 1, resolveRange(question, { weekStarts: 'monday', timezone: 'UTC', now: Date.UTC(2026, 2, 5) }))
     t.equal(!sql.endsWith('\nSETTINGS final = 0'), looksForCopies, JSON.stringify(definition))
   }
 })

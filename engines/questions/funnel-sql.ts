@@ -41,7 +41,7 @@ ORDER BY entered DESC, person_id LIMIT ${limit}`
  */
 function walkSql (funnel: Funnel, projectId: number, range: ResolvedRange): string {
   const { steps, breakdown, order } = funnel
-  const mask = steps.map((step, index) => `if(${choiceSql(step)}, ${2 ** index}, 0)`).join(' + ')
+  const mask = steps.map((step, index) => `if(${choiceSql(step, projectId)}, ${2 ** index}, 0)`).join(' + ')
   const tag = breakdown === null ? `'${TAGS.all}'` : tagOf(breakdown.property)
   const enters = order === 'in_order' ? 'bitTest(steps, 0)' : '1'
   return `WITH happened AS

@@ -40,8 +40,8 @@ export function tagOf (property: string): string {
   return `ifNull(concat('${TAGS.value}', ${propertyText(property)}), '${TAGS.notSet}')`
 }
 
-/** Whether an event meets a condition, with the meaning that its operator has in feature flags. */
-export function conditionSql ({ key, operator, values }: PropertyCondition): string {
+/** Whether a row with `properties` meets a condition, with the meaning that its operator has in feature flags. */
+export function conditionSql ({ key, operator, values }: Omit<PropertyCondition, 'type'>): string {
   const text = propertyText(key)
   const known = `assumeNotNull(${text})`
   const list = `[${values.map(quoteString).join(', ')}]`
@@ -70,10 +70,25 @@ export function conditionSql ({ key, operator, values }: PropertyCondition): str
   }
 }
 
+/** Whether the person of a row `event` beside `mergesSql` meets a condition. Who has no row has no properties. */
+function personConditionSql (condition: PropertyCondition, projectId: number): string {
+  const isMetByNothing = /^(?:is_)?not/.test(condition.operator)
+  const meets = conditionSql(condition)
+  return `${PERSON} ${isMetByNothing ? 'NOT IN' : 'IN'} (SELECT person_id FROM persons FINAL WHERE project_id = ${projectId} AND ${isMetByNothing ? `NOT (${meets})` : meets})`
+}
+
 /** Whether an event is one of the chosen. */
-export function choiceSql ({ event, where }: EventChoice): string {
-  const parts = [...event === null ? [] : [`event = ${quoteString(event)}`], ...where.map(conditionSql)]
+export function choiceSql ({ event, where }: EventChoice, projectId: number): string {
+  const parts = [
+    ...event === null ? [] : [`event = ${quoteString(event)}`],
+    ...where.map((condition) => condition.type === 'person' ? personConditionSql(condition, projectId) : conditionSql(condition))
+  ]
   return parts.length === 0 ? '1' : `(${parts.join(' AND ')})`
+}
+
+/** Whether events are chosen by their persons. */
+export function hasPersonConditions (choices: readonly EventChoice[]): boolean {
+  return choices.some(({ where }) => where.some(({ type }) => type === 'person'))
 }
 
 /** The rows of the project that may matter: the names of their events are in the order of the table. */

@@ -18,10 +18,14 @@ interface Asked {
   range: AskedRange
   /** Whether events count whose user agent says that it is a program. */
   includeBots: boolean
-  weekStarts: 'monday' | 'sunday'
+  /** Null: as the project's weeks do. */
+  weekStarts: 'monday' | 'sunday' | null
 }
 
-/** Which events count: their name, null for any, and conditions on their properties, all of which must hold. */
+/**
+ * Which events count: their name, null for any, and conditions on properties of them or of their persons, all of which
+ * must hold.
+ */
 export interface EventChoice {
   event: string | null
   where: PropertyCondition[]

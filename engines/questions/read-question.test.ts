@@ -21,6 +21,7 @@ t.test('a definition that cannot be understood is refused by the name of the fie
     ['definition__series', { ...trend, series: Array.from({ length: 6 }, () => ({ event: 'a' })) }],
     ['definition__series__0__event', { ...trend, series: [{ event: '' }] }],
     ['definition__series__0__property', { ...trend, series: [{ event: 'paid', measure: 'sum' }] }],
+    ['definition__series__0__where__0__type', { ...trend, series: [{ event: 'a', where: [{ key: 'k', type: 'group', value: 'x' }] }] }],
     ['definition__series__0__where__0__operator', { ...trend, series: [{ event: 'a', where: [{ key: 'k', operator: 'like' }] }] }],
     ['definition__series__0__where__0__value', { ...trend, series: [{ event: 'a', where: [{ key: 'k', operator: 'gt', value: 'x' }] }] }],
     ['definition__range__last', { ...trend, range: { last: 0, unit: 'day' } }], ['definition__range__from', { ...trend, range: { from: '2026-02-30', to: '2026-03-01' } }],
@@ -44,7 +45,7 @@ t.test('a funnel of one step is told how many it needs', async (t) => {
 })
 
 t.test('what is left out has the values that the page names', async (t) => {
-  t.match(readQuestion(trend), { interval: 'day', range: { last: 30, unit: 'day' }, includeBots: false, weekStarts: 'monday', series: [{ measure: 'events' }], breakdown: null, compare: false })
+  t.match(readQuestion(trend), { interval: 'day', range: { last: 30, unit: 'day' }, includeBots: false, weekStarts: null, series: [{ measure: 'events' }], breakdown: null, compare: false })
   t.match(readQuestion(funnel), { order: 'in_order', windowSeconds: 14 * 86_400 })
   t.match(readQuestion({ kind: 'retention', version: 1, start: { event: 'a' } }), { interval: 'week', cohort: 'first', returning: { event: null } })
 })
@@ -61,7 +62,7 @@ t.test('days begin where clocks land that leap over midnight, and have 23 to 25 
 
 t.test('a range that has not ended is compared with as much of the time before', async (t) => {
   const ask = (range: object): unknown => {
-    const { firstDay, lastDay, previous } = resolveRange(readQuestion({ ...trend, range }), { timezone: 'Europe/Berlin', now: Date.parse('2026-03-31T10:00:00Z') })
+    const { firstDay, lastDay, previous } = resolveRange(readQuestion({ ...trend, range }), { timezone: 'Europe/Berlin', weekStarts: 'monday', now: Date.parse('2026-03-31T10:00:00Z') })
     return [firstDay, lastDay, ...[previous.from, previous.to].map((at) => new Date(at).toISOString().slice(0, 16))]
   }
   // Clocks went forward on 29 March: noon in Berlin is an hour later in UTC before.

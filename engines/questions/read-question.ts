@@ -44,7 +44,7 @@ function readShared (field: FieldsOf): Pick<Question, 'range' | 'includeBots' | 
   return {
     range: readRange(field('range')),
     includeBots: readFlag(field('include_bots')),
-    weekStarts: orElse(field('week_starts'), 'monday').oneOf(['monday', 'sunday'])
+    weekStarts: field('week_starts').value == null ? null : field('week_starts').oneOf(['monday', 'sunday'] as const)
   }
 }
 
@@ -107,7 +107,7 @@ function readEvent (field: FieldsOf): EventChoice {
   if (event.value !== null && event.value.length > RULE_LIMITS.nameLength) throw event.error(`The name of an event has at most ${RULE_LIMITS.nameLength} characters.`)
   const where = orElse(field('where'), []).entries(QUESTION_LIMITS.conditions, 0)
   for (const place of where) place.fields('key', 'operator', 'value', 'type')('key').propertyName()
-  return { event: event.value, where: readConditions(field('where').path.join('__'), where.map(({ value }) => value)) }
+  return { event: event.value, where: readConditions(field('where').path.join('__'), where.map(({ value }) => value), ['event', 'person']) }
 }
 
 function readBreakdown (place: Place): Breakdown | null {

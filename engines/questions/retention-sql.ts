@@ -1,7 +1,7 @@
 import { quoteString } from '../clickhouse-sql.ts'
 import { listBuckets, type ResolvedRange } from './calendar.ts'
 import type { Retention } from './question.ts'
-import { choiceSql, instantSql, mergesSql, PERSON, rowsSql } from './question-sql.ts'
+import { choiceSql, hasPersonConditions, instantSql, mergesSql, PERSON, rowsSql } from './question-sql.ts'
 
 /** One row a period in which persons started and one in which they returned; the former itself has all of them. */
 export function compileRetention (retention: Retention, projectId: number, range: ResolvedRange): string {
@@ -26,12 +26,12 @@ FROM
         (
             -- A bit a period: bit 1 is the first of the range, and bit 0 all the time before.
             WITH bitShiftLeft(toUInt${periods.length < 64 ? 64 : 128}(1), greatest(0, ${number})) AS period,
-                ${choiceSql(start)}${isFirst ? '' : ` ${isInRange}`} AS is_start, ${choiceSql(returning)} ${isInRange} AS is_return
-            SELECT person_id, groupBitOr(if(is_start, period, 0)) AS starts, groupBitOr(if(is_return, period, 0)) AS returns
-            FROM events
+                ${choiceSql(start, projectId)}${isFirst ? '' : ` ${isInRange}`} AS is_start, ${choiceSql(returning, projectId)} ${isInRange} AS is_return
+            SELECT event.person_id AS person_id, groupBitOr(if(is_start, period, 0)) AS starts, groupBitOr(if(is_return, period, 0)) AS returns
+            FROM events AS event ${hasPersonConditions([start, returning]) ? mergesSql(projectId) : ''}
             WHERE ${rowsSql({ projectId, includeBots: retention.includeBots }, [start, returning])} ${
               isFirst ? '' : `${isInRange} `}AND timestamp < ${instantSql(range.to)} AND (is_start OR is_return)
-            GROUP BY person_id
+            GROUP BY event.person_id
         ) AS event ${mergesSql(projectId)}
         -- Who started before the range is not new, so first starts are looked for in all events.
         GROUP BY person HAVING starts != 0 AND bitAnd(starts, 1) = 0

@@ -1,6 +1,6 @@
 import type { ResolvedRange } from './calendar.ts'
 import type { Measure, Trend } from './question.ts'
-import { bucketSql, choiceSql, instantSql, mergesSql, PERSON, propertyNumber, rowsSql, spanSql, TAGS, tagOf } from './question-sql.ts'
+import { bucketSql, choiceSql, hasPersonConditions, instantSql, mergesSql, PERSON, propertyNumber, rowsSql, spanSql, TAGS, tagOf } from './question-sql.ts'
 
 /**
  * One row a series, period, value of the breakdown and bucket, and one with an empty bucket for all of them together,
@@ -23,8 +23,8 @@ function compileSeries (trend: Trend, index: number, projectId: number, range: R
   const source = (spans: string, columns: readonly string[]): string => `SELECT ${[
     'sample_weight AS weight', ...measure === 'people' ? [`${PERSON} AS person`] : [], ...property === null ? [] : [`${propertyNumber(property)} AS number`], ...columns
   ].join(', ')}
-        FROM events AS event ${measure === 'people' ? mergesSql(projectId) : ''}
-        WHERE ${rowsSql({ projectId, includeBots: trend.includeBots }, [series])} AND (${spans}) AND ${choiceSql(series)}`
+        FROM events AS event ${measure === 'people' || hasPersonConditions([series]) ? mergesSql(projectId) : ''}
+        WHERE ${rowsSql({ projectId, includeBots: trend.includeBots }, [series])} AND (${spans}) AND ${choiceSql(series, projectId)}`
   const keys: Record<string, string> = { ...compare && { period: `timestamp < ${instantSql(range.from)}` } }
   if (breakdown !== null) {
     const top = `SELECT tag FROM (${source(spanSql(range), [`${tagOf(breakdown.property)} AS tag`])}) GROUP BY tag ORDER BY ${rankSql(measure)} DESC, tag LIMIT ${breakdown.limit}`

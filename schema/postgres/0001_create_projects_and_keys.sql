@@ -4,6 +4,7 @@ CREATE TABLE projects (
   uuid uuid NOT NULL DEFAULT gen_random_uuid() UNIQUE,
   name text NOT NULL CHECK (length(name) BETWEEN 1 AND 200),
   timezone text NOT NULL DEFAULT 'UTC',
+  week_starts text NOT NULL DEFAULT 'monday' CHECK (week_starts IN ('monday', 'sunday')),
   anonymize_ips boolean NOT NULL DEFAULT false,
   created_at timestamptz NOT NULL DEFAULT now()
 );

@@ -299,6 +299,7 @@ export async function walkBeyondContract (t: Test, { stack, client }: ContractSy
     t.match(await client.call(t, 'GET', '~/receipts/?distinct_id=nobody'), { status: 200, body: { results: [] } })
     t.match(await client.call(t, 'GET', '~/ledger/'), { status: 200, body: { next: null } })
     t.match(await client.call(t, 'GET', '~/event_definitions/volumes/'), { status: 200, body: { results: [] } })
+    t.match(await client.call(t, 'GET', '~/property_definitions/volumes/'), { status: 200, body: { results: Array } })
     const property = await insertProperty(stack, 'profiled')
     for (const [kind, id] of [['event', await insertEvent(stack, 'profiled')], ['property', property]]) {
       t.match(await client.call(t, 'GET', `~/${kind}_definitions/${id}/profile/`), { status: 200 })

@@ -55,7 +55,7 @@ function ExperimentTable ({ experiments }: { experiments: readonly Experiment[] 
 function NewExperiment () {
   const [fields, setFields] = useState({ name: '', flag: '', effect: '5' })
   const [metric, setMetric] = useState(EMPTY_METRIC)
-  const names = useNames()
+  const names = useNames('events', 'properties')
   const { isBusy, error, attempt } = useAttempt()
   const set = (name: keyof typeof fields) => (event: { currentTarget: { value: string } }): void => {
     const { value } = event.currentTarget

@@ -48,7 +48,7 @@ export function MetricFields ({ metric, names, onChange }: { metric: OneEventMet
 /** Adds, changes and removes the secondary metrics of an experiment. */
 export function SecondaryDialog ({ experiment, path, onClose, onDone }: { experiment: Experiment, path: string, onClose: () => void, onDone: () => void }) {
   const [metrics, setMetrics] = useState<unknown[]>(() => listSecondaryMetrics(experiment.secondary_metrics))
-  const names = useNames()
+  const names = useNames('events', 'properties')
   const save = async (): Promise<void> => {
     await request(path, { method: 'PATCH', body: { secondary_metrics: metrics } })
     onDone()

@@ -28,7 +28,10 @@ export function DefinitionEditor ({ definition, names, onChange }: EditorProps<D
           />
         )}
         {definition.kind !== 'funnel' && definition.interval === 'week' && (
-          <Select label='from' value={definition.week_starts} options={[['monday', 'Monday'], ['sunday', 'Sunday']]} onChange={(day) => edit({ week_starts: day })} />
+          <Select
+            label='from' value={definition.week_starts ?? ''} options={[['', "the project's first day"], ['monday', 'Monday'], ['sunday', 'Sunday']]}
+            onChange={(day) => edit({ week_starts: day === '' ? null : day })}
+          />
         )}
         {definition.kind === 'trend' && <Checkbox label='Compare with the time before' isOn={definition.compare} onChange={(compare) => edit({ compare })} />}
         <Checkbox label='With bots' isOn={definition.include_bots} onChange={(bots) => edit({ include_bots: bots })} />
@@ -135,7 +138,7 @@ function TrendFields ({ definition, names, onChange }: EditorProps<Trend>) {
               <Select label='Count' value={each.measure} options={Object.entries(MEASURES)} onChange={(measure) => set({ measure })} />
               {(each.measure === 'sum' || each.measure === 'average') && <PropertyField label='property' value={each.property ?? ''} names={names} onChange={(property) => set({ property })} />}
             </div>
-            <EventField label={`Event ${index + 1}`} value={each} names={names} onChange={set} />
+            <EventField withPersons label={`Event ${index + 1}`} value={each} names={names} onChange={set} />
           </>
         )
       }}
@@ -154,7 +157,7 @@ function FunnelFields ({ definition, names, onChange }: EditorProps<Funnel>) {
       >
         {(index) => (
           <EventField
-            label={`Step ${index + 1}`} value={steps[index] ?? EMPTY_EVENT} names={names} mayBeAny={order === 'in_order'}
+            withPersons label={`Step ${index + 1}`} value={steps[index] ?? EMPTY_EVENT} names={names} mayBeAny={order === 'in_order'}
             onChange={(next) => edit({ steps: replaceAt(steps, index, next) })}
           />
         )}
@@ -175,8 +178,8 @@ function RetentionFields ({ definition, names, onChange }: EditorProps<Retention
         label='Who counts' value={definition.cohort} options={[['first', 'who did it for the first time ever'], ['any', 'everybody who did it in a period']]}
         onChange={(cohort) => onChange({ ...definition, cohort })}
       />
-      <EventField label={definition.cohort === 'any' ? 'Did' : 'First did'} value={definition.start} names={names} onChange={(start) => onChange({ ...definition, start })} />
-      <EventField label='Came back for' value={definition.returning} names={names} onChange={(returning) => onChange({ ...definition, returning })} />
+      <EventField withPersons label={definition.cohort === 'any' ? 'Did' : 'First did'} value={definition.start} names={names} onChange={(start) => onChange({ ...definition, start })} />
+      <EventField withPersons label='Came back for' value={definition.returning} names={names} onChange={(returning) => onChange({ ...definition, returning })} />
     </>
   )
 }

@@ -7,47 +7,68 @@ import { useFocusOnParts } from '../keep-focus.ts'
 import { useLoaded } from '../load.ts'
 import { projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Label } from '../states.tsx'
+import { Label, Select } from '../states.tsx'
 import type { EventChoice } from './question-definition.ts'
 
-/** Names with how often they came in 30 days; null: the key may not see them. */
-export interface Names { events: Map<string, number> | null, properties: Map<string, number> | null }
+type Counts = Map<string, number> | null
+
+/** Names with how often they came, events in 30 days and properties ever; null: the key may not see them. */
+export interface Names { events: Counts, properties: Counts, personProperties: Counts }
 
 /** So many names are offered; others may be typed. */
 const OFFERED = 500
 
 interface Definition { name: string, volume_30_day?: number | null }
 
-export function useNames (): Names {
+const LISTS = {
+  events: ['event_definition:read', 'event_definitions', { ordering: '-volume_30_day' }],
+  properties: ['property_definition:read', 'property_definitions', { type: 'event' }],
+  personProperties: ['property_definition:read', 'property_definitions', { type: 'person' }]
+} as const
+
+/** @param wanted  The lists that the screen offers. */
+export function useNames (...wanted: ReadonlyArray<keyof Names>): Names {
   const project = projectId.value
-  const load = async (resource: string, query: object, signal: AbortSignal): Promise<Map<string, number>> => {
-    const { results } = await request<Page<Definition>>(`/api/projects/${project}/${resource}/`, { query: { limit: OFFERED, ...query }, signal })
-    return new Map(results.map(({ name, volume_30_day: volume }) => [name, volume ?? 0]))
-  }
-  const names = useLoaded(`names ${project}`, async (signal): Promise<Names> => ({
-    events: may('event_definition:read') ? await load('event_definitions', { ordering: '-volume_30_day' }, signal) : null,
-    properties: may('property_definition:read') ? await load('property_definitions', { type: 'event' }, signal) : null
-  }))
-  return names.value ?? { events: null, properties: null }
+  const names = useLoaded(`names ${project} ${wanted.join(' ')}`, async (signal) => Object.fromEntries(await Promise.all(wanted.map(async (list) => {
+    const [scope, resource, query] = LISTS[list]
+    if (!may(scope)) return [list, null]
+    const path = `/api/projects/${project}/${resource}`
+    const { results } = await request<Page<Definition>>(`${path}/`, { query: { limit: OFFERED, ...query }, signal })
+    if (list === 'events') return [list, new Map(results.map(({ name, volume_30_day: volume }) => [name, volume ?? 0]))]
+    // Names are offered without volumes, too.
+    const counted = await request<{ results: { name: string, volume: number }[] }>(`${path}/volumes/`, { query, signal }).catch(() => ({ results: [] }))
+    const volumes = new Map(counted.results.map(({ name, volume }) => [name, volume]))
+    const all = [...new Set([...volumes.keys(), ...results.map(({ name }) => name)])]
+    return [list, new Map(all.map((name) => [name, volumes.get(name) ?? 0]))]
+  }))) as Partial<Names>)
+  return { events: null, properties: null, personProperties: null, ...names.value }
 }
 
 /** The lists that the fields below offer. */
-export function NameLists ({ names: { events, properties } }: { names: Names }) {
+export function NameLists ({ names: { events, properties, personProperties } }: { names: Names }) {
   return (
     <>
       {events !== null && <datalist id='event-names'>{[...events].map(([name, volume]) => <option key={name} value={name}>{formatCount(volume)} in 30 days</option>)}</datalist>}
-      <datalist id='property-names'>{[...properties ?? []].map(([name]) => <option key={name} value={name} />)}</datalist>
+      <datalist id='property-names'><PropertyOptions of={properties} /></datalist>
+      <datalist id='person-property-names'><PropertyOptions of={personProperties} /></datalist>
     </>
   )
 }
 
-export function PropertyField ({ label, value, names, onChange }: { label: string, value: string, names: Names, onChange: (value: string) => void }) {
-  const isUnknown = value !== '' && names.properties !== null && names.properties.size < OFFERED && !names.properties.has(value)
+function PropertyOptions ({ of }: { of: Counts }) {
+  return <>{[...of ?? []].map(([name, volume]) => <option key={name} value={name}>{volume > 0 && `${formatCount(volume)} events`}</option>)}</>
+}
+
+interface PropertyFieldProps { label: string, value: string, names: Names, isOfPerson?: boolean, onChange: (value: string) => void }
+
+export function PropertyField ({ label, value, names, isOfPerson = false, onChange }: PropertyFieldProps) {
+  const known = isOfPerson ? names.personProperties : names.properties
+  const isUnknown = value !== '' && known !== null && known.size < OFFERED && !known.has(value)
   return (
     <label>
       <Label text={label} />
-      <input list='property-names' required value={value} onInput={(event) => onChange(event.currentTarget.value)} />
-      {isUnknown && <span class='hint'> No event has it.</span>}
+      <input list={isOfPerson ? 'person-property-names' : 'property-names'} required value={value} onInput={(event) => onChange(event.currentTarget.value)} />
+      {isUnknown && <span class='hint'> No {isOfPerson ? 'person' : 'event'} has it.</span>}
     </label>
   )
 }
@@ -58,11 +79,13 @@ interface EventFieldProps {
   names: Names
   /** Whether any event may be meant. */
   mayBeAny?: boolean
+  /** Whether conditions may be about persons, too. */
+  withPersons?: boolean
   onChange: (value: EventChoice) => void
 }
 
 /** An event and its conditions. */
-export function EventField ({ label, value, names, mayBeAny = true, onChange }: EventFieldProps) {
+export function EventField ({ label, value, names, mayBeAny = true, withPersons = false, onChange }: EventFieldProps) {
   const { event, where } = value
   const list = useFocusOnParts<HTMLDivElement>(where.length)
   const volume = event === null ? undefined : names.events?.get(event)
@@ -83,7 +106,7 @@ export function EventField ({ label, value, names, mayBeAny = true, onChange }: 
       </div>
       {where.map((filter, index) => (
         <ConditionFields
-          key={index} filter={filter} label={`${label}, condition ${index + 1}`} names={names}
+          key={index} filter={filter} label={`${label}, condition ${index + 1}`} names={names} withPersons={withPersons}
           onChange={(next) => onChange({ ...value, where: replaceAt(where, index, next) })}
         />
       ))}
@@ -94,12 +117,13 @@ export function EventField ({ label, value, names, mayBeAny = true, onChange }: 
 /** Those of flags that a query has as well. */
 const OPERATORS_OF_EVENTS = Object.entries(OPERATORS).filter(([name]) => !/^(?:is_date|semver)/.test(name))
 
-interface ConditionFieldsProps { filter: PropertyFilter, label: string, names: Names, onChange: (filter: PropertyFilter | null) => void }
+interface ConditionFieldsProps { filter: PropertyFilter, label: string, names: Names, withPersons: boolean, onChange: (filter: PropertyFilter | null) => void }
 
-function ConditionFields ({ filter, label, names, onChange }: ConditionFieldsProps) {
+function ConditionFields ({ filter, label, names, withPersons, onChange }: ConditionFieldsProps) {
   return (
     <div class='toolbar' role='group' aria-label={label} data-part>
-      <PropertyField label='where' value={filter.key} names={names} onChange={(key) => onChange({ ...filter, key })} />
+      {withPersons && <Select label='where' value={filter.type ?? 'event'} options={[['event', 'the event’s'], ['person', 'the person’s']]} onChange={(type) => onChange({ ...filter, type })} />}
+      <PropertyField label={withPersons ? '-Property' : 'where'} value={filter.key} names={names} isOfPerson={filter.type === 'person'} onChange={(key) => onChange({ ...filter, key })} />
       <ComparisonFields of={filter} operators={OPERATORS_OF_EVENTS} onChange={onChange} />
       <button type='button' onClick={() => onChange(null)}>Remove<span class='hidden'> {label}</span></button>
     </div>

@@ -11,7 +11,8 @@ export interface SeriesChoice extends EventChoice { measure: string, property?: 
 
 export interface Range { last?: number, unit?: string, whole?: boolean, from?: string, to?: string }
 
-interface Shared { version: 1, range: Range, include_bots: boolean, week_starts: string }
+/** `week_starts` null: as the project's weeks do. */
+interface Shared { version: 1, range: Range, include_bots: boolean, week_starts: string | null }
 interface Breakdown { property: string, limit: number }
 
 export interface Trend extends Shared { kind: 'trend', interval: string, series: SeriesChoice[], breakdown: Breakdown | null, compare: boolean }
@@ -39,7 +40,7 @@ export const EMPTY_EVENT: EventChoice = { event: '', where: [] }
 
 /** A question to begin with. */
 export function newDefinition (kind: Kind): Definition {
-  const shared = { version: 1, include_bots: false, week_starts: 'monday' } as const
+  const shared = { version: 1, include_bots: false, week_starts: null } as const
   const month = { last: 30, unit: 'day' }
   switch (kind) {
     case 'trend': return { kind, ...shared, range: month, interval: 'day', series: [{ ...EMPTY_EVENT, measure: 'events' }], breakdown: null, compare: false }
@@ -65,7 +66,7 @@ export function withDefaults (definition: Definition): Definition {
 
 export function describeEvent ({ event, where }: EventChoice): string {
   const name = event === null ? 'any event' : event === '' ? 'an event' : event
-  return where.length === 0 ? name : `${name} where ${where.map(describeFilter).join(' and ')}`
+  return where.length === 0 ? name : `${name} where ${where.map((filter) => `${filter.type === 'person' ? 'the person’s ' : ''}${describeFilter(filter)}`).join(' and ')}`
 }
 
 /** `People of paid by day, by plan`. */

@@ -54,7 +54,7 @@ export function Workbench ({ stored, first, onSaved }: WorkbenchProps) {
     stored === undefined && kept === undefined ? undefined : { definition, round: 0 }
   )
   const [open, setOpen] = useState<'save' | 'delete'>()
-  const names = useNames()
+  const names = useNames('events', 'properties', 'personProperties')
   const isChanged = JSON.stringify(definition) !== JSON.stringify(first)
   useUnsaved(isChanged && JSON.stringify(definition) !== JSON.stringify(kept))
   const [title, words] = KINDS[definition.kind]

@@ -40,7 +40,7 @@ const MOST = 20
 
 /** For which events a rule is, and what it does with them. */
 function RuleFields ({ rule, onChange }: { rule: Fields, onChange: (rule: object) => void }) {
-  const names = useNames()
+  const names = useNames('events', 'properties')
   const group = toGroup(rule['condition'])
   const actions: readonly unknown[] = Array.isArray(rule['actions']) ? rule['actions'] : []
   const write = (next: Partial<Group>): void => onChange({ ...rule, condition: fromGroup({ ...group, ...next }) })

@@ -14,7 +14,7 @@ export function SchemaFields ({ schema, onChange }: { schema: Readonly<Record<st
   const names = [...new Set([...Object.keys(properties), ...required.map(String)])]
   const [added, setAdded] = useState('')
   const list = useFocusOnParts<HTMLDivElement>(names.length)
-  const known = useNames()
+  const known = useNames('properties')
   const write = (name: string, property: unknown): void => onChange({ ...schema, properties: { ...properties, [name]: property } })
   const add = (): void => {
     if (added === '' || names.includes(added)) return
@@ -67,7 +67,7 @@ export function SchemaFields ({ schema, onChange }: { schema: Readonly<Record<st
           }}
         />
       </div>
-      <NameLists names={{ ...known, events: null }} />
+      <NameLists names={known} />
     </div>
   )
 }

@@ -13,9 +13,13 @@ export interface PlainEvent {
   isBot: boolean
   weight: number
   properties: Record<string, unknown>
+  /** Those of the person as it is now; none of one that was deleted, or never had any. */
+  personProperties: Record<string, unknown>
 }
 
-interface PlainChoice { event?: string | null, where?: { key: string, operator: string, value?: unknown }[] }
+interface PlainCondition { type?: string, key: string, operator: string, value?: unknown }
+
+interface PlainChoice { event?: string | null, where?: PlainCondition[] }
 
 /** A definition as it is written, with every field. */
 export interface PlainQuestion {
@@ -130,9 +134,10 @@ function createCalendar (question: PlainQuestion, { timezone, now }: PlainWorld)
 }
 
 function meets ({ event = null, where = [] }: PlainChoice, of: PlainEvent): boolean {
-  return (event === null || event === of.event) && where.every(({ key, operator, value }) => {
+  return (event === null || event === of.event) && where.every(({ type, key, operator, value }) => {
     const { test, whenAbsent } = findOperator(operator)!(value, { timezone: 'UTC', invalid: (message) => { throw new Error(message) } })
-    return Object.hasOwn(of.properties, key) ? test(of.properties[key], 0) : whenAbsent
+    const properties = type === 'person' ? of.personProperties : of.properties
+    return Object.hasOwn(properties, key) ? test(properties[key], 0) : whenAbsent
   })
 }
 

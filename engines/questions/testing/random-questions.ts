@@ -22,18 +22,27 @@ export function randomEvent (random: Random, changes: readonly string[]) {
   // Many at the same millisecond, and at the edges of hours and days.
   const round = (ms: number): number => Math.round(exact / ms) * ms
   const at = pickOne([exact, exact, round(3_600_000), round(3_600_000) - 1, round(600_000)], random)
-  const plan = pickOne(PLANS, random)
   const amount = pickOne([1, 2.5, -3, 0.25, '12.5', '7', 'many', undefined, 1e6], random)
   return {
     // A third comes late, by up to three weeks: questions go by when an event happened, never by when it came.
     receivedAt: at + (random() < 0.3 ? Math.floor(random() * 21 * DAY_MS) : 0),
     event: pickOne(EVENTS, random), distinctId: `d${Math.floor(random() * 40)}`, at, isBot: random() < 0.06,
     weight: random() < 0.1 ? 4 : 1,
-    properties: { ...plan === undefined ? {} : { plan }, ...amount === undefined ? {} : { amount } }
+    properties: { ...randomPlan(random), ...amount === undefined ? {} : { amount } }
   }
 }
 
-interface RandomCondition { key: string, operator: string, value?: unknown }
+function randomPlan (random: Random): { plan?: unknown } {
+  const plan = pickOne(PLANS, random)
+  return plan === undefined ? {} : { plan }
+}
+
+/** What a person has. */
+export function randomPersonProperties (random: Random): Record<string, unknown> {
+  return { ...randomPlan(random), ...random() < 0.5 ? { amount: Math.floor(random() * 20) - 5 } : {} }
+}
+
+interface RandomCondition { type?: string, key: string, operator: string, value?: unknown }
 
 const CONDITIONS: readonly RandomCondition[] = [
   { key: 'plan', operator: 'exact', value: ['PRO', 5] }, { key: 'plan', operator: 'is_not', value: 'free' },
@@ -44,7 +53,8 @@ const CONDITIONS: readonly RandomCondition[] = [
 ]
 
 function randomChoice (random: Random, mayBeAny = true): { event: string | null, where: RandomCondition[] } {
-  const where = (): RandomCondition => pickOne(CONDITIONS, random)
+  const where = (): RandomCondition =>
+    ({ ...pickOne(CONDITIONS, random), ...random() < 0.4 ? { type: 'person' } : {} })
   const event = mayBeAny && random() < 0.15 ? null : pickOne(EVENTS, random)
   return { event, where: random() < 0.3 ? [where(), ...random() < 0.3 ? [where()] : []] : [] }
 }
