@@ -164,9 +164,7 @@ export class FakeConnection {
     const late = fate === 'late' ? this.#world.between(500, 10_000) : 0
     // Names of inboxes count on from world to world.
     if (fate !== 'handled') this.#world.log(`${message.subject.replace(/^_INBOX.*/, 'answer')} ${fate}`)
-    if (late > 0) this.#world.late++
     this.#world.serve(this.#lastUp - this.#world.now + late, () => {
-      if (late > 0) this.#world.late--
       if (fate === 'lost' || (late === 0 && life !== this.#life && this.#world.chance(0.5))) return
       const isSilent = stream !== undefined && stream.silentUntil > this.#world.now
       if (isSilent && (!message.subject.includes('.STREAM.INFO.') || this.#world.chance(0.5))) return

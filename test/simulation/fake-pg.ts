@@ -49,12 +49,10 @@ class FakeClient extends EventEmitter {
       const breakOff = (): void => this.#postgres.end(this.#session)
       if (fate === 'late') {
         this.#isLate = true
-        this.#world.late++
         this.#world.after(1, () => this.#lose(), this.#owner)
       }
       this.#world.after(this.#world.between(0.2, 2) + (fate === 'late' ? this.#world.between(500, 6000) : 0), () => {
         if (fate === 'lost') return breakOff()
-        if (fate === 'late') this.#world.late--
         this.#postgres.execute(this.#session, text, values).then(({ rows, command }) => {
           if (fate !== 'handled') return breakOff()
           const result = { rows, rowCount: rows.length, command }

@@ -51,7 +51,7 @@ export function chooseScenario (seed: number): Scenario {
   const share = pickOne([0.25, 0.4, 0.6], random)
   const rates = Object.fromEntries(Object.entries(RATES)
     .map(([name, most]) => [name, random() < share ? most * random() : 0])) as Record<Rate, number>
-  const healedAfterMs = 4000 + random() * 12_000
+  const healedAfterMs = 6000 + random() * 18_000
   const migratedAt = random() * healedAfterMs
   const isMigrated = random() < 0.3
   const isForgetful = random() < 0.2
@@ -61,8 +61,8 @@ export function chooseScenario (seed: number): Scenario {
     longestInsertMs: isMigrated || isForgetful ? 1000 : 119_000 / SHORTER,
     tokenWindow: isForgetful ? 4 : Infinity,
     migration: [migratedAt, isMigrated ? migratedAt + random() * 12_000 : migratedAt],
-    updates: random() < 0.4 ? 4 + Math.floor(random() * 20) : 0,
-    messages: 4 + Math.floor(random() * 18),
+    updates: random() < 0.4 ? 4 + Math.floor(random() * 30) : 0,
+    messages: 4 + Math.floor(random() * 24),
     differentMessages: pickOne([8, 32, 160], random),
     bursts: Array.from({ length: pickOne([0, 1, 3], random) }, () => 1000 + random() * (healedAfterMs - 2000)),
     hasHistory: !isForgetful && random() < 0.4,

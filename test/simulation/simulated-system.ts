@@ -64,10 +64,6 @@ export class SimulatedSystem {
     world.after(DISTURB_MS, () => this.#disturb(), null)
   }
 
-  get isAnyFrozen (): boolean {
-    return this.#processes.some(({ owner }) => owner.frozenUntil > this.#world.now)
-  }
-
   connect (owner: VirtualProcess): FakeConnection {
     const connection = new FakeConnection(this.#world, this.nats, owner, this.#faults)
     this.#connections.push(connection)
@@ -134,10 +130,7 @@ export class SimulatedSystem {
   #disturb (): void {
     const world = this.#world
     const { healedAfterMs, updates } = this.#scenario
-    if (world.now >= healedAfterMs) {
-      for (const stream of this.nats.streams.values()) stream.silentUntil = Math.min(stream.silentUntil, world.now)
-      return
-    }
+    if (world.now >= healedAfterMs) return
     const { happens } = this.#faults
     if (happens('election')) {
       for (const stream of this.nats.streams.values()) if (world.chance(0.7)) stream.elect(world.between(4000, 9000))

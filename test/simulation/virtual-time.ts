@@ -55,8 +55,6 @@ let current: World | null = null
 /** A world: tasks in the order of their time, and a source of chance. */
 export class World {
   now = 0
-  /** Requests and statements that come to a server long after they were sent. */
-  late = 0
   readonly random: Random
   /** What happened, in order; equal for equal seeds. */
   readonly trace: string[] = []
