@@ -5,7 +5,7 @@ import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { requireScope } from '../../schema/scopes.ts'
 import {
   BUDGET_MS, cutSpan, GROWTH, type Position, PROPERTY_CONDITIONS, readCursor, readDays, toCursor
-} from '../events/stored/day-spans.ts'
+} from '../events/day-spans.ts'
 import { isoTime } from '../events/receipts/stored-events.ts'
 import { describeClickHouseError, isTimeout } from '../http/describe-clickhouse-error.ts'
 import { array, object, type Value } from '../http/json-schema.ts'

@@ -1,12 +1,12 @@
 /** The list of stored events: its order, its pages, its filters, and events whose copies are not merged yet. */
 import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
-import { personUuid } from '../../../platform/persons/person-ids.ts'
-import { connectClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { freePort } from '../../../test/support/local-ports.ts'
-import { createTestClickHouse } from '../../../test/support/test-stores.ts'
-import { createPersonalKey } from '../../projects/personal-keys.ts'
-import { createTestApi, send } from '../../testing/create-test-api.ts'
+import { personUuid } from '../../platform/persons/person-ids.ts'
+import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { freePort } from '../../test/support/local-ports.ts'
+import { createTestClickHouse } from '../../test/support/test-stores.ts'
+import { createPersonalKey } from '../projects/personal-keys.ts'
+import { createTestApi, send } from '../testing/create-test-api.ts'
 import { type EventList, listEvents } from './event-list.ts'
 import { cutSpan } from './day-spans.ts'
 

@@ -1,7 +1,7 @@
 /** Days of stored events, newest first, in spans that are worth a query each. */
-import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { decodeCursor, encodeCursor, invalidCursor } from '../../http/list-queries.ts'
-import { parseIsoDateTime } from '../../http/request-values.ts'
+import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { decodeCursor, encodeCursor, invalidCursor } from '../http/list-queries.ts'
+import { parseIsoDateTime } from '../http/request-values.ts'
 
 /** Longest search for one page, in milliseconds. */
 export const BUDGET_MS = 10_000
