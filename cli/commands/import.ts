@@ -11,6 +11,7 @@ import type { ImportTarget } from '../../engines/import/imported-event.ts'
 import type { CliContext } from '../cli-context.ts'
 import { queryStoredEvents } from '../import/query-store.ts'
 import { listFiles } from '../import/list-files.ts'
+import { createReporter } from '../import/report-import.ts'
 import { type ImportResult, type MapperOf, runImport } from '../import/run-import.ts'
 import { findManagementApi } from '../management-client.ts'
 import { collectStrings, readId } from '../read-arguments.ts'
@@ -78,17 +79,27 @@ async function importFiles (
     if (!told.has(mapping)) context.stderr.write(`Mapping: ${mapping}\n`)
     told.add(mapping)
   }
+  const mode = dryRun ? 'dry run' : verify ? 'verification' : 'import'
+  const reporter = createReporter(api, {
+    source, project, mode, files: listed, options: describeOptions({ ...options, persons }),
+    tell: (why) => { context.stderr.write(`The import goes on, but its record in the API is incomplete: ${why}\n`) }
+  })
   const result = await runImport({
-    source, project, projectKey, stateFolder, files: listed, personsFrom: persons, url: access.url,
+    reporter, mode, source, project, projectKey, stateFolder, files: listed, personsFrom: persons, url: access.url,
     eventsPerSecond: options.eventsPerSecond,
-    mode: dryRun ? 'dry run' : verify ? 'verification' : 'import',
     store: queryStoredEvents(api, project),
-    createMapperOf: () => chooseMapper(source, { project, now: context.now() }, options, tell),
+    createMapperOf: () => reporter.watch(chooseMapper(source, { project, now: context.now() }, options, tell)),
     onProgress: (file, rows) => { context.stderr.write(`${file}: ${rows} rows so far\n`) }
   })
   if (json === true) context.stdout.write(`${JSON.stringify(result, null, 2)}\n`)
   else print(context, result, stateFolder)
   context.exitCode = result.exitCode
+}
+
+/** Those that say how the files are read and sent. */
+function describeOptions ({ map = [], timezone, persons, eventsPerSecond }: Omit<ImportCommandOptions, 'project'>): string[] {
+  const given = { timezone, persons, 'events-per-second': eventsPerSecond }
+  return [...map.map((each) => `--map ${each}`), ...Object.entries(given).flatMap(([name, value]) => value === undefined ? [] : [`--${name} ${value}`])]
 }
 
 /** Before anything is sent: what a rule deletes is gone soon after it was imported. */

@@ -10,6 +10,8 @@ export interface SourceFile {
   /** Below the folder that was named: the same wherever the export lies. */
   name: string
   bytes: number
+  /** How far it is read; only while it is. */
+  bytesRead?: () => number
 }
 
 /** Names of files that may have events; one without an ending may be a part that a database wrote. */
@@ -72,7 +74,7 @@ export async function listFiles (
 /** The files in a zip, as `listFiles` has those of a folder. @throws {Error} when it is no zip, or not all of one. */
 export async function * listZip (
   file: string, onSkipped: (name: string) => void = () => {}
-): AsyncGenerator<{ name: string, open: () => Promise<Readable> }> {
+): AsyncGenerator<{ name: string, offset: number, open: () => Promise<Readable> }> {
   // Names such as `../a.json` are harmless, as no file is written: by default they end the list.
   const zip = await yauzl.openPromise(file, { decodeStrings: false })
   try {
@@ -80,7 +82,7 @@ export async function * listZip (
       const name = yauzl.getFileNameLowLevel(entry.generalPurposeBitFlag, entry.fileNameRaw, entry.extraFields, false)
       if (name.endsWith('/') || /(?:^|\/)(?:\.[^./]|__MACOSX\/)/.test(name)) continue
       if (!isOfEvents(path.posix.basename(name))) onSkipped(name)
-      else yield { name, open: async () => await zip.openReadStreamPromise(entry) }
+      else yield { name, offset: entry.relativeOffsetOfLocalHeader, open: () => zip.openReadStreamPromise(entry) }
     }
   } finally {
     zip.close()

@@ -38,6 +38,7 @@ type Rows = IteratorObject<ReadRow>
  */
 export async function * readRows (file: SourceFile): AsyncGenerator<Rows> {
   const source = createReadStream(file.path)
+  file.bytesRead = () => source.bytesRead
   const head = (await peek(source)).toString('latin1', 0, 4)
   if (!head.startsWith('PAR1') && !head.startsWith('PK')) {
     yield * readText(source, file.name)
@@ -231,7 +232,8 @@ const PART_ROWS = 50_000
 /** A row group is in memory as it is in the file: compressed, without a way to find a page in it. */
 const MAX_GROUP_BYTES = 1_000_000_000
 
-async function * readParquet ({ path: name, bytes: byteLength }: SourceFile): AsyncGenerator<Rows> {
+async function * readParquet (source: SourceFile): AsyncGenerator<Rows> {
+  const { path: name, bytes: byteLength } = source
   await using handle = await open(name)
   // That of the library reads in pieces and joins them, which takes twice the memory.
   const file = {
@@ -244,6 +246,7 @@ async function * readParquet ({ path: name, bytes: byteLength }: SourceFile): As
   const metadata = await parquetMetadataAsync(file)
   const options = { metadata, compressors: CODECS, parsers: TEXT_PARSERS }
   let rowStart = 0
+  source.bytesRead = () => byteLength * rowStart / Number(metadata.num_rows)
   for (const { num_rows: count, columns } of metadata.row_groups) {
     // Each part asks for the same bytes.
     const group = cachedAsyncBuffer(file)
@@ -270,8 +273,9 @@ async function * readParquet ({ path: name, bytes: byteLength }: SourceFile): As
 async function * readZip (file: SourceFile): AsyncGenerator<Rows> {
   let before = 0
   const broken: string[] = []
-  for await (const { name, open } of listZip(file.path)) {
+  for await (const { name, offset, open } of listZip(file.path)) {
     let last = 0
+    file.bytesRead = () => offset
     try {
       for await (const rows of readText(await open(), name)) {
         const start = before

@@ -5,14 +5,15 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
 import { errorCode, MillraceError } from '../../engines/errors.ts'
-import { fieldsOf } from '../../engines/fields.ts'
 import { type ImportedEvent, type MapRow, RejectedRowError } from '../../engines/import/imported-event.ts'
 import { tryLockFile } from '../../platform/durable-folder.ts'
 import { type Digest, DigestCollector, formatDay, keyOf } from './event-digest.ts'
 import { type Proof, proveImport } from './prove-import.ts'
 import type { StoredEvents } from './query-store.ts'
+import type { ImportReporter } from './report-import.ts'
 import type { SourceFile } from './list-files.ts'
 import { type ReadRow, readRows } from './read-rows.ts'
+import { sampleColumns } from './sample-columns.ts'
 import { createSender, type SenderOptions } from './send-events.ts'
 
 /** Makes the mapper of a file, of which it may ask the columns. */
@@ -31,6 +32,7 @@ export interface ImportOptions extends Omit<SenderOptions, 'onAcknowledged'> {
   mode: 'import' | 'dry run' | 'verification'
   /** @param rows  Of all files. */
   onProgress: (file: string, rows: number) => void
+  reporter?: ImportReporter
 }
 
 /** Exit code of an import that is complete, with differences of content; documented in docs/run/import.md. */
@@ -66,7 +68,6 @@ export interface ImportResult extends Pick<ImportOptions, 'source' | 'project' |
 /** Rows of each file that are acknowledged. */
 type Progress = Record<string, { file: string, rows: number }>
 
-const SAMPLED_ROWS = 1000
 const PROGRESS = 'progress.json'
 const SAVE_INTERVAL_MS = 1000
 
@@ -78,7 +79,7 @@ const STORE_PATIENCE_MS = 300_000
  * proof, and sent again only where it finds them missing.
  *
  * @throws {MillraceError} `MILLRACE_IMPORT_REFUSED`, `MILLRACE_IMPORT_GAVE_UP`, `MILLRACE_IMPORT_NOT_STORED`,
- *   `MILLRACE_IMPORT_UNVERIFIED`, `MILLRACE_IMPORT_STATE`.
+ *   `MILLRACE_IMPORT_UNVERIFIED`, `MILLRACE_IMPORT_STATE`, `MILLRACE_IMPORT_STOPPED`.
  */
 export async function runImport (options: ImportOptions): Promise<ImportResult> {
   const { stateFolder } = options
@@ -89,7 +90,13 @@ export async function runImport (options: ImportOptions): Promise<ImportResult> 
     if (lock === null) throw new MillraceError('MILLRACE_IMPORT_STATE', `another import uses ${stateFolder}; wait for its end, or name another folder with --state`)
     const rejects = openSync(path.join(stateFolder, 'rejected.ndjson'), 'w')
     try {
-      return await importFiles(options, (rejected) => { writeFileSync(rejects, `${JSON.stringify(rejected)}\n`) })
+      return await importFiles(options, (rejected) => {
+        options.reporter?.addRejected(rejected.error)
+        writeFileSync(rejects, `${JSON.stringify(rejected)}\n`)
+      })
+    } catch (error) {
+      await options.reporter?.end({ error })
+      throw error
     } finally {
       closeSync(rejects)
       lock.release()
@@ -105,8 +112,11 @@ function isOfState (error: unknown): error is Error {
   return ['ENOSPC', 'EDQUOT', 'EROFS', 'ERR_SQLITE_ERROR'].includes(errorCode(error) ?? '')
 }
 
-async function importFiles (options: ImportOptions, reject: (rejected: object) => void): Promise<ImportResult> {
-  const { source: product, project, url, files, stateFolder, mode, store } = options
+async function importFiles (
+  options: ImportOptions,
+  reject: (rejected: { file: string, row: number, error: string, text?: string | undefined }) => void
+): Promise<ImportResult> {
+  const { source: product, project, url, files, stateFolder, mode, store, reporter } = options
   const progress = JSON.parse(await readFile(path.join(stateFolder, PROGRESS), 'utf8').catch(() => '{}')) as Progress
   const digests = new DigestCollector(path.join(stateFolder, 'digests'))
   const result: ImportResult = {
@@ -117,6 +127,12 @@ async function importFiles (options: ImportOptions, reject: (rejected: object) =
   const sentBefore = new Map<SourceFile, number>()
   const mapperOf = options.createMapperOf()
   let answeredAt = 0
+  let [acknowledged, bytesBefore, reading] = [0, 0, files[0]]
+  reporter?.begin(stateFolder, () => ({
+    state: reading === undefined ? 'proving' : 'running', rows: result.rows, rejected: result.rejected, sent: acknowledged,
+    accepted: mode === 'import' ? digests.events - result.sentNow + acknowledged : 0,
+    bytesRead: bytesBefore + (reading?.bytesRead?.() ?? 0)
+  }))
   const completeBefore = mode === 'import' ? await store.completeThrough() : 0
 
   for (const file of files) {
@@ -125,7 +141,8 @@ async function importFiles (options: ImportOptions, reject: (rejected: object) =
     let savedAt = performance.now()
     const sender = createSender({
       ...options,
-      onAcknowledged (mark) {
+      onAcknowledged (mark, events) {
+        acknowledged += events
         done.rows = Math.max(done.rows, mark)
         if (performance.now() - savedAt < SAVE_INTERVAL_MS) return
         savedAt = performance.now()
@@ -135,6 +152,7 @@ async function importFiles (options: ImportOptions, reject: (rejected: object) =
     const alreadySent = done.rows
     if (mode === 'import') sentBefore.set(file, alreadySent)
     const rowsBefore = result.rows
+    reading = file
     try {
       await readEvents(file, mapperOf, (event, position) => {
         digests.add(event)
@@ -153,11 +171,17 @@ async function importFiles (options: ImportOptions, reject: (rejected: object) =
       if ((await stat(file.path)).size !== file.bytes) throw new Error('it changed meanwhile; run the same command again')
       if (result.rows === rowsBefore) result.empty.push(file.name)
     } catch (error) {
+      if (errorCode(error) === 'MILLRACE_IMPORT_STOPPED') {
+        await sender.finish()
+        saveProgress(stateFolder, progress)
+      }
       if (error instanceof MillraceError || isOfState(error)) throw error
       result.broken.push({ file: file.name, error: (error as Error).message })
     }
     answeredAt = Math.max(answeredAt, await sender.finish())
     saveProgress(stateFolder, progress)
+    bytesBefore += file.bytes
+    reading = undefined
   }
 
   const source = digests.finish()
@@ -167,7 +191,7 @@ async function importFiles (options: ImportOptions, reject: (rejected: object) =
   const [first, last] = [source[0], source.at(-1)]
   if (first !== undefined && last !== undefined) result.days = [formatDay(first.day), formatDay(last.day)]
   if (mode !== 'dry run') {
-    await awaitStored(store, answeredAt)
+    await awaitStored(options, answeredAt)
     result.proof = await proveAndMend(source, options, sentBefore, result)
     result.proof.isComplete &&= result.broken.length === 0
     const groups = new Set(source.map(keyOf))
@@ -179,6 +203,7 @@ async function importFiles (options: ImportOptions, reject: (rejected: object) =
   result.exitCode = broken.length > 0 || proof?.isComplete === false ? 1 : isDifferent ? IMPORTED_WITH_DIFFERENCES : 0
   result.finishedAt = new Date().toISOString()
   if (mode !== 'dry run') await writeFile(path.join(stateFolder, 'proof.json'), `${JSON.stringify(result, null, 2)}\n`)
+  await reporter?.end({ result, source })
   return result
 }
 
@@ -212,7 +237,7 @@ async function proveAndMend (
     return sender.add(event, 0)
   })
   if (result.sentNow === sentNow) return proof
-  await awaitStored(options.store, await sender.finish())
+  await awaitStored(options, await sender.finish())
   return await proveAndMend(source, options, new Map(), result)
 }
 
@@ -248,22 +273,6 @@ async function readEvents (
   }
 }
 
-/** Those of the first rows: an object of JSON need not have all. */
-async function sampleColumns (file: SourceFile): Promise<string[]> {
-  const columns = new Set<string>()
-  try {
-    for await (const rows of readRows(file)) {
-      for (const read of rows) {
-        if ('row' in read) for (const column of Object.keys(fieldsOf(read.row))) columns.add(column)
-        if (read.position >= SAMPLED_ROWS) return [...columns]
-      }
-    }
-  } catch {
-    // It is told by who reads all rows.
-  }
-  return [...columns]
-}
-
 /** Replaces the whole file: a crash leaves the previous one. Synchronous, so that two saves never interleave. */
 function saveProgress (folder: string, progress: Progress): void {
   const file = path.join(folder, PROGRESS)
@@ -272,9 +281,10 @@ function saveProgress (folder: string, progress: Progress): void {
 }
 
 /** Waits until everything that was acknowledged up to a moment of the server is stored. */
-async function awaitStored (store: StoredEvents, answeredAt: number): Promise<void> {
+async function awaitStored ({ store, reporter }: ImportOptions, answeredAt: number): Promise<void> {
   let [through, movedAt] = [0, performance.now()]
   for (;;) {
+    reporter?.throwIfStopped()
     const now = await store.completeThrough()
     // The time of an answer has whole seconds.
     if (now > answeredAt + 1000) return

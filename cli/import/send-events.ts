@@ -32,8 +32,8 @@ export interface SenderOptions {
   personsFrom: 'events' | 'export'
   /** Events a second at most; 0: as fast as they are taken. */
   eventsPerSecond: number
-  /** Told when all events up to this mark are acknowledged. */
-  onAcknowledged: (mark: number) => void
+  /** Told when all events up to this mark are acknowledged, and how many more events. */
+  onAcknowledged: (mark: number, events: number) => void
 }
 
 export interface Sender {
@@ -125,7 +125,7 @@ export function createSender (
       underWay.delete(batch)
       if (batch.bytes.length === MAX_BYTES) spare.push(batch.bytes)
       const waiting = lanes.flatMap(({ open, underWay }) => [...underWay.keys(), ...open === null ? [] : [open]])
-      onAcknowledged(Math.min(lastMark, ...waiting.map(({ firstMark }) => firstMark - 1)))
+      onAcknowledged(Math.min(lastMark, ...waiting.map(({ firstMark }) => firstMark - 1)), batch.starts.length)
     }, (error: unknown) => {
       failure ??= error
       underWay.delete(batch)

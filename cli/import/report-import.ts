@@ -1,0 +1,172 @@
+/** Reports an import to the management API, so that a team sees it. The import does not depend on that. */
+import { createHash, randomUUID } from 'node:crypto'
+import { readFileSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { errorCode, HttpError, MillraceError } from '../../engines/errors.ts'
+import { readVersion } from '../../schema/version.ts'
+import type { ManagementClient } from '../management-client.ts'
+import { type Digest, formatDay } from './event-digest.ts'
+import type { ImportOptions, ImportResult, MapperOf } from './run-import.ts'
+
+const INTERVAL_MS = 3000
+
+/** What the API takes of each list. */
+const MOST = { files: 500, options: 20, reasons: 50, broken: 100, rows: 500, differences: 100 }
+
+/** What an import counts while it runs. */
+export interface ImportCounts {
+  state: 'running' | 'proving'
+  rows: number
+  rejected: number
+  /** Acknowledged in this run. */
+  sent: number
+  /** In this run and earlier ones. */
+  accepted: number
+  bytesRead: number
+}
+
+export interface ImportReporter {
+  /** Begins to report every few seconds. */
+  begin: (stateFolder: string, count: () => ImportCounts) => void
+  addRejected: (reason: string) => void
+  /** @throws {MillraceError} `MILLRACE_IMPORT_STOPPED` when somebody asked for the end over the API. */
+  throwIfStopped: () => void
+  /** Makes a mapper that throws the same. */
+  watch: (mapperOf: MapperOf) => MapperOf
+  /** Reports the end, unless the API does not answer. @param source  All days and names in the files. */
+  end: (end: { result: ImportResult, source: readonly Digest[] } | { error: unknown }) => Promise<void>
+}
+
+interface ReporterOptions extends Pick<ImportOptions, 'source' | 'project' | 'mode' | 'files'> {
+  /** As they were given. */
+  options: readonly string[]
+  /** Told why something is not reported, once. */
+  tell: (why: string) => void
+}
+
+export function createReporter (
+  api: ManagementClient, { project, source, mode, files, options, tell }: ReporterOptions
+): ImportReporter {
+  const params = { project_id: project }
+  const reasons = new Map<string, number>()
+  const ended = new AbortController()
+  /** Of the record; null: the API takes no reports. */
+  let id: number | null | undefined
+  let [isStopped, wasTold, last] = [false, false, { at: performance.now(), sent: 0 }]
+  let checkpoint: ReturnType<typeof openCheckpoint>
+  let count: () => ImportCounts
+  let reporting: Promise<void> | undefined
+
+  const begun = (): object => ({
+    checkpoint: checkpoint.id, source, mode: mode.replace(' ', '_'), version: readVersion(),
+    options: options.slice(0, MOST.options).map(cut),
+    file_count: files.length, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0),
+    files: files.slice(0, MOST.files).map(({ name, bytes }) => ({ name: cut(name), bytes }))
+  })
+
+  async function report (end: object = {}): Promise<void> {
+    if (id === null) return
+    try {
+      id ??= (await api.post('/api/projects/{project_id}/imports', { params, body: begun() })).id
+      const { state, sent, bytesRead, ...counts } = count()
+      const now = performance.now()
+      const perSecond = Math.round((sent - last.sent) * 1000 / (now - last.at))
+      last = { at: now, sent }
+      const listed = [...reasons].map(([reason, rows]) => ({ reason, rows }))
+      const progress = { ...counts, bytes_read: Math.round(bytesRead), events_per_second: perSecond, reasons: listed }
+      const { stop } = await api.post('/api/projects/{project_id}/imports/{id}/report', {
+        params: { ...params, id }, body: { state, progress, ...end }
+      })
+      isStopped ||= stop
+    } catch (error) {
+      // What it refuses it refuses again, such as a key without the scope; a record may have been deleted.
+      if (error instanceof HttpError && error.status < 500 && error.status !== 429) id = null
+      if (!wasTold) tell(error instanceof Error ? error.message : String(error))
+      wasTold = true
+    }
+  }
+
+  function throwIfStopped (): void {
+    if (!isStopped) return
+    throw new MillraceError('MILLRACE_IMPORT_STOPPED', 'the import was stopped over the management API; run the same command to resume it')
+  }
+
+  return {
+    throwIfStopped,
+    watch: (mapperOf) => async (listColumns) => {
+      const map = await mapperOf(listColumns)
+      return (row, place) => {
+        throwIfStopped()
+        return map(row, place)
+      }
+    },
+    begin (stateFolder, look) {
+      count = look
+      checkpoint = openCheckpoint(stateFolder, [mode, source, files.map(({ name, bytes }) => [name, bytes])])
+      reporting = (async () => {
+        while (!ended.signal.aborted) {
+          await report()
+          await sleep(INTERVAL_MS, null, { signal: ended.signal }).catch(() => {})
+        }
+      })()
+    },
+    addRejected (text) {
+      const isListed = reasons.has(cut(text)) || reasons.size < MOST.reasons - 1
+      const reason = isListed ? cut(text) : 'other reasons'
+      reasons.set(reason, (reasons.get(reason) ?? 0) + 1)
+    },
+    async end (end) {
+      ended.abort()
+      await reporting
+      if ('error' in end) {
+        await report({ state: 'interrupted', error: /^[A-Z_]+$/.exec(errorCode(end.error))?.[0] ?? null })
+        return
+      }
+      const { exitCode } = end.result
+      if (exitCode !== 1) checkpoint.forget()
+      const state = exitCode === 1 ? 'incomplete' : exitCode === 0 ? 'complete' : 'complete_with_differences'
+      await report({ state, result: describe(end.result, end.source) })
+    }
+  }
+}
+
+/** The checkpoint of an import that is resumed, or a new one. @param identity  What has to be the same. */
+function openCheckpoint (stateFolder: string, identity: unknown): { id: string, forget: () => void } {
+  const file = path.join(stateFolder, 'reports.json')
+  const key = createHash('sha256').update(JSON.stringify(identity)).digest('hex')
+  let known: Record<string, string> = {}
+  try {
+    known = JSON.parse(readFileSync(file, 'utf8')) as typeof known
+  } catch {
+    // Nothing was reported from here, or a crash cut it: then the record is a new one.
+  }
+  const id = known[key] ??= randomUUID()
+  writeFileSync(file, JSON.stringify(known))
+  return { id, forget: () => { writeFileSync(file, JSON.stringify({ ...known, [key]: undefined })) } }
+}
+
+function describe (result: ImportResult, source: readonly Digest[]): object {
+  const { events, duplicates, altered, conflicts, storedNow: stored, broken, proof } = result
+  const conflicting = Object.values(conflicts).reduce((sum, rows) => sum + rows, 0)
+  const names = broken.slice(0, MOST.broken).map(({ file }) => cut(file))
+  const counts = { events, duplicates, altered, stored, conflicting, broken: names }
+  if (proof === null) return { ...counts, proof }
+  const { isComplete, groups, equal, differing, differences } = proof
+  const rows = differing.slice(0, MOST.rows).map(({ day, event, source, missing, changed, otherProperties }) =>
+    ({ day, event: cut(event), events: source, missing, changed, other_properties: otherProperties }))
+  const known = new Set(differing.map(({ day, event }) => `${day} ${event}`))
+  for (const { day, event, count } of source) {
+    if (rows.length >= MOST.rows) break
+    if (known.has(`${formatDay(day)} ${event}`)) continue
+    rows.push({ day: formatDay(day), event: cut(event), events: count, missing: 0, changed: 0, other_properties: 0 })
+  }
+  const listed = differences.slice(0, MOST.differences)
+    .map(({ uuid, day, event, what }) => ({ uuid, day, event: cut(event), what }))
+  return { ...counts, proof: { is_complete: isComplete, groups, equal, rows, differences: listed } }
+}
+
+/** What the API takes of a text: no NUL, no half of a character, at most 200 code units. */
+function cut (text: string): string {
+  return text.replaceAll('\0', '\ufffd').slice(0, 200).toWellFormed()
+}
