@@ -21,7 +21,7 @@ import { addProcessCommands } from './commands/processes.ts'
 import { addKeysCommands, addProjectsCommands } from './commands/projects-and-keys.ts'
 import { addRequestCommands } from './commands/request.ts'
 import { addStatusCommands } from './commands/status.ts'
-import { IMPORTED_WITH_DIFFERENCES } from './import/run-import.ts'
+import { IMPORTED_WITH_DIFFERENCES } from './import/import-options.ts'
 import { isRepeatable, readDuration } from './read-arguments.ts'
 
 /** Adds the commands of one group, such as `keys create`. A new group is one file, and one name in `GROUPS`. */

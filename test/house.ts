@@ -34,12 +34,12 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_021,
+  lines: 82_054,
   platformLines: 5_571,
-  trackedFiles: 1_496,
-  circles: 1,
+  trackedFiles: 1_497,
+  circles: 0,
   repeatedNames: 3,
-  longFunctions: 7,
+  longFunctions: 5,
   assertions: 158,
   casts: 280
 } satisfies Record<keyof House, number>

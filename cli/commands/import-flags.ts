@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import type { CliContext } from '../cli-context.ts'
 import { carryOver, type CarriedItem } from '../import/carry-over.ts'
-import { IMPORTED_WITH_DIFFERENCES } from '../import/run-import.ts'
+import { IMPORTED_WITH_DIFFERENCES } from '../import/import-options.ts'
 import { fetchPosthogProject, readPosthogFiles } from '../import/read-posthog-project.ts'
 import { readId } from '../read-arguments.ts'
 import { type Column, JSON_OPTION, type Output, printRows } from '../terminal-output.ts'

@@ -12,7 +12,8 @@ import type { CliContext } from '../cli-context.ts'
 import { queryStoredEvents } from '../import/query-store.ts'
 import { listFiles } from '../import/list-files.ts'
 import { createReporter } from '../import/report-import.ts'
-import { type ImportResult, type MapperOf, runImport } from '../import/run-import.ts'
+import type { ImportResult, MapperOf } from '../import/import-options.ts'
+import { runImport } from '../import/run-import.ts'
 import { findManagementApi } from '../management-client.ts'
 import { collectStrings, readId } from '../read-arguments.ts'
 import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
@@ -88,7 +89,7 @@ async function importFiles (
     reporter, mode, source, project, projectKey, stateFolder, files: listed, personsFrom: persons, url: access.url,
     eventsPerSecond: options.eventsPerSecond,
     store: queryStoredEvents(api, project),
-    createMapperOf: () => reporter.watch(chooseMapper(source, { project, now: context.now() }, options, tell)),
+    createMapperOf: () => chooseMapper(source, { project, now: context.now() }, options, tell),
     onProgress: (file, rows) => { context.stderr.write(`${file}: ${rows} rows so far\n`) }
   })
   if (json === true) context.stdout.write(`${JSON.stringify(result, null, 2)}\n`)

@@ -25,7 +25,8 @@ import { type Captured, runCaptured } from '../testing/run-captured.ts'
 import { EventTable } from './event-digest.ts'
 import { listFiles } from './list-files.ts'
 import { type Proof, proveImport } from './prove-import.ts'
-import { type ImportResult, runImport } from './run-import.ts'
+import type { ImportResult } from './import-options.ts'
+import { runImport } from './run-import.ts'
 
 const START = Date.parse('2023-01-01')
 

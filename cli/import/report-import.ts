@@ -7,36 +7,12 @@ import { errorCode, HttpError, MillraceError } from '../../engines/errors.ts'
 import { readVersion } from '../../schema/version.ts'
 import type { ManagementClient } from '../management-client.ts'
 import { type Digest, formatDay } from './event-digest.ts'
-import type { ImportOptions, ImportResult, MapperOf } from './run-import.ts'
+import type { ImportCounts, ImportOptions, ImportReporter, ImportResult } from './import-options.ts'
 
 const INTERVAL_MS = 3000
 
 /** What the API takes of each list. */
 const MOST = { files: 500, options: 20, reasons: 50, broken: 100, rows: 500, differences: 100 }
-
-/** What an import counts while it runs. */
-export interface ImportCounts {
-  state: 'running' | 'proving'
-  rows: number
-  rejected: number
-  /** Acknowledged in this run. */
-  sent: number
-  /** In this run and earlier ones. */
-  accepted: number
-  bytesRead: number
-}
-
-export interface ImportReporter {
-  /** Begins to report every few seconds. */
-  begin: (stateFolder: string, count: () => ImportCounts) => void
-  addRejected: (reason: string) => void
-  /** @throws {MillraceError} `MILLRACE_IMPORT_STOPPED` when somebody asked for the end over the API. */
-  throwIfStopped: () => void
-  /** Makes a mapper that throws the same. */
-  watch: (mapperOf: MapperOf) => MapperOf
-  /** Reports the end, unless the API does not answer. @param source  All days and names in the files. */
-  end: (end: { result: ImportResult, source: readonly Digest[] } | { error: unknown }) => Promise<void>
-}
 
 interface ReporterOptions extends Pick<ImportOptions, 'source' | 'project' | 'mode' | 'files'> {
   /** As they were given. */
@@ -87,19 +63,9 @@ export function createReporter (
     }
   }
 
-  function throwIfStopped (): void {
-    if (!isStopped) return
-    throw new MillraceError('MILLRACE_IMPORT_STOPPED', 'the import was stopped over the management API; run the same command to resume it')
-  }
-
   return {
-    throwIfStopped,
-    watch: (mapperOf) => async (listColumns) => {
-      const map = await mapperOf(listColumns)
-      return (row, place) => {
-        throwIfStopped()
-        return map(row, place)
-      }
+    throwIfStopped () {
+      if (isStopped) throw new MillraceError('MILLRACE_IMPORT_STOPPED', 'the import was stopped over the management API; run the same command to resume it')
     },
     begin (stateFolder, look) {
       count = look
@@ -117,6 +83,7 @@ export function createReporter (
       reasons.set(reason, (reasons.get(reason) ?? 0) + 1)
     },
     async end (end) {
+      if (reporting === undefined) return
       ended.abort()
       await reporting
       if ('error' in end) {

@@ -8,62 +8,12 @@ import { errorCode, MillraceError } from '../../engines/errors.ts'
 import { type ImportedEvent, type MapRow, RejectedRowError } from '../../engines/import/imported-event.ts'
 import { tryLockFile } from '../../platform/durable-folder.ts'
 import { type Digest, DigestCollector, formatDay, keyOf } from './event-digest.ts'
+import { type ImportOptions, type ImportResult, IMPORTED_WITH_DIFFERENCES, type MapperOf } from './import-options.ts'
 import { type Proof, proveImport } from './prove-import.ts'
-import type { StoredEvents } from './query-store.ts'
-import type { ImportReporter } from './report-import.ts'
 import type { SourceFile } from './list-files.ts'
 import { type ReadRow, readRows } from './read-rows.ts'
 import { sampleColumns } from './sample-columns.ts'
-import { createSender, type SenderOptions } from './send-events.ts'
-
-/** Makes the mapper of a file, of which it may ask the columns. */
-export type MapperOf = (listColumns: () => Promise<string[]>) => Promise<MapRow>
-
-export interface ImportOptions extends Omit<SenderOptions, 'onAcknowledged'> {
-  source: string
-  project: number
-  files: readonly SourceFile[]
-  /** Called before the files are read, and again before they are read a second time. */
-  createMapperOf: () => MapperOf
-  /** Folder for what was sent, what was rejected, and the proof. */
-  stateFolder: string
-  store: StoredEvents
-  /** A dry run reads and counts only, a verification compares only. */
-  mode: 'import' | 'dry run' | 'verification'
-  /** @param rows  Of all files. */
-  onProgress: (file: string, rows: number) => void
-  reporter?: ImportReporter
-}
-
-/** Exit code of an import that is complete, with differences of content; documented in docs/run/import.md. */
-export const IMPORTED_WITH_DIFFERENCES = 5
-
-/** The content of `proof.json`. */
-export interface ImportResult extends Pick<ImportOptions, 'source' | 'project' | 'url' | 'files' | 'mode'> {
-  finishedAt: string
-  exitCode: 0 | 1 | typeof IMPORTED_WITH_DIFFERENCES
-  rows: number
-  /** Events in the files, each once. */
-  events: number
-  /** Events that the files have more than once. */
-  duplicates: number
-  rejected: number
-  /** Events with a text or number that is stored as U+FFFD or null, as it cannot be stored as it is. */
-  altered: number
-  /** By day and name: rows whose event the files also have with another time or other properties. */
-  conflicts: Record<string, number>
-  sentNow: number
-  /** Events of days and names in the files that were received since the run began, and are stored. */
-  storedNow: number
-  /** Names of files without a row. */
-  empty: string[]
-  /** Files that could not be read to their end, with the reason. */
-  broken: { file: string, error: string }[]
-  /** First and last UTC day of the events; null: there is none. */
-  days: [first: string, last: string] | null
-  /** Null for a dry run. */
-  proof: Proof | null
-}
+import { createSender } from './send-events.ts'
 
 /** Rows of each file that are acknowledged. */
 type Progress = Record<string, { file: string, rows: number }>
@@ -123,7 +73,6 @@ async function importFiles (
     source: product, project, url, files, mode, finishedAt: '', exitCode: 0, rows: 0, events: 0, duplicates: 0, rejected: 0,
     altered: 0, conflicts: {}, sentNow: 0, storedNow: 0, empty: [], broken: [], days: null, proof: null
   }
-  /** Rows of each file that an earlier run sent. */
   const sentBefore = new Map<SourceFile, number>()
   const mapperOf = options.createMapperOf()
   let answeredAt = 0
@@ -161,6 +110,7 @@ async function importFiles (
         result.sentNow++
         return sender.add(event, position)
       }, ({ position, ...read }) => {
+        reporter?.throwIfStopped()
         result.rows++
         if ('error' in read) {
           result.rejected++
@@ -184,6 +134,25 @@ async function importFiles (
     reading = undefined
   }
 
+  await conclude(options, result, digests, { answeredAt, sentBefore, completeBefore })
+  return result
+}
+
+interface Sent {
+  /** Time of the server at the last answer. */
+  answeredAt: number
+  /** Rows of each file that an earlier run sent. */
+  sentBefore: ReadonlyMap<SourceFile, number>
+  /** All that was received up to here was stored when the import began. */
+  completeBefore: number
+}
+
+/** Sums up what was read, proves that it is stored, and writes down how the import ended. */
+async function conclude (
+  options: ImportOptions, result: ImportResult, digests: DigestCollector,
+  { answeredAt, sentBefore, completeBefore }: Sent
+): Promise<void> {
+  const { stateFolder, mode, store, reporter } = options
   const source = digests.finish()
   result.events = source.reduce((sum, { count }) => sum + count, 0)
   result.duplicates = digests.events - result.events
@@ -204,7 +173,6 @@ async function importFiles (
   result.finishedAt = new Date().toISOString()
   if (mode !== 'dry run') await writeFile(path.join(stateFolder, 'proof.json'), `${JSON.stringify(result, null, 2)}\n`)
   await reporter?.end({ result, source })
-  return result
 }
 
 /**
@@ -223,6 +191,7 @@ async function proveAndMend (
       const sent = sentBefore.get(file) ?? 0
       try {
         await readEvents(file, mapperOf, (event, position) => {
+          options.reporter?.throwIfStopped()
           wasSentBefore = position <= sent
           return onEvent(event)
         })

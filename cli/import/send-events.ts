@@ -74,22 +74,16 @@ export function createSender (
   { url, projectKey, personsFrom, eventsPerSecond, onAcknowledged }: SenderOptions
 ): Sender {
   const target = new URL('/batch/', url)
-  const { request: open, Agent } = target.protocol === 'https:' ? https : http
-  const agent = new Agent({ keepAlive: true })
+  const send = createPost(target)
   // Persons change in the order in which requests arrive, so a retried one must not be overtaken.
-  const ordered = createLane(1, true)
-  const free = createLane(CONCURRENCY, personsFrom === 'events')
+  const ordered = createLane(projectKey, 1, true)
+  const free = createLane(projectKey, CONCURRENCY, personsFrom === 'events')
   const lanes = [ordered, free]
   const spare: Buffer[] = []
   let lastMark = 0
   let sendAt = performance.now()
   let answeredAt = 0
   let failure: unknown
-
-  function createLane (limit: number, changesPersons: boolean): Lane {
-    const opening = `{"api_key":${JSON.stringify(projectKey)},"historical_migration":true,"process_person_profile":${String(changesPersons)},"batch":[`
-    return { opening: Buffer.from(opening), limit, open: null, underWay: new Map() }
-  }
 
   /** @returns a promise when there is no room for more. */
   function append (lane: Lane, text: string, room: number, mark: number): Promise<void> | undefined {
@@ -153,18 +147,60 @@ export function createSender (
         await post(lane, batch, middle, to)
         return
       }
-      if (status < 500 && status !== 408 && status !== 429) {
-        throw new MillraceError('MILLRACE_IMPORT_REFUSED', `${target.href} answered ${status}: ${text.slice(0, 300)}`)
-      }
-      if (performance.now() > givesUpAt) {
-        throw new MillraceError('MILLRACE_IMPORT_GAVE_UP', `${target.href} accepted nothing for ${PATIENCE_MS / 60_000} minutes; run the same command to resume`)
-      }
+      throwIfFinal(target, { status, text }, givesUpAt)
       await sleep(Math.max(retryDelayMs(attempt), Number(headers['retry-after']) * 1000 || 0))
     }
   }
 
-  /** Not by `fetch`, which copies the body. @returns nothing when the connection fails, or takes too long. */
-  async function send (body: Buffer): Promise<{ status?: number, headers?: IncomingHttpHeaders, text?: string }> {
+  return {
+    add (event, mark) {
+      const text = toText(event)
+      const lane = event.isOfPerson === true || isOrdered(event, personsFrom === 'events') ? ordered : free
+      const room = Buffer.byteLength(text) + CLOSING.length
+      const fits = lane.open === null || lane.open.used + room <= lane.open.bytes.length
+      return fits ? append(lane, text, room, mark) : flush(lane).then(() => append(lane, text, room, mark))
+    },
+    async finish () {
+      for (const lane of lanes) await flush(lane)
+      await Promise.all(lanes.flatMap(({ underWay }) => [...underWay.values()]))
+      if (failure !== undefined) throw failure
+      return answeredAt
+    }
+  }
+}
+
+function createLane (projectKey: string, limit: number, changesPersons: boolean): Lane {
+  const opening = `{"api_key":${JSON.stringify(projectKey)},"historical_migration":true,"process_person_profile":${String(changesPersons)},"batch":[`
+  return { opening: Buffer.from(opening), limit, open: null, underWay: new Map() }
+}
+
+/** In a list: with the comma behind it. */
+function toText ({ uuid, event: name, distinct_id: id, timestamp, json }: ImportedEvent): string {
+  return `{"uuid":"${uuid}","event":${JSON.stringify(name)},"distinct_id":${JSON.stringify(id)},` +
+    `"timestamp":"${new Date(timestamp).toISOString()}","properties":${json}},`
+}
+
+/** @throws {MillraceError} when repeating the request would not help, or has not for long. */
+function throwIfFinal ({ href }: URL, { status, text }: { status: number, text: string }, givesUpAt: number): void {
+  if (status < 500 && status !== 408 && status !== 429) {
+    throw new MillraceError('MILLRACE_IMPORT_REFUSED', `${href} answered ${status}: ${text.slice(0, 300)}`)
+  }
+  if (performance.now() > givesUpAt) {
+    throw new MillraceError('MILLRACE_IMPORT_GAVE_UP', `${href} accepted nothing for ${PATIENCE_MS / 60_000} minutes; run the same command to resume`)
+  }
+}
+
+interface Answer { status?: number, headers?: IncomingHttpHeaders, text?: string }
+
+/**
+ * Sends bodies over connections that are kept. Not by `fetch`, which copies them.
+ *
+ * @returns nothing when the connection fails, or takes too long.
+ */
+function createPost (target: URL): (body: Buffer) => Promise<Answer> {
+  const { request: open, Agent } = target.protocol === 'https:' ? https : http
+  const agent = new Agent({ keepAlive: true })
+  return async (body) => {
     const headers = { 'content-type': 'application/json', 'content-length': body.length }
     const request = open(target, { method: 'POST', agent, headers, signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS) })
     // One behind the answer, as to a body that is refused before its end.
@@ -176,24 +212,6 @@ export function createSender (
       return { status: Number(answer.statusCode), headers: answer.headers, text: await readAll(answer) }
     } catch {
       return {}
-    }
-  }
-
-  return {
-    add (event, mark) {
-      const { uuid, event: name, distinct_id: id, timestamp, json } = event
-      const text = `{"uuid":"${uuid}","event":${JSON.stringify(name)},"distinct_id":${JSON.stringify(id)},` +
-        `"timestamp":"${new Date(timestamp).toISOString()}","properties":${json}},`
-      const lane = event.isOfPerson === true || isOrdered(event, personsFrom === 'events') ? ordered : free
-      const room = Buffer.byteLength(text) + CLOSING.length
-      const fits = lane.open === null || lane.open.used + room <= lane.open.bytes.length
-      return fits ? append(lane, text, room, mark) : flush(lane).then(() => append(lane, text, room, mark))
-    },
-    async finish () {
-      for (const lane of lanes) await flush(lane)
-      await Promise.all(lanes.flatMap(({ underWay }) => [...underWay.values()]))
-      if (failure !== undefined) throw failure
-      return answeredAt
     }
   }
 }
