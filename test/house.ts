@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_054,
+  lines: 82_050,
   platformLines: 5_571,
-  trackedFiles: 1_497,
+  trackedFiles: 1_496,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,

@@ -5,6 +5,7 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
 import { errorCode, MillraceError } from '../../engines/errors.ts'
+import { fieldsOf } from '../../engines/fields.ts'
 import { type ImportedEvent, type MapRow, RejectedRowError } from '../../engines/import/imported-event.ts'
 import { tryLockFile } from '../../platform/durable-folder.ts'
 import { type Digest, DigestCollector, formatDay, keyOf } from './event-digest.ts'
@@ -12,12 +13,12 @@ import { type ImportOptions, type ImportResult, IMPORTED_WITH_DIFFERENCES, type 
 import { type Proof, proveImport } from './prove-import.ts'
 import type { SourceFile } from './list-files.ts'
 import { type ReadRow, readRows } from './read-rows.ts'
-import { sampleColumns } from './sample-columns.ts'
 import { createSender } from './send-events.ts'
 
 /** Rows of each file that are acknowledged. */
 type Progress = Record<string, { file: string, rows: number }>
 
+const SAMPLED_ROWS = 1000
 const PROGRESS = 'progress.json'
 const SAVE_INTERVAL_MS = 1000
 
@@ -240,6 +241,22 @@ async function readEvents (
       }
     }
   }
+}
+
+/** Columns of the first rows: an object of JSON need not have all. Of a copy: it is the file whose progress is shown. */
+async function sampleColumns (file: SourceFile): Promise<string[]> {
+  const columns = new Set<string>()
+  try {
+    for await (const rows of readRows({ ...file })) {
+      for (const read of rows) {
+        if ('row' in read) for (const column of Object.keys(fieldsOf(read.row))) columns.add(column)
+        if (read.position >= SAMPLED_ROWS) return [...columns]
+      }
+    }
+  } catch {
+    // It is told by who reads all rows.
+  }
+  return [...columns]
 }
 
 /** Replaces the whole file: a crash leaves the previous one. Synchronous, so that two saves never interleave. */
