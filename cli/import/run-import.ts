@@ -243,7 +243,7 @@ async function readEvents (
   }
 }
 
-/** Columns of the first rows: an object of JSON need not have all. Of a copy: it is the file whose progress is shown. */
+/** Columns of the first rows, as an object of JSON need not have all. A copy is read: the file tells its progress. */
 async function sampleColumns (file: SourceFile): Promise<string[]> {
   const columns = new Set<string>()
   try {
