@@ -22,7 +22,8 @@ const analyst = connectClickHouse({ url: Object.assign(new URL(url), { username:
 t.teardown(() => analyst.close())
 
 const NOW = Date.parse('2026-06-01T12:00:00Z')
-const random = createRandom(Number(process.env.MILLRACE_TEST_SEED ?? 44))
+const SEED = Number(process.env.MILLRACE_TEST_SEED ?? 44)
+const random = createRandom(SEED)
 
 /**
  * Events of a project, some stored twice, and persons of whom every third was merged into another one; some of these
@@ -142,7 +143,7 @@ function normal (value: unknown): string {
       : each)
 }
 
-t.test(`${QUESTIONS} random questions are answered like a plain computation answers them`, async (t) => {
+t.test(`${QUESTIONS} random questions of seed ${SEED} are answered like a plain computation answers them`, async (t) => {
   const differences: object[] = []
   for (let index = 0; index < QUESTIONS; index++) {
     const { projectId, timezone, changes, events } = projects[index % projects.length]!
@@ -150,7 +151,7 @@ t.test(`${QUESTIONS} random questions are answered like a plain computation answ
     const definition = toDefinition(question)
     const found = normal(simplify(await ask(definition, { projectId, timezone, now })))
     const expected = normal(answerPlainly(question, { events, timezone, now }))
-    if (found !== expected) differences.push({ timezone, now: new Date(now), definition, found, expected })
+    if (found !== expected) differences.push({ index, timezone, now: new Date(now), definition, found, expected })
   }
   if (differences.length > 0) t.comment(JSON.stringify(differences.slice(0, 3), null, 1))
   t.equal(differences.length, 0)
@@ -215,4 +216,31 @@ t.test('who dropped out of a funnel is as many persons as its picture says', asy
     const rows = await select(compileDropouts(question, { projectId: 1, range, step, limit: 1000 }))
     t.equal(new Set(rows.map(([person]) => person)).size, people[step - 2]! - people[step - 1]!)
   }
+})
+
+const OCTOBER = { events: [], timezone: 'Europe/Berlin', now: Date.parse('2026-10-25T12:00:00Z') }
+const ANY = { event: null, where: [] }
+
+function trendOf (range: PlainQuestion['range']): PlainQuestion {
+  return {
+    kind: 'trend', range, compare: true, interval: 'day', series: [{ ...ANY, measure: 'events' }], breakdown: null,
+    include_bots: true, week_starts: 'monday', steps: [], window: { value: 1, unit: 'day' }, order: 'in_order',
+    cohort: 'first', start: ANY, returning: ANY
+  }
+}
+
+t.test('two whole months are compared with all days of the two before', async (t) => {
+  const answer = answerPlainly(trendOf({ last: 2, unit: 'month', whole: true }), OCTOBER) as Record<string, { starts: string[] }>
+
+  t.match([answer.previous?.starts[0], answer.previous?.starts.at(-1)], ['2026-06-01', '2026-07-31'])
+  t.match([answer.present?.starts[0], answer.present?.starts.at(-1)], ['2026-08-01', '2026-09-30'])
+})
+
+t.test('days that the plain calendar does not list are refused instead of left out', async (t) => {
+  const tooLong = [
+    { last: 6, unit: 'month', whole: false }, { last: 100, unit: 'day', whole: true },
+    { from: '2026-04-01', to: '2026-04-30' }, { from: '2026-10-01', to: '2026-12-24' }
+  ]
+
+  for (const range of tooLong) t.throws(() => answerPlainly(trendOf(range), OCTOBER), RangeError, JSON.stringify(range))
 })

@@ -43,6 +43,9 @@ export interface PlainWorld { events: PlainEvent[], timezone: string, now: numbe
 
 const HALF_HOUR = 1_800_000
 
+/** Days around now in the oracle's calendar: two whole months and the two before them begin up to 154 days back. */
+const [DAYS_BACK, DAYS_AHEAD] = [190, 40]
+
 export function answerPlainly (question: PlainQuestion, world: PlainWorld): unknown {
   const events = world.events.filter(({ isBot }) => question.include_bots || !isBot)
   const calendar = createCalendar(question, world)
@@ -97,40 +100,54 @@ function createCalendar (question: PlainQuestion, { timezone, now }: PlainWorld)
   }
   // Every half hour from a good while before to after: no arithmetic with dates that could be wrong like the other one.
   const middle = Math.round(now / HALF_HOUR) * HALF_HOUR
-  const instants = Array.from({ length: 180 * 48 }, (_, index) => middle + (index - 140 * 48) * HALF_HOUR)
+  const count = (DAYS_BACK + DAYS_AHEAD) * 48
+  const instants = Array.from({ length: count }, (_, index) => middle + (index - DAYS_BACK * 48) * HALF_HOUR)
   const unit = range.from === undefined ? range.unit! : 'day'
   const units = [...new Set(instants.map((at) => label(at, unit)))]
   const present = units.indexOf(label(now, unit))
   const last = range.from === undefined ? present - (range.whole === true ? 1 : 0) : units.indexOf(range.to!)
   const first = range.from === undefined ? last - range.last! + 1 : units.indexOf(range.from)
   const length = last - first + 1
+  assertListed(units, first - length, last)
   const before = new Set(units.slice(first - length, first))
   let chosen = new Set(units.slice(first, last + 1))
   let labelOfUnit = (at: number): string => label(at, unit)
   if (kind === 'retention') {
     // From the beginning of the period of the first day.
     const days = [...new Set(instants.map(dayOf))]
-    const begins = label(instants.find((at) => chosen.has(labelOfUnit(at)))!, interval)
-    const ends = instants.findLast((at) => chosen.has(labelOfUnit(at)))!
-    chosen = new Set(days.slice(days.findIndex((day) => day >= begins), days.indexOf(dayOf(ends)) + 1))
+    const begins = days.indexOf(label(instants.find((at) => chosen.has(labelOfUnit(at)))!, interval))
+    const ends = days.indexOf(dayOf(instants.findLast((at) => chosen.has(labelOfUnit(at)))!))
+    assertListed(days, begins, ends)
+    chosen = new Set(days.slice(begins, ends + 1))
     labelOfUnit = dayOf
   }
   const isIn = (at: number): boolean => chosen.has(labelOfUnit(at))
   const hasEnded = !instants.some((at) => at > now - HALF_HOUR && isIn(at) && at + HALF_HOUR > now)
   /** As far into its day as it is now, so many units earlier; of a shorter month at most its last day. */
   const today = dayOf(now)
-  const month = units[present - length]?.slice(0, 7) ?? ''
+  assertListed(units, present - length)
+  const month = units[present - length]!.slice(0, 7)
   const daysBefore = new Date(Date.parse(today) - length * (unit === 'week' ? 7 : 1) * 86_400_000)
   const then = unit === 'month'
-    ? instants.map(dayOf).findLast((day) => day.startsWith(month) && day.slice(8) <= today.slice(8))!
+    ? instants.map(dayOf).findLast((day) => day.slice(0, 7) === month && day.slice(8) <= today.slice(8))!
     : daysBefore.toISOString().slice(0, 10)
-  const startOf = (day: string): number => instants.find((at) => dayOf(at) === day)!
+  const startOf = (day: string): number => {
+    const start = instants.findIndex((at) => dayOf(at) === day)
+    assertListed(instants, start)
+    return instants[start]!
+  }
   const isBefore = (at: number): boolean => before.has(label(at, unit)) &&
     (hasEnded || (at < startOf(then) + now - startOf(dayOf(now)) && dayOf(at) <= then))
   const labelsOf = (test: (at: number) => boolean): string[] =>
     [...new Set(instants.filter(test).map((at) => label(at, interval)))]
   const bucketOf = (at: number): string => label(at, interval)
   return { isIn, isBefore, labelsOf, bucketOf, present: bucketOf(now), dayOf }
+}
+
+/** A period at either end of the list may be cut off: an answer by it would be of another time than was asked for. */
+function assertListed (list: readonly unknown[], ...indexes: number[]): void {
+  const missing = indexes.find((index) => !(index > 0 && index < list.length - 1))
+  if (missing !== undefined) throw new RangeError(`the plain calendar of ${list.length} periods does not reach period ${missing}`)
 }
 
 function meets ({ event = null, where = [] }: PlainChoice, of: PlainEvent): boolean {
