@@ -198,7 +198,7 @@ export class PartitionSession {
       settings: INSERT_SETTINGS_VERSION,
       target: this.#target,
       receivedBy: listProcesses(messages),
-      deduplicated: await this.#filter.decide(messages, { lookUpAll: this.#isDoubtful(first) })
+      deduplicated: await this.#filter.decide(messages, { lookUpAll: this.#isDoubtful(first), doneRows })
     }
   }
 
@@ -276,6 +276,8 @@ export class PartitionSession {
     const taken = await deadLetterRows(this.#deps, { message: messages[0]!, token: this.#tokenOf(range), ...refused })
     if (!taken) return
     await this.#acknowledge(messages, range, { isDeadLettered: true })
+    // What was a copy of an event that is not stored after all is none.
+    for (const message of this.#reader.buffer) delete message.deduplicated
   }
 
   async #acknowledge (

@@ -8,6 +8,7 @@ import { countDeadLetters, listDeadLetters, readDeadLetterById } from '../../pla
 import { purgeDeadLetters, replayDeadLetters } from '../../platform/dead-letters/replay-and-purge.ts'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { FINGERPRINT_BYTES } from '../../schema/wire/frame-message.ts'
+import type { PlainEvent } from '../../test/support/event-block.ts'
 import { startTestNats } from '../../test/support/test-processes.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { createPipelineMetrics } from '../pipeline-metrics.ts'
@@ -63,6 +64,22 @@ t.test('stores a replayed event once, however often it is replayed', async (t) =
   await waitUntilStored(stores)
 
   t.same(await countEvents(stores), { rows: 10, uuids: 10, volume: 10, properties: 10 })
+})
+
+t.test('stores a copy of an event that is refused, in the same batch and message or in others', async (t) => {
+  const stores = await startTestStores(t)
+  await stores.clickhouse.client.command({ query: "ALTER TABLE events ADD CONSTRAINT healthy CHECK ip != '6.6.6.6'" })
+  const [first, second, third] = makeEvents(3)
+  const refuse = (event: PlainEvent = makeEvent()): PlainEvent => ({ ...event, ip: '6.6.6.6' })
+  await publishEvents(stores.connection, [refuse(first), ...makeEvents(3), first!, refuse(second), refuse(third)])
+  await publishEvents(stores.connection, [second!, ...makeEvents(2)])
+  await publishEvents(stores.connection, [third!, third!])
+
+  await startTestPartition(t, stores)
+  await waitUntilStored(stores)
+
+  t.same(await countEvents(stores), { rows: 8, uuids: 8, volume: 8, properties: 8 })
+  t.equal(await countDeadLetters(stores.connection, { reason: 'refused' }), 3)
 })
 
 t.test('dead-letters a message that is no frame, whole, and continues', async (t) => {

@@ -22,14 +22,16 @@ export type Duplicates = Map<PartitionMessage, number[]>
  * the batch range. Equal fingerprints, or an old uuid, are no proof; identities are compared.
  *
  * @param range       All messages of the batch range in order: the first copy of a pair may be in an unsuspicious one.
- * @param onLookUp  Told how many rows are looked up.
+ * @param options.onLookUp  Told how many rows are looked up.
+ * @param options.doneRows  Of the first message, stored or dead-lettered before.
  */
 export async function confirmDuplicates (range: readonly PartitionMessage[], options: {
   suspicions: readonly Suspicion[]
   lookUpEvents: LookUpEvents
   onLookUp: (rows: number) => void
+  doneRows: number
 }): Promise<Duplicates> {
-  const suspects = await readSuspects(range, options.suspicions)
+  const suspects = await readSuspects(range, options)
   if (suspects.length === 0) return new Map()
   options.onLookUp(suspects.length)
   const stored = await options.lookUpEvents(suspects.map(({ identity }) => identity))
@@ -60,7 +62,9 @@ interface Suspect {
 /**
  * All rows in question, in order: the suspicious ones, and those of the batch range with the same uuid as one.
  */
-async function readSuspects (range: readonly PartitionMessage[], suspicions: readonly Suspicion[]): Promise<Suspect[]> {
+async function readSuspects (
+  range: readonly PartitionMessage[], { suspicions, doneRows }: { suspicions: readonly Suspicion[], doneRows: number }
+): Promise<Suspect[]> {
   const byMessage = new Map(suspicions.map((suspicion) => [suspicion.message, suspicion]))
   const uuids = new Set<number>()
   for (const { message, knownRows } of suspicions) {
@@ -70,10 +74,11 @@ async function readSuspects (range: readonly PartitionMessage[], suspicions: rea
 
   const suspects: Suspect[] = []
   for (const message of range) {
+    const from = message === range[0] ? doneRows : 0
     const rows = new Set<number>()
     if (uuids.size > 0) {
       const view = fingerprintView(message.payload)
-      for (let row = 0; row < message.rows; row++) {
+      for (let row = from; row < message.rows; row++) {
         if (uuids.has(view.getUint32(row * FINGERPRINT_BYTES, true))) rows.add(row)
       }
     }
@@ -83,6 +88,7 @@ async function readSuspects (range: readonly PartitionMessage[], suspicions: rea
     const untimedAt = message.oldestUuidAt > historical ? live : historical
     const identities = await readIdentities(message)
     identities?.forEach((identity, row) => {
+      if (row < from) return
       if (rows.has(row) || madeBefore === Infinity || uuidTime(identity, untimedAt) < madeBefore) {
         suspects.push({ message, row, identity })
       }

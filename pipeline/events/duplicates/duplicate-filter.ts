@@ -22,8 +22,11 @@ export interface DuplicateFilter {
    * messages.
    *
    * @param options.lookUpAll  Ask ClickHouse about every row that is not remembered.
+   * @param options.doneRows  Of the first message, stored or dead-lettered before.
    */
-  decide: (messages: readonly PartitionMessage[], options: { lookUpAll: boolean }) => Promise<BatchRange['deduplicated']>
+  decide: (
+    messages: readonly PartitionMessage[], options: { lookUpAll: boolean, doneRows?: number }
+  ) => Promise<BatchRange['deduplicated']>
   /**
    * The duplicates of a batch range without the rows of these inserts, of which it was unknown whether they were
    * stored.
@@ -144,12 +147,12 @@ const SAMPLED_ROWS = 4
 export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilter {
   const { memory, lookUpEvents, onLookUp, confirmedElsewhere = () => -Infinity } = deps
   return {
-    async decide (messages, { lookUpAll }) {
+    async decide (messages, { lookUpAll, doneRows = 0 }) {
       const coverage = findCoverage()
       const storedRows = lookUpAll ? new Map() : await findStoredRows(messages, coverage)
-      const { suspicions, duplicates, remembered } = recallBatch(memory, messages, { lookUpAll, storedRows, coverage })
+      const { suspicions, duplicates, remembered } = recallBatch(memory, messages, { lookUpAll, storedRows, coverage, doneRows })
       const [confirmed, holds] = await Promise.all([
-        confirmDuplicates(messages, { suspicions, lookUpEvents, onLookUp }),
+        confirmDuplicates(messages, { suspicions, lookUpEvents, onLookUp, doneRows }),
         areStored(remembered)
       ])
       if (holds) {
@@ -157,7 +160,7 @@ export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilt
       } else {
         deps.onForgotten?.()
         const asked = await confirmDuplicates(messages, {
-          suspicions: distrust(suspicions, duplicates), lookUpEvents, onLookUp
+          suspicions: distrust(suspicions, duplicates), lookUpEvents, onLookUp, doneRows
         })
         duplicates.clear()
         for (const [message, rows] of asked) duplicates.set(message, rows)

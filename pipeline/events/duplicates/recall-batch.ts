@@ -26,10 +26,13 @@ export type StoredRows = ReadonlyMap<PartitionMessage, ReadonlySet<number>>
  *
  * @param options.lookUpAll  ClickHouse has to be asked about every row that is not remembered.
  * @param options.coverage  Of the memory.
+ * @param options.doneRows  Of the first message: no row is a copy of one that was dead-lettered.
  */
 export function recallBatch (
   memory: FingerprintMemory, messages: readonly PartitionMessage[],
-  { lookUpAll, storedRows, coverage }: { lookUpAll: boolean, storedRows: StoredRows, coverage: Coverage }
+  { lookUpAll, storedRows, coverage, doneRows }: {
+    lookUpAll: boolean, storedRows: StoredRows, coverage: Coverage, doneRows: number
+  }
 ): Recalled {
   const suspicions: Suspicion[] = []
   const duplicates = new Map<PartitionMessage, number[]>()
@@ -39,20 +42,21 @@ export function recallBatch (
   for (const message of messages) {
     if (message.rows === 0) continue
     const isUnderstood = memory.understands(message.keyId)
+    const from = message === messages[0] ? doneRows : 0
     if (message.deduplicated !== undefined) {
       // Decided before, in a larger batch that was refused: the decision stands.
-      addRows(batch.kept, message, isUnderstood)
+      addRows(batch.kept, message, { from, isUnderstood })
       continue
     }
     // Whether they stay, only their identities tell; so what follows with their uuids is left to those as well.
-    if (!isUnderstood) addRows(batch.kept, message, false)
+    if (!isUnderstood) addRows(batch.kept, message, { from, isUnderstood })
     const mayBeStored = lookUpAll ? undefined : storedRows.get(message)
     const madeBefore = !isUnderstood || lookUpAll
       ? Infinity
       : mayBeStored !== undefined ? -Infinity : suspiciousBefore(message, coverage)
     const { rows, recalled, uncertain } = isUnderstood
-      ? recallRows(memory, batch, { message, mayBeStored, isAsked: madeBefore !== -Infinity })
-      : { rows: [], recalled: [], uncertain: Array.from({ length: message.rows }, (_, row) => row) }
+      ? recallRows(memory, batch, { message, from, mayBeStored, isAsked: madeBefore !== -Infinity })
+      : { rows: [], recalled: [], uncertain: Array.from({ length: message.rows - from }, (_, index) => from + index) }
     if (rows.length > 0) duplicates.set(message, rows)
     // Any message of the batch may be the one that is looked up.
     if (recalled.length > 0 && (remembered[0] === null || Math.random() < 0.5)) remembered = [message, recalled]
@@ -91,15 +95,15 @@ interface BatchRows {
 /** Looks the rows of one message up, and adds those that are no duplicates to the batch. */
 function recallRows (
   memory: FingerprintMemory, batch: BatchRows,
-  { message, isAsked, mayBeStored }: {
-    message: PartitionMessage, isAsked: boolean, mayBeStored: ReadonlySet<number> | undefined
+  { message, from, isAsked, mayBeStored }: {
+    message: PartitionMessage, from: number, isAsked: boolean, mayBeStored: ReadonlySet<number> | undefined
   }
 ): { rows: number[], recalled: number[], uncertain: number[] } {
   const rows: number[] = []
   const recalled: number[] = []
   const uncertain: number[] = []
   const view = fingerprintView(message.payload)
-  for (let row = 0; row < message.rows; row++) {
+  for (let row = from; row < message.rows; row++) {
     const at = row * FINGERPRINT_BYTES
     const uuidHash = view.getUint32(at, true)
     const low = view.getUint32(at + 4, true)
@@ -124,10 +128,12 @@ function recallRows (
 }
 
 /** Adds the rows that are no duplicates as far as is known, by uuid alone when checks cannot be compared. */
-function addRows (table: FingerprintTable, message: PartitionMessage, isUnderstood: boolean): void {
+function addRows (
+  table: FingerprintTable, message: PartitionMessage, { from, isUnderstood }: { from: number, isUnderstood: boolean }
+): void {
   const view = fingerprintView(message.payload)
-  for (const [from, to] of gapsWithin(message.deduplicated ?? [], 0, message.rows)) {
-    for (let row = from; row < to; row++) {
+  for (const [begin, end] of gapsWithin(message.deduplicated ?? [], from, message.rows)) {
+    for (let row = begin; row < end; row++) {
       const at = row * FINGERPRINT_BYTES
       const uuidHash = view.getUint32(at, true)
       if (isUnderstood) table.add(uuidHash, view.getUint32(at + 4, true), view.getUint32(at + 8, true))
