@@ -6,8 +6,8 @@ import path from 'node:path'
 import { createInterface } from 'node:readline'
 
 const WORKER = path.join(import.meta.dirname, 'test-worker.ts')
-/** A file has its own limit (`FILE_TIMEOUT_MS` of the worker); this one is for a worker that is stuck. */
-const STUCK_MS = 600_000
+/** A file has its own limit (`FILE_TIMEOUT_MS` of the worker); this one is for a worker that is stuck, and later. */
+const STUCK_MS = Number(process.env.TAP_TIMEOUT ?? 480) * 1000 + 120_000
 /** So long a worker may take to close what its files share. */
 const END_MS = 20_000
 /** Interval between looks at the load of the machine, ms: a file takes seconds until it needs what it will. */
