@@ -114,3 +114,8 @@ export function showText (text: string, maxCharacters: number = MAX_CHARACTERS):
     .replace(INVISIBLE, (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`)
     .replace(/^ +| +$/g, (blanks) => '␣'.repeat(blanks.length))
 }
+
+/** A word of a POSIX shell. */
+export function quote (text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`
+}

@@ -44,17 +44,17 @@ export interface Pages<T> extends Loaded<Page<T>> {
 
 /** Fetches a list by pages: the first one whenever the key, which tells what is fetched, changes. */
 export function usePages<T> (
-  key: string, fetch: (page: { limit: number, offset: number }, signal: AbortSignal) => Promise<Page<T>>
+  key: string, fetch: (page: { limit: number, offset: number }, signal: AbortSignal) => Promise<Page<T>>, options?: { everyMs?: number }
 ): Pages<T> {
   const [at, setAt] = useState({ key, offset: 0 })
   const offset = at.key === key ? at.offset : 0
-  const loaded = useLoaded(`${key} ${offset}`, async (signal) => await fetch({ limit: PAGE, offset }, signal))
+  const loaded = useLoaded(`${key} ${offset}`, async (signal) => await fetch({ limit: PAGE, offset }, signal), options)
   return { ...loaded, offset, onOffset: (offset) => setAt({ key, offset }) }
 }
 
 /** Pages of what the API lists at a path. */
-export function useList<T> (path: string, query: RequestOptions['query'] = {}): Pages<T> {
-  return usePages(`${path}${toQuery(query)}`, async (page, signal) => await request<Page<T>>(path, { query: { ...query, ...page }, signal }))
+export function useList<T> (path: string, query: RequestOptions['query'] = {}, options?: { everyMs?: number }): Pages<T> {
+  return usePages(`${path}${toQuery(query)}`, async (page, signal) => await request<Page<T>>(path, { query: { ...query, ...page }, signal }), options)
 }
 
 interface PagedProps<T> {

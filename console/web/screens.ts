@@ -71,6 +71,7 @@ const GROUPS: ScreenGroup[] = [
     title: 'Operate',
     screens: [
       { name: 'connect', title: 'Connect', scope: 'project:read', isOfProject: true, load: async () => (await import('./connect/connect-screen.tsx')).ConnectScreen },
+      { name: 'imports', title: 'Imports', scope: 'event:read', isOfProject: true, load: async () => (await import('./imports/imports-screen.tsx')).ImportsScreen },
       { name: 'usage', title: 'Usage', scope: 'project:read', isOfProject: true, load: async () => (await import('./quotas/quotas-screen.tsx')).QuotasScreen },
       { name: 'keys', title: 'Keys', scope: 'user:read', isOfProject: false, needsAllProjects: false, load: async () => (await import('./administration/keys-screen.tsx')).KeysScreen },
       {

@@ -25,7 +25,7 @@ const LOOKS = [{ width: 1280, height: 800 }, { width: 390, height: 844 }, { widt
 
 /** What a project without events shows: the screens below it. */
 const EMPTY = [
-  'questions', 'boards', 'stored', 'groups', 'live', 'find', 'find?text=signed+up', 'dead-letters', 'flags', 'experiments', 'events', 'properties', 'schemas', 'rules', 'persons', 'connect', 'usage', 'warnings'
+  'questions', 'boards', 'stored', 'groups', 'live', 'find', 'find?text=signed+up', 'dead-letters', 'flags', 'experiments', 'events', 'properties', 'schemas', 'rules', 'persons', 'connect', 'imports', 'imports/new', 'usage', 'warnings'
 ]
 
 interface Drawing {

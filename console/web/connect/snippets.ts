@@ -1,4 +1,5 @@
 /** Code that sends a first event, filled with the key of the project and the address of this Millrace. */
+import { quote } from '../format.ts'
 
 export interface Snippet {
   id: string
@@ -54,11 +55,6 @@ export function buildSnippets (key: string, host: string): Snippet[] {
       code: `import RudderAnalytics from '@rudderstack/rudder-sdk-node'\n\nconst analytics = new RudderAnalytics(${text}, { dataPlaneUrl: ${url} })\nanalytics.track({ userId: 'me', event: 'hello' })\nanalytics.flush()`
     }
   ]
-}
-
-/** A word of a POSIX shell. */
-function quote (text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`
 }
 
 /** Queues what is called before the SDK is there, and loads it from this origin. */

@@ -1,0 +1,54 @@
+import { execFileSync } from 'node:child_process'
+import t from 'tap'
+import { buildCommand, describe, NO_PLAN } from './describe-import.ts'
+
+/** What `npx` gets of a command, in the shells that people have. */
+function read (shell: string, command: string): string[] {
+  return execFileSync(shell, ['-c', `npx () { printf '%s\\0' "$@"; }; ${command}`], { encoding: 'utf8', env: { HOME: '/home/ann', HERE: 'expanded' } }).split('\0').slice(0, -1)
+}
+
+t.test('a shell reads the command as it was meant, whatever is in names', (t) => {
+  const hostile = ["it's", '$HERE `id` $(id) "x"', '<b>&|;#*?[a]{b,c}', '--verify', '~/my exports', '~', 'back\\slash', 'ümläut 😀', '!!']
+  const plan = {
+    ...NO_PLAN, source: 'files', paths: `\n  ${hostile.join(' \n\n')}\r\n`, persons: 'events', timezone: 'Europe/Berlin', rate: '0',
+    columns: { event: "the 'name'", timestamp: 'at=utc', distinct_id: '', uuid: '$id' }
+  }
+  const to = { url: "https://events.example.com/a'b", project: 7 }
+  const paths = ["it's", '$HERE `id` $(id) "x"', '<b>&|;#*?[a]{b,c}', './--verify', '/home/ann/my exports', '~', 'back\\slash', 'ümläut 😀', '!!']
+  for (const shell of ['bash', 'sh']) {
+    t.same(read(shell, buildCommand(plan, to, true)), [
+      'millrace', 'import', 'files', ...paths, '--url', to.url, '--project', '7',
+      '--map', "event=the 'name'", '--map', 'timestamp=at=utc', '--map', 'uuid=$id', '--events-per-second', '0', '--dry-run'
+    ], shell)
+  }
+  const of = (changes: object): string => buildCommand({ ...NO_PLAN, paths: './export', columns: { event: 'name' }, timezone: ' Europe/Berlin ', ...changes }, { url: 'http://a:1', project: 1 }, false)
+  t.equal(of({}), 'npx millrace import posthog ./export --url http://a:1 --project 1', 'what is a default is left out, and what is of another source')
+  t.equal(of({ persons: 'events', rate: '1000' }), 'npx millrace import posthog ./export --url http://a:1 --project 1 --persons events --events-per-second 1000')
+  t.equal(of({ source: 'mixpanel' }), 'npx millrace import mixpanel ./export --url http://a:1 --project 1 --timezone Europe/Berlin')
+  t.end()
+})
+
+t.test('each state has a word, and what to do about it', (t) => {
+  const running = {
+    state: 'running', mode: 'import', error: null, is_silent: false, stop_requested_at: null, ended_at: null, progress: { rejected: 0 }
+  } as unknown as Parameters<typeof describe>[0]
+  const ended = { ended_at: '2026-01-02T00:00:00Z', stop_requested_at: '2026-01-01T00:00:00Z' }
+  for (const [changes, text, next] of [
+    [{}, 'running', /reads the files/], [{ state: 'proving' }, 'proving', /compares/],
+    [{ stop_requested_at: '2026-01-01T00:00:00Z' }, 'stopping', /next report/],
+    [{ is_silent: true, stop_requested_at: '2026-01-01T00:00:00Z' }, 'not heard of', /same command again/],
+    [{ ...ended, state: 'interrupted', error: 'MILLRACE_IMPORT_STOPPED' }, 'stopped', /^Run the same command again/],
+    [{ ...ended, state: 'interrupted', error: null }, 'failed', /^The command says/],
+    [{ ...ended, state: 'incomplete' }, 'incomplete', /receipts say why.*same command again/],
+    [{ ...ended, state: 'complete' }, 'complete', /^Every event is stored/],
+    [{ ...ended, state: 'complete', mode: 'dry_run' }, 'complete', /^Every row can be sent. Nothing was sent/],
+    [{ ...ended, state: 'complete_with_differences' }, 'complete, with differences', /receipts/],
+    [{ ...ended, state: 'complete_with_differences', progress: { rejected: 1 } }, 'complete, 1 rejected', /rejected\.ndjson/],
+    [{ ...ended, state: 'complete_with_differences', mode: 'dry_run', progress: { rejected: 1 } }, 'complete, 1 rejected', /without --dry-run/]
+  ] as const) {
+    const found = describe({ ...running, ...changes } as typeof running)
+    t.equal(found.text, text)
+    t.match(found.next, next, text)
+  }
+  t.end()
+})

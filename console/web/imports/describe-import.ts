@@ -1,0 +1,55 @@
+/** The command that runs an import, and how one stands, in words. */
+import type { Schema } from '../../../schema/api-types.ts'
+import { formatCount, quote } from '../format.ts'
+
+/** Sources, as the command has them. */
+export const SOURCES = { posthog: 'PostHog', mixpanel: 'Mixpanel', amplitude: 'Amplitude', files: 'CSV, JSON Lines or Parquet' }
+
+/** Fields of an event that a column of any file may be. */
+export const FIELDS = ['event', 'timestamp', 'distinct_id', 'uuid', 'properties'] as const
+
+/** What is asked before an import: paths one a line; events a second, of which 0 is no limit; empty is the default. */
+export const NO_PLAN = { source: 'posthog', paths: '', persons: 'export', timezone: '', columns: {} as Partial<Record<string, string>>, rate: '5000' }
+
+/** The command for a POSIX shell that has the key in its environment. @param to.url  Base URL of this Millrace. */
+export function buildCommand (plan: typeof NO_PLAN, to: { url: string, project: number }, isDryRun: boolean): string {
+  const { source, paths, persons, timezone, columns, rate } = plan
+  return [
+    'npx millrace import', source, ...listPaths(paths).map(quotePath), `--url ${word(to.url)} --project ${to.project}`,
+    source === 'posthog' && persons === 'events' && '--persons events',
+    source === 'mixpanel' && timezone.trim() !== '' && `--timezone ${word(timezone.trim())}`,
+    ...FIELDS.map((field) => source === 'files' && Boolean(columns[field]) && `--map ${word(`${field}=${columns[field]}`)}`),
+    rate !== NO_PLAN.rate && `--events-per-second ${rate}`,
+    isDryRun && '--dry-run'
+  ].filter((each) => each !== false).join(' ')
+}
+
+export const listPaths = (paths: string): string[] => paths.split('\n').map((each) => each.trim()).filter((each) => each !== '')
+
+/** A shell takes `~` in quotes for a name, and the command a name that begins with a hyphen for an option. */
+const quotePath = (path: string): string => path.startsWith('~/') ? `~/${word(path.slice(2))}` : word(path.replace(/^-/, './-'))
+
+const word = (text: string): string => /^[\w./:@%+=,-]+$/.test(text) ? text : quote(text)
+
+const RESUME = 'Run the same command again in the same folder: it goes on from there, and so does this report.'
+
+/** @returns its state, the class of a tag for it, and what happens or is to be done next. */
+export function describe (
+  { state, mode, error, is_silent: isSilent, stop_requested_at: stop, ended_at: ended, progress: { rejected } }: Schema<'Import'>
+): { text: string, style: string, next: string } {
+  if (ended === null && isSilent) return { text: 'not heard of', style: 'replaced', next: `It has not reported for more than a minute: Ctrl-C or something else ended it, or it cannot reach Millrace. If it does not run any more: ${RESUME}` }
+  if (ended === null && stop !== null) return { text: 'stopping', style: 'on', next: 'It ends at its next report, within seconds.' }
+  const dry = mode === 'dry_run' ? ' Nothing was sent: run the command without --dry-run.' : ''
+  switch (state) {
+    case 'running': return { text: 'running', style: 'on', next: 'It reads the files.' }
+    case 'proving': return { text: 'proving', style: 'on', next: 'All files are read. It waits until every event is stored, and compares.' }
+    case 'interrupted': return error === 'MILLRACE_IMPORT_STOPPED'
+      ? { text: 'stopped', style: 'off', next: RESUME }
+      : { text: 'failed', style: 'refused', next: `The command says what ended it. Mend that. ${RESUME}` }
+    case 'incomplete': return { text: 'incomplete', style: 'refused', next: `Some files were not read completely, or events are missing or changed, and their receipts say why. Mend that. ${RESUME}` }
+    case 'complete': return { text: 'complete', style: 'on', next: dry === '' ? 'Every event is stored as the files have it.' : `Every row can be sent.${dry}` }
+    case 'complete_with_differences': return rejected > 0
+      ? { text: `complete, ${formatCount(rejected)} rejected`, style: 'replaced', next: `Look at rejected.ndjson where the command ran, in its folder millrace-import-… or that of --state: it has each row with its reason.${dry}` }
+      : { text: 'complete, with differences', style: 'replaced', next: `Some events are not stored exactly as the files have them: by a rule, or because a text or number cannot be stored. Their receipts say more.${dry}` }
+  }
+}

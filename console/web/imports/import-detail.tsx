@@ -1,0 +1,119 @@
+import type { Schema } from '../../../schema/api-types.ts'
+import type { ComponentChildren } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import { request } from '../api-client.ts'
+import { Ask } from '../confirm.tsx'
+import { formatAgo, formatBytes, formatCount, formatCounted, formatRate, formatZoned, showText } from '../format.ts'
+import { useAnswer } from '../load.ts'
+import { linkTo, navigate, projectId } from '../router.ts'
+import { may } from '../session.ts'
+import { Show, Table } from '../states.tsx'
+import { Title } from '../title.tsx'
+import { describe } from './describe-import.ts'
+
+/** An import reports this often, in milliseconds. */
+export const REPORT_INTERVAL_MS = 3000
+
+/** One import: how far it is, what to do, its rejected rows and its proof. */
+export function ImportDetail ({ id }: { id: string }) {
+  const home = `/projects/${projectId.value}/imports`
+  // One that is not complete may be resumed.
+  const [isOver, setOver] = useState(false)
+  const shown = useAnswer<Schema<'ImportDetail'>>(`/api${home}/${id}/`, {}, isOver ? {} : { everyMs: REPORT_INTERVAL_MS })
+  useEffect(() => { setOver(shown.value?.state.startsWith('complete') === true) }, [shown.value])
+  return (
+    <section>
+      <p><a {...linkTo(home)}>Imports</a></p>
+      <Show of={shown} what='The import'>
+        {(value) => (
+          <>
+            <Title name={nameOf(value)} />
+            <p role='status'><State of={value} /> {describe(value).next}</p>
+            {may('event:write') && <Actions of={value} home={home} onStopped={shown.reload} />}
+            <Facts of={value} />
+            <Result of={value} />
+          </>
+        )}
+      </Show>
+    </section>
+  )
+}
+
+export const nameOf = ({ source, mode, id }: Schema<'Import'>): string => showText(`${source}, ${mode.replace('_', ' ')} ${id}`)
+
+export function State ({ of }: { of: Schema<'Import'> }) {
+  const { text, style } = describe(of)
+  return <span class={`tag ${style}`}>{text}</span>
+}
+
+const STOP = { title: 'Stop the import', action: 'Stop', method: 'POST', path: 'stop/', text: 'It ends at its next report. What was sent stays, and the same command goes on from there.' } as const
+const DELETE = { title: 'Delete the report', action: 'Delete', method: 'DELETE', path: '', text: 'The report is gone with its proof. The events stay, and so does what the command wrote to its folder.' } as const
+
+function Actions ({ of, home, onStopped }: { of: Schema<'ImportDetail'>, home: string, onStopped: () => void }) {
+  const [open, setOpen] = useState<typeof STOP | typeof DELETE>()
+  const run = async (): Promise<void> => {
+    await request(`/api${home}/${of.id}/${open?.path}`, { method: open?.method ?? 'POST' })
+    if (open === DELETE) navigate(home)
+    else onStopped()
+  }
+  return (
+    <div class='toolbar'>
+      {of.ended_at === null && of.stop_requested_at === null && <button type='button' onClick={() => setOpen(STOP)}>Stop …</button>}
+      {(of.ended_at !== null || of.is_silent) && <button type='button' onClick={() => setOpen(DELETE)}>Delete the report …</button>}
+      {open !== undefined && <Ask title={open.title} action={open.action} onClose={() => setOpen(undefined)} onConfirm={run}><p>{open.text}</p></Ask>}
+    </div>
+  )
+}
+
+function Facts ({ of }: { of: Schema<'ImportDetail'> }) {
+  const { progress, bytes, files, file_count: count, ended_at: ended, result, error } = of
+  const names = files.slice(0, 20).map(({ name }) => showText(name))
+  const facts = {
+    Rows: `${formatCount(progress.rows)}, ${formatCount(progress.rejected)} rejected`,
+    Events: `${formatCount(progress.accepted)} accepted${ended === null ? `, ${formatRate(progress.events_per_second)} a second` : ''}`,
+    'In the files': result && `${formatCounted(result.events, 'event')}, ${formatCounted(result.duplicates, 'duplicate')}, ${formatCount(result.altered)} altered, ${formatCount(result.conflicting)} conflicting, ${formatCount(result.stored)} stored now`,
+    'Not read completely': result?.broken.map((name) => showText(name)).join(', '),
+    'Ended by': error,
+    [formatCounted(count, 'file')]: `${names.join(', ')}${count > names.length ? ', …' : ''}`,
+    Options: of.options.map((each) => showText(each)).join(' '),
+    Started: `${formatZoned(of.started_at)}${of.created_by === null ? '' : ` by ${showText(of.created_by.email)}`}`,
+    ...ended === null ? { 'Last heard of': formatAgo(of.last_reported_at, Date.now()) } : { Ended: formatZoned(ended) }
+  }
+  return (
+    <>
+      <p class='progress'><progress aria-label='Bytes read' max={Math.max(1, bytes)} value={Math.min(progress.bytes_read, bytes)} /> {formatBytes(progress.bytes_read)} of {formatBytes(bytes)}</p>
+      <dl class='facts'>{Object.entries(facts).map(([name, fact]) => Boolean(fact) && <div key={name}><dt>{name}</dt><dd>{fact}</dd></div>)}</dl>
+    </>
+  )
+}
+
+/** Rejected rows, and the files beside the store by day and name, with what differs first. */
+function Result ({ of: { progress: { reasons }, result } }: { of: Schema<'ImportDetail'> }) {
+  const { equal = 0, groups = 0, rows = [], differences = [] } = result?.proof ?? {}
+  return (
+    <>
+      {reasons.length > 0 && <h2>Rejected rows</h2>}
+      <Cells label='Rejected rows by reason' head={['Reason', '#Rows']} rows={[...reasons].sort((a, b) => b.rows - a.rows).map(({ reason, rows }) => [showText(reason), rows])} />
+      {groups > 0 && <h2>Proof</h2>}
+      {groups > 0 && <p>{formatCount(equal)} of {formatCount(groups)} days and names are stored exactly as the files have them.{rows.length < groups && ` The first ${formatCount(rows.length)} are shown.`}</p>}
+      <Cells
+        label='Events that differ' head={['Event', 'Day (UTC)', 'What', 'Uuid']}
+        rows={differences.map(({ uuid, day, event, what }) => [showText(event), <time key='day'>{day}</time>, <span key='what'>{what === 'properties' ? 'other properties' : what}</span>, <a key={uuid} {...linkTo(`/projects/${projectId.value}/find?uuid=${uuid}`)}><code>{uuid}</code></a>])}
+      />
+      <Cells
+        label='Proof by day and event' head={['Day (UTC)', 'Event', '#In the files', '#Missing', '#Changed', '#Other properties']}
+        rows={rows.map((row) => [<time key='day'>{row.day}</time>, showText(row.event), row.events, row.missing, row.changed, row.other_properties])}
+      />
+    </>
+  )
+}
+
+/** A table, if there are rows. Numbers are counts, texts may be long. */
+export function Cells ({ label, head, rows }: { label: string, head: string[], rows: ComponentChildren[][] }) {
+  const styles: Record<string, string> = { number: 'number', string: 'value' }
+  return rows.length > 0 && (
+    <Table label={label} head={head} class={rows.length > 20 ? 'days' : ''}>
+      {rows.map((cells, row) => <tr key={row}>{cells.map((cell, at) => <td key={at} class={styles[typeof cell]}>{typeof cell === 'number' ? formatCount(cell) : cell}</td>)}</tr>)}
+    </Table>
+  )
+}

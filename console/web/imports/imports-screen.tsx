@@ -1,0 +1,84 @@
+import type { Schema } from '../../../schema/api-types.ts'
+import { useState } from 'preact/hooks'
+import { Copyable } from '../confirm.tsx'
+import { formatBytes, zoneLabel } from '../format.ts'
+import { Paged, useList } from '../paging.tsx'
+import { linkTo, path, shownProjectId } from '../router.ts'
+import { Empty, Select, Time } from '../states.tsx'
+import { buildCommand, FIELDS, listPaths, NO_PLAN, SOURCES } from './describe-import.ts'
+import { Cells, ImportDetail, nameOf, REPORT_INTERVAL_MS, State } from './import-detail.tsx'
+
+const GUIDE = <code>docs/run/import.md</code>
+const RATES = [['1000', '1,000'], [NO_PLAN.rate, '5,000'], ['20000', '20,000'], ['0', 'no limit']] as const
+const PERSONS = [['export', 'an export of persons'], ['events', 'the events: there is no export']] as const
+
+/** The imports of a project as they report themselves, the command for a new one (`/new`), and one of them (`/<id>`). */
+export function ImportsScreen () {
+  const id = path.value[3]
+  return id === 'new' ? <NewImport /> : id === undefined ? <ImportList /> : <ImportDetail key={id} id={id} />
+}
+
+function ImportList () {
+  const home = `/projects/${shownProjectId()}/imports`
+  const imports = useList<Schema<'Import'>>(`/api${home}/`, {}, { everyMs: REPORT_INTERVAL_MS })
+  return (
+    <section>
+      <h1>Imports</h1>
+      <p class='hint'>History from other products. A command reads the files, sends their events, and proves that all are stored.</p>
+      <p class='toolbar'><a class='button' {...linkTo(`${home}/new`)}>New import</a></p>
+      <Paged of={imports} what='Imports' empty={<Empty><p>Nothing was imported yet. {GUIDE} says what can be, and how.</p></Empty>}>
+        {(results) => (
+          <Cells
+            label='Imports' head={['Import', 'State', 'Read', '#Rows', '#Rejected', '#Accepted', '#Per second', `Started (${zoneLabel()})`, 'Ended']}
+            rows={results.map((each) => [
+              <a key='name' {...linkTo(`${home}/${each.id}`)}>{nameOf(each)}</a>, <State key='state' of={each} />,
+              <span key='read'>{formatBytes(each.progress.bytes_read)} of {formatBytes(each.bytes)}</span>, each.progress.rows, each.progress.rejected, each.progress.accepted,
+              each.ended_at === null ? each.progress.events_per_second : null, <Time key='start' at={each.started_at} />, <Time key='end' at={each.ended_at} />
+            ])}
+          />
+        )}
+      </Paged>
+    </section>
+  )
+}
+
+/** What an import is asked for, and its command. That alone reads the files: the page neither sees nor sends them. */
+function NewImport () {
+  const [plan, setPlan] = useState(NO_PLAN)
+  const change = (changes: Partial<typeof NO_PLAN>): void => setPlan({ ...plan, ...changes })
+  const { source, paths, columns } = plan
+  const command = (isDryRun: boolean): string => buildCommand(plan, { url: location.origin, project: shownProjectId() }, isDryRun)
+  return (
+    <section>
+      <p><a {...linkTo(`/projects/${shownProjectId()}/imports`)}>Imports</a></p>
+      <h1>New import</h1>
+      <p class='hint'>The command runs where the files are. {GUIDE} says how to export them, and what becomes of each field.</p>
+      <form class='stacked' onSubmit={(event) => event.preventDefault()}>
+        <Select label='From' value={source} options={Object.entries(SOURCES)} onChange={(source) => change({ source })} />
+        <label>Files or folders there, one a line <textarea rows={2} value={paths} onInput={(event) => change({ paths: event.currentTarget.value })} /></label>
+        {source === 'posthog' && <Select label='Persons come from' value={plan.persons} options={PERSONS} onChange={(persons) => change({ persons })} />}
+        {source === 'mixpanel' && <label>Time zone, if made before 2023 <input value={plan.timezone} onInput={(event) => change({ timezone: event.currentTarget.value })} /></label>}
+        {source === 'files' && FIELDS.map((field) => (
+          <label key={field}>
+            Column of {field}; empty: guessed
+            <input value={columns[field] ?? ''} onInput={(event) => change({ columns: { ...columns, [field]: event.currentTarget.value } })} />
+          </label>
+        ))}
+        <Select label='Events a second at most' value={plan.rate} options={RATES} onChange={(rate) => change({ rate })} />
+      </form>
+      {listPaths(paths).length === 0
+        ? <Empty><p>Name the files or folders: then the commands are here.</p></Empty>
+        : (
+          <>
+            <h2>1. Dry run</h2>
+            <p>Asks for a personal API key (project:read, event:read, event:write) that no history of a shell gets; reads, counts, and sends nothing.</p>
+            <Copyable text='read -rs MILLRACE_KEY && export MILLRACE_KEY' label='Asks for the key' />
+            <Copyable text={command(true)} label='Dry run' />
+            <h2>2. Import</h2>
+            <p>Sends the events, and proves that all are stored. Run it as often as you like: an event is stored once.</p>
+            <Copyable text={command(false)} label='Import' />
+          </>
+          )}
+    </section>
+  )
+}
