@@ -39,9 +39,15 @@ const WHOLE_SDK: PageOptions = {
   files: { '/posthog.js': 'posthog-js/dist/array.full.no-external.js' }
 }
 
-/** Its package runs the browser in one process, where a crash of any part of it is one of the whole. */
+/**
+ * Arguments of its package that are left out: in one process a crash of any part of the browser is one of the whole,
+ * and a graphics card imitated by software costs a third of all its processor time, for pages without WebGL.
+ */
+const UNUSED_ARGS = /^--(single-process|ignore-gpu-blocklist|use-gl=|use-angle=|enable-unsafe-swiftshader)/
+/** The pages of a context share a process: one for each would compile the same scripts again. */
 const BROWSER_ARGS = [
-  ...chromium.args.filter((arg) => arg !== '--single-process'),
+  ...chromium.args.filter((arg) => !UNUSED_ARGS.test(arg)),
+  '--disable-gpu', '--process-per-site', '--renderer-process-limit=1',
   '--no-first-run', '--disable-background-networking', '--disable-component-update'
 ]
 
@@ -84,6 +90,7 @@ async function startBrowser (temporary: string): Promise<Browser> {
   const options = {
     executablePath: await unpackBrowser(),
     args: BROWSER_ARGS,
+    ignoreDefaultArgs: ['--enable-unsafe-swiftshader'],
     headless: true,
     env: { ...process.env, TMPDIR: temporary }
   }
