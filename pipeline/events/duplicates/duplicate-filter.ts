@@ -150,7 +150,8 @@ export function createDuplicateFilter (deps: DuplicateFilterDeps): DuplicateFilt
     async decide (messages, { lookUpAll, doneRows = 0 }) {
       const coverage = findCoverage()
       const storedRows = lookUpAll ? new Map() : await findStoredRows(messages, coverage)
-      const { suspicions, duplicates, remembered } = recallBatch(memory, messages, { lookUpAll, storedRows, coverage, doneRows })
+      const { suspicions, duplicates, remembered } =
+        recallBatch(memory, messages, { lookUpAll, storedRows, coverage, doneRows })
       const [confirmed, holds] = await Promise.all([
         confirmDuplicates(messages, { suspicions, lookUpEvents, onLookUp, doneRows }),
         areStored(remembered)
