@@ -34,13 +34,13 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_327,
+  lines: 82_369,
   platformLines: 5_571,
   trackedFiles: 1_501,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
-  assertions: 158,
+  assertions: 163,
   casts: 281
 } satisfies Record<keyof House, number>
 

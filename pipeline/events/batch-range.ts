@@ -1,9 +1,7 @@
 /** Which messages make one insert, and the frames that it consists of. */
-import { decodeFrame, encodeFrame } from '../../schema/wire/frame-codec.ts'
-import { pickRows } from '../../schema/wire/native-block.ts'
 import { HEADER, processOfRequest } from '../../schema/wire/streams.ts'
 import type { BatchRange } from '../stream/partition-records.ts'
-import { gapsWithin } from './duplicates/row-ranges.ts'
+import { gapsWithin, type RowRange } from './duplicates/row-ranges.ts'
 import { joinFrames } from './insert/join-frames.ts'
 import type { PartitionMessage } from './events-reader.ts'
 
@@ -71,32 +69,24 @@ export function listProcesses (messages: readonly PartitionMessage[]): string[] 
 }
 
 /**
- * The frames of a batch range, small ones joined. The same blocks each time, so a repeated batch range is the same
- * insert.
- */
-export async function buildFrames (messages: readonly PartitionMessage[], range: BatchRange): Promise<Uint8Array[]> {
-  return await joinFrames(await pickFrames(messages, range))
-}
-
-/**
- * The frames as they came, except for messages with deduplicated rows and for a piece of a message, which are encoded
- * again.
+ * The frames of a batch range, small ones joined, without deduplicated rows and those outside of a piece. The same
+ * blocks each time, so a repeated batch range is the same insert.
  *
  * A message of which nothing remains has no frame: ClickHouse refuses blocks without rows.
  */
-export async function pickFrames (messages: readonly PartitionMessage[], range: BatchRange): Promise<Uint8Array[]> {
+export async function buildFrames (messages: readonly PartitionMessage[], range: BatchRange): Promise<Uint8Array[]> {
   const deduplicated = new Map(range.deduplicated)
   const frames: Uint8Array[] = []
-  for (const message of messages) {
-    const ranges = deduplicated.get(message.sequence)
-    if (ranges === undefined && range.rows === undefined) {
-      frames.push(message.frame)
-      continue
+  const kept = new Map<Uint8Array, RowRange[]>()
+  for (const { sequence, frame, rows } of messages) {
+    const skipped = deduplicated.get(sequence)
+    if (skipped !== undefined || range.rows !== undefined) {
+      const [from, to] = range.rows ?? [0, rows]
+      const ranges = gapsWithin(skipped ?? [], from, to)
+      if (ranges.length === 0) continue
+      kept.set(frame, ranges)
     }
-    const [first, end] = range.rows ?? [0, message.rows]
-    const rows = gapsWithin(ranges ?? [], first, end)
-      .flatMap(([from, to]) => Array.from({ length: to - from }, (_, i) => from + i))
-    if (rows.length > 0) frames.push(await encodeFrame(pickRows(await decodeFrame(message.frame), rows)))
+    frames.push(frame)
   }
-  return frames
+  return await joinFrames(frames, kept)
 }

@@ -9,7 +9,7 @@ const compress = promisify(zstdCompress)
 const decompress = promisify(zstdDecompress)
 
 /** A frame that inflates to more is not ours, in bytes: ingest publishes near 1 MB, one huge event at most 32 MB. */
-const MAX_BLOCK_BYTES = 268_435_456
+export const MAX_BLOCK_BYTES = 268_435_456
 
 /**
  * Inflates and decodes a frame. For rare paths: the main path never looks into one.

@@ -2,6 +2,8 @@
 import { promisify } from 'node:util'
 import { constants, zstdCompress, zstdDecompress } from 'node:zlib'
 import { EVENT_COLUMNS } from '../../../schema/wire/event-row.ts'
+import { MAX_BLOCK_BYTES } from '../../../schema/wire/frame-codec.ts'
+import { countRows, type RowRange } from '../duplicates/row-ranges.ts'
 import { BlockReader, BlockWriter } from './block-bytes.ts'
 import { createJoinedColumn, type JoinedColumn } from './joined-columns.ts'
 
@@ -28,8 +30,13 @@ const ZSTD_PARAMS = { [constants.ZSTD_c_compressionLevel]: 1 }
  * So a change of what is joined is a new version of `INSERT_SETTINGS`.
  *
  * Frames that cannot be read stay as they are: ClickHouse refuses them, and the search finds which of them it is.
+ *
+ * @param kept  The rows of a frame that are inserted, ascending, when they are not all.
+ * @throws when a frame cannot be read of which only some rows are inserted.
  */
-export async function joinFrames (frames: readonly Uint8Array[]): Promise<Uint8Array[]> {
+export async function joinFrames (
+  frames: readonly Uint8Array[], kept: ReadonlyMap<Uint8Array, readonly RowRange[]> = new Map()
+): Promise<Uint8Array[]> {
   const joined: Uint8Array[] = []
   const large: Uint8Array[] = []
   let group: SizedFrame[] = []
@@ -37,18 +44,18 @@ export async function joinFrames (frames: readonly Uint8Array[]): Promise<Uint8A
   for (const frame of frames) {
     const size = readContentSize(frame)
     if (size > MAX_SMALL_BYTES) {
-      large.push(frame)
+      large.push(await pickRows(frame, kept.get(frame)))
       continue
     }
     if (bytes + size > MAX_JOINED_BYTES) {
-      joined.push(...await joinGroup(group))
+      joined.push(...await joinGroup(group, kept))
       group = []
       bytes = 0
     }
     group.push({ frame, size })
     bytes += size
   }
-  joined.push(...await joinGroup(group))
+  joined.push(...await joinGroup(group, kept))
   return [...joined, ...large]
 }
 
@@ -58,18 +65,32 @@ interface SizedFrame {
   size: number
 }
 
-async function joinGroup (group: readonly SizedFrame[]): Promise<Uint8Array[]> {
+async function pickRows (frame: Uint8Array, kept: readonly RowRange[] | undefined): Promise<Uint8Array> {
+  if (kept === undefined) return frame
+  const block = await decompress(frame, { maxOutputLength: MAX_BLOCK_BYTES })
+  return await compressBlock(joinBlocks(block, [block.length], [kept]))
+}
+
+async function joinGroup (
+  group: readonly SizedFrame[], kept: ReadonlyMap<Uint8Array, readonly RowRange[]>
+): Promise<Uint8Array[]> {
   const frames = group.map(({ frame }) => frame)
-  if (frames.length < 2) return frames
+  const pickEach = async (): Promise<Uint8Array[]> =>
+    await Promise.all(frames.map(async (frame) => await pickRows(frame, kept.get(frame))))
+  if (frames.length < 2) return await pickEach()
   const bytes = group.reduce((sum, { size }) => sum + size, 0)
   try {
     // Frames behind each other are one zstd stream. A chunk holds all of it, so that one call is enough.
     const blocks = await decompress(Buffer.concat(frames), { chunkSize: bytes + 1, maxOutputLength: bytes })
-    const block = joinBlocks(blocks, group.map(({ size }) => size))
-    return [await compress(block, { chunkSize: 64 + (block.length >> 2), params: ZSTD_PARAMS })]
+    const block = joinBlocks(blocks, group.map(({ size }) => size), frames.map((frame) => kept.get(frame)))
+    return [await compressBlock(block)]
   } catch {
-    return frames
+    return await pickEach()
   }
+}
+
+async function compressBlock (block: Buffer): Promise<Uint8Array> {
+  return await compress(block, { chunkSize: 64 + (block.length >> 2), params: ZSTD_PARAMS })
 }
 
 /** Names and types as the header of a column has them, which both are plain ASCII below 128 characters. */
@@ -82,28 +103,34 @@ const HEADERS = EVENT_COLUMNS.map(({ name, type }) =>
  *
  * @param bytes  The blocks, behind each other.
  * @param sizes  Of each of them, in bytes.
+ * @param kept  Rows of each of them, ascending; undefined: all.
  * @throws when they are not blocks as ingest makes them.
  */
-export function joinBlocks (bytes: Buffer, sizes: readonly number[]): Buffer {
+export function joinBlocks (
+  bytes: Buffer, sizes: readonly number[], kept: readonly (readonly RowRange[] | undefined)[] = []
+): Buffer {
   const reader = new BlockReader(bytes)
   const columns = EVENT_COLUMNS.map(createJoinedColumn)
   let rows = 0
   let end = 0
-  for (const size of sizes) {
-    rows += readBlock(reader, columns, { before: rows, size })
+  sizes.forEach((size, index) => {
+    rows += readBlock(reader, columns, { before: rows, size, kept: kept[index] })
     if (reader.at !== (end += size)) throw new Error('a block does not end where its frame ends')
-  }
+  })
   if (end !== bytes.length) throw new Error('bytes after the last block')
   return writeBlock(bytes, columns, rows)
 }
 
-/** @returns the rows of the block. */
+/** @returns the rows that were kept. */
 function readBlock (
-  reader: BlockReader, columns: readonly JoinedColumn[], { before, size }: { before: number, size: number }
+  reader: BlockReader, columns: readonly JoinedColumn[],
+  { before, size, kept }: { before: number, size: number, kept: readonly RowRange[] | undefined }
 ): number {
   const count = reader.varint()
   const rows = reader.varint()
   if (rows === 0 || rows > size) throw new Error(`${rows} rows in ${size} bytes`)
+  const ranges = kept ?? [[0, rows]]
+  if (ranges.at(-1)![1] > rows) throw new Error(`${rows} rows, which are less than there should be`)
   let next = 0
   for (let i = 0; i < count; i++) {
     while (next < columns.length && !startsWith(reader, HEADERS[next]!)) next++
@@ -111,10 +138,10 @@ function readBlock (
     if (column === undefined) throw new Error('a column is not known, or not in its place')
     reader.at += HEADERS[next]!.length
     if (column.rows < before) column.fill(before - column.rows)
-    column.read(reader, rows)
+    column.read(reader, rows, ranges)
     next++
   }
-  return rows
+  return countRows(ranges)
 }
 
 function startsWith ({ bytes, at }: BlockReader, header: Uint8Array): boolean {

@@ -1,14 +1,15 @@
 /** The columns of blocks that become one block: each collects what it is block by block, and is written as a whole. */
 import type { EventColumn } from '../../../schema/wire/event-row.ts'
 import { DICTIONARY_FLAGS, DICTIONARY_VERSION, FIXED_WIDTHS, INDEX_WIDTHS } from '../../../schema/wire/native-block.ts'
+import { countRows, type RowRange } from '../duplicates/row-ranges.ts'
 import { type BlockReader, type BlockWriter, WORD_BYTES } from './block-bytes.ts'
 
 /** One column of the joined block. */
 export interface JoinedColumn {
   /** Rows so far; 0 while no block brought the column. */
   rows: number
-  /** Takes the column of one block; the reader stands behind it afterwards. */
-  read: (reader: BlockReader, rows: number) => void
+  /** Takes the kept rows of the column of one block; the reader stands behind it afterwards. */
+  read: (reader: BlockReader, rows: number, kept: readonly RowRange[]) => void
   /** Adds rows with the default of the column: a block leaves columns out that are their default in all its rows. */
   fill: (rows: number) => void
   /** Bytes that the column takes at most. */
@@ -47,6 +48,19 @@ class Ranges {
     this.bytes += end - start
   }
 
+  /** Adds the kept ones of so many strings that follow. */
+  addStrings (reader: BlockReader, count: number, kept: readonly RowRange[]): void {
+    let at = 0
+    for (const [from, to] of kept) {
+      reader.skipStrings(from - at)
+      const start = reader.at
+      reader.skipStrings(to - from)
+      this.add(start, reader.at)
+      at = to
+    }
+    reader.skipStrings(count - at)
+  }
+
   addFilling (count: number): void {
     this.#ends.push(-count, 0)
     this.bytes += count
@@ -74,12 +88,15 @@ class PlainColumn implements JoinedColumn {
     this.#ranges = new Ranges(filling)
   }
 
-  read (reader: BlockReader, rows: number): void {
-    const start = reader.at
-    if (this.#width === undefined) reader.skipStrings(rows)
-    else reader.at += rows * this.#width
-    this.#ranges.add(start, reader.at)
-    this.rows += rows
+  read (reader: BlockReader, rows: number, kept: readonly RowRange[]): void {
+    const width = this.#width
+    if (width === undefined) {
+      this.#ranges.addStrings(reader, rows, kept)
+    } else {
+      for (const [from, to] of kept) this.#ranges.add(reader.at + from * width, reader.at + to * width)
+      reader.at += rows * width
+    }
+    this.rows += countRows(kept)
   }
 
   fill (rows: number): void {
@@ -97,7 +114,7 @@ class PlainColumn implements JoinedColumn {
   }
 }
 
-/** Dictionaries become one; the indexes are translated. */
+/** Dictionaries become one, with the keys of all rows; the indexes are translated. */
 class DictionaryColumn implements JoinedColumn {
   readonly #indexes = new Map<string, number>([['', 0]])
   readonly #keys = new Ranges()
@@ -112,18 +129,23 @@ class DictionaryColumn implements JoinedColumn {
     return this.#rows.length
   }
 
-  read (reader: BlockReader, rows: number): void {
+  read (reader: BlockReader, rows: number, kept: readonly RowRange[]): void {
     if (reader.word() !== Number(DICTIONARY_VERSION)) throw new Error('dictionary of another version')
     const flags = reader.word()
     const width = INDEX_WIDTHS[flags & 0xff]
     if (width === undefined || width > 4) throw new Error('dictionary index of unknown width')
     const places = this.#readKeys(reader, reader.count())
     if (reader.word() !== rows) throw new Error('dictionary of another number of rows')
-    for (let row = 0; row < rows; row++) {
-      const place = places[reader.number(width)]
-      if (place === undefined) throw new Error('dictionary index beyond the keys')
-      this.#rows.push(place)
+    const begin = reader.at
+    for (const [from, to] of kept) {
+      reader.at = begin + from * width
+      for (let row = from; row < to; row++) {
+        const place = places[reader.number(width)]
+        if (place === undefined) throw new Error('dictionary index beyond the keys')
+        this.#rows.push(place)
+      }
     }
+    reader.at = begin + rows * width
   }
 
   fill (rows: number): void {
@@ -177,15 +199,17 @@ class MapColumn implements JoinedColumn {
     return this.#ends.length
   }
 
-  read (reader: BlockReader, rows: number): void {
-    let end = 0
-    for (let row = 0; row < rows; row++) this.#ends.push(this.#total + (end = reader.count()))
-    for (const ranges of [this.#keys, this.#values]) {
-      const start = reader.at
-      reader.skipStrings(end)
-      ranges.add(start, reader.at)
+  read (reader: BlockReader, rows: number, kept: readonly RowRange[]): void {
+    const ends: number[] = []
+    for (let row = 0; row < rows; row++) ends.push(reader.count())
+    const entries: RowRange[] = []
+    for (const [from, to] of kept) {
+      const first = ends[from - 1] ?? 0
+      for (let row = from; row < to; row++) this.#ends.push(this.#total + ends[row]! - first)
+      entries.push([first, ends[to - 1]!])
+      this.#total = this.#ends.at(-1)!
     }
-    this.#total += end
+    for (const ranges of [this.#keys, this.#values]) ranges.addStrings(reader, ends.at(-1)!, entries)
   }
 
   fill (rows: number): void {
