@@ -249,6 +249,36 @@ t.test('event schemas in the console', async (t) => {
     await page.close()
   })
 
+  await t.test('a property that was typed and not added is stored with the draft', async (t) => {
+    const { page, problems } = await open(`${home}/schemas/new`)
+    const hand = takeKeyboard(page)
+    const stored = async (): Promise<unknown> => (await stack.sql`SELECT schema FROM event_schema_versions ORDER BY created_at DESC LIMIT 1`)[0]?.schema
+    const another = page.getByLabel('Another property')
+    await hand.write(page.getByLabel('Name of the event'), 'by hand')
+    await hand.write(another, 'plan')
+    await hand.press(page.getByRole('button', { name: 'Store the first version' }))
+    await page.getByRole('heading', { name: 'by hand', level: 1 }).waitFor()
+    t.same(await stored(), { type: 'object', required: [], properties: { plan: {} } })
+
+    await page.getByText('The same as version 1.').waitFor()
+    await another.fill('plan')
+    await page.getByText('The same as version 1.').waitFor()
+    await another.fill('seats')
+    await page.getByText('Not stored yet.').waitFor()
+    await page.getByRole('link', { name: 'Schemas', exact: true }).first().click()
+    await page.getByRole('dialog').getByText('Leave without saving?').waitFor()
+    await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
+    await page.getByRole('button', { name: 'Store a version' }).click()
+    await page.getByText('The same as version 2.').waitFor()
+    t.same(await stored(), { type: 'object', required: [], properties: { plan: {}, seats: {} } })
+    t.equal(await another.inputValue(), '')
+    await page.getByRole('group', { name: 'Property seats', exact: true }).waitFor()
+    await stack.sql`DELETE FROM event_schema_versions WHERE schema_id = (SELECT id FROM event_schemas WHERE event = 'by hand')`
+    await stack.sql`DELETE FROM event_schemas WHERE event = 'by hand'`
+    t.same([...problems, ...hand.problems], [])
+    await page.close()
+  })
+
   await t.test('the screens are accessible and fit, light and dark, from 360 to 2,560 pixels', async (t) => {
     const { id } = (await stack.sql<{ id: number }[]>`SELECT id FROM event_schemas WHERE project_id = ${stack.project}`)[0]!
     await checkScreens(t, screens, [`${home}/schemas`, `${home}/schemas/${id}`, `${home}/schemas/new`])

@@ -1,10 +1,14 @@
 import { useState } from 'preact/hooks'
 import { ApiError } from '../api-client.ts'
-import { type DraftLanguage, readJson, type TextError, toTextError } from './json-text.ts'
+import { isFields } from '../../../engines/fields.ts'
+import { type DraftLanguage, readJson, type TextError, toTextError, writeJson } from './json-text.ts'
 
 /** The draft of a content as it is written. */
 export interface ContentDraft {
   text: string
+  /** The name of a part that was typed and not added yet: it counts as added for `says` and `read`. */
+  typed: string
+  type: (name: string) => void
   /** What is wrong with it, as far as it is known. */
   wrong: TextError | undefined
   change: (text: string) => void
@@ -19,6 +23,7 @@ export interface ContentDraft {
 /** Keeps a draft, and what is wrong with it. @param initial  Its text at first. */
 export function useContentDraft (initial: string, language: DraftLanguage): ContentDraft {
   const [text, setText] = useState(initial)
+  const [typed, setTyped] = useState('')
   const [wrong, setWrong] = useState<TextError>()
 
   function change (next: string): void {
@@ -26,11 +31,12 @@ export function useContentDraft (initial: string, language: DraftLanguage): Cont
     setWrong(undefined)
   }
 
-  function parse (): { fields?: object, error?: TextError } {
+  function parse (): { fields?: object, value?: unknown, error?: TextError } {
     const json = readJson(text)
     if (json.error !== undefined) return { error: json.error }
-    const { error, ...rest } = language.read(json.value)
-    return error === undefined ? rest : { error: toTextError(error, language.root) }
+    const value = typed !== '' && isFields(json.value) ? language.add?.(json.value, typed) ?? json.value : json.value
+    const { error, ...rest } = language.read(value)
+    return error === undefined ? { ...rest, value } : { error: toTextError(error, language.root) }
   }
 
   function says (content: unknown): boolean {
@@ -39,8 +45,12 @@ export function useContentDraft (initial: string, language: DraftLanguage): Cont
   }
 
   function read (): object | undefined {
-    const { fields, error } = parse()
+    const { fields, value, error } = parse()
     setWrong(error)
+    if (fields !== undefined && typed !== '') {
+      setText(writeJson(value))
+      setTyped('')
+    }
     return fields
   }
 
@@ -54,5 +64,5 @@ export function useContentDraft (initial: string, language: DraftLanguage): Cont
     }
   }
 
-  return { text, wrong, change, says, read, explain }
+  return { text, typed, type: setTyped, wrong, change, says, read, explain }
 }

@@ -29,7 +29,7 @@ export interface DefinitionScreen<D extends Definition, V extends DefinitionVers
   whenNone: string
   whenDisabled: string
   Facts: (props: { definition: D, versions: readonly V[] }) => JSX.Element
-  /** @param props.draft  Its `change` also forgets what was predicted for it. */
+  /** @param props.draft  Its `change` and `type` also forget what was predicted for it. */
   Editor: (props: { name: string, draft: ContentDraft, isReadOnly: boolean }) => JSX.Element
   check: { hint: string, limit: number }
   Found: (props: { prediction: Prediction, definition: D }) => JSX.Element
@@ -89,7 +89,11 @@ function Detail<D extends Definition, V extends DefinitionVersion, P> ({ screen,
     written.change(text)
     setPrediction(undefined)
   }
-  const draft = { ...written, change }
+  const type = (name: string): void => {
+    written.type(name)
+    setPrediction(undefined)
+  }
+  const draft = { ...written, change, type }
   const store = async (version: number): Promise<Content | undefined> => {
     const fields = draft.read()
     if (fields === undefined) return undefined
@@ -211,7 +215,7 @@ export function NewDefinition<D extends Definition, V extends DefinitionVersion,
   const { Editor, language, requests } = screen
   const draft = useContentDraft(writeJson(example), language)
   const { isBusy, error, attempt } = useAttempt()
-  useUnsaved(isTouched || draft.text !== writeJson(example))
+  useUnsaved(isTouched || draft.typed !== '' || draft.text !== writeJson(example))
   const create = async (): Promise<void> => {
     const content = draft.read()
     if (content === undefined) return

@@ -14,6 +14,8 @@ export interface DraftLanguage {
   read: (value: unknown) => { fields: object, error?: undefined } | { error: { message: string, attr: string | null } }
   /** What an editor shows of a definition, of a version, or of such fields. */
   contentOf: (of: any) => unknown
+  /** With one more part of a name, where the editor has a field for that; the same when it is there already. */
+  add?: (value: Readonly<Record<string, unknown>>, name: string) => object
   /** Whether an error of the API is about the draft. */
   isOf: (attr: string | null) => boolean
   /** What stands before the draft in `attr` of an error: `schema__`. */

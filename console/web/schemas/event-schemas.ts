@@ -1,5 +1,6 @@
 /** Event schemas as the API answers them, and how the console words what is known of them. */
 import type { Answer, Schema } from '../../../schema/api-types.ts'
+import { fieldsOf } from '../../../engines/fields.ts'
 import type { DraftLanguage } from '../drafts/json-text.ts'
 import { formatCount } from '../format.ts'
 
@@ -15,8 +16,22 @@ export type InferredSchema = Answer<'/api/projects/{project_id}/event_schemas/in
 export const SCHEMA_LANGUAGE: DraftLanguage = {
   read: (schema) => ({ fields: { schema } }),
   contentOf: ({ schema }: { schema: unknown }) => schema,
+  add: addProperty,
   isOf: (attr) => attr?.split('__')[0] === 'schema',
   root: 'schema__'
+}
+
+/** Names a property of any type; the same schema when it names the property already. */
+export function addProperty (schema: Readonly<Record<string, unknown>>, name: string): object {
+  const properties = fieldsOf(schema['properties'])
+  return Object.hasOwn(properties, name) || requiredOf(schema).includes(name)
+    ? schema
+    : { ...schema, properties: { ...properties, [name]: {} } }
+}
+
+/** The properties that an event must have. */
+export function requiredOf ({ required }: Readonly<Record<string, unknown>>): readonly unknown[] {
+  return Array.isArray(required) ? required : []
 }
 
 /** Days of which the console shows how many events did not meet a schema. */

@@ -33,7 +33,7 @@ export const SCHEMA_SCREEN: DefinitionScreen<EventSchema, SchemaVersion, Predict
       {may('event:read') && !isReadOnly && <InferForm event={name} onDraft={(inferred) => draft.change(writeJson(inferred))} />}
       <JsonEditor
         label='JSON Schema of the properties' text={draft.text} onText={draft.change} error={draft.wrong} isReadOnly={isReadOnly}
-        fields={(schema, onChange) => <SchemaFields schema={schema} onChange={onChange} />}
+        fields={(schema, onChange) => <SchemaFields schema={schema} onChange={onChange} typed={draft.typed} onTyped={draft.type} />}
       />
     </>
   ),

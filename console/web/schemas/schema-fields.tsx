@@ -1,25 +1,32 @@
-import { useState } from 'preact/hooks'
 import { fieldsOf, isFields } from '../../../engines/fields.ts'
 import { showText } from '../format.ts'
 import { useFocusOnParts } from '../keep-focus.ts'
 import { NameLists, useNames } from '../questions/event-fields.tsx'
 import { Checkbox, Select } from '../states.tsx'
+import { addProperty, requiredOf } from './event-schemas.ts'
 
 const TYPES = ['string', 'number', 'integer', 'boolean', 'array', 'object', 'null'].map((type) => [type, type] as const)
 
+interface SchemaFieldsProps {
+  schema: Readonly<Record<string, unknown>>
+  onChange: (schema: object) => void
+  /** The name in the field for another property. The draft stores it, too, so that nobody loses it. */
+  typed: string
+  onTyped: (name: string) => void
+}
+
 /** Which properties a schema names, of which type, and which of them an event must have. */
-export function SchemaFields ({ schema, onChange }: { schema: Readonly<Record<string, unknown>>, onChange: (schema: object) => void }) {
+export function SchemaFields ({ schema, onChange, typed, onTyped }: SchemaFieldsProps) {
   const properties = fieldsOf(schema['properties'])
-  const required: readonly unknown[] = Array.isArray(schema['required']) ? schema['required'] : []
+  const required = requiredOf(schema)
   const names = [...new Set([...Object.keys(properties), ...required.map(String)])]
-  const [added, setAdded] = useState('')
   const list = useFocusOnParts<HTMLDivElement>(names.length)
   const known = useNames('properties')
   const write = (name: string, property: unknown): void => onChange({ ...schema, properties: { ...properties, [name]: property } })
   const add = (): void => {
-    if (added === '' || names.includes(added)) return
-    write(added, {})
-    setAdded('')
+    if (typed === '' || names.includes(typed)) return
+    onChange(addProperty(schema, typed))
+    onTyped('')
   }
   const remove = (name: string): void => {
     const { [name]: _, ...others } = properties
@@ -49,7 +56,7 @@ export function SchemaFields ({ schema, onChange }: { schema: Readonly<Record<st
         <label>
           Another property{' '}
           <input
-            list='property-names' maxLength={200} value={added} onInput={(event) => setAdded(event.currentTarget.value)}
+            list='property-names' maxLength={200} value={typed} onInput={(event) => onTyped(event.currentTarget.value)}
             onKeyDown={(event) => {
               if (event.key !== 'Enter') return
               // Not what stores the form around it.
