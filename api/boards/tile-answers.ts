@@ -3,18 +3,16 @@ import { HttpError } from '../../engines/errors.ts'
 import { notFound } from '../http/errors.ts'
 import { resolveRange } from '../../engines/questions/calendar.ts'
 import { readQuestion } from '../../engines/questions/read-question.ts'
-import { type ClickHouse, parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { readCompleteThrough } from '../../platform/read-watermark.ts'
 import { createSemaphore, SemaphoreTimeoutError } from '../../platform/semaphore.ts'
-import type { RunningQueries } from '../queries/answer-query.ts'
 import { askClickHouse, blankFormat } from '../queries/ask-clickhouse.ts'
 import { findDocument } from '../queries/named-documents.ts'
 import { QueryFailedError } from '../queries/query-failure.ts'
 import { SAVED_QUERIES } from '../queries/saved-query-routes.ts'
-import { sqlNotSetUp, toHttpError } from '../queries/sql-routes.ts'
+import { runQuery } from '../queries/sql-routes.ts'
 import { EXACT_VALUES, ROW_FORMAT, streamResult } from '../queries/stream-result.ts'
-import { answerQuestion, type Asking, readCalendar } from '../questions/answer-question.ts'
+import { answerQuestion, type Asking, type QuestionDeps, readAsking } from '../questions/answer-question.ts'
 import { QUESTIONS } from '../questions/question-routes.ts'
 
 /** An answer is used again until the watermark is so far past the one that it names, in milliseconds. */
@@ -33,14 +31,6 @@ const RESULT_LIMITS = { rows: 1000, bytes: 1_000_000 }
 /** What stands at one place of a board. */
 export interface Tile { kind: 'question' | 'saved_query', id: number }
 
-export interface TileDeps {
-  sql: Sql
-  clickhouse: ClickHouse
-  analystUrl: string
-  queries: RunningQueries
-  now: () => number
-}
-
 export interface TileAsked {
   projectId: number
   tile: Tile
@@ -54,30 +44,20 @@ export interface TileAsked {
 interface Known { through: number, at: number, answer: Promise<object> }
 
 /** Answers of what stands on boards, which viewers share: one computes an answer, the others wait for it. */
-export function createTileAnswers (deps: TileDeps): (asked: TileAsked) => Promise<object> {
-  const { sql, clickhouse, queries, now } = deps
+export function createTileAnswers (deps: QuestionDeps): (asked: TileAsked) => Promise<object> {
+  const { sql, clickhouse, queries } = deps
   const known = new Map<string, Known>()
   const places = createSemaphore({ limit: AT_ONCE, maxWaitMs: MAX_WAIT_MS })
 
   /** Not ended by a viewer who leaves: others may wait for it, and the next one finds it. */
   async function run (compute: (signal: AbortSignal) => Promise<object>): Promise<object> {
-    return await places.run(async () => {
-      const query = queries.begin('boards', MAX_SECONDS)
-      try {
-        return await compute(query.signal)
-      } catch (error) {
-        throw toHttpError(query.signal.aborted ? query.signal.reason : error)
-      } finally {
-        query.end()
-      }
-    }).catch((error: unknown) => { throw error instanceof SemaphoreTimeoutError ? busy(error) : error })
+    return await places.run(async () =>
+      await runQuery(queries.begin('boards', MAX_SECONDS), async ({ signal }) => await compute(signal))
+    ).catch((error: unknown) => { throw error instanceof SemaphoreTimeoutError ? busy(error) : error })
   }
 
   return async ({ projectId, tile, logComment, refresh = false, unchangedSince }) => {
-    if (deps.analystUrl === '') throw sqlNotSetUp()
-    const analyst = parseClickHouseUrl(deps.analystUrl)
-    const calendar = await readCalendar(sql, projectId)
-    const asking: Omit<Asking, 'signal'> = { projectId, ...calendar, now: now(), clickhouse, analyst, logComment }
+    const asking = await readAsking(deps, { projectId, logComment })
     const { key, compute } = await prepare(sql, tile, { ...asking, unchangedSince })
     const through = (await readCompleteThrough(clickhouse).catch(() => null))?.getTime() ?? null
     const before = known.get(key)

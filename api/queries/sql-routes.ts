@@ -5,11 +5,9 @@ import { type ClickHouseAddress, parseClickHouseUrl } from '../../platform/click
 import { HttpError, invalidField } from '../../engines/errors.ts'
 import { type Access, requireAllProjects } from '../http/personal-key-access.ts'
 import { routesOf } from '../http/routes.ts'
-import { answerQuery } from './answer-query.ts'
+import { answerQuery, guardFormulas, type RunningQueries, type RunningQuery } from './answer-query.ts'
 import { type AnalystQuery, askClickHouse, blankFormat, readTables } from './ask-clickhouse.ts'
-import { guardFormulas } from './answer-query.ts'
 import { QueryFailedError } from './query-failure.ts'
-import type { RunningQueries, RunningQuery } from './answer-query.ts'
 import { ROW_FORMAT } from './stream-result.ts'
 import { array, object, type Value } from '../http/json-schema.ts'
 
@@ -147,14 +145,9 @@ export async function sqlRoutes (
     summary: 'List the tables that a query may read', description: 'With their columns. For keys of all projects.', answer: tablesSchema
   }, async (request, access) => {
     const clickhouse = authorize(access, address)
-    const query = queries.begin(access.keyHash, 10)
-    try {
-      return { results: await readTables(clickhouse, { logComment: logCommentOf(access), signal: query.signal }) }
-    } catch (error) {
-      throw toHttpError(query.signal.aborted ? query.signal.reason : error)
-    } finally {
-      query.end()
-    }
+    const logComment = logCommentOf(access)
+    return await runQuery(queries.begin(access.keyHash, 10), async ({ signal }) =>
+      ({ results: await readTables(clickhouse, { logComment, signal }) }))
   })
 }
 
@@ -163,6 +156,21 @@ function authorize (access: Access, address: ClickHouseAddress | null): ClickHou
   requireAllProjects(access)
   if (address !== null) return address
   throw sqlNotSetUp()
+}
+
+/**
+ * Runs a query whose answer comes whole, and gives its place back.
+ *
+ * @throws {HttpError} what ended the query: ClickHouse, its time, or its client.
+ */
+export async function runQuery<T> (query: RunningQuery, answer: (query: RunningQuery) => Promise<T>): Promise<T> {
+  try {
+    return await answer(query)
+  } catch (error) {
+    throw toHttpError(query.signal.aborted ? query.signal.reason : error)
+  } finally {
+    query.end()
+  }
 }
 
 export function sqlNotSetUp (): HttpError {

@@ -5,75 +5,75 @@ import { compileQuestion, samplesOf } from '../../engines/questions/compile-ques
 import { compileDropouts } from '../../engines/questions/funnel-sql.ts'
 import type { Funnel, Question } from '../../engines/questions/question.ts'
 import { type Answer, type AnswerRow, checkSize, shapeAnswer } from '../../engines/questions/shape-answer.ts'
-import type { ClickHouse, ClickHouseAddress } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, type ClickHouseAddress, parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { readCompleteThrough } from '../../platform/read-watermark.ts'
+import type { Value } from '../http/json-schema.ts'
+import type { RunningQueries } from '../queries/answer-query.ts'
 import { askClickHouse } from '../queries/ask-clickhouse.ts'
+import { sqlNotSetUp } from '../queries/sql-routes.ts'
+import type { answerSchema } from './question-schemas.ts'
+
+export interface QuestionDeps {
+  sql: Sql
+  /** For the watermark. */
+  clickhouse: ClickHouse
+  /** With the login of analysts; empty: there is none. */
+  analystUrl: string
+  queries: RunningQueries
+  now: () => number
+}
 
 /** Whom and what a question is asked of. */
-export interface Asking extends Calendar {
+export interface Asking extends Calendar, Pick<QuestionDeps, 'clickhouse'> {
   projectId: number
   /** Unix milliseconds. */
   now: number
-  /** For the watermark. */
-  clickhouse: ClickHouse
-  /** With the login of analysts. */
   analyst: ClickHouseAddress
   logComment: string
   signal: AbortSignal
 }
 
 /** What is said beside every answer, so that nothing is wrong in silence. */
-interface Facts {
-  sql: string
-  from: string
-  to: string
-  timezone: string
-  /** Everything that was acknowledged and received before it is counted; null while nothing is known. */
-  complete_through: string | null
-  read_rows: number
-  read_bytes: number
-  ms: number
-  includes_bots: boolean
-  samples: 'weighted' | 'as_stored'
-}
+type Facts = Omit<Value<typeof answerSchema>, 'answer'>
 
-/** By which a project counts days and weeks. */
-export async function readCalendar (sql: Sql, projectId: number): Promise<Calendar> {
-  const [calendar] = await sql<Calendar[]>`SELECT timezone, week_starts AS "weekStarts" FROM projects WHERE id = ${projectId}`
-  return calendar ?? { timezone: 'UTC', weekStarts: 'monday' }
+/** By which days and weeks a project counts, now. @throws {HttpError} 503 without a login for analysts. */
+export async function readAsking (
+  { sql, clickhouse, analystUrl, now }: QuestionDeps, asked: Pick<Asking, 'projectId' | 'logComment'>
+): Promise<Omit<Asking, 'signal'>> {
+  if (analystUrl === '') throw sqlNotSetUp()
+  const [calendar = { timezone: 'UTC', weekStarts: 'monday' }] = await sql<Calendar[]>`
+    SELECT timezone, week_starts AS "weekStarts" FROM projects WHERE id = ${asked.projectId}`
+  return { ...asked, ...calendar, now: now(), clickhouse, analyst: parseClickHouseUrl(analystUrl) }
 }
 
 /** @throws {HttpError} 400 for a range that is too long. @throws {QueryFailedError} */
 export async function answerQuestion (question: Question, asking: Asking): Promise<Facts & { answer: Answer }> {
   const range = resolveRange(question, asking)
   checkSize(question, range)
-  const { rows, facts } = await run(compileQuestion(question, asking.projectId, range), range, asking)
-  const answer = shapeAnswer(question, range, rows)
-  return { ...facts, includes_bots: question.includeBots, samples: samplesOf(question), answer }
+  const { rows, facts } = await run(compileQuestion(question, asking.projectId, range), question, range, asking)
+  return { ...facts, answer: shapeAnswer(question, range, rows) }
 }
-
-interface Dropout { person_id: string, entered_at: string }
 
 /** The persons who reached the step before and not this one. @throws {QueryFailedError} */
 export async function listDropouts (
   funnel: Funnel, asking: Asking, asked: { step: number, limit: number }
-): Promise<Facts & { results: Dropout[] }> {
+): Promise<Facts & { results: { person_id: string, entered_at: string }[] }> {
   const range = resolveRange(funnel, asking)
-  const { projectId } = asking
-  const sql = compileDropouts(funnel, { ...asked, projectId, range })
-  const { rows, facts } = await run(sql, range, asking)
+  const sql = compileDropouts(funnel, { ...asked, projectId: asking.projectId, range })
+  const { rows, facts } = await run(sql, funnel, range, asking)
   const results = rows.map(([person, entered]) => ({
     person_id: String(person), entered_at: new Date(`${String(entered).replace(' ', 'T')}Z`).toISOString()
   }))
-  return { ...facts, includes_bots: funnel.includeBots, samples: samplesOf(funnel), results }
+  return { ...facts, results }
 }
 
 interface Result { data: AnswerRow[], statistics?: { rows_read?: number, bytes_read?: number } }
 
 async function run (
-  sql: string, { firstDay, lastDay, timezone }: ResolvedRange, { clickhouse, analyst, logComment, signal }: Asking
-): Promise<{ rows: AnswerRow[], facts: Omit<Facts, 'includes_bots' | 'samples'> }> {
+  sql: string, question: Question, { firstDay, lastDay, timezone }: ResolvedRange,
+  { clickhouse, analyst, logComment, signal }: Asking
+): Promise<{ rows: AnswerRow[], facts: Facts }> {
   // Before the query, which then has at least what the watermark promises.
   const through = await readCompleteThrough(clickhouse).catch(() => null)
   const startedAt = performance.now()
@@ -86,7 +86,8 @@ async function run (
     rows: data,
     facts: {
       sql, from: firstDay, to: lastDay, timezone, complete_through: through?.toISOString() ?? null,
-      read_rows: statistics.rows_read ?? 0, read_bytes: statistics.bytes_read ?? 0, ms: performance.now() - startedAt
+      read_rows: statistics.rows_read ?? 0, read_bytes: statistics.bytes_read ?? 0, ms: performance.now() - startedAt,
+      includes_bots: question.includeBots, samples: samplesOf(question)
     }
   }
 }

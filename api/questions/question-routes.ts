@@ -1,28 +1,16 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { invalidField } from '../../engines/errors.ts'
 import { readQuestion } from '../../engines/questions/read-question.ts'
-import { type ClickHouse, parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
-import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { requireScope } from '../../schema/scopes.ts'
 import { object } from '../http/json-schema.ts'
 import { type Access, accessOf } from '../http/personal-key-access.ts'
 import { idParams } from '../http/request-values.ts'
-import { type Routes, routesOf } from '../http/routes.ts'
+import { routesOf } from '../http/routes.ts'
 import { describePersons } from '../persons/person-history-routes.ts'
-import type { RunningQueries } from '../queries/answer-query.ts'
 import { type DocumentKind, documentRoutes, findDocument } from '../queries/named-documents.ts'
-import { logCommentOf, sqlNotSetUp, toHttpError } from '../queries/sql-routes.ts'
-import { answerQuestion, type Asking, listDropouts, readCalendar } from './answer-question.ts'
+import { logCommentOf, runQuery } from '../queries/sql-routes.ts'
+import { answerQuestion, type Asking, listDropouts, type QuestionDeps, readAsking } from './answer-question.ts'
 import { answerSchema, definitionSchema, dropoutsSchema } from './question-schemas.ts'
-
-interface QuestionDeps {
-  sql: Sql
-  clickhouse: ClickHouse
-  analystUrl: string
-  queries: RunningQueries
-  publicUrl: string
-  now: () => number
-}
 
 /** A query may take 60 s; the rest is for waiting in ClickHouse. */
 const MAX_SECONDS = 90
@@ -34,19 +22,15 @@ export const QUESTIONS: DocumentKind<typeof fields> = {
   check ({ definition }) { if (definition !== undefined) readQuestion(definition) }
 }
 
-/** Questions with pictures: definitions that people keep. */
-export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps): Promise<void> {
-  app.addSchema(answerSchema)
-  answerRoutes(routesOf(app, { tag: 'questions', object: 'query' }), deps)
-  await documentRoutes(app, deps, QUESTIONS)
-}
-
 /**
- * Answers run with the ClickHouse login of analysts and its limits. The query is compiled here for the one project, so
- * that a key that is limited to some projects may ask, other than for SQL of its own.
+ * Questions with pictures: definitions that people keep, and their answers. These run with the login and the limits of
+ * analysts. Each query is compiled here for one project, so a key of some projects may ask, other than for its own SQL.
  */
-function answerRoutes (routes: Routes, deps: QuestionDeps): void {
+export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps & { publicUrl: string }): Promise<void> {
+  const routes = routesOf(app, { tag: 'questions', object: 'query' })
   const answer = { $ref: 'QuestionAnswer#' }
+  app.addSchema(answerSchema)
+  await documentRoutes(app, deps, QUESTIONS)
 
   routes.get('/:id/answer', {
     summary: 'Answer a question', params: idParams, answer
@@ -98,20 +82,9 @@ function answerRoutes (routes: Routes, deps: QuestionDeps): void {
 async function ask<T> (
   access: Access, reply: FastifyReply, deps: QuestionDeps, answer: (asking: Asking) => Promise<T>
 ): Promise<T> {
-  const { sql, clickhouse, analystUrl, queries, now } = deps
-  if (analystUrl === '') throw sqlNotSetUp()
-  const { projectId } = access
-  const calendar = await readCalendar(sql, projectId)
-  const query = queries.begin(access.keyHash, MAX_SECONDS)
-  reply.raw.once('close', query.cancel)
-  try {
-    return await answer({
-      projectId, ...calendar, now: now(), clickhouse, analyst: parseClickHouseUrl(analystUrl),
-      logComment: logCommentOf(access), signal: query.signal
-    })
-  } catch (error) {
-    throw toHttpError(query.signal.aborted ? query.signal.reason : error)
-  } finally {
-    query.end()
-  }
+  const asking = await readAsking(deps, { projectId: access.projectId, logComment: logCommentOf(access) })
+  return await runQuery(deps.queries.begin(access.keyHash, MAX_SECONDS), async ({ signal, cancel }) => {
+    reply.raw.once('close', cancel)
+    return await answer({ ...asking, signal })
+  })
 }

@@ -1,5 +1,5 @@
 /** Makes of the rows of a query what is drawn: all buckets, those of which nothing is stored too. */
-import { type Bucket, listBuckets, type ResolvedRange, type Span, tooMany } from './calendar.ts'
+import { listBuckets, type ResolvedRange, type Span, tooMany } from './calendar.ts'
 import { nameOf, nameOfSeries } from './compile-question.ts'
 import { type Funnel, type Question, QUESTION_LIMITS, type Retention, type Trend } from './question.ts'
 import { TAGS } from './question-sql.ts'
@@ -101,10 +101,6 @@ function byRank (one: TrendLine, other: TrendLine): number {
   return Number(one.part === 'rest') - Number(other.part === 'rest') || (other.total ?? 0) - (one.total ?? 0)
 }
 
-function toPoints (buckets: readonly Bucket[], span: Span, now: number): Point[] {
-  return buckets.map(({ start, from, to }) => ({ start, is_partial: from < span.from || to > span.to || to > now }))
-}
-
 function shapeTrend (trend: Trend, range: ResolvedRange, rows: readonly AnswerRow[]): TrendAnswer {
   const shape = (span: Span, wanted: number): { points: Point[], lines: TrendLine[] } => {
     const buckets = listBuckets(span, trend.interval, range)
@@ -114,15 +110,17 @@ function shapeTrend (trend: Trend, range: ResolvedRange, rows: readonly AnswerRo
       if (trend.breakdown === null && ofSeries.size === 0) ofSeries.set(TAGS.all, [])
       const empty = series.measure === 'average' ? null : 0
       return [...ofSeries].map(([tag, ofTag]): TrendLine => {
-        const values = new Map(ofTag.map(([, , , bucket, measure]) => [String(bucket), readNumber(measure)]))
+        const stored = new Map(ofTag.map(([, , , bucket, measure]) => [String(bucket), readNumber(measure)]))
         const get = (bucket: string, from = 0): number | null =>
-          values.get(bucket) ?? (values.has(bucket) || from > range.now ? null : empty)
-        const points = buckets.map(({ start, from }) => get(start, from))
+          stored.get(bucket) ?? (stored.has(bucket) || from > range.now ? null : empty)
+        const values = buckets.map(({ start, from }) => get(start, from))
         const leftOut = Number(ofTag.find(([, , , bucket]) => bucket === '')?.[5] ?? 0)
-        return { series: index, name: nameOfSeries(series), ...readPart(tag), values: points, total: get(''), left_out: leftOut }
+        return { series: index, name: nameOfSeries(series), ...readPart(tag), values, total: get(''), left_out: leftOut }
       }).sort(byRank)
     })
-    return { points: toPoints(buckets, span, range.now), lines }
+    const points = buckets.map(({ start, from, to }) =>
+      ({ start, is_partial: from < span.from || to > span.to || to > range.now }))
+    return { points, lines }
   }
   return { kind: 'trend', ...shape(range, 0), previous: trend.compare ? shape(range.previous, 1) : null }
 }
