@@ -83,8 +83,9 @@ async function storeFuzzContract (sql: Sql): Promise<void> {
   })
 }
 
-/** For a campaign: `MILLRACE_TEST_FUZZ_REQUESTS=20000 MILLRACE_TEST_FUZZ_SEED=1`. */
-const REQUESTS = Number(process.env.MILLRACE_TEST_FUZZ_REQUESTS ?? 8000)
+/** More in a long run. For a campaign: `MILLRACE_TEST_FUZZ_REQUESTS=20000 MILLRACE_TEST_FUZZ_SEED=1`. */
+const USUAL_REQUESTS = process.env.MILLRACE_TEST_LONG === undefined ? 3000 : 8000
+const REQUESTS = Number(process.env.MILLRACE_TEST_FUZZ_REQUESTS ?? USUAL_REQUESTS)
 const SEED = Number(process.env.MILLRACE_TEST_FUZZ_SEED ?? 20_261_121)
 /** Each answer waits for a message to be stored; so many wait together. */
 const CONNECTIONS = 64
