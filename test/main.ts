@@ -2,7 +2,7 @@
  * Runs the tests, and says at the end how long each kind took and which files took longest.
  *
  *     npm test               every test but the long ones of the embedded ClickHouse server, and lint, types and
- *                            generated files
+ *                            generated files; those, too, with `MILLRACE_TEST_EMBEDDED=1`
  *     npm test -- PATH...    the tests of these files and folders alone
  *     npm run test:unit      the tests that need no service (`kinds.ts` tells them from their imports)
  *
@@ -73,7 +73,7 @@ async function chooseFiles (): Promise<string[]> {
     .sort((a, b) => a.place - b.place)
     .map(({ file }) => file)
   const chosen = isWholeSuite
-    ? all.filter((file) => !isBelow(file, EMBEDDED) || EMBEDDED_CORE.includes(file))
+    ? all.filter((file) => process.env.MILLRACE_TEST_EMBEDDED === '1' || !isBelow(file, EMBEDDED) || EMBEDDED_CORE.includes(file))
     : isUnit ? all.filter((file) => kindOf(file) === 'unit') : all.filter((file) => paths.some((each) => isBelow(file, path.relative(ROOT, each))))
   return chosen.sort((a, b) => TEST_KINDS.indexOf(kindOf(b)) - TEST_KINDS.indexOf(kindOf(a)))
 }
