@@ -12,6 +12,7 @@ import { createShared } from './support/process-end.ts'
 import { askForStack } from './support/shared-services.ts'
 import { createTestClickHouse, createTestPostgres } from './support/test-stores.ts'
 import type { TestContext } from './support/test-context.ts'
+import { waitFor } from './support/wait-for.ts'
 
 const MAIN = path.join(import.meta.dirname, '..', 'embedded', 'supervisor', 'main.ts')
 const READY_TIMEOUT_MS = 180_000
@@ -155,6 +156,12 @@ export async function createStackProject (t: TestContext): Promise<StackProject>
   })
   const { id: project, api_token: projectApiKey } = await response.json() as { id: number, api_token: string }
   return { ...stack, project, projectApiKey }
+}
+
+/** Resolves when ingest knows the key of a project that was just made: SDKs give up what is answered with 401. */
+export async function waitUntilKnown ({ url, projectApiKey }: RunningStack): Promise<void> {
+  const body = JSON.stringify({ api_key: projectApiKey, batch: [] })
+  await waitFor(async () => (await fetch(`${url}/batch/`, { method: 'POST', headers: { 'content-type': 'application/json' }, body })).status !== 401)
 }
 
 /** The connections of this process. */

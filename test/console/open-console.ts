@@ -4,8 +4,7 @@ import path from 'node:path'
 import type { Browser, BrowserContext, Locator, Page, Request } from 'playwright-core'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { createStackProject, type RunningStack, type Stack, type StackProject, startStackOnSharedStores } from '../start-stack.ts'
-import { openBrowser } from '../sdk/open-page.ts'
-import { createShared } from '../support/process-end.ts'
+import { shareBrowser } from '../sdk/open-page.ts'
 import type { TestContext } from '../support/test-context.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -79,12 +78,6 @@ export async function openConsoleOf<S extends RunningStack> (
   await page.close()
   return { stack, browser, context, open: async (path) => await openPage(context, stack.url, path) }
 }
-
-/** One browser for all files of a process. */
-export const shareBrowser = createShared(async () => {
-  const { browser, close } = await openBrowser()
-  return { value: browser, close }
-})
 
 /** Opens an address of the console, with any login. */
 export async function openPage (context: BrowserContext, url: string, path: string): Promise<Watched> {

@@ -4,7 +4,8 @@ import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { createStackProject } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { checkPage, send, shareBrowser } from './open-console.ts'
+import { shareBrowser } from '../sdk/open-page.ts'
+import { checkPage, send } from './open-console.ts'
 
 /** Names and values that would do something if they were not shown as text. */
 const HOSTILE = '<img src=x onerror="globalThis.hacked=1">'

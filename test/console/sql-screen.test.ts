@@ -5,7 +5,8 @@ import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { createStackProject } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { checkPage, findBarriers, send, shareBrowser, whenClosed } from './open-console.ts'
+import { shareBrowser } from '../sdk/open-page.ts'
+import { checkPage, findBarriers, send, whenClosed } from './open-console.ts'
 
 const HOSTILE = '<img src=x onerror="globalThis.hacked=1">'
 

@@ -2,10 +2,11 @@ import { createHmac } from 'node:crypto'
 import t from 'tap'
 import { createProject } from '../../api/projects/project-routes.ts'
 import { makeEvents, NOW } from '../prediction/random-traffic.ts'
-import { startStackOnSharedStores } from '../start-stack.ts'
+import { createStackProject } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-const stack = await startStackOnSharedStores(t)
+// It makes projects of its own.
+const stack = await createStackProject(t)
 
 const NAMES = ['order paid', 'signed up', 'page', '$identify']
 const SEED = 24

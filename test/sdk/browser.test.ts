@@ -3,11 +3,13 @@ import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { build } from 'esbuild'
 import t, { type Test } from 'tap'
-import { startStackOnSharedStores } from '../start-stack.ts'
+import { createStackProject, waitUntilKnown } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { openPage, type PageOptions, type SdkPage } from './open-page.ts'
+import { openPage, type PageOptions, type SdkPage, shareBrowser } from './open-page.ts'
 
-const stack = await startStackOnSharedStores(t)
+const stack = await createStackProject(t)
+const { project } = stack
+await waitUntilKnown(stack)
 
 /** `opt_out_useragent_filter`: the SDK keeps quiet in automated browsers otherwise. */
 const OPTIONS = { api_host: stack.url, defaults: '2026-01-30', opt_out_useragent_filter: true }
@@ -32,7 +34,7 @@ function fromNpm (options: object): PageOptions {
 }
 
 async function open (t: Test, options: PageOptions): Promise<SdkPage> {
-  const opened = await openPage(options)
+  const opened = await openPage(options, await shareBrowser(t))
   t.teardown(opened.close)
   await untilLoaded(opened)
   return opened
@@ -68,7 +70,8 @@ async function storedEvents (user: string, expected: Record<string, number>): Pr
   await waitFor(async () => {
     rows = await stack.select(
       `SELECT event, toUInt32(count()) AS times, toUInt32(uniqExact(uuid)) AS uuids FROM events
-       WHERE session_id IN (SELECT session_id FROM events WHERE distinct_id = {user:String}) GROUP BY event ORDER BY event`, { user })
+       WHERE project_id = {project:UInt32} AND session_id IN (SELECT session_id FROM events WHERE distinct_id = {user:String})
+       GROUP BY event ORDER BY event`, { project, user })
     const timesOf = (name: string): number => rows.find(({ event }) => event === name)?.times ?? 0
     return Object.entries(expected).every(([name, times]) => timesOf(name) >= times)
   }).catch(() => {})
@@ -146,7 +149,7 @@ t.test('a clock that is an hour behind: events have their true time, at the firs
 
   await storedEvents('hour behind', { $pageview: 1, $identify: 1, $set: 1, retried: 1 })
   const rows = await stack.select<{ event: string, ms: number }>(
-    "SELECT event, toFloat64(toUnixTimestamp64Milli(timestamp)) AS ms FROM events WHERE distinct_id = 'hour behind' AND event IN ('$identify', 'retried')")
+    "SELECT event, toFloat64(toUnixTimestamp64Milli(timestamp)) AS ms FROM events WHERE project_id = {project:UInt32} AND distinct_id = 'hour behind' AND event IN ('$identify', 'retried')", { project })
   const times = Object.fromEntries(rows.map(({ event, ms }) => [event, ms - happenedAt]))
 
   t.match(attempts[1], /retry_count=1/)
@@ -199,7 +202,7 @@ t.test('visitors without cookies are told apart, and nothing of them is kept in 
   await waitFor(async () => {
     rows = await stack.select(`SELECT JSONExtractString(properties, 'userAgent') AS userAgent, toUInt32(count()) AS events,
       groupUniqArray(distinct_id) AS ids, any(ip) AS address, any(JSONHas(properties, '$raw_user_agent')) AS hasUserAgent
-      FROM events WHERE event = 'looked around' GROUP BY userAgent ORDER BY userAgent`)
+      FROM events WHERE project_id = {project:UInt32} AND event = 'looked around' GROUP BY userAgent ORDER BY userAgent`, { project })
     return rows.reduce((sum, { events }) => sum + events, 0) === 4
   })
 
@@ -250,7 +253,7 @@ t.test('posthog-js-lite keeps its queue over a reload, and every event is stored
   const start = `globalThis.posthog = new PostHog('${stack.projectApiKey}', ${JSON.stringify(options)})`
   const opened = await openPage({
     head: `<script src="/lite.js"></script><script>${start}</script>`, scripts: { '/lite.js': bundle?.text ?? '' }
-  })
+  }, await shareBrowser(t))
   t.teardown(opened.close)
   await call(opened, 'identify', 'lite')
   await call(opened, 'capture', 'before the reload', { amount: 12.5 })
@@ -261,7 +264,7 @@ t.test('posthog-js-lite keeps its queue over a reload, and every event is stored
 
   const rows = await waitFor(async () => {
     const rows = await stack.select<{ event: string, times: number }>(
-      'SELECT event, toUInt32(count()) AS times FROM events WHERE distinct_id = \'lite\' GROUP BY event ORDER BY event')
+      'SELECT event, toUInt32(count()) AS times FROM events WHERE project_id = {project:UInt32} AND distinct_id = \'lite\' GROUP BY event ORDER BY event', { project })
     return rows.length >= 3 && rows
   })
   t.same(rows, [

@@ -1,8 +1,8 @@
 import { PostHog } from 'posthog-node'
 import t from 'tap'
-import { startStackOnSharedStores } from '../start-stack.ts'
+import { createStackProject, waitUntilKnown } from '../start-stack.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { openPage } from './open-page.ts'
+import { openPage, shareBrowser } from './open-page.ts'
 
 interface StoredEvent {
   uuid: string
@@ -22,15 +22,18 @@ interface PageEvent {
   plan: string
 }
 
-// One system for both SDKs: starting it takes longer than the tests.
-const stack = await startStackOnSharedStores(t)
+// One project for both SDKs, of which some tests count everything.
+const stack = await createStackProject(t)
+const { project } = stack
+await waitUntilKnown(stack)
 
 async function storedEvents (distinctIdPrefix: string, count: number): Promise<StoredEvent[]> {
   let events: StoredEvent[] = []
   await waitFor(async () => {
     events = await stack.select<StoredEvent>(
       `SELECT uuid, event, distinct_id, timestamp, groups, properties FROM events
-       WHERE startsWith(distinct_id, {prefix:String}) ORDER BY timestamp, uuid`, { prefix: distinctIdPrefix })
+       WHERE project_id = {project:UInt32} AND startsWith(distinct_id, {prefix:String}) ORDER BY timestamp, uuid`,
+      { project, prefix: distinctIdPrefix })
     return events.length >= count
   })
   return events
@@ -98,7 +101,7 @@ t.test('volumes, properties and definitions say what posthog-node sent', async (
   // ClickHouse fills a view a moment after the table.
   await waitFor(async () => {
     const rows = await stack.select<{ event: string, volume: number }>(
-      'SELECT event, toUInt32(volume) AS volume FROM event_volumes WHERE project_id = 1')
+      'SELECT event, toUInt32(volume) AS volume FROM event_volumes WHERE project_id = {project:UInt32}', { project })
     volumes = Object.fromEntries(rows.map(({ event, volume }) => [event, volume]))
     return sum(Object.values(volumes)) >= sum(Object.values(sent))
   })
@@ -106,10 +109,10 @@ t.test('volumes, properties and definitions say what posthog-node sent', async (
 
   let properties: Record<string, string | null>[] = []
   await waitFor(async () => {
-    const [definition] = await stack.sql`SELECT volume_30_day FROM event_definitions WHERE name = 'order viewed'`
+    const [definition] = await stack.sql`SELECT volume_30_day FROM event_definitions WHERE project_id = ${project} AND name = 'order viewed'`
     properties = await stack.sql`
       SELECT name, type, property_type FROM property_definitions
-      WHERE name IN ('amount', 'note', 'nested', 'plan', 'seats') ORDER BY name`
+      WHERE project_id = ${project} AND name IN ('amount', 'note', 'nested', 'plan', 'seats') ORDER BY name`
     return Number(definition?.volume_30_day) === 666 && properties.length === 5
   })
   t.same(properties.map(({ name, type, property_type: valueType }) => [name, type, valueType]), [
@@ -122,7 +125,7 @@ t.test('volumes, properties and definitions say what posthog-node sent', async (
 })
 
 t.test('a page view and a custom event of posthog-js arrive with their promoted columns filled', async (t) => {
-  const { page, url, close } = await openPage()
+  const { page, url, close } = await openPage(undefined, await shareBrowser(t))
   t.teardown(close)
 
   await page.evaluate(({ key, host }) => {
@@ -141,7 +144,7 @@ t.test('a page view and a custom event of posthog-js arrive with their promoted 
   await waitFor(async () => {
     stored = await stack.select<PageEvent>(
       `SELECT event, session_id, current_url, lib, browser, JSONExtractString(properties, 'plan') AS plan
-       FROM events WHERE event IN ('$pageview', 'plan chosen') ORDER BY event`)
+       FROM events WHERE project_id = {project:UInt32} AND event IN ('$pageview', 'plan chosen') ORDER BY event`, { project })
     return stored.length >= 2
   })
 

@@ -10,6 +10,7 @@ import { existsSync } from 'node:fs'
 import { promisify } from 'node:util'
 import chromium from '@sparticuz/chromium'
 import { type Browser, chromium as browserType, type Page } from 'playwright-core'
+import { createShared } from '../support/process-end.ts'
 
 const require = createRequire(import.meta.url)
 
@@ -52,26 +53,36 @@ const BROWSER_ARGS = [
 ]
 
 /**
- * Serves a small page with posthog-js on a free port and opens it in a fresh browser.
+ * Serves a small page with posthog-js on a free port and opens it as a new visitor.
  *
+ * @param shared  Default: a browser of its own.
  * @throws when the browser does not start; nothing is left then.
  */
-export async function openPage (options: PageOptions = WHOLE_SDK): Promise<SdkPage> {
+export async function openPage (options: PageOptions = WHOLE_SDK, shared?: Browser): Promise<SdkPage> {
   await using opened = new AsyncDisposableStack()
   const server = await serveShop(options)
   opened.defer(() => {
     server.closeAllConnections()
     server.close()
   })
-  const { browser, close } = await openBrowser()
-  opened.defer(close)
+  const own = shared === undefined ? await openBrowser() : undefined
+  if (own !== undefined) opened.defer(own.close)
+  const browser = own?.browser ?? shared!
   const page = await browser.newPage(options.userAgent === undefined ? {} : { userAgent: options.userAgent })
+  // With its cookies and its cache.
+  opened.defer(async () => await page.close())
   const problems = collectProblems(page)
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/shop`
   await page.goto(url)
   const all = opened.move()
   return { page, url, problems, close: async () => await all.disposeAsync() }
 }
+
+/** One browser for all files of a process. */
+export const shareBrowser = createShared(async () => {
+  const { browser, close } = await openBrowser()
+  return { value: browser, close }
+})
 
 /** A real headless Chromium, without a page. */
 export async function openBrowser (): Promise<{ browser: Browser, close: () => Promise<void> }> {

@@ -1,6 +1,6 @@
 /** Unmodified posthog-js in a real browser, on a page of another origin, loads flags from our endpoints. */
 import t, { type Test } from 'tap'
-import { openPage, type SdkPage } from '../../../test/sdk/open-page.ts'
+import { openPage, type SdkPage, shareBrowser } from '../../../test/sdk/open-page.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { addFlags, ask, createTestDecide, type TestDecide } from '../../testing/create-test-decide.ts'
 
@@ -18,7 +18,7 @@ const FLAGS = [
 async function openShop (t: Test): Promise<{ decide: TestDecide, page: SdkPage['page'] }> {
   const decide = await createTestDecide(t)
   await addFlags(decide, FLAGS)
-  const { page, close } = await openPage()
+  const { page, close } = await openPage(undefined, await shareBrowser(t))
   t.teardown(close)
   return { decide, page }
 }
