@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { ApiError } from './api-client.ts'
-import { Dialog, Failed } from './states.tsx'
+import { Dialog, Failed, Form } from './states.tsx'
 
 interface FormDialogProps {
   title: string
@@ -27,20 +27,14 @@ export function FormDialog (
   const confirm = async (): Promise<void> => { if (await attempt(onConfirm)) onClose() }
   return (
     <Dialog title={title} onClose={onClose} isWide={isWide}>
-      <form
-        class={style}
-        onSubmit={(event) => {
-          event.preventDefault()
-          if (isReady && !isBusy) void confirm()
-        }}
-      >
+      <Form class={style} onSubmit={async () => { if (isReady && !isBusy) await confirm() }}>
         {children}
         {error !== undefined && <Failed error={error} onRetry={() => { void confirm() }} />}
         <p class='actions'>
           <button type='button' onClick={onClose}>Cancel</button>
           <button type='submit' class={isDangerous ? 'primary danger' : 'primary'} disabled={isBusy || !isReady}>{action}</button>
         </p>
-      </form>
+      </Form>
     </Dialog>
   )
 }

@@ -5,7 +5,7 @@ import { useLoaded } from './load.ts'
 import { leave, navigate } from './router.ts'
 import { currentSession, may } from './session.ts'
 import { shownProject } from './shown-project.ts'
-import { Dialog } from './states.tsx'
+import { Dialog, Form } from './states.tsx'
 
 interface Place {
   title: string
@@ -82,18 +82,13 @@ export function GoTo ({ screens, onClose }: GoToProps) {
   useEffect(() => { document.getElementById(`place-${at}`)?.scrollIntoView({ block: 'nearest' }) }, [at])
   return (
     <Dialog title='Go to' onClose={onClose}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
-          go(places[at])
-        }}
-      >
+      <Form onSubmit={() => go(places[at])}>
         <input
           role='combobox' aria-label='Screen, question, event, flag, experiment, person or saved query' aria-expanded='true' aria-controls='places' autocomplete='off'
           aria-activedescendant={at < 0 ? undefined : `place-${at}`} placeholder='A screen, or a part of a name' maxLength={400} value={text} onKeyDown={press}
           onInput={(event) => { setText(event.currentTarget.value); setChosen(0) }}
         />
-      </form>
+      </Form>
       <ul id='places' class='places' role='listbox' aria-label='Places'>
         {places.map(({ title, to, kind }, index) => (
           <li key={`${kind} ${to}`} id={`place-${index}`} role='option' aria-selected={index === at} onClick={() => go(places[index])}>

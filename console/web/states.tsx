@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { ApiError } from './api-client.ts'
-import { formatTime, formatUtc, UNKNOWN } from './format.ts'
+import { formatTime, formatUtc, formatZoned, UNKNOWN } from './format.ts'
 import { returnFocus, useStaysInSight } from './keep-focus.ts'
 import type { Loaded } from './load.ts'
 
@@ -112,9 +112,9 @@ export function Table ({ label, head, class: style, children }: {
   )
 }
 
-/** A time in the zone that is shown, and in UTC for who points at it. */
-export function Time ({ at }: { at: string | null }) {
-  return at === null ? <>{UNKNOWN}</> : <time dateTime={at} title={formatUtc(at)}>{formatTime(at)}</time>
+/** A time in the zone that is shown, and in UTC for who points at it. @param props.isZoned  With the name of the zone. */
+export function Time ({ at, isZoned = false, digits = 0 }: { at: string | null, isZoned?: boolean, digits?: 0 | 3 }) {
+  return at === null ? <>{UNKNOWN}</> : <time dateTime={at} title={formatUtc(at)}>{isZoned ? formatZoned(at, digits) : formatTime(at, digits)}</time>
 }
 
 /** Whether something is on: by a word and a colour. */
@@ -129,6 +129,13 @@ export function Switch ({ of, isOn, onPress }: { of: string, isOn: boolean, onPr
       <span class='hidden'>{of} is </span>{isOn ? 'on' : 'off'}
     </button>
   )
+}
+
+interface FormProps { class?: string, onSubmit: () => Promise<void> | void, children: ComponentChildren }
+
+/** A form that is sent by the code of its page. */
+export function Form ({ class: style, onSubmit, children }: FormProps) {
+  return <form class={style} onSubmit={(event) => { event.preventDefault(); void onSubmit() }}>{children}</form>
 }
 
 /** A dialog over the page: Escape closes it, and the focus returns to where it was. */

@@ -70,7 +70,12 @@ t.test('a board is put together with the keyboard, its parts change places, are 
     const png = await download(page, `PNG of ${name}`)
     t.equal(png.subarray(1, 4).toString(), 'PNG', name)
     t.ok(png.readUInt32BE(16) > 600 && png.length > 5000, `${png.length} bytes`)
+    const { width } = (await page.getByRole('region', { name, exact: true }).boundingBox())!
+    t.ok(png.readUInt32BE(16) <= 2 * Math.max(width, 600), `${name}: what it is about makes no picture wider than what is drawn`)
   }
+  await page.setViewportSize({ width: 1280, height: 800 })
+  const tops = await page.locator('.tile').evaluateAll((tiles: any[]) => tiles.map((tile) => tile.getBoundingClientRect().top))
+  t.equal(tops[0], tops[1], 'two answers side by side on a small notebook')
   await checkPage(t, page, 'a board')
 
   await page.getByRole('button', { name: 'Share …' }).click()

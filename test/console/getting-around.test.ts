@@ -172,6 +172,68 @@ t.test('times are those of the project until another zone is chosen, which stays
   t.same(problems, [])
 })
 
+/** How far a page moved while it loaded (layout shift, from 0 to 1), and what else one sees of it. */
+async function look (path: string, width: number): Promise<{ shift: number, isWider: boolean, brokenTimes: number }> {
+  const { page } = await open('/nowhere')
+  await page.setViewportSize({ width, height: 800 })
+  await page.addInitScript(() => {
+    const watched = globalThis as any
+    watched.shift = 0
+    const add = (list: any): void => { for (const { value } of list.getEntries()) watched.shift += value }
+    new watched.PerformanceObserver(add).observe({ type: 'layout-shift', buffered: true })
+  })
+  await page.goto(`${stack.url}/console${path}`)
+  await page.locator('main').getByRole('heading', { level: 1 }).waitFor()
+  await page.waitForLoadState('networkidle').catch(() => {})
+  const seen = await page.evaluate(() => {
+    const { document, innerWidth, shift } = globalThis as any
+    return {
+      shift,
+      isWider: document.documentElement.scrollWidth > innerWidth,
+      brokenTimes: [...document.querySelectorAll('td time')].filter((time: any) => time.getClientRects().length > 1).length
+    }
+  })
+  await page.close()
+  return seen
+}
+
+t.test('no screen moves much while it loads, is wider than the window, or breaks a time', async (t) => {
+  const { id: experiment } = await call('POST', '/experiments/', {
+    name: 'One page', feature_flag_key: 'pages', start_date: new Date(Date.now() - 86_400_000).toISOString(), filters: { insight: 'FUNNELS', events: [{ id: 'order paid' }] },
+    secondary_metrics: [{ name: 'Spent', kind: 'mean', event: 'order paid', property: 'amount' }, { kind: 'funnel', event: 'visited' }]
+  })
+  const { id: question } = await call('POST', '/questions/', {
+    name: 'Visits', definition: { kind: 'trend', version: 1, range: { last: 7, unit: 'day' }, interval: 'day', series: [{ event: 'visited', measure: 'people' }, { event: 'order paid', measure: 'events' }] }
+  })
+  const paths = ['stored', 'persons', 'groups', 'flags', 'events', 'usage', 'connect', 'warnings', `experiments/${experiment}`, `questions/${question}`].map((screen) => `${home}/${screen}`)
+  for (const width of [390, 1280]) {
+    for (const path of [...paths, '/keys']) {
+      const { shift, isWider, brokenTimes } = await look(path, width)
+      t.ok(shift < 0.1, `${path} at ${width} moved by ${shift}`)
+      t.notOk(isWider, `${path} at ${width}`)
+      t.equal(brokenTimes, 0, `${path} at ${width}`)
+    }
+  }
+})
+
+t.test('on a notebook the whole menu is in sight, and a page of few lines does not scroll', async (t) => {
+  const { page } = await open(`${home}/boards`)
+  await page.setViewportSize({ width: 1280, height: 800 })
+  const last = await page.getByRole('navigation', { name: 'Screens' }).getByRole('link').last().boundingBox()
+  t.ok(last !== null && last.y + last.height <= 800, JSON.stringify(last))
+  t.ok(await page.evaluate(() => (globalThis as any).document.documentElement.scrollHeight <= 800))
+})
+
+t.test('what is made anew has its name in the tab, too; times in sentences say UTC to who points at them', async (t) => {
+  const { page } = await open(`${home}/questions/new/funnel`)
+  await waitFor(async () => await page.title() === 'New funnel · Questions · Millrace')
+  await page.goto(`${stack.url}/console${home}/persons?search=ann%40example.com`)
+  await page.getByRole('link', { name: 'ann@example.com', exact: true }).click()
+  const since = page.locator('dl time').first()
+  await since.waitFor()
+  t.match(await since.getAttribute('title'), /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$/)
+})
+
 t.test('each of the screens is small', async (t) => {
   for (const screen of ['stored', 'groups', 'persons', 'live']) {
     const { page } = await open(`${home}/${screen}`)

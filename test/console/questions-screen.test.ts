@@ -60,7 +60,7 @@ t.test('a funnel by country is put together with the keyboard, says who dropped 
   t.match(await rows(page, 'By value'), [/^Value/, /^AT 4 75\.0 % 3 2 min/, /^CL 2 0\.0 % 0 –/])
   await page.getByRole('combobox', { name: /^Order/ }).selectOption('worst')
   t.match((await rows(page, 'By value'))[1], /^CL/)
-  t.match(await page.getByRole('region', { name: 'Answer' }).getByRole('status').first().innerText(), /^\d{4}-\d\d-\d\d to .* days of UTC · without bots · samples as stored · complete through .* · \d+ rows? read/)
+  t.match(await page.getByRole('region', { name: 'Answer' }).getByRole('status').first().innerText(), /^\d{4}-\d\d-\d\d to .* days of UTC · without bots · sampled events not scaled up · complete through .* · \d+ rows? read/)
   await page.getByRole('button', { name: '3 dropped out before step 2' }).click()
   await page.getByRole('dialog').getByRole('link').nth(2).waitFor()
   t.equal(await page.getByRole('dialog').getByRole('link').count(), 3)

@@ -5,7 +5,7 @@ import { Confirm, Copyable, FormDialog } from '../confirm.tsx'
 import { formatAgo, formatCount, formatUtc, formatZoned, showText } from '../format.ts'
 import { Paged, useList } from '../paging.tsx'
 import { currentSession, may } from '../session.ts'
-import { Dialog, Show, Table } from '../states.tsx'
+import { Dialog, Show, Table, Time } from '../states.tsx'
 import { type NewKey, NewKeyDialog } from './new-key.tsx'
 import { useAnswer } from '../load.ts'
 
@@ -30,7 +30,7 @@ export function KeysScreen () {
       <p class='hint'>Personal keys open the API and this console. SDKs send the key of a project, which is public: see Connect.</p>
       {may('user:write') && <div class='toolbar'><button type='button' class='primary' onClick={() => setCreating(true)}>New key …</button></div>}
       <Paged of={keys} what='Keys' empty={null}>{(results) => <KeyTable keys={results} onRevoked={keys.reload} onMade={onMade} />}</Paged>
-      <Users />
+      {(keys.value ?? keys.error) !== undefined && <Users />}
       {isCreating && <NewKeyDialog onClose={() => setCreating(false)} onMade={onMade} />}
       {made !== undefined && (
         <Dialog title={`The key ${showText(made.label, 40)}`} onClose={() => setMade(undefined)}>
@@ -54,12 +54,12 @@ function KeyTable ({ keys, onMade, onRevoked }: { keys: readonly PersonalKey[], 
       >
         {keys.map((key) => (
           <tr key={key.id} class={isUsable(key, now) ? '' : 'gone'}>
-            <td><code>{key.mask_value}</code>{key.is_current && <span class='tag'>yours now</span>}</td>
+            <td><code>{key.mask_value}</code>{key.is_current && <> <span class='tag'>yours now</span></>}</td>
             <td class='value'>{showText(key.label, 40)}</td>
             <td class='value'>{showText(key.user.email, 60)}</td>
             <td class='value'>{key.scopes.includes('*') ? 'everything' : key.scopes.join(', ')}</td>
             <td>{key.scoped_teams === null ? 'all' : key.scoped_teams.join(', ')}</td>
-            <td>{formatAgo(key.last_used_at, now)}</td>
+            <td title={formatUtc(key.last_used_at)}>{formatAgo(key.last_used_at, now)}</td>
             <td title={formatUtc(key.created_at)}>{formatAgo(key.created_at, now)}</td>
             <td>{describeState(key, now)}</td>
             {may('user:write') && (
@@ -120,7 +120,7 @@ function ChangeDialog ({ of: key, made, what, onClose, onMade, onRevoked }: Chan
       >
         <p>
           You get a new key that may do the same. The old one ends in a day, at{' '}
-          {formatZoned(new Date(Date.now() + GRACE_SECONDS * 1000).toISOString())}.
+          <Time at={new Date(Date.now() + GRACE_SECONDS * 1000).toISOString()} isZoned />.
         </p>
       </Confirm>
       )

@@ -1,10 +1,12 @@
 /** An answer as a picture: the drawing that is on the page, or its table, with what it is about. */
 import { showText } from '../format.ts'
-import type { AnswerTable } from './answer-table.ts'
+import type { AnswerTable, Cell } from './answer-table.ts'
 
 const SVG = 'http://www.w3.org/2000/svg'
 const EDGE = 16
 const LINE = 24
+/** Room for what it is about, however little there is to draw. */
+const LEAST_WIDTH = 420
 /** On light ground and on dark. */
 const BAR = '#2a9d74'
 /** More than this is no picture. */
@@ -26,13 +28,17 @@ interface Pictured {
 /** @throws when the browser does not draw it. */
 export async function drawPng ({ title, facts, box, table }: Pictured): Promise<Blob> {
   const { color, backgroundColor } = getComputedStyle(document.body)
-  const svg = element('svg', { fill: color, 'font-family': 'system-ui, sans-serif', 'font-size': 13 })
-  const ground = element('rect', { width: '100%', height: '100%', fill: backgroundColor })
-  svg.append(ground, textAt(EDGE, EDGE + 18, title, { 'font-size': 18, 'font-weight': 600 }), textAt(EDGE, EDGE + 42, facts, { opacity: 0.75 }))
+  const body = element('g', {})
   const drawing = box.querySelector<SVGSVGElement>('figure svg')
-  const { width, height } = drawing === null ? addTable(svg, table) : addDrawing(svg, drawing, box)
-  const size = { width: Math.max(width, 8 * facts.length, 10 * title.length) + 2 * EDGE, height: height + EDGE }
-  for (const [name, value] of Object.entries(size)) svg.setAttribute(name, String(value))
+  const drawn = drawing === null ? addTable(body, table) : addDrawing(body, drawing, box)
+  const heading = textAt(EDGE, EDGE + 18, title, { 'font-size': 18, 'font-weight': 600 })
+  const lines = facts.split(' · ').map((fact, at) => textAt(EDGE, EDGE + 42 + at * 18, fact, { opacity: 0.75 }))
+  const top = EDGE + 42 + lines.length * 18
+  body.setAttribute('transform', `translate(0 ${top})`)
+  const width = Math.max(drawn.width, LEAST_WIDTH, 10 * title.length) + 2 * EDGE
+  const size = { width, height: top + drawn.height + EDGE }
+  const svg = element('svg', { ...size, fill: color, 'font-family': 'system-ui, sans-serif', 'font-size': 13 })
+  svg.append(element('rect', { ...size, fill: backgroundColor }), heading, ...lines, body)
   const image = new Image()
   image.src = `data:image/svg+xml,${encodeURIComponent(new XMLSerializer().serializeToString(svg))}`
   await image.decode()
@@ -52,7 +58,7 @@ function addDrawing (svg: Element, drawing: SVGSVGElement, box: HTMLElement): Si
     const style = getComputedStyle(originals[index] ?? drawing)
     for (const name of STYLES) each.setAttribute(name, style.getPropertyValue(name))
   })
-  let y = EDGE + 66
+  let y = LINE / 2
   for (const name of box.querySelectorAll('.toolbar .series')) {
     svg.append(element('rect', { x: EDGE, y: y - 11, width: 10, height: 12, fill: getComputedStyle(name).borderLeftColor }), textAt(EDGE + 18, y, name.textContent))
     y += LINE
@@ -64,21 +70,24 @@ function addDrawing (svg: Element, drawing: SVGSVGElement, box: HTMLElement): Si
 }
 
 /** Shares are bars behind their numbers. */
-function addTable (svg: Element, { head, rows }: AnswerTable): Size {
-  const shown = [head.map((text) => ({ text, isNumber: false, share: null })), ...rows.slice(0, MAX_ROWS)]
+function addTable (svg: Element, { head, titles = head, rows }: AnswerTable): Size {
+  const shown: Cell[][] = [
+    titles.map((text, column) => ({ text, isNumber: rows[0]?.[column]?.isNumber ?? false })),
+    ...rows.slice(0, MAX_ROWS).map((row) => row.map((cell) => ({ ...cell, text: cell.shown ?? cell.text })))
+  ]
   let x = EDGE
   for (const [column] of head.slice(0, MAX_COLUMNS).entries()) {
     const width = Math.max(...shown.map((row) => 8 * Math.min(40, row[column]?.text.length ?? 0))) + LINE
     shown.forEach((row, index) => {
       const { text = '', isNumber = false, share = null } = row[column] ?? {}
-      const y = EDGE + 66 + index * LINE
+      const y = (index + 1) * LINE
       if (share != null) svg.append(element('rect', { x, y: y - 16, width: share * (width - 8), height: LINE - 4, fill: BAR, opacity: 0.3 }))
       svg.append(textAt(isNumber ? x + width - 12 : x, y, text, { 'text-anchor': isNumber ? 'end' : 'start', ...index === 0 && { 'font-weight': 600 } }))
     })
     x += width
   }
-  if (rows.length > MAX_ROWS || head.length > MAX_COLUMNS) svg.append(textAt(EDGE, EDGE + 66 + shown.length * LINE, `${rows.length} rows and ${head.length} columns; the CSV has all.`))
-  return { width: x, height: EDGE + 66 + (shown.length + 1) * LINE }
+  if (rows.length > MAX_ROWS || head.length > MAX_COLUMNS) svg.append(textAt(EDGE, (shown.length + 1) * LINE, `${rows.length} rows and ${head.length} columns; the CSV has all.`))
+  return { width: x - EDGE, height: (shown.length + 1) * LINE }
 }
 
 function element (name: string, attributes: Record<string, string | number>): Element {
@@ -89,6 +98,6 @@ function element (name: string, attributes: Record<string, string | number>): El
 
 function textAt (x: number, y: number, text: string | null, attributes: Record<string, string | number> = {}): Element {
   const made = element('text', { x, y, ...attributes })
-  made.textContent = showText(text ?? '', 120)
+  made.textContent = showText(text ?? '', 200)
   return made
 }

@@ -1,6 +1,6 @@
 /** An answer as a table for files: every digit that the API sent, and no cell that a spreadsheet would run. */
 import type { Schema } from '../../../schema/api-types.ts'
-import { type Answered, type Definition, partName, pointName, type TrendAnswer } from '../questions/question-definition.ts'
+import { type Answered, type Definition, formatDuration, formatShare, partName, pointName, type TrendAnswer } from '../questions/question-definition.ts'
 import { formatValue, isNumeric, type Value } from '../sql/query-result.ts'
 
 /** What stands at one place of a board, answered. */
@@ -14,9 +14,12 @@ export interface Cell {
   isNumber: boolean
   /** Of a whole, from 0 to 1, to be drawn. */
   share?: number | null
+  /** For people, where it differs. */
+  shown?: string
 }
 
-export interface AnswerTable { head: string[], rows: Cell[][] }
+/** `titles` are those of the columns for people, where they differ. */
+export interface AnswerTable { head: string[], titles?: string[], rows: Cell[][] }
 
 const word = (text: string): Cell => ({ text, isNumber: false })
 const number = (value: number | null, share: number | null = null): Cell =>
@@ -29,8 +32,13 @@ export function tableOf ({ question, result }: TileAnswer): AnswerTable {
       case 'trend': return tableOfTrend(answer, timezone)
       case 'funnel': return {
         head: ['value', 'step', 'people', 'conversion', 'median_ms'],
-        rows: answer.parts.flatMap((part) => part.steps.map(({ name, people, conversion, median_ms: median }) =>
-          [word(partName(part)), word(name), number(people, conversion), number(conversion), number(median)]))
+        titles: ['Of', 'Step', 'People', 'Of the first', 'Half took at most'],
+        rows: answer.parts.flatMap((part) =>
+          part.steps.map(({ name, people, conversion, median_ms: median }, index) => [
+            word(partName(part)), word(name), number(people, conversion),
+            { ...number(conversion), shown: formatShare(conversion) },
+            { ...number(median), shown: index === 0 ? '–' : formatDuration(median) }
+          ]))
       }
       case 'retention': return {
         head: ['began', ...(answer.cohorts[0]?.returned ?? []).map((_, index) => String(index))],

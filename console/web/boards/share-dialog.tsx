@@ -2,9 +2,9 @@ import { useState } from 'preact/hooks'
 import type { Answer } from '../../../schema/api-types.ts'
 import { request } from '../api-client.ts'
 import { Copyable, useAttempt } from '../confirm.tsx'
-import { formatZoned, showText } from '../format.ts'
+import { showText } from '../format.ts'
 import { useAnswer } from '../load.ts'
-import { Dialog, Failed, Select, Show } from '../states.tsx'
+import { Dialog, Failed, Select, Show, Time } from '../states.tsx'
 
 const DAY_MS = 86_400_000
 
@@ -42,7 +42,7 @@ export function ShareDialog ({ path, onClose }: { path: string, onClose: () => v
             {results.map(({ id, mask_value: mask, created_by: by, created_at: at, expires_at: ends }) => (
               <li key={id} class='toolbar'>
                 <code>{mask}</code>
-                <span class='hint'>{showText(by?.email ?? 'nobody', 60)}, {formatZoned(at)}; {ends === null ? 'no end' : `until ${formatZoned(ends)}`}</span>
+                <span class='hint'>{showText(by?.email ?? 'nobody', 60)}, <Time at={at} isZoned />; {ends === null ? 'no end' : <>until <Time at={ends} isZoned /></>}</span>
                 <button type='button' onClick={() => { void attempt(async () => await end(id)) }}>End<span class='hidden'> {mask}</span></button>
               </li>
             ))}

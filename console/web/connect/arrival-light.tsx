@@ -1,13 +1,13 @@
 import { useState } from 'preact/hooks'
 import type { Answer } from '../../../schema/api-types.ts'
 import { request } from '../api-client.ts'
-import { formatAgo, formatZoned, showText } from '../format.ts'
+import { formatAgo, showText } from '../format.ts'
 import { useFeed } from '../live/follow-feed.ts'
 import { useLoaded } from '../load.ts'
 import { fetchRefused } from '../receipts/receipts.ts'
 import { describeRefused } from '../receipts/warning-words.ts'
 import { linkTo, projectId } from '../router.ts'
-import { Failed } from '../states.tsx'
+import { Failed, Time } from '../states.tsx'
 
 type Arrivals = Answer<'/api/projects/{project_id}/events/arrivals'>
 
@@ -55,7 +55,7 @@ function Arrived ({ first, last, seen }: { first: string | null, last: string | 
   const at = first ?? (seen === undefined ? null : new Date(seen.at).toISOString())
   return (
     <>
-      {at === null ? 'Events have arrived' : `First event received at ${formatZoned(at)}`}
+      {at === null ? 'Events have arrived' : <>First event received at <Time at={at} isZoned /></>}
       {seen !== undefined && seen.drop === null && <>: <strong>{showText(seen.event, 60)}</strong> of {showText(seen.distinctId, 60)}</>}
       {seen === undefined && last !== null && `, the last ${formatAgo(last, Date.now())}`}
       . <a {...linkTo(`/projects/${projectId.value}/live`)}>See it live</a>

@@ -1,5 +1,5 @@
 import type { Answer } from '../../../schema/api-types.ts'
-import { formatAgo, formatCount, formatCounted, formatTime, formatUtc, formatZoned, showText, zoneLabel } from '../format.ts'
+import { formatAgo, formatCount, formatCounted, formatUtc, showText, zoneLabel } from '../format.ts'
 import { useAnswer } from '../load.ts'
 import { UUID } from '../receipts/receipts.ts'
 import { explainWarning, isOfRequests } from '../receipts/warning-words.ts'
@@ -51,7 +51,7 @@ function Reason ({ warning }: { warning: Warnings['results'][number] }) {
         <span class='hint' title={`${formatUtc(first)} to ${formatUtc(last)}`}>last {formatAgo(last, Date.now())}</span>
       </summary>
       <p class='hint'>
-        Between {formatTime(first)} and {formatZoned(last)}, {formatCount(inHour)} of them in the last hour.{' '}
+        Between <Time at={first} /> and <Time at={last} isZoned />, {formatCount(inHour)} of them in the last hour.{' '}
         {samples.length === 0 ? 'No case of it was kept.' : 'Some cases:'}
       </p>
       {samples.length > 0 && (

@@ -1,10 +1,10 @@
 import { useState } from 'preact/hooks'
 import { useAttempt } from '../confirm.tsx'
-import { formatBytes, formatZoned, showText } from '../format.ts'
+import { formatBytes, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Failed, Show } from '../states.tsx'
+import { Failed, Show, Time } from '../states.tsx'
 import { PurgeDialog } from './purge-dialog.tsx'
 import { fetchLetter, type OpenedDeadLetter, replay, STAGES } from './dead-letters.ts'
 import { Title } from '../title.tsx'
@@ -39,7 +39,7 @@ function Letter ({ letter }: { letter: OpenedDeadLetter }) {
         <div><dt>Stage</dt><dd>{letter.stage}: {STAGES[letter.stage] ?? ''}</dd></div>
         <div><dt>Reason</dt><dd><code>{letter.reason}</code></dd></div>
         <div><dt>Error</dt><dd>{showText(letter.error, 1000)}{letter.error_code !== null && <> (code {showText(letter.error_code, 20)})</>}</dd></div>
-        <div><dt>Dead-lettered</dt><dd>{formatZoned(letter.time)}</dd></div>
+        <div><dt>Dead-lettered</dt><dd><Time at={letter.time} isZoned /></dd></div>
         <div><dt>Event</dt><dd>{letter.event === null ? 'not about one event' : showText(letter.event)}</dd></div>
         <div><dt>Uuid</dt><dd><code>{letter.uuid ?? '–'}</code></dd></div>
       </dl>

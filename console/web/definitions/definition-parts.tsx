@@ -1,7 +1,8 @@
 /** The parts that the page of an event and that of a property share. */
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import { formatAgo, formatTime, formatZoned, showText } from '../format.ts'
+import { formatAgo, showText } from '../format.ts'
+import { Time } from '../states.tsx'
 import { ChangeDialog } from './change-dialog.tsx'
 import type { Noted } from './definition.ts'
 import { Title } from '../title.tsx'
@@ -25,7 +26,7 @@ export function Notes ({ resource, definition, mayWrite, onChanged, children }: 
       <Title name={name} />
       {description !== '' && <p>{showText(description, 3000)}</p>}
       <dl class='facts'>
-        <div><dt>Seen</dt><dd class='numbers'>first {formatTime(first)}, last {formatZoned(last)} ({formatAgo(last, Date.now())})</dd></div>
+        <div><dt>Seen</dt><dd class='numbers'>first <Time at={first} />, last <Time at={last} isZoned /> ({formatAgo(last, Date.now())})</dd></div>
         {children}
         <div><dt>Owner</dt><dd>{owner?.email ?? 'nobody'}</dd></div>
         <div><dt>State</dt><dd>{verified ? 'verified' : 'not verified'}{hidden && ', hidden from lists'}</dd></div>

@@ -6,7 +6,7 @@ import { showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Failed, Show } from '../states.tsx'
+import { Failed, Form, Show } from '../states.tsx'
 import { type ContentDraft, useContentDraft } from './content-draft.ts'
 import type { AskedEvents, CheckFollower, Definition, DefinitionRequests, DefinitionVersion } from './definition-requests.ts'
 import { type Content, StoreDraft, useDraftBase } from './draft-base.tsx'
@@ -227,20 +227,14 @@ export function NewDefinition<D extends Definition, V extends DefinitionVersion,
   return (
     <section>
       <p><a {...linkTo(homeOf(screen))}>{screen.title}</a></p>
-      <h1>New {screen.noun}</h1>
+      <Title name={`New ${screen.noun}`} />
       <p class='hint'>{hint}</p>
-      <form
-        class='schema-form'
-        onSubmit={(event) => {
-          event.preventDefault()
-          if (!isBusy) void create()
-        }}
-      >
+      <Form class='schema-form' onSubmit={async () => { if (!isBusy) await create() }}>
         {inputs}
         <Editor name={name} draft={draft} isReadOnly={false} />
         {error !== undefined && <Failed error={error} onRetry={() => { void create() }} />}
         <p class='actions'><button type='submit' class='primary' disabled={isBusy}>{action}</button></p>
-      </form>
+      </Form>
     </section>
   )
 }

@@ -2,11 +2,11 @@ import { useState } from 'preact/hooks'
 import { fieldsOf } from '../../../engines/fields.ts'
 import { request } from '../api-client.ts'
 import { Ask } from '../confirm.tsx'
-import { formatZoned, showText } from '../format.ts'
+import { showText } from '../format.ts'
 import { useAnswer, useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Again, Show } from '../states.tsx'
+import { Again, Show, Time } from '../states.tsx'
 import { describeMetric, listSecondaryMetrics, nameOfMetric } from './describe-metric.ts'
 import { type Experiment, type ExperimentResults, type SecondaryResults, statusOf } from './experiment.ts'
 import { SecondaryDialog } from './metric-fields.tsx'
@@ -59,8 +59,8 @@ function Opened ({ experiment, onChanged }: { experiment: Experiment, onChanged:
           </dd>
         </div>
         <div><dt>Measures</dt><dd>{showText(describeMetric(experiment.filters), 300)}{further.length > 0 && `; also ${showText(further.map((each) => describeMetric(fieldsOf(each))).join('; '), 600)}`}</dd></div>
-        <div><dt>Start</dt><dd>{formatZoned(experiment.start_date)}</dd></div>
-        <div><dt>End</dt><dd>{formatZoned(experiment.end_date)}</dd></div>
+        <div><dt>Start</dt><dd><Time at={experiment.start_date} isZoned /></dd></div>
+        <div><dt>End</dt><dd><Time at={experiment.end_date} isZoned /></dd></div>
       </dl>
       {may('experiment:write') && (
         <div class='toolbar'>
@@ -85,8 +85,12 @@ function ShownResults ({ experiment, isEnded }: { experiment: Experiment, isEnde
   return (
     <>
       <Show of={results} what='Results'>{(value) => <ResultsPicture results={value}>{isEnded && <ToEverybody {...value} />}</ResultsPicture>}</Show>
-      <ShownSecondary experiment={experiment} refresh={refresh} />
-      <p><Again of={{ isLoading: results.isLoading, reload: () => setRefresh((before) => before + 1) }}>Compute again</Again></p>
+      {(results.value ?? results.error) !== undefined && (
+        <>
+          <ShownSecondary experiment={experiment} refresh={refresh} />
+          <p><Again of={{ isLoading: results.isLoading, reload: () => setRefresh((before) => before + 1) }}>Compute again</Again></p>
+        </>
+      )}
     </>
   )
 }

@@ -6,7 +6,8 @@ import { Paged, useList } from '../paging.tsx'
 import { linkTo, navigate, path, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { NameLists, useNames } from '../questions/event-fields.tsx'
-import { Empty, Failed, Table, Time } from '../states.tsx'
+import { Empty, Failed, Form, Table, Time } from '../states.tsx'
+import { Title } from '../title.tsx'
 import { describeMetric } from './describe-metric.ts'
 import { type Experiment, statusOf } from './experiment.ts'
 import { ExperimentDetail } from './experiment-detail.tsx'
@@ -76,13 +77,8 @@ function NewExperiment () {
   return (
     <section>
       <p><a {...linkTo(`/projects/${projectId.value}/experiments`)}>Experiments</a></p>
-      <h1>New experiment</h1>
-      <form
-        class='stacked' onSubmit={(event) => {
-          event.preventDefault()
-          void create()
-        }}
-      >
+      <Title name='New experiment' />
+      <Form class='stacked' onSubmit={create}>
         <label>Name <input required value={fields.name} onInput={set('name')} /></label>
         <label>Key of the flag; an unknown one makes a flag with the variants control and test, half each <input required value={fields.flag} onInput={set('flag')} /></label>
         <NameLists names={names} />
@@ -90,7 +86,7 @@ function NewExperiment () {
         <label>Smallest change worth seeing, in percent <input type='number' required min='0.1' step='any' value={fields.effect} onInput={set('effect')} /></label>
         {error !== undefined && <Failed error={error} onRetry={() => { void create() }} />}
         <p class='actions'><button type='submit' class='primary' disabled={isBusy}>Create a draft</button></p>
-      </form>
+      </Form>
     </section>
   )
 }

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { formatCount, formatZoned, showText } from '../format.ts'
 import { useWidth } from '../measure-width.ts'
-import { Table } from '../states.tsx'
+import { Table, Time } from '../states.tsx'
 import { nameOfMetric } from './describe-metric.ts'
 import { type Bar, describeChanges, describeProgress, describeVerdict, type ExperimentResults, formatInterval, formatMetric, formatPercent, layOutBars, type Results } from './experiment.ts'
 import { IntervalOverTime } from './interval-over-time.tsx'
@@ -18,8 +18,8 @@ export function ResultsPicture ({ results, children }: { results: ExperimentResu
       <Verdict result={result} />
       {children}
       <p class='hint'>
-        {describeProgress(result)} Computed at {formatZoned(at)}
-        {typeof through === 'string' && <>; every event accepted before {formatZoned(through)} is counted</>}.
+        {describeProgress(result)} Computed at <Time at={at} isZoned />
+        {typeof through === 'string' && <>; every event accepted before <Time at={through} isZoned /> is counted</>}.
         {measured.feature_flag_key !== key && <> Measured is the flag as it was, with the key {showText(measured.feature_flag_key, 60)}.</>}
         {changes !== '' && <> Changed since the launch: {changes}.</>}
       </p>

@@ -1,11 +1,11 @@
 import { useRef, useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
 import { Confirm } from '../confirm.tsx'
-import { formatAgo, formatZoned, showText } from '../format.ts'
+import { formatAgo, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
-import { Show } from '../states.tsx'
+import { Show, Time } from '../states.tsx'
 import { FlagEditor } from './flag-editor.tsx'
 import { describeCondition, EMPTY_FLAG, type FeatureFlag, type FlagDefinition, giveToEverybody, toDefinition } from './flag-filters.ts'
 import { FlagHistory, type FlagChange } from './flag-history.tsx'
@@ -63,7 +63,7 @@ function FlagPage ({ loaded, onSaved }: { loaded: FeatureFlag, onSaved: () => vo
       <Title name={isNew ? 'New flag' : saved.key} max={80} />
       {!isNew && (
         <p class='hint'>
-          Version {saved.version}, changed {formatAgo(saved.updated_at, Date.now())} ({formatZoned(saved.updated_at)}).
+          Version {saved.version}, changed {formatAgo(saved.updated_at, Date.now())} (<Time at={saved.updated_at} isZoned />).
           As saved: {saved.active ? '' : 'off for everyone; when on: '}{showText((saved.filters.groups ?? []).map(describeCondition).join('; ') || 'nobody', 600)}.
         </p>
       )}

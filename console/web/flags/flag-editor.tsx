@@ -5,7 +5,7 @@ import { listDifferences } from '../drafts/json-text.ts'
 import { useUnsaved } from '../drafts/unsaved.tsx'
 import { projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Checkbox, Failed, Select } from '../states.tsx'
+import { Checkbox, Failed, Form, Select } from '../states.tsx'
 import { Differences } from './flag-history.tsx'
 import { FilterEditor } from './filter-editor.tsx'
 import { type FeatureFlag, type FlagDefinition, toDefinition, WRITTEN_FIELDS } from './flag-filters.ts'
@@ -58,12 +58,7 @@ export function FlagEditor ({ saved, draft, onDraft, onRebase, onSaved, onDelete
   }
 
   return (
-    <form
-      class='flag-editor' onSubmit={(event) => {
-        event.preventDefault()
-        void save()
-      }}
-    >
+    <Form class='flag-editor' onSubmit={save}>
       <fieldset disabled={!mayWrite}>
         <label>Key, as SDKs ask for it <input required value={draft.key} onInput={(event) => change({ key: event.currentTarget.value })} /></label>
         <label>Name <input value={draft.name} onInput={(event) => change({ name: event.currentTarget.value })} /></label>
@@ -91,7 +86,7 @@ export function FlagEditor ({ saved, draft, onDraft, onRebase, onSaved, onDelete
           <button type='submit' class='primary' disabled={isBusy || changed.length === 0 || conflict !== undefined}>Save</button>
         </p>
       )}
-    </form>
+    </Form>
   )
 }
 

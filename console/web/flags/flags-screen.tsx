@@ -6,6 +6,7 @@ import { Paged, Search, useList } from '../paging.tsx'
 import { linkTo, path, projectId, query } from '../router.ts'
 import { may } from '../session.ts'
 import { Empty, OnOff, Switch, Table } from '../states.tsx'
+import { Title } from '../title.tsx'
 import { useCohortNames } from './cohorts.ts'
 import { FlagDetail } from './flag-detail.tsx'
 import { describeRollout, type FeatureFlag } from './flag-filters.ts'
@@ -24,7 +25,7 @@ function TestAll () {
   return (
     <section>
       <p><a {...linkTo(`/projects/${projectId.value}/flags`)}>Flags</a></p>
-      <h1>All flags for somebody</h1>
+      <Title name='All flags for somebody' />
       <TestAs />
     </section>
   )

@@ -3,7 +3,7 @@ import type { ConditionExplanation, FilterExplanation, FlagExplanation, RolloutE
 import { ApiError, request } from '../api-client.ts'
 import { showText } from '../format.ts'
 import { projectId } from '../router.ts'
-import { Failed } from '../states.tsx'
+import { Failed, Form } from '../states.tsx'
 import { describeFilter, type FlagDefinition, readValue } from './flag-filters.ts'
 
 const SOURCES: Record<FilterExplanation['source'], string> = {
@@ -38,17 +38,12 @@ export function TestAs ({ draft }: { draft?: FlagDefinition }) {
 
   return (
     <>
-      <form
-        class='test-as' onSubmit={(event) => {
-          event.preventDefault()
-          void run()
-        }}
-      >
+      <Form class='test-as' onSubmit={run}>
         <label>Distinct id <input required value={distinctId} onInput={(event) => setDistinctId(event.currentTarget.value)} /></label>
         <label>Person properties (JSON) <input placeholder='{"plan": "pro"}' value={properties} onInput={(event) => setProperties(event.currentTarget.value)} /></label>
         <label>Groups (JSON) <input placeholder='{"company": "acme"}' value={groups} onInput={(event) => setGroups(event.currentTarget.value)} /></label>
         <button type='submit' class='primary'>Test</button>
-      </form>
+      </Form>
       {error !== undefined && <Failed error={error} onRetry={() => { void run() }} />}
       <div role='status'>
         {results !== undefined && results.length === 0 && <p class='hint'>There are no flags.</p>}

@@ -1,12 +1,12 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { Scope } from '../../../schema/scopes.ts'
 import type { Status } from '../../../schema/api-types.ts'
-import { formatBytes, formatMs, formatZoned } from '../format.ts'
+import { formatBytes, formatMs } from '../format.ts'
 import { useAnswer } from '../load.ts'
 import { linkTo } from '../router.ts'
 import { may } from '../session.ts'
 import { shownProject } from '../shown-project.ts'
-import { Show, Table } from '../states.tsx'
+import { Show, Table, Time } from '../states.tsx'
 import { describeProblems } from './problems.ts'
 import { describeAssurances, describeStages, describeWhole, type Stage, type StageState } from './stages.ts'
 
@@ -64,7 +64,7 @@ function Health ({ status }: { status: Status }) {
           </tr>
         ))}
       </Table>
-      <p class='hint'>Millrace {status.version}, {formatZoned(status.time)}. The same in a terminal: <code>npx millrace status</code>.</p>
+      <p class='hint'>Millrace {status.version}, <Time at={status.time} isZoned />. The same in a terminal: <code>npx millrace status</code>.</p>
     </>
   )
 }

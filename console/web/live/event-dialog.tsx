@@ -1,10 +1,10 @@
 import { useState } from 'preact/hooks'
-import { formatCount, formatZoned, showText } from '../format.ts'
+import { formatCount, showText } from '../format.ts'
 import { ReceiptOf, StoredOf } from '../receipts/receipt-view.tsx'
 import { UUID } from '../receipts/receipts.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Dialog } from '../states.tsx'
+import { Dialog, Time } from '../states.tsx'
 import { describeFate, type LiveEvent, toCurl } from './live-log.ts'
 
 /** One live event: as sent, as stored, its receipt, and a command that sends it again. */
@@ -14,7 +14,7 @@ export function EventDialog ({ event, onClose }: { event: LiveEvent, onClose: ()
   return (
     <Dialog title={event.event === '' ? '(no name)' : showText(event.event)} onClose={onClose} isWide>
       <dl class='facts'>
-        <div><dt>Received</dt><dd>{formatZoned(new Date(event.at).toISOString(), 3)}</dd></div>
+        <div><dt>Received</dt><dd><Time at={new Date(event.at).toISOString()} isZoned digits={3} /></dd></div>
         <div><dt>Fate</dt><dd>{describeFate(event)}</dd></div>
         <div><dt>Uuid</dt><dd><code>{event.uuid === '' ? '–' : showText(event.uuid)}</code></dd></div>
         <div>

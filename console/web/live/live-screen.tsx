@@ -34,7 +34,7 @@ export function LiveScreen () {
   return (
     <section>
       <h1>Live events</h1>
-      <p class='hint'>What arrives while you watch, and whether it was accepted; a row opens to its receipt, which says what became of it. Nothing of it is kept.</p>
+      <p class='hint'>What arrives while you watch, and whether it was accepted; a row opens to its receipt, which says what became of it. This list is not kept; what was accepted is stored.</p>
       <Filters />
       <div class='toolbar'>
         {held === undefined

@@ -20,6 +20,7 @@ interface StoredEventsProps {
 /** Stored events, newest first, by pages; one opens to its content and its receipt. */
 export function StoredEvents ({ filter, hours = 0 }: StoredEventsProps) {
   const [opened, setOpened] = useState<ListedEvent>()
+  const isFiltered = hours > 0 || Object.values(filter).some((each) => each !== '')
   const events = useCursorPages(`stored ${projectId.value} ${JSON.stringify(filter)} ${hours}`, async (after, signal) =>
     await request<Answer<'/api/projects/{project_id}/events'>>(`/api/projects/${projectId.value}/events`, {
       query: { ...filter, after, from: hours === 0 ? undefined : new Date(Date.now() - hours * 3_600_000).toISOString() }, signal
@@ -33,11 +34,11 @@ export function StoredEvents ({ filter, hours = 0 }: StoredEventsProps) {
               <Again of={events}>Look again</Again>
               <span class='hint' role='status'>
                 {searchedFrom !== null && `Back to ${formatZoned(searchedFrom)} so far: the search took long, and Older goes on. `}
-                {through !== null && `Complete through ${formatZoned(through)}.`}
+                {through !== null && <>Complete through <Time at={through} isZoned />.</>}
               </span>
             </OlderNewer>
             {results.length === 0
-              ? <Empty><p>{searchedFrom === null ? 'No stored event matches.' : 'None of those that were searched matches.'}</p></Empty>
+              ? <Empty><p>{searchedFrom !== null ? 'None of those that were searched matches.' : isFiltered ? 'No stored event matches.' : 'No event is stored yet: Connect has the code that sends the first.'}</p></Empty>
               : <EventTable events={results} onOpen={setOpened} />}
           </>
         )}
@@ -58,8 +59,8 @@ function EventTable ({ events, onOpen }: { events: readonly ListedEvent[], onOpe
             {event.is_bot && <> <span class='tag'>bot</span></>}
           </td>
           <td class='value'><a {...linkTo(`/projects/${projectId.value}/stored?distinct_id=${encodeURIComponent(event.distinct_id)}`)}>{showText(event.distinct_id, 60)}</a></td>
-          <td class='value'>{showText(event.place, 100)}</td>
-          <td>{showText(`${event.lib} ${event.lib_version}`.trim(), 40)}</td>
+          <td class='wide'>{showText(event.place, 100)}</td>
+          <td class='numbers'>{showText(`${event.lib} ${event.lib_version}`.trim(), 40)}</td>
         </tr>
       ))}
     </Table>
@@ -71,8 +72,8 @@ function StoredDialog ({ event, onClose }: { event: ListedEvent, onClose: () => 
   return (
     <Dialog title={showText(event.event)} onClose={onClose} isWide>
       <dl class='facts'>
-        <div><dt>Happened</dt><dd>{formatZoned(event.timestamp, 3)}</dd></div>
-        <div><dt>Received</dt><dd>{formatZoned(event.received_at, 3)}</dd></div>
+        <div><dt>Happened</dt><dd><Time at={event.timestamp} isZoned digits={3} /></dd></div>
+        <div><dt>Received</dt><dd><Time at={event.received_at} isZoned digits={3} /></dd></div>
         <div><dt>Uuid</dt><dd><a {...linkTo(`${home}/find?uuid=${event.uuid}`)}><code>{event.uuid}</code></a></dd></div>
         <div><dt>Distinct id</dt><dd>{showText(event.distinct_id)}</dd></div>
         <div>

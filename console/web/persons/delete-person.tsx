@@ -1,10 +1,11 @@
 import { useState } from 'preact/hooks'
 import { type Page, request } from '../api-client.ts'
 import { Confirm } from '../confirm.tsx'
-import { formatZoned, showText } from '../format.ts'
+import { showText } from '../format.ts'
 import { useAnswer } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
-import { Empty, Show } from '../states.tsx'
+import { Empty, Show, Time } from '../states.tsx'
+import { Title } from '../title.tsx'
 import { describeDeletion, type Person, type PersonDeletion } from './person.ts'
 
 /** Deletes a person after a word was typed, and leads to the receipt of it. */
@@ -28,7 +29,7 @@ export function Deletions ({ person }: { person: string }) {
   return (
     <section>
       <p><a {...linkTo(`/projects/${projectId.value}/persons`)}>Persons</a></p>
-      <h1>Deletion of a person</h1>
+      <Title name='Deletion of a person' />
       <p><code>{showText(person, 60)}</code></p>
       <Show of={found} what='The deletion'>
         {({ results }) => results.length === 0
@@ -47,9 +48,9 @@ function Receipt ({ deletion }: { deletion: PersonDeletion }) {
       <dl class='facts'>
         <div><dt>Deletion</dt><dd>{id}</dd></div>
         <div><dt>Events</dt><dd>{withEvents ? 'deleted' : 'kept'}</dd></div>
-        <div><dt>Requested</dt><dd class='numbers'>{formatZoned(requested)}</dd></div>
-        <div><dt>Nothing left</dt><dd class='numbers'>{done === null ? 'not yet' : `${formatZoned(done)}`}</dd></div>
-        <div><dt>Swept</dt><dd class='numbers'>{swept === null ? 'not yet' : `${formatZoned(swept)}`}</dd></div>
+        <div><dt>Requested</dt><dd class='numbers'><Time at={requested} isZoned /></dd></div>
+        <div><dt>Nothing left</dt><dd class='numbers'>{done === null ? 'not yet' : <Time at={done} isZoned />}</dd></div>
+        <div><dt>Swept</dt><dd class='numbers'>{swept === null ? 'not yet' : <Time at={swept} isZoned />}</dd></div>
       </dl>
       <p class='hint'>Not searched: the spool of ingest, dead letters, backups.</p>
     </>

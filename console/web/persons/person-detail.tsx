@@ -4,12 +4,12 @@ import { useAttempt } from '../confirm.tsx'
 import { useCohortNames } from '../flags/cohorts.ts'
 import type { FlagExplanation } from '../../../engines/flags/explain-flag.ts'
 import { Explained } from '../flags/test-as.tsx'
-import { formatCount, formatZoned, showText } from '../format.ts'
+import { formatCount, showText } from '../format.ts'
 import { useAnswer } from '../load.ts'
 import { StoredEvents } from '../live/stored-events.tsx'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Failed, Select, Show, Table } from '../states.tsx'
+import { Failed, Select, Show, Table, Time } from '../states.tsx'
 import { DeletePerson } from './delete-person.tsx'
 import { describeId, type Person, type PersonHistory } from './person.ts'
 import { Properties } from './properties.tsx'
@@ -49,8 +49,8 @@ function Detail ({ person, asked }: { person: Person, asked: string }) {
       <dl class='facts'>
         <div><dt>Person id</dt><dd><code>{uuid}</code></dd></div>
         <div><dt>Identified</dt><dd>{isIdentified ? 'yes' : 'no: only known by its device'}</dd></div>
-        <div><dt>Known since</dt><dd class='numbers'>{formatZoned(created)}</dd></div>
-        {history.value !== undefined && <div><dt>Last changed</dt><dd class='numbers'>{formatZoned(history.value.changed_at)}</dd></div>}
+        <div><dt>Known since</dt><dd class='numbers'><Time at={created} isZoned /></dd></div>
+        {history.value !== undefined && <div><dt>Last changed</dt><dd class='numbers'><Time at={history.value.changed_at} isZoned /></dd></div>}
       </dl>
       <Properties properties={person.properties} />
       <Ids person={person} history={history.value} />

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
-import { formatCount, formatCounted, formatMs, formatZoned, showText, zoneLabel } from '../format.ts'
+import { formatCount, formatCounted, formatMs, formatUtc, formatZoned, showText, zoneLabel } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { projectId } from '../router.ts'
 import { currentSession, may } from '../session.ts'
@@ -14,7 +14,7 @@ export function AnswerView ({ answered, definition }: { answered: Answered, defi
   return (
     <section aria-label='Answer'>
       <h2>Answer</h2>
-      <p class='hint numbers' role='status'>{describeFacts(answered)}</p>
+      <p class='hint numbers' role='status' title={`complete through ${formatUtc(answered.complete_through)}`}>{describeFacts(answered)}</p>
       <AnswerPicture answered={answered} definition={definition} />
       <Sql sql={answered.sql} />
     </section>
@@ -34,7 +34,7 @@ export function AnswerPicture (
 
 /** What an answer was computed from. */
 export function describeFacts ({ from, to, timezone, complete_through: through, read_rows: rows, ms, includes_bots: bots, samples }: Answered): string {
-  return `${from} to ${to}, days of ${timezone} · ${bots ? 'with' : 'without'} bots · samples ${samples === 'weighted' ? 'count as what they stand for' : 'as stored'} · complete through ${
+  return `${from} to ${to}, days of ${timezone} · ${bots ? 'with' : 'without'} bots · ${samples === 'weighted' ? 'sampled events scaled up' : 'sampled events not scaled up'} · complete through ${
     through === null ? 'an unknown moment' : formatZoned(through)} · ${formatCounted(rows, 'row')} read · ${formatMs(ms)}`
 }
 
@@ -72,14 +72,14 @@ function TrendView ({ answer, timezone, isFolded }: { answer: TrendAnswer, timez
   const rows = points.map(({ start }, index) => [pointName(start, timezone), ...drawn.map(({ values }) => values[index] ?? null)])
   if (lines.length === 0) return <Empty>No event of the range meets the question.</Empty>
   const table = (
-    <Table label='Values' head={['From', ...named.map(({ name }) => `#${showText(name, 40)}`)]}>
+    <Table label='Values' class='dense' head={['From', ...named.map(({ name }) => `#${showText(name, 40)}`)]}>
       <tr class='total'>
         <td>All of it</td>
         {named.map(({ name, total }) => <td key={name} class='number'>{formatMeasure(total)}</td>)}
       </tr>
       {points.map(({ start, is_partial: isPartial }, index) => (
         <tr key={start}>
-          <td>{pointName(start, timezone)}{isPartial && <span class='hint'> not whole</span>}</td>
+          <td><time dateTime={start}>{pointName(start, timezone)}</time>{isPartial && <span class='hint'> not whole</span>}</td>
           {named.map(({ name, values }) => <td key={name} class='number'>{formatMeasure(values[index] ?? null)}</td>)}
         </tr>
       ))}
@@ -150,7 +150,7 @@ function FunnelView ({ answer, definition, mayOpen }: { answer: FunnelAnswer, de
 
 /** The number stands beside it. */
 function Bar ({ share }: { share: number }) {
-  return <svg class='share' aria-hidden='true' width='160' height='14'><rect class='whole' width='160' height='14' /><rect width={share * 160} height='14' /></svg>
+  return <svg class='share' aria-hidden='true' width='160' height='14' viewBox='0 0 160 14' preserveAspectRatio='none'><rect class='whole' width='160' height='14' /><rect width={share * 160} height='14' /></svg>
 }
 
 function Dropouts ({ definition, step, onClose }: { definition: Definition, step: number, onClose: () => void }) {

@@ -100,7 +100,7 @@ export function EventField ({ label, value, names, mayBeAny = true, withPersons 
           />
         </label>
         {mayBeAny && <label><input type='checkbox' checked={event === null} onChange={(input) => onChange({ ...value, event: input.currentTarget.checked ? null : '' })} /> any event</label>}
-        {volume !== undefined && <span class='hint numbers'>{formatCount(volume)} in 30 days</span>}
+        {(volume !== undefined || names.events === null) && event !== null && event !== '' && <span class='hint numbers volume'>{volume !== undefined && `${formatCount(volume)} in 30 days`}</span>}
         {event !== null && event !== '' && names.events !== null && names.events.size < OFFERED && volume === undefined && <span class='hint'>Nobody sent an event of this name.</span>}
         <button type='button' data-add onClick={() => onChange({ ...value, where: [...where, { key: '', operator: 'exact', value: '' }] })}>Add a condition<span class='hidden'> to {label}</span></button>
       </div>

@@ -7,7 +7,7 @@ import { useAnswer, useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Title } from '../title.tsx'
-import { Show } from '../states.tsx'
+import { Checkbox, Show } from '../states.tsx'
 import { AnswerView } from './answer-view.tsx'
 import { DefinitionEditor } from './definition-editor.tsx'
 import { NameLists, useNames } from './event-fields.tsx'
@@ -61,7 +61,7 @@ export function Workbench ({ stored, first, onSaved }: WorkbenchProps) {
   return (
     <section class='question'>
       <p><a {...linkTo(`/projects/${projectId.value}/questions`)}>Questions</a></p>
-      {stored === undefined ? <h1>New {title.toLowerCase()}</h1> : <Title name={stored.name} max={120} />}
+      <Title name={stored?.name ?? `New ${title.toLowerCase()}`} max={120} />
       <p class='hint'>{stored !== undefined && stored.description !== '' ? showText(stored.description, 3000) : `${title}: ${words}.`}</p>
       <form
         onSubmit={(event) => {
@@ -129,7 +129,7 @@ function SaveDialog ({ definition, stored, onSaved, onClose }: SaveDialogProps) 
     <FormDialog title='Save the question' action='Save' isReady={name.trim() !== ''} onConfirm={save} onClose={onClose}>
       <label>Name <input required maxLength={200} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
       <label>Description <textarea rows={2} maxLength={3000} value={description} onInput={(event) => setDescription(event.currentTarget.value)} /></label>
-      {stored !== undefined && <label><input type='checkbox' checked={asNew} onChange={(event) => setAsNew(event.currentTarget.checked)} /> as a new one</label>}
+      {stored !== undefined && <Checkbox label='As a new one' isOn={asNew} onChange={setAsNew} />}
       <p class='hint'>For everybody whose key may see queries of this project.</p>
     </FormDialog>
   )

@@ -5,7 +5,7 @@ import { formatAgo, formatUtc } from '../format.ts'
 import { useAnswer } from '../load.ts'
 import { projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Dialog, Failed, Show } from '../states.tsx'
+import { Dialog, Failed, Form, Show } from '../states.tsx'
 import {
   changesOf, describeBeyond, describeLimits, describeMonth, FIELD_NAMES, fieldsOf, type Quota, type QuotaFields
 } from './quota.ts'
@@ -48,7 +48,7 @@ export function QuotasScreen () {
           </>
         )}
       </Show>
-      <UsageView />
+      {(quota.value ?? quota.error) !== undefined && <UsageView />}
     </section>
   )
 }
@@ -109,13 +109,7 @@ function QuotaForm ({ quota, path, onClose, onDone }: QuotaFormProps) {
   const isNamed = error !== undefined && (Object.values(FIELD_NAMES) as (string | null)[]).includes(error.attr)
   return (
     <Dialog title={quota.updated_at === null ? 'Set a quota' : 'Change the quota'} onClose={onClose}>
-      <form
-        class='stacked'
-        onSubmit={(event) => {
-          event.preventDefault()
-          if (!isBusy) void save()
-        }}
-      >
+      <Form class='stacked' onSubmit={async () => { if (!isBusy) await save() }}>
         {field('perSecond', 'Events a second', 'Of each ingest process. Empty: no limit.')}
         {field('burst', 'Events at once, after a silence', "Empty: ten seconds' worth.")}
         {field('perMonth', 'Events a calendar month (UTC)', 'Of all processes. Empty: no limit.')}
@@ -134,7 +128,7 @@ function QuotaForm ({ quota, path, onClose, onDone }: QuotaFormProps) {
           <button type='button' onClick={onClose}>Cancel</button>
           <button type='submit' class='primary' disabled={isBusy || Object.keys(changes).length === 0}>Save</button>
         </p>
-      </form>
+      </Form>
     </Dialog>
   )
 }

@@ -56,7 +56,7 @@ function Days ({ usage: { results } }: { usage: Usage }) {
     >
       {results.map((day) => (
         <tr key={day.day}>
-          <td class='numbers'>{day.day}</td><td class='number'>{formatCount(day.events)}</td><td class='number'>{formatCount(day.duplicates)}</td>
+          <td><time dateTime={day.day}>{day.day}</time></td><td class='number'>{formatCount(day.events)}</td><td class='number'>{formatCount(day.duplicates)}</td>
           <td class='number'>{formatCount(day.dead_lettered)}</td><td class='number'>{formatCount(day.dropped)}</td>
           <td class='number'>{formatCount(day.quota_sampled)}</td><td class='number'>{formatCount(day.refused_requests)}</td>
         </tr>

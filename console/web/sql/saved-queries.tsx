@@ -1,12 +1,12 @@
 import { useState } from 'preact/hooks'
 import type { Schema } from '../../../schema/api-types.ts'
-import { ApiError, type Page, request } from '../api-client.ts'
-import { Ask } from '../confirm.tsx'
+import { type Page, request } from '../api-client.ts'
+import { Ask, FormDialog } from '../confirm.tsx'
 import { formatAgo, formatCount, formatUtc, showText } from '../format.ts'
 import type { Loaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
-import { Dialog, Show } from '../states.tsx'
+import { Checkbox, Show } from '../states.tsx'
 
 export type SavedQuery = Schema<'SavedQuery'>
 
@@ -52,43 +52,22 @@ interface SaveDialogProps {
 
 /** Saves a query under a name: a new one, or changes the one that is open. */
 export function SaveDialog ({ fields, saved, onSaved, onClose }: SaveDialogProps) {
-  const [error, setError] = useState<string>()
-  const [isBusy, setBusy] = useState(false)
-
-  async function submit (event: SubmitEvent): Promise<void> {
-    event.preventDefault()
-    const form = new FormData(event.currentTarget as HTMLFormElement)
-    const asNew = saved === undefined || (event.submitter as HTMLButtonElement | null)?.value === 'new'
-    setBusy(true)
-    try {
-      onSaved(await request<SavedQuery>(savedQueriesPath(asNew ? undefined : saved.id), {
-        method: asNew ? 'POST' : 'PATCH',
-        body: {
-          ...fields, name: String(form.get('name')).trim(), description: String(form.get('description')),
-          ...(!asNew && { updated_at: saved.updated_at })
-        }
-      }))
-      onClose()
-    } catch (cause) {
-      setError(cause instanceof ApiError ? cause.message : String(cause))
-      setBusy(false)
-    }
+  const [name, setName] = useState(saved?.name ?? '')
+  const [description, setDescription] = useState(saved?.description ?? '')
+  const [asNew, setAsNew] = useState(false)
+  const save = async (): Promise<void> => {
+    const body = { ...fields, name: name.trim(), description }
+    onSaved(saved === undefined || asNew
+      ? await request<SavedQuery>(savedQueriesPath(), { method: 'POST', body })
+      : await request<SavedQuery>(savedQueriesPath(saved.id), { method: 'PATCH', body: { ...body, updated_at: saved.updated_at } }))
   }
-
   return (
-    <Dialog title='Save the query' onClose={onClose}>
-      <form onSubmit={(event) => { void submit(event) }}>
-        <p><label for='save-name'>Name</label> <input id='save-name' name='name' required maxLength={200} defaultValue={saved?.name ?? ''} /></p>
-        <p><label for='save-description'>Description</label> <textarea id='save-description' name='description' rows={2} maxLength={3000} defaultValue={saved?.description ?? ''} /></p>
-        <p class='hint'>With its text, the values of its parameters and its chart, for everybody whose key may see queries of this project.</p>
-        {error !== undefined && <p role='alert' class='error'>{error}</p>}
-        <p class='actions'>
-          <button type='button' onClick={onClose}>Back</button>
-          {saved !== undefined && <button type='submit' name='as' value='new' disabled={isBusy}>Save as a new one</button>}
-          <button type='submit' class='primary' disabled={isBusy}>{saved === undefined ? 'Save' : 'Save the changes'}</button>
-        </p>
-      </form>
-    </Dialog>
+    <FormDialog title='Save the query' action='Save' isReady={name.trim() !== ''} onConfirm={save} onClose={onClose}>
+      <label>Name <input required maxLength={200} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
+      <label>Description <textarea rows={2} maxLength={3000} value={description} onInput={(event) => setDescription(event.currentTarget.value)} /></label>
+      {saved !== undefined && <Checkbox label='As a new one' isOn={asNew} onChange={setAsNew} />}
+      <p class='hint'>With its text, the values of its parameters and its chart, for everybody whose key may see queries of this project.</p>
+    </FormDialog>
   )
 }
 
