@@ -154,7 +154,7 @@ function listLines (status: Status): string[] {
       `${rowsPerInsert} rows/insert`, `${number(pipeline.deduplicated)} deduplicated`
     ]),
     ...Object.entries(pipeline.partitions).map(([partition, { pendingMessages, pendingBytes, lagSeconds, healthy }]) =>
-      row(nameOfPartition(partition), healthy ? 'ok' : 'waiting', [`${number(pendingMessages)} messages`, bytes(pendingBytes), `lag ${seconds(lagSeconds)}`])),
+      row(`  ${partition}`, healthy ? 'ok' : 'waiting', [`${number(pendingMessages)} messages`, bytes(pendingBytes), `lag ${seconds(lagSeconds)}`])),
     row('dead letters', pipeline.deadLetterFill === null ? UNKNOWN : pipeline.deadLetterFill >= FULL_SOON ? 'full soon' : (pipeline.deadLetters ?? 0) > 0 ? 'waiting' : '',
       pipeline.deadLetterFill === null ? [] : [number(pipeline.deadLetters), `${Math.round(pipeline.deadLetterFill * 100)} % full`]),
     row('books', status.books === null ? UNKNOWN : isBalanced(status.books) ? 'ok' : 'differ', status.books === null
@@ -178,10 +178,6 @@ function listLines (status: Status): string[] {
     ...countsRow('requests refused since start', ingest.refusedRequests),
     ...findings(status)
   ]
-}
-
-function nameOfPartition (partition: string): string {
-  return `  ${partition}`
 }
 
 /** Nothing when there is nothing to count. */

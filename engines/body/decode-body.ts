@@ -90,7 +90,7 @@ export function unwrapBody (bytes: Buffer, hints: BodyHints, maxBytes: number): 
     } else if (boundary !== undefined) {
       bytes = readMultipartEvent(bytes, boundary, maxBytes)
       boundary = undefined
-    } else if (isForm || looksLikeForm(bytes)) {
+    } else if (isForm || FORM_FIELD.test(bytes.toString('latin1', 0, 128))) {
       const form = readForm(bytes)
       bytes = form.data
       compression = form.compression ?? compression
@@ -100,7 +100,7 @@ export function unwrapBody (bytes: Buffer, hints: BodyHints, maxBytes: number): 
       compression = ''
     } else if (isJsonScalar(bytes)) {
       throw bodyError('invalid_body', 'The body must be a JSON object or array, not a single value.')
-    } else if (looksLikeBase64(bytes)) {
+    } else if (BASE64.test(bytes.toString('latin1'))) {
       bytes = Buffer.from(bytes.toString('latin1'), 'base64')
     } else {
       break
@@ -151,10 +151,6 @@ function isJsonScalar (bytes: Buffer): boolean {
 
 const FORM_FIELD = /(?:^|&)(?:data|_|ip|compression)=/
 
-function looksLikeForm (bytes: Buffer): boolean {
-  return FORM_FIELD.test(bytes.toString('latin1', 0, 128))
-}
-
 function readForm (bytes: Buffer): { data: Buffer, compression: string | undefined } {
   const fields = new URLSearchParams(bytes.toString())
   const data = fields.get('data')
@@ -176,10 +172,6 @@ function unescapeData (form: Buffer): Buffer {
 
 /** One character alone carries six bits, which are no byte. */
 const BASE64 = /^[A-Za-z0-9+/_-]{2,}={0,2}\s*$/
-
-function looksLikeBase64 (bytes: Buffer): boolean {
-  return BASE64.test(bytes.toString('latin1'))
-}
 
 /** Nothing fits: the error names what the request claimed to be. */
 function unrecognised (compression: string): Error {

@@ -65,7 +65,7 @@ function warnOfTexts (found: NormalisedParts, isTextReplaced: boolean): void {
   if (read.replaced !== null) warn(found, 'text_replaced', () => read.replaced)
   // Their JSON keeps a NUL as an escape, and no half of a surrogate pair.
   if (row.properties.includes(REPLACEMENT)) {
-    const name = findReplaced(found.properties, isHalfPair)
+    const name = findReplaced(found.properties, (text) => !text.isWellFormed())
     if (name !== undefined) warn(found, 'text_replaced', () => `in the property ${name}`)
   }
 }
@@ -109,10 +109,6 @@ function findReplaced (
   properties: Readonly<Record<string, unknown>>, isReplaced: (text: string) => boolean
 ): string | undefined {
   return Object.keys(properties).find((name) => isReplaced(name) || holdsText(properties[name], isReplaced))
-}
-
-function isHalfPair (text: string): boolean {
-  return !text.isWellFormed()
 }
 
 /** Works off a list instead of calling itself, because a value may be nested deeper than the stack. */

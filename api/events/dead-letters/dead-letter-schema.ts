@@ -93,5 +93,3 @@ export const purgeResultSchema = object({
 
 /** Filters of a request. */
 export type FilterFields = Value<{ type: 'object', properties: typeof filter }>
-
-export type ReplayFields = Value<typeof purgeBodySchema>

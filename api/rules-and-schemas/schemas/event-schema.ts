@@ -90,8 +90,6 @@ export const SCHEMA_CHECK_LIMIT = 1_000_000
 export const checkBodySchema = describeCheck({ schema: { ...schema, description: 'A draft; default: the newest version.' } }, SCHEMA_CHECK_LIMIT)
 
 /** What making a draft takes. */
-export type InferFields = Value<typeof inferBodySchema>
-
 export const inferBodySchema = {
   type: 'object',
   additionalProperties: false,

@@ -71,7 +71,7 @@ export async function readBody (
       const whole = findSplit(text)
       if (whole !== undefined) {
         const head = text.subarray(whole.dataStart)
-        const stream = next.done === true ? emptyStream() : streamOf(iterator)
+        const stream = next.done === true ? new PassThrough().end() : streamOf(iterator)
         return toInsert(text, whole, { head, stream, encoding: undefined, expectedBytes: 0 })
       }
     }
@@ -178,10 +178,6 @@ function createDecoder (encoding: string): zlib.Gunzip | zlib.Inflate | zlib.Bro
   }
   if (encoding === 'zstd') return zlib.createZstdDecompress()
   throw new QueryError(344, `Content-Encoding ${encoding} is supported for the rows of an INSERT only, with the statement in the URL`)
-}
-
-function emptyStream (): Readable {
-  return new PassThrough().end()
 }
 
 async function * iterate (iterator: AsyncIterator<Buffer>): AsyncGenerator<Buffer> {
