@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_309,
+  lines: 82_332,
   platformLines: 5_571,
   trackedFiles: 1_501,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
   assertions: 163,
-  casts: 279
+  casts: 281
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

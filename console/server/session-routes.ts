@@ -35,7 +35,7 @@ export interface SessionAnswer {
   scopes: readonly string[]
   /** False for a key that is limited to some projects: it does not see the status of the installation. */
   all_projects: boolean
-  projects: { id: number, name: string, timezone: string }[]
+  projects: { id: number, name: string, timezone: string, week_starts: 'monday' | 'sunday' }[]
 }
 
 /** Login, logout, and who is logged in. */
@@ -145,6 +145,6 @@ async function describeSession ({ owner, scopes, projectIds }: PersonalKey, sql:
   const [user] = await sql<{ email: string, first_name: string }[]>`
     SELECT email, first_name FROM users WHERE id = ${owner?.userId ?? 0}`
   const projects = await sql<SessionAnswer['projects']>`
-    SELECT id, name, timezone FROM projects WHERE ${projectIds === null ? sql`true` : sql`id = ANY(${[...projectIds]}::integer[])`} ORDER BY id`
+    SELECT id, name, timezone, week_starts FROM projects WHERE ${projectIds === null ? sql`true` : sql`id = ANY(${[...projectIds]}::integer[])`} ORDER BY id`
   return { email: user?.email ?? '', first_name: user?.first_name ?? '', scopes, all_projects: projectIds === null, projects }
 }

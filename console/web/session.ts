@@ -9,7 +9,7 @@ export interface Session {
   scopes: string[]
   /** Whether the key is for the whole installation, or for some projects. */
   all_projects: boolean
-  projects: { id: number, name: string, timezone: string }[]
+  projects: { id: number, name: string, timezone: string, week_starts: 'monday' | 'sunday' }[]
 }
 
 /** Undefined until it is known, null when nobody is logged in. */

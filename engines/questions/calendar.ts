@@ -74,7 +74,8 @@ export function resolveRange (question: Question, { now, ...calendar }: Calendar
   return { ...days, previous: spanBefore(range, days) }
 }
 
-function daysOf (range: AskedRange, { timezone, weekStarts, now }: Calendar & { now: number }): [Day, Day] {
+/** Its first day and its last one, included. */
+export function daysOf (range: AskedRange, { timezone, weekStarts, now }: Calendar & { now: number }): [Day, Day] {
   if ('from' in range) return [range.from, range.to]
   const { last, unit, whole } = range
   const present = periodOf(dayAt(now, timezone), unit, weekStarts)

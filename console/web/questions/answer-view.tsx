@@ -9,13 +9,16 @@ import { Dialog, Empty, Select, Show, Table, Time } from '../states.tsx'
 import { linkTo } from '../router.ts'
 import { type Answered, type Definition, formatDuration, formatMeasure, formatShare, type FunnelAnswer, partName, pointName, type RetentionAnswer, type TrendAnswer, type TrendLine } from './question-definition.ts'
 
+/** Asks another question instead. */
+type Ask = (definition: Definition) => void
+
 /** What a question says: a picture, the same as a table, and what it was computed from. */
-export function AnswerView ({ answered, definition }: { answered: Answered, definition: Definition }) {
+export function AnswerView ({ answered, definition, onAsk }: { answered: Answered, definition: Definition, onAsk: Ask }) {
   return (
     <section aria-label='Answer'>
       <h2>Answer</h2>
       <p class='hint numbers' role='status' title={`complete through ${formatUtc(answered.complete_through)}`}>{describeFacts(answered)}</p>
-      <AnswerPicture answered={answered} definition={definition} />
+      <AnswerPicture answered={answered} definition={definition} onAsk={onAsk} />
       <Sql sql={answered.sql} />
     </section>
   )
@@ -23,12 +26,12 @@ export function AnswerView ({ answered, definition }: { answered: Answered, defi
 
 /** The picture and its table. @param props.isFolded  Whether the table of a drawing is behind a fold. */
 export function AnswerPicture (
-  { answered: { answer, timezone }, definition, isFolded = false }: { answered: Answered, definition: Definition, isFolded?: boolean }
+  { answered: { answer, timezone }, definition, onAsk, isFolded = false }: { answered: Answered, definition: Definition, onAsk?: Ask, isFolded?: boolean }
 ) {
   switch (answer.kind) {
     case 'trend': return <TrendView answer={answer} timezone={timezone} isFolded={isFolded} />
     case 'funnel': return <FunnelView answer={answer} definition={definition} mayOpen={!isFolded && may('person:read')} />
-    case 'retention': return <RetentionView answer={answer} definition={definition} />
+    case 'retention': return <RetentionView answer={answer} definition={definition} onAsk={onAsk} />
   }
 }
 
@@ -110,7 +113,7 @@ function FunnelView ({ answer, definition, mayOpen }: { answer: FunnelAnswer, de
   const sorted = order === 'people' ? parts : parts.toSorted((one, other) => order === 'worst' ? last(one) - last(other) : last(other) - last(one))
   return (
     <>
-      <Table label='Steps' class='dense' head={['Step', '#People', '#Of the first', '#Of the one before', '#Half took at most', '-Picture', mayOpen && '-Who dropped out']}>
+      <Table label='Steps' class='dense' head={['Step', '#People', '#Of the first', '#Of the one before', '#Median time', '-Picture', mayOpen && '-Who dropped out']}>
         {all.steps.map(({ name, people, conversion, median_ms: median }, index) => {
           const before = all.steps[index - 1]
           const lost = before === undefined ? 0 : before.people - people
@@ -130,7 +133,7 @@ function FunnelView ({ answer, definition, mayOpen }: { answer: FunnelAnswer, de
       {parts.length > 0 && (
         <>
           <div class='toolbar'><Select label='Order' value={order} options={[['people', 'most people first'], ['worst', 'worst conversion first'], ['best', 'best conversion first']]} onChange={setOrder} /></div>
-          <Table label='By value' class='dense' head={['Value', '#Entered', ...all.steps.slice(1).map(({ name }, index) => `#${index + 2}. ${showText(name, 30)}`), '#Half took at most', '-Picture']}>
+          <Table label='By value' class='dense' head={['Value', '#Entered', ...all.steps.slice(1).map(({ name }, index) => `#${index + 2}. ${showText(name, 30)}`), '#Median time', '-Picture']}>
             {sorted.map((part) => (
               <tr key={`${part.part} ${part.value}`}>
                 <td>{showText(partName(part), 60)}</td>
@@ -180,15 +183,16 @@ function Dropouts ({ definition, step, onClose }: { definition: Definition, step
   )
 }
 
-function RetentionView ({ answer: { cohorts }, definition }: { answer: RetentionAnswer, definition: Definition }) {
+function RetentionView ({ answer: { cohorts }, definition, onAsk }: { answer: RetentionAnswer, definition: Definition, onAsk?: Ask | undefined }) {
   const isFirst = definition.kind === 'retention' && definition.cohort !== 'any'
   const unit = definition.kind === 'retention' ? definition.interval : ''
   const most = Math.max(0, ...cohorts.map(({ returned }) => returned.length))
   return (
     <>
       <p class='hint'>
-        {isFirst ? 'A period has the people whose first such event ever was in it; who did it before is left out.' : 'A period has everybody with such an event in it, so the same person may be in several.'}{' '}
-        Beside them: how many of them came back in the period that is so many after. * has not ended.
+        {isFirst ? 'Everybody counts in the period in which they did it for the first time ever; who did it before the range is left out.' : 'Everybody counts in each period in which they did it, so the same person may be in several.'}{' '}
+        {most > 1 ? 'Beside them: how many of them came back in the period that is so many after. * has not ended.' : `A range of one ${unit} has no later ${unit} in which anybody could come back. `}
+        {most < 2 && onAsk !== undefined && <button type='button' onClick={() => onAsk({ ...definition, range: { last: 8, unit } })}>Ask for the last 8 {unit}s</button>}
       </p>
       <Table label='Retention' class='retention dense' head={[`In the ${unit} of`, '#People', ...Array.from({ length: Math.max(0, most - 1) }, (_, index) => `#${unit} ${index + 1}`)]}>
         {cohorts.map(({ start, people, returned }) => (

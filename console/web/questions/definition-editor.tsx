@@ -1,9 +1,13 @@
 import type { ComponentChildren } from 'preact'
+import { useState } from 'preact/hooks'
+import { daysOf, periodOf } from '../../../engines/questions/calendar.ts'
 import { replaceAt } from '../flags/flag-filters.ts'
 import { useFocusOnParts } from '../keep-focus.ts'
+import { projectId } from '../router.ts'
+import { currentSession } from '../session.ts'
 import { Checkbox, Label, Select } from '../states.tsx'
 import { EventField, type Names, PropertyField } from './event-fields.tsx'
-import { type Definition, describeRange, describeUnits, EMPTY_EVENT, type Funnel, MEASURES, PRESENT, type Range, RANGES, type Retention, type SeriesChoice, type Trend } from './question-definition.ts'
+import { type Definition, describeUnits, EMPTY_EVENT, type Funnel, MEASURES, type Range, RANGES, type Retention, type SeriesChoice, type Trend } from './question-definition.ts'
 
 const MAX_SERIES = 5
 const MAX_STEPS = 10
@@ -20,7 +24,7 @@ export function DefinitionEditor ({ definition, names, onChange }: EditorProps<D
       {definition.kind === 'funnel' && <FunnelFields definition={definition} names={names} onChange={onChange} />}
       {definition.kind === 'retention' && <RetentionFields definition={definition} names={names} onChange={onChange} />}
       <div class='toolbar'>
-        <RangeFields range={definition.range} onChange={(range) => edit({ range })} />
+        <RangeFields definition={definition} onChange={(range) => edit({ range })} />
         {definition.kind !== 'funnel' && (
           <Select
             label='By' value={definition.interval} options={definition.kind === 'trend' ? [['hour', 'hour'], ...LONGER] : LONGER}
@@ -29,7 +33,7 @@ export function DefinitionEditor ({ definition, names, onChange }: EditorProps<D
         )}
         {definition.kind !== 'funnel' && definition.interval === 'week' && (
           <Select
-            label='from' value={definition.week_starts ?? ''} options={[['', "the project's first day"], ['monday', 'Monday'], ['sunday', 'Sunday']]}
+            label='Weeks start' value={definition.week_starts ?? ''} options={[['', 'as in the project'], ['monday', 'on Monday'], ['sunday', 'on Sunday']]}
             onChange={(day) => edit({ week_starts: day === '' ? null : day })}
           />
         )}
@@ -45,17 +49,28 @@ function NumberField ({ label, value, most, onChange }: { label: string, value: 
   return <label><Label text={label} /><input type='number' required min='1' max={most} step='1' value={value} onInput={(event) => onChange(event.currentTarget.valueAsNumber)} /></label>
 }
 
-/** Relative to today, or between two days. */
-function RangeFields ({ range, onChange }: { range: Range, onChange: (range: Range) => void }) {
+/** A range that has a name, another relative to today, or one between two days. */
+function RangeFields ({ definition, onChange }: { definition: Definition, onChange: (range: Range) => void }) {
+  const { range } = definition
+  const { unit = 'day' } = range
+  // What is typed may be that of a name on the way to another.
+  const [isTyped, setTyped] = useState(false)
+  const type = (changes: Range): void => {
+    setTyped(true)
+    onChange({ ...range, ...changes })
+  }
   const isFixed = range.from !== undefined
   const today = new Date().toISOString().slice(0, 10)
   const units = describeUnits(range)
-  const isNamed = RANGES.some(([each]) => each === units)
+  const isNamed = !isTyped && RANGES.some(([each]) => each === units)
   return (
     <>
       <Select
         label='Range' value={isFixed ? 'days' : isNamed ? units : 'last'} options={[...RANGES, ['last', 'the last'], ['days', 'from day to day']]}
-        onChange={(value) => onChange(value === 'days' ? { from: today, to: today } : value === 'last' ? { last: 30, unit: 'day' } : { last: 1, unit: value.replace(/^1 (?:whole )?/, ''), whole: value.includes('whole') })}
+        onChange={(value) => {
+          setTyped(value === 'last')
+          onChange(value === 'days' ? { from: today, to: today } : value === 'last' ? { last: 30, unit: 'day' } : { last: 1, unit: value.replace(/^1 (?:whole )?/, ''), whole: value.includes('whole') })
+        }}
       />
       {isFixed
         ? (
@@ -64,16 +79,26 @@ function RangeFields ({ range, onChange }: { range: Range, onChange: (range: Ran
             <label>to <input type='date' required value={range.to} onInput={(event) => onChange({ ...range, to: event.currentTarget.value })} /></label>
           </>
           )
-        : (
+        : !isNamed && (
           <>
-            <NumberField label='-number' value={range.last ?? 30} most={1000} onChange={(last) => onChange({ ...range, last })} />
-            <Select label='-of' value={range.unit ?? 'day'} options={[['day', 'days'], ['week', 'weeks'], ['month', 'months']]} onChange={(unit) => onChange({ ...range, unit })} />
-            <Checkbox label={`without ${PRESENT[range.unit ?? 'day'] ?? ''}`} isOn={range.whole ?? false} onChange={(whole) => onChange({ ...range, whole })} />
-            {!isNamed && <span class='hint'>{describeRange(range)}</span>}
+            <NumberField label='-number' value={range.last ?? 30} most={1000} onChange={(last) => type({ last })} />
+            <Select label='-of' value={unit} options={[['day', 'days'], ['week', 'weeks'], ['month', 'months']]} onChange={(next) => type({ unit: next })} />
+            <Checkbox label={`without ${unit === 'day' ? 'today' : `this ${unit}`}`} isOn={range.whole ?? false} onChange={(whole) => type({ whole })} />
           </>
           )}
+      {!isFixed && <span class='hint numbers'>{describeDays(definition)}</span>}
     </>
   )
+}
+
+/** `2026-03-02 to 2026-03-08`: which days a relative range has now, by the calendar of the project. */
+function describeDays (definition: Definition): string {
+  const { last = 30, unit = 'day', whole = false } = definition.range
+  const { timezone, week_starts: ofProject } = currentSession().projects.find(({ id }) => id === projectId.value) ?? { timezone: 'UTC', week_starts: 'monday' }
+  if (!(last >= 1 && last <= 1000)) return ''
+  const weekStarts = definition.week_starts ?? ofProject
+  const [first, end] = daysOf({ last, unit: unit as 'day', whole }, { timezone, weekStarts, now: Date.now() })
+  return `${definition.kind === 'retention' ? periodOf(first, definition.interval as 'day', weekStarts) : first} to ${end}`
 }
 
 function BreakdownFields ({ definition, names, onChange }: EditorProps<Trend | Funnel>) {
@@ -85,7 +110,7 @@ function BreakdownFields ({ definition, names, onChange }: EditorProps<Trend | F
       {breakdown !== null && (
         <>
           <PropertyField label='Property' value={breakdown.property} names={names} onChange={(property) => edit({ ...breakdown, property })} />
-          <NumberField label='Largest values' value={breakdown.limit ?? 10} most={25} onChange={(limit) => edit({ ...breakdown, limit })} />
+          <NumberField label='Top values' value={breakdown.limit ?? 10} most={25} onChange={(limit) => edit({ ...breakdown, limit })} />
         </>
       )}
     </div>

@@ -95,7 +95,7 @@ export function EventField ({ label, value, names, mayBeAny = true, withPersons 
         <label>
           {label}{' '}
           <input
-            list='event-names' required={event !== null} disabled={event === null} value={event ?? ''} placeholder={event === null ? 'any event' : 'name of an event'}
+            list='event-names' required={event !== null} value={event ?? ''} placeholder={event === null ? 'any event' : 'name of an event'}
             onInput={(input) => onChange({ ...value, event: input.currentTarget.value })}
           />
         </label>

@@ -94,18 +94,6 @@ export const RANGES = [
 /** `30 day`, `1 whole week`. */
 export const describeUnits = ({ last = 30, unit = 'day', whole = false }: Range): string => `${last} ${whole ? 'whole ' : ''}${unit}`
 
-/** The unit that has not ended, in words. */
-export const PRESENT: Record<string, string> = { day: 'today', week: 'this week', month: 'this month' }
-
-/** `this month`, `today and the 29 days before`, of a range up to the present. */
-export function describeRange ({ last = 30, unit = 'day', whole = false }: Range): string {
-  const present = PRESENT[unit] ?? ''
-  const count = whole ? last : last - 1
-  const before = count === 1 ? `the ${unit} before` : `the ${count} ${unit}s before`
-  if (!Number.isInteger(count) || count < 1) return present
-  return whole ? `${before} ${present}` : `${present} and ${before}`
-}
-
 function by (breakdown: Breakdown | null): string {
   return breakdown === null ? '' : `, by ${breakdown.property}`
 }

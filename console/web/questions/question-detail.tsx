@@ -7,7 +7,7 @@ import { useAnswer, useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Title } from '../title.tsx'
-import { Checkbox, Show } from '../states.tsx'
+import { Show } from '../states.tsx'
 import { AnswerView } from './answer-view.tsx'
 import { DefinitionEditor } from './definition-editor.tsx'
 import { NameLists, useNames } from './event-fields.tsx'
@@ -53,11 +53,17 @@ export function Workbench ({ stored, first, onSaved }: WorkbenchProps) {
   const [asked, setAsked] = useState<{ definition: Definition, round: number } | undefined>(
     stored === undefined && kept === undefined ? undefined : { definition, round: 0 }
   )
-  const [open, setOpen] = useState<'save' | 'delete'>()
+  const [open, setOpen] = useState<'save' | 'new' | 'delete'>()
   const names = useNames('events', 'properties', 'personProperties')
   const isChanged = JSON.stringify(definition) !== JSON.stringify(first)
   useUnsaved(isChanged && JSON.stringify(definition) !== JSON.stringify(kept))
   const [title, words] = KINDS[definition.kind]
+  const ask = (next: Definition): void => {
+    keepAsked(next)
+    setKept(next)
+    setDefinition(next)
+    setAsked({ definition: next, round: (asked?.round ?? 0) + 1 })
+  }
   return (
     <section class='question'>
       <p><a {...linkTo(`/projects/${projectId.value}/questions`)}>Questions</a></p>
@@ -66,9 +72,7 @@ export function Workbench ({ stored, first, onSaved }: WorkbenchProps) {
       <form
         onSubmit={(event) => {
           event.preventDefault()
-          keepAsked(definition)
-          setKept(definition)
-          setAsked({ definition, round: (asked?.round ?? 0) + 1 })
+          ask(definition)
         }}
       >
         <NameLists names={names} />
@@ -76,12 +80,13 @@ export function Workbench ({ stored, first, onSaved }: WorkbenchProps) {
         <p class='toolbar'>
           <button type='submit' class='primary'>Ask</button>
           {may('query:write') && <button type='button' onClick={() => setOpen('save')}>Save …</button>}
+          {stored !== undefined && may('query:write') && <button type='button' onClick={() => setOpen('new')}>Save as a new one …</button>}
           {stored !== undefined && may('query:write') && <button type='button' onClick={() => setOpen('delete')}>Delete …</button>}
           {isChanged && stored !== undefined && <span class='hint'>Changed, not saved.</span>}
         </p>
       </form>
-      {asked !== undefined && <Answers asked={asked} isOld={JSON.stringify(asked.definition) !== JSON.stringify(definition)} />}
-      {open === 'save' && <SaveDialog definition={definition} stored={stored} onSaved={onSaved} onClose={() => setOpen(undefined)} />}
+      {asked !== undefined && <Answers asked={asked} isOld={JSON.stringify(asked.definition) !== JSON.stringify(definition)} onAsk={ask} />}
+      {(open === 'save' || open === 'new') && <SaveDialog definition={definition} stored={open === 'save' ? stored : undefined} onSaved={onSaved} onClose={() => setOpen(undefined)} />}
       {open === 'delete' && stored !== undefined && (
         <Ask
           title={`Delete ${showText(stored.name, 80)}?`} action='Delete' onClose={() => setOpen(undefined)}
@@ -97,14 +102,16 @@ export function Workbench ({ stored, first, onSaved }: WorkbenchProps) {
   )
 }
 
-function Answers ({ asked: { definition, round }, isOld }: { asked: { definition: Definition, round: number }, isOld: boolean }) {
+interface AnswersProps { asked: { definition: Definition, round: number }, isOld: boolean, onAsk: (definition: Definition) => void }
+
+function Answers ({ asked: { definition, round }, isOld, onAsk }: AnswersProps) {
   const answer = useLoaded(`answer ${round}`, async (signal) => ({
     answered: await request<Answered>(questionsPath('answer'), { method: 'POST', body: { definition }, signal }), definition
   }))
   return (
     <>
       {isOld && answer.value !== undefined && <p class='hint' role='status'>The question has changed since: ask again.</p>}
-      <Show of={answer} what='The answer, for a minute at most'>{(shown) => <AnswerView {...shown} />}</Show>
+      <Show of={answer} what='The answer, for a minute at most'>{(shown) => <AnswerView {...shown} onAsk={onAsk} />}</Show>
     </>
   )
 }
@@ -114,10 +121,9 @@ interface SaveDialogProps { definition: Definition, stored: Question | undefined
 function SaveDialog ({ definition, stored, onSaved, onClose }: SaveDialogProps) {
   const [name, setName] = useState(stored?.name ?? describeQuestion(definition).slice(0, 200))
   const [description, setDescription] = useState(stored?.description ?? '')
-  const [asNew, setAsNew] = useState(false)
+  const isNew = stored === undefined
   const save = async (): Promise<void> => {
     const body = { name: name.trim(), description, definition }
-    const isNew = stored === undefined || asNew
     const { id } = await request<Question>(questionsPath(isNew ? undefined : stored.id), isNew ? { method: 'POST', body } : { method: 'PATCH', body: { ...body, updated_at: stored.updated_at } })
     if (isNew) navigate(`/projects/${projectId.value}/questions/${id}`)
     else {
@@ -126,10 +132,9 @@ function SaveDialog ({ definition, stored, onSaved, onClose }: SaveDialogProps) 
     }
   }
   return (
-    <FormDialog title='Save the question' action='Save' isReady={name.trim() !== ''} onConfirm={save} onClose={onClose}>
+    <FormDialog title={isNew ? 'Save as a new question' : `Save the changes of ${showText(stored.name, 60)}`} action='Save' isReady={name.trim() !== ''} onConfirm={save} onClose={onClose}>
       <label>Name <input required maxLength={200} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
       <label>Description <textarea rows={2} maxLength={3000} value={description} onInput={(event) => setDescription(event.currentTarget.value)} /></label>
-      {stored !== undefined && <Checkbox label='As a new one' isOn={asNew} onChange={setAsNew} />}
       <p class='hint'>For everybody whose key may see queries of this project.</p>
     </FormDialog>
   )
