@@ -3392,7 +3392,10 @@ export interface components {
                     is_partial: boolean;
                     start: string;
                 }[];
+                /** @description Of a trend that is compared: the time before. Its points go with those of the range in their order. */
                 previous?: {
+                    /** Format: date-time */
+                    from: string;
                     lines: {
                         /** @description Events without a number in the property of a sum or an average, which count in neither. */
                         left_out: number;
@@ -3413,6 +3416,11 @@ export interface components {
                         is_partial: boolean;
                         start: string;
                     }[];
+                    /**
+                     * Format: date-time
+                     * @description Not included.
+                     */
+                    to: string;
                 } | null;
             };
             /**
@@ -3839,7 +3847,10 @@ export interface components {
                         is_partial: boolean;
                         start: string;
                     }[];
+                    /** @description Of a trend that is compared: the time before. Its points go with those of the range in their order. */
                     previous?: {
+                        /** Format: date-time */
+                        from: string;
                         lines: {
                             /** @description Events without a number in the property of a sum or an average, which count in neither. */
                             left_out: number;
@@ -3860,6 +3871,11 @@ export interface components {
                             is_partial: boolean;
                             start: string;
                         }[];
+                        /**
+                         * Format: date-time
+                         * @description Not included.
+                         */
+                        to: string;
                     } | null;
                 };
                 /**

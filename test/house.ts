@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_332,
+  lines: 82_398,
   platformLines: 5_571,
-  trackedFiles: 1_501,
+  trackedFiles: 1_503,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,

@@ -47,7 +47,11 @@ export const answerSchema = object({
       kind: { ...string, enum: ['trend', 'funnel', 'retention'] },
       points: { ...points, description: 'Of a trend: its buckets.' },
       lines,
-      previous: { type: ['object', 'null'], required: ['points', 'lines'], properties: { points, lines } },
+      previous: {
+        type: ['object', 'null'], required: ['from', 'to', 'points', 'lines'],
+        properties: { from: { ...string, format: 'date-time' }, to: { ...string, format: 'date-time', description: 'Not included.' }, points, lines },
+        description: 'Of a trend that is compared: the time before. Its points go with those of the range in their order.'
+      },
       parts: {
         ...array(object({
           ...part,

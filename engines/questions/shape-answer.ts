@@ -32,8 +32,8 @@ export interface TrendAnswer {
   kind: 'trend'
   points: Point[]
   lines: TrendLine[]
-  /** The time before; null when it was not asked for. */
-  previous: { points: Point[], lines: TrendLine[] } | null
+  /** The time before, from its first instant to before its last, as ISO 8601; null when it was not asked for. */
+  previous: { from: string, to: string, points: Point[], lines: TrendLine[] } | null
 }
 
 export interface FunnelAnswer {
@@ -122,7 +122,8 @@ function shapeTrend (trend: Trend, range: ResolvedRange, rows: readonly AnswerRo
       ({ start, is_partial: from < span.from || to > span.to || to > range.now }))
     return { points, lines }
   }
-  return { kind: 'trend', ...shape(range, 0), previous: trend.compare ? shape(range.previous, 1) : null }
+  const [from = '', to = ''] = [range.previous.from, range.previous.to].map((at) => new Date(at).toISOString())
+  return { kind: 'trend', ...shape(range, 0), previous: trend.compare ? { from, to, ...shape(range.previous, 1) } : null }
 }
 
 function shapeFunnel ({ steps, breakdown }: Funnel, rows: readonly AnswerRow[]): FunnelAnswer {

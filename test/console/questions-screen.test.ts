@@ -111,6 +111,11 @@ t.test('a trend is drawn, the same stands in a table, and its SQL opens in SQL',
   await page.getByRole('img', { name: /^sum of amount of order, sum of amount of order \(before\) along time, 30 points/ }).waitFor()
 
   t.match((await rows(page, 'Values'))[1], /^All of it 2 0$/)
+  await page.getByText(/^Before: \d{4}-\d\d-\d\d to \d{4}-\d\d-\d\d \d\d:\d\d\. The range is still running.* Nothing of it meets the question/).waitFor()
+  t.equal(await page.locator('.chart svg .series-0').count(), 2, 'what it was before has the same colour')
+  t.equal(await page.locator('.chart svg .series-0.before').count(), 1, 'and other lines')
+  t.match((await rows(page, 'Values'))[0], /Before, from sum of amount of order \(before\)$/)
+  await page.getByText('Dotted: not whole').waitFor()
   await page.getByText('1 event without a number in the property left out of the sum of amount of order.').waitFor()
   t.match((await rows(page, 'Values')).at(-1), /not whole/)
   await condition.getByRole('combobox', { name: 'Operator' }).selectOption('is_set')

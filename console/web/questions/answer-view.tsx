@@ -7,6 +7,7 @@ import { currentSession, may } from '../session.ts'
 import { Chart } from '../sql/result-chart.tsx'
 import { Dialog, Empty, Select, Show, Table, Time } from '../states.tsx'
 import { linkTo } from '../router.ts'
+import { describeComparison } from './comparison.ts'
 import { type Answered, type Definition, formatDuration, formatMeasure, formatShare, type FunnelAnswer, partName, pointName, type RetentionAnswer, type TrendAnswer, type TrendLine } from './question-definition.ts'
 
 /** Asks another question instead. */
@@ -26,10 +27,11 @@ export function AnswerView ({ answered, definition, onAsk }: { answered: Answere
 
 /** The picture and its table. @param props.isFolded  Whether the table of a drawing is behind a fold. */
 export function AnswerPicture (
-  { answered: { answer, timezone }, definition, onAsk, isFolded = false }: { answered: Answered, definition: Definition, onAsk?: Ask, isFolded?: boolean }
+  { answered, definition, onAsk, isFolded = false }: { answered: Answered, definition: Definition, onAsk?: Ask, isFolded?: boolean }
 ) {
+  const { answer } = answered
   switch (answer.kind) {
-    case 'trend': return <TrendView answer={answer} timezone={timezone} isFolded={isFolded} />
+    case 'trend': return <TrendView answered={answered} answer={answer} isFolded={isFolded} />
     case 'funnel': return <FunnelView answer={answer} definition={definition} mayOpen={!isFolded && may('person:read')} />
     case 'retention': return <RetentionView answer={answer} definition={definition} onAsk={onAsk} />
   }
@@ -52,10 +54,11 @@ function Sql ({ sql }: { sql: string }) {
   )
 }
 
-/** Lines that can be told apart by colour. */
+/** Lines that can be told apart by colour; beside what they were before, fewer. */
 const DRAWN = 5
+const DRAWN_PAIRS = 3
 
-interface NamedLine { name: string, values: ReadonlyArray<number | null>, total: number | null }
+interface NamedLine extends TrendLine { title: string }
 
 function nameLines (lines: readonly TrendLine[], suffix: string): NamedLine[] {
   return lines.map((line) => {
@@ -63,35 +66,55 @@ function nameLines (lines: readonly TrendLine[], suffix: string): NamedLine[] {
     const name = line.part === 'all' ? line.name : partName(line)
     const number = isAmongSeveral ? `${line.series + 1}: ` : ''
     const of = isAmongSeveral && line.part !== 'all' ? `${line.name}, ` : ''
-    return { ...line, name: `${number}${of}${name}${suffix}` }
+    return { ...line, title: `${number}${of}${name}${suffix}` }
   })
 }
 
-function TrendView ({ answer, timezone, isFolded }: { answer: TrendAnswer, timezone: string, isFolded: boolean }) {
-  const { points, lines, previous } = answer
-  const named = [...nameLines(lines, ''), ...previous === null ? [] : nameLines(previous.lines, ' (before)')]
-  const drawn = previous === null ? named.slice(0, DRAWN) : [...named.slice(0, Math.min(lines.length, 3)), ...named.slice(lines.length).slice(0, 2)]
-  const columns = [{ name: 'start', type: 'String' }, ...drawn.map(({ name }) => ({ name, type: 'Float64' }))]
-  const rows = points.map(({ start }, index) => [pointName(start, timezone), ...drawn.map(({ values }) => values[index] ?? null)])
-  if (lines.length === 0) return <Empty>No event of the range meets the question.</Empty>
+interface TrendViewProps { answered: Answered, answer: TrendAnswer, isFolded: boolean }
+
+function TrendView ({ answered: { timezone, from }, answer: { points, lines, previous }, isFolded }: TrendViewProps) {
+  const now = nameLines(lines, '')
+  const before = nameLines(previous?.lines ?? [], ' (before)')
+  const drawn = now.slice(0, previous === null ? DRAWN : DRAWN_PAIRS).flatMap((line, colour) => {
+    const then = before.find(({ series, part, value }) => series === line.series && part === line.part && value === line.value)
+    return [{ ...line, colour, of: points, isBefore: false }, ...then === undefined ? [] : [{ ...then, colour, of: previous?.points ?? [], isBefore: true }]]
+  })
+  // A month may have more days than the one after it.
+  const places = Array.from({ length: Math.max(points.length, previous?.points.length ?? 0) }, (_, index) => index)
+  const nameAt = (of: TrendAnswer['points'], index: number): string => {
+    const { start } = of[index] ?? {}
+    return start === undefined ? '–' : pointName(start, timezone)
+  }
+  const columns = [{ name: 'start', type: 'String' }, ...drawn.map(({ title }) => ({ name: title, type: 'Float64' }))]
+  const rows = places.map((index) => [nameAt(points, index), ...drawn.map(({ values }) => values[index] ?? null)])
+  const looks = drawn.map(({ colour, isBefore, of }) => ({ colour, isBefore, partial: of.map(({ is_partial: isPartial }) => isPartial) }))
+  const hasPartial = looks.some(({ partial }) => partial.includes(true))
+  const comparison = previous !== null && <p class='hint numbers'>{describeComparison(previous, from, timezone)}</p>
+  if (lines.length === 0) return <><Empty>No event of the range meets the question.</Empty>{comparison}</>
   const table = (
-    <Table label='Values' class='dense' head={['From', ...named.map(({ name }) => `#${showText(name, 40)}`)]}>
+    <Table label='Values' class='dense' head={['From', ...now.map(({ title }) => `#${showText(title, 80)}`), previous !== null && 'Before, from', ...before.map(({ title }) => `#${showText(title, 80)}`)]}>
       <tr class='total'>
         <td>All of it</td>
-        {named.map(({ name, total }) => <td key={name} class='number'>{formatMeasure(total)}</td>)}
+        {now.map(({ title, total }) => <td key={title} class='number'>{formatMeasure(total)}</td>)}
+        {previous !== null && <td />}
+        {before.map(({ title, total }) => <td key={title} class='number'>{formatMeasure(total)}</td>)}
       </tr>
-      {points.map(({ start, is_partial: isPartial }, index) => (
-        <tr key={start}>
-          <td><time dateTime={start}>{pointName(start, timezone)}</time>{isPartial && <span class='hint'> not whole</span>}</td>
-          {named.map(({ name, values }) => <td key={name} class='number'>{formatMeasure(values[index] ?? null)}</td>)}
+      {places.map((index) => (
+        <tr key={index}>
+          <td><time dateTime={points[index]?.start}>{nameAt(points, index)}</time>{points[index]?.is_partial === true && <span class='hint'> not whole</span>}</td>
+          {now.map(({ title, values }) => <td key={title} class='number'>{formatMeasure(values[index] ?? null)}</td>)}
+          {previous !== null && <td><time dateTime={previous.points[index]?.start}>{nameAt(previous.points, index)}</time>{previous.points[index]?.is_partial === true && <span class='hint'> not whole</span>}</td>}
+          {before.map(({ title, values }) => <td key={title} class='number'>{formatMeasure(values[index] ?? null)}</td>)}
         </tr>
       ))}
     </Table>
   )
   return (
     <>
-      <Chart columns={columns} rows={rows} along='time' partial={points.map(({ is_partial: isPartial }) => isPartial)} chosen={{ kind: 'line', x: 0, y: drawn.map((_, index) => index + 1) }} />
-      {named.length > drawn.length && <p class='hint'>{drawn.length} of {named.length} lines are drawn; the table has all.</p>}
+      <Chart columns={columns} rows={rows} along='time' looks={looks} chosen={{ kind: 'line', x: 0, y: drawn.map((_, index) => index + 1) }} />
+      {comparison}
+      {hasPartial && <p class='hint'>Dotted: not whole, because it has not ended or is only partly in the range.</p>}
+      {now.length + before.length > drawn.length && <p class='hint'>{drawn.length} of {now.length + before.length} lines are drawn; the table has all.</p>}
       {lines.filter(({ left_out: leftOut }) => leftOut > 0).map((line) => (
         <p key={`${line.series} ${line.part} ${line.value}`} class='hint'>
           {line.part === 'all' ? '' : `${showText(partName(line), 40)}: `}{formatCounted(line.left_out, 'event')} without a number in the property left out of the {showText(line.name, 60)}.

@@ -44,28 +44,38 @@ export function ResultChart ({ columns, rows, choice, onChoice }: ResultChartPro
   )
 }
 
+export interface Look {
+  colour: number
+  /** It is what another line of the same colour was before: thinner, with hollow points. */
+  isBefore: boolean
+  /** Rows that are not complete: the line to them is dotted. */
+  partial: readonly boolean[]
+}
+
+const classOf = (index: number, look?: Look): string => `series-${look?.colour ?? index}${look?.isBefore === true ? ' before' : ''}`
+
 interface PictureProps {
   columns: readonly Column[]
   rows: readonly Value[][]
   chosen: ChartColumns
   /** Name of the horizontal axis. */
   along: string
-  /** Rows that are not complete: the line to them is dashed. */
-  partial?: readonly boolean[]
+  /** How each of what is chosen is drawn; absent: in the order of the colours. */
+  looks?: readonly Look[]
 }
 
 /** The picture below the names of its lines. */
 export function Chart (props: PictureProps) {
-  const { columns, chosen } = props
+  const { columns, chosen, looks } = props
   return (
     <div class='chart'>
-      <p class='toolbar'>{chosen.y.map((column, index) => <span key={column} class={`series series-${index}`}>{showText(columns[column]?.name ?? '', 40)}</span>)}</p>
+      <p class='toolbar'>{chosen.y.map((column, index) => <span key={column} class={`series ${classOf(index, looks?.[index])}`}>{showText(columns[column]?.name ?? '', 80)}</span>)}</p>
       <Picture {...props} />
     </div>
   )
 }
 
-function Picture ({ columns, rows, chosen, along, partial = [] }: PictureProps) {
+function Picture ({ columns, rows, chosen, along, looks = [] }: PictureProps) {
   const model = useMemo(() => buildChart(columns, rows, chosen), [columns, rows, rows.length, chosen.kind, chosen.x, chosen.y.join()])
   const { box, width } = useWidth()
   const [pointed, setPointed] = useState<number>()
@@ -91,7 +101,7 @@ function Picture ({ columns, rows, chosen, along, partial = [] }: PictureProps) 
         ))}
         <Labels model={model} x={x} width={inner} />
         {pointed !== undefined && <line class='pointer' x1={x(pointed)} x2={x(pointed)} y1={EDGE.top} y2={HEIGHT - EDGE.bottom} />}
-        {model.kind === 'line' ? <Lines model={model} x={x} y={y} partial={partial} /> : <Bars model={model} x={x} y={y} width={inner} pointed={pointed} />}
+        {model.kind === 'line' ? <Lines model={model} x={x} y={y} looks={looks} /> : <Bars model={model} x={x} y={y} width={inner} pointed={pointed} />}
       </svg>
       <figcaption class='hint numbers'>
         {pointed === undefined || model.labels[pointed] === undefined
@@ -120,10 +130,11 @@ function Labels ({ model, x, width }: { model: ChartModel, x: (index: number) =>
 interface DrawnProps { model: ChartModel, x: (index: number) => number, y: (value: number) => number }
 
 /** A gap where a value is missing. */
-function Lines ({ model, x, y, partial }: DrawnProps & { partial: readonly boolean[] }) {
+function Lines ({ model, x, y, looks }: DrawnProps & { looks: readonly Look[] }) {
   return (
     <>
       {model.series.map(({ values }, index) => {
+        const partial = looks[index]?.partial ?? []
         const order = values.map((_, at) => at).sort((one, other) => x(one) - x(other))
         const draw = (isPartial: boolean): string => order.map((at, index) => {
           const [value, before] = [values[at], values[order[index - 1] ?? -1]]
@@ -131,7 +142,7 @@ function Lines ({ model, x, y, partial }: DrawnProps & { partial: readonly boole
           return value == null ? '' : `${isJoined ? 'L' : 'M'}${x(at).toFixed(1)} ${y(value).toFixed(1)}`
         }).join('')
         return (
-          <g key={index} class={`series-${index}`}>
+          <g key={index} class={classOf(index, looks[index])}>
             <path class='line' d={draw(false)} />
             {partial.length > 0 && <path class='line partial' d={draw(true)} />}
             {values.length <= 60 && values.map((value, at) => value !== null && <circle key={at} cx={x(at)} cy={y(value)} r='2.5' />)}

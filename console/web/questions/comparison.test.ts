@@ -1,0 +1,22 @@
+import t from 'tap'
+import { describeComparison } from './comparison.ts'
+import type { TrendLine } from './question-definition.ts'
+
+const line: TrendLine = { series: 0, name: 'paid', part: 'all', value: null, values: [], total: 0, left_out: 0 }
+const points = ['2026-08-01', '2026-09-01'].map((start) => ({ start, is_partial: false }))
+const berlin = (to: string, values: number[][], from = '2026-07-31T22:00:00.000Z'): string =>
+  describeComparison({ from, to, points, lines: values.map((each) => ({ ...line, values: each })) }, '2026-10-01', 'Europe/Berlin')
+
+t.test('a comparison says which days it is about, by the calendar of the project', async (t) => {
+  t.equal(berlin('2026-09-30T22:00:00.000Z', [[1, 2]]), 'Before: 2026-08-01 to 2026-09-30.')
+})
+
+t.test('of a range that is still running, it says where the time before stops, and why', async (t) => {
+  t.equal(berlin('2026-09-27T19:45:00.000Z', [[1, 2]]),
+    'Before: 2026-08-01 to 2026-09-27 21:45. The range is still running, so the time before stops at the same point.')
+})
+
+t.test('it says from when there are values, in any of the lines, and that there are none', async (t) => {
+  t.match(berlin('2026-09-30T22:00:00.000Z', [[0, 0], [0, 3]]), / Its first values are of 2026-09-01: it had nothing earlier\.$/)
+  for (const none of [[], [[0, 0]]]) t.match(berlin('2026-09-30T22:00:00.000Z', none), / Nothing of it meets the question, so there is nothing to compare with\.$/)
+})
