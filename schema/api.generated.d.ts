@@ -1244,7 +1244,7 @@ export interface paths {
         };
         /**
          * List imports
-         * @description The newest first. A project keeps 200.
+         * @description The newest first. A project keeps 200, those that run before all others.
          *
          *     Requires the scope event:read.
          */
@@ -1279,7 +1279,7 @@ export interface paths {
         post?: never;
         /**
          * Delete the record of an import
-         * @description Its events stay, and an import that runs goes on.
+         * @description Its events stay. One that runs is refused with 409: without its record nobody sees it, or stops it.
          *
          *     Requires the scope event:write.
          */

@@ -72,6 +72,10 @@ t.test('an import that does not report is silent until it ends', async (t) => {
   await api.call('POST', `~/imports/${id}/report`, { state: 'interrupted', progress })
   await api.sql`UPDATE imports SET last_reported_at = now() - interval '1 day' WHERE id = ${id}`
   t.match((await api.call('GET', `~/imports/${id}`)).body, { state: 'interrupted', is_silent: false })
+
+  const silent = await start()
+  await api.sql`UPDATE imports SET last_reported_at = now() - interval '61 seconds' WHERE id = ${silent}`
+  t.equal((await api.call('DELETE', `~/imports/${silent}`)).status, 204, 'nobody waits for a report that does not come')
 })
 
 t.test('what is not of its form is refused by its name, and stores nothing', async (t) => {
@@ -101,18 +105,24 @@ t.test('a record is seen in its project alone, is deleted, and the oldest make r
   for (const [method, path, body] of [
     ['GET', '', undefined], ['DELETE', '', undefined], ['POST', '/stop', undefined], ['POST', '/report', { state: 'running', progress }]
   ] as const) t.match(await other.call(method, `~/imports/${id}${path}`, body), { status: 404 }, `${method} ${path}`)
+  t.match(await one.call('DELETE', `~/imports/${id}`), { status: 409, body: { code: 'conflict' } }, 'without its record nobody would stop it')
+  await one.call('POST', `~/imports/${id}/report`, { state: 'interrupted', progress })
   t.equal((await one.call('DELETE', `~/imports/${id}`)).status, 204)
   for (const [method, path, body] of [
     ['GET', '', undefined], ['DELETE', '', undefined], ['POST', '/stop', undefined], ['POST', '/report', { state: 'running', progress }]
   ] as const) t.match(await one.call(method, `~/imports/${id}${path}`, body), { status: 404 }, `${method} ${path} of a deleted one`)
 
   const kept = await start(other)
-  const ids = [kept]
-  for (let i = 0; i < 201; i++) ids.push(await start(one))
+  const running = await start(one)
+  const ids = []
+  for (let i = 0; i < 201; i++) {
+    ids.push(await start(one))
+    await one.call('POST', `~/imports/${ids.at(-1)}/report`, { state: 'interrupted', progress })
+  }
   const { body: page } = await one.call('GET', '~/imports/?limit=150')
   t.same([page.count, page.results[0].id], [200, ids.at(-1)])
   const rest = await one.call('GET', new URL(page.next).pathname.replace(/^.*\/imports/, '~/imports') + new URL(page.next).search)
-  t.same([...page.results, ...rest.body.results].map((each) => each.id), ids.slice(2).reverse())
+  t.same([...page.results, ...rest.body.results].map((each) => each.id), [...ids.slice(2).reverse(), running], 'one that runs does not make room for others that have ended')
   t.equal((await other.call('GET', `~/imports/${kept}`)).status, 200)
 })
 

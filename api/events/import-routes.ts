@@ -36,7 +36,7 @@ export async function importRoutes (
   }
 
   routes.list('/', {
-    summary: 'List imports', description: `The newest first. A project keeps ${MAX_IMPORTS}.`, item: { $ref: 'Import#' }
+    summary: 'List imports', description: `The newest first. A project keeps ${MAX_IMPORTS}, those that run before all others.`, item: { $ref: 'Import#' }
   }, async ({ query }, { projectId }) => await selectPage<{ id: number }>(sql, query, {
     order: 'newest', kind: 'integer', select: columns(sql), from: sql`imports AS i`, key: sql`i.id`, keyOf: ({ id }) => id,
     where: sql`i.project_id = ${projectId}`
@@ -53,8 +53,8 @@ export async function importRoutes (
     const [{ id, is_new: isNew }] = await sql<[{ id: number, is_new: boolean }]>`
       INSERT INTO imports ${sql({ ...stored, project_id: projectId, checkpoint, created_by: userId })}
       ON CONFLICT (project_id, checkpoint) DO UPDATE SET ${sql(changes)}, last_reported_at = now() RETURNING id, xmax = 0 AS is_new`
-    await sql`DELETE FROM imports WHERE project_id = ${projectId} AND id <= (
-      SELECT id FROM imports WHERE project_id = ${projectId} ORDER BY id DESC OFFSET ${MAX_IMPORTS} LIMIT 1)`
+    await sql`DELETE FROM imports WHERE id IN (
+      SELECT i.id FROM imports AS i WHERE i.project_id = ${projectId} ORDER BY ${isRunning(sql)} DESC, i.id DESC OFFSET ${MAX_IMPORTS})`
     await reply.code(isNew ? 201 : 200).send({ id })
   })
 
@@ -87,15 +87,22 @@ export async function importRoutes (
   })
 
   routes.delete('/:id', {
-    summary: 'Delete the record of an import', description: 'Its events stay, and an import that runs goes on.', params
+    summary: 'Delete the record of an import', description: 'Its events stay. One that runs is refused with 409: without its record nobody sees it, or stops it.', params
   }, async ({ params: { id } }, { projectId }) => {
-    const deleted = await sql`DELETE FROM imports WHERE project_id = ${projectId} AND id = ${id} RETURNING id`
-    if (deleted.length === 0) throw notFound()
+    const deleted = await sql`DELETE FROM imports AS i WHERE i.project_id = ${projectId} AND i.id = ${id} AND NOT ${isRunning(sql)} RETURNING i.id`
+    if (deleted.length > 0) return
+    await find(projectId, id)
+    throw new HttpError(409, 'invalid_request', 'conflict', 'The import runs: stop it first.')
   })
+}
+
+/** It has not ended, and reported within a minute. */
+function isRunning (sql: Sql): Statement {
+  return sql`(i.ended_at IS NULL AND i.last_reported_at >= now() - interval '1 minute')`
 }
 
 function columns (sql: Sql): Statement {
   return sql`i.id, i.project_id AS team_id, i.source, i.mode, i.options, i.version, i.file_count, i.bytes, i.state, i.progress, i.error,
-    i.ended_at IS NULL AND i.last_reported_at < now() - interval '1 minute' AS is_silent,
+    i.ended_at IS NULL AND NOT ${isRunning(sql)} AS is_silent,
     ${selectCreatedBy(sql, sql`i.created_by`)}, i.started_at, i.last_reported_at, i.stop_requested_at, i.ended_at`
 }

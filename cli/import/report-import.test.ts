@@ -1,7 +1,12 @@
 /** What the management API shows of an import, and how it is stopped there, on the whole system. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { text as readAll } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { createStackProject, type StackProject } from '../../test/start-stack.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
@@ -12,6 +17,10 @@ const ROWS = 3000
 interface Shown {
   stack: StackProject
   run: (key: string, ...args: string[]) => Promise<Captured>
+  /** The same at another address than that of the stack. */
+  runAt: (url: string, ...args: string[]) => Promise<Captured>
+  /** What the command line has. */
+  args: string[]
   ask: (method: string, path: string) => Promise<any>
   createKey: (...scopes: string[]) => Promise<string>
 }
@@ -32,11 +41,14 @@ async function startImport (t: Test): Promise<Shown> {
     })
     return await response.json()
   }
+  const where = ['--project', String(stack.project), '--state', path.join(folder, 'state')]
+  const args = ['import', 'posthog', path.join(folder, 'a.jsonl'), ...where]
+  const runAt = async (url: string, key: string, more: string[]): Promise<Captured> =>
+    await runCaptured([...args, ...more], { MILLRACE_URL: url, MILLRACE_KEY: key })
   return {
-    stack, ask,
-    run: async (key, ...args) => await runCaptured([
-      'import', 'posthog', path.join(folder, 'a.jsonl'), '--project', String(stack.project), '--state', path.join(folder, 'state'), ...args
-    ], { MILLRACE_URL: stack.url, MILLRACE_KEY: key }),
+    stack, ask, args,
+    run: async (key, ...more) => await runAt(stack.url, key, more),
+    runAt: async (url, ...more) => await runAt(url, stack.personalApiKey, more),
     createKey: async (...scopes) => (await ask('POST', '/api/personal_api_keys/', { label: 'import', scopes, scoped_teams: [stack.project] })).value
   }
 }
@@ -83,4 +95,59 @@ t.test('an import whose key may not report goes on, and says so once', async (t)
   t.equal(code, 5, err)
   t.equal(err.match(/its record in the API is incomplete/g)?.length, 1)
   t.same((await ask('GET', '~/imports/')).results, [])
+})
+
+t.test('one that was killed is silent after a minute, and the same command goes on in its record', async (t) => {
+  const { stack, run, ask, args } = await startImport(t)
+  const child = spawn(process.execPath, [path.join(import.meta.dirname, '../main.ts'), ...args, '--events-per-second', '100'], {
+    env: { ...process.env, MILLRACE_URL: stack.url, MILLRACE_KEY: stack.personalApiKey }, stdio: 'ignore'
+  })
+  const ended = once(child, 'exit')
+  let record: any
+  await waitFor(async () => {
+    [record] = (await ask('GET', '~/imports/')).results
+    return record?.progress?.accepted > 0
+  }, { timeoutMs: 60_000 })
+  t.match(await ask('DELETE', `~/imports/${record.id}/`), { code: 'conflict', detail: 'The import runs: stop it first.' })
+  child.kill('SIGKILL')
+  await ended
+  await stack.sql`UPDATE imports SET last_reported_at = last_reported_at - interval '1 minute' WHERE id = ${record.id}`
+  t.match(await ask('GET', `~/imports/${record.id}/`), { state: 'running', is_silent: true, ended_at: null })
+
+  t.match(await run(stack.personalApiKey, '--events-per-second', '0'), { code: 5, out: /complete +yes/ })
+  t.match((await ask('GET', '~/imports/')).results, [{ id: record.id, state: 'complete_with_differences', is_silent: false, progress: { accepted: ROWS } }])
+})
+
+t.test('events that are sent once more, as the store has lost them, stay accepted', async (t) => {
+  const { stack, run, ask } = await startImport(t)
+  t.match(await run(stack.personalApiKey, '--events-per-second', '0'), { code: 5 })
+  await stack.clickhouse.command({
+    query: `DELETE FROM events WHERE project_id = ${stack.project} AND event = 'paid' SETTINGS lightweight_deletes_sync = 2`
+  })
+  t.match(await run(stack.personalApiKey, '--events-per-second', '0'), { code: 5, out: new RegExp(`sent now +${ROWS / 2}\\n`) })
+  t.match((await ask('GET', '~/imports/')).results[0], { state: 'complete_with_differences', progress: { accepted: ROWS } })
+})
+
+t.test('an API that is away at the end gets the last report when it is back', async (t) => {
+  const { stack, runAt, ask } = await startImport(t)
+  let refused = 0
+  // Ends connections with the last report, as a process that stops does; everything else goes through.
+  const way = createServer((incoming, outgoing) => {
+    void readAll(incoming).then((body) => {
+      if (/\/report$/.test(incoming.url ?? '') && body.includes('"result"') && ++refused < 3) return incoming.destroy()
+      const onward = request(new URL(incoming.url ?? '', stack.url), { method: incoming.method, headers: incoming.headers }, (answer) => {
+        outgoing.writeHead(Number(answer.statusCode), answer.headers)
+        answer.pipe(outgoing)
+      })
+      onward.end(body)
+    })
+  }).listen(0, '127.0.0.1')
+  await once(way, 'listening')
+  t.teardown(() => { way.close().closeAllConnections() })
+
+  const { code, err } = await runAt(`http://127.0.0.1:${(way.address() as AddressInfo).port}`, '--events-per-second', '0')
+  t.equal(code, 5)
+  t.match(err, /its record in the API is incomplete: the API at .* does not answer/)
+  t.equal(refused, 3)
+  t.match((await ask('GET', '~/imports/')).results, [{ state: 'complete_with_differences', ended_at: String }])
 })

@@ -1,18 +1,24 @@
 /** Reports an import to the management API, so that a team sees it. The import does not depend on that. */
 import { createHash, randomUUID } from 'node:crypto'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { errorCode, HttpError, MillraceError } from '../../engines/errors.ts'
 import { readVersion } from '../../schema/version.ts'
 import type { ManagementClient } from '../management-client.ts'
 import { type Digest, formatDay } from './event-digest.ts'
-import type { ImportCounts, ImportOptions, ImportReporter, ImportResult } from './import-options.ts'
+import { type ImportCounts, type ImportOptions, type ImportReporter, type ImportResult, IMPORTED_WITH_DIFFERENCES } from './import-options.ts'
 
 const INTERVAL_MS = 3000
 
+/** The last report is repeated for so long: an API that is started again is away for less. */
+const END_PATIENCE_MS = 30_000
+
 /** What the API takes of each list. */
 const MOST = { files: 500, options: 20, reasons: 50, broken: 100, rows: 500, differences: 100 }
+
+/** States of an import that ended with a result, by its exit code. */
+const END_STATES = { 0: 'complete', 1: 'incomplete', [IMPORTED_WITH_DIFFERENCES]: 'complete_with_differences' } as const
 
 interface ReporterOptions extends Pick<ImportOptions, 'source' | 'project' | 'mode' | 'files'> {
   /** As they were given. */
@@ -41,8 +47,9 @@ export function createReporter (
     files: files.slice(0, MOST.files).map(({ name, bytes }) => ({ name: cut(name), bytes }))
   })
 
-  async function report (end: object = {}): Promise<void> {
-    if (id === null) return
+  /** @returns whether the API has it, or takes none. */
+  async function report (end: object = {}): Promise<boolean> {
+    if (id === null) return true
     try {
       id ??= (await api.post('/api/projects/{project_id}/imports', { params, body: begun() })).id
       const { state, sent, bytesRead, ...counts } = count()
@@ -55,11 +62,13 @@ export function createReporter (
         params: { ...params, id }, body: { state, progress, ...end }
       })
       isStopped ||= stop
+      return true
     } catch (error) {
       // What it refuses it refuses again, such as a key without the scope; a record may have been deleted.
       if (error instanceof HttpError && error.status < 500 && error.status !== 429) id = null
       if (!wasTold) tell(error instanceof Error ? error.message : String(error))
       wasTold = true
+      return id === null
     }
   }
 
@@ -90,11 +99,21 @@ export function createReporter (
         await report({ state: 'interrupted', error: /^[A-Z_]+$/.exec(errorCode(end.error))?.[0] ?? null })
         return
       }
-      const { exitCode } = end.result
-      if (exitCode !== 1) checkpoint.forget()
-      const state = exitCode === 1 ? 'incomplete' : exitCode === 0 ? 'complete' : 'complete_with_differences'
-      await report({ state, result: describe(end.result, end.source) })
+      const last = { state: END_STATES[end.result.exitCode], result: describe(end.result, end.source) }
+      const isReported = await repeat(async () => await report(last))
+      // Else the record would stay without its end: the same command goes on in it.
+      if (isReported && end.result.exitCode !== 1) checkpoint.forget()
     }
+  }
+}
+
+/** @returns whether it worked at last. */
+async function repeat (attempt: () => Promise<boolean>): Promise<boolean> {
+  const givesUpAt = performance.now() + END_PATIENCE_MS
+  for (;;) {
+    if (await attempt()) return true
+    if (performance.now() > givesUpAt) return false
+    await sleep(INTERVAL_MS)
   }
 }
 
@@ -104,13 +123,18 @@ function openCheckpoint (stateFolder: string, identity: unknown): { id: string, 
   const key = createHash('sha256').update(JSON.stringify(identity)).digest('hex')
   let known: Record<string, string> = {}
   try {
-    known = JSON.parse(readFileSync(file, 'utf8')) as typeof known
+    known = { ...JSON.parse(readFileSync(file, 'utf8')) as typeof known }
   } catch {
-    // Nothing was reported from here, or a crash cut it: then the record is a new one.
+    // Nothing was reported from here.
   }
   const id = known[key] ??= randomUUID()
-  writeFileSync(file, JSON.stringify(known))
-  return { id, forget: () => { writeFileSync(file, JSON.stringify({ ...known, [key]: undefined })) } }
+  // Replaced as a whole: half of it would be the end of all records that can be resumed here.
+  const save = (changes = {}): void => {
+    writeFileSync(`${file}.new`, JSON.stringify({ ...known, ...changes }))
+    renameSync(`${file}.new`, file)
+  }
+  save()
+  return { id, forget: () => { save({ [key]: undefined }) } }
 }
 
 function describe (result: ImportResult, source: readonly Digest[]): object {

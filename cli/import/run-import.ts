@@ -77,10 +77,11 @@ async function importFiles (
   const sentBefore = new Map<SourceFile, number>()
   const mapperOf = options.createMapperOf()
   let answeredAt = 0
-  let [acknowledged, bytesBefore, reading] = [0, 0, files[0]]
+  // What the proof sends once more is not among the unsent ones: it was accepted before.
+  let [acknowledged, unsent, bytesBefore, reading] = [0, 0, 0, files[0]]
   reporter?.begin(stateFolder, () => ({
     state: reading === undefined ? 'proving' : 'running', rows: result.rows, rejected: result.rejected, sent: acknowledged,
-    accepted: mode === 'import' ? digests.events - result.sentNow + acknowledged : 0,
+    accepted: mode === 'import' ? digests.events - unsent : 0,
     bytesRead: bytesBefore + (reading?.bytesRead?.() ?? 0)
   }))
   const completeBefore = mode === 'import' ? await store.completeThrough() : 0
@@ -93,6 +94,7 @@ async function importFiles (
       ...options,
       onAcknowledged (mark, events) {
         acknowledged += events
+        unsent -= events
         done.rows = Math.max(done.rows, mark)
         if (performance.now() - savedAt < SAVE_INTERVAL_MS) return
         savedAt = performance.now()
@@ -109,6 +111,7 @@ async function importFiles (
         if (event.isAltered === true) result.altered++
         if (mode !== 'import' || position <= alreadySent) return
         result.sentNow++
+        unsent++
         return sender.add(event, position)
       }, ({ position, ...read }) => {
         reporter?.throwIfStopped()

@@ -193,6 +193,8 @@ export async function walkExperiments (t: Test, { client }: ContractSystem): Pro
     t.match(await client.call(t, 'POST', `~/imports/${id}/stop/`), { status: 200, body: { id } }, 'stop')
     t.match(await client.call(t, 'POST', `~/imports/${id}/report/`, { state: 'running', progress }), { status: 200, body: { stop: true } }, 'report')
     t.match(await client.call(t, 'GET', `~/imports/${id}/`), { status: 200, body: { progress } }, 'retrieve')
+    t.equal((await client.call(t, 'DELETE', `~/imports/${id}/`)).status, 409, 'delete a running one')
+    t.equal((await client.call(t, 'POST', `~/imports/${id}/report/`, { state: 'interrupted', progress })).status, 200, 'report the end')
     t.equal((await client.call(t, 'DELETE', `~/imports/${id}/`)).status, 204, 'delete')
   })
 

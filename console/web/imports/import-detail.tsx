@@ -46,15 +46,15 @@ export function State ({ of }: { of: Schema<'Import'> }) {
   return <span class={`tag ${style}`}>{text}</span>
 }
 
-const STOP = { title: 'Stop the import', action: 'Stop', method: 'POST', path: 'stop/', text: 'It ends at its next report. What was sent stays, and the same command goes on from there.' } as const
-const DELETE = { title: 'Delete the report', action: 'Delete', method: 'DELETE', path: '', text: 'The report is gone with its proof. The events stay, and so does what the command wrote to its folder.' } as const
+const STOP = { title: 'Stop the import', action: 'Stop', text: 'It ends at its next report. What was sent stays, and the same command goes on from there.' } as const
+const DELETE = { title: 'Delete the report', action: 'Delete', text: 'The report is gone with its proof. The events stay, and so does what the command wrote to its folder.' } as const
 
 function Actions ({ of, home, onStopped }: { of: Schema<'ImportDetail'>, home: string, onStopped: () => void }) {
   const [open, setOpen] = useState<typeof STOP | typeof DELETE>()
   const run = async (): Promise<void> => {
-    await request(`/api${home}/${of.id}/${open?.path}`, { method: open?.method ?? 'POST' })
-    if (open === DELETE) navigate(home)
-    else onStopped()
+    await request(`/api${home}/${of.id}/${open === STOP ? 'stop/' : ''}`, { method: open === STOP ? 'POST' : 'DELETE' })
+    if (open === STOP) onStopped()
+    else navigate(home)
   }
   return (
     <div class='toolbar'>
