@@ -8394,8 +8394,15 @@ export interface operations {
                     };
                     /** @default 100 */
                     limit?: number;
+                    /**
+                     * @description Of which events or people: all, or of a breakdown.
+                     * @enum {string}
+                     */
+                    part?: "all" | "value" | "not_set" | "rest";
                     /** @description The step that they did not reach, from 1. */
                     step: number;
+                    /** @description The value of the property; null unless `part` is `value`. */
+                    value?: string | null;
                 };
             };
         };

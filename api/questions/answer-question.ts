@@ -57,7 +57,7 @@ export async function answerQuestion (question: Question, asking: Asking): Promi
 
 /** The persons who reached the step before and not this one. @throws {QueryFailedError} */
 export async function listDropouts (
-  funnel: Funnel, asking: Asking, asked: { step: number, limit: number }
+  funnel: Funnel, asking: Asking, asked: { step: number, limit: number, tag: string }
 ): Promise<Facts & { results: { person_id: string, entered_at: string }[] }> {
   const range = resolveRange(funnel, asking)
   const sql = compileDropouts(funnel, { ...asked, projectId: asking.projectId, range })

@@ -9,7 +9,7 @@ import { resolveRange } from '../../engines/questions/calendar.ts'
 import { compileQuestion } from '../../engines/questions/compile-question.ts'
 import { compileDropouts } from '../../engines/questions/funnel-sql.ts'
 import { readQuestion } from '../../engines/questions/read-question.ts'
-import { type Answer, type AnswerRow, shapeAnswer, type TrendLine } from '../../engines/questions/shape-answer.ts'
+import { type Answer, type AnswerRow, shapeAnswer, tagOfPart, type TrendLine } from '../../engines/questions/shape-answer.ts'
 import { answerPlainly, type PlainEvent, type PlainQuestion } from '../../engines/questions/testing/plain-answer.ts'
 import { randomEvent, randomPersonProperties, randomQuestion, ZONES } from '../../engines/questions/testing/random-questions.ts'
 
@@ -205,16 +205,24 @@ t.test('days that have not begun have no value, unless events are stored of them
 
 t.test('who dropped out of a funnel is as many persons as its picture says', async (t) => {
   const steps = ['seen', 'cart', 'paid'].map((event) => ({ event }))
-  const definition = { kind: 'funnel', ...shared, steps, window: { value: 20, unit: 'hour' } }
+  const breakdown = { property: 'plan', limit: 2, order: 'worst' }
+  const definition = { kind: 'funnel', ...shared, steps, window: { value: 20, unit: 'hour' }, breakdown }
   const question = readQuestion(definition)
   if (question.kind !== 'funnel') throw new Error('no funnel')
   const answer = await ask(definition, BERLIN)
-  const people = answer.kind === 'funnel' ? answer.parts[0]!.steps.map((step) => step.people) : []
+  const parts = answer.kind === 'funnel' ? answer.parts : []
+  t.same(new Set(parts.map(({ part }) => part)), new Set(['all', 'value', 'not_set', 'rest']))
+  const shares = parts.slice(1).map(({ steps: of }) => of.at(-1)!.conversion ?? 0)
+  t.same(shares, shares.toSorted((one, other) => one - other), 'the worst comes first')
 
   const range = resolveRange(question, BERLIN)
-  for (const step of [2, 3]) {
-    const rows = await select(compileDropouts(question, { projectId: 1, range, step, limit: 1000 }))
-    t.equal(new Set(rows.map(([person]) => person)).size, people[step - 2]! - people[step - 1]!)
+  for (const part of parts) {
+    for (const step of [2, 3]) {
+      const asked = { projectId: 1, range, step, limit: 1000, tag: tagOfPart(part) }
+      const rows = await select(compileDropouts(question, asked))
+      const lost = part.steps[step - 2]!.people - part.steps[step - 1]!.people
+      t.equal(new Set(rows.map(([person]) => person)).size, lost, part.part)
+    }
   }
 })
 

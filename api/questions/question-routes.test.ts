@@ -84,6 +84,10 @@ t.test('who dropped out is listed for keys that may see persons', async (t) => {
   const { body: funnel } = await api.call('POST', '~/questions/answer', { definition: FUNNEL })
   t.match(funnel.answer.parts, [{ part: 'all', steps: [{ people: 2, conversion: 1 }, { people: 1, conversion: 0.5, median_ms: 3_600_000 }] }])
   t.match((await api.call('POST', '~/questions/dropouts', asked)).body.results, [{ person_id: /^[0-9a-f-]{36}$/, entered_at: '2026-03-05T09:00:00.000Z', name: '', is_known: false }], 'only events of bob are stored')
+  const ofPlan = { ...asked, definition: { ...FUNNEL, breakdown: { property: 'plan' } }, part: 'value' }
+  const listed = await Promise.all(['pro', 'free'].map(async (value) => (await api.call('POST', '~/questions/dropouts', { ...ofPlan, value })).body.results.length))
+  t.same(listed, [1, 0])
+  t.match(await api.call('POST', '~/questions/dropouts', { ...asked, part: 'rest' }), { status: 400, body: { attr: 'part' } })
   t.match(await api.call('POST', '~/questions/dropouts', { ...asked, step: 3 }), { status: 400, body: { attr: 'step' } })
   t.match(await callAs(['query:read'], null, '/dropouts', asked), { status: 403, body: { code: 'permission_denied' } })
 })

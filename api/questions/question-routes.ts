@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { invalidField } from '../../engines/errors.ts'
 import { readQuestion } from '../../engines/questions/read-question.ts'
+import { tagOfPart } from '../../engines/questions/shape-answer.ts'
 import { requireScope } from '../../schema/scopes.ts'
 import { object } from '../http/json-schema.ts'
 import { type Access, accessOf } from '../http/personal-key-access.ts'
@@ -10,7 +11,7 @@ import { describePersons } from '../persons/person-history-routes.ts'
 import { type DocumentKind, documentRoutes, findDocument } from '../queries/named-documents.ts'
 import { logCommentOf, runQuery } from '../queries/sql-routes.ts'
 import { answerQuestion, type Asking, listDropouts, type QuestionDeps, readAsking } from './answer-question.ts'
-import { answerSchema, definitionSchema, dropoutsSchema } from './question-schemas.ts'
+import { answerSchema, definitionSchema, dropoutsSchema, part } from './question-schemas.ts'
 
 /** A query may take 60 s; the rest is for waiting in ClickHouse. */
 const MAX_SECONDS = 90
@@ -57,17 +58,20 @@ export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps &
       type: 'object', required: ['definition', 'step'], additionalProperties: false,
       properties: {
         definition: definitionSchema, step: { type: 'integer', minimum: 2, description: 'The step that they did not reach, from 1.' },
-        limit: { type: 'integer', minimum: 1, maximum: 1000, default: 100 }
+        limit: { type: 'integer', minimum: 1, maximum: 1000, default: 100 },
+        ...part
       }
     },
     answer: dropoutsSchema
   }, async (request, access, reply) => {
-    const { definition, step, limit = 100 } = request.body
+    const { definition, step, limit = 100, part: of = 'all', value = null } = request.body
     const question = readQuestion(definition)
     if (question.kind !== 'funnel') throw invalidField('definition__kind', 'Nobody drops out of anything but a funnel.')
     if (step > question.steps.length) throw invalidField('step', `The funnel has ${question.steps.length} steps.`)
+    if (of !== 'all' && question.breakdown === null) throw invalidField('part', 'The funnel is not broken down.')
     return await ask(access, reply, deps, async (asking) => {
-      const { results, ...facts } = await listDropouts(question, asking, { step, limit })
+      const asked = { step, limit, tag: tagOfPart({ part: of, value }) }
+      const { results, ...facts } = await listDropouts(question, asking, asked)
       const stored = await describePersons(deps.sql, asking.projectId, results.map(({ person_id: person }) => person))
       const names = new Map(stored.map(({ uuid, name, distinct_ids: [id = ''] }) => [uuid, name === '' ? id : name]))
       return {

@@ -26,7 +26,7 @@ const facts = {
   }
 } as const
 
-const part = {
+export const part = {
   part: { ...string, enum: ['all', 'value', 'not_set', 'rest'], description: 'Of which events or people: all, or of a breakdown.' },
   value: { type: ['string', 'null'], description: 'The value of the property; null unless `part` is `value`.' }
 } as const

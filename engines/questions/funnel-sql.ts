@@ -1,3 +1,4 @@
+import { quoteString } from '../clickhouse-sql.ts'
 import type { ResolvedRange } from './calendar.ts'
 import type { Funnel } from './question.ts'
 import { choiceSql, mergesSql, PERSON, rowsSql, spanSql, TAGS, tagOf } from './question-sql.ts'
@@ -22,14 +23,20 @@ GROUP BY shown
 ORDER BY tag != '${TAGS.all}', tag = '${TAGS.rest}', people_1 DESC, tag`
 }
 
-/** The persons who reached the step before and not this one, from 2; those who entered last come first. */
+/**
+ * The persons who reached the step before and not this one, from 2; those who entered last come first.
+ *
+ * @param asked.tag  Of the part of the breakdown that they are in.
+ */
 export function compileDropouts (
-  funnel: Funnel, asked: { projectId: number, range: ResolvedRange, step: number, limit: number }
+  funnel: Funnel, asked: { projectId: number, range: ResolvedRange, step: number, limit: number, tag?: string }
 ): string {
-  const { projectId, range, step, limit } = asked
-  return `${walkSql({ ...funnel, breakdown: null }, projectId, range)}
+  const { projectId, range, step, limit, tag = TAGS.all } = asked
+  const top = `(SELECT tag FROM walks GROUP BY tag ORDER BY count() DESC, tag LIMIT ${funnel.breakdown?.limit ?? 0})`
+  const isInPart = tag === TAGS.all ? '' : tag === TAGS.rest ? ` AND tag NOT IN ${top}` : ` AND tag = ${quoteString(tag)}`
+  return `${walkSql(isInPart === '' ? { ...funnel, breakdown: null } : funnel, projectId, range)}
 SELECT toString(person_id) AS person_id, fromUnixTimestamp64Milli(toInt64(entered), 'UTC') AS entered_at
-FROM walks WHERE at_${step - 1} > 0 AND at_${step} = 0
+FROM walks WHERE at_${step - 1} > 0 AND at_${step} = 0${isInPart}
 ORDER BY entered DESC, person_id LIMIT ${limit}`
 }
 

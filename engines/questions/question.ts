@@ -35,6 +35,8 @@ export interface EventChoice {
 export interface Breakdown {
   property: string
   limit: number
+  /** Of the parts of a funnel: the most people first, or by the share that got to the last step. */
+  order: 'people' | 'worst' | 'best'
 }
 
 /**

@@ -27,6 +27,8 @@ t.test('a definition that cannot be understood is refused by the name of the fie
     ['definition__range__last', { ...trend, range: { last: 0, unit: 'day' } }], ['definition__range__from', { ...trend, range: { from: '2026-02-30', to: '2026-03-01' } }],
     ['definition__range__to', { ...trend, range: { from: '2026-03-02', to: '2026-03-01' } }],
     ['definition__breakdown__limit', { ...trend, breakdown: { property: 'plan', limit: 26 } }],
+    ['definition__breakdown__order', { ...trend, breakdown: { property: 'plan', order: 'worst' } }],
+    ['definition__breakdown__order', { ...funnel, breakdown: { property: 'plan', order: 'first' } }],
     ['definition__compare', { ...trend, compare: 'yes' }], ['definition__steps', { ...funnel, steps: [{ event: 'a' }] }],
     ['definition__steps__1', { ...funnel, order: 'any_order', steps: [{ event: 'a' }, { event: 'a' }] }],
     ['definition__window__value', { ...funnel, window: { value: 366, unit: 'day' } }], ['definition__order', { ...funnel, order: 'strict' }],

@@ -71,7 +71,8 @@ function readFunnel (field: FieldsOf): Funnel {
   // One event would be two steps, and which of them would depend on the others.
   if (order === 'any_order' && again !== -1) throw places[again]?.error('In any order, each step must be an event of another name.')
   return {
-    kind: 'funnel', ...readShared(field), steps, order, windowSeconds: readWindow(field('window')), breakdown: readBreakdown(field('breakdown'))
+    kind: 'funnel', ...readShared(field), steps, order, windowSeconds: readWindow(field('window')),
+    breakdown: readBreakdown(field('breakdown'), ['order'])
   }
 }
 
@@ -110,10 +111,13 @@ function readEvent (field: FieldsOf): EventChoice {
   return { event: event.value, where: readConditions(field('where').path.join('__'), where.map(({ value }) => value), ['event', 'person']) }
 }
 
-function readBreakdown (place: Place): Breakdown | null {
+function readBreakdown (place: Place, more: string[] = []): Breakdown | null {
   if (place.value === undefined || place.value === null) return null
-  const field = place.fields('property', 'limit')
-  return { property: field('property').propertyName(), limit: readInteger(orElse(field('limit'), 10), QUESTION_LIMITS.breakdown) }
+  const field = place.fields('property', 'limit', ...more)
+  return {
+    property: field('property').propertyName(), limit: readInteger(orElse(field('limit'), 10), QUESTION_LIMITS.breakdown),
+    order: orElse(field('order'), 'people').oneOf(['people', 'worst', 'best'])
+  }
 }
 
 const SECONDS = { minute: 60, hour: 3600, day: 86_400 } as const

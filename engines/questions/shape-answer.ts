@@ -38,7 +38,7 @@ export interface TrendAnswer {
 
 export interface FunnelAnswer {
   kind: 'funnel'
-  /** All people first, then the values of the breakdown, the largest first. */
+  /** All people first, then the values of the breakdown in its order. */
   parts: Array<Part & {
     steps: Array<{
       name: string
@@ -93,6 +93,11 @@ function readPart (tag: string): Part {
   }
 }
 
+/** The tag in the query of a funnel. */
+export function tagOfPart ({ part, value }: Part): string {
+  return part === 'value' ? `${TAGS.value}${value ?? ''}` : TAGS[part === 'not_set' ? 'notSet' : part]
+}
+
 function readNumber (value: string | number | null | undefined): number | null {
   return value == null ? null : Number(value)
 }
@@ -128,18 +133,20 @@ function shapeTrend (trend: Trend, range: ResolvedRange, rows: readonly AnswerRo
 
 function shapeFunnel ({ steps, breakdown }: Funnel, rows: readonly AnswerRow[]): FunnelAnswer {
   const known = rows.length > 0 || breakdown !== null ? rows : [[TAGS.all, ...steps.flatMap(() => [0, null])]]
-  return {
-    kind: 'funnel',
-    parts: known.map(([tag, entered, ...numbers]) => ({
-      ...readPart(String(tag)),
-      steps: steps.map((step, index) => {
-        const people = Number(index === 0 ? entered : numbers[index * 2 - 1])
-        const median = readNumber(numbers[index * 2])
-        const conversion = Number(entered) === 0 ? null : people / Number(entered)
-        return { name: nameOf(step), people, conversion, median_ms: median }
-      })
-    }))
+  const [all = [], ...parts] = known.map(([tag, entered, ...numbers]) => ({
+    ...readPart(String(tag)),
+    steps: steps.map((step, index) => {
+      const people = Number(index === 0 ? entered : numbers[index * 2 - 1])
+      const median = readNumber(numbers[index * 2])
+      const conversion = Number(entered) === 0 ? null : people / Number(entered)
+      return { name: nameOf(step), people, conversion, median_ms: median }
+    })
+  }))
+  if (breakdown !== null && breakdown.order !== 'people') {
+    const sign = breakdown.order === 'worst' ? 1 : -1
+    parts.sort((one, other) => sign * ((one.steps.at(-1)?.conversion ?? 0) - (other.steps.at(-1)?.conversion ?? 0)))
   }
+  return { kind: 'funnel', parts: [all, ...parts].flat() }
 }
 
 function shapeRetention ({ interval }: Retention, range: ResolvedRange, rows: readonly AnswerRow[]): RetentionAnswer {

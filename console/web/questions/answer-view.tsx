@@ -1,11 +1,11 @@
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
-import { formatCount, formatCounted, formatMs, formatUtc, formatZoned, showText, zoneLabel } from '../format.ts'
+import { formatCount, formatCounted, formatMs, formatterOf, formatUtc, formatZoned, showText, zoneLabel } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { projectId } from '../router.ts'
 import { currentSession, may } from '../session.ts'
 import { Chart } from '../sql/result-chart.tsx'
-import { Dialog, Empty, Select, Show, Table, Time } from '../states.tsx'
+import { Dialog, Empty, Show, Table, Time } from '../states.tsx'
 import { linkTo } from '../router.ts'
 import { describeComparison } from './comparison.ts'
 import { type Answered, type Definition, formatDuration, formatMeasure, formatShare, type FunnelAnswer, partName, pointName, type RetentionAnswer, type TrendAnswer, type TrendLine } from './question-definition.ts'
@@ -32,7 +32,7 @@ export function AnswerPicture (
   const { answer } = answered
   switch (answer.kind) {
     case 'trend': return <TrendView answered={answered} answer={answer} isFolded={isFolded} />
-    case 'funnel': return <FunnelView answer={answer} definition={definition} mayOpen={!isFolded && may('person:read')} />
+    case 'funnel': return <FunnelView answered={answered} answer={answer} definition={definition} mayOpen={!isFolded && may('person:read')} />
     case 'retention': return <RetentionView answer={answer} definition={definition} onAsk={onAsk} />
   }
 }
@@ -127,13 +127,22 @@ function TrendView ({ answered: { timezone, from }, answer: { points, lines, pre
 
 type FunnelPart = FunnelAnswer['parts'][number]
 
-function FunnelView ({ answer, definition, mayOpen }: { answer: FunnelAnswer, definition: Definition, mayOpen: boolean }) {
-  const [dropped, setDropped] = useState<number>()
-  const [order, setOrder] = useState('people')
+/** Those of a part who did not get to a step. */
+interface Dropped { of: FunnelPart, step: number, lost: number }
+
+/** So many of them are listed. */
+const LISTED = 100
+
+interface FunnelViewProps { answered: Answered, answer: FunnelAnswer, definition: Definition, mayOpen: boolean }
+
+function FunnelView ({ answered: { to, timezone }, answer, definition, mayOpen }: FunnelViewProps) {
+  const [dropped, setDropped] = useState<Dropped>()
   const [all, ...parts] = answer.parts
-  if (all === undefined) return null
+  if (all === undefined || definition.kind !== 'funnel') return null
+  const { window: limit } = definition
+  // Only events of the range count, so that nobody has time left after it.
+  const hasTime = to >= formatterOf(timezone).format(Date.now()).slice(0, 10)
   const last = ({ steps }: FunnelPart): number => steps.at(-1)?.conversion ?? 0
-  const sorted = order === 'people' ? parts : parts.toSorted((one, other) => order === 'worst' ? last(one) - last(other) : last(other) - last(one))
   return (
     <>
       <Table label='Steps' class='dense' head={['Step', '#People', '#Of the first', '#Of the one before', '#Median time', '-Picture', mayOpen && '-Who dropped out']}>
@@ -148,20 +157,28 @@ function FunnelView ({ answer, definition, mayOpen }: { answer: FunnelAnswer, de
               <td class='number'>{before === undefined || before.people === 0 ? '–' : formatShare(people / before.people)}</td>
               <td class='number'>{index === 0 ? '–' : formatDuration(median)}</td>
               <td><Bar share={conversion ?? 0} /></td>
-              {mayOpen && <td>{lost > 0 && <button type='button' onClick={() => setDropped(index + 1)}>{formatCount(lost)} dropped out<span class='hidden'> before step {index + 1}</span></button>}</td>}
+              {mayOpen && <td>{lost > 0 && <button type='button' onClick={() => setDropped({ of: all, step: index + 1, lost })}>{formatCount(lost)} dropped out<span class='hidden'> before step {index + 1}</span></button>}</td>}
             </tr>
           )
         })}
       </Table>
+      {hasTime && <p class='hint'>Whoever entered in the last {formatCounted(limit.value, limit.unit)} still has time for the steps that are left, and is among those who dropped out.</p>}
       {parts.length > 0 && (
         <>
-          <div class='toolbar'><Select label='Order' value={order} options={[['people', 'most people first'], ['worst', 'worst conversion first'], ['best', 'best conversion first']]} onChange={setOrder} /></div>
           <Table label='By value' class='dense' head={['Value', '#Entered', ...all.steps.slice(1).map(({ name }, index) => `#${index + 2}. ${showText(name, 30)}`), '#Median time', '-Picture']}>
-            {sorted.map((part) => (
+            {parts.map((part) => (
               <tr key={`${part.part} ${part.value}`}>
                 <td>{showText(partName(part), 60)}</td>
                 <td class='number'>{formatCount(part.steps[0]?.people)}</td>
-                {part.steps.slice(1).map(({ people, conversion }, index) => <td key={index} class='number'>{formatShare(conversion)}<small> {formatCount(people)}</small></td>)}
+                {part.steps.slice(1).map(({ people, conversion }, index) => {
+                  const lost = (part.steps[index]?.people ?? 0) - people
+                  return (
+                    <td key={index} class='number'>
+                      {formatShare(conversion)}<small> {formatCount(people)}</small>
+                      {mayOpen && lost > 0 && <button type='button' class='quiet' title='dropped out' onClick={() => setDropped({ of: part, step: index + 2, lost })}>−{formatCount(lost)}<span class='hidden'> dropped out before step {index + 2}: {partName(part)}</span></button>}
+                    </td>
+                  )
+                })}
                 <td class='number'>{formatDuration(part.steps.at(-1)?.median_ms ?? null)}</td>
                 <td><Bar share={last(part)} /></td>
               </tr>
@@ -169,7 +186,7 @@ function FunnelView ({ answer, definition, mayOpen }: { answer: FunnelAnswer, de
           </Table>
         </>
       )}
-      {dropped !== undefined && <Dropouts definition={definition} step={dropped} onClose={() => setDropped(undefined)} />}
+      {dropped !== undefined && <Dropouts definition={definition} dropped={dropped} onClose={() => setDropped(undefined)} />}
     </>
   )
 }
@@ -179,17 +196,17 @@ function Bar ({ share }: { share: number }) {
   return <svg class='share' aria-hidden='true' width='160' height='14' viewBox='0 0 160 14' preserveAspectRatio='none'><rect class='whole' width='160' height='14' /><rect width={share * 160} height='14' /></svg>
 }
 
-function Dropouts ({ definition, step, onClose }: { definition: Definition, step: number, onClose: () => void }) {
-  const list = useLoaded(`dropouts ${step}`, async (signal) =>
+function Dropouts ({ definition, dropped: { of: { part, value }, step, lost }, onClose }: { definition: Definition, dropped: Dropped, onClose: () => void }) {
+  const list = useLoaded(`dropouts ${step} ${part} ${value}`, async (signal) =>
     await request<{ results: { person_id: string, entered_at: string, name: string, is_known: boolean }[] }>(`/api/projects/${projectId.value}/questions/dropouts`, {
-      method: 'POST', body: { definition, step, limit: 100 }, signal
+      method: 'POST', body: { definition, step, limit: LISTED, part, value }, signal
     }))
   return (
-    <Dialog title={`Who did not get to step ${step}`} onClose={onClose} isWide>
+    <Dialog title={`Who did not get to step ${step}${part === 'all' ? '' : `: ${showText(partName({ part, value }), 60)}`}`} onClose={onClose} isWide>
       <Show of={list} what='The persons'>
         {({ results }) => (
           <>
-            <p class='hint'>Who entered last comes first, at most 100.</p>
+            <p class='hint'>Who entered last comes first{lost > LISTED && `: the first ${LISTED} of ${formatCount(lost)}`}.</p>
             <Table label='Persons' head={['Person', `Entered (${zoneLabel()})`]}>
               {results.map(({ person_id: person, entered_at: at, name, is_known: isKnown }) => (
                 <tr key={person}>

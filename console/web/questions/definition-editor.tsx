@@ -11,6 +11,7 @@ import { type Definition, describeUnits, EMPTY_EVENT, type Funnel, MEASURES, typ
 
 const MAX_SERIES = 5
 const MAX_STEPS = 10
+const ORDERS = [['people', 'most people first'], ['worst', 'worst conversion first'], ['best', 'best conversion first']] as const
 const LONGER = [['day', 'day'], ['week', 'week'], ['month', 'month']] as const
 
 interface EditorProps<D> { definition: D, names: Names, onChange: (definition: D) => void }
@@ -111,6 +112,7 @@ function BreakdownFields ({ definition, names, onChange }: EditorProps<Trend | F
         <>
           <PropertyField label='Property' value={breakdown.property} names={names} onChange={(property) => edit({ ...breakdown, property })} />
           <NumberField label='Top values' value={breakdown.limit ?? 10} most={25} onChange={(limit) => edit({ ...breakdown, limit })} />
+          {definition.kind === 'funnel' && <Select label='Order' value={breakdown.order ?? 'people'} options={ORDERS} onChange={(order) => edit({ ...breakdown, order })} />}
         </>
       )}
     </div>

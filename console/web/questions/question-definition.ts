@@ -13,7 +13,8 @@ export interface Range { last?: number, unit?: string, whole?: boolean, from?: s
 
 /** `week_starts` null: as the project's weeks do. */
 interface Shared { version: 1, range: Range, include_bots: boolean, week_starts: string | null }
-interface Breakdown { property: string, limit: number }
+/** `order` is of funnels. */
+interface Breakdown { property: string, limit: number, order?: string }
 
 export interface Trend extends Shared { kind: 'trend', interval: string, series: SeriesChoice[], breakdown: Breakdown | null, compare: boolean }
 export interface Funnel extends Shared { kind: 'funnel', steps: EventChoice[], window: { value: number, unit: string }, order: string, breakdown: Breakdown | null }
