@@ -78,8 +78,8 @@ function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }
       <Title name={name} max={120} />
       {description !== '' && <p class='hint'>{showText(description, 3000)}</p>}
       <div class='toolbar'>
-        <button type='button' class='primary' onClick={() => ask(true)}>Refresh</button>
-        {mayWrite && <button id='add-tile' type='button' onClick={() => setOpen('add')}>Add …</button>}
+        <button type='button' class={tiles.length > 0 ? 'primary' : ''} onClick={() => ask(true)}>Refresh</button>
+        {mayWrite && <button id='add-tile' type='button' class={tiles.length > 0 ? '' : 'primary'} onClick={() => setOpen('add')}>Add …</button>}
         {mayWrite && <button type='button' onClick={() => setOpen('share')}>Share …</button>}
         {mayWrite && <button type='button' onClick={() => setOpen('edit')}>Rename …</button>}
         {mayWrite && <button type='button' onClick={() => setOpen('delete')}>Delete …</button>}
@@ -91,7 +91,7 @@ function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }
         {tiles.map((tile, index) => (
           <TileView key={keyOf(tile)} source={{ path: boardsPath(id) }} tile={tile} round={round}>
             <a class='open' {...linkTo(addressOf(tile))}>Open<span class='hidden'> {keyOf(tile)}</span></a>
-            {mayWrite && [['Earlier', -1], ['Later', 1]].map(([words, by]) => (
+            {mayWrite && [['Move left', -1], ['Move right', 1]].map(([words, by]) => (
               <button
                 key={words} id={`${words} ${keyOf(tile)}`} type='button' class='quiet' aria-disabled={tiles[index + Number(by)] === undefined}
                 onClick={() => {
@@ -141,10 +141,10 @@ function AddDialog ({ tiles, onAdd, onClose }: { tiles: readonly Tile[], onAdd: 
   const choices = useLoaded(`tiles ${projectId.value}`, async (signal) => {
     const list = async (kind: Tile['kind'], resource: string, words: string): Promise<[string, string][]> => {
       const { results } = await request<Page<Named>>(`/api/projects/${projectId.value}/${resource}/`, { query: { limit: LISTED }, signal })
-      return results.map(({ id, name }) => [keyOf({ kind, id }), `${words}: ${showText(name, 80)}`])
+      return results.map(({ id, name }) => [keyOf({ kind, id }), `${showText(name, 80)}${words}`])
     }
-    const questions = await list('question', 'questions', 'Question')
-    return currentSession().all_projects ? [...questions, ...await list('saved_query', 'saved_queries', 'Saved query')] : questions
+    const questions = await list('question', 'questions', '')
+    return currentSession().all_projects ? [...questions, ...await list('saved_query', 'saved_queries', ' (saved query)')] : questions
   })
   const left = choices.value?.filter(([key]) => tiles.every((tile) => keyOf(tile) !== key)) ?? []
   const add = async (): Promise<void> => {

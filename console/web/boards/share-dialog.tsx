@@ -31,7 +31,7 @@ export function ShareDialog ({ path, onClose }: { path: string, onClose: () => v
         Whoever has the link sees this board, with what is put on it later, and nothing else. Saved queries are shown as they are now, if your key may run SQL.
       </p>
       <div class='toolbar'>
-        <Select label='It ends' value={days} options={[['0', 'when it is ended here'], ['1', 'in a day'], ['7', 'in a week'], ['30', 'in 30 days']]} onChange={setDays} />
+        <Select label='The link works' value={days} options={[['0', 'until you end it here'], ['1', 'for a day'], ['7', 'for a week'], ['30', 'for 30 days']]} onChange={setDays} />
         <button type='button' class='primary' aria-disabled={isBusy} onClick={() => { if (!isBusy) void attempt(create) }}>Make a link</button>
       </div>
       {error !== undefined && <Failed error={error} onRetry={() => { void attempt(create) }} />}

@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
-import { request } from '../api-client.ts'
+import type { Schema } from '../../../schema/api-types.ts'
+import { type Page, request } from '../api-client.ts'
 import { Ask, FormDialog } from '../confirm.tsx'
 import { useUnsaved } from '../drafts/unsaved.tsx'
 import { showText } from '../format.ts'
@@ -7,7 +8,7 @@ import { useAnswer, useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Title } from '../title.tsx'
-import { Show } from '../states.tsx'
+import { Select, Show } from '../states.tsx'
 import { AnswerView } from './answer-view.tsx'
 import { DefinitionEditor } from './definition-editor.tsx'
 import { NameLists, useNames } from './event-fields.tsx'
@@ -53,7 +54,7 @@ export function Workbench ({ stored, first, onSaved }: WorkbenchProps) {
   const [asked, setAsked] = useState<{ definition: Definition, round: number } | undefined>(
     stored === undefined && kept === undefined ? undefined : { definition, round: 0 }
   )
-  const [open, setOpen] = useState<'save' | 'new' | 'delete'>()
+  const [open, setOpen] = useState<'save' | 'new' | 'board' | 'delete'>()
   const names = useNames('events', 'properties', 'personProperties')
   const isChanged = JSON.stringify(definition) !== JSON.stringify(first)
   useUnsaved(isChanged && JSON.stringify(definition) !== JSON.stringify(kept))
@@ -81,12 +82,14 @@ export function Workbench ({ stored, first, onSaved }: WorkbenchProps) {
           <button type='submit' class='primary'>Ask</button>
           {may('query:write') && <button type='button' onClick={() => setOpen('save')}>Save …</button>}
           {stored !== undefined && may('query:write') && <button type='button' onClick={() => setOpen('new')}>Save as a new one …</button>}
+          {stored !== undefined && may('query:write') && <button type='button' onClick={() => setOpen('board')}>Add to a board …</button>}
           {stored !== undefined && may('query:write') && <button type='button' onClick={() => setOpen('delete')}>Delete …</button>}
           {isChanged && stored !== undefined && <span class='hint'>Changed, not saved.</span>}
         </p>
       </form>
       {asked !== undefined && <Answers asked={asked} isOld={JSON.stringify(asked.definition) !== JSON.stringify(definition)} onAsk={ask} />}
       {(open === 'save' || open === 'new') && <SaveDialog definition={definition} stored={open === 'save' ? stored : undefined} onSaved={onSaved} onClose={() => setOpen(undefined)} />}
+      {open === 'board' && stored !== undefined && <BoardDialog id={stored.id} onClose={() => setOpen(undefined)} />}
       {open === 'delete' && stored !== undefined && (
         <Ask
           title={`Delete ${showText(stored.name, 80)}?`} action='Delete' onClose={() => setOpen(undefined)}
@@ -113,6 +116,28 @@ function Answers ({ asked: { definition, round }, isOld, onAsk }: AnswersProps) 
       {isOld && answer.value !== undefined && <p class='hint' role='status'>The question has changed since: ask again.</p>}
       <Show of={answer} what='The answer, for a minute at most'>{(shown) => <AnswerView {...shown} onAsk={onAsk} />}</Show>
     </>
+  )
+}
+
+/** Puts a stored question last on a board. */
+function BoardDialog ({ id, onClose }: { id: number, onClose: () => void }) {
+  const [chosen, setChosen] = useState('')
+  const path = `/api/projects/${projectId.value}/boards/`
+  const boards = useLoaded(path, async (signal) => await request<Page<Schema<'Board'>>>(path, { query: { limit: 1000 }, signal }))
+  const without = boards.value?.results.filter(({ tiles }) => !tiles.some((tile) => tile.kind === 'question' && tile.id === id)) ?? []
+  const add = async (): Promise<void> => {
+    const board = without.find((each) => String(each.id) === chosen)
+    await request(`${path}${chosen}`, { method: 'PATCH', body: { tiles: [...board?.tiles ?? [], { kind: 'question', id }], updated_at: board?.updated_at } })
+    navigate(`/projects/${projectId.value}/boards/${chosen}`)
+  }
+  return (
+    <FormDialog title='Add to a board' action='Add' isReady={chosen !== ''} onConfirm={add} onClose={onClose}>
+      <Show of={boards} what='Boards'>
+        {() => without.length === 0
+          ? <p>There is no board without it: <a {...linkTo(`/projects/${projectId.value}/boards`)}>make one</a>.</p>
+          : <Select label='Board' value={chosen} options={[['', 'Choose …'], ...without.map((board): [number, string] => [board.id, showText(board.name, 80)])]} onChange={setChosen} />}
+      </Show>
+    </FormDialog>
   )
 }
 
