@@ -262,10 +262,7 @@ export class PartitionSession {
 
   async #searchRefused (messages: PartitionMessage[], range: BatchRange, error: InsertError): Promise<void> {
     const found = await this.#search.narrow(messages, range, error)
-    if (found !== null) {
-      await this.#deadLetter(messages, range, { ...found, error })
-      return
-    }
+    if (found !== null) return await this.#deadLetter(messages, range, { ...found, error })
     this.#progress.setRange(null)
     this.#reader.putBack(messages)
   }
