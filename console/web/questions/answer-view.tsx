@@ -153,7 +153,7 @@ function FunnelView ({ answered: { to, timezone }, answer, definition, mayOpen }
             <tr key={index}>
               <td class='value'>{index + 1}.{'\u00a0'}{showText(name, 60)}</td>
               <td class='number'>{formatCount(people)}</td>
-              <td class='number'>{formatShare(conversion)}</td>
+              <td class='number' style={{ '--share': formatShare(conversion).replace(' ', '') }}>{formatShare(conversion)}</td>
               <td class='number'>{before === undefined || before.people === 0 ? '–' : formatShare(people / before.people)}</td>
               <td class='number'>{index === 0 ? '–' : formatDuration(median)}</td>
               <td><Bar share={conversion ?? 0} /></td>
@@ -173,7 +173,7 @@ function FunnelView ({ answered: { to, timezone }, answer, definition, mayOpen }
                 {part.steps.slice(1).map(({ people, conversion }, index) => {
                   const lost = (part.steps[index]?.people ?? 0) - people
                   return (
-                    <td key={index} class='number'>
+                    <td key={index} class='number' style={{ '--share': formatShare(conversion).replace(' ', '') }}>
                       {formatShare(conversion)}<small> {formatCount(people)}</small>
                       {mayOpen && lost > 0 && <button type='button' class='quiet' title='dropped out' onClick={() => setDropped({ of: part, step: index + 2, lost })}>−{formatCount(lost)}<span class='hidden'> dropped out before step {index + 2}: {partName(part)}</span></button>}
                     </td>
