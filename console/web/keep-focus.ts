@@ -36,6 +36,16 @@ export function useFocusOnArrival (page: string): void {
   }, [page])
 }
 
+/** So many pixels of something show that it is there. */
+const IN_SIGHT = 200
+
+/** Scrolls to what was asked for and gives it the focus, when it lies below the window, as on a phone. */
+export function bringIntoSight (element: HTMLElement | null): void {
+  if (element === null || element.getBoundingClientRect().top <= innerHeight - IN_SIGHT) return
+  element.focus({ preventScroll: true })
+  element.scrollIntoView({ block: 'start', behavior: matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth' })
+}
+
 /**
  * Keeps a button in the window while it has the focus, though an answer that is longer than the one before pushes it
  * down: whoever uses the keyboard would not see where they are.

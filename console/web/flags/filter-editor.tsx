@@ -152,7 +152,7 @@ export function JsonField ({ label, value, list, onChange }: { label: string, va
   const [typed, setTyped] = useState(writeValue(value))
   return (
     <input
-      aria-label={label} title={label} list={list} value={JSON.stringify(readValue(typed)) === JSON.stringify(value) ? typed : writeValue(value)}
+      aria-label={label} title={label} placeholder={label === VALUE ? 'value' : undefined} list={list} value={JSON.stringify(readValue(typed)) === JSON.stringify(value) ? typed : writeValue(value)}
       onInput={(event) => {
         setTyped(event.currentTarget.value)
         onChange(readValue(event.currentTarget.value))

@@ -8,7 +8,7 @@ import { Chart } from '../sql/result-chart.tsx'
 import { Dialog, Empty, Show, Table, Time } from '../states.tsx'
 import { linkTo } from '../router.ts'
 import { describeComparison } from './comparison.ts'
-import { type Answered, type Definition, formatDuration, formatMeasure, formatShare, type FunnelAnswer, partName, pointName, type RetentionAnswer, type TrendAnswer, type TrendLine } from './question-definition.ts'
+import { type Answered, type Definition, describeConditions, describeEvent, formatDuration, formatMeasure, formatShare, type FunnelAnswer, partName, pointName, type RetentionAnswer, type TrendAnswer, type TrendLine } from './question-definition.ts'
 
 /** Asks another question instead. */
 type Ask = (definition: Definition) => void
@@ -31,7 +31,7 @@ export function AnswerPicture (
 ) {
   const { answer } = answered
   switch (answer.kind) {
-    case 'trend': return <TrendView answered={answered} answer={answer} isFolded={isFolded} />
+    case 'trend': return <TrendView answered={answered} answer={answer} definition={definition} isFolded={isFolded} />
     case 'funnel': return <FunnelView answered={answered} answer={answer} definition={definition} mayOpen={!isFolded && may('person:read')} />
     case 'retention': return <RetentionView answer={answer} definition={definition} onAsk={onAsk} />
   }
@@ -60,21 +60,23 @@ const DRAWN_PAIRS = 3
 
 interface NamedLine extends TrendLine { title: string }
 
-function nameLines (lines: readonly TrendLine[], suffix: string): NamedLine[] {
+/** By what is counted, with its conditions, or by the value of the breakdown. */
+function nameLines (lines: readonly TrendLine[], definition: Definition, suffix: string): NamedLine[] {
   return lines.map((line) => {
     const isAmongSeveral = lines.some(({ series }) => series !== line.series)
-    const name = line.part === 'all' ? line.name : partName(line)
+    const series = `${line.name}${describeConditions(definition.kind === 'trend' ? definition.series[line.series]?.where ?? [] : [])}`
+    const name = line.part === 'all' ? series : partName(line)
     const number = isAmongSeveral ? `${line.series + 1}: ` : ''
-    const of = isAmongSeveral && line.part !== 'all' ? `${line.name}, ` : ''
-    return { ...line, title: `${number}${of}${name}${suffix}` }
+    const of = isAmongSeveral && line.part !== 'all' ? `${series}, ` : ''
+    return { ...line, title: showText(`${number}${of}${name}`, 100) + suffix }
   })
 }
 
-interface TrendViewProps { answered: Answered, answer: TrendAnswer, isFolded: boolean }
+interface TrendViewProps { answered: Answered, answer: TrendAnswer, definition: Definition, isFolded: boolean }
 
-function TrendView ({ answered: { timezone, from }, answer: { points, lines, previous }, isFolded }: TrendViewProps) {
-  const now = nameLines(lines, '')
-  const before = nameLines(previous?.lines ?? [], ' (before)')
+function TrendView ({ answered: { timezone, from }, answer: { points, lines, previous }, definition, isFolded }: TrendViewProps) {
+  const now = nameLines(lines, definition, '')
+  const before = nameLines(previous?.lines ?? [], definition, ' (before)')
   const drawn = now.slice(0, previous === null ? DRAWN : DRAWN_PAIRS).flatMap((line, colour) => {
     const then = before.find(({ series, part, value }) => series === line.series && part === line.part && value === line.value)
     return [{ ...line, colour, of: points, isBefore: false }, ...then === undefined ? [] : [{ ...then, colour, of: previous?.points ?? [], isBefore: true }]]
@@ -89,10 +91,11 @@ function TrendView ({ answered: { timezone, from }, answer: { points, lines, pre
   const rows = places.map((index) => [nameAt(points, index), ...drawn.map(({ values }) => values[index] ?? null)])
   const looks = drawn.map(({ colour, isBefore, of }) => ({ colour, isBefore, partial: of.map(({ is_partial: isPartial }) => isPartial) }))
   const hasPartial = looks.some(({ partial }) => partial.includes(true))
+  const nothing = now.filter(({ values }) => values.every((value) => value === null || value === 0)).map(({ title }) => title)
   const comparison = previous !== null && <p class='hint numbers'>{describeComparison(previous, from, timezone)}</p>
-  if (lines.length === 0) return <><Empty>No event of the range meets the question.</Empty>{comparison}</>
+  if (lines.length === 0) return <><Empty>No event of the range meets the question{definition.kind === 'trend' && `: ${showText(definition.series.map(describeEvent).join(', '), 300)}`}.</Empty>{comparison}</>
   const table = (
-    <Table label='Values' class='dense' head={['From', ...now.map(({ title }) => `#${showText(title, 80)}`), previous !== null && 'Before, from', ...before.map(({ title }) => `#${showText(title, 80)}`)]}>
+    <Table label='Values' class='dense' head={['From', ...now.map(({ title }) => `#${title}`), previous !== null && 'Before, from', ...before.map(({ title }) => `#${title}`)]}>
       <tr class='total'>
         <td>All of it</td>
         {now.map(({ title, total }) => <td key={title} class='number'>{formatMeasure(total)}</td>)}
@@ -112,6 +115,7 @@ function TrendView ({ answered: { timezone, from }, answer: { points, lines, pre
   return (
     <>
       <Chart columns={columns} rows={rows} along='time' looks={looks} chosen={{ kind: 'line', x: 0, y: drawn.map((_, index) => index + 1) }} />
+      {nothing.length > 0 && <p class='hint'>Every value is 0 of: {nothing.join(', ')}. Perhaps a name or a value is written otherwise.</p>}
       {comparison}
       {hasPartial && <p class='hint'>Dotted: not whole, because it has not ended or is only partly in the range.</p>}
       {now.length + before.length > drawn.length && <p class='hint'>{drawn.length} of {now.length + before.length} lines are drawn; the table has all.</p>}

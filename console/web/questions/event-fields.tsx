@@ -1,4 +1,5 @@
 /** Fields that choose events and properties among those that exist, with how often they came. */
+import { useState } from 'preact/hooks'
 import { type Page, request } from '../api-client.ts'
 import { ComparisonFields } from '../flags/filter-editor.tsx'
 import { OPERATORS, type PropertyFilter, replaceAt } from '../flags/flag-filters.ts'
@@ -63,11 +64,12 @@ interface PropertyFieldProps { label: string, value: string, names: Names, isOfP
 
 export function PropertyField ({ label, value, names, isOfPerson = false, onChange }: PropertyFieldProps) {
   const known = isOfPerson ? names.personProperties : names.properties
-  const isUnknown = value !== '' && known !== null && known.size < OFFERED && !known.has(value)
+  const [isTyping, setTyping] = useState(false)
+  const isUnknown = !isTyping && value !== '' && known !== null && known.size < OFFERED && !known.has(value)
   return (
     <label>
       <Label text={label} />
-      <input list={isOfPerson ? 'person-property-names' : 'property-names'} required value={value} onInput={(event) => onChange(event.currentTarget.value)} />
+      <input list={isOfPerson ? 'person-property-names' : 'property-names'} required placeholder='property' value={value} onBlur={() => setTyping(false)} onInput={(event) => { setTyping(true); onChange(event.currentTarget.value) }} />
       {isUnknown && <span class='hint'> No {isOfPerson ? 'person' : 'event'} has it.</span>}
     </label>
   )
@@ -89,6 +91,8 @@ export function EventField ({ label, value, names, mayBeAny = true, withPersons 
   const { event, where } = value
   const list = useFocusOnParts<HTMLDivElement>(where.length)
   const volume = event === null ? undefined : names.events?.get(event)
+  // What is not typed to its end is no mistake.
+  const [isTyping, setTyping] = useState(false)
   return (
     <div ref={list}>
       <div class='toolbar'>
@@ -96,12 +100,12 @@ export function EventField ({ label, value, names, mayBeAny = true, withPersons 
           {label}{' '}
           <input
             list='event-names' required={event !== null} value={event ?? ''} placeholder={event === null ? 'any event' : 'name of an event'}
-            onInput={(input) => onChange({ ...value, event: input.currentTarget.value })}
+            onBlur={() => setTyping(false)} onInput={(input) => { setTyping(true); onChange({ ...value, event: input.currentTarget.value }) }}
           />
         </label>
         {mayBeAny && <label><input type='checkbox' checked={event === null} onChange={(input) => onChange({ ...value, event: input.currentTarget.checked ? null : '' })} /> any event</label>}
         {(volume !== undefined || names.events === null) && event !== null && event !== '' && <span class='hint numbers volume'>{volume !== undefined && `${formatCount(volume)} in 30 days`}</span>}
-        {event !== null && event !== '' && names.events !== null && names.events.size < OFFERED && volume === undefined && <span class='hint'>Nobody sent an event of this name.</span>}
+        {!isTyping && event !== null && event !== '' && names.events !== null && names.events.size < OFFERED && volume === undefined && <span class='hint'>Nobody sent an event of this name.</span>}
         <button type='button' data-add onClick={() => onChange({ ...value, where: [...where, { key: '', operator: 'exact', value: '' }] })}>Add a condition<span class='hidden'> to {label}</span></button>
       </div>
       {where.map((filter, index) => (

@@ -67,7 +67,13 @@ export function withDefaults (definition: Definition): Definition {
 
 export function describeEvent ({ event, where }: EventChoice): string {
   const name = event === null ? 'any event' : event === '' ? 'an event' : event
-  return where.length === 0 ? name : `${name} where ${where.map((filter) => `${filter.type === 'person' ? 'the person’s ' : ''}${describeFilter(filter)}`).join(' and ')}`
+  return name + describeConditions(where)
+}
+
+/** ` where the person’s plan is "pro"`; empty without conditions. */
+export function describeConditions (where: EventChoice['where']): string {
+  const conditions = where.map((filter) => `${filter.type === 'person' ? 'the person’s ' : ''}${describeFilter(filter)}`)
+  return conditions.length === 0 ? '' : ` where ${conditions.join(' and ')}`
 }
 
 /** `People of paid by day, by plan`. */

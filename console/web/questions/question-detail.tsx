@@ -1,9 +1,10 @@
-import { useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Schema } from '../../../schema/api-types.ts'
 import { type Page, request } from '../api-client.ts'
 import { Ask, FormDialog } from '../confirm.tsx'
 import { useUnsaved } from '../drafts/unsaved.tsx'
 import { showText } from '../format.ts'
+import { bringIntoSight } from '../keep-focus.ts'
 import { useAnswer, useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
@@ -111,11 +112,13 @@ function Answers ({ asked: { definition, round }, isOld, onAsk }: AnswersProps) 
   const answer = useLoaded(`answer ${round}`, async (signal) => ({
     answered: await request<Answered>(questionsPath('answer'), { method: 'POST', body: { definition }, signal }), definition
   }))
+  const place = useRef<HTMLDivElement>(null)
+  useEffect(() => { if (round > 0 && answer.value !== undefined && !isOld) bringIntoSight(place.current) }, [answer.value])
   return (
-    <>
+    <div ref={place} tabIndex={-1}>
       {isOld && answer.value !== undefined && <p class='hint' role='status'>The question has changed since: ask again.</p>}
       <Show of={answer} what='The answer, for a minute at most'>{(shown) => <AnswerView {...shown} onAsk={onAsk} />}</Show>
-    </>
+    </div>
   )
 }
 

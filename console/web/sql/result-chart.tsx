@@ -69,7 +69,7 @@ export function Chart (props: PictureProps) {
   const { columns, chosen, looks } = props
   return (
     <div class='chart'>
-      <p class='toolbar'>{chosen.y.map((column, index) => <span key={column} class={`series ${classOf(index, looks?.[index])}`}>{showText(columns[column]?.name ?? '', 80)}</span>)}</p>
+      <p class='toolbar'>{chosen.y.map((column, index) => <span key={column} class={`series ${classOf(index, looks?.[index])}`}>{showText(columns[column]?.name ?? '', 120)}</span>)}</p>
       <Picture {...props} />
     </div>
   )
