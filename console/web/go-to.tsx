@@ -13,6 +13,8 @@ interface Place {
   to: string
   /** What it is; absent: a screen. */
   kind?: string
+  /** By what else it is found. */
+  words?: string | undefined
 }
 
 interface GoToProps { screens: readonly Place[], onClose: () => void }
@@ -26,6 +28,7 @@ const SOURCES = [
   { kind: 'question', scope: 'query:read', path: 'questions/', place: ({ id, name }: Found) => ({ title: name, to: `questions/${id}` }) },
   { kind: 'board', scope: 'query:read', path: 'boards/', place: ({ id, name }: Found) => ({ title: name, to: `boards/${id}` }) },
   { kind: 'event', scope: 'event_definition:read', path: 'event_definitions/', place: ({ id, name }: Found) => ({ title: name, to: `events/${id}` }) },
+  { kind: 'property', scope: 'property_definition:read', path: 'property_definitions/', place: ({ id, name }: Found) => ({ title: name, to: `properties/${id}` }) },
   { kind: 'flag', scope: 'feature_flag:read', path: 'feature_flags/', place: ({ id, key }: Found) => ({ title: key, to: `flags/${id}` }) },
   { kind: 'experiment', scope: 'experiment:read', path: 'experiments/', place: ({ id, name }: Found) => ({ title: name, to: `experiments/${id}` }) },
   { kind: 'person', scope: 'person:read', path: 'persons/search', place: ({ uuid, name, distinct_ids: [id] }: Found) => ({ title: name === '' ? id ?? uuid : name, to: `persons/${uuid}` }) },
@@ -65,7 +68,7 @@ export function GoTo ({ screens, onClose }: GoToProps) {
   const found = useLoaded(`go to ${asked}`, async (signal) => await search(asked, signal))
   const words = text.toLowerCase().split(/\s+/)
   const places: Place[] = [
-    ...screens.filter(({ title }) => words.every((word) => title.toLowerCase().includes(word))), ...asked === text.trim() ? found.value?.places ?? [] : []
+    ...screens.filter(({ title, words: others = '' }) => words.every((word) => `${title} ${others}`.toLowerCase().includes(word))), ...asked === text.trim() ? found.value?.places ?? [] : []
   ]
   const at = Math.min(chosen, places.length - 1)
   const go = (place: Place | undefined): void => {
@@ -84,7 +87,7 @@ export function GoTo ({ screens, onClose }: GoToProps) {
     <Dialog title='Go to' onClose={onClose}>
       <Form onSubmit={() => go(places[at])}>
         <input
-          role='combobox' aria-label='Screen, question, event, flag, experiment, person or saved query' aria-expanded='true' aria-controls='places' autocomplete='off'
+          role='combobox' aria-label='Screen, question, event, property, flag, experiment, person or saved query' aria-expanded='true' aria-controls='places' autocomplete='off'
           aria-activedescendant={at < 0 ? undefined : `place-${at}`} placeholder='A screen, or a part of a name' maxLength={400} value={text} onKeyDown={press}
           onInput={(event) => { setText(event.currentTarget.value); setChosen(0) }}
         />
@@ -98,7 +101,7 @@ export function GoTo ({ screens, onClose }: GoToProps) {
       </ul>
       <p class='hint' role='status'>
         {found.value !== undefined && found.value.failed.length > 0 && `Not searched, because of a failure: ${found.value.failed.join(', ')}. `}
-        {places.length === 0 && !found.isLoading && asked === text.trim() && 'Nothing has this name.'}
+        {places.length === 0 && !found.isLoading && asked === text.trim() && `Nothing was found by ${showText(asked, 80)}.`}
       </p>
     </Dialog>
   )

@@ -6,6 +6,8 @@ import { may, type Session } from './session.ts'
 export interface Screen {
   name: string
   title: string
+  /** By what else it is found. */
+  words?: string
   /** What a key must be allowed to do to see it. */
   scope: Scope
   /** False: it is about the installation. */
@@ -28,34 +30,34 @@ const GROUPS: ScreenGroup[] = [
   {
     title: 'Ask',
     screens: [
-      { name: 'questions', title: 'Questions', scope: 'query:read', isOfProject: true, load: async () => (await import('./questions/questions-screen.tsx')).QuestionsScreen },
-      { name: 'boards', title: 'Boards', scope: 'query:read', isOfProject: true, load: async () => (await import('./boards/boards-screen.tsx')).BoardsScreen }
+      { name: 'questions', title: 'Questions', words: 'trend funnel retention chart conversion compare report', scope: 'query:read', isOfProject: true, load: async () => (await import('./questions/questions-screen.tsx')).QuestionsScreen },
+      { name: 'boards', title: 'Boards', words: 'dashboard', scope: 'query:read', isOfProject: true, load: async () => (await import('./boards/boards-screen.tsx')).BoardsScreen }
     ]
   },
   {
     title: 'Watch',
     screens: [
-      { name: 'health', title: 'Health', scope: 'project:read', isOfProject: false, isEntrance: true, load: async () => (await import('./health/health-screen.tsx')).HealthScreen },
-      { name: 'live', title: 'Live events', scope: 'event:read', isOfProject: true, load: async () => (await import('./live/live-screen.tsx')).LiveScreen },
-      { name: 'stored', title: 'Stored events', scope: 'event:read', isOfProject: true, load: async () => (await import('./live/stored-screen.tsx')).StoredScreen },
-      { name: 'find', title: 'Find an event', scope: 'event:read', isOfProject: true, load: async () => (await import('./receipts/find-screen.tsx')).FindScreen },
-      { name: 'dead-letters', title: 'Dead letters', scope: 'dead_letter:read', isOfProject: true, load: async () => (await import('./dead-letters/dead-letters-screen.tsx')).DeadLettersScreen },
-      { name: 'warnings', title: 'Warnings', scope: 'event:read', isOfProject: true, load: async () => (await import('./connect/warnings-screen.tsx')).WarningsScreen }
+      { name: 'health', title: 'Health', words: 'status errors metrics lag', scope: 'project:read', isOfProject: false, isEntrance: true, load: async () => (await import('./health/health-screen.tsx')).HealthScreen },
+      { name: 'live', title: 'Live events', words: 'logs stream', scope: 'event:read', isOfProject: true, load: async () => (await import('./live/live-screen.tsx')).LiveScreen },
+      { name: 'stored', title: 'Stored events', words: 'logs history', scope: 'event:read', isOfProject: true, load: async () => (await import('./live/stored-screen.tsx')).StoredScreen },
+      { name: 'find', title: 'Find an event', words: 'receipt uuid lost', scope: 'event:read', isOfProject: true, load: async () => (await import('./receipts/find-screen.tsx')).FindScreen },
+      { name: 'dead-letters', title: 'Dead letters', words: 'errors failed replay', scope: 'dead_letter:read', isOfProject: true, load: async () => (await import('./dead-letters/dead-letters-screen.tsx')).DeadLettersScreen },
+      { name: 'warnings', title: 'Warnings', words: 'errors refused dropped', scope: 'event:read', isOfProject: true, load: async () => (await import('./connect/warnings-screen.tsx')).WarningsScreen }
     ]
   },
   {
     title: 'Decide',
     screens: [
-      { name: 'flags', title: 'Flags', scope: 'feature_flag:read', isOfProject: true, load: async () => (await import('./flags/flags-screen.tsx')).FlagsScreen },
-      { name: 'experiments', title: 'Experiments', scope: 'experiment:read', isOfProject: true, load: async () => (await import('./experiments/experiments-screen.tsx')).ExperimentsScreen }
+      { name: 'flags', title: 'Flags', words: 'feature toggle rollout', scope: 'feature_flag:read', isOfProject: true, load: async () => (await import('./flags/flags-screen.tsx')).FlagsScreen },
+      { name: 'experiments', title: 'Experiments', words: 'a/b test variant', scope: 'experiment:read', isOfProject: true, load: async () => (await import('./experiments/experiments-screen.tsx')).ExperimentsScreen }
     ]
   },
   {
     title: 'Explore',
     screens: [
-      { name: 'persons', title: 'Persons', scope: 'person:read', isOfProject: true, load: async () => (await import('./persons/persons-screen.tsx')).PersonsScreen },
-      { name: 'groups', title: 'Groups', scope: 'person:read', isOfProject: true, load: async () => (await import('./persons/groups-screen.tsx')).GroupsScreen },
-      { name: 'sql', title: 'SQL', scope: 'query:read', isOfProject: true, needsAllProjects: true, load: async () => (await import('./sql/sql-screen.tsx')).SqlScreen }
+      { name: 'persons', title: 'Persons', words: 'people users customers', scope: 'person:read', isOfProject: true, load: async () => (await import('./persons/persons-screen.tsx')).PersonsScreen },
+      { name: 'groups', title: 'Groups', words: 'companies accounts', scope: 'person:read', isOfProject: true, load: async () => (await import('./persons/groups-screen.tsx')).GroupsScreen },
+      { name: 'sql', title: 'SQL', words: 'query clickhouse csv', scope: 'query:read', isOfProject: true, needsAllProjects: true, load: async () => (await import('./sql/sql-screen.tsx')).SqlScreen }
     ]
   },
   {
@@ -63,19 +65,19 @@ const GROUPS: ScreenGroup[] = [
     screens: [
       { name: 'events', title: 'Events', scope: 'event_definition:read', isOfProject: true, load: async () => (await import('./definitions/events-screen.tsx')).EventsScreen },
       { name: 'properties', title: 'Properties', scope: 'property_definition:read', isOfProject: true, load: async () => (await import('./definitions/properties-screen.tsx')).PropertiesScreen },
-      { name: 'schemas', title: 'Schemas', scope: 'event_definition:read', isOfProject: true, load: async () => (await import('./schemas/schemas-screen.tsx')).SchemasScreen },
-      { name: 'rules', title: 'Rules', scope: 'event_definition:read', isOfProject: true, load: async () => (await import('./rules/rules-screen.tsx')).RulesScreen }
+      { name: 'schemas', title: 'Schemas', words: 'validation quarantine', scope: 'event_definition:read', isOfProject: true, load: async () => (await import('./schemas/schemas-screen.tsx')).SchemasScreen },
+      { name: 'rules', title: 'Rules', words: 'drop transform', scope: 'event_definition:read', isOfProject: true, load: async () => (await import('./rules/rules-screen.tsx')).RulesScreen }
     ]
   },
   {
     title: 'Operate',
     screens: [
-      { name: 'connect', title: 'Connect', scope: 'project:read', isOfProject: true, load: async () => (await import('./connect/connect-screen.tsx')).ConnectScreen },
-      { name: 'imports', title: 'Imports', scope: 'event:read', isOfProject: true, load: async () => (await import('./imports/imports-screen.tsx')).ImportsScreen },
-      { name: 'usage', title: 'Usage', scope: 'project:read', isOfProject: true, load: async () => (await import('./quotas/quotas-screen.tsx')).QuotasScreen },
-      { name: 'keys', title: 'Keys', scope: 'user:read', isOfProject: false, needsAllProjects: false, load: async () => (await import('./administration/keys-screen.tsx')).KeysScreen },
+      { name: 'connect', title: 'Connect', words: 'sdk snippet install', scope: 'project:read', isOfProject: true, load: async () => (await import('./connect/connect-screen.tsx')).ConnectScreen },
+      { name: 'imports', title: 'Imports', words: 'migration history', scope: 'event:read', isOfProject: true, load: async () => (await import('./imports/imports-screen.tsx')).ImportsScreen },
+      { name: 'usage', title: 'Usage', words: 'quota limit volume', scope: 'project:read', isOfProject: true, load: async () => (await import('./quotas/quotas-screen.tsx')).QuotasScreen },
+      { name: 'keys', title: 'Keys', words: 'token login access', scope: 'user:read', isOfProject: false, needsAllProjects: false, load: async () => (await import('./administration/keys-screen.tsx')).KeysScreen },
       {
-        name: 'installation', title: 'Projects', scope: 'project:read', isOfProject: false,
+        name: 'installation', title: 'Projects', words: 'time zone settings', scope: 'project:read', isOfProject: false,
         load: async () => (await import('./administration/installation-screen.tsx')).InstallationScreen
       }
     ]

@@ -56,7 +56,7 @@ export function Shell ({ session }: { session: Session }) {
         <span class='who'>{session.email}</span>
         <button type='button' onClick={() => leave(() => { void logout() })}>Log out</button>
       </header>
-      {isSearching && <GoTo screens={open.map((screen) => ({ title: screen.title, to: address(screen) }))} onClose={() => setSearching(false)} />}
+      {isSearching && <GoTo screens={open.map((screen) => ({ ...screen, to: address(screen) }))} onClose={() => setSearching(false)} />}
       <div class='page'>
         {open.length > 0 && <Menu groups={groups} current={current} address={address} />}
         <main id='content' tabIndex={-1}>

@@ -49,8 +49,11 @@ export function StoredEvents ({ filter, hours = 0 }: StoredEventsProps) {
 }
 
 function EventTable ({ events, onOpen }: { events: readonly ListedEvent[], onOpen: (event: ListedEvent) => void }) {
+  // Events of a script or an import have neither.
+  const hasPlace = events.some(({ place }) => place !== '')
+  const hasLib = events.some(({ lib }) => lib !== '')
   return (
-    <Table label='Stored events' head={[`Time (${zoneLabel()})`, 'Event', 'Distinct id', 'Where', 'SDK']}>
+    <Table label='Stored events' head={[`Time (${zoneLabel()})`, 'Event', 'Distinct id', hasPlace && 'Where', hasLib && 'SDK']}>
       {events.map((event) => (
         <tr key={event.uuid}>
           <td class='numbers'><Time at={event.timestamp} /></td>
@@ -59,8 +62,8 @@ function EventTable ({ events, onOpen }: { events: readonly ListedEvent[], onOpe
             {event.is_bot && <> <span class='tag'>bot</span></>}
           </td>
           <td class='value'><a {...linkTo(`/projects/${projectId.value}/stored?distinct_id=${encodeURIComponent(event.distinct_id)}`)}>{showText(event.distinct_id, 60)}</a></td>
-          <td class='wide'>{showText(event.place, 100)}</td>
-          <td class='numbers'>{showText(`${event.lib} ${event.lib_version}`.trim(), 40)}</td>
+          {hasPlace && <td class='wide'>{showText(event.place, 100)}</td>}
+          {hasLib && <td class='numbers'>{showText(`${event.lib} ${event.lib_version}`.trim(), 40)}</td>}
         </tr>
       ))}
     </Table>

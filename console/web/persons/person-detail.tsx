@@ -48,7 +48,7 @@ function Detail ({ person, asked }: { person: Person, asked: string }) {
       {asked.toLowerCase() !== uuid && <p class='hint'>Asked by <code>{asked}</code>, an id from before a merge.</p>}
       <dl class='facts'>
         <div><dt>Person id</dt><dd><code>{uuid}</code></dd></div>
-        <div><dt>Identified</dt><dd>{isIdentified ? 'yes' : 'no: only known by its device'}</dd></div>
+        <div><dt>Identified</dt><dd>{isIdentified ? 'yes' : 'no: identify was never called for it'}</dd></div>
         <div><dt>Known since</dt><dd class='numbers'><Time at={created} isZoned /></dd></div>
         {history.value !== undefined && <div><dt>Last changed</dt><dd class='numbers'><Time at={history.value.changed_at} isZoned /></dd></div>}
       </dl>
@@ -72,7 +72,7 @@ function Ids ({ person, history }: { person: Person, history: PersonHistory | un
         {ids.map((id) => (
           <tr key={id.distinct_id}>
             <td class='wide'>{showText(id.distinct_id)}</td>
-            <td class='hint numbers'>{history === undefined ? '' : describeId(id)}</td>
+            <td class='hint numbers'>{history === undefined ? '' : describeId(id, person.created_at)}</td>
           </tr>
         ))}
       </Table>

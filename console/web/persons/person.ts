@@ -11,9 +11,15 @@ export type PersonHistory = Schema<'PersonHistory'>
 /** A deletion, and how far it has come. */
 export type PersonDeletion = Answer<'/api/projects/{project_id}/persons/deletions'>['results'][number]
 
-/** How a distinct id came to the person, and when. */
-export function describeId ({ is_first: isFirst, since }: PersonHistory['distinct_ids'][number]): string {
-  const when = since === null ? '' : ` ${formatZoned(since)}`
+/**
+ * How a distinct id came to the person, and when.
+ *
+ * @param created  Since when the person is known, as ISO 8601: by its first id, which is written later when events of
+ *                 the past are sent.
+ */
+export function describeId ({ is_first: isFirst, since }: PersonHistory['distinct_ids'][number], created: string): string {
+  const at = isFirst && since !== null && Date.parse(created) < Date.parse(since) ? created : since
+  const when = at === null ? '' : ` ${formatZoned(at)}`
   return isFirst ? `the first, since${when === '' ? ' the beginning' : when}` : `joined${when}`
 }
 

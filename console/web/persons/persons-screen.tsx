@@ -60,7 +60,8 @@ function LastSeen () {
         <>
           <OlderNewer of={seen}>
             <span class='hint' role='status'>
-              {searchedFrom === null ? 'Everybody with events, also those of whom nothing else is known.' : `Only who was seen since ${formatZoned(searchedFrom)}: reading older events takes too long.`}
+              {filter.property !== '' && `Only those ${filter.value === '' ? 'who have' : 'of whom'} ${showText(filter.property, 80)}${filter.value === '' ? '' : ` is ${showText(filter.value, 80)}`}. `}
+              {searchedFrom === null ? filter.property === '' && 'Everybody with events, also those of whom nothing else is known.' : `Only who was seen since ${formatZoned(searchedFrom)}: reading older events takes too long.`}
             </span>
           </OlderNewer>
           {results.length === 0
