@@ -96,7 +96,8 @@ function RangeFields ({ definition, onChange }: { definition: Definition, onChan
 function describeDays (definition: Definition): string {
   const { last = 30, unit = 'day', whole = false } = definition.range
   const { timezone, week_starts: ofProject } = currentSession().projects.find(({ id }) => id === projectId.value) ?? { timezone: 'UTC', week_starts: 'monday' }
-  if (!(last >= 1 && last <= 1000)) return ''
+  // Browsers without Temporal say the days with the answer only.
+  if (!(last >= 1 && last <= 1000) || !('Temporal' in globalThis)) return ''
   const weekStarts = (definition.week_starts ?? ofProject) === 'sunday' ? 'sunday' : 'monday'
   const [first, end] = daysOf({ last, unit: unit as 'day', whole }, { timezone, weekStarts, now: Date.now() })
   return `${definition.kind === 'retention' ? periodOf(first, definition.interval as 'day', weekStarts) : first} to ${end}`
