@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_570,
+  lines: 82_566,
   platformLines: 5_571,
-  trackedFiles: 1_500,
+  trackedFiles: 1_499,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,

@@ -7,8 +7,7 @@ import { currentSession, may } from '../session.ts'
 import { Chart } from '../sql/result-chart.tsx'
 import { Dialog, Empty, Show, Table, Time } from '../states.tsx'
 import { linkTo } from '../router.ts'
-import { describeComparison } from './comparison.ts'
-import { type Answered, type Definition, describeConditions, describeEvent, formatDuration, formatMeasure, formatShare, type FunnelAnswer, partName, pointName, type RetentionAnswer, type TrendAnswer, type TrendLine } from './question-definition.ts'
+import { type Answered, type Definition, describeComparison, describeConditions, describeEvent, formatDuration, formatMeasure, formatShare, type FunnelAnswer, partName, pointName, type RetentionAnswer, type TrendAnswer, type TrendLine } from './question-definition.ts'
 
 /** Asks another question instead. */
 type Ask = (definition: Definition) => void

@@ -1,4 +1,4 @@
-/** Definitions of questions as the console writes them, and as sentences. */
+/** Definitions of questions as the console writes them, and they and their comparisons as sentences. */
 import type { FunnelAnswer, RetentionAnswer, TrendAnswer } from '../../../engines/questions/shape-answer.ts'
 import type { Schema } from '../../../schema/api-types.ts'
 import { describeFilter, type PropertyFilter } from '../flags/flag-filters.ts'
@@ -138,4 +138,25 @@ const NUMBER = new Intl.NumberFormat('en', { minimumFractionDigits: 2, maximumFr
 /** A measure; nothing is left of very small ones. */
 export function formatMeasure (value: number | null): string {
   return value === null ? '–' : value !== 0 && Math.abs(value) < 0.01 ? value.toPrecision(2) : Number.isInteger(value) ? formatCount(value) : NUMBER.format(value)
+}
+
+type Previous = NonNullable<TrendAnswer['previous']>
+
+/**
+ * Which time a trend is compared with, whether it stops before its end, and from when it has values.
+ *
+ * @param firstDay  Of the range.
+ * @param timezone  IANA name, of the project.
+ */
+export function describeComparison ({ from, to, points, lines }: Previous, firstDay: string, timezone: string): string {
+  const name = (at: number | string): string => formatterOf(timezone).format(new Date(at)).slice(0, 16)
+  const isWhole = name(to).startsWith(firstDay)
+  const end = isWhole ? name(Date.parse(to) - 1).slice(0, 10) : name(to)
+  const days = `Before: ${name(from).slice(0, 10)} to ${end}.`
+  const soFar = isWhole ? '' : ' The range is still running, so the time before stops at the same point.'
+  const first = points.findIndex((_, index) => lines.some(({ values }) => (values[index] ?? 0) !== 0))
+  const values = first === -1
+    ? ' Nothing of it meets the question, so there is nothing to compare with.'
+    : first === 0 ? '' : ` Its first values are of ${pointName(points[first]?.start ?? '', timezone)}: it had nothing earlier.`
+  return days + soFar + values
 }

@@ -1,6 +1,5 @@
 import t from 'tap'
-import { describeComparison } from './comparison.ts'
-import type { TrendLine } from './question-definition.ts'
+import { describeComparison, type TrendLine } from './question-definition.ts'
 
 const line: TrendLine = { series: 0, name: 'paid', part: 'all', value: null, values: [], total: 0, left_out: 0 }
 const points = ['2026-08-01', '2026-09-01'].map((start) => ({ start, is_partial: false }))
