@@ -34,7 +34,7 @@ export async function findCacheDir (options: FindCacheDirOptions): Promise<strin
  * A variable of the operator's own is left as it is.
  */
 export async function findCompileCache (env: NodeJS.ProcessEnv, dataDir: string): Promise<NodeJS.ProcessEnv> {
-  if (env.NODE_COMPILE_CACHE !== undefined) return { NODE_COMPILE_CACHE: env.NODE_COMPILE_CACHE }
+  if (env.NODE_COMPILE_CACHE) return { NODE_COMPILE_CACHE: env.NODE_COMPILE_CACHE }
   return { NODE_COMPILE_CACHE: path.join(await findCacheDir({ env, dataDir }), 'compiled') }
 }
 

@@ -11,6 +11,8 @@ const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-confined-'))
 const credentials = path.join(dataDir, 'credentials.json')
 await writeFile(credentials, '{"personalApiKey":"phx_canary"}\n', { mode: 0o600 })
 const MEMORY_BYTES = 700_000_000
+// No folder can be made there, not even by root; it starts all the same.
+process.env.NODE_COMPILE_CACHE = path.join(credentials, 'compiled')
 const service = await startClickHouse({
   dataDir, port: 0, password: 'owner canary', analystPassword: 'reader canary', memoryBytes: MEMORY_BYTES
 })

@@ -71,7 +71,7 @@ export async function startClickHouse (options: ClickHouseOptions): Promise<Serv
   await checkRoom(dataDir, ROOM_OF_START)
   const { NODE_COMPILE_CACHE } = await findCompileCache(process.env, dataDir)
   // Of its own: the engine writes there, and other tiers run what they find in theirs.
-  const compileCache = path.join(NODE_COMPILE_CACHE!, 'clickhouse')
+  const compileCache = path.resolve(NODE_COMPILE_CACHE!, 'clickhouse')
   const folders = { read: readable(), write: makeFolders(dataDir, compileCache) }
   return await startOnPort(options.port, async (port) => {
     const program = { command: process.execPath, args: [SERVER, ...argumentsOf({ ...options, dataDir, port })] }
@@ -177,9 +177,19 @@ function findPackageFolders (folder: string): string[] {
 
 /** Makes the folders that the server writes to, because it can make none beside them. */
 function makeFolders (dataDir: string, compileCache: string): string[] {
-  const folders = [...['clickhouse', 'clickhouse-backups'].map((name) => path.join(dataDir, name)), compileCache]
+  const folders = ['clickhouse', 'clickhouse-backups'].map((name) => path.join(dataDir, name))
   for (const folder of folders) mkdirSync(folder, { recursive: true })
-  return [...folders, ...makeSpoolFolders(dataDir)]
+  return [...folders, ...makeSpoolFolders(dataDir), ...makeIfAllowed(compileCache)]
+}
+
+/** Without a compile cache the server starts slower, no more: the operator's may belong to another user. */
+function makeIfAllowed (folder: string): string[] {
+  try {
+    mkdirSync(folder, { recursive: true })
+    return [folder]
+  } catch {
+    return []
+  }
 }
 
 /**
