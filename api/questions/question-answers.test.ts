@@ -99,7 +99,10 @@ function toDefinition ({ kind, range, include_bots: bots, week_starts: week, ...
   const shared = { kind, version: 1, range, include_bots: bots, ...week === 'monday' && { week_starts: week } }
   const { interval, series, breakdown, compare } = of
   if (kind === 'trend') return { ...shared, interval, series, breakdown, compare }
-  if (kind === 'funnel') return { ...shared, steps: of.steps, window: of.window, order: of.order, breakdown }
+  if (kind === 'funnel') {
+    const { steps, window, order, attribution } = of
+    return { ...shared, steps, window, order, breakdown: breakdown === null ? null : { ...breakdown, attribution } }
+  }
   return { ...shared, interval, cohort: of.cohort, start: of.start, returning: of.returning }
 }
 
@@ -203,28 +206,30 @@ t.test('days that have not begun have no value, unless events are stored of them
   t.same(answer.kind === 'trend' && answer.points.map((point) => point.is_partial), [false, true, true, true])
 })
 
-t.test('who dropped out of a funnel is as many persons as its picture says', async (t) => {
-  const steps = ['seen', 'cart', 'paid'].map((event) => ({ event }))
-  const breakdown = { property: 'plan', limit: 2, order: 'worst' }
-  const definition = { kind: 'funnel', ...shared, steps, window: { value: 20, unit: 'hour' }, breakdown }
-  const question = readQuestion(definition)
-  if (question.kind !== 'funnel') throw new Error('no funnel')
-  const answer = await ask(definition, BERLIN)
-  const parts = answer.kind === 'funnel' ? answer.parts : []
-  t.same(new Set(parts.map(({ part }) => part)), new Set(['all', 'value', 'not_set', 'rest']))
-  const shares = parts.slice(1).map(({ steps: of }) => of.at(-1)!.conversion ?? 0)
-  t.same(shares, shares.toSorted((one, other) => one - other), 'the worst comes first')
+for (const attribution of ['first', 'any']) {
+  t.test(`who dropped out of a funnel is as many persons as its picture says, by the ${attribution} value`, async (t) => {
+    const steps = ['seen', 'cart', 'paid'].map((event) => ({ event }))
+    const breakdown = { property: 'plan', limit: 2, order: 'worst', attribution }
+    const definition = { kind: 'funnel', ...shared, steps, window: { value: 20, unit: 'hour' }, breakdown }
+    const question = readQuestion(definition)
+    if (question.kind !== 'funnel') throw new Error('no funnel')
+    const answer = await ask(definition, BERLIN)
+    const parts = answer.kind === 'funnel' ? answer.parts : []
+    t.same(new Set(parts.map(({ part }) => part)), new Set(['all', 'value', 'not_set', 'rest']))
+    const shares = parts.slice(1).map(({ steps: of }) => of.at(-1)!.conversion ?? 0)
+    t.same(shares, shares.toSorted((one, other) => one - other), 'the worst comes first')
 
-  const range = resolveRange(question, BERLIN)
-  for (const part of parts) {
-    for (const step of [2, 3]) {
-      const asked = { projectId: 1, range, step, limit: 1000, tag: tagOfPart(part) }
-      const rows = await select(compileDropouts(question, asked))
-      const lost = part.steps[step - 2]!.people - part.steps[step - 1]!.people
-      t.equal(new Set(rows.map(([person]) => person)).size, lost, part.part)
+    const range = resolveRange(question, BERLIN)
+    for (const part of parts) {
+      for (const step of [2, 3]) {
+        const asked = { projectId: 1, range, step, limit: 1000, tag: tagOfPart(part) }
+        const rows = await select(compileDropouts(question, asked))
+        const lost = part.steps[step - 2]!.people - part.steps[step - 1]!.people
+        t.equal(new Set(rows.map(([person]) => person)).size, lost, part.part)
+      }
     }
-  }
-})
+  })
+}
 
 const OCTOBER = { events: [], timezone: 'Europe/Berlin', now: Date.parse('2026-10-25T12:00:00Z') }
 const ANY = { event: null, where: [] }
@@ -232,7 +237,7 @@ const ANY = { event: null, where: [] }
 function trendOf (range: PlainQuestion['range']): PlainQuestion {
   return {
     kind: 'trend', range, compare: true, interval: 'day', series: [{ ...ANY, measure: 'events' }], breakdown: null,
-    include_bots: true, week_starts: 'monday', steps: [], window: { value: 1, unit: 'day' }, order: 'in_order',
+    include_bots: true, week_starts: 'monday', steps: [], window: { value: 1, unit: 'day' }, order: 'in_order', attribution: 'first',
     cohort: 'first', start: ANY, returning: ANY
   }
 }

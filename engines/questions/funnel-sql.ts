@@ -1,6 +1,6 @@
 import { quoteString } from '../clickhouse-sql.ts'
 import type { ResolvedRange } from './calendar.ts'
-import type { Funnel } from './question.ts'
+import type { Breakdown, Funnel } from './question.ts'
 import { choiceSql, mergesSql, PERSON, rowsSql, spanSql, TAGS, tagOf } from './question-sql.ts'
 
 /** One row a value of the breakdown, and one with an empty tag for everybody: people and median time by step. */
@@ -12,15 +12,25 @@ SELECT shown AS tag,
     ${steps.map((step) => `sum(people_${step}) AS people_${step}, if(people_${step} = 0, NULL, quantileExactLowMerge(0.5)(took_${step})) AS median_${step}`).join(',\n    ')}
 FROM
 (
-    SELECT *, if(tag = '${TAGS.all}' OR row_number() OVER (ORDER BY tag = '${TAGS.all}', people_1 DESC, tag) <= ${limit}, tag, '${TAGS.rest}') AS shown
+    SELECT *, if(tag = '${TAGS.all}' OR row_number() OVER (ORDER BY tag IN ('${TAGS.all}', '${TAGS.rest}'), people_1 DESC, tag) <= ${limit}, tag, '${TAGS.rest}') AS shown
     FROM
     (
         SELECT tag, ${steps.map((step) => `countIf(at_${step} > 0) AS people_${step}, quantileExactLowStateIf(0.5)(took_${step}, at_${step} > 0) AS took_${step}`).join(',\n            ')}
-        FROM walks GROUP BY ${funnel.breakdown === null ? 'tag' : 'GROUPING SETS ((tag), ())'}
+        FROM walks ARRAY JOIN arrayPushFront(${partsSql(funnel.breakdown)}, '${TAGS.all}') AS tag GROUP BY tag
     )
 )
 GROUP BY shown
 ORDER BY tag != '${TAGS.all}', tag = '${TAGS.rest}', people_1 DESC, tag`
+}
+
+/** In which parts a person of `walks` counts: once in the rest, whichever values of theirs are there. */
+function partsSql (breakdown: Funnel['breakdown']): string {
+  if (breakdown === null) return '[]'
+  return breakdown.attribution === 'first' ? 'tags' : `arrayDistinct(arrayMap(of -> if(has(${topSql(breakdown)}, of), of, '${TAGS.rest}'), tags))`
+}
+
+function topSql ({ limit }: Breakdown): string {
+  return `(SELECT groupArray(of) FROM (SELECT of FROM walks ARRAY JOIN tags AS of GROUP BY of ORDER BY count() DESC, of LIMIT ${limit}))`
 }
 
 /**
@@ -32,9 +42,11 @@ export function compileDropouts (
   funnel: Funnel, asked: { projectId: number, range: ResolvedRange, step: number, limit: number, tag?: string }
 ): string {
   const { projectId, range, step, limit, tag = TAGS.all } = asked
-  const top = `(SELECT tag FROM walks GROUP BY tag ORDER BY count() DESC, tag LIMIT ${funnel.breakdown?.limit ?? 0})`
-  const isInPart = tag === TAGS.all ? '' : tag === TAGS.rest ? ` AND tag NOT IN ${top}` : ` AND tag = ${quoteString(tag)}`
-  return `${walkSql(isInPart === '' ? { ...funnel, breakdown: null } : funnel, projectId, range)}
+  const breakdown = tag === TAGS.all ? null : funnel.breakdown
+  const isInPart = breakdown === null
+    ? ''
+    : tag === TAGS.rest ? ` AND arrayExists(of -> NOT has(${topSql(breakdown)}, of), tags)` : ` AND has(tags, ${quoteString(tag)})`
+  return `${walkSql({ ...funnel, breakdown }, projectId, range)}
 SELECT toString(person_id) AS person_id, fromUnixTimestamp64Milli(toInt64(entered), 'UTC') AS entered_at
 FROM walks WHERE at_${step - 1} > 0 AND at_${step} = 0${isInPart}
 ORDER BY entered DESC, person_id LIMIT ${limit}`
@@ -59,7 +71,7 @@ function walkSql (funnel: Funnel, projectId: number, range: ResolvedRange): stri
 ),
 walks AS
 (
-    SELECT person AS person_id, minIf((ms, of), ${enters}) AS first, first.1 AS entered, first.2 AS tag,
+    SELECT person AS person_id, minIf((ms, of), ${enters}) AS first, first.1 AS entered, ${breakdown?.attribution === 'any' ? 'groupUniqArray(of)' : '[first.2]'} AS tags,
         -- One number an event, which sorts by time, then by the first step that it is: ms * 2^14 + first step * 2^10 + steps.
         arraySort(groupArray(ms * 16384 + bitCount(bitXor(steps, steps - 1)) * 1024 + steps)) AS events,
         arrayMap(number -> intDiv(number, 16384), events) AS times,

@@ -37,6 +37,11 @@ export interface Breakdown {
   limit: number
   /** Of the parts of a funnel: the most people first, or by the share that got to the last step. */
   order: 'people' | 'worst' | 'best'
+  /**
+   * In which parts of a funnel a person counts: that of the first event with which they entered, or those of all their
+   * events that are a step.
+   */
+  attribution: 'first' | 'any'
 }
 
 /**
@@ -61,8 +66,7 @@ export interface Trend extends Asked {
  * Only events of the range count. A person is counted once, at the farthest step ever reached from one first step
  * within the window. `in_order`: each step is another event, not before the one of the step before; events of the same
  * millisecond count in the order of the steps. `any_order`: so many different steps within the window. The time to a
- * step is that until it was first reached, from the latest first step that led there. A breakdown goes by the first
- * event with which a person entered.
+ * step is that until it was first reached, from the latest first step that led there.
  */
 export interface Funnel extends Asked {
   kind: 'funnel'

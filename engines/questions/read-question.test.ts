@@ -29,6 +29,8 @@ t.test('a definition that cannot be understood is refused by the name of the fie
     ['definition__breakdown__limit', { ...trend, breakdown: { property: 'plan', limit: 26 } }],
     ['definition__breakdown__order', { ...trend, breakdown: { property: 'plan', order: 'worst' } }],
     ['definition__breakdown__order', { ...funnel, breakdown: { property: 'plan', order: 'first' } }],
+    ['definition__breakdown__attribution', { ...trend, breakdown: { property: 'plan', attribution: 'any' } }],
+    ['definition__breakdown__attribution', { ...funnel, breakdown: { property: 'plan', attribution: 'last' } }],
     ['definition__compare', { ...trend, compare: 'yes' }], ['definition__steps', { ...funnel, steps: [{ event: 'a' }] }],
     ['definition__steps__1', { ...funnel, order: 'any_order', steps: [{ event: 'a' }, { event: 'a' }] }],
     ['definition__window__value', { ...funnel, window: { value: 366, unit: 'day' } }], ['definition__order', { ...funnel, order: 'strict' }],

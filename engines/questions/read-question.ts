@@ -72,7 +72,7 @@ function readFunnel (field: FieldsOf): Funnel {
   if (order === 'any_order' && again !== -1) throw places[again]?.error('In any order, each step must be an event of another name.')
   return {
     kind: 'funnel', ...readShared(field), steps, order, windowSeconds: readWindow(field('window')),
-    breakdown: readBreakdown(field('breakdown'), ['order'])
+    breakdown: readBreakdown(field('breakdown'), ['order', 'attribution'])
   }
 }
 
@@ -116,7 +116,8 @@ function readBreakdown (place: Place, more: string[] = []): Breakdown | null {
   const field = place.fields('property', 'limit', ...more)
   return {
     property: field('property').propertyName(), limit: readInteger(orElse(field('limit'), 10), QUESTION_LIMITS.breakdown),
-    order: orElse(field('order'), 'people').oneOf(['people', 'worst', 'best'])
+    order: orElse(field('order'), 'people').oneOf(['people', 'worst', 'best']),
+    attribution: orElse(field('attribution'), 'first').oneOf(['first', 'any'])
   }
 }
 

@@ -12,6 +12,7 @@ import { type Definition, describeUnits, EMPTY_EVENT, type Funnel, MEASURES, typ
 const MAX_SERIES = 5
 const MAX_STEPS = 10
 const ORDERS = [['people', 'most people first'], ['worst', 'worst conversion first'], ['best', 'best conversion first']] as const
+const ATTRIBUTIONS = [['first', 'their first value'], ['any', 'each of their values']] as const
 const LONGER = [['day', 'day'], ['week', 'week'], ['month', 'month']] as const
 
 interface EditorProps<D> { definition: D, names: Names, onChange: (definition: D) => void }
@@ -113,7 +114,12 @@ function BreakdownFields ({ definition, names, onChange }: EditorProps<Trend | F
         <>
           <PropertyField label='Property' value={breakdown.property} names={names} onChange={(property) => edit({ ...breakdown, property })} />
           <NumberField label='Top values' value={breakdown.limit ?? 10} most={25} onChange={(limit) => edit({ ...breakdown, limit })} />
-          {definition.kind === 'funnel' && <Select label='Order' value={breakdown.order ?? 'people'} options={ORDERS} onChange={(order) => edit({ ...breakdown, order })} />}
+          {definition.kind === 'funnel' && (
+            <>
+              <Select label='People count in' value={breakdown.attribution ?? 'first'} options={ATTRIBUTIONS} onChange={(attribution) => edit({ ...breakdown, attribution })} />
+              <Select label='Order' value={breakdown.order ?? 'people'} options={ORDERS} onChange={(order) => edit({ ...breakdown, order })} />
+            </>
+          )}
         </>
       )}
     </div>

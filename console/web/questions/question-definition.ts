@@ -13,8 +13,8 @@ export interface Range { last?: number, unit?: string, whole?: boolean, from?: s
 
 /** `week_starts` null: as the project's weeks do. */
 interface Shared { version: 1, range: Range, include_bots: boolean, week_starts: string | null }
-/** `order` is of funnels. */
-interface Breakdown { property: string, limit: number, order?: string }
+/** `order` and `attribution` are of funnels. */
+interface Breakdown { property: string, limit: number, order?: string, attribution?: string }
 
 export interface Trend extends Shared { kind: 'trend', interval: string, series: SeriesChoice[], breakdown: Breakdown | null, compare: boolean }
 export interface Funnel extends Shared { kind: 'funnel', steps: EventChoice[], window: { value: number, unit: string }, order: string, breakdown: Breakdown | null }
@@ -102,7 +102,7 @@ export const RANGES = [
 export const describeUnits = ({ last = 30, unit = 'day', whole = false }: Range): string => `${last} ${whole ? 'whole ' : ''}${unit}`
 
 function by (breakdown: Breakdown | null): string {
-  return breakdown === null ? '' : `, by ${breakdown.property}`
+  return breakdown === null ? '' : `, by ${breakdown.attribution === 'any' ? 'any ' : ''}${breakdown.property}`
 }
 
 /** A value of a breakdown; what is no value is in round brackets. */

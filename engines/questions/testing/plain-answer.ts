@@ -30,6 +30,8 @@ export interface PlainQuestion {
   interval: string
   series: (PlainChoice & { measure: string, property?: string })[]
   breakdown: { property: string, limit: number } | null
+  /** Of a funnel that is broken down. */
+  attribution: string
   compare: boolean
   steps: PlainChoice[]
   window: { value: number, unit: string }
@@ -222,9 +224,9 @@ function plainTrend (question: PlainQuestion, events: PlainEvent[], calendar: Pl
   return { present: lines(calendar.isIn), previous: compare ? lines(calendar.isBefore) : null }
 }
 
-interface Walk { tag: string, took: (number | null)[] }
+interface Walk { tags: string[], took: (number | null)[] }
 
-function plainFunnel ({ steps, window, order, breakdown }: PlainQuestion, events: PlainEvent[]): unknown {
+function plainFunnel ({ steps, window, order, breakdown, attribution }: PlainQuestion, events: PlainEvent[]): unknown {
   const windowMs = window.value * { minute: 60_000, hour: 3_600_000, day: 86_400_000 }[window.unit]!
   const walks = [...Map.groupBy(events, ({ person }) => person).values()].flatMap((of): Walk[] => {
     const stepsOf = (event: PlainEvent): number[] => steps.flatMap((step, index) => meets(step, event) ? [index] : [])
@@ -234,17 +236,21 @@ function plainFunnel ({ steps, window, order, breakdown }: PlainQuestion, events
     const entries = list.filter((each) => order === 'any_order' || each.steps.includes(0))
     if (entries.length === 0) return []
     const first = Math.min(...entries.map(({ at }) => at))
-    const tags = entries.filter(({ at }) => at === first).map(({ event }) => tagOf(breakdown, event))
+    const tagsOf = (of: typeof list): string[] => of.map(({ event }) => tagOf(breakdown, event)).sort(byBytes)
+    const tags = attribution === 'any' ? [...new Set(tagsOf(list))] : tagsOf(entries.filter(({ at }) => at === first)).slice(0, 1)
     const walk = order === 'any_order' ? walkAnyOrder : walkInOrder
-    return [{ tag: tags.sort(byBytes)[0]!, took: walk(list, steps.length, windowMs) }]
+    return [{ tags, took: walk(list, steps.length, windowMs) }]
   })
-  const ranks = new Map([...Map.groupBy(walks, ({ tag }) => tag)].map(([tag, of]) => [tag, of.length]))
+  const ranks = new Map<string, number>()
+  for (const tag of walks.flatMap(({ tags }) => tags)) ranks.set(tag, (ranks.get(tag) ?? 0) + 1)
   const top = largest(ranks, breakdown?.limit ?? 1)
+  const shown = (walk: Walk): string[] => [...new Set(walk.tags.map((tag) => top.has(tag) ? tag : 'rest'))]
   const summary = (of: Walk[]): unknown => steps.map((_, step) => {
     const took = of.flatMap((walk) => walk.took[step] ?? []).sort((a, b) => a - b)
     return [took.length, took[Math.ceil(took.length / 2) - 1] ?? null]
   })
-  const parts = breakdown === null ? [] : [...Map.groupBy(walks, ({ tag }) => top.has(tag) ? tag : 'rest')]
+  const tags = breakdown === null ? [] : [...new Set(walks.flatMap(shown))]
+  const parts = tags.map((tag) => [tag, walks.filter((walk) => shown(walk).includes(tag))] as const)
   return { all: summary(walks), parts: Object.fromEntries(parts.map(([tag, of]) => [tag, summary(of)])) }
 }
 

@@ -85,6 +85,7 @@ export function randomQuestion (random: Random, changes: readonly string[]): { q
       kind, range, interval, compare, order, steps, include_bots: random() < 0.3, week_starts: pickOne(['monday', 'sunday'], random),
       series: Array.from({ length: 1 + Math.floor(random() * 3) }, measure),
       breakdown: random() < 0.5 ? { property: pickOne(['plan', 'plan', 'amount'], random), limit: pickOne([1, 3, 25], random) } : null,
+      attribution: pickOne(['first', 'any'], random),
       window: pickOne([{ value: 10, unit: 'minute' }, { value: 5, unit: 'hour' }, { value: 3, unit: 'day' }, { value: 60, unit: 'day' }], random),
       start: randomChoice(random), returning: randomChoice(random), cohort: pickOne(['first', 'any'], random)
     }
