@@ -4,7 +4,7 @@ import { cellsOf } from '../../schema/wire/native-block.ts'
 import { type AcceptedCount, type LedgerEntry, ledgerKey, minuteOfReceipt, readAccepted } from '../../schema/wire/ledger.ts'
 import { HEADER } from '../../schema/wire/streams.ts'
 import type { BatchRange } from '../stream/partition-records.ts'
-import { countRows, gapsWithin, rangesWithin, type RowRange } from '../events/duplicates/row-ranges.ts'
+import { countRows, gapsWithin, rangesWithin, type RowRange } from '../events/row-ranges.ts'
 import type { PartitionMessage } from '../events/events-reader.ts'
 import type { LedgerCounts } from './ledger-entries.ts'
 

@@ -1,7 +1,7 @@
 /** Which messages make one insert, and the frames that it consists of. */
 import { HEADER, processOfRequest } from '../../schema/wire/streams.ts'
 import type { BatchRange } from '../stream/partition-records.ts'
-import { gapsWithin, type RowRange } from './duplicates/row-ranges.ts'
+import { gapsWithin, type RowRange } from './row-ranges.ts'
 import { joinFrames } from './insert/join-frames.ts'
 import type { PartitionMessage } from './events-reader.ts'
 

@@ -5,7 +5,7 @@ import type { PartitionLedger } from '../../schema/wire/ledger.ts'
 import { nextLifeOf, type PartitionLease, startNextLife } from '../stream/partition-lease.ts'
 import type { BatchRange, PartitionRecord } from '../stream/partition-records.ts'
 import type { PartitionState } from '../stream/partition-state.ts'
-import { countRows, rangesWithin } from './duplicates/row-ranges.ts'
+import { countRows, rangesWithin } from './row-ranges.ts'
 import type { PartitionMessage, EventsReader } from './events-reader.ts'
 
 /**

@@ -3,7 +3,7 @@ import type { BatchRange } from '../../stream/partition-records.ts'
 import type { PartitionMessage } from '../events-reader.ts'
 import { fingerprintView } from './fingerprint-memory.ts'
 import { type EventIdentity, identityKey, type LookUpEvents, readIdentities, uuidTime } from './look-up-events.ts'
-import { hasRow } from './row-ranges.ts'
+import { hasRow } from '../row-ranges.ts'
 
 /** Why a message is looked into. */
 export interface Suspicion {

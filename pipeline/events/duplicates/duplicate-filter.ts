@@ -12,7 +12,7 @@ import type { FingerprintMemory } from './fingerprint-memory.ts'
 import { CLOCK_MARGIN_MS, loadFingerprints } from './load-fingerprints.ts'
 import { createLookUpEvents, type LookUpEvents } from './look-up-events.ts'
 import { type Coverage, recallBatch, type Remembered, type StoredRows, suspiciousBefore } from './recall-batch.ts'
-import { gapsWithin, toPairs } from './row-ranges.ts'
+import { gapsWithin, toPairs } from '../row-ranges.ts'
 import { StoredUuids } from './stored-uuids.ts'
 
 /** Knows which events of a partition are stored already. */

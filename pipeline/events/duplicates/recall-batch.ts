@@ -5,7 +5,7 @@ import type { Suspicion } from './confirm-duplicates.ts'
 import {
   type FingerprintMemory, FingerprintTable, fingerprintView, NOT_REMEMBERED, REMEMBERED, slotsFor
 } from './fingerprint-memory.ts'
-import { gapsWithin } from './row-ranges.ts'
+import { gapsWithin } from '../row-ranges.ts'
 
 /** One message of a batch with its remembered rows; no message when none of the batch has any. */
 export type Remembered = readonly [message: PartitionMessage | null, rows: readonly number[]]

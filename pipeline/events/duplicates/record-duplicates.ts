@@ -10,7 +10,7 @@ import { HEADER, processOfRequest } from '../../../schema/wire/streams.ts'
 import { partitionKey, type Partition } from '../../stream/find-partitions.ts'
 import type { BatchRange } from '../../stream/partition-records.ts'
 import type { PartitionMessage } from '../events-reader.ts'
-import { hasRow } from './row-ranges.ts'
+import { hasRow } from '../row-ranges.ts'
 
 /**
  * Writes a trace of each deduplicated row of a stored batch range.

@@ -3,7 +3,7 @@ import { promisify } from 'node:util'
 import { constants, zstdCompress, zstdDecompress } from 'node:zlib'
 import { EVENT_COLUMNS } from '../../../schema/wire/event-row.ts'
 import { MAX_BLOCK_BYTES } from '../../../schema/wire/frame-codec.ts'
-import { countRows, type RowRange } from '../duplicates/row-ranges.ts'
+import { countRows, type RowRange } from '../row-ranges.ts'
 import { BlockReader, BlockWriter } from './block-bytes.ts'
 import { createJoinedColumn, type JoinedColumn } from './joined-columns.ts'
 

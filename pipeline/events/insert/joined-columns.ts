@@ -1,7 +1,7 @@
 /** The columns of blocks that become one block: each collects what it is block by block, and is written as a whole. */
 import type { EventColumn } from '../../../schema/wire/event-row.ts'
 import { DICTIONARY_FLAGS, DICTIONARY_VERSION, FIXED_WIDTHS, INDEX_WIDTHS } from '../../../schema/wire/native-block.ts'
-import { countRows, type RowRange } from '../duplicates/row-ranges.ts'
+import { countRows, type RowRange } from '../row-ranges.ts'
 import { type BlockReader, type BlockWriter, WORD_BYTES } from './block-bytes.ts'
 
 /** One column of the joined block. */
