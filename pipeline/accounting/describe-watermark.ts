@@ -6,7 +6,7 @@ import type { StreamPosition } from './watermark-proof.ts'
 /** From this lag on, in milliseconds, it is said what the watermark waits for. */
 const HELD_MS = 5000
 
-/** A process that was not heard of for so long, in milliseconds, will hardly be: it died or lost NATS. */
+/** A process that is silent for so long, in milliseconds, has most likely died or lost NATS. */
 const STUCK_MS = 10_000
 
 /** One that answers when it is asked is missed sooner. */

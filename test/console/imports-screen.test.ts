@@ -108,7 +108,7 @@ t.test('an import from the empty page to its proof', async (t) => {
   t.same(problems, [])
 })
 
-t.test('who may only read is offered no stop; one that was killed is not heard of; a report is deleted', async (t) => {
+t.test('who may only read is offered no stop; one that was killed is silent; a report is deleted', async (t) => {
   const { key } = await createPersonalKey(stack.sql, {
     email: 'admin@millrace.localhost', label: 'reader', scopes: ['event:read'], projectIds: [stack.project], expiresAt: null
   })
@@ -117,7 +117,7 @@ t.test('who may only read is offered no stop; one that was killed is not heard o
   const [{ id }] = await stack.sql<[{ id: number }]>`SELECT id FROM imports WHERE project_id = ${stack.project} AND mode = 'dry_run'`
   const { page: reader } = await openPage(context, stack.url, `${home}/imports/${id}`)
   await logIn(reader, key)
-  await reader.getByRole('status').getByText('not heard of', { exact: true }).waitFor()
+  await reader.getByRole('status').getByText('silent', { exact: true }).waitFor()
   await reader.getByText('2 min ago').waitFor()
   t.same(await reader.locator('main').getByRole('button').allInnerTexts(), [])
   await context.close()

@@ -137,7 +137,7 @@ export async function recover (watched: Watched): Promise<void> {
     // What is pressed may be gone meanwhile, because the screen has asked again by itself.
     for (const button of await page.getByRole('button', { name: 'Try again' }).all()) await button.click({ timeout: 1000 }).catch(() => {})
     return !(await settle(watched)).isFailed
-  }).catch(async (cause: unknown) => { throw new Error(`${page.url()}: ${await page.locator('main').innerText()}`, { cause }) })
+  }, { timeoutMs: 120_000 }).catch(async (cause: unknown) => { throw new Error(`${page.url()}: ${await page.locator('main').innerText()}`, { cause }) })
 }
 
 export async function logIn (page: Page, key: string): Promise<void> {

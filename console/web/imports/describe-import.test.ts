@@ -36,7 +36,7 @@ t.test('each state has a word, and what to do about it', (t) => {
   for (const [changes, text, next] of [
     [{}, 'running', /reads the files/], [{ state: 'proving' }, 'proving', /compares/],
     [{ stop_requested_at: '2026-01-01T00:00:00Z' }, 'stopping', /next report/],
-    [{ is_silent: true, stop_requested_at: '2026-01-01T00:00:00Z' }, 'not heard of', /same command again/],
+    [{ is_silent: true, stop_requested_at: '2026-01-01T00:00:00Z' }, 'silent', /same command again/],
     [{ ...ended, state: 'interrupted', error: 'MILLRACE_IMPORT_STOPPED' }, 'stopped', /^Run the same command again/],
     [{ ...ended, state: 'interrupted', error: null }, 'failed', /^The command says/],
     [{ ...ended, state: 'incomplete' }, 'incomplete', /receipts say why.*same command again/],

@@ -37,7 +37,7 @@ const RESUME = 'Run the same command again in the same folder: it goes on from t
 export function describe (
   { state, mode, error, is_silent: isSilent, stop_requested_at: stop, ended_at: ended, progress: { rejected } }: Schema<'Import'>
 ): { text: string, style: string, next: string } {
-  if (ended === null && isSilent) return { text: 'not heard of', style: 'replaced', next: `It has not reported for more than a minute: Ctrl-C or something else ended it, or it cannot reach Millrace. If it does not run any more: ${RESUME}` }
+  if (ended === null && isSilent) return { text: 'silent', style: 'replaced', next: `It has not reported for more than a minute: Ctrl-C or something else ended it, or it cannot reach Millrace. If it does not run any more: ${RESUME}` }
   if (ended === null && stop !== null) return { text: 'stopping', style: 'on', next: 'It ends at its next report, within seconds.' }
   const dry = mode === 'dry_run' ? ' Nothing was sent: run the command without --dry-run.' : ''
   switch (state) {

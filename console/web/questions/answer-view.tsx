@@ -92,7 +92,7 @@ function TrendView ({ answered: { timezone, from }, answer: { points, lines, pre
   const hasPartial = looks.some(({ partial }) => partial.includes(true))
   const nothing = now.filter(({ values }) => values.every((value) => value === null || value === 0)).map(({ title }) => title)
   const comparison = previous !== null && <p class='hint numbers'>{describeComparison(previous, from, timezone)}</p>
-  if (lines.length === 0) return <><Empty>No event of the range meets the question{definition.kind === 'trend' && `: ${showText(definition.series.map(describeEvent).join(', '), 300)}`}.</Empty>{comparison}</>
+  if (lines.length === 0) return <><Empty>No event of the range matches{definition.kind === 'trend' && `: ${showText(definition.series.map(describeEvent).join(', '), 300)}`}.</Empty>{comparison}</>
   const table = (
     <Table label='Values' class='dense' head={['From', ...now.map(({ title }) => `#${title}`), previous !== null && 'Before, from', ...before.map(({ title }) => `#${title}`)]}>
       <tr class='total'>

@@ -156,7 +156,7 @@ export function describeComparison ({ from, to, points, lines }: Previous, first
   const soFar = isWhole ? '' : ' The range is still running, so the time before stops at the same point.'
   const first = points.findIndex((_, index) => lines.some(({ values }) => (values[index] ?? 0) !== 0))
   const values = first === -1
-    ? ' Nothing of it meets the question, so there is nothing to compare with.'
+    ? ' No event of that time matches, so there is nothing to compare with.'
     : first === 0 ? '' : ` Its first values are of ${pointName(points[first]?.start ?? '', timezone)}: it had nothing earlier.`
   return days + soFar + values
 }
