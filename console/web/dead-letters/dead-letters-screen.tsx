@@ -73,7 +73,7 @@ function GroupTable ({ groups, onReplay }: { groups: DeadLetterGroups, onReplay:
         <Pager page={{ count: groups.results.length, next: isMore ? 'more' : null, results: shown }} offset={offset} onOffset={setOffset} />
       )}
       <Table
-        label='Groups of dead letters'
+        label='Groups of dead letters' class='dense'
         head={['Event', 'Stage and reason', 'Newest error', '#Letters', 'Last 24 h', 'First', 'Last', may('dead_letter:write') && '-Actions']}
       >
         {shown.map((group) => <GroupRow key={JSON.stringify(filterOf(group))} group={group} now={now} onReplay={onReplay} />)}
