@@ -206,6 +206,15 @@ t.test('days that have not begun have no value, unless events are stored of them
   t.same(answer.kind === 'trend' && answer.points.map((point) => point.is_partial), [false, true, true, true])
 })
 
+t.test('a funnel that nobody entered says so of everybody, broken down or not', async (t) => {
+  for (const breakdown of [null, { property: 'plan' }, { property: 'plan', attribution: 'any' }]) {
+    const steps = [{ event: 'never sent' }, { event: 'paid' }]
+    const answer = await ask({ kind: 'funnel', ...shared, steps, breakdown }, BERLIN)
+    const none = { people: 0, conversion: null, median_ms: null }
+    t.match(answer, { parts: [{ part: 'all', steps: [none, none] }] })
+  }
+})
+
 for (const attribution of ['first', 'any']) {
   t.test(`who dropped out of a funnel is as many persons as its picture says, by the ${attribution} value`, async (t) => {
     const steps = ['seen', 'cart', 'paid'].map((event) => ({ event }))

@@ -132,7 +132,7 @@ function shapeTrend (trend: Trend, range: ResolvedRange, rows: readonly AnswerRo
 }
 
 function shapeFunnel ({ steps, breakdown }: Funnel, rows: readonly AnswerRow[]): FunnelAnswer {
-  const known = rows.length > 0 || breakdown !== null ? rows : [[TAGS.all, ...steps.flatMap(() => [0, null])]]
+  const known = rows.length > 0 ? rows : [[TAGS.all, ...steps.flatMap(() => [0, null])]]
   const [all = [], ...parts] = known.map(([tag, entered, ...numbers]) => ({
     ...readPart(String(tag)),
     steps: steps.map((step, index) => {
