@@ -1,7 +1,9 @@
 import type { CliContext } from './cli-context.ts'
 
-/** A column of a table: its title, and the value it shows of a row. */
-export type Column<T> = readonly [title: string, show: (row: T) => unknown]
+/** A column of a table: its title, and the value it shows of a row; a field alone is both. */
+export type Column<T> = Field<T> | readonly [title: string, show: Field<T> | ((row: T) => unknown)]
+
+type Field<T> = keyof T & string
 
 /** How a command prints its result. */
 export interface Output {
@@ -20,9 +22,7 @@ export const JSON_OPTION = ['--json', 'write JSON instead of a table'] as const
 const WIDTH = 30
 const REDRAW_MS = 100
 
-/**
- * Writes rows as a table, or as a JSON array with `--json`.
- */
+/** Writes rows as a table, or as a JSON array with `--json`. */
 export function printRows<T> (
   context: CliContext, rows: readonly T[], columns: readonly Column<T>[], options: Output
 ): void {
@@ -30,7 +30,9 @@ export function printRows<T> (
     context.stdout.write(`${JSON.stringify(rows, null, 2)}\n`)
     return
   }
-  const table = [columns.map(([title]) => title), ...rows.map((row) => columns.map(([, show]) => toText(show(row))))]
+  const named = columns.map((column) => typeof column === 'string' ? [column, column] as const : column)
+  const show = (row: T): string[] => named.map(([, of]) => toText(typeof of === 'string' ? row[of] : of(row)))
+  const table = [named.map(([title]) => title), ...rows.map(show)]
   const widths = columns.map((_, index) => Math.max(...table.map((cells) => cells[index]?.length ?? 0)))
   for (const cells of table) {
     context.stdout.write(`${cells.map((cell, index) => cell.padEnd(widths[index] ?? 0)).join('  ').trimEnd()}\n`)

@@ -64,29 +64,14 @@ function printAudit (context: CliContext, audit: LedgerAudit): void {
   write('accepted + replayed = stored + duplicates + dead letters + deleted + changing + missing - extra')
   write('')
   printRows(context, projects, [
-    ['project', ({ project }) => project],
-    ['accepted', ({ accepted }) => accepted],
-    ['replayed', ({ replayed }) => replayed],
-    ['stored', ({ stored }) => stored],
-    ['duplicates', ({ duplicates }) => duplicates],
-    ['dead letters', ({ deadLettered }) => deadLettered],
-    ['deleted', ({ deleted }) => deleted],
-    ['changing', ({ changing }) => changing],
-    ['missing', ({ missing }) => missing],
-    ['extra', ({ extra }) => extra],
-    ['dropped', ({ dropped }) => dropped]
+    'project', 'accepted', 'replayed', 'stored', 'duplicates', ['dead letters', 'deadLettered'], 'deleted', 'changing', 'missing', 'extra', 'dropped'
   ], {})
   write('')
   write(`waiting in the stream, on neither side: ${waitingMessages} messages`)
   if (unsettled > 0) write(`${unsettled} rows belong to inserts that do not end; ask again when the pipeline is healthy`)
   if (drift.length === 0) return write('drift: 0')
   write('')
-  printRows(context, drift.slice(0, LISTED_MINUTES), [
-    ['project', ({ project }) => project],
-    ['minute of receipt', ({ minute }) => minute],
-    ['missing', ({ missing }) => missing],
-    ['extra', ({ extra }) => extra]
-  ], {})
+  printRows(context, drift.slice(0, LISTED_MINUTES), ['project', ['minute of receipt', 'minute'], 'missing', 'extra'], {})
   if (drift.length > LISTED_MINUTES) write(`and ${drift.length - LISTED_MINUTES} more minutes`)
 }
 

@@ -46,11 +46,7 @@ export function addBackupsCommands (program: Command, context: CliContext): void
       const rows = await Promise.all(found.reverse().map(async (backup) =>
         ({ folder: backup.folder, startedAt: new Date(backup.startedAt), ...await describe(backup) })))
       printRows<Record<string, unknown>>(context, rows, [
-        ['folder', ({ folder }) => folder],
-        ['version', ({ version, damage }) => damage ?? version ?? 'not complete'],
-        ['events', ({ events }) => events],
-        ['bytes', ({ bytes }) => bytes],
-        ['shared bytes', (row) => row.shared_bytes]
+        'folder', ['version', ({ version, damage }) => damage ?? version ?? 'not complete'], 'events', 'bytes', ['shared bytes', 'shared_bytes']
       ], output)
       for (const { unreadable } of found) if (unreadable !== undefined) context.stderr.write(`${unreadable}\n`)
     })

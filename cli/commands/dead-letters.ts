@@ -37,15 +37,7 @@ export function addDeadLettersCommands (program: Command, context: CliContext): 
       const api = await context.api()
       const letters = await listAll(async (page) =>
         await api.get(base, { params, query: { ...filter, ...page } }), options.limit)
-      printRows(context, letters, [
-        ['id', ({ id }) => id],
-        ['time', ({ time }) => time],
-        ['stage', ({ stage }) => stage],
-        ['reason', ({ reason }) => reason],
-        ['project', ({ project }) => project],
-        ['event', ({ event }) => event],
-        ['error', ({ error }) => error.slice(0, 100)]
-      ], options)
+      printRows(context, letters, ['id', 'time', 'stage', 'reason', 'project', 'event', ['error', ({ error }) => error.slice(0, 100)]], options)
     })
 
   group.command('show')
@@ -66,14 +58,7 @@ export function addDeadLettersCommands (program: Command, context: CliContext): 
       const api = await context.api()
       const { results } = await api.get(`${base}/groups` as const, { params, query })
       printRows(context, results, [
-        ['stage', ({ stage }) => stage],
-        ['reason', ({ reason }) => reason],
-        ['project', ({ project }) => project],
-        ['code', ({ error_code: code }) => code],
-        ['event', ({ event }) => event],
-        ['letters', ({ count }) => count],
-        ['oldest', ({ first }) => first],
-        ['newest', ({ last }) => last]
+        'stage', 'reason', 'project', ['code', 'error_code'], 'event', ['letters', 'count'], ['oldest', 'first'], ['newest', 'last']
       ], options)
     })
 

@@ -56,5 +56,5 @@ function print (context: CliContext, items: readonly CarriedItem[], leftOut: rea
   printRows(context, kinds, [['kind', ([kind]) => kind], ...counts], {})
   if (leftOut.length === 0) return
   context.stdout.write('\n')
-  printRows(context, leftOut, [['left out', ({ kind }) => kind], ['name', ({ name }) => name], ['reason', ({ reason }) => reason]], {})
+  printRows(context, leftOut, [['left out', 'kind'], 'name', 'reason'], {})
 }

@@ -142,15 +142,12 @@ function print (
   }, {})
   if (proof !== null && proof.differing.length > 0) {
     context.stdout.write('\n')
-    printRows(context, proof.differing, [
-      ['day', ({ day }) => day], ['event', ({ event }) => event], ['source', ({ source }) => source], ['stored', ({ stored }) => stored],
-      ['missing', ({ missing }) => missing], ['changed', ({ changed }) => changed], ['other properties', ({ otherProperties }) => otherProperties]
-    ], {})
+    printRows(context, proof.differing, ['day', 'event', 'source', 'stored', 'missing', 'changed', ['other properties', 'otherProperties']], {})
     context.stdout.write(`\nThe receipt of an event says why: the uuids are in ${path.join(stateFolder, 'proof.json')}\n`)
   }
   for (const file of empty) context.stderr.write(`${file}: has no rows\n`)
   if (altered > 0) context.stderr.write('Altered events have a text or number that cannot be stored, such as half of an emoji or 1e400: U+FFFD or null is stored instead, or a number as its text.\n')
-  if (conflicts.length > 0) printRows(context, conflicts, [['events in several versions, of which one is stored', ({ group }) => group], ['rows', ({ rows }) => rows]], {})
+  if (conflicts.length > 0) printRows(context, conflicts, [['events in several versions, of which one is stored', 'group'], 'rows'], {})
   for (const { file, error } of broken) context.stderr.write(`${file} was not read completely: ${error}\n`)
   if (rejected > 0) context.stderr.write(`Rejected rows are in ${path.join(stateFolder, 'rejected.ndjson')}, each with its reason.\n`)
 }

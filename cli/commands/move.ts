@@ -62,20 +62,12 @@ async function move (context: CliContext, options: MoveCommandOptions): Promise<
 const LISTED = 50
 
 function print (context: CliContext, { months, tables, differing }: MoveResult): void {
-  printRows(context, months, [
-    ['month', ({ month }) => month], ['days and events', ({ days_and_events: groups }) => groups], ['source', ({ source }) => source],
-    ['target', ({ target }) => target], ['differ', ({ differing }) => differing]
-  ], {})
+  printRows(context, months, ['month', ['days and events', 'days_and_events'], 'source', 'target', ['differ', 'differing']], {})
   context.stdout.write('\n')
-  printRows(context, tables, [
-    ['table', ({ table }) => table], ['source', ({ source }) => source], ['target', ({ target }) => target],
-    ['', ({ isEqual }) => isEqual ? 'equal' : 'differs']
-  ], {})
+  printRows(context, tables, ['table', 'source', 'target', ['', ({ isEqual }) => isEqual ? 'equal' : 'differs']], {})
   if (differing.length === 0) return
   context.stdout.write('\n')
-  printRows(context, differing.slice(0, LISTED), [
-    ['day', ({ day }) => day], ['event', ({ event }) => event], ['source', ({ source }) => source], ['target', ({ target }) => target]
-  ], {})
+  printRows(context, differing.slice(0, LISTED), ['day', 'event', 'source', 'target'], {})
   if (differing.length > LISTED) context.stdout.write(`and ${differing.length - LISTED} more: --json has all\n`)
 }
 

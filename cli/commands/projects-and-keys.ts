@@ -38,12 +38,7 @@ export function addProjectsCommands (program: Command, context: CliContext): voi
     .option(...JSON_OPTION)
     .action(async (output: Output) => {
       const api = await context.api()
-      printRows(context, await listAll(async (query) => await api.get('/api/projects', { query })), [
-        ['id', ({ id }) => id],
-        ['name', ({ name }) => name],
-        ['timezone', ({ timezone }) => timezone],
-        ['key', ({ api_token: key }) => key]
-      ], output)
+      printRows(context, await listAll(async (query) => await api.get('/api/projects', { query })), ['id', 'name', 'timezone', ['key', 'api_token']], output)
     })
 
   projects.command('keys')
@@ -53,12 +48,7 @@ export function addProjectsCommands (program: Command, context: CliContext): voi
     .action(async (id: number, output: Output) => {
       const api = await context.api()
       const { results } = await api.get('/api/projects/{project_id}/keys', { params: { project_id: id } })
-      printRows(context, results, [
-        ['key', ({ api_key: key }) => key],
-        ['kind', ({ kind }) => kind],
-        ['created', ({ created_at: created }) => created],
-        ['expires', ({ expires_at: expires }) => expires]
-      ], output)
+      printRows(context, results, [['key', 'api_key'], 'kind', ['created', 'created_at'], ['expires', 'expires_at']], output)
     })
 
   projects.command('rotate-key')
@@ -107,15 +97,9 @@ export function addKeysCommands (program: Command, context: CliContext): void {
     .option(...JSON_OPTION)
     .action(async (output: Output) => {
       printRows(context, await listKeys(await context.api()), [
-        ['id', ({ id }) => id],
-        ['key', ({ mask_value: mask }) => mask],
-        ['user', ({ user }) => user.email],
-        ['label', ({ label }) => label === '' ? null : label],
-        ['scopes', ({ scopes }) => scopes],
-        ['projects', ({ scoped_teams: projects }) => projects ?? 'all'],
-        ['expires', ({ expires_at: expires }) => expires],
-        ['revoked', ({ revoked_at: revoked }) => revoked],
-        ['last used', ({ last_used_at: used }) => used]
+        'id', ['key', 'mask_value'], ['user', ({ user }) => user.email], ['label', ({ label }) => label === '' ? null : label],
+        'scopes', ['projects', ({ scoped_teams: projects }) => projects ?? 'all'],
+        ['expires', 'expires_at'], ['revoked', 'revoked_at'], ['last used', 'last_used_at']
       ], output)
     })
 
