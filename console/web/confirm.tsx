@@ -3,13 +3,15 @@ import { useState } from 'preact/hooks'
 import { ApiError } from './api-client.ts'
 import { Dialog, Failed, Form } from './states.tsx'
 
-interface FormDialogProps {
+interface FormDialogProps<T> {
   title: string
   /** On the button. */
   action: ComponentChildren
   children: ComponentChildren
   /** Does it; the dialog closes when it has worked, and shows why when it has not. */
-  onConfirm: () => Promise<void>
+  onConfirm: () => Promise<T>
+  /** Told what that gave, before the dialog closes. */
+  onDone?: (done: T) => void
   onClose: () => void
   /** Whether the form may be sent; default true. */
   isReady?: boolean
@@ -20,11 +22,17 @@ interface FormDialogProps {
 }
 
 /** A dialog with a form. */
-export function FormDialog (
-  { title, action, children, onConfirm, onClose, isReady = true, class: style = 'stacked', isDangerous = false, isWide = false }: FormDialogProps
+export function FormDialog<T> (
+  { title, action, children, onConfirm, onDone, onClose, isReady = true, class: style = 'stacked', isDangerous = false, isWide = false }: FormDialogProps<T>
 ) {
   const { isBusy, error, attempt } = useAttempt()
-  const confirm = async (): Promise<void> => { if (await attempt(onConfirm)) onClose() }
+  const confirm = async (): Promise<void> => {
+    const isDone = await attempt(async () => {
+      const done = await onConfirm()
+      onDone?.(done)
+    })
+    if (isDone) onClose()
+  }
   return (
     <Dialog title={title} onClose={onClose} isWide={isWide}>
       <Form class={style} onSubmit={async () => { if (isReady && !isBusy) await confirm() }}>
@@ -39,15 +47,15 @@ export function FormDialog (
   )
 }
 
-type AskProps = Omit<FormDialogProps, 'isReady' | 'class' | 'isDangerous'>
+type AskProps<T> = Omit<FormDialogProps<T>, 'isReady' | 'class' | 'isDangerous'>
 
 /** Asks once before something that can be taken back. */
-export function Ask (props: AskProps) {
+export function Ask<T> (props: AskProps<T>) {
   return <FormDialog {...props} class='' />
 }
 
 /** Asks for a typed word before something that cannot be taken back: nobody types one by accident. */
-export function Confirm ({ word, children, ...props }: AskProps & { word: string }) {
+export function Confirm<T> ({ word, children, ...props }: AskProps<T> & { word: string }) {
   const [typed, setTyped] = useState('')
   return (
     <FormDialog {...props} class='' isReady={typed === word} isDangerous>

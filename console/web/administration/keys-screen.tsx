@@ -100,11 +100,8 @@ function ChangeDialog ({ of: key, made, what, onClose, onMade, onRevoked }: Chan
   return what === 'revoke'
     ? (
       <Confirm
-        title={`Revoke ${label}`} word='revoke' action='Revoke' onClose={onClose}
-        onConfirm={async () => {
-          await request(`/api/personal_api_keys/${key.id}/`, { method: 'DELETE' })
-          onRevoked()
-        }}
+        title={`Revoke ${label}`} word='revoke' action='Revoke' onClose={onClose} onDone={onRevoked}
+        onConfirm={async () => await request(`/api/personal_api_keys/${key.id}/`, { method: 'DELETE' })}
       >
         <p>Anyone who uses it is refused within a second, for good. So are the keys that it made, and those that they made.</p>
         {made.length > 0 && <p>It made {made.map(({ label, mask_value: mask }) => showText(label === '' ? mask : label, 40)).join(', ')}.</p>}
@@ -113,10 +110,8 @@ function ChangeDialog ({ of: key, made, what, onClose, onMade, onRevoked }: Chan
       )
     : (
       <Confirm
-        title={`Rotate ${label}`} word='rotate' action='Rotate' onClose={onClose}
-        onConfirm={async () => {
-          onMade(await request<NewKey>(`/api/personal_api_keys/${key.id}/rotate/`, { method: 'POST', body: { grace_seconds: GRACE_SECONDS } }))
-        }}
+        title={`Rotate ${label}`} word='rotate' action='Rotate' onClose={onClose} onDone={onMade}
+        onConfirm={async () => await request<NewKey>(`/api/personal_api_keys/${key.id}/rotate/`, { method: 'POST', body: { grace_seconds: GRACE_SECONDS } })}
       >
         <p>
           You get a new key that may do the same. The old one ends in a day, at{' '}
@@ -163,12 +158,9 @@ export function Users () {
 function NewUserDialog ({ onClose, onDone }: { onClose: () => void, onDone: () => void }) {
   const [email, setEmail] = useState('')
   const [name, setName] = useState('')
-  const create = async (): Promise<void> => {
-    await request('/api/users/', { method: 'POST', body: { email, first_name: name } })
-    onDone()
-  }
+  const create = async () => await request('/api/users/', { method: 'POST', body: { email, first_name: name } })
   return (
-    <FormDialog title='New user' action='Create' isReady={email !== ''} onClose={onClose} onConfirm={create}>
+    <FormDialog title='New user' action='Create' isReady={email !== ''} onClose={onClose} onConfirm={create} onDone={onDone}>
       <p class='hint'>Nothing is mailed: make a key for the user with <code>npx millrace keys create --user</code>.</p>
       <label>E-mail <input required type='email' maxLength={254} value={email} onInput={(event) => setEmail(event.currentTarget.value)} /></label>
       <label>First name <input maxLength={150} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>

@@ -24,17 +24,15 @@ export function NewKeyDialog ({ onClose, onMade }: { onClose: () => void, onMade
     ? ['*']
     : Object.entries(access).map(([object, action]) => `${object}:${action}`).filter(isScope)
 
-  const create = async (): Promise<void> => {
-    onMade(await request<NewKey>('/api/personal_api_keys/', {
-      method: 'POST',
-      body: {
-        label, scopes, scoped_teams: project === '' ? null : [Number(project)],
-        expires_at: days === '' ? null : new Date(Date.now() + Number(days) * DAY_MS).toISOString()
-      }
-    }))
-  }
+  const create = async () => await request<NewKey>('/api/personal_api_keys/', {
+    method: 'POST',
+    body: {
+      label, scopes, scoped_teams: project === '' ? null : [Number(project)],
+      expires_at: days === '' ? null : new Date(Date.now() + Number(days) * DAY_MS).toISOString()
+    }
+  })
   return (
-    <FormDialog title='New key' action='Create' isReady={label !== '' && scopes.length > 0} onClose={onClose} onConfirm={create}>
+    <FormDialog title='New key' action='Create' isReady={label !== '' && scopes.length > 0} onClose={onClose} onConfirm={create} onDone={onMade}>
       <label>What it is for <input required maxLength={40} value={label} onInput={(event) => setLabel(event.currentTarget.value)} /></label>
       {currentSession().scopes.includes('*') && (
         <label class='choice'>

@@ -119,10 +119,7 @@ function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }
       {open === 'delete' && (
         <Ask
           title={`Delete ${showText(name, 80)}?`} action='Delete' onClose={() => setOpen(undefined)}
-          onConfirm={async () => {
-            await request(boardsPath(id), { method: 'DELETE' })
-            navigate(`/projects/${projectId.value}/boards`)
-          }}
+          onConfirm={async () => await request(boardsPath(id), { method: 'DELETE' })} onDone={() => navigate(`/projects/${projectId.value}/boards`)}
         >
           <p>Its links end. The questions and queries on it stay.</p>
         </Ask>
@@ -166,12 +163,9 @@ function AddDialog ({ tiles, onAdd, onClose }: { tiles: readonly Tile[], onAdd: 
 export function EditDialog ({ board, onSaved, onClose }: { board?: Board, onSaved: (board: Board) => void, onClose: () => void }) {
   const [name, setName] = useState(board?.name ?? '')
   const [description, setDescription] = useState(board?.description ?? '')
-  const save = async (): Promise<void> => {
-    const body = { name: name.trim(), description }
-    onSaved(await request<Board>(boardsPath(board?.id), board === undefined ? { method: 'POST', body } : { method: 'PATCH', body }))
-  }
+  const save = async () => await request<Board>(boardsPath(board?.id), { method: board === undefined ? 'POST' : 'PATCH', body: { name: name.trim(), description } })
   return (
-    <FormDialog title={board === undefined ? 'New board' : 'Rename the board'} action={board === undefined ? 'Create' : 'Save'} isReady={name.trim() !== ''} onConfirm={save} onClose={onClose}>
+    <FormDialog title={board === undefined ? 'New board' : 'Rename the board'} action={board === undefined ? 'Create' : 'Save'} isReady={name.trim() !== ''} onConfirm={save} onDone={onSaved} onClose={onClose}>
       <label>Name <input required maxLength={200} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
       <label>Description <textarea rows={2} maxLength={3000} value={description} onInput={(event) => setDescription(event.currentTarget.value)} /></label>
     </FormDialog>

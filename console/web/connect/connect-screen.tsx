@@ -80,11 +80,8 @@ function RotateDialog ({ onClose, onDone }: { onClose: () => void, onDone: () =>
   const [grace, setGrace] = useState(GRACES['for a week'])
   return (
     <Confirm
-      title='Rotate the key' word='rotate' action='Rotate' onClose={onClose}
-      onConfirm={async () => {
-        await request(`/api/projects/${projectId.value}/rotate_key/`, { method: 'POST', body: { grace_seconds: grace } })
-        onDone()
-      }}
+      title='Rotate the key' word='rotate' action='Rotate' onClose={onClose} onDone={onDone}
+      onConfirm={async () => await request(`/api/projects/${projectId.value}/rotate_key/`, { method: 'POST', body: { grace_seconds: grace } })}
     >
       <p>The project gets a new key. Pages and phones go on sending the old one until they are updated.</p>
       <Select

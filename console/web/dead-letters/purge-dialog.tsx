@@ -12,10 +12,9 @@ export function PurgeDialog (
   const confirm = async (): Promise<void> => {
     if ('id' in what) await purgeLetter(what.id)
     else if (counted.value !== undefined && counted.value > 0) await purge(what, counted.value)
-    onDone()
   }
   return (
-    <Confirm title='Purge dead letters' word='purge' action={`Purge ${formatCount(counted.value)}`} onConfirm={confirm} onClose={onClose}>
+    <Confirm title='Purge dead letters' word='purge' action={`Purge ${formatCount(counted.value)}`} onConfirm={confirm} onDone={onDone} onClose={onClose}>
       <Show of={counted} what='How many there are'>
         {(count) => <p>{formatCounted(count, 'dead letter')} would be deleted for good: the events in them are lost.</p>}
       </Show>

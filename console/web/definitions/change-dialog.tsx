@@ -23,12 +23,9 @@ export function ChangeDialog ({ resource, definition, onClose, onChanged }: Chan
   const [fields, setFields] = useState({ description, verified, hidden, owner: owner?.id ?? null })
   const [tagList, setTagList] = useState(tags.join(', '))
   const change = (changes: Partial<typeof fields>): void => setFields({ ...fields, ...changes })
-  const save = async (): Promise<void> => {
-    await request(`/api/projects/${projectId.value}/${resource}/${id}/`, { method: 'PATCH', body: { ...fields, tags: readTags(tagList) } })
-    onChanged()
-  }
+  const save = async () => await request(`/api/projects/${projectId.value}/${resource}/${id}/`, { method: 'PATCH', body: { ...fields, tags: readTags(tagList) } })
   return (
-    <FormDialog title={`Change ${showText(name, 60)}`} action='Save' onClose={onClose} onConfirm={save}>
+    <FormDialog title={`Change ${showText(name, 60)}`} action='Save' onClose={onClose} onConfirm={save} onDone={onChanged}>
       <label>Tags, separated by commas<input value={tagList} onInput={(event) => setTagList(event.currentTarget.value)} /></label>
       <label>
         Description

@@ -20,8 +20,13 @@ export interface ContentDraft {
   explain: <T>(work: () => Promise<T>) => Promise<T | undefined>
 }
 
-/** Keeps a draft, and what is wrong with it. @param initial  Its text at first. */
-export function useContentDraft (initial: string, language: DraftLanguage): ContentDraft {
+/**
+ * Keeps a draft, and what is wrong with it.
+ *
+ * @param initial  Its text at first.
+ * @param onTouched  What it says has changed.
+ */
+export function useContentDraft (initial: string, language: DraftLanguage, onTouched = (): void => {}): ContentDraft {
   const [text, setText] = useState(initial)
   const [typed, setTyped] = useState('')
   const [wrong, setWrong] = useState<TextError>()
@@ -29,6 +34,12 @@ export function useContentDraft (initial: string, language: DraftLanguage): Cont
   function change (next: string): void {
     setText(next)
     setWrong(undefined)
+    onTouched()
+  }
+
+  function type (name: string): void {
+    setTyped(name)
+    onTouched()
   }
 
   function parse (): { fields?: object, value?: unknown, error?: TextError } {
@@ -64,5 +75,5 @@ export function useContentDraft (initial: string, language: DraftLanguage): Cont
     }
   }
 
-  return { text, typed, type: setTyped, wrong, change, says, read, explain }
+  return { text, typed, type, wrong, change, says, read, explain }
 }

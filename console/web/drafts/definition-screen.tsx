@@ -29,7 +29,6 @@ export interface DefinitionScreen<D extends Definition, V extends DefinitionVers
   whenNone: string
   whenDisabled: string
   Facts: (props: { definition: D, versions: readonly V[] }) => JSX.Element
-  /** @param props.draft  Its `change` and `type` also forget what was predicted for it. */
   Editor: (props: { name: string, draft: ContentDraft, isReadOnly: boolean }) => JSX.Element
   check: { hint: string, limit: number }
   Found: (props: { prediction: Prediction, definition: D }) => JSX.Element
@@ -79,21 +78,14 @@ interface DetailProps<D extends Definition, V extends DefinitionVersion, P> {
 type Open = { what: 'activate', version: number } | { what: 'disable' | 'delete' | 'notes' }
 
 function Detail<D extends Definition, V extends DefinitionVersion, P> ({ screen, definition, versions, reload }: DetailProps<D, V, P>) {
-  const { language: { contentOf }, requests, Facts, Editor, notes } = screen
+  const { language: { contentOf }, requests, Facts, Editor, Found, notes } = screen
   const { id, version: newest, active_version: active } = definition
   const mayWrite = may('event_definition:write')
   const [prediction, setPrediction] = useState<P>()
   const [open, setOpen] = useState<Open>()
-  const written = useContentDraft(writeJson(contentOf(definition)), screen.language)
-  const change = (text: string): void => {
-    written.change(text)
-    setPrediction(undefined)
-  }
-  const type = (name: string): void => {
-    written.type(name)
-    setPrediction(undefined)
-  }
-  const draft = { ...written, change, type }
+  // What was predicted is of the draft as it was.
+  const draft = useContentDraft(writeJson(contentOf(definition)), screen.language, () => setPrediction(undefined))
+  const { change } = draft
   const store = async (version: number): Promise<Content | undefined> => {
     const fields = draft.read()
     if (fields === undefined) return undefined
@@ -101,6 +93,12 @@ function Detail<D extends Definition, V extends DefinitionVersion, P> ({ screen,
     return stored === undefined ? undefined : { version: stored.version, content: contentOf(stored) }
   }
   const storing = useDraftBase({ version: newest, content: contentOf(definition) }, { says: draft.says, change, store, reload })
+  const check = async (events: AskedEvents, follower: CheckFollower): Promise<void> => {
+    const fields = draft.read()
+    if (fields === undefined) return
+    setPrediction(undefined)
+    setPrediction(await draft.explain(async () => await requests.check(id, { ...fields, ...events }, follower)))
+  }
   const isNewest = storing.isStored && storing.base.version === newest
   const contents = versions.map((version) => ({ ...version, content: contentOf(version) }))
   const activate = (version: number): void => setOpen({ what: 'activate', version })
@@ -126,7 +124,11 @@ function Detail<D extends Definition, V extends DefinitionVersion, P> ({ screen,
         </div>
         <ActiveVersion active={active} versions={contents} text={draft.text} whenNone={screen.whenNone} />
       </div>
-      {may('event:read') && <Check screen={screen} definition={definition} draft={draft} prediction={prediction} onPrediction={setPrediction} />}
+      {may('event:read') && (
+        <StoredCheck text={draft.text} {...screen.check} check={check}>
+          {prediction !== undefined && <Found prediction={prediction} definition={definition} />}
+        </StoredCheck>
+      )}
       <Versions active={active} versions={contents} mayWrite={mayWrite} onDraft={change} onActivate={activate} />
       {open !== undefined && (
         <OpenDialog
@@ -135,31 +137,6 @@ function Detail<D extends Definition, V extends DefinitionVersion, P> ({ screen,
         />
       )}
     </>
-  )
-}
-
-interface CheckProps<D extends Definition, V extends DefinitionVersion, P> {
-  screen: DefinitionScreen<D, V, P>
-  definition: D
-  draft: ContentDraft
-  /** What was found for the draft as it is; undefined: it was not checked yet. */
-  prediction: P | undefined
-  onPrediction: (prediction: P | undefined) => void
-}
-
-/** Says what the draft would have done with stored events. */
-function Check<D extends Definition, V extends DefinitionVersion, P> ({ screen, definition, draft, prediction, onPrediction }: CheckProps<D, V, P>) {
-  const { requests, check: { hint, limit }, Found } = screen
-  const check = async (events: AskedEvents, follower: CheckFollower): Promise<void> => {
-    const fields = draft.read()
-    if (fields === undefined) return
-    onPrediction(undefined)
-    onPrediction(await draft.explain(async () => await requests.check(definition.id, { ...fields, ...events }, follower)))
-  }
-  return (
-    <StoredCheck text={draft.text} limit={limit} check={check} hint={hint}>
-      {prediction !== undefined && <Found prediction={prediction} definition={definition} />}
-    </StoredCheck>
   )
 }
 
@@ -175,23 +152,17 @@ function OpenDialog<D extends Definition, V extends DefinitionVersion, P> ({ scr
     case 'activate': return <Activate {...props} version={open.version} />
     case 'notes': return notes === null ? null : <notes.Dialog {...props} />
     case 'disable': {
-      const disable = async (): Promise<void> => {
-        await requests.change(id, { active_version: null })
-        onDone()
-      }
-      return <Ask title='Disable' action='Disable' onClose={onClose} onConfirm={disable}><p>{screen.whenDisabled}</p></Ask>
+      const disable = async () => await requests.change(id, { active_version: null })
+      return <Ask title='Disable' action='Disable' onClose={onClose} onConfirm={disable} onDone={onDone}><p>{screen.whenDisabled}</p></Ask>
     }
-    case 'delete': {
-      const remove = async (): Promise<void> => {
-        await requests.remove(id)
-        navigate(homeOf(screen))
-      }
-      return (
-        <Confirm title={`Delete the ${noun}`} word='delete' action='Delete' onClose={onClose} onConfirm={remove}>
-          <p>It is no longer enforced, and leaves the list. To stop enforcing it, disable it instead.</p>
-        </Confirm>
-      )
-    }
+    case 'delete': return (
+      <Confirm
+        title={`Delete the ${noun}`} word='delete' action='Delete' onClose={onClose} onConfirm={async () => await requests.remove(id)}
+        onDone={() => navigate(homeOf(screen))}
+      >
+        <p>It is no longer enforced, and leaves the list. To stop enforcing it, disable it instead.</p>
+      </Confirm>
+    )
   }
 }
 

@@ -69,7 +69,14 @@ function Opened ({ experiment, onChanged }: { experiment: Experiment, onChanged:
         </div>
       )}
       {isEditing && <SecondaryDialog experiment={experiment} path={`${pathOf(experiment.id)}/`} onClose={() => setEditing(false)} onDone={onChanged} />}
-      {step !== undefined && <StepDialog experiment={experiment} step={step} onClose={() => setStep(undefined)} onDone={onChanged} />}
+      {step !== undefined && (
+        <Ask
+          title={`${step.name}: ${showText(experiment.name, 60)}`} action={step.name} onClose={() => setStep(undefined)} onDone={onChanged}
+          onConfirm={async () => await request(`${pathOf(experiment.id)}/`, { method: 'PATCH', body: step.fields() })}
+        >
+          <p>{step.what}</p>
+        </Ask>
+      )}
       <h2>Results</h2>
       {status === 'draft' || status === 'planned'
         ? <p class='hint'>There are none before the start: what happened earlier does not count.</p>
@@ -102,32 +109,13 @@ function ToEverybody ({ feature_flag: flag, result: { leader } }: ExperimentResu
   return <p class='toolbar'><a class='button' {...linkTo(draft)}>Give {showText(leader, 40)} to everybody …</a><span class='hint'>Opens a draft of the flag; nothing changes before it is saved.</span></p>
 }
 
-interface StepDialogProps {
-  experiment: Experiment
-  step: (typeof STEPS)[string][number]
-  onClose: () => void
-  onDone: () => void
-}
-
-function StepDialog ({ experiment, step, onClose, onDone }: StepDialogProps) {
-  const run = async (): Promise<void> => {
-    await request(`${pathOf(experiment.id)}/`, { method: 'PATCH', body: step.fields() })
-    onDone()
-  }
-  return (
-    <Ask title={`${step.name}: ${showText(experiment.name, 60)}`} action={step.name} onClose={onClose} onConfirm={run}>
-      <p>{step.what}</p>
-    </Ask>
-  )
-}
-
 /** The further metrics of an experiment, each as the primary one but for the course of time. */
 function ShownSecondary ({ experiment, refresh }: { experiment: Experiment, refresh: number }) {
   const count = listSecondaryMetrics(experiment.secondary_metrics).length
   const results = useLoaded(`secondary results ${projectId.value} ${experiment.id} ${experiment.updated_at} ${refresh}`, async (signal) =>
     count === 0
       ? { analysis: [] }
-      : await request<SecondaryResults>(`/api/projects/${projectId.value}/experiments/${experiment.id}/secondary_results/`, { query: { refresh: refresh > 0 }, signal }))
+      : await request<SecondaryResults>(`${pathOf(experiment.id)}/secondary_results/`, { query: { refresh: refresh > 0 }, signal }))
   if (count === 0) return null
   return (
     <>

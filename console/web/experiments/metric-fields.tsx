@@ -49,12 +49,9 @@ export function MetricFields ({ metric, names, onChange }: { metric: OneEventMet
 export function SecondaryDialog ({ experiment, path, onClose, onDone }: { experiment: Experiment, path: string, onClose: () => void, onDone: () => void }) {
   const [metrics, setMetrics] = useState<unknown[]>(() => listSecondaryMetrics(experiment.secondary_metrics))
   const names = useNames('events', 'properties')
-  const save = async (): Promise<void> => {
-    await request(path, { method: 'PATCH', body: { secondary_metrics: metrics } })
-    onDone()
-  }
+  const save = async () => await request(path, { method: 'PATCH', body: { secondary_metrics: metrics } })
   return (
-    <FormDialog title='Secondary metrics' action='Save' onConfirm={save} onClose={onClose} isWide>
+    <FormDialog title='Secondary metrics' action='Save' onConfirm={save} onDone={onDone} onClose={onClose} isWide>
       <NameLists names={names} />
       <Parts
         count={metrics.length} most={20} least={0} what='metric'

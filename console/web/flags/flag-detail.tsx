@@ -85,10 +85,7 @@ function FlagPage ({ loaded, onSaved }: { loaded: FeatureFlag, onSaved: () => vo
       {isDeleting && (
         <Confirm
           title={`Delete ${showText(saved.key, 60)}`} word={saved.key} action='Delete' onClose={() => setDeleting(false)}
-          onConfirm={async () => {
-            await request(`${path()}/${saved.id}/`, { method: 'DELETE' })
-            navigate(`/projects/${projectId.value}/flags`)
-          }}
+          onConfirm={async () => await request(`${path()}/${saved.id}/`, { method: 'DELETE' })} onDone={() => navigate(`/projects/${projectId.value}/flags`)}
         >
           <p>SDKs that ask for it get no value any more and use what their code falls back to. To stop a change, turn it off instead.</p>
         </Confirm>

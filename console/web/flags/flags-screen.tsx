@@ -86,13 +86,10 @@ function FlagTable ({ flags, onChanged }: { flags: readonly FeatureFlag[], onCha
 
 /** Asks before a flag is turned on or off: it holds for everybody within a second. */
 function TurnDialog ({ flag, onClose, onTurned }: { flag: FeatureFlag, onClose: () => void, onTurned: () => void }) {
-  const turn = async (): Promise<void> => {
-    await request(`/api/projects/${projectId.value}/feature_flags/${flag.id}/`, { method: 'PATCH', body: { active: !flag.active, version: flag.version } })
-    onTurned()
-  }
+  const turn = async () => await request(`/api/projects/${projectId.value}/feature_flags/${flag.id}/`, { method: 'PATCH', body: { active: !flag.active, version: flag.version } })
   const word = flag.active ? 'off' : 'on'
   return (
-    <Ask title={`Turn ${word} ${showText(flag.key, 60)}`} action={`Turn ${word}`} onClose={onClose} onConfirm={turn}>
+    <Ask title={`Turn ${word} ${showText(flag.key, 60)}`} action={`Turn ${word}`} onClose={onClose} onConfirm={turn} onDone={onTurned}>
       <p>{flag.active ? 'It will be off for everyone.' : `It will be for: ${showText(describeRollout(flag.filters), 300)}.`} The next request for flags is answered so.</p>
     </Ask>
   )

@@ -11,12 +11,10 @@ import { describeDeletion, type Person, type PersonDeletion } from './person.ts'
 /** Deletes a person after a word was typed, and leads to the receipt of it. */
 export function DeletePerson ({ person, onClose }: { person: Person, onClose: () => void }) {
   const [withEvents, setWithEvents] = useState(false)
-  const remove = async (): Promise<void> => {
-    await request(`/api/projects/${projectId.value}/persons/${person.uuid}/`, { method: 'DELETE', query: { delete_events: withEvents } })
-    navigate(`/projects/${projectId.value}/persons/deletions/${person.uuid}`)
-  }
+  const persons = `/projects/${projectId.value}/persons`
+  const remove = async () => await request(`/api${persons}/${person.uuid}/`, { method: 'DELETE', query: { delete_events: withEvents } })
   return (
-    <Confirm title={`Delete ${showText(person.name, 80)}`} word='delete' action='Delete' onClose={onClose} onConfirm={remove}>
+    <Confirm title={`Delete ${showText(person.name, 80)}`} word='delete' action='Delete' onClose={onClose} onConfirm={remove} onDone={() => navigate(`${persons}/deletions/${person.uuid}`)}>
       <p>Its properties, distinct ids and memberships of cohorts are deleted for good. Later events of its distinct ids make a new person.</p>
       <p><label class='check'><input type='checkbox' checked={withEvents} onChange={(event) => setWithEvents(event.currentTarget.checked)} /> Delete all its events received so far, too</label></p>
     </Confirm>

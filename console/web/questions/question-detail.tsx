@@ -94,10 +94,7 @@ export function Workbench ({ stored, first, onSaved }: WorkbenchProps) {
       {open === 'delete' && stored !== undefined && (
         <Ask
           title={`Delete ${showText(stored.name, 80)}?`} action='Delete' onClose={() => setOpen(undefined)}
-          onConfirm={async () => {
-            await request(questionsPath(stored.id), { method: 'DELETE' })
-            navigate(`/projects/${projectId.value}/questions`)
-          }}
+          onConfirm={async () => await request(questionsPath(stored.id), { method: 'DELETE' })} onDone={() => navigate(`/projects/${projectId.value}/questions`)}
         >
           <p>Its link leads nowhere then. Answers are not stored, and nothing else is lost.</p>
         </Ask>

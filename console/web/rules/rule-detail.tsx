@@ -62,12 +62,9 @@ function Facts ({ definition: rule, versions }: { definition: EventRule, version
 
 function Activate ({ definition, versions, version, prediction, onClose, onDone }: ActivateProps<EventRule, RuleVersion, RulePrediction>) {
   const content = versions.find((each) => each.version === version)
-  const activate = async (): Promise<void> => {
-    await REQUESTS.change(definition.id, { active_version: version })
-    onDone()
-  }
+  const activate = async () => await REQUESTS.change(definition.id, { active_version: version })
   return (
-    <Ask title='Activate' action={`Activate version ${version}`} onClose={onClose} onConfirm={activate}>
+    <Ask title='Activate' action={`Activate version ${version}`} onClose={onClose} onConfirm={activate} onDone={onDone}>
       {content !== undefined && <p>{showText(describeRule(content), 1000)}</p>}
       <p class='hint'>{prediction !== undefined && version === definition.version ? describePrediction(prediction) : 'This version was not checked by stored events here.'}</p>
     </Ask>

@@ -10,13 +10,10 @@ export function ActivateDialog (
 ) {
   const [version, setVersion] = useState(offered)
   const [mode, setMode] = useState<SchemaMode>(schema.mode)
-  const activate = async (): Promise<void> => {
-    await REQUESTS.change(schema.id, { active_version: version, mode })
-    onDone()
-  }
+  const activate = async () => await REQUESTS.change(schema.id, { active_version: version, mode })
   const isChecked = prediction !== undefined && version === schema.version
   return (
-    <FormDialog title='Activate' action={`Activate version ${version}`} onClose={onClose} onConfirm={activate}>
+    <FormDialog title='Activate' action={`Activate version ${version}`} onClose={onClose} onConfirm={activate} onDone={onDone}>
       <label>
         Version
         <select value={String(version)} onChange={(event) => setVersion(Number(event.currentTarget.value))}>
@@ -47,12 +44,9 @@ export function ActivateDialog (
 export function NotesDialog ({ definition: schema, onClose, onDone }: DialogProps<EventSchema>) {
   const [description, setDescription] = useState(schema.description)
   const [owner, setOwner] = useState(schema.owner)
-  const save = async (): Promise<void> => {
-    await REQUESTS.change(schema.id, { description, owner })
-    onDone()
-  }
+  const save = async () => await REQUESTS.change(schema.id, { description, owner })
   return (
-    <FormDialog title='Description and owner' action='Save' onClose={onClose} onConfirm={save}>
+    <FormDialog title='Description and owner' action='Save' onClose={onClose} onConfirm={save} onDone={onDone}>
       <label>
         What the event is for
         <textarea rows={3} maxLength={3000} value={description} onInput={(event) => setDescription(event.currentTarget.value)} />

@@ -55,14 +55,14 @@ export function SaveDialog ({ fields, saved, onSaved, onClose }: SaveDialogProps
   const [name, setName] = useState(saved?.name ?? '')
   const [description, setDescription] = useState(saved?.description ?? '')
   const [asNew, setAsNew] = useState(false)
-  const save = async (): Promise<void> => {
+  const save = async (): Promise<SavedQuery> => {
     const body = { ...fields, name: name.trim(), description }
-    onSaved(saved === undefined || asNew
-      ? await request<SavedQuery>(savedQueriesPath(), { method: 'POST', body })
-      : await request<SavedQuery>(savedQueriesPath(saved.id), { method: 'PATCH', body: { ...body, updated_at: saved.updated_at } }))
+    return saved === undefined || asNew
+      ? await request(savedQueriesPath(), { method: 'POST', body })
+      : await request(savedQueriesPath(saved.id), { method: 'PATCH', body: { ...body, updated_at: saved.updated_at } })
   }
   return (
-    <FormDialog title='Save the query' action='Save' isReady={name.trim() !== ''} onConfirm={save} onClose={onClose}>
+    <FormDialog title='Save the query' action='Save' isReady={name.trim() !== ''} onConfirm={save} onDone={onSaved} onClose={onClose}>
       <label>Name <input required maxLength={200} value={name} onInput={(event) => setName(event.currentTarget.value)} /></label>
       <label>Description <textarea rows={2} maxLength={3000} value={description} onInput={(event) => setDescription(event.currentTarget.value)} /></label>
       {saved !== undefined && <Checkbox label='As a new one' isOn={asNew} onChange={setAsNew} />}
@@ -75,15 +75,12 @@ export function SaveDialog ({ fields, saved, onSaved, onClose }: SaveDialogProps
 export function DeleteQuery ({ saved, onDeleted }: { saved: SavedQuery, onDeleted: () => void }) {
   const [isAsking, setAsking] = useState(false)
   if (!may('query:write')) return null
-  const remove = async (): Promise<void> => {
-    await request(savedQueriesPath(saved.id), { method: 'DELETE' })
-    onDeleted()
-  }
+  const remove = async () => await request(savedQueriesPath(saved.id), { method: 'DELETE' })
   return (
     <>
       <button type='button' onClick={() => setAsking(true)}>Delete …</button>
       {isAsking && (
-        <Ask title={`Delete ${showText(saved.name, 80)}?`} action='Delete' onClose={() => setAsking(false)} onConfirm={remove}>
+        <Ask title={`Delete ${showText(saved.name, 80)}?`} action='Delete' onClose={() => setAsking(false)} onConfirm={remove} onDone={onDeleted}>
           <p>Its link leads nowhere then. Results are not stored, and nothing else is lost.</p>
         </Ask>
       )}
