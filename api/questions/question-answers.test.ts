@@ -206,6 +206,22 @@ t.test('days that have not begun have no value, unless events are stored of them
   t.same(answer.kind === 'trend' && answer.points.map((point) => point.is_partial), [false, true, true, true])
 })
 
+t.test('hours of a day on which clocks change by half an hour have every event', async (t) => {
+  const zone = { projectId: 901, timezone: 'Australia/Lord_Howe', now: Date.parse('2026-12-01T00:00:00Z') }
+  for (const [from, to] of [['2026-04-04', '2026-04-06'], ['2026-10-03', '2026-10-05']] as const) {
+    // Two days of UTC, which are within three of the zone.
+    const times = Array.from({ length: 2 * 24 * 6 }, (_, index) => Date.parse(from) + index * 600_000)
+    const values = times.map((at) => ({ project_id: 901, uuid: crypto.randomUUID(), event: 'seen', timestamp: text(at) }))
+    await client.insert({ table: 'events', values, format: 'JSONEachRow' })
+    const definition = { kind: 'trend', ...shared, range: { from, to }, interval: 'hour', series: [{ event: 'seen' }] }
+    const answer = await ask(definition, zone)
+
+    const line = answer.kind === 'trend' ? answer.lines[0] : undefined
+    t.equal(line?.total, times.length)
+    t.equal(line?.values.reduce<number>((sum, value) => sum + (value ?? 0), 0), times.length, from)
+  }
+})
+
 t.test('a funnel that nobody entered says so of everybody, broken down or not', async (t) => {
   for (const breakdown of [null, { property: 'plan' }, { property: 'plan', attribution: 'any' }]) {
     const steps = [{ event: 'never sent' }, { event: 'paid' }]

@@ -131,7 +131,8 @@ export function tooMany (interval: Interval, most: number): HttpError {
   return invalidField('definition__interval', `The range has more than ${most} ${interval}s: ask for fewer days, or another interval.`)
 }
 
+/** Counted from the beginning of the day, as ClickHouse does where clocks change by half an hour. */
 function startOfHour (instant: number, timezone: string): number {
-  const { minute, second, millisecond } = clockAt(instant, timezone)
-  return instant - (minute * 60 + second) * 1000 - millisecond
+  const day = startOfDay(dayAt(instant, timezone), timezone)
+  return instant - (instant - day) % HOUR_MS
 }
