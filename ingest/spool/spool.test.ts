@@ -5,9 +5,10 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import t from 'tap'
 import { createLogger } from '../../platform/logger.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
 import { isFlushedWithin, watchFlushes } from '../../test/support/watch-flushes.ts'
 import type { OutgoingMessage } from '../publish/acknowledged-publisher.ts'
-import { listSegments, segmentPath } from './segment-writer.ts'
+import { listSegments, segmentPath, SegmentWriter } from './segment-writer.ts'
 import { tryLockFolder } from './spool-folders.ts'
 import { Spool } from './spool.ts'
 
@@ -50,6 +51,19 @@ t.test('messages come back in order, byte for byte, and leave an empty folder', 
   t.same(drained, sent)
   t.ok(spool.isEmpty)
   t.equal(spool.bytes, 0)
+})
+
+t.test('a message that is appended at the moment when the one before it is durable waits for no other', async (t) => {
+  const writer = new SegmentWriter(await createRoot(t), 1, () => {})
+  t.teardown(async () => await writer.rotate())
+  let durable = 0
+  const appending = (async () => {
+    for (; durable < 3; durable++) await writer.append(buildMessage(durable))
+  })()
+
+  await waitFor(() => durable === 3)
+  await appending
+  t.ok(writer.position.offset > 300)
 })
 
 t.test('a successor continues where a process stopped, and repeats what was not acknowledged', async (t) => {
