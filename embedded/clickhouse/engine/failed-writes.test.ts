@@ -1,20 +1,16 @@
-import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, rmSync, statSync, truncateSync } from 'node:fs'
+import { readdirSync, rmSync, truncateSync } from 'node:fs'
 import http from 'node:http'
 import path from 'node:path'
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { waitFor } from '../testing/wait-for.ts'
-import { startTestServer, TEST_PASSWORDS, type TestServer } from '../testing/start-test-server.ts'
+import { LIMITABLE, limitFiles, startTestServer, TEST_PASSWORDS, type TestServer } from '../testing/start-test-server.ts'
 
-/** From here on no file of the process may become longer: the write beyond fails, as on a full disk. */
+/** Bytes: more than any file before the write that is to fail. */
 const LONGEST_FILE = 400_000
 const ROWS = 1000
 const ROW_BYTES = 250
-
-/** The kernel also sends a signal, which would end the process before the engine sees the error. */
-const ENV = { NODE_OPTIONS: "--import=data:text/javascript,process.on('SIGXFSZ',()=>{})" }
 
 const FAILED = "SELECT sum(value) FROM system.events WHERE event = 'WriteBufferFromFileDescriptorWriteFailed'"
 
@@ -41,10 +37,6 @@ async function count (server: TestServer): Promise<string> {
   return text.trim()
 }
 
-function limitFiles (server: TestServer, bytes = LONGEST_FILE): void {
-  execFileSync('prlimit', ['--pid', String(server.pid), `--fsize=${bytes}`])
-}
-
 function findFile (server: TestServer, name: string): string | undefined {
   const store = path.join(server.dataDir, 'clickhouse', 'store')
   const found = readdirSync(store, { recursive: true }).find((entry) => path.basename(String(entry)) === name)
@@ -61,10 +53,10 @@ function hasEnded (pid: number): boolean {
 }
 
 t.test('an insert that could not be written is not answered, and stored once when it is repeated', async (t) => {
-  const server = await startTestServer(t, { env: ENV })
+  const server = await startTestServer(t, { env: LIMITABLE })
   await createTables(server)
   t.equal(await insert(server, { batch: 1 }), 200)
-  limitFiles(server)
+  limitFiles(server, LONGEST_FILE)
 
   await t.rejects(insert(server, { batch: 2, rows: 3 * ROWS }), { code: 'ECONNRESET' })
   t.equal(await server.stop('SIGTERM'), 'SIGKILL')
@@ -78,33 +70,11 @@ t.test('an insert that could not be written is not answered, and stored once whe
   t.equal(await count(server), '4000\t4000\t250\t4000')
 })
 
-t.test('an insert whose token could not be written is stored once when it is repeated', async (t) => {
-  const server = await startTestServer(t, { env: ENV })
-  await server.ask(`CREATE TABLE shop.k (a UInt64) ENGINE MergeTree ORDER BY a
-    SETTINGS non_replicated_deduplication_window = 1000`)
-  await server.ask('SYSTEM STOP MERGES')
-  const insertOne = async (value: number): Promise<number> => (await server.ask('INSERT INTO shop.k FORMAT CSV', {
-    body: `${value}\n`, params: { insert_deduplication_token: `value-${value}` }
-  })).status
-  for (let value = 0; value < 100; value++) await insertOne(value)
-  // The log of tokens is longer than any file of a part with one row.
-  limitFiles(server, statSync(findFile(server, 'deduplication_log_1.txt')!).size)
-
-  await t.rejects(insertOne(100), { code: 'ECONNRESET' })
-  t.equal(await server.stop('SIGTERM'), 'SIGKILL')
-  t.ok(findFile(server, 'all_101_101_0'), 'its part is whole')
-  await server.restart()
-
-  t.equal(await insertOne(100), 200)
-  t.equal(await insertOne(100), 200)
-  t.equal((await server.ask('SELECT count(), uniqExact(a) FROM shop.k')).text, '101\t101\n')
-})
-
 t.test('a merge that could not be written loses nothing: its sources are used again', async (t) => {
-  const server = await startTestServer(t, { env: ENV })
+  const server = await startTestServer(t, { env: LIMITABLE })
   await createTables(server)
   for (const batch of [1, 2, 3, 4]) t.equal(await insert(server, { batch }), 200)
-  limitFiles(server)
+  limitFiles(server, LONGEST_FILE)
 
   await t.rejects(server.ask('OPTIMIZE TABLE shop.k FINAL'), { code: 'ECONNRESET' })
   t.equal(await server.stop('SIGTERM'), 'SIGKILL')
@@ -118,10 +88,10 @@ t.test('a merge that could not be written loses nothing: its sources are used ag
 })
 
 t.test('a damaged part stays where it is seen when one of its sources is gone', async (t) => {
-  const server = await startTestServer(t, { env: ENV })
+  const server = await startTestServer(t, { env: LIMITABLE })
   await createTables(server)
   for (const batch of [1, 2, 3, 4]) t.equal(await insert(server, { batch }), 200)
-  limitFiles(server)
+  limitFiles(server, LONGEST_FILE)
   await t.rejects(server.ask('OPTIMIZE TABLE shop.k FINAL'), { code: 'ECONNRESET' })
   await server.stop('SIGTERM')
   rmSync(findFile(server, 'all_2_2_0')!, { recursive: true })
@@ -133,10 +103,10 @@ t.test('a damaged part stays where it is seen when one of its sources is gone', 
 })
 
 t.test('the result of a merge is removed when one of its sources was an insert that was taken back', async (t) => {
-  const server = await startTestServer(t, { env: ENV })
+  const server = await startTestServer(t, { env: LIMITABLE })
   await createTables(server)
   for (const batch of [1, 2, 3, 4]) t.equal(await insert(server, { batch }), 200)
-  limitFiles(server)
+  limitFiles(server, LONGEST_FILE)
   await t.rejects(server.ask('OPTIMIZE TABLE shop.k FINAL'), { code: 'ECONNRESET' })
   await server.stop('SIGTERM')
   rmSync(findFile(server, 'all_2_2_0')!, { recursive: true })
@@ -147,7 +117,7 @@ t.test('the result of a merge is removed when one of its sources was an insert t
 })
 
 t.test('a damaged part stays where it is seen when other rows get the numbers of its blocks', async (t) => {
-  const server = await startTestServer(t, { env: ENV })
+  const server = await startTestServer(t, { env: LIMITABLE })
   await createTables(server)
   for (const batch of [1, 2]) t.equal(await insert(server, { batch }), 200)
   await server.ask('OPTIMIZE TABLE shop.k FINAL')
@@ -164,11 +134,11 @@ t.test('a damaged part stays where it is seen when other rows get the numbers of
 })
 
 t.test('a merge is noticed that no statement waits for', async (t) => {
-  const server = await startTestServer(t, { env: ENV })
+  const server = await startTestServer(t, { env: LIMITABLE })
   await createTables(server, ', min_age_to_force_merge_seconds = 1')
   await server.ask('SYSTEM STOP MERGES')
   for (const batch of [1, 2, 3, 4]) t.equal(await insert(server, { batch }), 200)
-  limitFiles(server)
+  limitFiles(server, LONGEST_FILE)
   // The parts are old enough: the engine may end before it has answered.
   await server.ask('SYSTEM START MERGES').catch(() => {})
 

@@ -1,17 +1,22 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { pino } from 'pino'
 import t from 'tap'
-import { startTestServer, type TestServer } from '../testing/start-test-server.ts'
+import { LIMITABLE, limitFiles, startTestServer, type TestServer } from '../testing/start-test-server.ts'
 import { TokenFlusher } from './flush-tokens.ts'
 
 const WINDOW = 'SETTINGS non_replicated_deduplication_window = 2'
 
+/** Folder of a table's files. */
+async function folderOf (server: TestServer, table: string): Promise<string> {
+  const { text } = await server.ask(`SELECT data_paths[1] FROM system.tables WHERE database = 'shop' AND name = '${table}'`)
+  return text.trim()
+}
+
 /** Files of a table's log of tokens which the kernel does not write through; all, when there are none. */
 async function findUnflushed (server: TestServer, table: string): Promise<string[]> {
-  const { text } = await server.ask(`SELECT data_paths[1] FROM system.tables WHERE database = 'shop' AND name = '${table}'`)
-  const folder = path.join(text.trim(), 'deduplication_logs')
+  const folder = path.join(await folderOf(server, table), 'deduplication_logs')
   const files = readdirSync(folder)
   if (files.length === 0) return [folder]
   return files.filter((file) => !/^\S*S/.test(execFileSync('lsattr', [path.join(folder, file)], { encoding: 'utf8' })))
@@ -56,4 +61,27 @@ t.test('flushes logs of tokens itself where the kernel cannot write them through
 
   t.equal(flusher.isWrittenThrough, false)
   t.equal(said.length, 1)
+})
+
+t.test('an insert whose token could not be written is not answered, and stored once when it is repeated', async (t) => {
+  const server = await startTestServer(t, { env: LIMITABLE })
+  await server.ask(`CREATE TABLE shop.k (a UInt64) ENGINE MergeTree ORDER BY a
+    SETTINGS non_replicated_deduplication_window = 1000`)
+  await server.ask('SYSTEM STOP MERGES')
+  const insertOne = async (value: number): Promise<number> => (await server.ask('INSERT INTO shop.k FORMAT CSV', {
+    body: `${value}\n`, params: { insert_deduplication_token: `value-${value}` }
+  })).status
+  for (let value = 0; value < 100; value++) await insertOne(value)
+  const folder = await folderOf(server, 'k')
+  // The log of tokens is longer than any file of a part with one row.
+  limitFiles(server, statSync(path.join(folder, 'deduplication_logs', 'deduplication_log_1.txt')).size)
+
+  await t.rejects(insertOne(100), { code: 'ECONNRESET' })
+  t.equal(await server.stop('SIGTERM'), 'SIGKILL')
+  t.ok(existsSync(path.join(folder, 'all_101_101_0')), 'its part is whole')
+  await server.restart()
+
+  t.equal(await insertOne(100), 200)
+  t.equal(await insertOne(100), 200)
+  t.equal((await server.ask('SELECT count(), uniqExact(a) FROM shop.k')).text, '101\t101\n')
 })

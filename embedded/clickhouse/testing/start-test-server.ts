@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import http from 'node:http'
@@ -59,6 +59,17 @@ export interface TestServerOptions {
   /** Further options of the command line. */
   args?: readonly string[]
   env?: NodeJS.ProcessEnv
+}
+
+/**
+ * Environment of a server for `limitFiles`. With the error, the kernel sends a signal, which would end the process
+ * before the engine sees the error.
+ */
+export const LIMITABLE: NodeJS.ProcessEnv = { NODE_OPTIONS: "--import=data:text/javascript,process.on('SIGXFSZ',()=>{})" }
+
+/** From here on no file of the process may become longer: the write beyond fails, as on a full disk. */
+export function limitFiles (server: TestServer, bytes: number): void {
+  execFileSync('prlimit', ['--pid', String(server.pid), `--fsize=${bytes}`])
 }
 
 /**
