@@ -2,14 +2,12 @@ import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { hashPersonalKey, maskKey, mintKey } from '../../schema/key-text.ts'
 import { HttpError } from '../../engines/errors.ts'
 import { notFound } from '../http/errors.ts'
-import type { Row } from '../http/json-schema.ts'
+import { type Row, time } from '../http/json-schema.ts'
 import { selectCreatedBy, userSummarySchema } from '../projects/users.ts'
 import type { Tile } from './tile-answers.ts'
 
 /** Links of one board. */
 const MAX_LINKS = 20
-
-const time = { type: 'string', format: 'date-time' } as const
 
 export const linkFields = {
   id: { type: 'integer' },

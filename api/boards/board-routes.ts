@@ -2,8 +2,8 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { HttpError, invalidField } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { hashPersonalKey } from '../../schema/key-text.ts'
-import { notFound } from '../http/errors.ts'
-import { array, nullableObject, object, optional } from '../http/json-schema.ts'
+import { orNotFound } from '../http/errors.ts'
+import { array, integer, nullableObject, object, optional, string } from '../http/json-schema.ts'
 import { type Access, limitRate, requireAllProjects } from '../http/personal-key-access.ts'
 import { idParams, parseIsoDateTime } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
@@ -46,8 +46,6 @@ const BOARDS: DocumentKind<typeof fields> = {
   }
 }
 
-const string = { type: 'string' } as const
-const integer = { type: 'integer' } as const
 const { required, properties: { answer, ...facts } } = answerSchema
 
 const tileAnswerSchema = object({
@@ -112,9 +110,7 @@ export async function boardRoutes (app: FastifyInstance, deps: BoardDeps): Promi
 }
 
 function tileOf (params: { tile_kind: string, tile_id: number }, tiles: readonly Tile[]): Tile {
-  const tile = tiles.find(({ kind, id }) => kind === params.tile_kind && id === params.tile_id)
-  if (tile === undefined) throw notFound()
-  return tile
+  return orNotFound(tiles.find(({ kind, id }) => kind === params.tile_kind && id === params.tile_id))
 }
 
 declare module 'fastify' {

@@ -1,6 +1,6 @@
 /** What the events of the last 30 days say about one definition: types by day, sample values. */
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { array, object, type Row } from '../http/json-schema.ts'
+import { array, object, type Row, time } from '../http/json-schema.ts'
 
 /** Days of a profile, the running one (UTC) last. */
 export const PROFILE_DAYS = 30
@@ -17,7 +17,6 @@ const SAMPLED_EVENTS = 1000
 const MAX_SAMPLES = 5
 const MAX_SAMPLE_CHARACTERS = 300
 
-const instant = { type: 'string', format: 'date-time' } as const
 const day = { type: 'string', format: 'date', description: 'The first of 30 days, UTC; times of events.' } as const
 const typeName = { type: 'string', enum: ['String', 'Numeric', 'Boolean', 'DateTime', 'none'], description: 'none: null, arrays and objects.' } as const
 
@@ -31,8 +30,8 @@ export const propertyProfileSchema = object({
     type: typeName,
     events: { type: 'integer' },
     share: { type: 'number', description: 'Of the events that carry the property.' },
-    first_seen_at: instant,
-    last_seen_at: instant,
+    first_seen_at: time,
+    last_seen_at: time,
     volumes: { type: 'array', items: { type: 'integer' }, description: 'Events of each day, today last.' },
     samples: {
       type: ['array', 'null'],

@@ -1,5 +1,5 @@
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
-import { notFound } from '../http/errors.ts'
+import { orNotFound } from '../http/errors.ts'
 import { selectCreatedBy, userSummarySchema } from '../projects/users.ts'
 import { noteChangesSchema, notesSchema, selectNotes, tagListSchema } from './definition-notes.ts'
 import { object, optional, type Row, type Value } from '../http/json-schema.ts'
@@ -22,8 +22,7 @@ export function selectEventDefinition (sql: Sql): Statement {
 export async function findEventDefinition (sql: Sql, projectId: number, id: string): Promise<EventDefinition> {
   const [definition] = await sql<EventDefinition[]>`
     SELECT ${selectEventDefinition(sql)} FROM event_definitions d WHERE d.project_id = ${projectId} AND d.id = ${id} AND d.deleted_at IS NULL`
-  if (definition === undefined) throw notFound()
-  return definition
+  return orNotFound(definition)
 }
 
 export const eventDefinitionSchema = object({

@@ -1,5 +1,5 @@
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
-import { notFound } from '../http/errors.ts'
+import { orNotFound } from '../http/errors.ts'
 import { noteChangesSchema, notesSchema, selectNotes, tagListSchema } from './definition-notes.ts'
 import { object, optional, type Row, type Value } from '../http/json-schema.ts'
 
@@ -31,8 +31,7 @@ export async function findPropertyDefinition (sql: Sql, projectId: number, id: s
   const [definition] = await sql<PropertyDefinition[]>`
     SELECT ${selectPropertyDefinition(sql, sql`NULL::boolean`)}
     FROM property_definitions d WHERE d.project_id = ${projectId} AND d.id = ${id} AND d.deleted_at IS NULL`
-  if (definition === undefined) throw notFound()
-  return definition
+  return orNotFound(definition)
 }
 
 export const propertyDefinitionSchema = object({

@@ -1,7 +1,7 @@
 /** Stored events of a project, newest first, in spans of days, each several times as large as the one before. */
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { array, object, type Value } from '../http/json-schema.ts'
+import { array, object, string, time, timeOrNull, type Value } from '../http/json-schema.ts'
 import { describeClickHouseError, isTimeout } from '../http/describe-clickhouse-error.ts'
 import { linkWith } from '../http/pagination.ts'
 import { routesOf } from '../http/routes.ts'
@@ -10,10 +10,6 @@ import {
   BUDGET_MS, cutSpan, FIRST_UUID, GROWTH, type Position, PROPERTY_CONDITIONS, readCursor, readDays, readTime, toCursor
 } from './day-spans.ts'
 import { isoTime } from './receipts/stored-events.ts'
-
-const string = { type: 'string' } as const
-const time = { type: 'string', format: 'date-time' } as const
-const timeOrNull = { type: ['string', 'null'], format: 'date-time' } as const
 
 const listedEventSchema = object({
   uuid: { ...string, format: 'uuid' },

@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { HttpError } from '../../engines/errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
-import { notFound } from '../http/errors.ts'
+import { orNotFound } from '../http/errors.ts'
 import { object } from '../http/json-schema.ts'
 import { selectPage } from '../http/list-queries.ts'
 import { idParams as params } from '../http/request-values.ts'
@@ -25,8 +25,7 @@ export async function importRoutes (
 
   async function find (projectId: number, id: number): Promise<object> {
     const [found] = await sql`SELECT ${columns(sql)}, i.files, i.result FROM imports AS i WHERE i.project_id = ${projectId} AND i.id = ${id}`
-    if (found === undefined) throw notFound()
-    return found
+    return orNotFound(found)
   }
 
   /** @throws {HttpError} 404, or 409 when it has ended. */

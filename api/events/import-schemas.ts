@@ -1,9 +1,6 @@
-import { array, nullableObject, object } from '../http/json-schema.ts'
+import { array, boolean, nullableObject, object, time, timeOrNull } from '../http/json-schema.ts'
 import { userSummarySchema } from '../projects/users.ts'
 
-const boolean = { type: 'boolean' } as const
-const time = { type: 'string', format: 'date-time' } as const
-const timeOrNull = { type: ['string', 'null'], format: 'date-time' } as const
 const count = { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER } as const
 const day = { type: 'string', format: 'date' } as const
 /** A name from files or events, which the importer cuts: 500 of them in control characters make less than 1 MB. */

@@ -2,23 +2,19 @@ import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { HttpError } from '../../engines/errors.ts'
 import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
-import { array, object, optional } from '../http/json-schema.ts'
+import { array, object, optional, string, time } from '../http/json-schema.ts'
 import { INGESTION_WARNINGS, NO_PROJECT, type WarningEffect, type WarningReason } from '../../schema/wire/ingestion-warnings.ts'
 import { routesOf } from '../http/routes.ts'
 
 const effects = [...new Set(Object.values(INGESTION_WARNINGS))]
-const text = { type: 'string' } as const
-
-const time = { type: 'string', format: 'date-time' } as const
-
 const sampleSchema = object({
   received_at: time,
-  event: { ...text, description: 'Name of the event; empty when unknown, as are the other texts.' },
-  distinct_id: text,
-  uuid: { ...text, description: 'As it was sent.' },
-  lib: { ...text, description: 'SDK.' },
-  lib_version: text,
-  value: { ...text, description: 'The value at fault, at most 200 characters.' }
+  event: { ...string, description: 'Name of the event; empty when unknown, as are the other texts.' },
+  distinct_id: string,
+  uuid: { ...string, description: 'As it was sent.' },
+  lib: { ...string, description: 'SDK.' },
+  lib_version: string,
+  value: { ...string, description: 'The value at fault, at most 200 characters.' }
 })
 
 /** Minutes of `by_minute`. */

@@ -1,13 +1,11 @@
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { answerInTime } from '../http/errors.ts'
-import { object, type Value } from '../http/json-schema.ts'
+import { count, object, type Value } from '../http/json-schema.ts'
 import { cutPage, decodeCursor, encodeCursor } from '../http/list-queries.ts'
 import type { PageContent } from '../http/pagination.ts'
 import { limitSeconds, parseSeconds } from '../http/request-values.ts'
 import { pageQuery, routesOf } from '../http/routes.ts'
-
-const count = (description: string) => ({ type: 'integer', description }) as const
 
 const properties = {
   minute: { type: 'string', format: 'date-time', description: 'Start of the minute of receipt.' },

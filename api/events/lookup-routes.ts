@@ -3,7 +3,7 @@ import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-cl
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { INGESTION_WARNINGS, WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
 import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
-import { array, nullableObject, object, optional, type Value } from '../http/json-schema.ts'
+import { array, nullableObject, object, optional, string, time, timeOrNull, type Value } from '../http/json-schema.ts'
 import { routesOf } from '../http/routes.ts'
 import { isoTime } from './receipts/stored-events.ts'
 
@@ -22,9 +22,6 @@ const SPANS_HOURS = [1, 24, DAYS * 24]
 
 /** What takes longer is answered in part. */
 const LIMITS = "final = 0, max_execution_time = 5, timeout_overflow_mode = 'break', max_memory_usage = 1000000000"
-
-const string = { type: 'string' } as const
-const time = { type: 'string', format: 'date-time' } as const
 
 const lookupSchema = object({
   events: array(object({
@@ -113,8 +110,6 @@ async function findNameElsewhere (sql: Sql, { project, projectIds, text }: Elsew
   return rows.map(({ project_id: id }) => ({ project_id: id, what: 'name' as const }))
 }
 
-const maybeTime = { type: ['string', 'null'], format: 'date-time' } as const
-
 const storedSchema = object({
   stored: nullableObject({
     event: { type: 'string' },
@@ -129,8 +124,8 @@ const storedSchema = object({
 type StoredContent = NonNullable<Value<typeof storedSchema>['stored']>
 
 const arrivalsSchema = object({
-  first_received_at: { ...maybeTime, description: 'When the first event was received; null while it is not known, also when there are events.' },
-  last_event_at: { ...maybeTime, description: 'Time of the last event, some seconds late; null without any.' }
+  first_received_at: { ...timeOrNull, description: 'When the first event was received; null while it is not known, also when there are events.' },
+  last_event_at: { ...timeOrNull, description: 'Time of the last event, some seconds late; null without any.' }
 })
 
 /** Whether events of a project arrive, and an event as it is stored. */

@@ -1,8 +1,8 @@
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { selectCreatedBy, userSummarySchema } from '../projects/users.ts'
 import { matchSearch, searchQueryProperties, selectPage } from '../http/list-queries.ts'
-import { notFound } from '../http/errors.ts'
-import { object, type Row, type Value } from '../http/json-schema.ts'
+import { notFound, orNotFound } from '../http/errors.ts'
+import { object, type Row, timeOrNull, type Value } from '../http/json-schema.ts'
 import type { PageContent } from '../http/pagination.ts'
 import { pageQuery } from '../http/routes.ts'
 
@@ -32,14 +32,12 @@ const linkedFlagSchema = object({
   ensure_experience_continuity: { type: 'boolean' }
 }, { description: 'The flag that decides who sees which variant.' })
 
-const nullableDateTime = { type: ['string', 'null'], format: 'date-time' } as const
-
 export const experimentProperties = {
   id: { type: 'integer' },
   name: { type: 'string' },
   description: { type: 'string' },
-  start_date: { ...nullableDateTime, description: 'When it was launched; null for a draft.' },
-  end_date: { ...nullableDateTime, description: 'When it ended; null while it runs.' },
+  start_date: { ...timeOrNull, description: 'When it was launched; null for a draft.' },
+  end_date: { ...timeOrNull, description: 'When it ended; null while it runs.' },
   feature_flag_key: { type: 'string' },
   feature_flag: linkedFlagSchema,
   parameters: anyObject,
@@ -63,8 +61,7 @@ export async function findExperiment (sql: Sql, projectId: number, id: number): 
     SELECT ${selectExperiment(sql)}
     FROM experiments e JOIN feature_flags f ON f.id = e.feature_flag_id
     WHERE e.project_id = ${projectId} AND e.id = ${id} AND NOT e.deleted`
-  if (experiment === undefined) throw notFound()
-  return experiment
+  return orNotFound(experiment)
 }
 
 export const experimentQuery = pageQuery({

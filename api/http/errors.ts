@@ -208,3 +208,9 @@ export function unsupportedMediaType (): HttpError {
 export function notFound (): HttpError {
   return new HttpError(404, 'invalid_request', 'not_found', 'Not found.')
 }
+
+/** What was looked for. @throws {HttpError} 404 when there is none. */
+export function orNotFound<T> (found: T | null | undefined): T {
+  if (found === undefined || found === null) throw notFound()
+  return found
+}

@@ -1,5 +1,14 @@
 /** Short forms of the JSON schemas that describe requests and answers, and the types of what they describe. */
 
+export const string = { type: 'string' } as const
+export const integer = { type: 'integer' } as const
+export const boolean = { type: 'boolean' } as const
+export const time = { type: 'string', format: 'date-time' } as const
+export const timeOrNull = { type: ['string', 'null'], format: 'date-time' } as const
+
+/** A described number of something. */
+export const count = (description: string) => ({ type: 'integer', description }) as const
+
 /** An object that has each of these properties. `more` are other keywords, such as `$id` and `description`. */
 export function object<const Properties extends object> (
   properties: Properties, more: object = {}

@@ -5,7 +5,7 @@ import { findPersonByDistinctId, findPersonByUuid, personUuid } from '../../plat
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { toDistinctId } from '../../schema/wire/identity.ts'
 import { notFound } from '../http/errors.ts'
-import { array, object, type Row, type Value } from '../http/json-schema.ts'
+import { array, object, type Row, string, time, timeOrNull, type Value } from '../http/json-schema.ts'
 import { uuidParams } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
 
@@ -33,10 +33,6 @@ const SHOWN_IDS = 200
 const LIMITS = 'max_execution_time = 10, max_memory_usage = 1000000000'
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
-
-const string = { type: 'string' } as const
-const time = { type: 'string', format: 'date-time' } as const
-const timeOrNull = { type: ['string', 'null'], format: 'date-time' } as const
 
 const searchSchema = object({
   matches: array(object({

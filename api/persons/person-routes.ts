@@ -6,8 +6,8 @@ import type { Logger } from '../../platform/logger.ts'
 import { findPersonByUuid } from '../../platform/persons/person-ids.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { toDistinctId } from '../../schema/wire/identity.ts'
-import { notFound } from '../http/errors.ts'
-import { object, optional, type Row, type Value } from '../http/json-schema.ts'
+import { orNotFound } from '../http/errors.ts'
+import { object, optional, type Row, timeOrNull, type Value } from '../http/json-schema.ts'
 import { selectPage } from '../http/list-queries.ts'
 import type { PageContent } from '../http/pagination.ts'
 import { uuidParams } from '../http/request-values.ts'
@@ -19,15 +19,13 @@ const WAIT_MS = 20_000
 
 const deletionsQuery = pageQuery({ person: { type: 'string', format: 'uuid', description: 'Only those of the person with this id.' } })
 
-const time = { type: ['string', 'null'], format: 'date-time' } as const
-
 const deletionSchema = object({
   id: { type: 'integer' },
   person: { type: 'string', format: 'uuid', description: 'Id of the person that was deleted.' },
   with_events: { type: 'boolean', description: 'Whether its events were to be deleted, too.' },
   requested_at: { type: 'string', format: 'date-time' },
-  done_at: { ...time, description: 'When a count found nothing left in ClickHouse; null: not yet.' },
-  swept_at: { ...time, description: 'When also what was on its way at the time of the request had arrived and was deleted; null: not yet.' }
+  done_at: { ...timeOrNull, description: 'When a count found nothing left in ClickHouse; null: not yet.' },
+  swept_at: { ...timeOrNull, description: 'When also what was on its way at the time of the request had arrived and was deleted; null: not yet.' }
 })
 
 async function listDeletions (
@@ -67,9 +65,7 @@ export async function personRoutes (app: FastifyInstance, deps: PersonDeps): Pro
     params: uuidParams, answer: { $ref: 'Person#' }
   }, async ({ params: { id } }, { projectId }) => {
     const uuid = await findPersonByUuid(deps, projectId, id).catch((error: unknown) => { throw translate(error) })
-    const person = uuid === null ? null : await readListedPerson(deps.sql, projectId, uuid)
-    if (person === null) throw notFound()
-    return person
+    return orNotFound(uuid === null ? null : await readListedPerson(deps.sql, projectId, uuid))
   })
 
   routes.delete('/:id', {
@@ -86,8 +82,7 @@ export async function personRoutes (app: FastifyInstance, deps: PersonDeps): Pro
   }, async ({ params: { id: uuid }, query: { delete_events: withEvents } }, { projectId }, reply) => {
     const deleted = await deletePerson({ projectId, uuid, withEvents }, { ...deps, waitMs: WAIT_MS })
       .catch((error: unknown) => { throw translate(error) })
-    if (deleted === null) throw notFound()
-    return await reply.code(deleted.isDone ? 204 : 202).send()
+    return await reply.code(orNotFound(deleted).isDone ? 204 : 202).send()
   })
 }
 

@@ -8,7 +8,7 @@ import {
 } from '../events/day-spans.ts'
 import { isoTime } from '../events/receipts/stored-events.ts'
 import { describeClickHouseError, isTimeout } from '../http/describe-clickhouse-error.ts'
-import { array, object, type Value } from '../http/json-schema.ts'
+import { array, object, string, time, timeOrNull, type Value } from '../http/json-schema.ts'
 import { linkWith } from '../http/pagination.ts'
 import { routesOf } from '../http/routes.ts'
 import { readWatermark } from '../status/status-routes.ts'
@@ -16,10 +16,6 @@ import { describePersons } from './person-history-routes.ts'
 
 /** Events of the first span that is read. */
 const FIRST_SPAN_EVENTS = 50_000
-
-const string = { type: 'string' } as const
-const time = { type: 'string', format: 'date-time' } as const
-const timeOrNull = { type: ['string', 'null'], format: 'date-time' } as const
 
 const querySchema = {
   type: 'object',

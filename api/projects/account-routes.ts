@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { HttpError, MillraceError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { notFound } from '../http/errors.ts'
+import { orNotFound } from '../http/errors.ts'
 import { array, nullableObject, object, optional } from '../http/json-schema.ts'
 import { pageQueryProperties, type PageQuery } from '../http/pagination.ts'
 import { requireAllProjects } from '../http/personal-key-access.ts'
@@ -89,10 +89,10 @@ function userRoutes (app: FastifyInstance, sql: Sql): void {
     summary: 'Show the user of the key', answer: ownUserSchema
   }, async (request, { userId, scopes, projectIds }) => {
     const [row] = await sql<{ user: UserSummary }[]>`SELECT ${selectUserSummary(sql)} AS user FROM users u WHERE id = ${userId}`
-    // A key goes with its user; this one went during the request.
-    if (row === undefined) throw notFound()
+    // A key goes with its user; this one may have gone during the request.
+    const { user } = orNotFound(row)
     const [team] = await readProjects(sql, projectIds, { limit: 1, offset: 0 })
-    return { ...row.user, team: team ?? null, personal_api_key: { scopes, scoped_teams: projectIds } }
+    return { ...user, team: team ?? null, personal_api_key: { scopes, scoped_teams: projectIds } }
   })
 
   routes.get('/users', {
@@ -117,8 +117,7 @@ function userRoutes (app: FastifyInstance, sql: Sql): void {
 
 async function showProject (sql: Sql, projectId: number): Promise<object> {
   const [project] = await readProjects(sql, [projectId], { limit: 1, offset: 0 })
-  if (project === undefined) throw notFound()
-  return project
+  return orNotFound(project)
 }
 
 /** Projects with the key that SDKs should send, by id. */

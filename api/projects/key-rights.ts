@@ -2,13 +2,11 @@ import { HttpError } from '../../engines/errors.ts'
 import type { Sql, SqlTemplates, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { allowsScope, type Scope } from '../../schema/scopes.ts'
 import { notFound } from '../http/errors.ts'
-import { object, type Row } from '../http/json-schema.ts'
+import { object, type Row, timeOrNull } from '../http/json-schema.ts'
 import type { Access } from '../http/personal-key-access.ts'
 
 /** A personal key as answers show it: never the key itself. */
 export type ShownKey = Row<typeof shownKeySchema>
-
-const time = { type: ['string', 'null'], format: 'date-time' } as const
 
 export const shownKeySchema = object({
   id: { type: 'string', format: 'uuid' },
@@ -18,9 +16,9 @@ export const shownKeySchema = object({
   scopes: { type: 'array', items: { type: 'string' } },
   scoped_teams: { type: ['array', 'null'], items: { type: 'integer' }, description: 'Ids of its projects; null for all.' },
   created_at: { type: 'string', format: 'date-time' },
-  last_used_at: { ...time, description: 'To the hour.' },
-  expires_at: { ...time, description: 'Null: never.' },
-  revoked_at: time,
+  last_used_at: { ...timeOrNull, description: 'To the hour.' },
+  expires_at: { ...timeOrNull, description: 'Null: never.' },
+  revoked_at: timeOrNull,
   made_by: { type: 'array', items: { type: 'string', format: 'uuid' }, description: 'Revoking any of these keys revokes this one.' },
   is_current: { type: 'boolean', description: 'It is the key of this request.' }
 })

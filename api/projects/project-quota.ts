@@ -5,9 +5,7 @@ import {
   BEYOND, BURST_SECONDS, DEFAULT_SAMPLE_RATE, type ProjectQuota, QUOTA_LIMITS, type StoredQuota
 } from '../../platform/quotas/quota-store.ts'
 import type { DayUsage } from '../../platform/quotas/usage.ts'
-import { array, object, type Value } from '../http/json-schema.ts'
-
-const dateTime = { type: 'string', format: 'date-time' } as const
+import { array, count, object, time, type Value } from '../http/json-schema.ts'
 
 const writable = {
   events_per_second: {
@@ -31,9 +29,9 @@ const writable = {
 } as const
 
 const monthSchema = object({
-  begin: { ...dateTime, description: 'Start of the calendar month, UTC.' },
+  begin: { ...time, description: 'Start of the calendar month, UTC.' },
   events: { type: 'integer', description: 'Events of the month that are stored.' },
-  counted_through: { ...dateTime, description: 'All events received before are counted.' },
+  counted_through: { ...time, description: 'All events received before are counted.' },
   exceeded: { type: 'boolean' }
 }, { type: ['object', 'null'], description: 'What ingest judges by; null: not measured yet, or no limit of the month.' })
 
@@ -116,8 +114,6 @@ function refuseWithoutLimit<T> (field: keyof QuotaChanges, sent: T | undefined, 
 function defaultBurst (eventsPerSecond: number): number {
   return eventsPerSecond * BURST_SECONDS
 }
-
-const count = (description: string) => ({ type: 'integer', description }) as const
 
 const dayProperties = {
   day: { type: 'string', format: 'date', description: 'Day of receipt, UTC.' },

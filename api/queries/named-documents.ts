@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import { HttpError, invalidField } from '../../engines/errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { isUniqueViolation } from '../../platform/postgres/postgres-errors.ts'
-import { notFound } from '../http/errors.ts'
+import { notFound, orNotFound } from '../http/errors.ts'
 import { object, type Row } from '../http/json-schema.ts'
 import { matchSearch, searchQueryProperties, selectPage } from '../http/list-queries.ts'
 import { idParams } from '../http/request-values.ts'
@@ -120,8 +120,7 @@ export async function findDocument<S extends Schemas> (
 ): Promise<Stored<S>> {
   const [found] = await sql<Stored<S>[]>`
     SELECT ${columns(sql, kind)} FROM ${sql.unsafe(kind.table)} AS q WHERE q.project_id = ${projectId} AND q.id = ${id}`
-  if (found === undefined) throw notFound()
-  return found
+  return orNotFound(found)
 }
 
 function columns<S extends Schemas> (sql: Sql, { fields }: DocumentKind<S>): Statement {

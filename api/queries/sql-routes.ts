@@ -9,7 +9,7 @@ import { answerQuery, guardFormulas, type RunningQueries, type RunningQuery } fr
 import { type AnalystQuery, askClickHouse, blankFormat, readTables } from './ask-clickhouse.ts'
 import { QueryFailedError } from './query-failure.ts'
 import { ROW_FORMAT } from './stream-result.ts'
-import { array, object, type Value } from '../http/json-schema.ts'
+import { array, integer, object, string, type Value } from '../http/json-schema.ts'
 
 /** Rows of a result: enough to read, and little enough for a page. */
 const MAX_ROWS = 10_000
@@ -45,9 +45,6 @@ const downloadBody = {
   type: 'object', required: ['query', 'format'], additionalProperties: false,
   properties: { ...shared, format: { type: 'string', enum: ['csv', 'parquet'] } }
 } as const
-
-const integer = { type: 'integer' } as const
-const string = { type: 'string' } as const
 
 /** A line of the answer to a query; each has one of these. */
 const queryLineSchema = {

@@ -1,8 +1,5 @@
 /** What questions and their answers look like in the OpenAPI document. */
-import { array, object } from '../http/json-schema.ts'
-
-const integer = { type: 'integer' } as const
-const string = { type: 'string' } as const
+import { array, integer, object, string } from '../http/json-schema.ts'
 
 export const definitionSchema = {
   type: 'object', additionalProperties: true,

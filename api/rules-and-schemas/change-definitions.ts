@@ -1,7 +1,7 @@
 /** How rules and event schemas change: each change in a transaction that holds the definition, or the project. */
 import { HttpError, invalidField } from '../../engines/errors.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import { notFound } from '../http/errors.ts'
+import { notFound, orNotFound } from '../http/errors.ts'
 import type { AnyKind, DefinitionFields, DefinitionKind } from './definition-kind.ts'
 import { type DefinitionKey, findDefinition, matchKey, selectDefinitions } from './versioned-definitions.ts'
 
@@ -96,8 +96,7 @@ async function lockDefinition (
   const [stored] = await tx<(StoredDefinition & { name: string })[]>`
     SELECT d.id, d.version, d.first_version, d.${tx.unsafe(kind.nameColumn)} AS name
     FROM ${tx.unsafe(kind.table)} AS d WHERE ${matchKey(tx, kind, key)} FOR UPDATE`
-  if (stored === undefined) throw notFound()
-  return stored
+  return orNotFound(stored)
 }
 
 /**

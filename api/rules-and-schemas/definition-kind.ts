@@ -6,7 +6,7 @@
 import type { CursorKind } from '../http/list-queries.ts'
 import { type UserSummary, userSummarySchema } from '../projects/users.ts'
 import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import { array, object } from '../http/json-schema.ts'
+import { array, object, time } from '../http/json-schema.ts'
 
 /** A version as answers show it, beside its content. */
 export interface ShownVersion {
@@ -88,8 +88,6 @@ export type DefinitionFields = Readonly<Record<string, unknown>> & {
   version?: number
 }
 
-const dateTime = { type: 'string', format: 'date-time' } as const
-
 /** What describes the fields of a kind in the OpenAPI document. */
 export interface FieldSchemas {
   /** Name of the schema in the document. */
@@ -126,14 +124,14 @@ export function describeFields ({ $id, noun, makesVersion, name, own, content, r
       type: 'integer', description: `First version of this ${noun}. Those before are of deleted ${noun}s of the same ${nameColumn}.`
     },
     created_by: userSummarySchema,
-    created_at: dateTime,
-    updated_at: dateTime
+    created_at: time,
+    updated_at: time
   }
   const { id, team_id: teamId, version, first_version: first, ...changed } = readOnly
   const { active_version: active, ...others } = writable
   const ofVersions = { version, first_version: first, active_version: active }
   const shown = { id, team_id: teamId, ...name, ...others, ...ofVersions, ...changed }
-  const ofVersion = { version: { type: 'integer' }, ...content, created_by: userSummarySchema, created_at: dateTime }
+  const ofVersion = { version: { type: 'integer' }, ...content, created_by: userSummarySchema, created_at: time }
   const body = {
     type: 'object',
     additionalProperties: false,

@@ -1,7 +1,7 @@
 /** Reads definitions with versions. */
 import type { CountedDefinition } from './definition-counts.ts'
 import type { Sql, SqlTemplates, Statement } from '../../platform/postgres/connect-postgres.ts'
-import { notFound } from '../http/errors.ts'
+import { notFound, orNotFound } from '../http/errors.ts'
 import { optional, type Value } from '../http/json-schema.ts'
 import { cutPage, decodeCursor, encodeCursor, matchSearch, searchQueryProperties, selectPage } from '../http/list-queries.ts'
 import type { PageContent } from '../http/pagination.ts'
@@ -89,8 +89,7 @@ export async function findDefinition<Definition extends object> (
   sql: Sql, kind: DefinitionKind<Definition, unknown, any>, key: DefinitionKey
 ): Promise<Definition> {
   const [found] = await sql<Definition[]>`${selectDefinitions(sql, kind)} WHERE ${matchKey(sql, kind, key)}`
-  if (found === undefined) throw notFound()
-  return found
+  return orNotFound(found)
 }
 
 /**

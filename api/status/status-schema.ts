@@ -1,8 +1,7 @@
 /** What `GET /api/status` and `millrace status --json` say of the installation. */
-import { nullableObject as nullable, object, type Value } from '../http/json-schema.ts'
+import { nullableObject as nullable, object, string, timeOrNull, type Value } from '../http/json-schema.ts'
 
-const text = { type: 'string' } as const
-const texts = { type: 'array', items: text } as const
+const texts = { type: 'array', items: string } as const
 const number = { type: 'number' } as const
 const health = { type: 'string', enum: ['ok', 'behind', 'degraded', 'down'] } as const
 
@@ -12,7 +11,7 @@ const counts = (description: string) => ({ type: 'object', additionalProperties:
 
 const tier = object({
   tier: { type: 'string', enum: ['ingest', 'pipeline', 'api'] },
-  url: { ...text, description: 'Empty when the stack does not run.' },
+  url: { ...string, description: 'Empty when the stack does not run.' },
   status: health, stuck: texts, eventLoopP99Ms: figure(), memoryBytes: figure()
 })
 
@@ -33,14 +32,14 @@ const pipeline = object({
 })
 
 const store = <const Properties extends object>(properties: Properties) =>
-  nullable({ version: text, ...properties }, 'Null: it does not answer.')
+  nullable({ version: string, ...properties }, 'Null: it does not answer.')
 const stores = object({
   nats: store({}),
   clickhouse: store({ events: number, bytes: number, freeBytes: number }),
   postgres: store({ bytes: number }),
   watermark: nullable({
-    completeThrough: { ...text, format: 'date-time' },
-    heldBy: { ...text, description: 'What it waits for; empty while nothing is late.' }
+    completeThrough: { ...string, format: 'date-time' },
+    heldBy: { ...string, description: 'What it waits for; empty while nothing is late.' }
   }, 'Up to which time of receipt everything acknowledged is stored; null when unknown.')
 })
 
@@ -60,9 +59,9 @@ export const statusSchema = {
       flags: { type: 'string', enum: ['answered', 'no answer'] }
     }),
     stuck: { ...texts, description: 'As "<tier>: <part>", in the order in which events flow.' },
-    behind: { type: 'array', items: object({ part: text, lagSeconds: number }), description: 'What has a backlog, the oldest first.' },
-    time: { ...text, format: 'date-time' },
-    version: { ...text, description: 'Versions of all processes; several during an upgrade.' },
+    behind: { type: 'array', items: object({ part: string, lagSeconds: number }), description: 'What has a backlog, the oldest first.' },
+    time: { ...string, format: 'date-time' },
+    version: { ...string, description: 'Versions of all processes; several during an upgrade.' },
     tiers: { type: 'array', items: tier },
     ingest,
     streams: { type: 'object', additionalProperties: object({ messages: number, bytes: number, maxBytes: number, oldestSeconds: number }) },
@@ -81,18 +80,16 @@ export const statusSchema = {
 
 export type Status = Value<typeof statusSchema>
 
-const time = { type: ['string', 'null'], format: 'date-time' } as const
-
 export const watermarkSchema = object({
-  complete_through: { ...time, description: 'Null while nothing is known.' },
-  updated_at: time,
+  complete_through: { ...timeOrNull, description: 'Null while nothing is known.' },
+  updated_at: timeOrNull,
   held_by: { type: ['string', 'null'], description: 'What it waits for; empty while it is at most a few seconds behind.' },
   ingest: {
     type: ['array', 'null'],
     description: 'Every spool folder that it waits for, whether its process runs or not, furthest behind first; null while NATS does not answer.',
     items: object({
-      id: text, host: text, folder: text, version: text, published_through: time, in_flight: number,
-      spool_bytes: number, reported_at: time
+      id: string, host: string, folder: string, version: string, published_through: timeOrNull, in_flight: number,
+      spool_bytes: number, reported_at: timeOrNull
     })
   }
 })

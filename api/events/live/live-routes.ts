@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import { HttpError } from '../../../engines/errors.ts'
 import type { NatsOnDemand } from '../dead-letters/nats-on-demand.ts'
 import { LiveFeeds } from './live-feeds.ts'
-import { object, optional } from '../../http/json-schema.ts'
+import { count, object, optional } from '../../http/json-schema.ts'
 import { routesOf } from '../../http/routes.ts'
 
 /**
@@ -65,7 +65,6 @@ export async function liveRoutes (
   })
 }
 
-const count = (description: string) => ({ type: 'integer', description }) as const
 const text = (description: string) => ({ type: 'string', description }) as const
 
 /** An event as it arrived, in the answer of a feed. */

@@ -1,12 +1,9 @@
 /** The JSON of a receipt, as the API answers it and the command line prints it. */
-import { object, toSnakeCase } from '../../http/json-schema.ts'
+import { integer, object, string, time, toSnakeCase } from '../../http/json-schema.ts'
 import type { Receipt } from './find-receipt.ts'
 
-const time = { type: 'string', format: 'date-time' } as const
-const text = { type: 'string' } as const
-const integer = { type: 'integer' } as const
 const nullable = <T extends { type: string }>(schema: T, description: string): object => ({ ...schema, type: [schema.type, 'null'], description })
-const process = nullable(text, 'Ingest process that received it; null when unknown.')
+const process = nullable(string, 'Ingest process that received it; null when unknown.')
 
 /** An object that is there with one fate only. */
 function only (fate: string, properties: Record<string, object>): object {
@@ -14,42 +11,42 @@ function only (fate: string, properties: Record<string, object>): object {
 }
 
 const place = object({
-  where: { ...text, enum: ['spool', 'in_flight', 'stream'], description: 'Disk or memory of an ingest process, or messages that were not searched.' },
-  process: nullable(text, 'Ingest process; null for the stream.'),
+  where: { ...string, enum: ['spool', 'in_flight', 'stream'], description: 'Disk or memory of an ingest process, or messages that were not searched.' },
+  process: nullable(string, 'Ingest process; null for the stream.'),
   since: nullable(time, 'How old the oldest event there is; null when unknown.')
 })
 
 const stored = {
-  event: text,
-  distinct_id: text,
+  event: string,
+  distinct_id: string,
   timestamp: time,
   received_at: time,
   inserted_at: time,
-  received_by: { type: 'array', items: text, description: 'Ingest processes that received the messages of the insert; the event came through one of them.' },
-  partition: nullable(text, 'Partition of the stream, such as live.0; null for events stored before this was recorded. So are the next three.'),
+  received_by: { type: 'array', items: string, description: 'Ingest processes that received the messages of the insert; the event came through one of them.' },
+  partition: nullable(string, 'Partition of the stream, such as live.0; null for events stored before this was recorded. So are the next three.'),
   first_sequence: nullable(integer, 'First stream sequence of the insert.'),
   last_sequence: nullable(integer, 'Last stream sequence of the insert.'),
-  insert_token: nullable(text, 'Deduplication token of the insert: `insert_token` of the row.')
+  insert_token: nullable(string, 'Deduplication token of the insert: `insert_token` of the row.')
 }
 
 const duplicate = {
-  type: 'object', properties: { received_at: time, received_by: process, partition: text, sequence: integer }
+  type: 'object', properties: { received_at: time, received_by: process, partition: string, sequence: integer }
 } as const
 
 const waiting = {
-  event: text,
-  distinct_id: text,
+  event: string,
+  distinct_id: string,
   timestamp: time,
   received_at: time,
   received_by: process,
-  partition: text,
+  partition: string,
   sequence: { ...integer, description: 'Stream sequence of its message.' },
   published_at: { ...time, description: 'When the stream stored the message.' },
   messages_ahead: { ...integer, description: 'Messages of its partition that come first.' }
 }
 
 const deleted = {
-  why: { ...text, enum: ['person', 'retention', 'unknown'], description: 'unknown: it was stored and is gone.' },
+  why: { ...string, enum: ['person', 'retention', 'unknown'], description: 'unknown: it was stored and is gone.' },
   asked_at: nullable(time, 'When the deletion of its person was asked for.'),
   kept_since: nullable({ type: 'string', format: 'date' }, 'First day that retention keeps.'),
   was_stored: { type: ['boolean', 'null'], description: 'null: not known; it would have been deleted by now, if it was ever stored.' }
@@ -58,9 +55,9 @@ const deleted = {
 const searched = object({ messages: integer, of: integer }, { type: ['object', 'null'], description: 'With fate waiting and unknown: messages of the stream that were searched, and how many there were. Else null.' })
 
 const properties = {
-  uuid: { ...text, format: 'uuid' },
+  uuid: { ...string, format: 'uuid' },
   fate: {
-    ...text,
+    ...string,
     enum: ['stored', 'dead_letter', 'waiting', 'dropped', 'deleted', 'unknown'],
     description: 'unknown: no process acknowledged it, it was dropped longer ago than drops are remembered, or it is in one of `may_be_in`.'
   },
@@ -70,10 +67,10 @@ const properties = {
     last: { type: 'array', items: duplicate, description: 'At most five, newest first.' }
   }),
   dead_letter: only('dead_letter', {
-    id: integer, event: nullable(text, 'Name of the event.'), stage: text, reason: text, time, error: text, sequence: nullable(integer, 'Stream sequence of its message.'), replayable: { type: 'boolean' }
+    id: integer, event: nullable(string, 'Name of the event.'), stage: string, reason: string, time, error: string, sequence: nullable(integer, 'Stream sequence of its message.'), replayable: { type: 'boolean' }
   }),
   waiting: only('waiting', waiting),
-  dropped: only('dropped', { reason: text, received_at: time, received_by: process }),
+  dropped: only('dropped', { reason: string, received_at: time, received_by: process }),
   deleted: only('deleted', deleted),
   may_be_in: { type: ['array', 'null'], items: place, description: 'With fate unknown: where it may be all the same. Else null.' },
   searched

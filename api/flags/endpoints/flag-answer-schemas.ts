@@ -1,5 +1,5 @@
 import { buildRemoteConfig, SUPPORTED_COMPRESSION } from '../../../engines/flags/remote-config.ts'
-import { object, optional } from '../../http/json-schema.ts'
+import { boolean, object, optional, string } from '../../http/json-schema.ts'
 
 type Schema = Record<string, unknown>
 
@@ -30,22 +30,20 @@ export function describeFlagEndpoint (endpoint: 'decide' | 'flags'): Schema {
   }
 }
 
-const text = { type: 'string' }
-const boolean = { type: 'boolean' }
 const anyObject = { type: 'object', additionalProperties: true }
 
 const requestSchema = {
   type: 'object',
   required: ['api_key', 'distinct_id'],
   properties: {
-    api_key: { ...text, description: 'Project API key; also accepted as token. A personal key needs project_id.' },
-    distinct_id: { ...text, description: 'Distinct id of the user.' },
+    api_key: { ...string, description: 'Project API key; also accepted as token. A personal key needs project_id.' },
+    distinct_id: { ...string, description: 'Distinct id of the user.' },
     project_id: { type: 'integer', description: 'Id of the project; with a personal key only.' },
-    groups: { type: 'object', additionalProperties: text, description: 'Group key by group type.' },
+    groups: { type: 'object', additionalProperties: string, description: 'Group key by group type.' },
     person_properties: { ...anyObject, description: 'Properties that override the stored ones of the person.' },
     group_properties: { type: 'object', additionalProperties: anyObject, description: 'Properties that override the stored ones of the groups, by group type.' },
-    $anon_distinct_id: { ...text, description: 'Distinct id of the user before being identified.' },
-    flag_keys_to_evaluate: { type: 'array', items: text, description: 'Keys of the flags to answer. Default: all.' }
+    $anon_distinct_id: { ...string, description: 'Distinct id of the user before being identified.' },
+    flag_keys_to_evaluate: { type: 'array', items: string, description: 'Keys of the flags to answer. Default: all.' }
   }
 }
 
@@ -54,7 +52,7 @@ const failures = {
   errorsWhileComputingFlags: { ...boolean, description: 'The same, under the name that SDKs read.' }
 }
 
-const keysOfFlags = { type: 'array', items: text, description: 'Keys of the flags that are on.' }
+const keysOfFlags = { type: 'array', items: string, description: 'Keys of the flags that are on.' }
 const mapOfFlags = { type: 'object', additionalProperties: { type: ['boolean', 'string'] } }
 const payloads = { type: 'object', additionalProperties: true, description: 'Payload by flag key, as stored in the flag.' }
 
@@ -69,13 +67,13 @@ const detailedFlags = {
     type: 'object',
     description: 'By flag key.',
     additionalProperties: closed('Flag', {
-      key: text,
+      key: string,
       enabled: boolean,
       variant: { type: ['string', 'null'] },
-      reason: closed('Reason', { code: text, condition_index: { type: ['integer', 'null'] }, description: { type: ['string', 'null'] } }),
+      reason: closed('Reason', { code: string, condition_index: { type: ['integer', 'null'] }, description: { type: ['string', 'null'] } }),
       metadata: closed('Metadata', {
         id: { type: 'integer' }, version: { type: 'integer' }, description: { type: ['string', 'null'] }, has_experiment: boolean
-      }, { payload: { ...text, description: 'JSON text.' } })
+      }, { payload: { ...string, description: 'JSON text.' } })
     }, { failed: { ...boolean, description: 'true when the flag could not be computed; keep the value you had.' } })
   },
   ...failures,

@@ -3,7 +3,7 @@ import type { Value } from '../../http/json-schema.ts'
 import { matchSearch, searchQueryProperties, selectPage } from '../../http/list-queries.ts'
 import type { PageContent } from '../../http/pagination.ts'
 import { pageQuery } from '../../http/routes.ts'
-import { notFound } from '../../http/errors.ts'
+import { orNotFound } from '../../http/errors.ts'
 import { type FeatureFlag, selectFeatureFlag } from './feature-flag.ts'
 
 export const featureFlagQuery = pageQuery({
@@ -36,8 +36,7 @@ export async function findFeatureFlag (
   const [flag] = await sql<FeatureFlag[]>`
     SELECT ${selectFeatureFlag(sql)} FROM feature_flags AS f
     WHERE f.project_id = ${projectId} AND f.id = ${id} AND (NOT f.deleted OR ${options.deleted ?? false})`
-  if (flag === undefined) throw notFound()
-  return flag
+  return orNotFound(flag)
 }
 
 /**
@@ -49,6 +48,5 @@ export async function findPayload (sql: Sql, projectId: number, key: string): Pr
   const [flag] = await sql<Array<{ payload: unknown }>>`
     SELECT filters #> '{payloads,true}' AS payload FROM feature_flags
     WHERE project_id = ${projectId} AND key = ${key} AND NOT deleted AND active`
-  if (flag === undefined) throw notFound()
-  return flag.payload ?? null
+  return orNotFound(flag).payload ?? null
 }

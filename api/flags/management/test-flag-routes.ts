@@ -9,7 +9,7 @@ import { compileFlagSet, evaluateFlags, type FlagSet } from '../../../engines/fl
 import { explainFlag, type FlagExplanation } from '../../../engines/flags/explain-flag.ts'
 import { MalformedFlagError, type ProjectDefinitions } from '../../../engines/flags/flag-definition.ts'
 import { groupKeysOf, type StoredFacts, type Subject } from '../../../engines/flags/subject.ts'
-import { notFound } from '../../http/errors.ts'
+import { orNotFound } from '../../http/errors.ts'
 import { optional } from '../../http/json-schema.ts'
 import { routesOf } from '../../http/routes.ts'
 import { featureFlagFieldsSchema, type NewFeatureFlag, toFlagDefinition } from './feature-flag.ts'
@@ -71,8 +71,7 @@ export async function testFlagRoutes (
       "Stored values are shown to keys with the scope 'person:read'.",
     body: testBody, answer: explained
   }, async ({ body: { draft, ...asked } }, { projectId, scopes }) => {
-    const definitions = await loadDefinitions(sql, projectId)
-    if (definitions === null) throw notFound()
+    const definitions = orNotFound(await loadDefinitions(sql, projectId))
     const set = compileFlagSet(draft === undefined ? definitions : withDraft(definitions, draft))
     return { results: await testFlags({ set, request: readFlagRequest({ ...asked }, 'all'), scopes }, { persons, now }) }
   })

@@ -6,7 +6,7 @@ import { cutText } from '../../../engines/body/storable-text.ts'
 import { type FlagDefinition, MalformedFlagError, type ProjectDefinitions, sameVariants, variantsOfFlag } from '../../../engines/flags/flag-definition.ts'
 import { keepVersions } from '../../experiments/experiment-versions.ts'
 import { isUniqueViolation } from '../../../platform/postgres/postgres-errors.ts'
-import { notFound } from '../../http/errors.ts'
+import { orNotFound } from '../../http/errors.ts'
 import { duplicateKey, findDependents, validateFlag } from './validate-flag.ts'
 import { type FeatureFlag, type FeatureFlagChange, type FeatureFlagFields, type NewFeatureFlag, toColumns, toFields, toFlagDefinition, WRITABLE_FIELDS } from './feature-flag.ts'
 import { findLastAuthor, type FlagActor, recordChange, recordCreation } from './flag-changes.ts'
@@ -153,8 +153,7 @@ const NEW_ID = 0
 export async function openFlagWriter (tx: TransactionSql, actor: FlagActor): Promise<FlagWriter> {
   const { projectId, userId } = actor
   await tx`SELECT FROM projects WHERE id = ${projectId} FOR NO KEY UPDATE`
-  const definitions = await loadDefinitions(tx, projectId)
-  if (definitions === null) throw notFound()
+  const definitions = orNotFound(await loadDefinitions(tx, projectId))
 
   return {
     definitions,
@@ -190,9 +189,7 @@ export function describeRunning (running: readonly RunningExperiment[]): string 
 
 /** @throws {HttpError} 404. */
 function findFlag ({ flags }: ProjectDefinitions, id: number): FlagDefinition {
-  const flag = flags.find((candidate) => candidate.id === id)
-  if (flag === undefined) throw notFound()
-  return flag
+  return orNotFound(flags.find((flag) => flag.id === id))
 }
 
 /** A writer that did not take the lock used the key first. */

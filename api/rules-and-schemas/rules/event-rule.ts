@@ -2,7 +2,7 @@ import { invalidField } from '../../../engines/errors.ts'
 import { type CompiledRule, compileRule } from '../../../engines/rules/compile-rule.ts'
 import { RULE_LIMITS, type RuleDefinition, RuleError } from '../../../engines/rules/rule-definition.ts'
 import { type DefinitionKind, describeCheck, describeFields, listOf, type ShownDefinition, type ShownVersion } from '../definition-kind.ts'
-import { object, type Value } from '../../http/json-schema.ts'
+import { integer, object, string, type Value } from '../../http/json-schema.ts'
 
 export interface EventRule extends ShownDefinition, RuleDefinition {
   name: string
@@ -99,20 +99,17 @@ export const ruleCheckBodySchema = describeCheck({
   actions: { ...definition.actions, description: 'A draft, with its condition; default: the newest version.' }
 }, RULE_CHECK_LIMIT)
 
-const count = { type: 'integer' } as const
-const text = { type: 'string' } as const
-
 const predicted = {
-  events: { ...count, description: 'Events of names with which the rule may do something; others are not looked into.' },
-  matched: { ...count, description: 'Of them, those that pass the condition.' },
-  dropped: { ...count, description: 'Of the matched ones: not stored.' },
-  sampled: { ...count, description: 'Of the matched ones: not stored, because their distinct id is not in the share.' },
-  changed: { ...count, description: 'Of the matched ones: stored with other properties.' },
-  without_address: { ...count, description: 'Events without a stored address, of which a condition on it cannot be predicted.' },
+  events: { ...integer, description: 'Events of names with which the rule may do something; others are not looked into.' },
+  matched: { ...integer, description: 'Of them, those that pass the condition.' },
+  dropped: { ...integer, description: 'Of the matched ones: not stored.' },
+  sampled: { ...integer, description: 'Of the matched ones: not stored, because their distinct id is not in the share.' },
+  changed: { ...integer, description: 'Of the matched ones: stored with other properties.' },
+  without_address: { ...integer, description: 'Events without a stored address, of which a condition on it cannot be predicted.' },
   complete: { type: 'boolean', description: 'false: there are more events than the limit.' },
-  names: { ...listOf({ event: text, events: count, matched: count }), description: 'By name, most matched events first.' },
-  libs: { ...listOf({ lib: text, lib_version: text, events: count, matched: count }), description: 'By SDK, most matched events first.' },
-  samples: { ...listOf({ uuid: text, event: text }), description: 'Some events that pass.' }
+  names: { ...listOf({ event: string, events: integer, matched: integer }), description: 'By name, most matched events first.' },
+  libs: { ...listOf({ lib: string, lib_version: string, events: integer, matched: integer }), description: 'By SDK, most matched events first.' },
+  samples: { ...listOf({ uuid: string, event: string }), description: 'Some events that pass.' }
 } as const
 
 export const rulePredictionSchema = object(predicted)
@@ -122,6 +119,6 @@ export type RulePrediction = Value<typeof rulePredictionSchema>
 
 export const ruleCountsSchema = object({
   results: {
-    ...listOf({ rule: count, dropped: count, sampled: count, changed: count }), description: 'By id of the rule; rules that did nothing are missing.'
+    ...listOf({ rule: integer, dropped: integer, sampled: integer, changed: integer }), description: 'By id of the rule; rules that did nothing are missing.'
   }
 })

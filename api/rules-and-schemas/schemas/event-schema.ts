@@ -4,7 +4,7 @@ import { type CompiledSchema, compileSchema } from '../../../engines/json-schema
 import { SchemaError } from '../../../engines/json-schema/schema-place.ts'
 import { toEventName } from '../../../schema/wire/identity.ts'
 import { type DefinitionKind, describeCheck, describeFields, listOf, type ShownDefinition, type ShownVersion } from '../definition-kind.ts'
-import { object, type Value } from '../../http/json-schema.ts'
+import { integer, object, string, type Value } from '../../http/json-schema.ts'
 
 export interface EventSchema extends ShownDefinition {
   event: string
@@ -102,39 +102,36 @@ export const inferBodySchema = {
   }
 } as const
 
-const count = { type: 'integer' } as const
-const text = { type: 'string' } as const
-
 export const predictionSchema = object({
-  events: { ...count, description: 'Events that were checked.' },
-  met: { ...count, description: 'Those that meet the schema.' },
-  failed: { ...count, description: 'Those that do not.' },
+  events: { ...integer, description: 'Events that were checked.' },
+  met: { ...integer, description: 'Those that meet the schema.' },
+  failed: { ...integer, description: 'Those that do not.' },
   complete: { type: 'boolean', description: 'false: there are more events than the limit.' },
   failures: {
-    ...listOf({ path: text, keyword: text, events: count, samples: listOf({ uuid: text, value: text }) }),
+    ...listOf({ path: string, keyword: string, events: integer, samples: listOf({ uuid: string, value: string }) }),
     description: 'By place and keyword, most events first; an event with several failures counts under each.'
   },
-  libs: { ...listOf({ lib: text, lib_version: text, events: count, failed: count }), description: 'By SDK, most failed events first.' }
+  libs: { ...listOf({ lib: string, lib_version: string, events: integer, failed: integer }), description: 'By SDK, most failed events first.' }
 })
 
 /** What a schema would have done with stored events; exact for the events that were checked. */
 export type SchemaPrediction = Value<typeof predictionSchema>
 
 const counted = {
-  schema: { ...count, description: 'Id of the schema.' },
-  checked: { ...count, description: 'Events that ingest checked by it.' },
-  kept: { ...count, description: 'Of them, those that did not meet it, and were stored.' },
-  quarantined: { ...count, description: 'Those that did not meet it, and were dead-lettered.' },
-  rejected: { ...count, description: 'Those that did not meet it, and were dropped.' }
+  schema: { ...integer, description: 'Id of the schema.' },
+  checked: { ...integer, description: 'Events that ingest checked by it.' },
+  kept: { ...integer, description: 'Of them, those that did not meet it, and were stored.' },
+  quarantined: { ...integer, description: 'Those that did not meet it, and were dead-lettered.' },
+  rejected: { ...integer, description: 'Those that did not meet it, and were dropped.' }
 } as const
 
 export const schemaCountsSchema = object({ results: { ...listOf(counted), description: 'Schemas with no checked events are omitted.' } })
 
 export const inferredSchema = object({
   schema: { ...schema, description: 'A draft that every event which was read meets. Nothing is stored.' },
-  events: { ...count, description: 'Events that were read.' },
+  events: { ...integer, description: 'Events that were read.' },
   properties: {
-    ...listOf({ name: text, events: count, types: { type: 'array', items: text } }), description: 'Most events first.'
+    ...listOf({ name: string, events: integer, types: { type: 'array', items: string } }), description: 'Most events first.'
   }
 })
 
