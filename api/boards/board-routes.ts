@@ -97,7 +97,7 @@ export async function boardRoutes (app: FastifyInstance, deps: BoardDeps): Promi
     body: { type: ['object', 'null'], additionalProperties: false, properties: { expires_at: linkFields.expires_at } },
     answer: object({ ...linkFields, value: { ...string, description: 'The key, told this once.' } })
   }, async ({ params: { id }, body }, { projectId, userId, projectIds }) => {
-    const expiresAt = parseIsoDateTime(body?.expires_at ?? '') ?? null
+    const expiresAt = parseIsoDateTime(body?.expires_at) ?? null
     if (expiresAt !== null && expiresAt.getTime() <= Date.now()) {
       throw invalidField('expires_at', 'It must be in the future.')
     }

@@ -1,24 +1,23 @@
 /** What a page of definitions says besides them: how fresh they are. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
-import { buildPage, type Page, type PageContent, pageSchema } from '../http/pagination.ts'
+import { cutPage } from '../http/list-queries.ts'
+import { buildPage, type Page, type PageQuery, pageSchema } from '../http/pagination.ts'
 
-export interface DefinitionPage<T> extends PageContent<T> {
-  /** Events up to this time are counted; null before the first roll-up. */
-  asOf: Date | null
-  /** Every event received before this moment is counted; null while that is not known. */
-  completeThrough: Date | null
-}
-
-/** The first row of a list's query for its totals. */
-export interface DefinitionTotals {
-  count: number
-  as_of: Date | null
-  complete_through: Date | null
+/** A list of definitions, of a table `AS d`. */
+export interface DefinitionList<T> {
+  table: 'event_definitions' | 'property_definitions'
+  query: PageQuery
+  columns: Statement
+  where: Statement
+  orderBy: Statement
+  /** The condition of what follows the cursor of the request; undefined: it has none. */
+  follows: Statement | undefined
+  cursorOf: (last: T) => string
 }
 
 /** Columns `as_of` and `complete_through`, as the last roll-up left them; earlier for a project that is behind. */
-export function selectFreshness (sql: Sql, projectId: number): Statement {
+function selectFreshness (sql: Sql, projectId: number): Statement {
   return sql`coalesce((SELECT as_of FROM roll_up_behind WHERE project_id = ${projectId}),
       (SELECT read_up_to FROM roll_up_state WHERE source = 'recent changes')) AS as_of,
     (SELECT CASE WHEN behind.as_of IS NULL THEN state.read_up_to ELSE behind.complete_through END FROM roll_up_state AS state
@@ -41,12 +40,23 @@ export function definitionPageSchema (items: object): object {
   }
 }
 
-/** Builds the answer of a list. */
-export function answerDefinitions<T> (
-  { request, reply, publicUrl }: { request: FastifyRequest, reply: FastifyReply, publicUrl: string },
-  page: DefinitionPage<T>
-): Page<T> & { complete_through: Date | null } {
-  const { asOf, completeThrough, ...content } = page
-  if (asOf !== null) reply.header('millrace-definitions-as-of', asOf.toISOString())
-  return { ...buildPage(request, publicUrl, content), complete_through: completeThrough }
+interface Asked { request: FastifyRequest, reply: FastifyReply, publicUrl: string, projectId: number }
+
+/** Answers a list with two queries. */
+export async function answerDefinitions<T extends object> (
+  sql: Sql, list: DefinitionList<T>, { request, reply, publicUrl, projectId }: Asked
+): Promise<Page<T> & { complete_through: Date | null }> {
+  const { query: { limit, offset }, columns, where, orderBy, follows, cursorOf } = list
+  const table = sql.unsafe(list.table)
+  const [[totals], rows] = await Promise.all([
+    sql<{ count: number, as_of: Date | null, complete_through: Date | null }[]>`
+      SELECT count(*) AS count, ${selectFreshness(sql, projectId)} FROM ${table} d WHERE ${where}`,
+    sql<T[]>`
+      SELECT ${columns} FROM ${table} d WHERE ${where} AND ${follows ?? sql`true`}
+      ORDER BY ${orderBy} LIMIT ${limit + 1} OFFSET ${follows === undefined ? offset : 0}`
+  ])
+  // Events up to this time are counted; null before the first roll-up.
+  if (totals?.as_of instanceof Date) reply.header('millrace-definitions-as-of', totals.as_of.toISOString())
+  const page = cutPage(rows, { limit, count: totals?.count ?? 0, cursorOf })
+  return { ...buildPage(request, publicUrl, page), complete_through: totals?.complete_through ?? null }
 }

@@ -2,16 +2,12 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { HttpError } from '../../engines/errors.ts'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
-import {
-  type CursorKind, cutPage, decodeCursor, encodeCursor, matchSearch, searchQueryProperties
-} from '../http/list-queries.ts'
+import { type CursorKind, decodeCursor, encodeCursor, matchSearch, searchQueryProperties } from '../http/list-queries.ts'
 import type { Value } from '../http/json-schema.ts'
 import { uuidParams } from '../http/request-values.ts'
 import { pageQuery, routesOf } from '../http/routes.ts'
 import { matchNotes, noteFiltersSchema } from './definition-notes.ts'
-import {
-  answerDefinitions, type DefinitionPage, definitionPageSchema, type DefinitionTotals, selectFreshness
-} from './definition-page.ts'
+import { answerDefinitions, type DefinitionList, definitionPageSchema } from './definition-page.ts'
 import { eventProfileRoutes } from './definition-profile-routes.ts'
 import {
   type EventDefinition, eventDefinitionChangesSchema, eventDefinitionSchema,
@@ -54,8 +50,8 @@ export async function eventDefinitionRoutes (
 
   routes.get('/', {
     summary: 'List event definitions', query: listQuery, answer: definitionPageSchema(one)
-  }, async (request, { projectId }, reply) =>
-    answerDefinitions({ request, reply, publicUrl }, await listEventDefinitions(sql, projectId, request.query)))
+  }, async (request, { projectId }, reply) => await answerDefinitions(
+    sql, eventDefinitionList(sql, projectId, request.query), { request, reply, publicUrl, projectId }))
 
   routes.get('/:id', {
     summary: 'Retrieve an event definition', params: uuidParams, answer: one, preValidation: refuseLanguage
@@ -84,37 +80,22 @@ async function refuseLanguage (request: FastifyRequest): Promise<void> {
 
 type EventDefinitionQuery = Value<typeof listQuery>
 
-type EventDefinitionPage = DefinitionPage<EventDefinition>
-
-/**
- * Lists a page of event definitions with two queries.
- *
- * Names are unique, so every order ends with the name and has no ties. Names compare by their bytes.
- */
-async function listEventDefinitions (
+/** Names are unique, so every order ends with the name and has no ties. Names compare by their bytes. */
+function eventDefinitionList (
   sql: Sql, projectId: number, query: EventDefinitionQuery
-): Promise<EventDefinitionPage> {
-  const where = sql`d.project_id = ${projectId} AND d.deleted_at IS NULL AND ${matchType(sql, query.event_type)}
-    AND ${matchSearch(sql, sql`d.name`, query.search)} AND ${matchNotes(sql, query)}`
+): DefinitionList<EventDefinition & { sort_key: string }> {
   const order = buildOrder(sql, query.ordering)
   const after = decodeCursor(query.after, query.ordering, [order.kind, 'text'])
-
-  const [totals, rows] = await Promise.all([
-    sql<DefinitionTotals[]>`
-      SELECT count(*) AS count, ${selectFreshness(sql, projectId)} FROM event_definitions d WHERE ${where}`,
-    sql<(EventDefinition & { sort_key: string })[]>`
-      SELECT ${selectEventDefinition(sql)}, (${order.key})::text AS sort_key
-      FROM event_definitions d
-      WHERE ${where} AND ${after === undefined ? sql`true` : order.isAfter(after)}
-      ORDER BY ${order.by}
-      LIMIT ${query.limit + 1} OFFSET ${after === undefined ? query.offset : 0}`
-  ])
-  const page = cutPage(rows, {
-    limit: query.limit,
-    count: totals[0]?.count ?? 0,
+  return {
+    table: 'event_definitions',
+    query,
+    columns: sql`${selectEventDefinition(sql)}, (${order.key})::text AS sort_key`,
+    where: sql`d.project_id = ${projectId} AND d.deleted_at IS NULL AND ${matchType(sql, query.event_type)}
+      AND ${matchSearch(sql, sql`d.name`, query.search)} AND ${matchNotes(sql, query)}`,
+    orderBy: order.by,
+    follows: after && order.isAfter(after),
     cursorOf: (last) => encodeCursor(query.ordering, [last.sort_key, last.name])
-  })
-  return { ...page, asOf: totals[0]?.as_of ?? null, completeThrough: totals[0]?.complete_through ?? null }
+  }
 }
 
 function matchType (sql: Sql, type: EventDefinitionQuery['event_type']): Statement {

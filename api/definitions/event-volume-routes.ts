@@ -1,11 +1,11 @@
 import type { FastifyInstance } from 'fastify'
 import { quoteString } from '../../engines/clickhouse-sql.ts'
-import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { askRows } from '../http/describe-clickhouse-error.ts'
 import { array, object, optional } from '../http/json-schema.ts'
 import { invalidField } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { readNameList } from '../http/request-values.ts'
+import { readNameList, UUID } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
 import { PROFILE_DAYS, profileDays } from './definition-profile.ts'
 
@@ -14,8 +14,6 @@ const MAX_IDS = 100
 
 /** Seconds of a query at most. */
 const MAX_SECONDS = 10
-
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 const volumesSchema = object({
   from: { type: 'string', format: 'date', description: 'The first day, UTC.' },
@@ -38,7 +36,6 @@ export async function eventVolumeRoutes (
       SELECT id, name FROM event_definitions WHERE project_id = ${projectId} AND id = ANY(${ids}::uuid[]) AND deleted_at IS NULL`
     const { firstDay, from } = profileDays(now())
     const volumes = await readVolumes(clickhouse, { projectId, firstDay, names: definitions.map(({ name }) => name) })
-      .catch((error: unknown) => { throw describeClickHouseError(error) })
     return { from, results: definitions.map(({ id, name }) => ({ id, volumes: volumes.get(name) ?? noDays() })) }
   })
 }
@@ -56,7 +53,7 @@ async function readVolumes (
   const volumes = new Map(names.map((name) => [name, noDays()]))
   if (names.length === 0) return volumes
   // In the text: parameters travel in the address of a query, which many names are too long for.
-  const rows = await queryRows<{ event: string, day: number, volume: number }>(clickhouse, `
+  const rows = await askRows<{ event: string, day: number, volume: number }>(clickhouse, `
     SELECT event, toUInt32(day) AS day, toFloat64(sum(v.volume)) AS volume
     FROM event_volumes_daily AS v
     WHERE project_id = {project: UInt32} AND v.day >= toDate({first: UInt32}) AND event IN (${names.map(quoteString).join(', ')})

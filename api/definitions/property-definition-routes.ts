@@ -1,16 +1,14 @@
 import { hash } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
-import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
-import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
+import { askRows } from '../http/describe-clickhouse-error.ts'
 import { array, object } from '../http/json-schema.ts'
-import { cutPage, decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
+import { decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
 import { uuidParams } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
 import { matchNotes } from './definition-notes.ts'
-import {
-  answerDefinitions, type DefinitionPage, definitionPageSchema, type DefinitionTotals, selectFreshness
-} from './definition-page.ts'
+import { answerDefinitions, type DefinitionList, definitionPageSchema } from './definition-page.ts'
 import { propertyProfileRoutes } from './definition-profile-routes.ts'
 import {
   findPropertyDefinition, type PropertyDefinition, propertyDefinitionChangesSchema,
@@ -48,20 +46,19 @@ export async function propertyDefinitionRoutes (
   routes.get('/', {
     summary: 'List property definitions', query: propertyDefinitionQuerySchema, answer: definitionPageSchema(one),
     description: 'Properties that were seen on event_names first, then by name.'
-  }, async (request, { projectId }, reply) =>
-    answerDefinitions({ request, reply, publicUrl }, await listPropertyDefinitions(sql, projectId, request.query)))
+  }, async (request, { projectId }, reply) => await answerDefinitions(
+    sql, propertyDefinitionList(sql, projectId, request.query), { request, reply, publicUrl, projectId }))
 
   routes.get('/volumes', {
     summary: 'Count events by property', query: volumesQuery,
     description: `Events that ever carried each property, or set it on a person: the ${MAX_VOLUMES} most frequent properties, without internal ones of SDKs.`,
     answer: object({ results: array(object({ name: { type: 'string' }, volume: { type: 'integer' } })) })
   }, async ({ query: { type } }, { projectId }) => {
-    const results = await queryRows<{ name: string, volume: number }>(clickhouse, `
+    const results = await askRows<{ name: string, volume: number }>(clickhouse, `
       SELECT property AS name, toFloat64(sum(count)) AS volume FROM event_properties
       WHERE project_id = {project: UInt32} AND kind = {kind: String} AND property NOT IN {hidden: Array(String)}
       GROUP BY property ORDER BY volume DESC, name LIMIT ${MAX_VOLUMES} SETTINGS max_execution_time = ${MAX_SECONDS}`,
-    { project: projectId, kind: type, hidden: HIDDEN_EVENT_PROPERTIES }
-    ).catch((error: unknown) => { throw describeClickHouseError(error) })
+    { project: projectId, kind: type, hidden: HIDDEN_EVENT_PROPERTIES })
     return { results }
   })
 
@@ -79,42 +76,31 @@ export async function propertyDefinitionRoutes (
   }, async ({ params: { id } }, { projectId }) => { await deleteDefinition(sql, 'property', { projectId, id }) })
 }
 
-type PropertyDefinitionPage = DefinitionPage<PropertyDefinition>
-
 /**
- * Lists a page of property definitions with two queries: first the ones seen on the events of the request, then by
- * name, compared by bytes. Names are unique within a type, so there are no ties.
+ * First the ones seen on the events of the request, then by name, compared by bytes. Names are unique within a type, so
+ * there are no ties.
  *
  * @throws {HttpError} 400 for an invalid filter.
  */
-async function listPropertyDefinitions (
+function propertyDefinitionList (
   sql: Sql, projectId: number, query: PropertyDefinitionQuery
-): Promise<PropertyDefinitionPage> {
+): DefinitionList<PropertyDefinition> {
   const filter = readPropertyFilter(query)
   const isSeen = selectIsSeen(sql, filter)
-  const where = buildCondition(sql, projectId, filter)
   const unseen = sql`CASE WHEN ${isSeen} THEN 0 ELSE 1 END`
   const name = sql`d.name COLLATE "C"`
   const order = nameOrder(filter)
   const after = decodeCursor(query.after, order, ['integer', 'text'])
   const [lastUnseen = '', lastName = ''] = after ?? []
-
-  const [totals, rows] = await Promise.all([
-    sql<DefinitionTotals[]>`
-      SELECT count(*) AS count, ${selectFreshness(sql, projectId)} FROM property_definitions d WHERE ${where}`,
-    sql<PropertyDefinition[]>`
-      SELECT ${selectPropertyDefinition(sql, isSeen)}
-      FROM property_definitions d
-      WHERE ${where} AND ${after === undefined ? sql`true` : sql`(${unseen}, ${name}) > (${lastUnseen}::bigint, ${lastName})`}
-      ORDER BY ${unseen}, ${name}
-      LIMIT ${query.limit + 1} OFFSET ${after === undefined ? query.offset : 0}`
-  ])
-  const page = cutPage(rows, {
-    limit: query.limit,
-    count: totals[0]?.count ?? 0,
+  return {
+    table: 'property_definitions',
+    query,
+    columns: selectPropertyDefinition(sql, isSeen),
+    where: buildCondition(sql, projectId, filter),
+    orderBy: sql`${unseen}, ${name}`,
+    follows: after && sql`(${unseen}, ${name}) > (${lastUnseen}::bigint, ${lastName})`,
     cursorOf: (last) => encodeCursor(order, [last.is_seen_on_filtered_events === 'true' ? '0' : '1', last.name])
-  })
-  return { ...page, asOf: totals[0]?.as_of ?? null, completeThrough: totals[0]?.complete_through ?? null }
+  }
 }
 
 /** Different event names have different orders; a digest keeps the cursor short however many there are. */

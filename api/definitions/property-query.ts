@@ -2,7 +2,7 @@ import { invalidField } from '../../engines/errors.ts'
 import { searchQueryProperties } from '../http/list-queries.ts'
 import { readNameList } from '../http/request-values.ts'
 import { pageQuery } from '../http/routes.ts'
-import { type NoteFilters, noteFiltersSchema } from './definition-notes.ts'
+import { noteFiltersSchema } from './definition-notes.ts'
 import type { Value } from '../http/json-schema.ts'
 
 /** Query of the list, as it arrives (docs/reference/contract/service.md 4.2). */
@@ -39,23 +39,9 @@ export const propertyDefinitionQuerySchema = pageQuery({
 })
 
 /** The filters of a request, checked and parsed. */
-export interface PropertyFilter {
-  type: 'event' | 'person' | 'group'
-  groupTypeIndex: number | undefined
-  search: string | undefined
-  only: string[] | undefined
-  without: string[]
-  /** Undefined: `is_seen_on_filtered_events` is null. */
-  eventNames: string[] | undefined
-  mustBeSeen: boolean
-  isFeatureFlag: boolean | undefined
-  onlyNumerical: boolean
-  notes: NoteFilters
-}
+export type PropertyFilter = ReturnType<typeof readPropertyFilter>
 
-/**
- * Never listed for events: they carry what SDKs say about persons, groups and sessions, not about the event.
- */
+/** Never listed for events: they carry what SDKs say about persons, groups and sessions, not about the event. */
 export const HIDDEN_EVENT_PROPERTIES = [
   'distinct_id', '$set', '$set_once', '$initial_referrer', '$initial_referring_domain', '$groups', '$group_type',
   '$group_key', '$group_set', '$group_0', '$group_1', '$group_2', '$group_3', '$group_4',
@@ -67,7 +53,7 @@ export const HIDDEN_EVENT_PROPERTIES = [
 const NEVER_NUMERICAL = ['distinct_id', 'timestamp']
 
 /** @throws {HttpError} 400 for a malformed list, and for a group type index that is missing or not allowed. */
-export function readPropertyFilter (query: PropertyDefinitionQuery): PropertyFilter {
+export function readPropertyFilter (query: PropertyDefinitionQuery) {
   if (query.type === 'group' && query.group_type_index === undefined) {
     throw invalidField('group_type_index', '`group_type_index` must be set for `group` type', 'required')
   }
@@ -86,6 +72,7 @@ export function readPropertyFilter (query: PropertyDefinitionQuery): PropertyFil
       ...(query.type === 'event' ? HIDDEN_EVENT_PROPERTIES : []),
       ...(onlyNumerical ? NEVER_NUMERICAL : [])
     ],
+    // Undefined: `is_seen_on_filtered_events` is null.
     eventNames,
     mustBeSeen: eventNames !== undefined && query.filter_by_event_names,
     isFeatureFlag: query.is_feature_flag,

@@ -135,8 +135,8 @@ async function renameDefinition (
 
 function assignEventFields (sql: Sql, changes: EventDefinitionChanges): Statement[] {
   const { volume_30_day: volume, post_to_slack: postToSlack } = changes
-  const createdAt = readDate(changes.created_at)
-  const lastSeenAt = readDate(changes.last_seen_at)
+  const createdAt = parseIsoDateTime(changes.created_at)
+  const lastSeenAt = parseIsoDateTime(changes.last_seen_at)
   return [
     ...(volume === undefined ? [] : [sql`volume_30_day = ${volume}, volume_written_at = clock_timestamp()`]),
     ...(lastSeenAt === undefined ? [] : [sql`last_seen_at = ${lastSeenAt}, last_seen_written_at = clock_timestamp()`]),
@@ -144,11 +144,6 @@ function assignEventFields (sql: Sql, changes: EventDefinitionChanges): Statemen
     ...(postToSlack === undefined ? [] : [sql`post_to_slack = ${postToSlack}`]),
     ...assignShared(sql, changes)
   ]
-}
-
-function readDate (text: string | undefined): Date | undefined {
-  // The schema refuses anything else.
-  return text === undefined ? undefined : parseIsoDateTime(text)
 }
 
 function assignShared (sql: Sql, changes: EventDefinitionChanges | PropertyDefinitionChanges): Statement[] {

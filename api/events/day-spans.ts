@@ -1,7 +1,7 @@
 /** Days of stored events, newest first, in spans that are worth a query each. */
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { decodeCursor, encodeCursor, invalidCursor } from '../http/list-queries.ts'
-import { parseIsoDateTime } from '../http/request-values.ts'
+import { parseIsoDateTime, UUID } from '../http/request-values.ts'
 
 /** Longest search for one page, in milliseconds. */
 export const BUDGET_MS = 10_000
@@ -37,7 +37,7 @@ export async function readDays (
   { project, ...event !== undefined && { event }, from: dayOf(from), to: dayOf(to) })
 }
 
-function dayOf (epochMs: number): string {
+export function dayOf (epochMs: number): string {
   return new Date(epochMs).toISOString().slice(0, 10)
 }
 
@@ -54,7 +54,7 @@ export function cutSpan (days: readonly Day[], next: number, wanted: number): { 
 
 /** The time of a parameter, within what ClickHouse has days for. */
 export function readTime (text: string | undefined): number | undefined {
-  const time = text === undefined ? undefined : parseIsoDateTime(text)?.getTime()
+  const time = parseIsoDateTime(text)?.getTime()
   return time === undefined ? undefined : limitTime(time)
 }
 
@@ -67,7 +67,6 @@ export interface Position { at: number, uuid: string }
 
 /** Before every event of its moment. */
 export const FIRST_UUID = '00000000-0000-0000-0000-000000000000'
-const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 export function toCursor (order: string, { at, uuid }: Position): string {
   return encodeCursor(order, [String(at), uuid])

@@ -1,11 +1,12 @@
 /** Stored events of a project, newest first, in spans of days, each several times as large as the one before. */
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { readCompleteThrough } from '../../platform/read-watermark.ts'
 import { array, object, string, time, timeOrNull, type Value } from '../http/json-schema.ts'
 import { describeClickHouseError, isTimeout } from '../http/describe-clickhouse-error.ts'
 import { linkWith } from '../http/pagination.ts'
+import { defined } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
-import { readWatermark } from '../status/status-routes.ts'
 import {
   BUDGET_MS, cutSpan, FIRST_UUID, GROWTH, type Position, PROPERTY_CONDITIONS, readCursor, readDays, readTime, toCursor
 } from './day-spans.ts'
@@ -64,13 +65,13 @@ export async function eventListRoutes (
   }, async (request, { projectId }) => {
     try {
       // Before the events: whatever it covers is among them.
-      const watermark = await readWatermark(clickhouse)
+      const completeThrough = await readCompleteThrough(clickhouse)
       const { results, after, searchedFrom } = await listEvents(clickhouse, projectId, request.query)
       return {
         results,
         next: after === undefined ? null : linkWith(request, publicUrl, { after }),
         searched_from: searchedFrom === null ? null : new Date(searchedFrom),
-        complete_through: watermark?.completeThrough ?? null
+        complete_through: completeThrough
       }
     } catch (error) {
       throw describeClickHouseError(error, 'which has the events')
@@ -173,8 +174,7 @@ const CONDITIONS = {
 
 async function readSpan (clickhouse: ClickHouse, { before, seconds, ...of }: Span): Promise<Row[]> {
   const value = of.property === undefined ? undefined : of.value
-  const all = { ...of, value, group_key: of.group_key ?? '', ...before }
-  const params = Object.fromEntries(Object.entries(all).filter(([, each]) => each !== undefined))
+  const params = defined({ ...of, value, group_key: of.group_key ?? '', ...before })
   const where = Object.entries(CONDITIONS).map(([name, each]) => name in params ? `AND ${each}` : '').join(' ')
   return await queryRows<Row>(clickhouse, `
     SELECT toString(events.uuid) AS uuid, event, distinct_id, toString(events.person_id) AS person_id,

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
-import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
+import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { HttpError } from '../../engines/errors.ts'
-import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
+import { askRows } from '../http/describe-clickhouse-error.ts'
 import { array, object, optional, string, time } from '../http/json-schema.ts'
 import { INGESTION_WARNINGS, NO_PROJECT, type WarningEffect, type WarningReason } from '../../schema/wire/ingestion-warnings.ts'
 import { routesOf } from '../http/routes.ts'
@@ -54,9 +54,8 @@ export async function ingestionWarningRoutes (
     const from = minute - hours * 3600
     if (unassigned && projectIds !== null) throw notForOneProject()
     const projects = unassigned ? [projectId, NO_PROJECT] : [projectId]
-    const rows = await readSummary(deps.clickhouse, { projects, from, hour: minute - (MINUTES - 1) * 60 })
-      .catch((error: unknown) => { throw describeClickHouseError(error) })
-    return { from: new Date(from * 1000).toISOString(), results: rows }
+    const results = await readSummary(deps.clickhouse, { projects, from, hour: minute - (MINUTES - 1) * 60 })
+    return { from: new Date(from * 1000).toISOString(), results }
   })
 }
 
@@ -74,7 +73,7 @@ interface SummaryRow {
 async function readSummary (
   clickhouse: ClickHouse, options: { projects: number[], from: number, hour: number }
 ): Promise<object[]> {
-  const rows = await queryRows<SummaryRow>(clickhouse, `
+  const rows = await askRows<SummaryRow>(clickhouse, `
     SELECT reason, any(effect) AS effect, toFloat64(sum(w.count)) AS count, toUnixTimestamp(min(minute)) AS first,
       toUnixTimestamp(max(minute)) AS last, argMaxIf(w.samples, minute, notEmpty(w.samples)) AS samples,
       groupArrayIf((toUnixTimestamp(minute), toUInt32(w.count)), minute >= toDateTime({hour: UInt32})) AS recent

@@ -4,7 +4,7 @@ import { answerInTime } from '../http/errors.ts'
 import { count, object, type Value } from '../http/json-schema.ts'
 import { cutPage, decodeCursor, encodeCursor } from '../http/list-queries.ts'
 import type { PageContent } from '../http/pagination.ts'
-import { limitSeconds, parseSeconds } from '../http/request-values.ts'
+import { defined, limitSeconds, parseSeconds } from '../http/request-values.ts'
 import { pageQuery, routesOf } from '../http/routes.ts'
 
 const properties = {
@@ -56,11 +56,10 @@ async function readLedger (
     ...(from === undefined ? [] : ['minute >= toDateTime({from: UInt32})']),
     ...(to === undefined ? [] : ['minute < toDateTime({to: UInt32})'])
   ].join(' AND ')
-  const all = {
+  const params = defined({
     project, from: parseSeconds(from), to: parseSeconds(to), limit: limit + 1, offset: last === undefined ? offset : 0,
     last: last && limitSeconds(Number(last[0]))
-  }
-  const params = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined))
+  })
   const [rows, counts] = await Promise.all([
     queryRows<Record<string, string>>(clickhouse, `
       SELECT toUnixTimestamp(minute) AS minute, accepted, replayed, duplicates, dead_lettered, deleted, balance, dropped
@@ -74,11 +73,10 @@ async function readLedger (
   const page = cutPage(found, {
     limit, count: Number(counts[0]?.count ?? 0), cursorOf: ({ minute }) => encodeCursor(ORDER, [String(minute)])
   })
-  const minutes = page.results
-  const stored = await countStored(clickhouse, project, minutes.map(({ minute }) => minute))
+  const stored = await countStored(clickhouse, project, page.results.map(({ minute }) => minute))
   return {
     ...page,
-    results: minutes.map((row) => ({
+    results: page.results.map((row) => ({
       ...row, minute: new Date(row.minute * 1000).toISOString(), stored: stored.get(row.minute) ?? 0
     }))
   }

@@ -4,6 +4,7 @@ import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { INGESTION_WARNINGS, WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
 import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
 import { array, nullableObject, object, optional, string, time, timeOrNull, type Value } from '../http/json-schema.ts'
+import { UUID } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
 import { isoTime } from './receipts/stored-events.ts'
 
@@ -34,8 +35,6 @@ const lookupSchema = object({
   }), { description: `Cases of ingestion warnings, newest first, at most ${SHOWN_WARNINGS}.` }),
   elsewhere: array(object({ project_id: { type: 'integer' }, what: { type: 'string', enum: ['name', 'distinct id', 'uuid'] } }), { description: 'Other projects that the key has access to.' })
 }, { $id: 'Lookup' })
-
-const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 /** What is known of a text besides receipts: stored events of this name, warnings, and other projects. */
 export async function lookupRoutes (

@@ -43,8 +43,8 @@ interface Change extends FlagActor {
 export async function createExperiment (
   sql: Sql, who: FlagActor, body: NewExperiment
 ): Promise<Experiment> {
-  const start = readDate(body.start_date)
-  const end = readDate(body.end_date)
+  const start = parseIsoDateTime(body.start_date) ?? null
+  const end = parseIsoDateTime(body.end_date) ?? null
   refuseEndBeforeStart(start, end)
   refuseGlobalProperties(body.filters)
   refuseUnreadableParameters(body.parameters)
@@ -84,8 +84,8 @@ export async function updateExperiment (sql: Sql, change: Change, body: Experime
 
   await writeExperiment(sql, { ...change, experiment: name }, async ({ tx, flags }) => {
     const stored = await lockExperiment(tx, id)
-    const start = body.start_date === undefined ? stored.start_date : readDate(body.start_date)
-    const end = body.end_date === undefined ? stored.end_date : readDate(body.end_date)
+    const start = body.start_date === undefined ? stored.start_date : parseIsoDateTime(body.start_date) ?? null
+    const end = body.end_date === undefined ? stored.end_date : parseIsoDateTime(body.end_date) ?? null
     refuseEndBeforeStart(start, end)
 
     const flagId = await followFlag(flags, { change, stored, body, period: { start_date: start, end_date: end } })
@@ -197,9 +197,4 @@ function toColumns (
     if (body[field] !== undefined) columns[field] = tx.json(body[field] ?? {})
   }
   return columns
-}
-
-/** The instant of a field that the schema let through; null for none. */
-function readDate (text: string | null | undefined): Date | null {
-  return text === null || text === undefined ? null : parseIsoDateTime(text) ?? null
 }

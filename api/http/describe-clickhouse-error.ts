@@ -1,5 +1,6 @@
 import { HttpError } from '../../engines/errors.ts'
 import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-errors.ts'
+import { queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 
 /** What ClickHouse answers when a limit of time ended a query. */
 const TIMEOUTS: ReadonlySet<number> = new Set([159, 160])
@@ -25,6 +26,11 @@ export function describeClickHouseError (error: unknown, what = ''): unknown {
   }
   return new HttpError(503, 'server_error', 'clickhouse_unavailable',
     `ClickHouse${clause} is unavailable; try again later.`, { cause: error, action })
+}
+
+/** The rows of a query, for an answer. @throws as `describeClickHouseError` says. */
+export async function askRows<T> (...query: Parameters<typeof queryRows>): Promise<T[]> {
+  return await queryRows<T>(...query).catch((error: unknown) => { throw describeClickHouseError(error) })
 }
 
 /** Whether a limit of time ended the query. */

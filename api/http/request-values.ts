@@ -12,8 +12,9 @@ export function isIsoDateTime (text: string): boolean {
   return parseIsoDateTime(text) !== undefined
 }
 
-/** The instant of an ISO 8601 date or date-time, in UTC when it has no zone; undefined when it is not one. */
-export function parseIsoDateTime (text: string): Date | undefined {
+/** The instant of an ISO 8601 date or date-time, in UTC when it has no zone; undefined when it is absent or not one. */
+export function parseIsoDateTime (given: string | null | undefined): Date | undefined {
+  const text = given ?? ''
   const match = ISO.exec(text)
   if (match === null) return undefined
   const [, year, month, day, hour = '00', minute = '00', second = '00', zone = 'Z'] = match
@@ -27,7 +28,7 @@ export function parseIsoDateTime (text: string): Date | undefined {
 
 /** The same in whole seconds within the years that ClickHouse's DateTime has: 1970 to 2106. */
 export function parseSeconds (text: string | undefined): number | undefined {
-  const time = text === undefined ? undefined : parseIsoDateTime(text)?.getTime()
+  const time = parseIsoDateTime(text)?.getTime()
   return time === undefined ? undefined : limitSeconds(Math.floor(time / 1000))
 }
 
@@ -93,6 +94,14 @@ function parseJson (text: string): unknown {
     return undefined
   }
 }
+
+/** The fields that are there. */
+export function defined<T extends object> (fields: T): { [Name in keyof T]?: Exclude<T[Name], undefined> } {
+  const given: any[][] = Object.entries(fields).filter(([, value]) => value !== undefined)
+  return Object.fromEntries(given)
+}
+
+export const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 /** Path parameters of one thing that has a UUID. `openapi.ts` describes the project of every path. */
 export const uuidParams = optional({ id: { type: 'string', format: 'uuid' } })

@@ -5,6 +5,7 @@ import { optional, type Value } from './json-schema.ts'
 import { cursorQueryProperties } from './list-queries.ts'
 import { buildPage, type PageContent, pageQueryProperties, pageSchema } from './pagination.ts'
 import { type Access, accessOf } from './personal-key-access.ts'
+import { defined } from './request-values.ts'
 
 /**
  * What a route takes and answers: from these schemas come its validation, the types of its handler, and its part of the
@@ -73,8 +74,7 @@ export function routesOf (
     const { summary, description, params, query: querystring, body, answer, answers, scope, config, ...options } = route
     const action = method === 'GET' ? 'read' : 'write'
     const response = answers ?? { [status]: answer ?? (status === 204 ? { type: 'null', description: 'Deleted.' } : {}) }
-    const described = { summary, description, params, querystring, body }
-    const given = Object.fromEntries(Object.entries(described).filter(([, value]) => value !== undefined))
+    const given = defined({ summary, description, params, querystring, body })
     app.route<any>({
       ...options, method, url: path,
       config: { ...config, scope: scope ?? `${object}:${action}` },

@@ -32,8 +32,6 @@ const SHOWN_IDS = 200
 /** A person of few events makes ClickHouse read many of others. */
 const LIMITS = 'max_execution_time = 10, max_memory_usage = 1000000000'
 
-const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
-
 const searchSchema = object({
   matches: array(object({
     by: { type: 'string', enum: MATCHED_BY, description: 'What matched.' },
@@ -81,7 +79,7 @@ async function search (
   })
   const uuid = text.toLowerCase()
   // Without ClickHouse an id from before a merge is not found.
-  const byUuid = UUID.test(text) ? await findPersonByUuid({ sql, clickhouse }, projectId, uuid).catch(() => null) : null
+  const byUuid = await findPersonByUuid({ sql, clickhouse }, projectId, uuid).catch(() => null)
   const byId = await findPersonByDistinctId(sql, projectId, text)
   const beginning = await sql<{ uuid: string }[]>`
     SELECT uuid FROM persons WHERE project_id = ${projectId} AND id IN (

@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
+import { readCompleteThrough } from '../../platform/read-watermark.ts'
 import { requireScope } from '../../schema/scopes.ts'
 import {
   BUDGET_MS, cutSpan, GROWTH, type Position, PROPERTY_CONDITIONS, readCursor, readDays, toCursor
@@ -10,8 +11,8 @@ import { isoTime } from '../events/receipts/stored-events.ts'
 import { describeClickHouseError, isTimeout } from '../http/describe-clickhouse-error.ts'
 import { array, object, string, time, timeOrNull, type Value } from '../http/json-schema.ts'
 import { linkWith } from '../http/pagination.ts'
+import { defined } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
-import { readWatermark } from '../status/status-routes.ts'
 import { describePersons } from './person-history-routes.ts'
 
 /** Events of the first span that is read. */
@@ -58,7 +59,7 @@ export async function seenPersonRoutes (
   }, async (request, { projectId, scopes }) => {
     requireScope(scopes, 'event:read')
     try {
-      const watermark = await readWatermark(clickhouse)
+      const completeThrough = await readCompleteThrough(clickhouse)
       const { persons, searchedFrom } = await readSeen(clickhouse, projectId, request.query)
       const results = persons.slice(0, request.query.limit)
       const last = persons.length > results.length ? results.at(-1) : undefined
@@ -74,7 +75,7 @@ export async function seenPersonRoutes (
         }),
         next: after === undefined ? null : linkWith(request, publicUrl, { after }),
         searched_from: searchedFrom === undefined ? null : new Date(searchedFrom),
-        complete_through: watermark?.completeThrough ?? null
+        complete_through: completeThrough
       }
     } catch (error) {
       throw describeClickHouseError(error, 'which has the events')
@@ -136,8 +137,7 @@ async function readLastSeen (
   clickhouse: ClickHouse, { project, property, value, limit, before, from, seconds }: LastSeenQuery
 ): Promise<SeenPerson[]> {
   const text = property === undefined ? undefined : value
-  const all = { project, limit: limit + 1, property, value: text, from, ...before }
-  const params = Object.fromEntries(Object.entries(all).filter(([, each]) => each !== undefined))
+  const params = defined({ project, limit: limit + 1, property, value: text, from, ...before })
   const where = Object.entries(CONDITIONS).map(([name, each]) => name in params ? `AND ${each}` : '').join(' ')
   const having = before === undefined
     ? ''

@@ -94,7 +94,7 @@ export async function personalKeyRoutes (app: FastifyInstance, deps: KeyDeps): P
 
 /** @throws {HttpError} 400 for a key that may do more than the one that makes it, or lasts longer. */
 async function createKey ({ sql, now }: KeyDeps, access: Access, body: NewKeyBody): Promise<CreatedKey> {
-  const { label, scopes, expires_at: expires = null, user_id: userId = access.userId } = body
+  const { label, scopes, user_id: userId = access.userId } = body
   const projectIds = body.scoped_teams ?? access.projectIds
   if (userId !== access.userId && !isAdministrator(access)) {
     throw invalidField('user_id', 'Only a key with the scope * for all projects makes keys of other users.')
@@ -104,7 +104,7 @@ async function createKey ({ sql, now }: KeyDeps, access: Access, body: NewKeyBod
     throw invalidField('scopes', 'A key cannot create a key with more rights than its own.')
   }
   await refuseUnknownProjects(sql, projectIds)
-  const expiresAt = expires === null ? null : parseIsoDateTime(expires) ?? null
+  const expiresAt = parseIsoDateTime(body.expires_at) ?? null
   if (expiresAt !== null && expiresAt.getTime() <= now()) throw invalidField('expires_at', 'It must be in the future.')
   return await changeKeys(sql, async (tx) => {
     const maker = await readMaker(tx, access)

@@ -6,7 +6,7 @@ import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { readBucket } from '../../platform/nats/stream-info.ts'
 import { INGEST_BUCKET, type IngestPresence, presenceKey } from '../../schema/wire/ingest-presence.ts'
 import { askStream, type NatsOnDemand } from '../events/dead-letters/nats-on-demand.ts'
-import { answerInTime, notFound } from '../http/errors.ts'
+import { answerInTime, orNotFound } from '../http/errors.ts'
 import { optional } from '../http/json-schema.ts'
 import { accessOf, requireAllProjects } from '../http/personal-key-access.ts'
 import { routesOf } from '../http/routes.ts'
@@ -38,15 +38,15 @@ export async function statusRoutes (
     summary: 'Show the watermark and what it waits for', answer: watermarkSchema,
     description: 'Every event that was acknowledged and received before complete_through is stored. For keys of all projects.'
   }, async () => {
-    const [watermark, ingest] = await Promise.all([
-      answerInTime(readWatermark(clickhouse)),
+    const [[watermark], ingest] = await Promise.all([
+      answerInTime(queryRows<{ through: number, updated: number, held_by: string }>(clickhouse, READ_WATERMARK)),
       // The moment is known without it.
       nats.get().then(listIngest).catch(() => null)
     ])
     return {
-      complete_through: watermark?.completeThrough ?? null,
-      updated_at: watermark?.updatedAt ?? null,
-      held_by: watermark?.heldBy ?? null,
+      complete_through: watermark === undefined ? null : new Date(watermark.through),
+      updated_at: watermark === undefined ? null : new Date(watermark.updated),
+      held_by: watermark?.held_by ?? null,
       ingest: ingest?.map(({ id, host, folder, version, publishedThrough, inFlight, spoolBytes, storedAt }) => ({
         id,
         host,
@@ -69,30 +69,11 @@ export async function statusRoutes (
   })
 }
 
-/** The watermark of all projects. */
-interface Watermark {
-  completeThrough: Date
-  updatedAt: Date
-  /** What it waits for; empty while it is at most a few seconds behind. */
-  heldBy: string
-}
-
+/** Of all projects. */
 const READ_WATERMARK = `
   SELECT toFloat64(toUnixTimestamp64Milli(complete_through)) AS through,
     toFloat64(toUnixTimestamp64Milli(updated_at)) AS updated, held_by
   FROM watermarks WHERE project_id = 0`
-
-/**
- * Reads the watermark. Whatever is read from `events` afterwards has every acknowledged event that was received before.
- *
- * @returns null while nothing is known.
- * @throws when ClickHouse is unavailable.
- */
-export async function readWatermark (clickhouse: ClickHouse): Promise<Watermark | null> {
-  const [row] = await queryRows<{ through: number, updated: number, held_by: string }>(clickhouse, READ_WATERMARK)
-  if (row === undefined) return null
-  return { completeThrough: new Date(row.through), updatedAt: new Date(row.updated), heldBy: row.held_by }
-}
 
 /** A spool folder that the watermark waits for. */
 interface KnownIngest extends IngestPresence {
@@ -124,8 +105,7 @@ const ALIVE_MS = 10_000
  * @throws {HttpError} 404 `not_found`, 409 `ingest_alive`; or what NATS says.
  */
 async function forgetIngest (connection: NatsConnection, id: string, now: number): Promise<void> {
-  const known = (await listIngest(connection)).find((each) => each.id === id)
-  if (known === undefined) throw notFound()
+  const known = orNotFound((await listIngest(connection)).find((each) => each.id === id))
   if (now - known.storedAt < ALIVE_MS) {
     throw new HttpError(409, 'invalid_request', 'ingest_alive', `Ingest ${id} on ${known.host} runs: stop it instead.`)
   }

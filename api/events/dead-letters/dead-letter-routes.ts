@@ -8,7 +8,7 @@ import { notFound } from '../../http/errors.ts'
 import { cutPage, decodeCursor, encodeCursor } from '../../http/list-queries.ts'
 import { optional } from '../../http/json-schema.ts'
 import { type Access, accessOf, requireAllProjects } from '../../http/personal-key-access.ts'
-import { parseIsoDateTime } from '../../http/request-values.ts'
+import { defined, parseIsoDateTime } from '../../http/request-values.ts'
 import { type Routes, routesOf } from '../../http/routes.ts'
 import {
   deadLetterGroupsSchema, deadLetterSchema, groupsQuerySchema, listQuerySchema, openedDeadLetterSchema,
@@ -69,14 +69,8 @@ function readingRoutes (routes: Routes, { nats, now }: DeadLetterDeps): void {
     description: 'By stage, reason, code of the error and name of the event; most first.'
   }, async ({ query }, access) => {
     const filter = readFilter(access, query)
-    const nothing = { groups: [], count: 0, ungrouped: 0 }
-    const { groups, count, ungrouped } = await askStream(nats, nothing, async (connection) =>
-      await groupDeadLetters(connection, filter, now()))
-    return {
-      count,
-      ungrouped,
-      results: groups.map(({ errorCode, byHour, ...group }) => ({ ...group, error_code: errorCode, by_hour: byHour }))
-    }
+    const nothing = { count: 0, ungrouped: 0, results: [] }
+    return await askStream(nats, nothing, async (connection) => await groupDeadLetters(connection, filter, now()))
   })
 
   routes.get('/:id', {
@@ -134,16 +128,8 @@ function purgeRoutes (routes: Routes, { nats }: DeadLetterDeps): void {
 function readFilter (
   access: Access, { stage, reason, event, error_code: errorCode, from, to }: FilterFields
 ): DeadLetterFilter {
-  const [since, until] = [from, to].map((text) => text === undefined ? undefined : parseIsoDateTime(text))
-  return {
-    ...readProject(access),
-    ...(stage === undefined ? {} : { stage }),
-    ...(reason === undefined ? {} : { reason }),
-    ...(event === undefined ? {} : { event }),
-    ...(errorCode === undefined ? {} : { errorCode }),
-    ...(since === undefined ? {} : { from: since }),
-    ...(until === undefined ? {} : { to: until })
-  }
+  const period = { from: parseIsoDateTime(from), to: parseIsoDateTime(to) }
+  return { ...readProject(access), ...defined({ stage, reason, event, errorCode, ...period }) }
 }
 
 /** The project of the path; without one, all letters are asked for. */

@@ -3,7 +3,7 @@ import { cursorQueryProperties } from '../../http/list-queries.ts'
 import { pageQueryProperties } from '../../http/pagination.ts'
 import { object, optional, type Value } from '../../http/json-schema.ts'
 
-const nullableText = { type: ['string', 'null'] }
+const nullableText = { type: ['string', 'null'] } as const
 
 const properties = {
   id: { type: 'integer' },
@@ -68,6 +68,8 @@ export const deadLetterGroupsSchema = object({
   ungrouped: { type: 'integer', description: 'Those in none of the groups: there are more than 500, of which these are the largest.' },
   results: { type: 'array', items: object(group) }
 })
+
+export type DeadLetterGroups = Value<typeof deadLetterGroupsSchema>
 
 export const replayBodySchema = optional({
   ...filter,

@@ -4,43 +4,15 @@ import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import { readStreamInfo } from '../../../platform/nats/stream-info.ts'
 import type { DeadLetterFilter } from '../../../platform/dead-letters/publish-dead-letter.ts'
 import { scanDeadLetters } from '../../../platform/dead-letters/read-dead-letters.ts'
-
-/** Dead letters of a project that failed at the same stage, for the same reason and code, of the same event. */
-export interface DeadLetterGroup {
-  stage: string
-  reason: string
-  /** Such as that of ClickHouse; null when the error has none. */
-  errorCode: string | null
-  /** Null: they are about several projects, or about none. */
-  project: number | null
-  /** Name of the event; null when they are not about one event. */
-  event: string | null
-  count: number
-  /** ISO 8601. */
-  first: string
-  last: string
-  /** Message of the error of the newest one: it may name a value, which differs. */
-  error: string
-  /** Dead letters of each of the last 24 hours, oldest hour first. */
-  byHour: number[]
-}
-
-export interface GroupedDeadLetters {
-  /** Most first, `MAX_GROUPS` at most. */
-  groups: DeadLetterGroup[]
-  /** All that match, those in no group included. */
-  count: number
-  /** Those in none of the groups: in smaller ones, or first seen after `MAX_COUNTED_GROUPS` others. */
-  ungrouped: number
-}
+import type { DeadLetterGroups } from './dead-letter-schema.ts'
 
 /** The largest groups are what somebody looks at. */
-export const MAX_GROUPS = 500
+const MAX_GROUPS = 500
 
 /** Names of events are anybody's choice, so the number of groups that are counted is bounded: about 10 MB. */
 const MAX_COUNTED_GROUPS = 10_000
 
-/** A remembered answer is as exact as `byHour` needs to be, in milliseconds. */
+/** A remembered answer is as exact as `by_hour` needs to be, in milliseconds. */
 const REMEMBERED_MS = 60_000
 const MAX_REMEMBERED = 20
 
@@ -50,12 +22,12 @@ const HOUR_MS = 3_600_000
 /**
  * Groups the dead letters that match.
  *
- * @param now  Epoch milliseconds, the end of the last hour of `byHour`.
+ * @param now  Epoch milliseconds, the end of the last hour of `by_hour`.
  */
-export async function groupDeadLetters (
+async function groupDeadLetters (
   connection: NatsConnection, filter: DeadLetterFilter, now: number
-): Promise<GroupedDeadLetters> {
-  const groups = new Map<string, DeadLetterGroup>()
+): Promise<DeadLetterGroups> {
+  const groups = new Map<string, DeadLetterGroups['results'][number]>()
   let count = 0
   for await (const { letter } of scanDeadLetters(connection, filter)) {
     const { stage, reason, errorCode, project, event, time, error } = letter
@@ -64,8 +36,8 @@ export async function groupDeadLetters (
     count++
     if (group === undefined) {
       if (groups.size >= MAX_COUNTED_GROUPS) continue
-      const byHour = new Array<number>(HOURS).fill(0)
-      group = { stage, reason, errorCode, project, event, count: 0, first: time, last: time, error, byHour }
+      const of = { stage, reason, error_code: errorCode, project, event }
+      group = { ...of, count: 0, first: time, last: time, error, by_hour: new Array<number>(HOURS).fill(0) }
       groups.set(key, group)
     }
     group.count++
@@ -76,10 +48,10 @@ export async function groupDeadLetters (
     }
     const hoursAgo = Math.floor((now - Date.parse(time)) / HOUR_MS)
     const hour = HOURS - 1 - Math.max(0, hoursAgo)
-    if (hour >= 0) group.byHour[hour] = (group.byHour[hour] ?? 0) + 1
+    if (hour >= 0) group.by_hour[hour] = (group.by_hour[hour] ?? 0) + 1
   }
   const largest = [...groups.values()].sort((one, other) => other.count - one.count).slice(0, MAX_GROUPS)
-  return { groups: largest, count, ungrouped: count - largest.reduce((sum, group) => sum + group.count, 0) }
+  return { results: largest, count, ungrouped: count - largest.reduce((sum, group) => sum + group.count, 0) }
 }
 
 /**
@@ -87,7 +59,7 @@ export async function groupDeadLetters (
  * somebody who watches 100,000 of them would have them all read every few seconds.
  */
 export function createDeadLetterGroups (): typeof groupDeadLetters {
-  const remembered = new Map<string, { answer: GroupedDeadLetters, state: string, at: number }>()
+  const remembered = new Map<string, { answer: DeadLetterGroups, state: string, at: number }>()
   return async function groupRemembered (connection, filter, now) {
     const { state } = await readStreamInfo(await jetstreamManager(connection), DEAD_LETTER_STREAM)
     // A letter that comes raises the last one, a letter that goes lowers the number.

@@ -7,7 +7,7 @@ import type { TestContext } from '../../../test/support/test-context.ts'
 import { startTestNats, type TestNats } from '../../../test/support/test-processes.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { LiveFeeds } from './live-feeds.ts'
-import type { FeedBatch } from './shared-watch.ts'
+import type { FeedBatch } from './live-routes.ts'
 
 const logger = createLogger({ component: 'test', level: 'silent' })
 

@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import { HttpError } from '../../../engines/errors.ts'
 import type { NatsOnDemand } from '../dead-letters/nats-on-demand.ts'
 import { LiveFeeds } from './live-feeds.ts'
-import { count, object, optional } from '../../http/json-schema.ts'
+import { count, object, optional, type Value } from '../../http/json-schema.ts'
 import { routesOf } from '../../http/routes.ts'
 
 /**
@@ -89,3 +89,6 @@ const feedBatchSchema = object({
   shown: count('Those of them that were sent; the rest exceeded what the client reads.'),
   events: { type: 'array', items: arrivedEventSchema }
 }, { $id: 'FeedBatch' })
+
+/** The data of one event of a feed. */
+export type FeedBatch = Value<typeof feedBatchSchema>

@@ -2,17 +2,6 @@ import type { Subscription } from '@nats-io/transport-node'
 import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import { type ArrivedEvent, type ArrivedEvents, arrivedSubject, type Watch, WATCH_SUBJECT, type WatchNotice } from '../../../schema/wire/live-feed.ts'
 
-/** What a watcher gets at a time. */
-export interface FeedBatch {
-  /** False while NATS is away: nothing can be seen then. */
-  connected: boolean
-  /** Events that arrived and were asked for, since the feed began. */
-  matched: number
-  /** Those of them that were sent to the watcher. */
-  shown: number
-  events: ArrivedEvent[]
-}
-
 /** What arrives for one watch, for all who watch the same. */
 export class SharedWatch {
   /** Events that were asked for, since the watch began. */

@@ -5,9 +5,9 @@ import { scanDeadLetters } from '../../../platform/dead-letters/read-dead-letter
 import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import { frameOf } from '../../../schema/wire/frame-message.ts'
 import { listDroppedEvents, readTraces } from './read-traces.ts'
-import type { FindReceiptDeps, Receipt } from './find-receipt.ts'
+import type { FindReceiptDeps, Receipt, SearchedMessages } from './find-receipt.ts'
 import { searchStream } from './search-stream.ts'
-import { listStoredEvents, type StoredEvent } from './stored-events.ts'
+import { type DistinctIdQuery, listStoredEvents, type StoredEvent } from './stored-events.ts'
 
 export interface ListedReceipt {
   uuid: string
@@ -20,14 +20,7 @@ export interface ReceiptList {
   /** Newest first. */
   receipts: ListedReceipt[]
   /** How many messages of the stream were searched, of how many. */
-  searched: { searchedMessages: number, of: number }
-}
-
-export interface ReceiptListQuery {
-  projectId: number
-  distinctId: string
-  /** Receipts at most. */
-  limit: number
+  searched: SearchedMessages
 }
 
 /** Longest search among dead letters, in milliseconds. */
@@ -40,7 +33,7 @@ const LETTERS_MS = 1000
  * @throws while ClickHouse or NATS is unavailable.
  */
 export async function listReceipts (
-  query: ReceiptListQuery, { clickhouse, nats }: Pick<FindReceiptDeps, 'clickhouse' | 'nats'>
+  query: DistinctIdQuery, { clickhouse, nats }: Pick<FindReceiptDeps, 'clickhouse' | 'nats'>
 ): Promise<ReceiptList> {
   const { search, letters } = await nats(async (connection) => ({
     search: await searchStream(query, connection, { enough: query.limit }),
@@ -81,7 +74,7 @@ const LETTERS_OF_EVENTS = [{ stage: 'schema', reason: 'not_met' }, { stage: 'wri
 
 /** A letter says only in its body whose event it is. */
 async function listLetters (
-  { projectId, distinctId }: ReceiptListQuery, connection: NatsConnection
+  { projectId, distinctId }: DistinctIdQuery, connection: NatsConnection
 ): Promise<ListedReceipt[]> {
   const found: ListedReceipt[] = []
   const deadline = performance.now() + LETTERS_MS

@@ -2,7 +2,7 @@
 import { WARNINGS_TABLE } from '../../../schema/wire/ingestion-warnings.ts'
 import { hashDistinctId, TRACES_TABLE, type TraceKind } from '../../../schema/wire/event-traces.ts'
 import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { type EventQuery, isoTime } from './stored-events.ts'
+import { type DistinctIdQuery, type EventQuery, isoTime } from './stored-events.ts'
 
 /** One time that a stored event came again. */
 export interface Duplicate {
@@ -100,7 +100,7 @@ export async function readDroppedSample (
 
 /** The newest dropped events of a distinct id. */
 export async function listDroppedEvents (
-  { projectId, distinctId, limit }: { projectId: number, distinctId: string, limit: number }, clickhouse: ClickHouse
+  { projectId, distinctId, limit }: DistinctIdQuery, clickhouse: ClickHouse
 ): Promise<DroppedEvent[]> {
   return await queryRows<DroppedEvent>(clickhouse, `
     SELECT uuid, any(reason) AS reason, ${isoTime('event_traces.at')} AS receivedAt, process AS receivedBy

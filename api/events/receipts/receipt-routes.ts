@@ -44,12 +44,8 @@ export async function receiptRoutes (
     answer: { $ref: 'Receipt#' }
   }, async (request, { projectId }) => {
     const uuid = readSentUuid(request.params.uuid)
-    if (uuid === null) {
-      throw invalidField('uuid', 'uuid must be a UUID')
-    }
-    const { timestamp } = request.query
-    const at = timestamp === undefined ? undefined : parseIsoDateTime(timestamp)?.getTime()
-    const query = { projectId, uuid, timestamp: at }
+    if (uuid === null) throw invalidField('uuid', 'uuid must be a UUID')
+    const query = { projectId, uuid, timestamp: parseIsoDateTime(request.query.timestamp)?.getTime() }
     const receipt = await answerInTime(semaphore.run(async () => await findReceipt(query, deps)))
     return describeReceipt(uuid, receipt)
   })

@@ -53,13 +53,12 @@ const READ_COLUMNS = 6
  * @param options.enough  Ends the search with so many events.
  */
 export async function searchStream (
-  query: StreamQuery, connection: NatsConnection,
-  { enough = 1, searchMs = SEARCH_MS }: { enough?: number, searchMs?: number } = {}
+  query: StreamQuery, connection: NatsConnection, { enough = 1 }: { enough?: number } = {}
 ): Promise<StreamSearch> {
   const manager = await jetstreamManager(connection)
   const { messages: of, last_seq: last, first_seq: first } = (await readStreamInfo(manager, EVENTS_STREAM)).state
   const search: StreamSearch = { found: [], searchedMessages: 0, of }
-  const deadline = performance.now() + searchMs
+  const deadline = performance.now() + SEARCH_MS
   const seen = new Map<string, number>()
   let next = first
   const isOver = (): boolean => search.found.length >= enough || performance.now() > deadline

@@ -1,5 +1,6 @@
 /** Events as `events` has them, for receipts. */
 import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { dayOf, limitTime } from '../day-spans.ts'
 
 /** An event in `events`. Times are ISO 8601. */
 export interface StoredEvent {
@@ -34,10 +35,14 @@ export interface EventQuery {
   timestamp?: number | undefined
 }
 
-const DAY_MS = 86_400_000
+/** The newest events of a distinct id, `limit` at most. */
+export interface DistinctIdQuery {
+  projectId: number
+  distinctId: string
+  limit: number
+}
 
-/** Last time of which ClickHouse's `Date` has the day. */
-const LAST_TIME = Date.UTC(2149, 5, 6)
+const DAY_MS = 86_400_000
 
 /** Selects a time of ClickHouse as ISO 8601. */
 export const isoTime = (expression: string): string => `concat(replaceOne(toString(${expression}), ' ', 'T'), 'Z')`
@@ -60,7 +65,7 @@ export async function readStoredEvent (query: EventQuery, clickhouse: ClickHouse
 
 /** @param near  Only events that happened within a day of this time, epoch milliseconds. */
 async function readRows ({ projectId, uuid }: EventQuery, clickhouse: ClickHouse, near?: number): Promise<Row[]> {
-  const day = (offset: number): string => dayOf(Math.min(Math.max((near ?? 0) + offset * DAY_MS, 0), LAST_TIME))
+  const day = (offset: number): string => dayOf(limitTime((near ?? 0) + offset * DAY_MS))
   const days = near === undefined ? '' : 'AND toDate(events.timestamp) BETWEEN {first: Date} AND {last: Date}'
   return await queryRows<Row>(clickhouse, `
     SELECT ${COLUMNS} FROM events PREWHERE uuid = {uuid: UUID} WHERE project_id = {project: UInt32} ${days}
@@ -76,9 +81,7 @@ async function readRows ({ projectId, uuid }: EventQuery, clickhouse: ClickHouse
  * earliest receipt among them bounds the second look, by the index of `received_at`: what was received later is there,
  * whatever its day.
  */
-export async function listStoredEvents (
-  query: { projectId: number, distinctId: string, limit: number }, clickhouse: ClickHouse
-): Promise<StoredEvent[]> {
+export async function listStoredEvents (query: DistinctIdQuery, clickhouse: ClickHouse): Promise<StoredEvent[]> {
   const { limit } = query
   const since = await findEarliestReceipt(limit + SPARE_EVENTS, query, clickhouse)
   const rows = await readNewest(query, clickhouse, since)
@@ -90,15 +93,9 @@ export async function listStoredEvents (
 /** Events more than are wanted: copies of one event that are not merged yet count once. */
 const SPARE_EVENTS = 20
 
-interface PersonQuery {
-  projectId: number
-  distinctId: string
-  limit: number
-}
-
 /** The earliest receipt of so many events of the latest days, as text; null: there are fewer. */
 async function findEarliestReceipt (
-  events: number, { projectId, distinctId }: PersonQuery, clickhouse: ClickHouse
+  events: number, { projectId, distinctId }: DistinctIdQuery, clickhouse: ClickHouse
 ): Promise<string | null> {
   const [row] = await queryRows<{ since: string, found: string }>(clickhouse, `
     SELECT toString(min(at)) AS since, count() AS found FROM (
@@ -109,7 +106,7 @@ async function findEarliestReceipt (
 }
 
 async function readNewest (
-  { projectId, distinctId, limit }: PersonQuery, clickhouse: ClickHouse, since: string | null
+  { projectId, distinctId, limit }: DistinctIdQuery, clickhouse: ClickHouse, since: string | null
 ): Promise<Row[]> {
   return await queryRows<Row>(clickhouse, `
     SELECT ${COLUMNS} FROM events PREWHERE distinct_id = {distinctId: String}
@@ -124,10 +121,6 @@ export function timeOfUuid (uuid: string): number | null {
   const ms = Number.parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16)
   // A time that ClickHouse has no day for tells nothing.
   return ms < Date.UTC(2100, 0, 1) ? ms : null
-}
-
-function dayOf (epochMs: number): string {
-  return new Date(epochMs).toISOString().slice(0, 10)
 }
 
 function toStored ({ token, ...row }: Row): StoredEvent {

@@ -1,5 +1,5 @@
-import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { describeClickHouseError } from '../../http/describe-clickhouse-error.ts'
+import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { askRows } from '../../http/describe-clickhouse-error.ts'
 import { object, type Value } from '../../http/json-schema.ts'
 import { formatInstant, type MetricScope, withParts } from './query-metric.ts'
 import type { Metric } from './read-metric.ts'
@@ -52,12 +52,8 @@ export async function findMetricWarnings (
 async function querySeen (
   clickhouse: ClickHouse, scope: MetricScope, { names, property }: { names: readonly string[], property: string }
 ): Promise<{ event: string, has_number: number }[]> {
-  try {
-    return await queryRows(clickhouse, QUERY, {
-      project_id: scope.projectId, events: names, property,
-      since: formatInstant(scope.since), until: formatInstant(scope.until)
-    }, { max_execution_time: 30 })
-  } catch (error) {
-    throw describeClickHouseError(error)
-  }
+  return await askRows(clickhouse, QUERY, {
+    project_id: scope.projectId, events: names, property,
+    since: formatInstant(scope.since), until: formatInstant(scope.until)
+  }, { max_execution_time: 30 })
 }

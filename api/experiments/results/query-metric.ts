@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
-import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { describeClickHouseError } from '../../http/describe-clickhouse-error.ts'
+import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { askRows } from '../../http/describe-clickhouse-error.ts'
 import type { Metric } from './read-metric.ts'
 
 /** Where and when to look for exposures and events. */
@@ -92,21 +92,17 @@ const SETTINGS = { final: 1, output_format_json_quote_64bit_integers: 0, max_exe
  */
 export async function queryMetric (clickhouse: ClickHouse, scope: MetricScope, metric: Metric): Promise<Measurement> {
   const days = { first: dayOf(scope.since, scope.timezone), last: dayOf(scope.until, scope.timezone) }
-  try {
-    const parameters = buildParameters(scope, metric, days)
-    if (metric.kind === 'funnel') {
-      const steps = await queryRows<StepRow>(clickhouse, FUNNEL, parameters, SETTINGS)
-      return { days, changes: foldSteps(steps, metric.steps.length), blocks: [] }
-    }
-    const rows = await queryRows<ValueBlock & { exposed: number }>(clickhouse, VALUE, parameters, SETTINGS)
-    return {
-      days,
-      changes: rows.filter(({ level }) => level === 0)
-        .map(({ variant, block: day, exposed }) => ({ variant, day, exposed, steps: [] })),
-      blocks: rows.filter(({ people }) => people > 0)
-    }
-  } catch (error) {
-    throw describeClickHouseError(error)
+  const parameters = buildParameters(scope, metric, days)
+  if (metric.kind === 'funnel') {
+    const steps = await askRows<StepRow>(clickhouse, FUNNEL, parameters, SETTINGS)
+    return { days, changes: foldSteps(steps, metric.steps.length), blocks: [] }
+  }
+  const rows = await askRows<ValueBlock & { exposed: number }>(clickhouse, VALUE, parameters, SETTINGS)
+  return {
+    days,
+    changes: rows.filter(({ level }) => level === 0)
+      .map(({ variant, block: day, exposed }) => ({ variant, day, exposed, steps: [] })),
+    blocks: rows.filter(({ people }) => people > 0)
   }
 }
 

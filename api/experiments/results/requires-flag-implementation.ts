@@ -1,21 +1,24 @@
 import type { FastifyInstance } from 'fastify'
-import { type ClickHouse, queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { describeClickHouseError } from '../../http/describe-clickhouse-error.ts'
-import { array, object, optional } from '../../http/json-schema.ts'
+import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { askRows } from '../../http/describe-clickhouse-error.ts'
+import { array, object, optional, type Value } from '../../http/json-schema.ts'
 import { readNameList } from '../../http/request-values.ts'
 import { routesOf } from '../../http/routes.ts'
 import { type Experiment, experimentProperties, findExperiment } from '../experiment.ts'
 import { readMetric } from './read-metric.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 
-interface RequiresFlagDeps {
-  sql: Sql
-  clickhouse: ClickHouse
-}
+interface RequiresFlagDeps { sql: Sql, clickhouse: ClickHouse }
 
 const query = optional({
   id: { type: 'integer', minimum: 1, description: 'Experiment. Default: the newest one that is not archived.' },
   events: { type: 'string', maxLength: 100_000, description: 'Events to look at; a JSON array, or separated by commas. Default: those of the metric.' }
+})
+
+const implementation = object({
+  event: { type: 'string' },
+  looked_at: { type: 'integer', description: 'Events of the last seven days, 20 at most.' },
+  with_flags: { type: 'integer' }
 })
 
 const answer = {
@@ -25,11 +28,7 @@ const answer = {
     // The experiment's own fields; absent when the project has none.
     ...experimentProperties,
     result: { type: 'boolean', description: 'true when no event that was looked at carried the value of any flag.' },
-    events: array(object({
-      event: { type: 'string' },
-      looked_at: { type: 'integer', description: 'Events of the last seven days, 20 at most.' },
-      with_flags: { type: 'integer' }
-    }))
+    events: array(implementation)
   }
 }
 
@@ -70,13 +69,7 @@ const QUERY = `
   )
   GROUP BY event`
 
-export interface FlagImplementation {
-  event: string
-  /** Events of the last seven days that were looked at, 20 at most. */
-  looked_at: number
-  /** How many of them carried a property beginning with `$feature/`. */
-  with_flags: number
-}
+type FlagImplementation = Value<typeof implementation>
 
 /**
  * Looks whether the SDK sends the values of flags with the given events.
@@ -86,11 +79,7 @@ export interface FlagImplementation {
 async function lookForFlags (
   clickhouse: ClickHouse, projectId: number, events: readonly string[]
 ): Promise<FlagImplementation[]> {
-  try {
-    const rows = await queryRows<FlagImplementation>(clickhouse, QUERY, { project_id: projectId, events },
-      { output_format_json_quote_64bit_integers: 0, max_execution_time: 30 })
-    return events.map((event) => rows.find((row) => row.event === event) ?? { event, looked_at: 0, with_flags: 0 })
-  } catch (error) {
-    throw describeClickHouseError(error)
-  }
+  const rows = await askRows<FlagImplementation>(clickhouse, QUERY, { project_id: projectId, events },
+    { output_format_json_quote_64bit_integers: 0, max_execution_time: 30 })
+  return events.map((event) => rows.find((row) => row.event === event) ?? { event, looked_at: 0, with_flags: 0 })
 }
