@@ -28,10 +28,11 @@ type PurgeResult = Answer<'/api/projects/{project_id}/dead_letters/purge', 'post
 /** More than this are replayed by several requests. The API's own maximum. */
 export const REPLAY_LIMIT = 10_000
 
-const base = (): string => `/api/projects/${projectId.value}/dead_letters`
+/** Path of the API of all of them; of one it ends in `/<id>`. */
+export const base = (): string => `/api/projects/${projectId.value}/dead_letters`
 
 export async function fetchGroups (filter: Filter, signal: AbortSignal): Promise<DeadLetterGroups> {
-  return await request<DeadLetterGroups>(`${base()}/groups`, { query: { ...filter }, signal })
+  return await request(`${base()}/groups`, { query: { ...filter }, signal })
 }
 
 /** Reads a page of the dead letters of a filter, oldest first. An empty `event` is sent, because it has a meaning. */
@@ -39,37 +40,17 @@ export async function fetchLetters (
   filter: Filter, page: { limit: number, offset: number }, signal: AbortSignal
 ): Promise<Page<DeadLetter>> {
   const parameters = new URLSearchParams({ ...filter, limit: String(page.limit), offset: String(page.offset) })
-  return await request<Page<DeadLetter>>(`${base()}/?${parameters.toString()}`, { signal })
+  return await request(`${base()}/?${parameters.toString()}`, { signal })
 }
 
-export async function fetchLetter (id: string, signal: AbortSignal): Promise<OpenedDeadLetter> {
-  return await request<OpenedDeadLetter>(`${base()}/${encodeURIComponent(id)}`, { signal })
+/** Replays those of a filter, `REPLAY_LIMIT` at most; a dry run only counts them. */
+export async function replay (filter: Filter, isDry = false): Promise<ReplayResult> {
+  return await request(`${base()}/replay`, { method: 'POST', body: { ...filter, limit: REPLAY_LIMIT, dry_run: isDry } })
 }
 
-/** Counts what a replay would take, without replaying. */
-export async function countReplay (filter: Filter): Promise<ReplayResult> {
-  return await request<ReplayResult>(`${base()}/replay`, { method: 'POST', body: { ...filter, limit: REPLAY_LIMIT, dry_run: true } })
-}
-
-/** Replays one dead letter, or those of a filter, `REPLAY_LIMIT` at most. */
-export async function replay (what: { id: number } | Filter): Promise<ReplayResult> {
-  return 'id' in what
-    ? await request<ReplayResult>(`${base()}/${what.id}/replay`, { method: 'POST', body: {} })
-    : await request<ReplayResult>(`${base()}/replay`, { method: 'POST', body: { ...what, limit: REPLAY_LIMIT } })
-}
-
-/** Counts what a purge would delete, up to 10,000. */
-export async function countPurge (filter: Filter): Promise<number> {
-  return (await request<PurgeResult>(`${base()}/purge`, { method: 'POST', body: { ...filter, dry_run: true } })).matched
-}
-
-/** @param limit  How many were counted: what came later stays. */
-export async function purge (filter: Filter, limit: number): Promise<void> {
-  await request(`${base()}/purge`, { method: 'POST', body: { ...filter, limit } })
-}
-
-export async function purgeLetter (id: number): Promise<void> {
-  await request(`${base()}/${id}`, { method: 'DELETE' })
+/** Counts what a purge would delete, up to 10,000; with a limit deletes as many: what came after the count stays. */
+export async function purge (filter: Filter, limit?: number): Promise<PurgeResult> {
+  return await request(`${base()}/purge`, { method: 'POST', body: limit === undefined ? { ...filter, dry_run: true } : { ...filter, limit } })
 }
 
 /** The filter of exactly one group. */

@@ -1,12 +1,13 @@
 import { useState } from 'preact/hooks'
+import { request } from '../api-client.ts'
 import { useAttempt } from '../confirm.tsx'
 import { formatBytes, showText } from '../format.ts'
-import { useLoaded } from '../load.ts'
+import { useAnswer } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Failed, Show, Time } from '../states.tsx'
 import { PurgeDialog } from './purge-dialog.tsx'
-import { fetchLetter, type OpenedDeadLetter, replay, STAGES } from './dead-letters.ts'
+import { base, type OpenedDeadLetter, type ReplayResult, STAGES } from './dead-letters.ts'
 import { Title } from '../title.tsx'
 
 /** More of a body than this is not drawn, in characters: the browser stays quick, and the rest is in the command line. */
@@ -14,7 +15,7 @@ const MAX_SHOWN = 100_000
 
 /** One dead letter: why it is here, what is in it, and its replay. */
 export function LetterDetail ({ id }: { id: string }) {
-  const letter = useLoaded(`letter ${projectId.value} ${id}`, async (signal) => await fetchLetter(id, signal))
+  const letter = useAnswer<OpenedDeadLetter>(`${base()}/${encodeURIComponent(id)}`)
   return (
     <section>
       <p><a {...linkTo(`/projects/${projectId.value}/dead-letters`)}>Dead letters</a></p>
@@ -30,7 +31,10 @@ function Letter ({ letter }: { letter: OpenedDeadLetter }) {
   const [isPurging, setPurging] = useState(false)
 
   const send = async (): Promise<void> => {
-    await attempt(async () => { setOutcome((await replay({ id: letter.id })).replayed === 1 ? 'replayed' : 'kept') })
+    await attempt(async () => {
+      const { replayed } = await request<ReplayResult>(`${base()}/${letter.id}/replay`, { method: 'POST', body: {} })
+      setOutcome(replayed === 1 ? 'replayed' : 'kept')
+    })
   }
 
   return (

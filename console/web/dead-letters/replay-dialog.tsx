@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { useAttempt } from '../confirm.tsx'
 import { formatCount, formatCounted } from '../format.ts'
 import { Dialog, Failed } from '../states.tsx'
-import { countReplay, type Filter, replay, REPLAY_LIMIT, type ReplayResult } from './dead-letters.ts'
+import { type Filter, replay, REPLAY_LIMIT, type ReplayResult } from './dead-letters.ts'
 
 /** Says first what a replay would take, replays when asked to, and says what it did. */
 export function ReplayDialog ({ filter, onClose, onDone }: { filter: Filter, onClose: () => void, onDone: () => void }) {
@@ -10,7 +10,7 @@ export function ReplayDialog ({ filter, onClose, onDone }: { filter: Filter, onC
   const [result, setResult] = useState<ReplayResult>()
   const { isBusy, error, attempt } = useAttempt()
   const count = async (): Promise<void> => {
-    await attempt(async () => { setExpected(await countReplay(filter)) })
+    await attempt(async () => { setExpected(await replay(filter, true)) })
   }
   const send = async (): Promise<void> => {
     await attempt(async () => {

@@ -1,28 +1,17 @@
 import { type ErrorBody, openStream, type Page, readLines, request, toApiError } from '../api-client.ts'
+import type { Answer, Schema } from '../../../schema/api-types.ts'
 import { projectId } from '../router.ts'
 
 /** What rules and event schemas have in common. */
-export interface Definition {
-  id: number
-  description: string
-  version: number
-  first_version: number
-  active_version: number | null
-  updated_at: string
-}
+export type Definition = Pick<Schema<'EventRule'>, 'id' | 'description' | 'version' | 'active_version'>
 
 /** A version as the API answers it. */
-export interface DefinitionVersion {
-  version: number
-  created_by: { email: string } | null
-  created_at: string
-}
+export type DefinitionVersion = Pick<
+  Answer<'/api/projects/{project_id}/rules/{id}/versions'>['results'][number], 'version' | 'created_by' | 'created_at'
+>
 
 /** Which events are asked for. */
-export interface AskedEvents {
-  days: number
-  limit: number
-}
+export interface AskedEvents { days: number, limit: number }
 
 /** How the check is followed. */
 export interface CheckFollower {
@@ -33,49 +22,42 @@ export interface CheckFollower {
 }
 
 /** What the screen of a kind asks of the API. */
-export interface DefinitionRequests<D, V, Counts, Prediction> {
-  list: (query: { search?: string, limit: number, offset?: number }, signal: AbortSignal) => Promise<Page<D>>
-  /** Of the last days, by id of the definition; those that nothing is counted of are missing. */
-  counts: (days: number, signal: AbortSignal) => Promise<ReadonlyMap<number, Counts>>
-  find: (id: string, signal: AbortSignal) => Promise<D>
-  /** The newest hundred versions, newest first. */
-  versions: (id: string, signal: AbortSignal) => Promise<readonly V[]>
-  /** @throws {ApiError} naming the field that is refused. */
-  create: (fields: object) => Promise<D>
-  /**
-   * Other content makes a version.
-   *
-   * @throws {ApiError} naming the field that is refused; `conflict`: there is a newer version than `changes.version`.
-   */
-  change: (id: number, changes: object) => Promise<D>
-  remove: (id: number) => Promise<void>
-  /**
-   * Says what a draft would have done with stored events.
-   *
-   * @throws {ApiError} also when the check ended early.
-   */
-  check: (id: number, draft: AskedEvents & object, follower: CheckFollower) => Promise<Prediction>
-}
+export type DefinitionRequests<D, V, Counts, Prediction extends Checked> =
+  ReturnType<typeof createDefinitionRequests<D, V, Counts, Prediction>>
+
+/** What a check found, of so many events. */
+export interface Checked { events: number }
 
 /** @param idOf  The definition that counts are of. */
-export function createDefinitionRequests<D, V, Counts, Prediction extends { events: number }> (
+export function createDefinitionRequests<D, V, Counts, Prediction extends Checked> (
   resource: 'rules' | 'event_schemas', idOf: (counts: Counts) => number
-): DefinitionRequests<D, V, Counts, Prediction> {
+) {
   const base = (): string => `/api/projects/${projectId.value}/${resource}/`
   const one = (id: string | number): string => `${base()}${encodeURIComponent(id)}/`
   return {
-    list: async (query, signal) => await request<Page<D>>(base(), { query, signal }),
-    counts: async (days, signal) => {
+    list: async (query: { search?: string, limit: number, offset?: number }, signal: AbortSignal) =>
+      await request<Page<D>>(base(), { query, signal }),
+    /** Of the last days, by id of the definition; those that nothing is counted of are missing. */
+    counts: async (days: number, signal: AbortSignal) => {
       const { results } = await request<{ results: Counts[] }>(`${base()}counts/`, { query: { days }, signal })
       return new Map(results.map((counts) => [idOf(counts), counts]))
     },
-    find: async (id, signal) => await request<D>(one(id), { signal }),
-    versions: async (id, signal) =>
+    find: async (id: string, signal: AbortSignal) => await request<D>(one(id), { signal }),
+    /** The newest hundred versions, newest first. */
+    versions: async (id: string, signal: AbortSignal): Promise<readonly V[]> =>
       (await request<Page<V>>(`${one(id)}versions/`, { query: { limit: 100 }, signal })).results,
-    create: async (fields) => await request<D>(base(), { method: 'POST', body: fields }),
-    change: async (id, changes) => await request<D>(one(id), { method: 'PATCH', body: changes }),
-    remove: async (id) => { await request(one(id), { method: 'DELETE' }) },
-    check: async (id, draft, follower) => await followCheck<Prediction>(`${one(id)}check/`, draft, follower)
+    /** @throws {ApiError} naming the field that is refused. */
+    create: async (fields: object) => await request<D>(base(), { method: 'POST', body: fields }),
+    /**
+     * Other content makes a version.
+     *
+     * @throws {ApiError} naming the field that is refused; `conflict`: there is a newer version than `changes.version`.
+     */
+    change: async (id: number, changes: object) => await request<D>(one(id), { method: 'PATCH', body: changes }),
+    remove: async (id: number) => await request(one(id), { method: 'DELETE' }),
+    /** What a draft would have done with stored events; `followCheck` says how it fails. */
+    check: async (id: number, draft: AskedEvents & object, follower: CheckFollower) =>
+      await followCheck<Prediction>(`${one(id)}check/`, draft, follower)
   }
 }
 
@@ -84,7 +66,7 @@ export function createDefinitionRequests<D, V, Counts, Prediction extends { even
  *
  * @throws {ApiError} also when the check ended early.
  */
-async function followCheck<T extends { events: number }> (
+async function followCheck<T extends Checked> (
   path: string, body: AskedEvents, { onProgress, signal }: CheckFollower
 ): Promise<T> {
   const stream = await openStream(path, signal, { method: 'POST', body, accept: 'application/x-ndjson' })

@@ -8,7 +8,7 @@ import { linkTo, navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Failed, Form, Show } from '../states.tsx'
 import { type ContentDraft, useContentDraft } from './content-draft.ts'
-import type { AskedEvents, CheckFollower, Definition, DefinitionRequests, DefinitionVersion } from './definition-requests.ts'
+import type { AskedEvents, Checked, CheckFollower, Definition, DefinitionRequests, DefinitionVersion } from './definition-requests.ts'
 import { type Content, StoreDraft, useDraftBase } from './draft-base.tsx'
 import { type DraftLanguage, writeJson } from './json-text.ts'
 import { StoredCheck } from './stored-check.tsx'
@@ -17,7 +17,7 @@ import { ActiveVersion, Versions } from './version-parts.tsx'
 import { Title } from '../title.tsx'
 
 /** What the screens of a kind say and show in their own way. */
-export interface DefinitionScreen<D extends Definition, V extends DefinitionVersion, Prediction> {
+export interface DefinitionScreen<D extends Definition, V extends DefinitionVersion, Prediction extends Checked> {
   noun: 'rule' | 'schema'
   /** The last part of the path of the list, and its title. */
   home: string
@@ -52,7 +52,7 @@ export interface ActivateProps<D, V, Prediction> extends DialogProps<D> {
 }
 
 /** One definition: what is enforced, the draft beside it, what the draft would do, and all versions. */
-export function DefinitionDetail<D extends Definition, V extends DefinitionVersion, P> (
+export function DefinitionDetail<D extends Definition, V extends DefinitionVersion, P extends Checked> (
   { screen, id }: { screen: DefinitionScreen<D, V, P>, id: string }
 ) {
   const { requests, noun } = screen
@@ -68,7 +68,7 @@ export function DefinitionDetail<D extends Definition, V extends DefinitionVersi
   )
 }
 
-interface DetailProps<D extends Definition, V extends DefinitionVersion, P> {
+interface DetailProps<D extends Definition, V extends DefinitionVersion, P extends Checked> {
   screen: DefinitionScreen<D, V, P>
   definition: D
   versions: readonly V[]
@@ -77,7 +77,7 @@ interface DetailProps<D extends Definition, V extends DefinitionVersion, P> {
 
 type Open = { what: 'activate', version: number } | { what: 'disable' | 'delete' | 'notes' }
 
-function Detail<D extends Definition, V extends DefinitionVersion, P> ({ screen, definition, versions, reload }: DetailProps<D, V, P>) {
+function Detail<D extends Definition, V extends DefinitionVersion, P extends Checked> ({ screen, definition, versions, reload }: DetailProps<D, V, P>) {
   const { language: { contentOf }, requests, Facts, Editor, Found, notes } = screen
   const { id, version: newest, active_version: active } = definition
   const mayWrite = may('event_definition:write')
@@ -140,12 +140,12 @@ function Detail<D extends Definition, V extends DefinitionVersion, P> ({ screen,
   )
 }
 
-interface OpenDialogProps<D extends Definition, V extends DefinitionVersion, P> extends Omit<ActivateProps<D, V, P>, 'version'> {
+interface OpenDialogProps<D extends Definition, V extends DefinitionVersion, P extends Checked> extends Omit<ActivateProps<D, V, P>, 'version'> {
   screen: DefinitionScreen<D, V, P>
   open: Open
 }
 
-function OpenDialog<D extends Definition, V extends DefinitionVersion, P> ({ screen, open, ...props }: OpenDialogProps<D, V, P>) {
+function OpenDialog<D extends Definition, V extends DefinitionVersion, P extends Checked> ({ screen, open, ...props }: OpenDialogProps<D, V, P>) {
   const { requests, noun, Activate, notes } = screen
   const { definition: { id }, onClose, onDone } = props
   switch (open.what) {
@@ -166,7 +166,7 @@ function OpenDialog<D extends Definition, V extends DefinitionVersion, P> ({ scr
   }
 }
 
-interface NewDefinitionProps<D extends Definition, V extends DefinitionVersion, P> {
+interface NewDefinitionProps<D extends Definition, V extends DefinitionVersion, P extends Checked> {
   screen: DefinitionScreen<D, V, P>
   hint: string
   action: string
@@ -180,7 +180,7 @@ interface NewDefinitionProps<D extends Definition, V extends DefinitionVersion, 
 }
 
 /** A definition with its first version. It is not enforced by being stored. */
-export function NewDefinition<D extends Definition, V extends DefinitionVersion, P> (
+export function NewDefinition<D extends Definition, V extends DefinitionVersion, P extends Checked> (
   { screen, hint, action, example, fields, inputs, name, isTouched }: NewDefinitionProps<D, V, P>
 ) {
   const { Editor, language, requests } = screen

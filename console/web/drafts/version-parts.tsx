@@ -1,15 +1,11 @@
 /** The parts that what has versions shares: the active one beside the draft, and the list of all. */
 import { showText, zoneLabel } from '../format.ts'
 import { Table, Time } from '../states.tsx'
+import type { DefinitionVersion } from './definition-requests.ts'
 import { listDifferences, readJson, writeJson } from './json-text.ts'
 
 /** A version of something, with what an editor shows of it. */
-export interface Version {
-  version: number
-  content: unknown
-  created_by: { email: string } | null
-  created_at: string
-}
+export interface Version extends DefinitionVersion { content: unknown }
 
 interface BesideProps {
   /** The version that is enforced; null: none. */

@@ -1,27 +1,19 @@
 /** The filters of a flag, as the console reads and writes them and as sentences. Unknown fields stay as they are. */
 import { signal } from '@preact/signals'
+import type { Schema } from '../../../schema/api-types.ts'
 import { formatCounted } from '../format.ts'
 
 /** Names of the cohorts of the project by their ids, for sentences; empty until they are known (`cohorts.ts`). */
 export const cohortNames = signal<ReadonlyMap<string, string>>(new Map())
 
 /** The fields of a flag that are written. */
-export interface FlagDefinition {
-  key: string
-  name: string
-  active: boolean
+export interface FlagDefinition extends Pick<Schema<'FeatureFlag'>, 'key' | 'name' | 'active' | 'ensure_experience_continuity'> {
   filters: FlagFilters
-  ensure_experience_continuity: boolean
   evaluation_runtime: string
   bucketing_identifier: string
 }
 
-export interface FeatureFlag extends FlagDefinition {
-  id: number
-  version: number
-  created_at: string
-  updated_at: string
-}
+export interface FeatureFlag extends FlagDefinition, Pick<Schema<'FeatureFlag'>, 'id' | 'version' | 'created_at' | 'updated_at'> {}
 
 /** What the API fills in for a flag that is created from a key alone. */
 export const EMPTY_FLAG: FlagDefinition = {

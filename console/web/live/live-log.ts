@@ -1,10 +1,11 @@
 import type { ArrivedEvent } from '../../../schema/wire/live-feed.ts'
 import type { Schema } from '../../../schema/api-types.ts'
+import { formatCount, formatCounted, quote } from '../format.ts'
 
 export type FeedBatch = Schema<'FeedBatch'>
 
 /** What ingest did with an event; its receipt says what became of it afterwards. */
-export type LiveFate = 'accepted' | 'dropped' | 'quarantined'
+export type LiveFate = typeof FATES[number]
 
 export interface LiveEvent extends ArrivedEvent {
   id: string
@@ -42,7 +43,7 @@ function fateOf ({ drop, isQuarantined }: ArrivedEvent): LiveFate {
 }
 
 /** The fates to choose from. */
-export const FATES: readonly LiveFate[] = ['accepted', 'dropped', 'quarantined']
+export const FATES = ['accepted', 'dropped', 'quarantined'] as const
 
 /** What ingest did with an event, in a few words. */
 export function describeFate ({ fate, drop }: LiveEvent): string {
@@ -51,9 +52,7 @@ export function describeFate ({ fate, drop }: LiveEvent): string {
 
 /** What the feed shows of what came: `1,200 events`, `sampled: 1,000 of 50,000 events`. */
 export function describeCounts ({ matched, shown }: Pick<FeedBatch, 'matched' | 'shown'>): string {
-  const count = (value: number): string => new Intl.NumberFormat('en').format(value)
-  if (shown < matched) return `Sampled: ${count(shown)} of ${count(matched)} events`
-  return `${count(matched)} ${matched === 1 ? 'event' : 'events'}`
+  return shown < matched ? `Sampled: ${formatCount(shown)} of ${formatCount(matched)} events` : formatCounted(matched, 'event')
 }
 
 /**
@@ -62,7 +61,5 @@ export function describeCounts ({ matched, shown }: Pick<FeedBatch, 'matched' | 
  * @param origin  Of this installation.
  */
 export function toCurl ({ sent }: Pick<LiveEvent, 'sent'>, origin: string): string {
-  // In single quotes a shell takes everything but the quote itself.
-  const quoted = sent.replaceAll("'", String.raw`'\''`)
-  return `curl '${origin}/batch/' -H 'content-type: application/json' -d '{"api_key":"<project API key>","batch":[${quoted}]}'`
+  return `curl '${origin}/batch/' -H 'content-type: application/json' -d ${quote(`{"api_key":"<project API key>","batch":[${sent}]}`)}`
 }

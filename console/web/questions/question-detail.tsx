@@ -123,7 +123,7 @@ function Answers ({ asked: { definition, round }, isOld, onAsk }: AnswersProps) 
 function BoardDialog ({ id, onClose }: { id: number, onClose: () => void }) {
   const [chosen, setChosen] = useState('')
   const path = `/api/projects/${projectId.value}/boards/`
-  const boards = useLoaded(path, async (signal) => await request<Page<Schema<'Board'>>>(path, { query: { limit: 1000 }, signal }))
+  const boards = useAnswer<Page<Schema<'Board'>>>(path, { limit: 1000 })
   const without = boards.value?.results.filter(({ tiles }) => !tiles.some((tile) => tile.kind === 'question' && tile.id === id)) ?? []
   const add = async (): Promise<void> => {
     const board = without.find((each) => String(each.id) === chosen)

@@ -1,12 +1,13 @@
 import { useState } from 'preact/hooks'
+import { request } from '../api-client.ts'
 import { showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, navigate, projectId, query } from '../router.ts'
 import { Again, Empty, Show, Table } from '../states.tsx'
 import { WhatElse } from './what-else.tsx'
 import { ReceiptOf, StoredOf } from './receipt-view.tsx'
-import { explainReceipt, nameOf } from './explain-receipt.ts'
-import { fetchReceipts, UUID } from './receipts.ts'
+import { explainReceipt, nameOf, type Receipt } from './explain-receipt.ts'
+import { UUID } from './receipts.ts'
 
 /** Where is my event: by its uuid, by whom it is about, or by its name alone. */
 export function FindScreen () {
@@ -86,9 +87,9 @@ function OfText ({ text }: { text: string }) {
 
 function EventsOf ({ distinctId, onCount }: { distinctId: string, onCount?: (count: number) => void }) {
   const receipts = useLoaded(`receipts ${projectId.value} ${distinctId}`, async (signal) => {
-    const found = await fetchReceipts(distinctId, signal)
-    onCount?.(found.length)
-    return found
+    const { results } = await request<{ results: Receipt[] }>(`/api/projects/${projectId.value}/receipts`, { query: { distinct_id: distinctId, limit: 50 }, signal })
+    onCount?.(results.length)
+    return results
   })
   return (
     <Show of={receipts} what='The events'>

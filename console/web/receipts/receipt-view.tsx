@@ -1,17 +1,16 @@
 import type { Answer } from '../../../schema/api-types.ts'
 import { request } from '../api-client.ts'
 import { showText } from '../format.ts'
-import { useLoaded } from '../load.ts'
+import { useAnswer, useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Again, Show } from '../states.tsx'
 import { explainReceipt, leadsOf, listFacts, type Receipt } from './explain-receipt.ts'
-import { fetchReceipt } from './receipts.ts'
 
 /** What became of an event, asked of the stores now. @param onFate  Told each time that it is known. */
 export function ReceiptOf ({ uuid, onFate }: { uuid: string, onFate?: (fate: string) => void }) {
   const receipt = useLoaded(`receipt ${projectId.value} ${uuid}`, async (signal) => {
-    const found = await fetchReceipt(uuid, signal)
+    const found = await request<Receipt>(`/api/projects/${projectId.value}/events/${uuid.toLowerCase()}/receipt`, { signal })
     onFate?.(found.fate)
     return found
   })
@@ -40,8 +39,7 @@ type Stored = Answer<'/api/projects/{project_id}/events/{uuid}'>['stored']
 
 /** The content of an event as analysts find it. */
 export function StoredOf ({ uuid }: { uuid: string }) {
-  const found = useLoaded(`stored ${projectId.value} ${uuid}`, async (signal) =>
-    await request<{ stored: Stored }>(`/api/projects/${projectId.value}/events/${uuid}`, { signal }))
+  const found = useAnswer<{ stored: Stored }>(`/api/projects/${projectId.value}/events/${uuid}`)
   return (
     <>
       <Show of={found} what='The stored event'>

@@ -1,8 +1,7 @@
-import { request } from '../api-client.ts'
 import type { Schema } from '../../../schema/api-types.ts'
 import { fetchGroups } from '../dead-letters/dead-letters.ts'
 import { formatAgo, formatCounted, formatUtc, showText, zoneLabel } from '../format.ts'
-import { type Loaded, useLoaded } from '../load.ts'
+import { type Loaded, useAnswer, useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may, session } from '../session.ts'
 import { Show, Table, Time } from '../states.tsx'
@@ -18,8 +17,7 @@ type Lookup = Schema<'Lookup'>
  * @param isFound  Something was found before: then refused requests are told only if there are any, for another one.
  */
 export function WhatElse ({ text, isFound }: { text: string, isFound: boolean }) {
-  const found = useLoaded(`lookup ${projectId.value} ${text}`, async (signal) =>
-    await request<Lookup>(`/api/projects/${projectId.value}/lookup`, { query: { text }, signal }))
+  const found = useAnswer<Lookup>(`/api/projects/${projectId.value}/lookup`, { text })
   // The receipt of a uuid knows its dead letter.
   const letters = useLoaded(`dead letters of ${projectId.value} ${text}`, async (signal) =>
     !UUID.test(text) && may('dead_letter:read') ? (await fetchGroups({ event: text }, signal)).count : 0)

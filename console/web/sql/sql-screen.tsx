@@ -1,12 +1,12 @@
 import type { Answer } from '../../../schema/api-types.ts'
 import { type Page, request } from '../api-client.ts'
 import { showText } from '../format.ts'
-import { useLoaded } from '../load.ts'
+import { useAnswer, useLoaded } from '../load.ts'
 import { Search } from '../paging.tsx'
 import { linkTo, query, shownProjectId } from '../router.ts'
 import { Show } from '../states.tsx'
 import { LISTED, savedQueriesPath, type SavedQuery, SavedQueryList } from './saved-queries.tsx'
-import { type Draft, keepDraft, readDraft, Workbench } from './workbench.tsx'
+import { keepDraft, readDraft, Workbench } from './workbench.tsx'
 import definitionUsage from '../../../docs/query/queries/definition_usage.sql'
 import experimentExposure from '../../../docs/query/queries/experiment_exposure.sql'
 import funnel from '../../../docs/query/queries/funnel.sql'
@@ -26,11 +26,10 @@ export function SqlScreen () {
   const project = shownProjectId()
   const savedId = Number(query.value.get('saved') ?? 0) || undefined
   const search = query.value.get('search') ?? ''
-  const list = useLoaded(`saved queries ${project} ${search}`, async (signal) =>
-    await request<Page<SavedQuery>>(savedQueriesPath(), { query: { search, limit: LISTED }, signal }))
+  const list = useAnswer<Page<SavedQuery>>(savedQueriesPath(), { search, limit: LISTED })
   const saved = useLoaded(`saved query ${project} ${savedId}`, async (signal) =>
     savedId === undefined ? undefined : await request<SavedQuery>(savedQueriesPath(savedId), { signal }))
-  const tables = useLoaded('tables', async (signal) => (await request<Answer<'/api/sql/tables'>>('/api/sql/tables', { signal })).results)
+  const tables = useAnswer<Answer<'/api/sql/tables'>>('/api/sql/tables')
   const isOpen = savedId === undefined || saved.value !== undefined
   const sample = SAMPLES.find(({ name }) => name === query.value.get('sample'))
   if (sample !== undefined) keepSample(project, sample.query)
@@ -58,7 +57,7 @@ export function SqlScreen () {
           ))}
         </ul>
         <h2>Tables</h2>
-        <Show of={tables} what='The tables'>{(found) => <Tables tables={found} />}</Show>
+        <Show of={tables} what='The tables'>{({ results }) => <Tables tables={results} />}</Show>
       </aside>
     </section>
   )
@@ -70,8 +69,7 @@ let shown = ''
 function keepSample (project: number, text: string): void {
   if (shown === `${project} ${text}`) return
   shown = `${project} ${text}`
-  const draft: Draft = { query: text.trimEnd(), parameters: {}, chart: null }
-  keepDraft(project, draft)
+  keepDraft(project, { query: text.trimEnd(), parameters: {}, chart: null })
 }
 
 function Tables ({ tables }: { tables: readonly Table[] }) {
