@@ -1,4 +1,4 @@
-import { link, mkdir, open, readFile, realpath, rename, stat } from 'node:fs/promises'
+import { link, mkdir, readFile, realpath, rename, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { errorCode, MillraceError } from '../../engines/errors.ts'
 import { flushFolder } from '../../platform/durable-folder.ts'
@@ -56,13 +56,7 @@ export async function writeManifest (folder: string, manifest: BackupManifest): 
     for (let each = path.dirname(file.path); each !== '.'; each = path.dirname(each)) folders.add(path.join(folder, each))
   }
   for (const each of folders) await flushFolder(each)
-  const file = await open(path.join(folder, `${FILE}.new`), 'w', 0o600)
-  try {
-    await file.writeFile(`${JSON.stringify(manifest, null, 1)}\n`)
-    await file.sync()
-  } finally {
-    await file.close()
-  }
+  await writeFile(path.join(folder, `${FILE}.new`), `${JSON.stringify(manifest, null, 1)}\n`, { mode: 0o600, flush: true })
   await rename(path.join(folder, `${FILE}.new`), path.join(folder, FILE))
   await flushFolder(folder)
 }

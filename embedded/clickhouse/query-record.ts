@@ -16,7 +16,7 @@ export interface QueryRecord {
   readRows: number
   readBytes: number
   memoryUsage: number
-  /** Estimate of the rows to be read; for progress only. */
+  /** The engine's estimate of the rows to be read, 0 when it has none; for progress only. */
   totalRows: number
   writtenRows: number
   resultRows: number

@@ -14,13 +14,7 @@ export interface Stops {
 }
 
 /** What a running query has used so far. */
-export interface QueryProgress {
-  readRows: number
-  readBytes: number
-  memoryUsage: number
-  /** The engine's estimate; 0 when it has none. */
-  totalRows: number
-}
+type QueryProgress = Pick<QueryRecord, 'readRows' | 'readBytes' | 'memoryUsage' | 'totalRows'>
 
 /** Maximum requests at once, including those whose body is being uploaded; each may occupy a file of the spool. */
 const MAX_REQUESTS = 256

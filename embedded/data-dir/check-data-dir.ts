@@ -1,5 +1,5 @@
 /** Whether a stack may start on a data directory: it can be written to, has room, and is not half restored. */
-import { access, constants, lstat, open, readdir, readFile, rm, stat, statfs } from 'node:fs/promises'
+import { access, constants, lstat, readdir, readFile, rm, stat, statfs, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { fieldsOf } from '../../engines/fields.ts'
 import { errorCode, MillraceError } from '../../engines/errors.ts'
@@ -112,13 +112,7 @@ async function findForeign (folder: string, levels: number): Promise<{ file: str
  * @param folder  Of the backup.
  */
 export async function beginRestore (dataDir: string, folder: string): Promise<void> {
-  const file = await open(path.join(dataDir, UNFINISHED_RESTORE), 'w', 0o600)
-  try {
-    await file.writeFile(JSON.stringify({ folder }))
-    await file.sync()
-  } finally {
-    await file.close()
-  }
+  await writeFile(path.join(dataDir, UNFINISHED_RESTORE), JSON.stringify({ folder }), { mode: 0o600, flush: true })
   await flushFolder(dataDir)
 }
 

@@ -97,6 +97,12 @@ function listPorts ({ ports, host, clickhouseHost, external }: StackSettings): W
   return wanted
 }
 
+/** Where clients on this machine reach what listens on an address, as a URL has it. */
+export function toClientHost (host = '127.0.0.1'): string {
+  if (host === '0.0.0.0' || host === '::') return '127.0.0.1'
+  return host.includes(':') ? `[${host}]` : host
+}
+
 async function isPortFree (port: number, host: string): Promise<boolean> {
   return await tryPort(port, host) === undefined
 }

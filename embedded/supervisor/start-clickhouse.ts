@@ -2,11 +2,11 @@ import { existsSync, mkdirSync, realpathSync } from 'node:fs'
 import path from 'node:path'
 import { findCompileCache } from '../data-dir/cache-dir.ts'
 import { checkRoom, ROOM_OF_START } from '../data-dir/check-data-dir.ts'
-import { startOnPort } from './ports.ts'
+import { startOnPort, toClientHost } from './ports.ts'
 import { askHttp, type Service, type ServiceOptions, ServiceStartError, waitUntilReady } from './processes/service.ts'
 import { makeSpoolFolders, removeSpoolFolders } from '../clickhouse/engine/body-spool.ts'
 import { digestPassword } from '../clickhouse/request/authenticate.ts'
-import { type ManagedProcess, spawnProcess } from './processes/spawn-process.ts'
+import { type ManagedProcess, spawnProcess, type SpawnProcessOptions } from './processes/spawn-process.ts'
 
 export interface ClickHouseOptions extends ServiceOptions {
   /** Password of the user `millrace`, who may do everything. */
@@ -23,10 +23,7 @@ export interface ClickHouseOptions extends ServiceOptions {
   logLevel?: string
 }
 
-interface Command {
-  command: string
-  args: readonly string[]
-}
+type Command = Pick<SpawnProcessOptions, 'command' | 'args'>
 
 interface Confinement {
   /** Files and folders the program may read and execute, with all below. */
@@ -51,8 +48,6 @@ const SYSTEM = [
   ...['self', 'sys', 'meminfo', 'stat', 'cpuinfo', 'uptime', 'loadavg', 'version', 'filesystems', 'vmstat', 'diskstats'].map((name) => `/proc/${name}`),
   '/dev/zero', '/dev/random', '/dev/urandom'
 ]
-
-const LOCAL = '127.0.0.1'
 
 /** The database of Millrace's tables. */
 const DATABASE = 'millrace'
@@ -132,7 +127,7 @@ async function startServer (
     onSpawn: options.onSpawn
   })
   void child.exited.then(() => removeSpoolFolders(dataDir))
-  const isReady = async (): Promise<boolean> => await answersPing(toClientHost(options.host), port)
+  const isReady = async (): Promise<boolean> => (await askHttp(`http://${toClientHost(options.host)}:${port}/ping`)).status === 200
   try {
     await waitUntilReady(child, { isReady, timeoutMs: READY_TIMEOUT_MS, signal: options.signal })
     return child
@@ -141,16 +136,6 @@ async function startServer (
     if (requested || !(error instanceof ServiceStartError)) throw error
     throw new EndedBeforeReadyError(error.message, error.cause)
   }
-}
-
-/** Where clients on this machine reach what listens there. */
-function toClientHost (host = LOCAL): string {
-  if (host === '0.0.0.0' || host === '::') return LOCAL
-  return host.includes(':') ? `[${host}]` : host
-}
-
-async function answersPing (host: string, port: number): Promise<boolean> {
-  return (await askHttp(`http://${host}:${port}/ping`)).status === 200
 }
 
 /** Keeps the settings of other processes from this one. */

@@ -9,7 +9,7 @@ import { askHttp, type Service, waitUntilReady } from './processes/service.ts'
 import type { PartHooks, StackParts, StopGroup } from './processes/supervise.ts'
 import type { StackSettings } from './stack-settings.ts'
 import type { OldNatsServer } from '../../platform/nats/nats-server-floor.ts'
-import { pickFreePort } from './ports.ts'
+import { pickFreePort, toClientHost } from './ports.ts'
 import { findCompileCache } from '../data-dir/cache-dir.ts'
 import { type ManagedProcess, spawnProcess } from './processes/spawn-process.ts'
 
@@ -230,6 +230,5 @@ async function answersAs (url: string, pid: number, mayBeStarting: boolean): Pro
 
 /** The URL by which a client on this machine reaches what listens on the host. */
 function toClientUrl (host: string, port: number): string {
-  const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host
-  return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`
+  return `http://${toClientHost(host)}:${port}`
 }

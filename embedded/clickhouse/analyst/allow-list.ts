@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
 /** How a function is bounded (`bound-costs.ts`); the functions are in `allow-list.txt`. */
-export type BoundKind = 'texts' | 'arrays' | 'patterns' | 'steps' | 'series' | 'blocks' | 'elements'
+export type BoundKind = typeof BOUND_KINDS[number]
+const BOUND_KINDS = ['texts', 'arrays', 'patterns', 'steps', 'series', 'blocks', 'elements'] as const
 
 /**
  * What an analyst's query may name: `allow-list.txt` for what the engine has by the hundred, and the short lists here.
@@ -20,8 +21,6 @@ export interface AllowList {
   /** Read and refused: a function outside of both lists is one that nobody has read about yet. */
   refusedFunctions: ReadonlySet<string>
 }
-
-const BOUND_KINDS: readonly BoundKind[] = ['texts', 'arrays', 'patterns', 'steps', 'series', 'blocks', 'elements']
 
 const FILE = path.join(import.meta.dirname, 'allow-list.txt')
 

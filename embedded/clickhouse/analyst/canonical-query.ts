@@ -144,19 +144,20 @@ function isBlank (text: string, start: number, end: number): boolean {
 
 /** How a token stands in a statement that is sent to the engine: a string of UTF-16, whatever bytes the token has. */
 export function writeToken (token: CanonicalToken): string {
-  const text = token.kind === 'quoted' ? `\`${token.text}\`` : token.text
+  const text = quoted(token)
   const bytes = Buffer.from(text, 'latin1')
   if (isUtf8(bytes)) return bytes.toString()
   if (token.kind !== 'string') throw notUnderstood(text, 0)
   return text.replaceAll(/[\x80-\xff]/g, (byte) => `\\x${byte.charCodeAt(0).toString(16)}`)
 }
 
-/** Tokens side by side as they stood, their bytes as latin1. */
-export function writeTokens (tokens: readonly CanonicalToken[]): string {
-  return tokens.map(({ kind, start, text }, i) => {
-    const gap = i > 0 && tokens[i - 1]!.end < start ? ' ' : ''
-    return `${gap}${kind === 'quoted' ? `\`${text}\`` : text}`
-  }).join('')
+/** Tokens side by side as they stood, their bytes as latin1 unless `write` says otherwise. */
+export function writeTokens (tokens: readonly CanonicalToken[], write = quoted): string {
+  return tokens.map((token, i) => `${i > 0 && tokens[i - 1]!.end < token.start ? ' ' : ''}${write(token)}`).join('')
+}
+
+function quoted ({ kind, text }: CanonicalToken): string {
+  return kind === 'quoted' ? `\`${text}\`` : text
 }
 
 function notUnderstood (text: string, at: number): QueryError {

@@ -160,10 +160,7 @@ function quoteValue (value: string, at: CanonicalToken): CanonicalToken {
 
 /** What runs, as it was judged. */
 function writeSql (tokens: readonly CanonicalToken[], masked: ReadonlySet<CanonicalToken>): string {
-  return tokens.map((token, i) => {
-    const gap = i > 0 && tokens[i - 1]!.end < token.start ? ' ' : ''
-    return gap + (masked.has(token) ? 'chdb_server' : writeToken(token))
-  }).join('')
+  return writeTokens(tokens, (token) => masked.has(token) ? 'chdb_server' : writeToken(token))
 }
 
 function lowerSet (names: readonly string[]): Set<string> {

@@ -4,7 +4,7 @@ import { readFile, rename, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import type { ManagedProcess } from './spawn-process.ts'
+import { type ManagedProcess, sendSignal } from './spawn-process.ts'
 
 interface RecordedProcess {
   name: string
@@ -108,15 +108,6 @@ async function readRecord (dataDir: string): Promise<RecordedProcess[]> {
 async function filterRunning (processes: readonly RecordedProcess[]): Promise<RecordedProcess[]> {
   const identities = await Promise.all(processes.map(({ pid }) => readProcessIdentity(pid)))
   return processes.filter(({ identity }, index) => identities[index] === identity)
-}
-
-/** To a process, or with a negative number to a group; nothing happens when it has ended. */
-export function sendSignal (pid: number, signal: NodeJS.Signals): void {
-  try {
-    process.kill(pid, signal)
-  } catch {
-    // Ended in the meantime.
-  }
 }
 
 async function readLinuxIdentity (pid: number): Promise<string | undefined> {

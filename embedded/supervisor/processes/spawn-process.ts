@@ -104,7 +104,7 @@ export async function spawnProcess (options: SpawnProcessOptions): Promise<Manag
     async stop () {
       requested = true
       child.kill(stopSignal)
-      const timer = setTimeout(() => killGroup(pid), stopTimeoutMs)
+      const timer = setTimeout(() => sendSignal(-pid, 'SIGKILL'), stopTimeoutMs)
       await exited
       clearTimeout(timer)
     },
@@ -150,11 +150,11 @@ function startProcessGuard (options: { pid: number, signal: NodeJS.Signals, time
   }
 }
 
-/** Kills a process that leads a group of its own, with all its children. */
-export function killGroup (pid: number): void {
+/** To a process, or with a negative number to a group; nothing happens when it has ended. */
+export function sendSignal (pid: number, signal: NodeJS.Signals): void {
   try {
-    process.kill(-pid, 'SIGKILL')
+    process.kill(pid, signal)
   } catch {
-    // Gone in the meantime.
+    // Ended in the meantime.
   }
 }

@@ -1,7 +1,7 @@
 /** Supervises the processes of a stack: starts each again when it ends, and stops all in order. */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Progress } from '../progress.ts'
-import { killGroup, type ManagedProcess, type ProcessExit } from './spawn-process.ts'
+import { type ManagedProcess, type ProcessExit, sendSignal } from './spawn-process.ts'
 
 /**
  * The order in which parts are stopped, in the direction of the data: first what takes events in, then what moves
@@ -92,7 +92,7 @@ export function createStackParts (
       for (const group of STOP_ORDER) await Promise.all(groups[group].map(async (part) => { await part.stop() }))
     },
     kill () {
-      for (const { pid } of alive) killGroup(pid)
+      for (const { pid } of alive) sendSignal(-pid, 'SIGKILL')
     }
   }
 }
