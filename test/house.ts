@@ -34,13 +34,13 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_207,
+  lines: 82_082,
   platformLines: 5_571,
   trackedFiles: 1_499,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
-  assertions: 163,
+  assertions: 162,
   casts: 281
 } satisfies Record<keyof House, number>
 

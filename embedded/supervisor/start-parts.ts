@@ -1,6 +1,6 @@
 /** The parts of a stack: the services NATS, ClickHouse and Postgres, and the tiers pipeline, API and ingest. */
 import path from 'node:path'
-import type { Credentials } from '../data-dir/stack-access.ts'
+import type { Credentials, StackAddresses } from '../data-dir/stack-access.ts'
 import type { Progress } from './progress.ts'
 import { startClickHouse } from './start-clickhouse.ts'
 import { startNatsServer } from '../nats/start-nats-server.ts'
@@ -14,17 +14,9 @@ import { findCompileCache } from '../data-dir/cache-dir.ts'
 import { type ManagedProcess, spawnProcess } from './processes/spawn-process.ts'
 
 /** The URLs of the services, for the tiers. */
-export interface ServiceUrls {
-  natsUrl: string
-  clickhouseUrl: string
-  databaseUrl: string
-}
+export type ServiceUrls = Pick<StackAddresses, 'natsUrl' | 'clickhouseUrl' | 'databaseUrl'>
 
-export interface TierUrls {
-  baseUrl: string
-  apiUrl: string
-  pipelineUrl: string
-}
+export type TierUrls = Pick<StackAddresses, 'baseUrl' | 'apiUrl' | 'pipelineUrl'>
 
 interface StartServicesOptions {
   settings: StackSettings
@@ -42,7 +34,8 @@ interface StartTiersOptions {
 
 export type TierName = 'ingest' | 'pipeline' | 'api'
 
-export interface TierOptions {
+/** A stopping tier is killed after its time: what it had not acknowledged is redelivered. */
+export interface TierOptions extends PartHooks {
   name: TierName
   /** Where it answers `GET /_readiness`. */
   port: number
@@ -50,10 +43,6 @@ export interface TierOptions {
   /** Its whole environment. */
   env: NodeJS.ProcessEnv
   dataDir: string
-  /** A stopping tier is killed after this time, in milliseconds. What it had not acknowledged is redelivered. */
-  stopTimeoutMs: number
-  signal: AbortSignal
-  onSpawn: (child: ManagedProcess) => void
   /** Takes `starting` for ready: a tier that waits for a service gains nothing by being killed and started again. */
   mayBeStarting?: boolean
 }

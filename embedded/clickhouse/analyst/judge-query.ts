@@ -1,15 +1,13 @@
 import { denied, readOnly } from '../query-errors.ts'
 import type { Statement } from '../statement/read-statement.ts'
+import type { Engine } from '../engine/engine.ts'
 import { vetAnalystSetting } from '../engine/profiles.ts'
 import { type AllowList, INFORMATION_SCHEMA, SYSTEM_TABLES, TABLE_FUNCTIONS, MASKED_SYSTEM_TABLES } from './allow-list.ts'
 import type { CanonicalToken } from './canonical-query.ts'
 import { isAllowedAggregate, judgeFormatName, judgeNamedByString } from './named-by-string.ts'
 
 /** What the running engine can call. */
-export interface EngineNames {
-  functions: readonly string[]
-  tableFunctions: readonly string[]
-}
+export type EngineNames = Pick<Engine, 'functions' | 'tableFunctions'>
 
 /** What a query is judged by; all names in lower case. */
 export interface Rules {

@@ -3,7 +3,7 @@ import { open } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { MillraceError } from '../../../engines/errors.ts'
-import type { ManagedProcess } from './spawn-process.ts'
+import type { ManagedProcess, SpawnProcessOptions } from './spawn-process.ts'
 
 /** A running part of the embedded stack. */
 export interface Service extends ManagedProcess {
@@ -13,25 +13,19 @@ export interface Service extends ManagedProcess {
 }
 
 /** Options that every service takes. */
-export interface ServiceOptions {
+export interface ServiceOptions extends Pick<SpawnProcessOptions, 'onSpawn' | 'stopTimeoutMs'> {
   /** Keeps its files in a folder of its own below; several stacks use several folders. */
   dataDir: string
   /** Port on 127.0.0.1; 0 takes a free one. */
   port: number
-  /** Cancels the start: what was started is stopped, and the start rejects. */
+  /** Cancels the start and the wait for it: what was started is stopped, and the start rejects. */
   signal?: AbortSignal | undefined
-  /** Called with the process at once, before it is ready. */
-  onSpawn?: ((child: ManagedProcess) => void) | undefined
-  /** A stopping service is killed after this time, in milliseconds. Default 8,000. */
-  stopTimeoutMs?: number | undefined
 }
 
-interface WaitUntilReadyOptions {
+interface WaitUntilReadyOptions extends Pick<ServiceOptions, 'signal'> {
   /** Asks once. A rejection counts as "not yet", except for a `ServiceStartError`, which no waiting repairs. */
   isReady: () => Promise<boolean>
   timeoutMs: number
-  /** Cancels the wait. */
-  signal?: AbortSignal | undefined
 }
 
 const POLL_MS = 50
