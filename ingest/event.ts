@@ -28,7 +28,6 @@ export interface SentEvent {
 /** What the events of one request have in common; nothing that becomes of them is written here. */
 export interface RequestContext {
   readonly project: Project
-  /** Id of the request, for tracing. */
   readonly requestId: string
   /** Epoch milliseconds. */
   readonly receivedAt: number

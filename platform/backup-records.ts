@@ -25,7 +25,6 @@ export interface BackupSummary {
   lastWarning: string
 }
 
-/** Older records are removed. */
 const KEPT_RECORDS = 1000
 
 const MAX_ERROR_LENGTH = 1000

@@ -13,12 +13,6 @@ export interface HealthPart {
   [detail: string]: unknown
 }
 
-/** A part that works, but has something old to do. */
-export interface BehindPart {
-  name: string
-  lagMs: number
-}
-
 /** Answer of `/_health`, of the same shape on every tier. */
 export interface HealthReport {
   /**
@@ -30,7 +24,7 @@ export interface HealthReport {
   /** Names of the parts that do not work, the cause first: services before the stages that wait for them. */
   stuck: string[]
   /** The parts with old work, whether they work or not; the oldest work first. */
-  behind: BehindPart[]
+  behind: { name: string, lagMs: number }[]
   parts: HealthPart[]
 }
 

@@ -6,7 +6,6 @@ import { type Row, time } from '../http/json-schema.ts'
 import { selectCreatedBy, userSummarySchema } from '../projects/users.ts'
 import type { Tile } from './tile-answers.ts'
 
-/** Links of one board. */
 const MAX_LINKS = 20
 
 export const linkFields = {

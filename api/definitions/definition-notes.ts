@@ -4,7 +4,6 @@ import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts
 import { selectUserSummary, userSummarySchema } from '../projects/users.ts'
 import type { Value } from '../http/json-schema.ts'
 
-/** Tags of a definition. */
 const MAX_TAGS = 1000
 
 /** The columns of the notes, for a query on a table of definitions `AS d`. */

@@ -6,7 +6,6 @@ import { array, object, type Row, time } from '../http/json-schema.ts'
 export const PROFILE_DAYS = 30
 const DAY_MS = 86_400_000
 
-/** Seconds of a query at most. */
 const MAX_SECONDS = 10
 const LIMITS = `SETTINGS final = 0, max_execution_time = ${MAX_SECONDS}`
 

@@ -12,7 +12,6 @@ import { PROFILE_DAYS, profileDays } from './definition-profile.ts'
 /** Definitions of a request: a page of a screen. */
 const MAX_IDS = 100
 
-/** Seconds of a query at most. */
 const MAX_SECONDS = 10
 
 const volumesSchema = object({

@@ -25,7 +25,6 @@ const one = { $ref: 'PropertyDefinition#' }
 /** Properties of an answer about volumes: as many as the console offers. */
 const MAX_VOLUMES = 500
 
-/** Seconds of its query at most. */
 const MAX_SECONDS = 10
 
 const volumesQuery = {

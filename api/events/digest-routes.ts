@@ -6,10 +6,8 @@ import { array, object } from '../http/json-schema.ts'
 import { parseSeconds } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
 
-/** Rows of an answer at most. */
 const MAX_ROWS = 10_000
 
-/** For one query, seconds. */
 const MAX_SECONDS = 60
 
 const HASHES = `${EVENT_IDENTITY} AS identity, ${EVENT_PROPERTIES_HASH} AS properties_hash`

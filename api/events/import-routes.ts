@@ -10,7 +10,6 @@ import { routesOf } from '../http/routes.ts'
 import { selectCreatedBy } from '../projects/users.ts'
 import { beginSchema, importDetailSchema, importSchema, reportSchema } from './import-schemas.ts'
 
-/** Records that a project keeps. */
 const MAX_IMPORTS = 200
 
 const one = { id: { type: 'integer' } } as const

@@ -17,7 +17,6 @@ const sampleSchema = object({
   value: { ...string, description: 'The value at fault, at most 200 characters.' }
 })
 
-/** Minutes of `by_minute`. */
 const MINUTES = 60
 
 const summarySchema = object({
@@ -38,7 +37,6 @@ const summaryQuerySchema = optional({
   unassigned: { type: 'boolean', default: false, description: 'Also requests that belong to no project, such as those with a wrong key; for keys of all projects.' }
 })
 
-/** Seconds of the query at most. */
 const MAX_SECONDS = 30
 
 /** What of a project was not stored as it was sent. */

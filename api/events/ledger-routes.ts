@@ -30,7 +30,6 @@ type LedgerQuery = Value<typeof querySchema>
 
 type LedgerRow = Record<Exclude<keyof typeof properties, 'stored'>, number>
 
-/** Seconds of a query at most. */
 const MAX_SECONDS = 30
 
 /** The books of a project: what became of the events that were received, by minute. */
@@ -44,7 +43,6 @@ export async function ledgerRoutes (
   }, async ({ query }, { projectId }) => await answerInTime(readLedger(deps.clickhouse, projectId, query)))
 }
 
-/** Name of the sort order in cursors. */
 const ORDER = 'newest minute'
 
 async function readLedger (

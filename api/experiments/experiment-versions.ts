@@ -18,7 +18,6 @@ export interface KeptChange {
 const MAX_VERSIONS = 500
 const MAX_BYTES = 10_000_000
 
-/** Changes that answers tell, the newest ones. */
 const SHOWN_CHANGES = 20
 
 /** The newest version of an experiment, for a query that has its id. */

@@ -116,7 +116,6 @@ function describeCapturePaths (): Record<string, object> {
 const API_KEY = { type: 'string' as const, description: 'Project API key. A personal API key needs the scope event:write, and project_id.' }
 const PERSON_PROPERTIES = { type: 'object' as const, additionalProperties: true }
 
-/** An event as SDKs send it. */
 const capturedEventSchema = {
   type: 'object' as const,
   description: 'An event without a name, or without a distinct_id at top level or in properties, is dropped; the answer is still 200.',

@@ -1,7 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { object } from './json-schema.ts'
 
-/** Default and maximum items per page. */
 const DEFAULT_LIMIT = 100
 const MAX_LIMIT = 1000
 

@@ -24,7 +24,6 @@ export type PersonMatch = Row<typeof searchSchema>['matches'][number]
 /** How the distinct ids of a person came to it. Times are ISO 8601. */
 export type PersonHistory = Value<typeof historySchema>
 
-/** Properties that name somebody. */
 const NAMES = ['email', 'name', 'username'] as const
 
 const MATCHES = 50
@@ -122,7 +121,6 @@ export async function describePersons (sql: Sql, projectId: number, uuids: reado
     FROM persons WHERE project_id = ${projectId} AND uuid = ANY (${[...uuids]}::uuid[])`
 }
 
-/** @throws {HttpError} 404. */
 async function readHistory (sql: Sql, projectId: number, uuid: string): Promise<PersonHistory> {
   const [person] = await sql<{ id: string, version: string }[]>`
     SELECT id::text AS id, version::text AS version FROM persons WHERE project_id = ${projectId} AND uuid = ${uuid}`

@@ -92,7 +92,6 @@ function translate (error: unknown): unknown {
     'No person has this id, and ClickHouse, which knows the ids of merged persons, is unavailable.', { cause: error })
 }
 
-/** A person as lists show it. */
 type ListedPerson = Row<typeof personSchema>
 
 /** Distinct ids of a person in a list at most. A person of a shared account may have thousands. */
@@ -113,7 +112,6 @@ const personQuery = pageQuery({
   search: { type: 'string', maxLength: 400, description: 'Only persons of whom a distinct id begins with it.' }
 })
 
-/** Lists a page of persons, newest first. */
 async function listPersonPage (
   sql: Sql, projectId: number, query: Value<typeof personQuery>
 ): Promise<PageContent<ListedPerson>> {

@@ -15,7 +15,6 @@ import { defined } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
 import { describePersons } from './person-history-routes.ts'
 
-/** Events of the first span that is read. */
 const FIRST_SPAN_EVENTS = 50_000
 
 const querySchema = {

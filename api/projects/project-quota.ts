@@ -4,7 +4,6 @@ import { monthOf } from '../../platform/quotas/measured-usage.ts'
 import {
   BEYOND, BURST_SECONDS, DEFAULT_SAMPLE_RATE, type ProjectQuota, QUOTA_LIMITS, type StoredQuota
 } from '../../platform/quotas/quota-store.ts'
-import type { DayUsage } from '../../platform/quotas/usage.ts'
 import { array, count, object, time, type Value } from '../http/json-schema.ts'
 
 const writable = {
@@ -131,15 +130,3 @@ export const usageSchema = object({
   events: count('Sum of the days.'),
   results: array(object(dayProperties), { description: 'Every day, newest first.' })
 })
-
-export function describeDay (day: DayUsage): Record<string, unknown> {
-  return {
-    day: day.day,
-    events: day.events,
-    duplicates: day.duplicates,
-    dead_lettered: day.deadLettered,
-    dropped: day.dropped,
-    quota_sampled: day.quotaSampled,
-    refused_requests: day.refusedRequests
-  }
-}

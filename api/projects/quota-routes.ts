@@ -5,10 +5,10 @@ import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { clearQuota, readQuotas, setQuota } from '../../platform/quotas/quota-store.ts'
 import { dayOf, listUsage } from '../../platform/quotas/usage.ts'
 import { answerInTime } from '../http/errors.ts'
-import { optional, type Value } from '../http/json-schema.ts'
+import { optional, toSnakeCase, type Value } from '../http/json-schema.ts'
 import { parseIsoDateTime } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
-import { changeQuota, describeDay, describeQuota, quotaChangesSchema, quotaSchema, usageSchema } from './project-quota.ts'
+import { changeQuota, describeQuota, quotaChangesSchema, quotaSchema, usageSchema } from './project-quota.ts'
 
 const one = { $ref: 'Quota#' }
 
@@ -68,7 +68,7 @@ export async function quotaRoutes (
       from: new Date(span.first).toISOString().slice(0, 10),
       to: new Date(span.last).toISOString().slice(0, 10),
       events: days.reduce((sum, { events }) => sum + events, 0),
-      results: days.map(describeDay)
+      results: days.map(toSnakeCase)
     }
   })
 }

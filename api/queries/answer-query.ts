@@ -7,7 +7,6 @@ import { EXACT_VALUES, type SendLine, streamResult } from './stream-result.ts'
 import { HttpError } from '../../engines/errors.ts'
 import { createSemaphore, type Semaphore } from '../../platform/semaphore.ts'
 
-/** Bytes of the rows of a result. */
 const MAX_RESULT_BYTES = 8_388_608
 
 interface Answering {

@@ -33,13 +33,11 @@ export interface AskOptions {
   onProgress: (progress: Progress) => void
 }
 
-/** How often ClickHouse tells the progress, in milliseconds. */
 const PROGRESS_EVERY_MS = 250
 
 /** Each progress is a header, and a query may run for a minute. */
 const MAX_HEADER_BYTES = 1_048_576
 
-/** Bytes of an error's text that are read. */
 const MAX_ERROR_BYTES = 65_536
 
 /**

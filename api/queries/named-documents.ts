@@ -12,7 +12,6 @@ import { selectCreatedBy, userSummarySchema } from '../projects/users.ts'
 
 const BASED_ON = 'Of the document that the change is based on. When it was changed since, 409 `conflict`: nothing is changed.'
 
-/** Documents of one kind that a project may have. */
 const MAX_DOCUMENTS = 1000
 
 const named = {

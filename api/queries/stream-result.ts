@@ -33,7 +33,6 @@ export const EXACT_VALUES = {
   output_format_json_quote_denormals: '1'
 } as const
 
-/** Bytes of an error behind the rows that are read. */
 const MAX_ERROR_BYTES = 65_536
 
 const NEWLINE = 0x0a

@@ -13,10 +13,7 @@ interface StoredDefinition {
 }
 
 /** Who makes a change. */
-export interface ChangedBy {
-  /** Null from the command line. */
-  userId: number | null
-}
+interface ChangedBy { userId: number }
 
 /**
  * Creates a definition with its first version, whose number goes on from that of a deleted one of the same name.
@@ -80,7 +77,7 @@ export async function updateDefinition<Definition extends object> (
 export async function deleteDefinition (sql: Sql, kind: AnyKind, key: DefinitionKey): Promise<void> {
   const rows = await sql`
     UPDATE ${sql.unsafe(kind.table)} AS d SET deleted = true, active_version = NULL, updated_at = now()
-    WHERE ${matchKey(sql, kind, key)} RETURNING d.id`
+    WHERE ${matchKey(sql, key)} RETURNING d.id`
   if (rows.length === 0) throw notFound()
 }
 
@@ -95,7 +92,7 @@ async function lockDefinition (
 ): Promise<StoredDefinition & { name: string }> {
   const [stored] = await tx<(StoredDefinition & { name: string })[]>`
     SELECT d.id, d.version, d.first_version, d.${tx.unsafe(kind.nameColumn)} AS name
-    FROM ${tx.unsafe(kind.table)} AS d WHERE ${matchKey(tx, kind, key)} FOR UPDATE`
+    FROM ${tx.unsafe(kind.table)} AS d WHERE ${matchKey(tx, key)} FOR UPDATE`
   return orNotFound(stored)
 }
 

@@ -29,17 +29,7 @@ export interface DefinitionApi<Definition, Version, Counted extends CountedDefin
   /** Of the routes whose bodies hold a content. */
   limits: { bodyLimit?: number }
   /** Summaries and descriptions. */
-  titles: {
-    list: string
-    listed: string
-    created: string
-    counts: string
-    counted: string
-    versions: string
-    updated: string
-    checked: string
-    deleted: string
-  }
+  titles: Record<'list' | 'listed' | 'created' | 'counts' | 'counted' | 'versions' | 'updated' | 'checked' | 'deleted', string>
   countsSchema: object
   readCounts: (
     clickhouse: ClickHouse, query: CountsQuery, definitions: readonly Counted[]

@@ -29,13 +29,8 @@ export const countsQuery = optional({
   days: { type: 'integer', minimum: 1, maximum: 90, description: 'Days before now; default 7.' }
 })
 
-export interface NamedKey {
-  projectId: number
-  name: string
-}
-
-/** Which definition: by its id, or by its name. */
-export type DefinitionKey = { projectId: number, id: number } | NamedKey
+/** Which definition. */
+export interface DefinitionKey { projectId: number, id: number }
 
 /** Lists the definitions of a project with their newest version. */
 export async function listDefinitions<Definition extends object> (
@@ -88,7 +83,7 @@ export async function listCounted<Definition extends CountedDefinition> (
 export async function findDefinition<Definition extends object> (
   sql: Sql, kind: DefinitionKind<Definition, unknown, any>, key: DefinitionKey
 ): Promise<Definition> {
-  const [found] = await sql<Definition[]>`${selectDefinitions(sql, kind)} WHERE ${matchKey(sql, kind, key)}`
+  const [found] = await sql<Definition[]>`${selectDefinitions(sql, kind)} WHERE ${matchKey(sql, key)}`
   return orNotFound(found)
 }
 
@@ -105,7 +100,7 @@ export async function listVersions<Version extends { version: number }> (
     order: 'newest version', key: sql`v.version`, kind: 'integer', keyOf: (each) => each.version,
     select: sql`v.version, ${sql.unsafe(kind.contentColumns)}, ${selectCreatedBy(sql, sql`v.created_by`)}, v.created_at`,
     from: sql`${sql.unsafe(kind.table)} AS d JOIN ${sql.unsafe(kind.versionsTable)} AS v ON v.${sql.unsafe(kind.parentColumn)} = d.id`,
-    where: sql`${matchName(sql, kind, query)}
+    where: sql`d.project_id = ${query.projectId} AND d.id = ${query.id}
       AND (${deleted}::boolean OR (v.version >= d.first_version AND NOT d.deleted))
       AND (${version}::integer IS NULL OR v.version = ${version})`
   })
@@ -129,12 +124,6 @@ function ownColumns ({ nameColumn, columns }: AnyKind): string {
 }
 
 /** Matches one that is not deleted. */
-export function matchKey (sql: SqlTemplates, kind: AnyKind, key: DefinitionKey): Statement {
-  return sql`${matchName(sql, kind, key)} AND NOT d.deleted`
-}
-
-/** Also matches a deleted one. */
-function matchName (sql: SqlTemplates, kind: AnyKind, key: DefinitionKey): Statement {
-  const which = 'id' in key ? sql`d.id = ${key.id}` : sql`d.${sql.unsafe(kind.nameColumn)} = ${key.name}`
-  return sql`d.project_id = ${key.projectId} AND ${which}`
+export function matchKey (sql: SqlTemplates, { projectId, id }: DefinitionKey): Statement {
+  return sql`d.project_id = ${projectId} AND d.id = ${id} AND NOT d.deleted`
 }

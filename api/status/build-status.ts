@@ -8,7 +8,6 @@ export interface Reading {
   stores: StoresReading
 }
 
-/** Prefix of the pipeline's metrics. */
 const PIPELINE = 'millrace_pipeline'
 
 /** Figures of two readings: totals from the second, rates from both. Processes of a tier add up. */

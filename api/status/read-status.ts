@@ -26,13 +26,7 @@ export interface TierReading {
 }
 
 /** The metrics of one process. */
-export interface MetricSamples {
-  /** Sum over all samples of the name whose labels match; 0 when there is none. */
-  sum: (name: string, labels?: Record<string, string>) => number
-  /** Sums by the values of one label. */
-  by: (name: string, label: string) => Map<string, number>
-  names: () => Set<string>
-}
+export type MetricSamples = ReturnType<typeof parseMetrics>
 
 export type StoresReading = Status['stores']
 type Watermark = NonNullable<StoresReading['watermark']>
@@ -82,15 +76,17 @@ async function ask (url: string, path: string): Promise<string> {
 }
 
 /** Parses the text of `/metrics`; skips lines that are not samples. */
-export function parseMetrics (text: string): MetricSamples {
+export function parseMetrics (text: string) {
   const samples = text.split('\n').map(parseLine).filter((sample) => sample !== null)
   const names = new Set(samples.map(({ name }) => name))
   return {
-    sum: (name, labels = {}) => samples
+    /** Sum over all samples of the name whose labels match; 0 when there is none. */
+    sum: (name: string, labels: Record<string, string> = {}): number => samples
       .filter((sample) => sample.name === name)
       .filter((sample) => Object.entries(labels).every(([key, value]) => sample.labels[key] === value))
       .reduce((sum, { value }) => sum + value, 0),
-    by (name, label) {
+    /** Sums by the values of one label. */
+    by (name: string, label: string): Map<string, number> {
       const values = new Map<string, number>()
       for (const sample of samples) {
         const key = sample.labels[label]
@@ -98,7 +94,7 @@ export function parseMetrics (text: string): MetricSamples {
       }
       return values
     },
-    names: () => names
+    names: (): Set<string> => names
   }
 }
 

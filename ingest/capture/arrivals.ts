@@ -33,7 +33,6 @@ interface Seen {
   next: number
 }
 
-/** The watches of one project. */
 interface ProjectWatches {
   seen: Seen[]
   /** Some ask for a name or a distinct id, which are known when an event was taken. */

@@ -48,7 +48,6 @@ export function createIngestCounts (metrics: Metrics, paths: readonly string[]):
   return counts
 }
 
-/** Counts an answer. */
 export function countAnswer ({ answers }: IngestCounts, path: string, status: number): void {
   let statuses = answers.get(path)
   if (statuses === undefined) answers.set(path, statuses = new Map<number, number>())

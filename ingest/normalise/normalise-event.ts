@@ -20,7 +20,6 @@ import { createUuidV7, readUuid, timeOfUuid } from '../../engines/uuid.ts'
 /** Whatever the server allows, rows up to this many characters are taken. */
 const SMALL_ROW = 131_072
 
-/** Groups of one event at most. */
 const MAX_GROUPS = 100
 
 const NONE: readonly string[] = []

@@ -77,7 +77,6 @@ interface GroupCommitOptions {
   subject: string
   eventClass: EventClass
   publish: Publish
-  /** Gives each message its id. */
   nextMessageId: () => string
   /** The secret of fingerprints, null until it is known. */
   fingerprintKey: () => FingerprintKey | null
@@ -176,7 +175,6 @@ class GroupCommit {
   }
 }
 
-/** The headers of a message with a frame. */
 export function frameHeaders (frame: EncodedFrame, requestId: string): Record<string, string> {
   return {
     [HEADER.layout]: String(ROW_LAYOUT),

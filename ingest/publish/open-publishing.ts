@@ -37,7 +37,6 @@ export interface Publishing {
 /** A stream that did not acknowledge by then is taken for unavailable. SDKs give a request up after 10 s. */
 const ACK_TIMEOUT_MS = 3000
 
-/** How long the start waits for the stream. */
 const STREAM_WAIT_MS = 2000
 
 /**

@@ -116,7 +116,6 @@ export function systemTableOfShards (cluster: string, table: string): string {
   return cluster === '' ? `system.${table}` : `cluster(${quoteString(cluster)}, system.${table})`
 }
 
-/** A system table of all nodes. */
 export function systemTable (cluster: string, table: string): string {
   return cluster === '' ? `system.${table}` : `clusterAllReplicas(${quoteString(cluster)}, system.${table})`
 }

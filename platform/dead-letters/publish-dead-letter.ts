@@ -33,7 +33,6 @@ export const DEAD_LETTER_HEADER = {
   uuid: 'Millrace-Uuid'
 } as const
 
-/** What is to be dead-lettered. */
 export interface NewDeadLetter {
   stage: DeadLetterStage
   /** Lower case letters and underscores; part of the subject and label of metrics. */

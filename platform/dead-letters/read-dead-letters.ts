@@ -23,16 +23,13 @@ export interface ScannedDeadLetter {
   body: Uint8Array
 }
 
-export interface ListOptions extends DeadLetterFilter {
-  /** Begin with this id. */
-  fromId?: number
+export interface ListOptions extends Omit<ScanOptions, 'withBodies'> {
   /** Maximum letters. */
   limit?: number
   /** Letters to skip first. */
   offset?: number
 }
 
-/** A dead letter with everything in it. */
 export interface OpenedDeadLetter extends DeadLetter {
   /** Headers of the original message and of the letter. */
   headers: Record<string, string>
@@ -96,7 +93,6 @@ export async function listDeadLetters (connection: NatsConnection, options: List
   return letters
 }
 
-/** Counts matching dead letters. */
 export async function countDeadLetters (connection: NatsConnection, filter: DeadLetterFilter = {}): Promise<number> {
   const letters = scanDeadLetters(connection, filter)
   let count = 0
@@ -148,7 +144,6 @@ function readHeaders (headers: MsgHdrs | undefined): Record<string, string> {
   return Object.fromEntries([...headers ?? []].map(([name, values]) => [name, values[0] ?? '']))
 }
 
-/** Reads what the headers say about a letter. */
 function readDeadLetter (id: number, subject: string, headers: Record<string, string>, time: Date): DeadLetter {
   const text = (name: keyof typeof DEAD_LETTER_HEADER): string | null => headers[DEAD_LETTER_HEADER[name]] ?? null
   const number = (value: string | null | undefined): number | null => value ? Number(value) : null

@@ -71,7 +71,6 @@ export async function purgeDeadLetters (
   return result
 }
 
-/** Yields the letters that match. */
 async function * selectDeadLetters (
   connection: NatsConnection, options: WorkOnDeadLettersOptions & { withBodies?: boolean }
 ): AsyncGenerator<ScannedDeadLetter> {

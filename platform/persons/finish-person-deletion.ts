@@ -226,7 +226,6 @@ function * toParams (deletion: PersonDeletion): Generator<Record<string, unknown
   }
 }
 
-/** Takes events that are about to be deleted out of the counts by name, which views keep of inserts alone. */
 /** A count of its own below 0, as the sums of the tables wrap; times that change no earliest and no latest one. */
 const MINUS = (count: string): string => `toString(toUInt64(-toInt64(${count})))`
 const TIMES = '\'1970-01-01 00:00:00.000\' AS last_seen, \'2299-12-31 23:59:59.999\' AS first_seen, now64(3) AS last_inserted'

@@ -45,29 +45,18 @@ export interface StoredQuota extends ActiveQuota {
   updatedAt: Date
 }
 
-interface QuotaRow {
-  project_id: number
-  events_per_second: number | null
-  burst: number | null
-  events_per_month: string | number | null
-  beyond: Beyond
-  sample_rate: number
-  updated_at: Date
-  month_begin: number | null
-  events: string | number | null
-  counted_through: Date | null
-}
-
 /** Reads the quotas of all projects, or of one; projects without any are not in the map. */
 export async function readQuotas (
   sql: Sql | TransactionSql, projectId: number | null = null
 ): Promise<Map<number, StoredQuota>> {
-  const rows = await sql<QuotaRow[]>`
-    SELECT q.project_id, q.events_per_second, q.burst, q.events_per_month, q.beyond, q.sample_rate, q.updated_at,
-      (extract(epoch FROM u.month) * 1000)::float8 AS month_begin, u.events, u.counted_through
+  const rows = await sql<(StoredQuota & { projectId: number })[]>`
+    SELECT q.project_id AS "projectId", q.events_per_second AS "eventsPerSecond", q.burst, q.events_per_month AS "eventsPerMonth",
+      q.beyond, q.sample_rate AS "sampleRate", q.updated_at AS "updatedAt",
+      CASE WHEN u.month IS NOT NULL THEN json_build_object('monthBegin', extract(epoch FROM u.month)::bigint * 1000,
+        'events', u.events, 'countedThrough', floor(extract(epoch FROM u.counted_through) * 1000)) END AS usage
     FROM project_quotas AS q LEFT JOIN project_usage AS u ON u.project_id = q.project_id
     WHERE ${projectId}::integer IS NULL OR q.project_id = ${projectId}`
-  return new Map(rows.map((row) => [row.project_id, toQuota(row)]))
+  return new Map(rows.map(({ projectId, ...quota }) => [projectId, quota]))
 }
 
 /**
@@ -90,21 +79,6 @@ export async function setQuota (
       updated_at = now()`
 }
 
-/** Removes the quota of a project. Returns whether there was one. */
-export async function clearQuota (sql: Sql | TransactionSql, projectId: number): Promise<boolean> {
-  return (await sql`DELETE FROM project_quotas WHERE project_id = ${projectId}`).count > 0
-}
-
-function toQuota (row: QuotaRow): StoredQuota {
-  return {
-    eventsPerSecond: row.events_per_second,
-    burst: row.burst,
-    eventsPerMonth: row.events_per_month === null ? null : Number(row.events_per_month),
-    beyond: row.beyond,
-    sampleRate: row.sample_rate,
-    updatedAt: row.updated_at,
-    usage: row.month_begin === null
-      ? null
-      : { monthBegin: row.month_begin, events: Number(row.events), countedThrough: row.counted_through!.getTime() }
-  }
+export async function clearQuota (sql: Sql | TransactionSql, projectId: number): Promise<void> {
+  await sql`DELETE FROM project_quotas WHERE project_id = ${projectId}`
 }

@@ -26,7 +26,6 @@ export interface DayUsage {
   refusedRequests: number
 }
 
-/** Seconds of a query at most. */
 const MAX_SECONDS = 30
 
 /** The table keeps running totals: the highest one of each source is its last. */

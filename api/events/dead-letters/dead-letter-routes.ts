@@ -25,7 +25,6 @@ const NOTHING_PURGED = { matched: 0, purged: 0 }
 /** Limit of a dry run without `limit`. */
 const MOST_PURGED = 10_000
 
-/** Name of the sort order in cursors. */
 const ORDER = 'oldest'
 
 interface DeadLetterDeps { nats: NatsOnDemand, publicUrl: string, now: () => number }

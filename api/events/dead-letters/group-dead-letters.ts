@@ -6,7 +6,6 @@ import type { DeadLetterFilter } from '../../../platform/dead-letters/publish-de
 import { scanDeadLetters } from '../../../platform/dead-letters/read-dead-letters.ts'
 import type { DeadLetterGroups } from './dead-letter-schema.ts'
 
-/** The largest groups are what somebody looks at. */
 const MAX_GROUPS = 500
 
 /** Names of events are anybody's choice, so the number of groups that are counted is bounded: about 10 MB. */

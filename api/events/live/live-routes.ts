@@ -67,7 +67,6 @@ export async function liveRoutes (
 
 const text = (description: string) => ({ type: 'string', description }) as const
 
-/** An event as it arrived, in the answer of a feed. */
 const arrivedEventSchema = object({
   at: { type: 'number', description: 'When it was received, epoch milliseconds.' },
   event: text('As stored; as sent when it was dropped.'),
@@ -82,7 +81,6 @@ const arrivedEventSchema = object({
   sentCharacters: count('Characters of sent before it was cut; 0 when it is whole.')
 })
 
-/** What a feed sends at a time. */
 const feedBatchSchema = object({
   connected: { type: 'boolean', description: 'False while NATS is unavailable: nothing can be seen then.' },
   matched: count('Matching events that arrived since the feed began.'),

@@ -69,7 +69,6 @@ async function withDuplicates (
   })
 }
 
-/** The dead letters that are about one event. */
 const LETTERS_OF_EVENTS = [{ stage: 'schema', reason: 'not_met' }, { stage: 'writer', reason: 'refused' }] as const
 
 /** A letter says only in its body whose event it is. */

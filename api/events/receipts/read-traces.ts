@@ -37,7 +37,6 @@ export interface EventTraces {
   deletedAt: string | null
 }
 
-/** Duplicates that a receipt shows. */
 const SHOWN_DUPLICATES = 5
 
 interface Row {

@@ -39,7 +39,6 @@ export type StreamQuery = { projectId: number } & ({ uuid: string } | { distinct
 /** Longest search, in milliseconds: some hundred megabytes of messages. */
 const SEARCH_MS = 1000
 
-/** Messages and bytes of one request to the stream. */
 const BATCH_MESSAGES = 100
 const BATCH_BYTES = 33_554_432
 

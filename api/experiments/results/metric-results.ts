@@ -68,7 +68,6 @@ const nullableNumber = { type: ['number', 'null'] }
 const interval = { type: ['array', 'null'], items: { type: ['number', 'null'] } }
 const open = { type: 'object', additionalProperties: true }
 
-/** A variant at the end of a day. */
 const dayVariantSchema = {
   ...open,
   required: ['key', 'exposed', 'measured', 'mean', 'probability', 'relative_lift', 'sequential_p_value', 'sequential_relative_interval', 'missing_interval'],

@@ -15,20 +15,17 @@ import { type Metric, readMetric, readSecondaryMetrics } from './read-metric.ts'
 import { type MetricResults, metricResultsSchema, resultsSchema, secondaryResultsSchema } from './metric-results.ts'
 import { requiresFlagRoute } from './requires-flag-implementation.ts'
 
-export interface ResultsDeps {
-  sql: Sql
-  clickhouse: ClickHouse
-  now: () => number
-}
+interface ResultsDeps { sql: Sql, clickhouse: ClickHouse, now: () => number }
 
 /** Young enough for people who watch a launch, old enough that a page full of dashboards costs one query. */
 const TTL_MS = 300_000
+const MAX_RESULTS = 1000
 
 const refreshProperties = { refresh: { type: 'boolean', default: false, description: 'Compute again instead of answering from memory.' } } as const
 
 /** Results of experiments (docs/reference/contract/service.md 4.1): numbers of ClickHouse, and what they mean. */
 export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): Promise<void> {
-  const cache = createResultsCache<Measured>({ ttlMs: TTL_MS, maxEntries: 1000, now: deps.now })
+  const cache = createResultsCache<Measured>(deps.now)
   app.addSchema(metricResultsSchema)
   // Named one by one: the options of this scope also hold its prefix.
   await app.register(requiresFlagRoute, { sql: deps.sql, clickhouse: deps.clickhouse })
@@ -141,31 +138,24 @@ interface Refreshed<T> {
   isCached: boolean
 }
 
-interface CacheOptions {
-  ttlMs: number
-  /** The oldest go first. */
-  maxEntries: number
-  now: () => number
-}
-
 /**
  * Remembers what is costly to compute, in this process. Who asks while it is being computed waits for the same
  * answer; a failure is not remembered.
  */
-function createResultsCache<T> ({ ttlMs, maxEntries, now }: CacheOptions) {
+function createResultsCache<T> (now: () => number) {
   const entries = new Map<string, { value: Promise<T>, at: number }>()
 
   /** @param refresh  Compute it in any case. */
   return async (key: string, refresh: boolean, work: () => Promise<T>): Promise<Refreshed<T>> => {
     const known = entries.get(key)
-    const isCached = !refresh && known !== undefined && now() - known.at < ttlMs
+    const isCached = !refresh && known !== undefined && now() - known.at < TTL_MS
     const entry = isCached ? known : { value: work(), at: now() }
     if (!isCached) {
       entries.delete(key)
       entries.set(key, entry)
       entry.value.catch(() => { if (entries.get(key) === entry) entries.delete(key) })
       const [oldest] = entries.keys()
-      if (entries.size > maxEntries && oldest !== undefined) entries.delete(oldest)
+      if (entries.size > MAX_RESULTS && oldest !== undefined) entries.delete(oldest)
     }
     return { value: await entry.value, lastRefresh: new Date(entry.at), isCached }
   }

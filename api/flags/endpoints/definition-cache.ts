@@ -7,7 +7,6 @@ import { loadDefinitions, loadProjectIds, loadRevisions } from '../management/lo
 import { compileFlagSet, type FlagSet } from '../../../engines/flags/evaluate-flags.ts'
 import { createEvaluationCounters } from './compute-flags.ts'
 
-/** Milliseconds before a failed read is repeated. */
 const RETRY_MS = 500
 
 /** Maximum milliseconds of a read; it is abandoned then and repeated. */

@@ -72,7 +72,6 @@ function buildDecideV4 (evaluation: Evaluation, context: AnswerContext): Buffer 
   return renderDetails(evaluation, context, { ...DECIDE_FIELDS, ...buildRemoteConfig(context.token) })
 }
 
-/** Version 1 of `/flags`. */
 function buildFlagsV1 (evaluation: Evaluation, context: AnswerContext): string {
   return JSON.stringify({
     ...(context.withConfig ? buildRemoteConfig(context.token) : {}),

@@ -10,7 +10,6 @@ import { routesOf } from '../../http/routes.ts'
 import { validateCohort } from './validate-flag.ts'
 import { openFlagWriter } from './write-feature-flag.ts'
 
-/** Cohorts listed at most. */
 const MAX_COHORTS = 10_000
 
 const filtersSchema = {

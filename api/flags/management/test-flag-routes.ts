@@ -19,7 +19,6 @@ import { validateFlag } from './validate-flag.ts'
 /** Ids begin at 1, so no stored flag has this one. */
 const DRAFT_ID = 0
 
-/** Maximum wait for the stored person, in milliseconds. */
 const READ_TIMEOUT_MS = 3000
 
 const freeObject = { type: 'object', additionalProperties: true } as const

@@ -187,7 +187,6 @@ export function describeRunning (running: readonly RunningExperiment[]): string 
   return `${running.length === 1 ? 'An experiment runs' : 'Experiments run'} on this feature flag: ${names}.`
 }
 
-/** @throws {HttpError} 404. */
 function findFlag ({ flags }: ProjectDefinitions, id: number): FlagDefinition {
   return orNotFound(flags.find((flag) => flag.id === id))
 }

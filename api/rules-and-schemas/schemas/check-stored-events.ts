@@ -51,7 +51,6 @@ class SdkReader {
 
 const MAX_KNOWN_SDKS = 1000
 
-/** What a schema would have done with stored events, added up in bounded memory. */
 /** What is wrong with how many events; an event with several failures counts under each. */
 type PredictedFailure = SchemaPrediction['failures'][number]
 
@@ -60,10 +59,9 @@ interface Sdk {
   version: string
 }
 
-/** Samples of each failure. */
 const MAX_SAMPLES = 3
 
-/** Adds up what is wrong. */
+/** Adds up what a schema would have done with stored events, in bounded memory. */
 export class PredictionTally {
   #events = 0
   #failed = 0
