@@ -34,13 +34,13 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 82_082,
-  platformLines: 5_571,
+  lines: 81_867,
+  platformLines: 5_528,
   trackedFiles: 1_499,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
-  assertions: 162,
+  assertions: 161,
   casts: 281
 } satisfies Record<keyof House, number>
 

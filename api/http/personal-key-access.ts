@@ -183,21 +183,18 @@ function takeFromBody (body: unknown): unknown {
   return key
 }
 
-export interface LimitRateOptions {
-  /** Maximum requests per minute and personal key in this process; 0 for no limit. */
-  maxPerMinute: number
-}
-
 /**
  * Limits the requests of each personal key, so that a runaway script cannot overload the API for all others. Answers
  * have `x-ratelimit-limit`, `-remaining` and `-reset` (seconds); above the limit 429 with `retry-after`.
+ *
+ * @param options.maxPerMinute  Requests of a key in this process; 0 for no limit.
  */
-export const limitRate = fastifyPlugin(async (app: FastifyInstance, options: LimitRateOptions) => {
-  if (options.maxPerMinute === 0) return
+export const limitRate = fastifyPlugin(async (app: FastifyInstance, { maxPerMinute }: { maxPerMinute: number }) => {
+  if (maxPerMinute === 0) return
   await app.register(rateLimit, {
     // After authentication, because the limit is per key and not per address.
     hook: 'preValidation',
-    max: options.maxPerMinute,
+    max: maxPerMinute,
     timeWindow: 60_000,
     keyGenerator: (request) => accessOf(request).keyHash,
     errorResponseBuilder: (_, { ttl }) => new HttpError(429, 'throttled_error', 'throttled',

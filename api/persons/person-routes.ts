@@ -28,16 +28,6 @@ const deletionSchema = object({
   swept_at: { ...timeOrNull, description: 'When also what was on its way at the time of the request had arrived and was deleted; null: not yet.' }
 })
 
-async function listDeletions (
-  sql: Sql, projectId: number, query: Value<typeof deletionsQuery>
-): Promise<PageContent<Row<typeof deletionSchema>>> {
-  return await selectPage(sql, query, {
-    order: 'newest deletions', key: sql`person_deletions.id`, kind: 'integer', keyOf: ({ id }) => id,
-    select: sql`id, person_uuid AS person, with_events, requested_at, done_at, swept_at`, from: sql`person_deletions`,
-    where: sql`project_id = ${projectId} AND ${query.person === undefined ? sql`true` : sql`person_uuid = ${query.person}`}`
-  })
-}
-
 interface PersonDeps {
   sql: Sql
   clickhouse: ClickHouse
@@ -48,24 +38,29 @@ interface PersonDeps {
 
 /** Lists, shows and deletes persons of a project. */
 export async function personRoutes (app: FastifyInstance, deps: PersonDeps): Promise<void> {
-  const routes = routesOf(app, { tag: 'persons', object: 'person', publicUrl: deps.publicUrl })
+  const { sql, publicUrl } = deps
+  const routes = routesOf(app, { tag: 'persons', object: 'person', publicUrl })
   app.addSchema(personSchema)
 
   routes.list('/', {
     summary: 'List persons', description: 'Newest first.', query: personQuery, item: { $ref: 'Person#' }
-  }, async ({ query }, { projectId }) => await listPersonPage(deps.sql, projectId, query))
+  }, async ({ query }, { projectId }) => await listPersonPage(sql, projectId, query))
 
   routes.list('/deletions', {
     summary: 'List deletions of persons', query: deletionsQuery, item: deletionSchema,
     description: 'The record of what was deleted, newest first. It stays, and has no distinct ids and no properties.'
-  }, async ({ query }, { projectId }) => await listDeletions(deps.sql, projectId, query))
+  }, async ({ query }, { projectId }) => await selectPage<Row<typeof deletionSchema>>(sql, query, {
+    order: 'newest deletions', key: sql`person_deletions.id`, kind: 'integer', keyOf: ({ id }) => id,
+    select: sql`id, person_uuid AS person, with_events, requested_at, done_at, swept_at`, from: sql`person_deletions`,
+    where: sql`project_id = ${projectId} AND ${query.person === undefined ? sql`true` : sql`person_uuid = ${query.person}`}`
+  }))
 
   routes.get('/:id', {
     summary: 'Show a person', description: 'By person id, including ids from before a merge.',
     params: uuidParams, answer: { $ref: 'Person#' }
   }, async ({ params: { id } }, { projectId }) => {
     const uuid = await findPersonByUuid(deps, projectId, id).catch((error: unknown) => { throw translate(error) })
-    return orNotFound(uuid === null ? null : await readListedPerson(deps.sql, projectId, uuid))
+    return orNotFound(uuid === null ? null : await readListedPerson(sql, projectId, uuid))
   })
 
   routes.delete('/:id', {

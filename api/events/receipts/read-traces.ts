@@ -30,12 +30,7 @@ export interface DroppedEvent {
 }
 
 /** What the traces say about a uuid. */
-export interface EventTraces {
-  duplicates: Duplicates
-  dropped: DroppedEvent | null
-  /** When the deletion of its person was asked for, ISO 8601. */
-  deletedAt: string | null
-}
+export type EventTraces = ReturnType<typeof toTraces>
 
 const SHOWN_DUPLICATES = 5
 
@@ -62,24 +57,24 @@ export async function readTraces (
       GROUP BY uuid, kind, event_traces.at, process, partition, sequence, row
     ) GROUP BY uuid, kind SETTINGS final = 0`, { uuids, project: projectId })
   const found = new Map(rows.map((row) => [`${row.uuid} ${row.kind}`, row]))
-  return uuids.map((uuid) => {
-    const of = (kind: TraceKind): Row | undefined => found.get(`${uuid} ${kind}`)
-    return toTraces(uuid, of)
-  })
+  return uuids.map((uuid) => toTraces(uuid, (kind) => found.get(`${uuid} ${kind}`)))
 }
 
-function toTraces (uuid: string, of: (kind: TraceKind) => Row | undefined): EventTraces {
-  const duplicates = of('duplicate')
-  const dropped = of('dropped')?.last[0]
+function toTraces (uuid: string, of: (kind: TraceKind) => Row | undefined) {
+  const { count = 0, last = [] } = of('duplicate') ?? {}
+  const [receivedAt, process, reason = ''] = of('dropped')?.last[0] ?? []
+  const duplicates: Duplicates = {
+    count,
+    last: last.map(([receivedAt, process, , partition, sequence]) =>
+      ({ receivedAt, receivedBy: process || null, partition, sequence: Number(sequence) }))
+  }
+  const dropped: DroppedEvent | null = receivedAt === undefined
+    ? null
+    : { uuid, receivedAt, receivedBy: process || null, reason }
   return {
-    duplicates: {
-      count: duplicates?.count ?? 0,
-      last: (duplicates?.last ?? []).map(([receivedAt, process, , partition, sequence]) =>
-        ({ receivedAt, receivedBy: process || null, partition, sequence: Number(sequence) }))
-    },
-    dropped: dropped === undefined
-      ? null
-      : { uuid, receivedAt: dropped[0], receivedBy: dropped[1] || null, reason: dropped[2] },
+    duplicates,
+    dropped,
+    // When the deletion of its person was asked for, ISO 8601.
     deletedAt: of('deleted')?.last[0]?.[0] ?? null
   }
 }

@@ -6,11 +6,10 @@ import type { Experiment } from '../experiment.ts'
 import { checkSampleRatio, type SampleRatioCheck } from '../../../engines/statistics/sample-ratio.ts'
 import { readGroupTypeIndex } from '../experiment-flag.ts'
 import { findKeptFlag } from '../experiment-versions.ts'
-import { estimateSampleSize, type MetricExpectation } from '../../../engines/statistics/sample-size.ts'
+import { estimateSampleSize, type MetricExpectation, type SampleSize } from '../../../engines/statistics/sample-size.ts'
 import { type MetricKind, sampleVariance } from '../../../engines/statistics/variant-statistics.ts'
 import { accumulateDays, analyseDays, MULTIPLE, type VariantState } from './daily-series.ts'
 import type { Metric } from './read-metric.ts'
-import type { MetricResults } from './metric-results.ts'
 import { findMetricWarnings } from './metric-warnings.ts'
 import { type Measurement, type MetricScope, queryMetric } from './query-metric.ts'
 
@@ -69,7 +68,7 @@ export async function findScope (
 
 const DAY_MS = 86_400_000
 
-export interface ComputeOptions {
+interface ComputeOptions {
   experiment: Experiment
   metric: Metric
   scope: MetricScope
@@ -88,8 +87,9 @@ export interface ComputeOptions {
  *
  * @throws {HttpError} 503 when ClickHouse is unavailable or too busy.
  */
-export async function computeResults (clickhouse: ClickHouse, options: ComputeOptions): Promise<MetricResults> {
-  const { experiment, metric, scope, variants } = options
+export async function computeResults (
+  clickhouse: ClickHouse, { experiment, metric, scope, variants }: ComputeOptions
+) {
   const measurement = await queryMetric(clickhouse, scope, metric)
 
   const days = accumulateDays(metric.kind, measurement, scope.variants)
@@ -101,6 +101,7 @@ export async function computeResults (clickhouse: ClickHouse, options: ComputeOp
   const exposed = states.reduce((total, state) => total + state.exposed, 0)
   return {
     ...result,
+    // The word of the reference's clients for the kind.
     insight: metric.kind === 'funnel' ? 'FUNNELS' : 'TRENDS',
     metric,
     variants: result.variants.map((variant, index) => ({ ...variant, steps: states[index]?.steps ?? [] })),
@@ -125,6 +126,9 @@ export async function computeResults (clickhouse: ClickHouse, options: ComputeOp
     series
   }
 }
+
+/** Everything the API tells about one metric of an experiment; field names turn to snake_case in the answer. */
+export type MetricResults = Awaited<ReturnType<typeof computeResults>>
 
 /** People who reached each step, over all variants; who has any value is all that the other kinds tell. */
 function countReached ({ kind, steps }: Metric, { blocks }: Measurement, states: readonly VariantState[]): number[] {
@@ -151,7 +155,7 @@ function readPlannedSize ({ recommended_sample_size: size }: Record<string, unkn
 /** In percent of the baseline, when the experiment names none. */
 const DEFAULT_EFFECT = 5
 
-export interface PlanOptions {
+interface PlanOptions {
   kind: MetricKind
   baseline: VariantState
   /** Shares of the variants, the baseline's first. */
@@ -168,7 +172,7 @@ export interface PlanOptions {
  *
  * @returns null while the baseline says nothing, or the shares allow no comparison.
  */
-function planSampleSize (options: PlanOptions): MetricResults['sampleSize'] {
+function planSampleSize (options: PlanOptions): SampleSize & { minimumDetectableEffect: number } | null {
   const { kind, baseline, weights, exposed, daysRunning } = options
   const expectation = describeBaseline(kind, baseline)
   if (expectation === null || !((weights[0] ?? 0) > 0) || !weights.slice(1).some((weight) => weight > 0)) return null

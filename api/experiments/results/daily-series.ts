@@ -4,7 +4,6 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { MetricAnalysis, VariantAnalysis } from '../../../engines/statistics/metric-analysis.ts'
 import { isDeepStrictEqual } from 'node:util'
 import { formatDay, type Measurement, type Spread } from './query-metric.ts'
-import type { MissingInterval, SeriesPoint } from './metric-results.ts'
 
 /** The variant of people who saw several, in the answers of the queries. */
 export const MULTIPLE = '$multiple'
@@ -133,7 +132,11 @@ function analyseState (variants: VariantState[], settings: AnalysisSettings): Me
   })
 }
 
-function describeDay (day: string, analysis: MetricAnalysis): SeriesPoint {
+/** How things stood at the end of a day. */
+type SeriesPoint = ReturnType<typeof describeDay>
+
+/** @param day  `YYYY-MM-DD` in the project's time zone. */
+function describeDay (day: string, analysis: MetricAnalysis) {
   const baseline = analysis.variants.find(({ key }) => key === analysis.baseline) as VariantAnalysis
   return {
     day,
@@ -156,8 +159,12 @@ function describeDay (day: string, analysis: MetricAnalysis): SeriesPoint {
   }
 }
 
-/** Why a variant has no relative sequential interval; null when it has one. */
-function explainMissing (variant: VariantAnalysis, baseline: VariantAnalysis): MissingInterval | null {
+export const MISSING_INTERVALS = [
+  'variant_not_exposed', 'baseline_not_exposed', 'too_few_values', 'values_do_not_vary', 'baseline_near_zero'
+] as const
+
+/** Why the data of a day allow no relative sequential interval of a variant; null when it has one. */
+function explainMissing (variant: VariantAnalysis, baseline: VariantAnalysis): typeof MISSING_INTERVALS[number] | null {
   const { comparison } = variant
   if (comparison === null) {
     if (variant.exposed === 0) return 'variant_not_exposed'

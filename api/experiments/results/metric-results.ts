@@ -1,68 +1,7 @@
-import type { MetricAnalysis } from '../../../engines/statistics/metric-analysis.ts'
-import type { SampleRatioCheck } from '../../../engines/statistics/sample-ratio.ts'
-import type { SampleSize } from '../../../engines/statistics/sample-size.ts'
 import { experimentProperties } from '../experiment.ts'
-import { type MetricWarning, metricWarningSchema } from './metric-warnings.ts'
-import type { Metric } from './read-metric.ts'
+import { MISSING_INTERVALS } from './daily-series.ts'
+import { metricWarningSchema } from './metric-warnings.ts'
 import { array, object } from '../../http/json-schema.ts'
-
-/** Everything the API tells about one metric of an experiment; field names turn to snake_case in the answer. */
-export interface MetricResults extends Omit<MetricAnalysis, 'variants'> {
-  /** The word of the reference's clients for the kind. */
-  insight: 'FUNNELS' | 'TRENDS'
-  metric: Metric
-  variants: (MetricAnalysis['variants'][number] & {
-    /** People who reached each step of a funnel, in order; empty for the other kinds. */
-    steps: number[]
-  })[]
-  exposures: {
-    /** People who saw one variant. */
-    total: number
-    /** People who saw several variants, who are left out. */
-    multipleVariants: number
-    /** Whether the variants got the shares of people that the flag gives them. */
-    sampleRatio: SampleRatioCheck | null
-  }
-  /** People needed to see the minimum detectable effect; null until the baseline has a value. */
-  sampleSize: SampleSize & { /** In percent of the baseline. */ minimumDetectableEffect: number } | null
-  /** What may be wrong with the metric's definition. */
-  warnings: MetricWarning[]
-  /** One point a day, as things stood at its end; of a long experiment every n-th day, at most 60 points. */
-  series: SeriesPoint[]
-}
-
-export interface SeriesPoint {
-  /** `YYYY-MM-DD` in the project's time zone. */
-  day: string
-  significanceCode: MetricAnalysis['significanceCode']
-  pValue: number | null
-  variants: {
-    key: string
-    exposed: number
-    measured: number
-    mean: number | null
-    probability: number
-    credibleInterval: [number, number] | null
-    /** Against the baseline; null for the baseline itself. */
-    relativeLift: number | null
-    absoluteLift: number | null
-    /** Safe to look at every day, unlike `pValue`. */
-    sequentialPValue: number | null
-    /** Of variant - baseline: all days together hold the true difference with the confidence level. */
-    sequentialAbsoluteInterval: [number, number] | null
-    /** The same of variant / baseline - 1. */
-    sequentialRelativeInterval: [number, number] | null
-    /** Why there is no relative one; null when there is, and for the baseline. */
-    missingInterval: MissingInterval | null
-  }[]
-}
-
-const MISSING_INTERVALS = [
-  'variant_not_exposed', 'baseline_not_exposed', 'too_few_values', 'values_do_not_vary', 'baseline_near_zero'
-] as const
-
-/** Why the data of a day allow no relative interval. */
-export type MissingInterval = typeof MISSING_INTERVALS[number]
 
 const nullableNumber = { type: ['number', 'null'] }
 const interval = { type: ['array', 'null'], items: { type: ['number', 'null'] } }

@@ -10,9 +10,9 @@ import { experimentIdParams } from '../experiment-routes.ts'
 import { findExperiment } from '../experiment.ts'
 import { findKeptFlag, listKeptChanges } from '../experiment-versions.ts'
 import { variantsOfFlag } from '../../../engines/flags/flag-definition.ts'
-import { computeResults, findScope, type LaunchedExperiment, requireLaunched } from './compute-results.ts'
+import { computeResults, findScope, type LaunchedExperiment, type MetricResults, requireLaunched } from './compute-results.ts'
 import { type Metric, readMetric, readSecondaryMetrics } from './read-metric.ts'
-import { type MetricResults, metricResultsSchema, resultsSchema, secondaryResultsSchema } from './metric-results.ts'
+import { metricResultsSchema, resultsSchema, secondaryResultsSchema } from './metric-results.ts'
 import { requiresFlagRoute } from './requires-flag-implementation.ts'
 
 interface ResultsDeps { sql: Sql, clickhouse: ClickHouse, now: () => number }
@@ -25,7 +25,7 @@ const refreshProperties = { refresh: { type: 'boolean', default: false, descript
 
 /** Results of experiments (docs/reference/contract/service.md 4.1): numbers of ClickHouse, and what they mean. */
 export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): Promise<void> {
-  const cache = createResultsCache<Measured>(deps.now)
+  const cache = createResultsCache(deps.now)
   app.addSchema(metricResultsSchema)
   // Named one by one: the options of this scope also hold its prefix.
   await app.register(requiresFlagRoute, { sql: deps.sql, clickhouse: deps.clickhouse })
@@ -36,7 +36,7 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
 
   async function measure (
     projectId: number, experiment: LaunchedExperiment, metric: Metric, refresh: boolean
-  ): Promise<Refreshed<Measured>> {
+  ): Promise<Refreshed> {
     const { scope, variants } = await findScope(deps.sql, projectId, experiment, new Date(deps.now()))
     // What is measured, without the moment: a changed experiment is another key.
     const { id, parameters, end_date: end } = experiment
@@ -75,7 +75,7 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
     const experiment = await findLaunched(projectId, request.params.id)
     const metrics = readSecondaryMetrics(experiment.secondary_metrics)
     const chosen = chooseMetrics(metrics, request.query.id)
-    const results: Refreshed<Measured>[] = []
+    const results: Refreshed[] = []
     // One after the other: a person waits for them, and the server has others to serve.
     for (const metric of chosen) results.push(await measure(projectId, experiment, metric, request.query.refresh))
     const one = request.query.id !== undefined
@@ -131,9 +131,9 @@ interface Measured {
   completeThrough: Date | null
 }
 
-/** A value with the moment it was computed at. */
-interface Refreshed<T> {
-  value: T
+/** With the moment it was computed at. */
+interface Refreshed {
+  value: Measured
   lastRefresh: Date
   isCached: boolean
 }
@@ -142,11 +142,11 @@ interface Refreshed<T> {
  * Remembers what is costly to compute, in this process. Who asks while it is being computed waits for the same
  * answer; a failure is not remembered.
  */
-function createResultsCache<T> (now: () => number) {
-  const entries = new Map<string, { value: Promise<T>, at: number }>()
+function createResultsCache (now: () => number) {
+  const entries = new Map<string, { value: Promise<Measured>, at: number }>()
 
   /** @param refresh  Compute it in any case. */
-  return async (key: string, refresh: boolean, work: () => Promise<T>): Promise<Refreshed<T>> => {
+  return async (key: string, refresh: boolean, work: () => Promise<Measured>): Promise<Refreshed> => {
     const known = entries.get(key)
     const isCached = !refresh && known !== undefined && now() - known.at < TTL_MS
     const entry = isCached ? known : { value: work(), at: now() }

@@ -24,15 +24,6 @@ export interface ComputeFlagsParams {
 }
 
 /**
- * Counts evaluations by project, flag and value. Requests add to plain numbers, which are read when the metrics are
- * scraped.
- */
-export interface EvaluationCounters {
-  /** The counters of a project. They outlive the flags that are compiled with them. */
-  forProject: (projectId: number) => FindCounter
-}
-
-/**
  * Computes the flags of a request. Reads stored facts once, if an answer depends on them; when they cannot be read, the
  * flags that depend on them are answered as failed. Never throws when Postgres is unavailable.
  */
@@ -91,12 +82,7 @@ export function selectFlags (set: FlagSet, { flagKeys, runtime }: FlagRequest): 
   return flagKeys === null ? selected : selected.filter((position) => flagKeys.has(set.flags[position]?.definition.key ?? ''))
 }
 
-interface ReadFactsParams {
-  projectId: number
-  set: FlagSet
-  request: FlagRequest
-  subject: Subject
-}
+type ReadFactsParams = Omit<ComputeFlagsParams, 'onlyOverrides'> & { subject: Subject }
 
 async function readFacts (
   { projectId, set, request, subject }: ReadFactsParams, { persons, guard }: ComputeFlagsDeps
@@ -123,7 +109,13 @@ async function readFacts (
 /** Maximum number of series. Further ones are counted together, so that no client can exhaust the memory. */
 const MAX_SERIES = 10_000
 
-export function createEvaluationCounters (metrics: Metrics): EvaluationCounters {
+/**
+ * Counts evaluations by project, flag and value. Requests add to plain numbers, which are read when the metrics are
+ * scraped.
+ *
+ * @returns the counters of a project. They outlive the flags that are compiled with them.
+ */
+export function createEvaluationCounters (metrics: Metrics): (projectId: number) => FindCounter {
   const series = new Map<string, { labels: Record<string, string>, counter: EvaluationCounter }>()
   series.set('rest', { labels: { project: '', flag: 'rest', value: 'rest' }, counter: { count: 0 } })
   // Registers itself.
@@ -139,14 +131,12 @@ export function createEvaluationCounters (metrics: Metrics): EvaluationCounters 
     }
   })
 
-  return {
-    forProject: (projectId) => (flag, value) => {
-      const name = JSON.stringify([projectId, flag, value])
-      const found = series.get(name) ?? (series.size > MAX_SERIES ? series.get('rest') : undefined)
-      if (found !== undefined) return found.counter
-      const fresh = { labels: { project: String(projectId), flag, value }, counter: { count: 0 } }
-      series.set(name, fresh)
-      return fresh.counter
-    }
+  return (projectId) => (flag, value) => {
+    const name = JSON.stringify([projectId, flag, value])
+    const found = series.get(name) ?? (series.size > MAX_SERIES ? series.get('rest') : undefined)
+    if (found !== undefined) return found.counter
+    const fresh = { labels: { project: String(projectId), flag, value }, counter: { count: 0 } }
+    series.set(name, fresh)
+    return fresh.counter
   }
 }

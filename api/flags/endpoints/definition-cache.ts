@@ -47,7 +47,7 @@ export interface DefinitionCacheOptions {
 /** Reads all definitions and keeps them current: every API process sees a change within a second. */
 export function createDefinitionCache (options: DefinitionCacheOptions): DefinitionCache {
   const { sql, databaseUrl: url, pollMs = 15_000, logger } = options
-  const counters = createEvaluationCounters(options.metrics)
+  const countersOf = createEvaluationCounters(options.metrics)
   const { promise: ready, resolve } = Promise.withResolvers<undefined>()
   let projects = new Set<number>()
   const sets = new Map<number, { revision: number, set: FlagSet }>()
@@ -66,7 +66,7 @@ export function createDefinitionCache (options: DefinitionCacheOptions): Definit
       const definitions = await loadDefinitions(sql, projectId)
       if (isAbandoned()) return
       if (definitions === null) continue
-      const set = compileFlagSet(definitions, counters.forProject(projectId))
+      const set = compileFlagSet(definitions, countersOf(projectId))
       sets.set(projectId, { revision, set })
       for (const [flag, attr] of set.malformed) logger.warn({ projectId, flag, attr }, 'flag filters are malformed; this flag evaluates as failed')
     }
