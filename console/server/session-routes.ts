@@ -106,12 +106,8 @@ export async function findSessionKey (
 
 async function sessionKeyOf (token: string, { sessions, keys }: Pick<SessionOptions, 'sessions' | 'keys'>): Promise<PersonalKey> {
   const hash = await sessions.find(token)
-  if (hash === null) throw sessionEnded()
+  if (hash === null) throw new HttpError(401, 'authentication_error', 'not_authenticated', 'Log in first.')
   return await keys.findPersonalKeyByHash(hash)
-}
-
-function sessionEnded (): HttpError {
-  return new HttpError(401, 'authentication_error', 'not_authenticated', 'Log in first.')
 }
 
 /** Refuses what a page of another origin sends, the same host on another port included. */

@@ -83,6 +83,13 @@ export function Select ({ label, value, options, disabled = false, onChange }: S
   )
 }
 
+interface SelectDaysProps { label: string, value: number, of?: readonly number[], disabled?: boolean, onChange: (days: number) => void }
+
+/** A choice of so many days until now. */
+export function SelectDays ({ of = [1, 7, 30, 90, 365], onChange, ...props }: SelectDaysProps) {
+  return <Select {...props} options={of.map((each) => [each, each === 1 ? 'the last day' : `${each} days`] as const)} onChange={(value) => onChange(Number(value))} />
+}
+
 export function Checkbox ({ label, isOn, onChange }: { label: string, isOn: boolean, onChange: (isOn: boolean) => void }) {
   return <label class='choice'><input type='checkbox' checked={isOn} onChange={(event) => onChange(event.currentTarget.checked)} /> {label}</label>
 }

@@ -39,6 +39,7 @@ export function DefinitionList<T extends Listed> (props: DefinitionListProps<T>)
   const search = query.value.get('search') ?? ''
   const ordering = query.value.get('ordering') ?? Object.keys(orderings ?? {})[0] ?? ''
   const definitions = useList<T>(`/api/projects/${projectId.value}/${resource}/`, { search, ordering, ...filter, exclude_hidden: showsHidden ? undefined : true })
+  const nothing = search === '' ? `There are no ${title.toLowerCase()} yet: they appear some seconds after the first event.` : `No name has all these words: ${search}`
   return (
     <section>
       <h1>{title}</h1>
@@ -51,21 +52,10 @@ export function DefinitionList<T extends Listed> (props: DefinitionListProps<T>)
         {choices}
         <Checkbox label='Show hidden' isOn={showsHidden} onChange={(isOn) => setQuery({ hidden: isOn ? 'shown' : '' })} />
       </div>
-      <Paged of={definitions} what={title} empty={<Nothing title={title} search={search} />}>
+      <Paged of={definitions} what={title} empty={<Empty><p>{nothing}</p></Empty>}>
         {(results) => <Rows {...props} results={results} reload={definitions.reload} />}
       </Paged>
     </section>
-  )
-}
-
-function Nothing ({ title, search }: { title: string, search: string }) {
-  return (
-    <Empty>
-      <p>{search === ''
-        ? `There are no ${title.toLowerCase()} yet: they appear some seconds after the first event.`
-        : `No name has all these words: ${search}`}
-      </p>
-    </Empty>
   )
 }
 

@@ -168,7 +168,6 @@ function OpenDialog<D extends Definition, V extends DefinitionVersion, P extends
 
 interface NewDefinitionProps<D extends Definition, V extends DefinitionVersion, P extends Checked> {
   screen: DefinitionScreen<D, V, P>
-  hint: string
   action: string
   /** The content that the editor begins with. */
   example: unknown
@@ -181,7 +180,7 @@ interface NewDefinitionProps<D extends Definition, V extends DefinitionVersion, 
 
 /** A definition with its first version. It is not enforced by being stored. */
 export function NewDefinition<D extends Definition, V extends DefinitionVersion, P extends Checked> (
-  { screen, hint, action, example, fields, inputs, name, isTouched }: NewDefinitionProps<D, V, P>
+  { screen, action, example, fields, inputs, name, isTouched }: NewDefinitionProps<D, V, P>
 ) {
   const { Editor, language, requests } = screen
   const draft = useContentDraft(writeJson(example), language)
@@ -199,7 +198,7 @@ export function NewDefinition<D extends Definition, V extends DefinitionVersion,
     <section>
       <p><a {...linkTo(homeOf(screen))}>{screen.title}</a></p>
       <Title name={`New ${screen.noun}`} />
-      <p class='hint'>{hint}</p>
+      <p class='hint'>Storing it enforces nothing: check it by stored events first, then activate it.</p>
       <Form class='schema-form' onSubmit={async () => { if (!isBusy) await create() }}>
         {inputs}
         <Editor name={name} draft={draft} isReadOnly={false} />

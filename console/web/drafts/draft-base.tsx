@@ -60,7 +60,12 @@ export function useDraftBase (newest: Content, { says, change, store, reload }: 
   useUnsaved(!isStored)
   const save = async (): Promise<void> => {
     await attempt(async () => {
-      const stored = await storeOnBase(async () => await store(base.version), reload)
+      const stored = await store(base.version).catch((cause: unknown) => {
+        if (!(cause instanceof ApiError) || cause.code !== 'conflict') throw cause
+        // Somebody else stored a version meanwhile: it is read, and shown as the newer one.
+        reload()
+        return undefined
+      })
       if (stored === undefined) return
       setBase(stored)
       reload()
@@ -71,22 +76,6 @@ export function useDraftBase (newest: Content, { says, change, store, reload }: 
     change(writeJson(newest.content))
   }
   return { base, isStored, newer: isKept ? newest : undefined, rebase: setBase, save, isSaving: isBusy, error, discard }
-}
-
-/**
- * Stores a draft, on its base only.
- *
- * @param reload  Reads the newest version, which then is another one.
- * @returns undefined when somebody else stored a version meanwhile.
- */
-async function storeOnBase<T> (store: () => Promise<T>, reload: () => void): Promise<T | undefined> {
-  try {
-    return await store()
-  } catch (cause) {
-    if (!(cause instanceof ApiError) || cause.code !== 'conflict') throw cause
-    reload()
-    return undefined
-  }
 }
 
 interface StoreDraftProps {

@@ -1,22 +1,21 @@
 import type { ComponentChildren } from 'preact'
 import { isFields } from '../../../engines/fields.ts'
 import { showText } from '../format.ts'
-import { readJson, type TextError, writeJson } from './json-text.ts'
+import type { ContentDraft } from './content-draft.ts'
+import { readJson, writeJson } from './json-text.ts'
 
 /** Fields for the JSON of a draft. What they cannot show stays as it is. */
 export type DraftFields = (value: Readonly<Record<string, unknown>>, onChange: (value: object) => void) => ComponentChildren
 
 interface JsonEditorProps {
   label: string
-  text: string
-  onText: (text: string) => void
-  error?: TextError | undefined
-  isReadOnly?: boolean
+  draft: ContentDraft
+  isReadOnly: boolean
   fields: DraftFields
 }
 
 /** A text field for JSON, which says in which field something is wrong, below the fields that write it. */
-export function JsonEditor ({ label, text, onText, error, isReadOnly = false, fields }: JsonEditorProps) {
+export function JsonEditor ({ label, draft: { text, wrong: error, change }, isReadOnly, fields }: JsonEditorProps) {
   const read = readJson(text)
   const value = read.error === undefined && isFields(read.value) ? read.value : null
   const id = `error-${label.replaceAll(/\W+/g, '-')}`
@@ -25,13 +24,13 @@ export function JsonEditor ({ label, text, onText, error, isReadOnly = false, fi
     <>
       {!isReadOnly && (value === null
         ? <p class='hint'>The fields are here again when the draft is a JSON object.</p>
-        : fields(value, (next) => onText(writeJson(next))))}
+        : fields(value, (next) => change(writeJson(next))))}
       <label>
         {label}
         <textarea
           rows={Math.min(28, Math.max(10, lines + 1))} spellcheck={false} readOnly={isReadOnly} value={text}
           aria-invalid={error !== undefined} aria-describedby={error === undefined ? undefined : id}
-          onInput={(event) => onText(event.currentTarget.value)}
+          onInput={(event) => change(event.currentTarget.value)}
         />
       </label>
       {error !== undefined && (

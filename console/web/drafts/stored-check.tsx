@@ -3,10 +3,9 @@ import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { useAttempt } from '../confirm.tsx'
 import { formatCount } from '../format.ts'
-import { Failed, Select } from '../states.tsx'
+import { Failed, Select, SelectDays } from '../states.tsx'
 import type { AskedEvents, CheckFollower } from './definition-requests.ts'
 
-const DAYS = [1, 7, 30, 90, 365]
 const LIMITS = [100_000, 1_000_000, 10_000_000, 100_000_000]
 
 interface StoredCheckProps {
@@ -47,10 +46,7 @@ export function StoredCheck ({ hint, text, limit: initialLimit, check, children 
       <h2>Check by stored events</h2>
       <p class='hint'>{hint}</p>
       <div class='toolbar'>
-        <Select
-          label='Events of' value={days} disabled={isBusy} options={DAYS.map((each) => [each, each === 1 ? 'the last day' : `${each} days`] as const)}
-          onChange={(value) => setDays(Number(value))}
-        />
+        <SelectDays label='Events of' value={days} disabled={isBusy} onChange={setDays} />
         <Select
           label='at most' value={limit} disabled={isBusy} options={LIMITS.map((each) => [each, formatCount(each)] as const)}
           onChange={(value) => setLimit(Number(value))}

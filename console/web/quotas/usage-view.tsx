@@ -2,11 +2,10 @@ import { request } from '../api-client.ts'
 import { formatCount } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { projectId, query, setQuery } from '../router.ts'
-import { Select, Show, Table } from '../states.tsx'
+import { SelectDays, Show, Table } from '../states.tsx'
 import { Chart } from '../sql/result-chart.tsx'
 import type { Usage, UsageDay } from './quota.ts'
 
-const DAYS = [7, 30, 90, 365]
 const DAY_MS = 86_400_000
 
 /** Counted again so often, in milliseconds. */
@@ -26,7 +25,7 @@ export function UsageView () {
         Drops and refusals are known for 90 days.
       </p>
       <div class='toolbar'>
-        <Select label='In' value={days} options={DAYS.map((each) => [each, `${each} days`] as const)} onChange={(value) => setQuery({ days: value })} />
+        <SelectDays label='In' value={days} of={[7, 30, 90, 365]} onChange={(value) => setQuery({ days: String(value) })} />
       </div>
       <Show of={usage} what='Usage'>
         {(value) => (

@@ -22,7 +22,7 @@ export const RULE_SCREEN: DefinitionScreen<EventRule, RuleVersion, RulePredictio
   whenNone: 'No version is active: the rule does nothing.',
   whenDisabled: 'From then on it does nothing: what it kept out is stored.',
   Facts,
-  Editor: ({ draft, isReadOnly }) => <RuleEditor text={draft.text} onText={draft.change} error={draft.wrong} isReadOnly={isReadOnly} />,
+  Editor: RuleEditor,
   check: {
     hint: 'What the draft alone would have done with events that are stored. Stored events show what rules before have left of them. Nothing is changed.',
     limit: 100_000

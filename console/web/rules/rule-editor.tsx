@@ -1,6 +1,7 @@
 import { fieldsOf, isFields } from '../../../engines/fields.ts'
+import type { ContentDraft } from '../drafts/content-draft.ts'
 import { JsonEditor } from '../drafts/json-editor.tsx'
-import { readJson, type TextError } from '../drafts/json-text.ts'
+import { readJson } from '../drafts/json-text.ts'
 import { ComparisonFields, JsonField } from '../flags/filter-editor.tsx'
 import { replaceAt } from '../flags/flag-filters.ts'
 import { showText } from '../format.ts'
@@ -9,20 +10,13 @@ import { Parts } from '../questions/definition-editor.tsx'
 import { Checkbox, Select } from '../states.tsx'
 import { describeCondition, describeRule } from './event-rules.ts'
 
-interface RuleEditorProps {
-  text: string
-  onText: (text: string) => void
-  error: TextError | undefined
-  isReadOnly: boolean
-}
-
 /** The draft of a rule, with the sentence that it means. */
-export function RuleEditor ({ text, onText, error, isReadOnly }: RuleEditorProps) {
-  const read = readJson(text)
+export function RuleEditor ({ draft, isReadOnly }: { draft: ContentDraft, isReadOnly: boolean }) {
+  const read = readJson(draft.text)
   return (
     <>
       <JsonEditor
-        label='Condition and actions (JSON)' text={text} onText={onText} error={error} isReadOnly={isReadOnly}
+        label='Condition and actions (JSON)' draft={draft} isReadOnly={isReadOnly}
         fields={(rule, onChange) => <RuleFields rule={rule} onChange={onChange} />}
       />
       <p role='status' class='sentence'>

@@ -4,7 +4,7 @@ import { formatCount, showText } from '../format.ts'
 import { type Loaded, useLoaded } from '../load.ts'
 import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
-import { Empty, Failed, OnOff, Select, Show, Table } from '../states.tsx'
+import { Empty, Failed, OnOff, SelectDays, Show, Table } from '../states.tsx'
 import { describeRule, describeState, type EventRule, planMove, type RuleCounts } from './event-rules.ts'
 import { REQUESTS, RULE_SCREEN, RuleDetail } from './rule-detail.tsx'
 import { NewDefinition } from '../drafts/definition-screen.tsx'
@@ -55,10 +55,7 @@ function RuleList () {
       <h1>Rules</h1>
       <p class='hint'>What is kept out, sampled or changed before it is stored. They run in this order, each on what those before have left.</p>
       <div class='toolbar'>
-        <Select
-          label='Counts of' value={days} options={DAYS.map((each) => [each, each === 1 ? 'the last day' : `${each} days`] as const)}
-          onChange={(value) => setQuery({ days: value })}
-        />
+        <SelectDays label='Counts of' value={days} of={DAYS} onChange={(value) => setQuery({ days: String(value) })} />
         {may('event_definition:write') && <a class='button' {...linkTo(`/projects/${projectId.value}/rules/new`)}>New rule</a>}
       </div>
       {counts.error !== undefined && <Failed error={counts.error} onRetry={counts.reload} />}
@@ -136,7 +133,6 @@ function NewRule () {
   return (
     <NewDefinition
       screen={RULE_SCREEN} action='Store the rule' example={EXAMPLE} name={name}
-      hint='Storing it enforces nothing: check it by stored events first, then activate it.'
       fields={{ name, description }} isTouched={name !== '' || description !== ''}
       inputs={(
         <div class='stacked'>

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { request } from '../api-client.ts'
 import { DefinitionDetail, type DefinitionScreen } from '../drafts/definition-screen.tsx'
 import { JsonEditor } from '../drafts/json-editor.tsx'
 import { writeJson } from '../drafts/json-text.ts'
@@ -6,7 +7,7 @@ import { formatAgo, formatCount, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, projectId, shownProjectId } from '../router.ts'
 import { may, session } from '../session.ts'
-import { Failed, Select, Table } from '../states.tsx'
+import { Checkbox, Failed, SelectDays, Table } from '../states.tsx'
 import { ActivateDialog, NotesDialog } from './activation.tsx'
 import {
   COUNTED_DAYS, describeEnforced, describeFailed, describeFates, describePath, describePrediction, describeShare,
@@ -15,7 +16,7 @@ import {
 } from './event-schemas.ts'
 import { Quarantined, useQuarantined } from './quarantined.tsx'
 import { SchemaFields } from './schema-fields.tsx'
-import { inferDraft, REQUESTS } from './schema-requests.ts'
+import { REQUESTS } from './schema-requests.ts'
 import { useAttempt } from '../confirm.tsx'
 
 export const SCHEMA_SCREEN: DefinitionScreen<EventSchema, SchemaVersion, Prediction> = {
@@ -32,7 +33,7 @@ export const SCHEMA_SCREEN: DefinitionScreen<EventSchema, SchemaVersion, Predict
     <>
       {may('event:read') && !isReadOnly && <InferForm event={name} onDraft={(inferred) => draft.change(writeJson(inferred))} />}
       <JsonEditor
-        label='JSON Schema of the properties' text={draft.text} onText={draft.change} error={draft.wrong} isReadOnly={isReadOnly}
+        label='JSON Schema of the properties' draft={draft} isReadOnly={isReadOnly}
         fields={(schema, onChange) => <SchemaFields schema={schema} onChange={onChange} typed={draft.typed} onTyped={draft.type} />}
       />
     </>
@@ -129,8 +130,6 @@ function Failures ({ prediction: { events, failures } }: { prediction: Predictio
   )
 }
 
-const DAYS = [1, 7, 30, 90, 365]
-
 /** Makes a draft from stored events, and shows what it was made from. @param event  Empty: none is named yet. */
 export function InferForm ({ event, onDraft }: { event: string, onDraft: (schema: unknown) => void }) {
   const [days, setDays] = useState(30)
@@ -139,7 +138,8 @@ export function InferForm ({ event, onDraft }: { event: string, onDraft: (schema
   const { isBusy, error, attempt } = useAttempt()
   const infer = async (): Promise<void> => {
     await attempt(async () => {
-      const inferred = await inferDraft({ event, days, include_sdk: includeSdk })
+      const body = { event, days, include_sdk: includeSdk }
+      const inferred = await request<InferredSchema>(`/api/projects/${projectId.value}/event_schemas/infer/`, { method: 'POST', body })
       setFound(inferred)
       if (inferred.events > 0) onDraft(inferred.schema)
     })
@@ -147,13 +147,8 @@ export function InferForm ({ event, onDraft }: { event: string, onDraft: (schema
   return (
     <>
       <div class='toolbar'>
-        <Select
-          label='Events of' value={days} options={DAYS.map((each) => [each, each === 1 ? 'the last day' : `${each} days`] as const)}
-          onChange={(value) => setDays(Number(value))}
-        />
-        <label>
-          <input type='checkbox' checked={includeSdk} onChange={(change) => setIncludeSdk(change.currentTarget.checked)} /> With properties of SDKs ($…)
-        </label>
+        <SelectDays label='Events of' value={days} onChange={setDays} />
+        <Checkbox label='With properties of SDKs ($…)' isOn={includeSdk} onChange={setIncludeSdk} />
         <button type='button' disabled={isBusy || event === ''} onClick={() => { void infer() }}>{isBusy ? 'Reading events …' : 'Infer a draft'}</button>
       </div>
       {error !== undefined && <Failed error={error} onRetry={() => { void infer() }} />}

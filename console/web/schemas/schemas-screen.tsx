@@ -83,7 +83,6 @@ function NewSchema () {
   return (
     <NewDefinition
       screen={SCHEMA_SCREEN} action='Store the first version' example={EXAMPLE} fields={{ event }} name={event} isTouched={false}
-      hint='Storing it enforces nothing: check it by stored events first, then activate it.'
       inputs={(
         <>
           <label>
