@@ -94,6 +94,14 @@ t.test('CSV: every data row has its number, and a bad one keeps its content', as
   ])
 })
 
+t.test('CSV: a quote that is not closed does not make a value of the rows below it', async (t) => {
+  const rows = await read(t, 'a.csv', 'n,note\n1,"lost\n2,b\n3,"c"\n4,"d ""e"",\nf"\n5,g "h" i\n')
+  t.match(rows, [
+    { position: 1, error: 'a quote that is not closed, or not doubled, makes one row of 3 lines', text: /2,b/ },
+    { position: 2, row: { n: '4', note: 'd "e",\nf' } }, { position: 3, row: { n: '5', note: 'g "h" i' } }
+  ])
+})
+
 t.test('CSV: the delimiter is that of the header', async (t) => {
   for (const [name, content] of [
     ['a.csv', 'a;"b,c,d"\n1;2,5\n'], ['a.tsv', 'a\t"b,c,d"\n1\t2,5\n'], ['b.csv', 'a,"b,c,d"\n1,"2,5"\n'],

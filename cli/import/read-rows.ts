@@ -143,8 +143,10 @@ async function * readCsv (source: Readable): AsyncGenerator<Rows> {
   if (first === '') return
   const isWide = first.startsWith('\xff\xfe')
   if (first.startsWith(UTF8_MARK)) source.read(UTF8_MARK.length)
+  const delimiter = findDelimiter(first.replaceAll('\0', '').split(/[\r\n]/, 1)[0] ?? '')
   const parser = parseCsv({
-    delimiter: findDelimiter(first.replaceAll('\0', '').split(/[\r\n]/, 1)[0] ?? ''),
+    delimiter,
+    raw: true,
     // Bytes are told from characters below: a parser of UTF-8 would replace what is none.
     encoding: isWide ? 'utf16le' : 'latin1',
     bom: isWide,
@@ -157,7 +159,7 @@ async function * readCsv (source: Readable): AsyncGenerator<Rows> {
   pipeline(source, parser, () => {})
   let columns: string[] | undefined
   let position = 0
-  for await (const cells of parser as AsyncIterable<string[]>) {
+  for await (const { raw, record: cells } of parser as AsyncIterable<{ raw: string, record: string[] }>) {
     const record = isWide ? cells : cells.map(decodeUtf8)
     if (columns === undefined) {
       columns = record.map((column) => column ?? '\ufffd')
@@ -166,15 +168,28 @@ async function * readCsv (source: Readable): AsyncGenerator<Rows> {
       continue
     }
     position++
-    const error = record.includes(null)
-      ? 'the row is not UTF-8'
-      : record.length !== columns.length && `the row has ${record.length} columns, the header has ${columns.length}`
+    // Of UTF-16, the parser gives no text of the whole row.
+    const hasLines = !isWide && cells.some((cell) => /[\r\n]/.test(cell))
+    const error = hasLines && !hasClosedQuotes(raw, delimiter)
+      ? `a quote that is not closed, or not doubled, makes one row of ${raw.trim().split(/\r\n|\r|\n/).length} lines`
+      : record.includes(null)
+        ? 'the row is not UTF-8'
+        : record.length !== columns.length && `the row has ${record.length} columns, the header has ${columns.length}`
     // Not an assignment: `__proto__` is a name like any other.
     const read = error === false
       ? { position, row: Object.fromEntries(columns.map((column, index) => [column, record[index]])) }
       : { position, error, text: JSON.stringify(record.map((cell, index) => cell ?? cells[index])) }
     yield [read].values()
   }
+}
+
+/** Whether the quotes of a row stand around whole values, and those within are doubled. */
+function hasClosedQuotes (row: string, delimiter: string): boolean {
+  const isEdge = (character = delimiter): boolean => character === delimiter || /[\r\n]/.test(character)
+  // Every other part is outside of quotes; one without content, between two, is a doubled quote.
+  const parts = row.split('"')
+  return parts.length % 2 === 1 && parts.every((part, index) =>
+    index % 2 === 1 || ((index === 0 || isEdge(part[0])) && (index === parts.length - 1 || isEdge(part.at(-1)))))
 }
 
 /** The text of bytes that were read as Latin-1; null: they are not UTF-8. */
