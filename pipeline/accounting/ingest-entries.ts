@@ -12,7 +12,7 @@ import {
 export interface IngestEntry {
   key: string
   presence: IngestPresence
-  /** When it was heard of last, epoch milliseconds of the clock of NATS. */
+  /** When it reported last, epoch milliseconds of the clock of NATS. */
   heardAt: number
   /** When its process answered last, of this process' monotonic clock; -Infinity: not since it has the entry. */
   answeredAt: number

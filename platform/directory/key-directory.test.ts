@@ -226,7 +226,7 @@ t.test('a key that is made after another one was not found works at once', async
   t.equal((await resolve(keys, 'phc_new')).id, 1)
 })
 
-t.test('changes are heard of, in the tables that ingest may read', async (t) => {
+t.test('changes are notified, in the tables that ingest may read', async (t) => {
   const { postgres: { sql, url: databaseUrl } } = await createDirectory(t)
   const { keys, close } = openKeys({
     sql, databaseUrl, withOwners: false, maxWaitMs: 5000, now: Date.now, logger, metrics: createMetrics('ingest')

@@ -52,7 +52,7 @@ export function isOfLeader (cluster: StreamInfo['cluster'] | undefined): boolean
   if (cluster === undefined) return true
   if (!cluster.leader) return false
   const others = cluster.replicas ?? []
-  // Never heard of is 0.
+  // One that was never seen has 0.
   const heard = others.filter(({ active }) => active > 0 && active < HEARD_WITHIN_NS)
   return (heard.length + 1) * 2 > others.length + 1
 }

@@ -77,7 +77,7 @@ function Facts ({ of }: { of: Schema<'ImportDetail'> }) {
     [formatCounted(count, 'file')]: `${names.join(', ')}${count > names.length ? ', …' : ''}`,
     Options: of.options.map((each) => showText(each)).join(' '),
     Started: `${formatZoned(of.started_at)}${of.created_by === null ? '' : ` by ${showText(of.created_by.email)}`}`,
-    ...ended === null ? { 'Last heard of': formatAgo(of.last_reported_at, Date.now()) } : { Ended: formatZoned(ended) }
+    ...ended === null ? { 'Last report': formatAgo(of.last_reported_at, Date.now()) } : { Ended: formatZoned(ended) }
   }
   return (
     <>
