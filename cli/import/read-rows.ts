@@ -47,13 +47,11 @@ export async function * readRows (file: SourceFile): AsyncGenerator<Rows> {
   source.destroy()
   yield * head.startsWith('PK') ? readZip(file) : readParquet(file)
 }
-
 async function * readText (source: Readable, name: string): AsyncGenerator<Rows> {
   const plain = await decompress(source, name)
   if (/\.[ct]sv(?:\.\w+)?$/i.test(name)) yield * readCsv(plain)
   else yield * readLines(plain)
 }
-
 /** By the first bytes; brotli has none of its own, and is told by the name. */
 async function decompress (source: Readable, name: string): Promise<Readable> {
   const magic = (await peek(source)).toString('hex', 0, 4)
@@ -69,7 +67,6 @@ async function decompress (source: Readable, name: string): Promise<Readable> {
   if (ending !== undefined) throw new Error(`the content is not ${ending}; if it was decompressed before, rename it without .${ending}`)
   return source
 }
-
 /** The first bytes of a stream, which stay in it; none of one that is empty. */
 async function peek (source: Readable): Promise<Buffer> {
   if (source.readableEnded) return Buffer.alloc(0)
@@ -78,13 +75,11 @@ async function peek (source: Readable): Promise<Buffer> {
   if (first !== null) source.unshift(first)
   return first ?? Buffer.alloc(0)
 }
-
 /** An error of the source is one of what is made of it. */
 function chain (source: Readable, transform: Transform): Readable {
   pipeline(source, transform, () => {})
   return transform
 }
-
 async function * readLines (source: Readable): AsyncGenerator<Rows> {
   let position = 0
   let bytes = 0
@@ -92,7 +87,6 @@ async function * readLines (source: Readable): AsyncGenerator<Rows> {
   let isFirst = true
   for await (const chunk of source as AsyncIterable<Buffer>) yield take(chunk)
   yield take(Buffer.from('\n'))
-
   function * take (chunk: Buffer): Generator<ReadRow> {
     let start = 0
     for (let end = chunk.indexOf('\n'); end !== -1; end = chunk.indexOf('\n', start)) {
@@ -115,7 +109,6 @@ async function * readLines (source: Readable): AsyncGenerator<Rows> {
     if (bytes <= MAX_LINE_BYTES && start < chunk.length) parts.push(chunk.subarray(start))
   }
 }
-
 /** @throws {Error} for a first line that begins no object: the file is of another kind, and so is each line of it. */
 function readLine (bytes: Buffer, position: number, isFirst: boolean): ReadRow | undefined {
   const text = bytes.toString()
