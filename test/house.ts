@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_828,
+  lines: 81_835,
   platformLines: 5_528,
-  trackedFiles: 1_499,
+  trackedFiles: 1_500,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,

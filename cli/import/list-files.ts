@@ -1,4 +1,4 @@
-/** Finds the files of an export. */
+/** Finds the files of an export, and says what is read of one. */
 import { readdir, stat } from 'node:fs/promises'
 import path from 'node:path'
 import type { Readable } from 'node:stream'
@@ -13,6 +13,12 @@ export interface SourceFile {
   /** How far it is read; only while it is. */
   bytesRead?: () => number
 }
+
+/** A row, or why there is none at its position. */
+export type ReadRow = { position: number } & ({ row: unknown } | { error: string, text: string })
+
+/** Rows that are there at once, to be read before the next ones: a promise for each costs as much as to parse it. */
+export type Rows = IteratorObject<ReadRow>
 
 /** Names of files that may have events; one without an ending may be a part that a database wrote. */
 const KNOWN_NAME = /^[^.]+$|\.(?:jsonl?|ndjson|[ct]sv|txt|log|parquet|zip|gz|zst|br)$/i

@@ -11,8 +11,8 @@ import zlib from 'node:zlib'
 import { type BasicType, fileWriter, ParquetWriter, parquetWriteBuffer, schemaFromColumnData } from 'hyparquet-writer'
 import t, { type Test } from 'tap'
 import { writeZip } from '../../test/history/generate-export.ts'
-import { listFiles } from './list-files.ts'
-import { type ReadRow, readRows } from './read-rows.ts'
+import { listFiles, type ReadRow } from './list-files.ts'
+import { readRows } from './read-rows.ts'
 
 async function read (t: Test, name: string, content: string | Buffer): Promise<ReadRow[]> {
   const file = path.join(t.testdir({}), name)

@@ -2,16 +2,13 @@
 import { isUtf8 } from 'node:buffer'
 import { once } from 'node:events'
 import { createReadStream } from 'node:fs'
-import { open } from 'node:fs/promises'
 import { pipeline, type Readable, type Transform } from 'node:stream'
 import zlib from 'node:zlib'
 import { parse as parseCsv } from 'csv-parse'
-import { cachedAsyncBuffer, parquetMetadataAsync, parquetReadObjects } from 'hyparquet'
-import { compressors } from 'hyparquet-compressors'
 import { HAS_SAFE_BROTLI } from '../../engines/body/decompress.ts'
 import { parseStoredJson } from '../../engines/body/parse-json.ts'
-import { fieldsOf, isFields } from '../../engines/fields.ts'
-import { listZip, type SourceFile } from './list-files.ts'
+import { listZip, type ReadRow, type Rows, type SourceFile } from './list-files.ts'
+import { readParquet } from './read-parquet.ts'
 
 /** Longer lines are no events: ingest takes bodies of 20 MB. */
 const MAX_LINE_BYTES = 20_000_000
@@ -24,12 +21,6 @@ const CHUNK_BYTES = 262_144
 
 /** The byte order mark of UTF-8, as Latin-1. */
 const UTF8_MARK = '\xef\xbb\xbf'
-
-/** A row, or why there is none at its position. */
-export type ReadRow = { position: number } & ({ row: unknown } | { error: string, text: string })
-
-/** Rows that are there at once, to be read before the next ones: a promise for each costs as much as to parse it. */
-type Rows = IteratorObject<ReadRow>
 
 /**
  * Reads the rows of a file. Positions count from 1.
@@ -47,11 +38,13 @@ export async function * readRows (file: SourceFile): AsyncGenerator<Rows> {
   source.destroy()
   yield * head.startsWith('PK') ? readZip(file) : readParquet(file)
 }
+
 async function * readText (source: Readable, name: string): AsyncGenerator<Rows> {
   const plain = await decompress(source, name)
   if (/\.[ct]sv(?:\.\w+)?$/i.test(name)) yield * readCsv(plain)
   else yield * readLines(plain)
 }
+
 /** By the first bytes; brotli has none of its own, and is told by the name. */
 async function decompress (source: Readable, name: string): Promise<Readable> {
   const magic = (await peek(source)).toString('hex', 0, 4)
@@ -67,6 +60,7 @@ async function decompress (source: Readable, name: string): Promise<Readable> {
   if (ending !== undefined) throw new Error(`the content is not ${ending}; if it was decompressed before, rename it without .${ending}`)
   return source
 }
+
 /** The first bytes of a stream, which stay in it; none of one that is empty. */
 async function peek (source: Readable): Promise<Buffer> {
   if (source.readableEnded) return Buffer.alloc(0)
@@ -75,11 +69,13 @@ async function peek (source: Readable): Promise<Buffer> {
   if (first !== null) source.unshift(first)
   return first ?? Buffer.alloc(0)
 }
+
 /** An error of the source is one of what is made of it. */
 function chain (source: Readable, transform: Transform): Readable {
   pipeline(source, transform, () => {})
   return transform
 }
+
 async function * readLines (source: Readable): AsyncGenerator<Rows> {
   let position = 0
   let bytes = 0
@@ -87,6 +83,7 @@ async function * readLines (source: Readable): AsyncGenerator<Rows> {
   let isFirst = true
   for await (const chunk of source as AsyncIterable<Buffer>) yield take(chunk)
   yield take(Buffer.from('\n'))
+
   function * take (chunk: Buffer): Generator<ReadRow> {
     let start = 0
     for (let end = chunk.indexOf('\n'); end !== -1; end = chunk.indexOf('\n', start)) {
@@ -109,6 +106,7 @@ async function * readLines (source: Readable): AsyncGenerator<Rows> {
     if (bytes <= MAX_LINE_BYTES && start < chunk.length) parts.push(chunk.subarray(start))
   }
 }
+
 /** @throws {Error} for a first line that begins no object: the file is of another kind, and so is each line of it. */
 function readLine (bytes: Buffer, position: number, isFirst: boolean): ReadRow | undefined {
   const text = bytes.toString()
@@ -190,91 +188,6 @@ function decodeUtf8 (latin1: string): string | null {
   if (/^[\0-\x7f]*$/.test(latin1)) return latin1
   const bytes = Buffer.from(latin1, 'latin1')
   return isUtf8(bytes) ? bytes.toString() : null
-}
-
-/** In the place of a text of Parquet, of which a library would make another one. */
-class Unreadable extends Error {}
-
-function unreadable (message: string, bytes: Uint8Array): Unreadable {
-  return Object.assign(new Unreadable(message), { toJSON: () => Buffer.from(bytes).toString('latin1') })
-}
-
-function readParquetText (bytes: Uint8Array | undefined): unknown {
-  if (bytes === undefined) return undefined
-  if (!isUtf8(bytes)) return unreadable('the row is not UTF-8', bytes)
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString()
-}
-
-const TEXT_PARSERS = {
-  stringFromBytes: readParquetText,
-  jsonFromBytes (bytes: Uint8Array | undefined) {
-    const text = readParquetText(bytes)
-    if (bytes === undefined || typeof text !== 'string') return text
-    try {
-      return parseStoredJson(text)
-    } catch {
-      return unreadable('the row has a text that is not JSON', bytes)
-    }
-  }
-}
-
-/** JSON has no bigint, as which every whole number of 64 bits is read. */
-function toJsonNumbers (value: unknown): unknown {
-  if (typeof value === 'bigint') return parseStoredJson(String(value))
-  if (Array.isArray(value)) return value.map(toJsonNumbers)
-  if (!isFields(value) || Object.getPrototypeOf(value) !== Object.prototype) return value
-  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, toJsonNumbers(inner)]))
-}
-
-/** Of those in JavaScript each page leaves more garbage than its bytes. */
-const CODECS = {
-  ...compressors,
-  ZSTD: (page: Uint8Array) => zlib.zstdDecompressSync(page),
-  GZIP: (page: Uint8Array) => zlib.gunzipSync(page)
-}
-
-/** Uncompressed bytes and rows of a row group that are read at a time: pages before them are passed over. */
-const PART_BYTES = 6_000_000
-const PART_ROWS = 50_000
-
-/** A row group is in memory as it is in the file: compressed, without a way to find a page in it. */
-const MAX_GROUP_BYTES = 1_000_000_000
-
-async function * readParquet (source: SourceFile): AsyncGenerator<Rows> {
-  const { path: name, bytes: byteLength } = source
-  await using handle = await open(name)
-  // That of the library reads in pieces and joins them, which takes twice the memory.
-  const file = {
-    byteLength,
-    async slice (start: number, end = byteLength) {
-      const { buffer } = await handle.read({ buffer: new Uint8Array(end - start), position: start })
-      return buffer.buffer
-    }
-  }
-  const metadata = await parquetMetadataAsync(file)
-  const options = { metadata, compressors: CODECS, parsers: TEXT_PARSERS }
-  let rowStart = 0
-  source.bytesRead = () => byteLength * rowStart / Number(metadata.num_rows)
-  for (const { num_rows: count, columns } of metadata.row_groups) {
-    // Each part asks for the same bytes.
-    const group = cachedAsyncBuffer(file)
-    const groupEnd = rowStart + Number(count)
-    const sizeOf = (field: 'total_compressed_size' | 'total_uncompressed_size'): number =>
-      columns.reduce((sum, { meta_data: column }) => sum + Number(column?.[field] ?? 0), 0)
-    const compressed = sizeOf('total_compressed_size')
-    if (compressed > MAX_GROUP_BYTES) throw new Error(`a row group has ${compressed} bytes, and at most ${MAX_GROUP_BYTES} are read at once; write the file with smaller row groups`)
-    const partRows = Math.max(1, Math.min(PART_ROWS, Math.ceil(Number(count) * PART_BYTES / sizeOf('total_uncompressed_size'))))
-    for (let rowEnd = rowStart; rowStart < groupEnd; rowStart = rowEnd) {
-      rowEnd = Math.min(rowStart + partRows, groupEnd)
-      const before = rowStart
-      yield (await parquetReadObjects({ ...options, file: group, rowStart, rowEnd })).values().map((read, index) => {
-        const row = fieldsOf(toJsonNumbers(read))
-        const position = before + index + 1
-        const found = Object.values(row).find((value) => value instanceof Unreadable)
-        return found === undefined ? { position, row } : { position, error: found.message, text: JSON.stringify(row) }
-      })
-    }
-  }
 }
 
 /** The files in a zip one after the other; rows are counted through. */

@@ -11,8 +11,8 @@ import { tryLockFile } from '../../platform/durable-folder.ts'
 import { type Digest, DigestCollector, formatDay, keyOf } from './event-digest.ts'
 import { type ImportOptions, type ImportResult, IMPORTED_WITH_DIFFERENCES, type MapperOf } from './import-options.ts'
 import { type Proof, proveImport } from './prove-import.ts'
-import type { SourceFile } from './list-files.ts'
-import { type ReadRow, readRows } from './read-rows.ts'
+import type { ReadRow, SourceFile } from './list-files.ts'
+import { readRows } from './read-rows.ts'
 import { createSender } from './send-events.ts'
 
 /** Rows of each file that are acknowledged. */
