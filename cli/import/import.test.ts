@@ -185,6 +185,11 @@ t.test('an import that was interrupted goes on where it was, and its proof is of
   t.equal((await counts())['seen'], 834)
   await appendFile(file, lines([nested(posthogRow(2501))]))
   t.match(await run('posthog', folder), { code: 0, out: /events +2501\n/ }, 'a file that grew is read anew')
+  await writeFile(path.join(state, 'progress.json'), '{"a.jsonl')
+  t.match(await run('posthog', folder), { code: 1, err: /progress\.json is damaged; delete it/ })
+  await rm(state, { recursive: true })
+  await writeFile(state, 'a file where the folder should be')
+  t.match(await run('posthog', folder), { code: 1, err: /cannot write to .*state: / })
 })
 
 t.test('an importer that is killed goes on, and nothing is stored twice', async (t) => {

@@ -34,8 +34,8 @@ const STORE_PATIENCE_MS = 300_000
  */
 export async function runImport (options: ImportOptions): Promise<ImportResult> {
   const { stateFolder } = options
+  await mkdir(stateFolder, { recursive: true }).catch((cause: Error) => { throw stateError(stateFolder, cause) })
   try {
-    await mkdir(stateFolder, { recursive: true })
     // Of two that save their progress here, the one behind would send again what the other has sent.
     const lock = tryLockFile(path.join(stateFolder, 'lock'))
     if (lock === null) throw new MillraceError('MILLRACE_IMPORT_STATE', `another import uses ${stateFolder}; wait for its end, or name another folder with --state`)
@@ -53,9 +53,12 @@ export async function runImport (options: ImportOptions): Promise<ImportResult> 
       lock.release()
     }
   } catch (cause) {
-    if (!isOfState(cause)) throw cause
-    throw new MillraceError('MILLRACE_IMPORT_STATE', `cannot write to ${stateFolder}: ${cause.message}; run the same command again once it can be written to`, { cause })
+    throw isOfState(cause) ? stateError(stateFolder, cause) : cause
   }
+}
+
+function stateError (folder: string, cause: Error): MillraceError {
+  return new MillraceError('MILLRACE_IMPORT_STATE', `cannot write to ${folder}: ${cause.message}; run the same command again once it can be written to`, { cause })
 }
 
 /** Files of an export are only read: what cannot be written, or locked, is in the folder of the state. */
@@ -68,7 +71,7 @@ async function importFiles (
   reject: (rejected: { file: string, row: number, error: string, text?: string | undefined }) => void
 ): Promise<ImportResult> {
   const { source: product, project, url, files, stateFolder, mode, store, reporter } = options
-  const progress = JSON.parse(await readFile(path.join(stateFolder, PROGRESS), 'utf8').catch(() => '{}')) as Progress
+  const progress = await readProgress(stateFolder)
   const digests = new DigestCollector(path.join(stateFolder, 'digests'))
   const result: ImportResult = {
     source: product, project, url, files, mode, finishedAt: '', exitCode: 0, rows: 0, events: 0, duplicates: 0, rejected: 0,
@@ -260,6 +263,16 @@ async function sampleColumns (file: SourceFile): Promise<string[]> {
     // It is told by who reads all rows.
   }
   return [...columns]
+}
+
+async function readProgress (folder: string): Promise<Progress> {
+  const file = path.join(folder, PROGRESS)
+  const saved = await readFile(file, 'utf8').catch(() => '{}')
+  try {
+    return JSON.parse(saved) as Progress
+  } catch (cause) {
+    throw new MillraceError('MILLRACE_IMPORT_STATE', `${file} is damaged; delete it and run the same command again: what is stored already is not stored twice`, { cause })
+  }
 }
 
 /** Replaces the whole file: a crash leaves the previous one. Synchronous, so that two saves never interleave. */
