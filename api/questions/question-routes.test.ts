@@ -88,6 +88,9 @@ t.test('who dropped out is listed for keys that may see persons', async (t) => {
   const listed = await Promise.all(['pro', 'free'].map(async (value) => (await api.call('POST', '~/questions/dropouts', { ...ofPlan, value })).body.results.length))
   t.same(listed, [1, 0])
   t.match(await api.call('POST', '~/questions/dropouts', { ...asked, part: 'rest' }), { status: 400, body: { attr: 'part' } })
+  for (const incomplete of [{ part: 'value' }, { value: 'pro' }, { part: 'rest', value: 'pro' }]) {
+    t.match(await api.call('POST', '~/questions/dropouts', { ...ofPlan, part: 'all', ...incomplete }), { status: 400, body: { attr: 'value' } })
+  }
   t.match(await api.call('POST', '~/questions/dropouts', { ...asked, step: 3 }), { status: 400, body: { attr: 'step' } })
   t.match(await callAs(['query:read'], null, '/dropouts', asked), { status: 403, body: { code: 'permission_denied' } })
 })

@@ -69,6 +69,7 @@ export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps &
     if (question.kind !== 'funnel') throw invalidField('definition__kind', 'Nobody drops out of anything but a funnel.')
     if (step > question.steps.length) throw invalidField('step', `The funnel has ${question.steps.length} steps.`)
     if (of !== 'all' && question.breakdown === null) throw invalidField('part', 'The funnel is not broken down.')
+    if ((of === 'value') !== (value !== null)) throw invalidField('value', 'It is given with the part "value", and with no other.')
     return await ask(access, reply, deps, async (asking) => {
       const asked = { step, limit, tag: tagOfPart({ part: of, value }) }
       const { results, ...facts } = await listDropouts(question, asking, asked)
