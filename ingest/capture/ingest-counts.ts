@@ -48,6 +48,7 @@ export function createIngestCounts (metrics: Metrics, paths: readonly string[]):
   return counts
 }
 
+/** @param path  Of the route, so that there are few. */
 export function countAnswer ({ answers }: IngestCounts, path: string, status: number): void {
   let statuses = answers.get(path)
   if (statuses === undefined) answers.set(path, statuses = new Map<number, number>())

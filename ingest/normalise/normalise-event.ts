@@ -20,6 +20,7 @@ import { createUuidV7, readUuid, timeOfUuid } from '../../engines/uuid.ts'
 /** Whatever the server allows, rows up to this many characters are taken. */
 const SMALL_ROW = 131_072
 
+/** Of one event. */
 const MAX_GROUPS = 100
 
 const NONE: readonly string[] = []

@@ -175,6 +175,7 @@ class GroupCommit {
   }
 }
 
+/** The headers of a message with a frame. */
 export function frameHeaders (frame: EncodedFrame, requestId: string): Record<string, string> {
   return {
     [HEADER.layout]: String(ROW_LAYOUT),
