@@ -7,4 +7,4 @@
  */
 import { runUninstrumented } from './run-uninstrumented.js'
 
-if (process.env.MILLRACE_TEST_NO_SERVICES !== '1') process.exitCode = runUninstrumented('start-for-runner.ts', process.ppid)
+if (process.env.MILLRACE_TEST_NO_SERVICES !== '1') process.exitCode = runUninstrumented('services-for-runner.ts', 'start', process.ppid)

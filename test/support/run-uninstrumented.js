@@ -6,11 +6,11 @@ import path from 'node:path'
  * measurement of coverage that slows it down and a loader that it does not need.
  *
  * @param {string} script  Name of the file.
- * @param {number} runnerPid  Passed on as argument.
+ * @param {...(string | number)} more  Its arguments.
  * @returns {number} the exit code.
  */
-export function runUninstrumented (script, runnerPid) {
+export function runUninstrumented (script, ...more) {
   // The runner changes the environment when a process is spawned, so it has to be undone in that process.
-  const args = ['-u', 'NODE_OPTIONS', process.execPath, path.join(import.meta.dirname, script), String(runnerPid)]
+  const args = ['-u', 'NODE_OPTIONS', process.execPath, path.join(import.meta.dirname, script), ...more.map(String)]
   return spawnSync('env', args, { stdio: 'inherit' }).status ?? 1
 }
