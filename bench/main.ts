@@ -5,6 +5,7 @@ import { readCount } from '../cli/read-arguments.ts'
 import { startStack } from '../test/start-stack.ts'
 import { compareResults, describeMachine, readBaseline, renderComparisons, writeResults } from './run-results.ts'
 import { type Figure, printFigures, type Question } from './question.ts'
+import { analysts } from './questions/analysts.bench.ts'
 import { batch } from './questions/batch.bench.ts'
 import { decide } from './questions/decide.bench.ts'
 import { duplicates } from './questions/duplicates.bench.ts'
@@ -20,7 +21,7 @@ import { watermark } from './questions/watermark.bench.ts'
 
 /** In the order in which they run. */
 const QUESTIONS: readonly Question[] = [
-  batch, single, visible, duplicates, decide, query, edge, hindsight, receipts, watermark, importing, shards
+  batch, single, visible, duplicates, decide, query, edge, hindsight, receipts, watermark, importing, shards, analysts
 ]
 
 const program = new Command('npm run bench --')
@@ -30,7 +31,7 @@ const program = new Command('npm run bench --')
   .option('--quick', 'each question once, and small')
   .option('--compare <results>', 'an earlier run; ends with 1 when a ratio got worse')
   .option('--repetitions <number>', 'of which the median is reported (default: 5, quick: 1)', readCount)
-  .option('--events <number>', 'stored events that hindsight asks about (default: a million)', readCount)
+  .option('--events <number>', 'stored events that hindsight (default: a million) and analysts (40 million) ask about', readCount)
   .option('--minutes <number>', 'of the load of watermark (default: 1)', readCount)
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
   .parse()
