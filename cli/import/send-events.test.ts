@@ -32,6 +32,24 @@ t.test('a request that is retried is not overtaken where events change persons',
   t.same(marks, [1000, 2000, 3000])
 })
 
+t.test('a slow import sends each second what it may', async (t) => {
+  const sizes: number[] = []
+  const server = createServer((request, response) => {
+    void json(request).then((body) => {
+      sizes.push((body as { batch: object[] }).batch.length)
+      response.end()
+    })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => { server.close() })
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const sender = createSender({ url, projectKey: 'phc', personsFrom: 'events', eventsPerSecond: 10, onAcknowledged: () => {} })
+  for (let i = 0; i < 15; i++) await sender.add({ uuid: String(i), event: 'seen', distinct_id: 'ann', timestamp: 0, properties: {}, json: '{}' }, i + 1)
+  await sender.finish()
+
+  t.same(sizes, [10, 5])
+})
+
 t.test('a request that is too large for a limit on the way is sent in halves, in order', async (t) => {
   const accepted: string[] = []
   const server = createServer((request, response) => {

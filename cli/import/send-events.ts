@@ -80,6 +80,8 @@ export function createSender (
   const free = createLane(projectKey, CONCURRENCY, personsFrom === 'events')
   const lanes = [ordered, free]
   const spare: Buffer[] = []
+  // At most those of a second: a slow import neither comes in bursts nor is silent between them.
+  const mostEvents = Math.min(MAX_EVENTS, Math.ceil(eventsPerSecond) || MAX_EVENTS)
   let lastMark = 0
   let sendAt = performance.now()
   let answeredAt = 0
@@ -96,7 +98,7 @@ export function createSender (
     lastMark = mark
     batch.starts.push(batch.used)
     batch.used += batch.bytes.write(text, batch.used)
-    return batch.starts.length < MAX_EVENTS ? undefined : flushUpTo(batch)
+    return batch.starts.length < mostEvents ? undefined : flushUpTo(batch)
   }
 
   /** An older batch that is not full would hold back what counts as acknowledged. */
