@@ -38,7 +38,8 @@ t.test('what would answer otherwise is left out with its reason, and so is what 
           multivariate: { variants: [{ key: 'gpt/4.1', rollout_percentage: 100 }] },
           payloads: { gone: '1' }
         }
-      })
+      }),
+      flag(16, { key: null })
     ],
     'cohorts.json': [
       { id: 11, name: 'Buyers', is_static: false, filters: group([behavioral]) },
@@ -51,7 +52,7 @@ t.test('what would answer otherwise is left out with its reason, and so is what 
     'twice.json': { count: 2, next: null, results: ['', ''].map(() => ({ group_type: 'org', group_type_index: 0 })) }
   })
   const dry = await api.run('import-flags', folder, '--dry-run')
-  t.match(dry, { code: 1, out: /cohort +2 +0 +0 +2\nflag +4 +0 +0 +10/, err: 'notes.json is not JSON' })
+  t.match(dry, { code: 1, out: /cohort +2 +0 +0 +2\nflag +4 +0 +0 +11/, err: 'notes.json is not JSON' })
   t.match(dry.out, /a b +key: Only letters.*\n.*flag-13 +filters__multivariate__variants: .*must sum to 100/, 'what the API would refuse')
   t.match(dry.err, /other\.json is not recognized[^]*groups_types: the files have 1 of 2; some are in them more than once/)
   t.same((await api.call('GET', '~/feature_flags/')).body.results, [], 'nothing was created')
@@ -64,7 +65,7 @@ t.test('what would answer otherwise is left out with its reason, and so is what 
   t.match(reasons, {
     'flag-1': 'PostHog does not export which id it hashes', 'flag-2': 'depends on flag 1, which was not imported', 'flag-4': 'encrypted',
     'flag-5': 'evaluation contexts (docs)', 'flag-6': 'depends on cohort 11, which was not imported', 'flag-8': 'filters has unsupported fields: rules, version',
-    'flag-9': 'group type 0', 'flag-10': 'share a time zone', 'a b': 'key: Only letters', 'flag-13': 'must sum to 100',
+    'flag-9': 'group type 0', 'flag-10': 'share a time zone', 'a b': 'key: Only letters', null: 'its key is no text', 'flag-13': 'must sum to 100',
     Buyers: 'behavioral filter on the event paid', List: 'static cohort'
   })
   const created = items.filter(({ kind, outcome }) => kind === 'flag' && outcome === 'created').map(({ name }) => name)

@@ -68,6 +68,7 @@ export function toFlag (
   flag: Fields, names: CarriedNames, { withContinuity }: { withContinuity: boolean }
 ): CarriedFlag {
   requireKnown(flag, FLAG_FIELDS, 'the flag')
+  if (typeof flag['key'] !== 'string') refuse('its key is no text')
   if (flag['archived'] === true) refuse('archived')
   if (flag['has_encrypted_payloads'] === true) refuse('its payloads are encrypted')
   const contexts = [flag['evaluation_contexts'] ?? [], flag['evaluation_tags'] ?? []].flat()
