@@ -9,22 +9,18 @@ FROM
 (
     SELECT
         person_id,
-        -- Each event has a place of its own, also within a millisecond, and is asked for its last step first, so that it
-        -- cannot follow itself. The window is a day in these units, and the fractions of its last millisecond.
-        windowFunnel(362387869794303)(toUInt64((intDiv(event_of_person, 4) * 1048576 + number) * 4 - match), match = 1, match = 2, match = 3) AS level
-    FROM
-    (
-        SELECT
-            person_id,
-            -- One number an event, which sorts by time, then by step: ms * 4 + the first step of its name.
-            arraySort(groupArray(toUInt64(toUnixTimestamp64Milli(timestamp)) * 4 + indexOf(steps, event))) AS events_of_person
-        FROM events_with_person
-        WHERE project_id = {project:UInt32} AND event IN ({first:String}, {second:String}, {third:String})
-          AND timestamp >= toDateTime({from:Date}, {timezone:String}) AND timestamp < toDateTime({to:Date}, {timezone:String})
-        GROUP BY person_id
-    )
-    ARRAY JOIN events_of_person AS event_of_person, arrayEnumerate(events_of_person) AS number
-    ARRAY JOIN arrayFilter(i -> steps[i] = steps[bitAnd(event_of_person, 3)], [1, 2, 3]) AS match
+        -- One number an event, which sorts by time, then by the first step of its name: ms * 4 + that step.
+        arraySort(groupArray(toUInt64(toUnixTimestamp64Milli(timestamp)) * 4 + indexOf(steps, event))) AS events,
+        arrayMap(number -> intDiv(number, 4), events) AS times,
+        arrayMap(number -> steps[bitAnd(number, 3)], events) AS names,
+        -- For each event the latest first step from which it is reached as the first, second or third one; 0: it is not.
+        arrayMap((name, time) -> if(name = steps[1], time, 0), names, times) AS firsts,
+        arrayMap((name, time, start) -> if(name = steps[2] AND start != 0 AND time - start <= 86400000, start, 0), names, times, arrayPushFront(arrayPopBack(arrayFill(start -> start != 0, firsts)), 0)) AS seconds,
+        arrayMap((name, time, start) -> if(name = steps[3] AND start != 0 AND time - start <= 86400000, start, 0), names, times, arrayPushFront(arrayPopBack(arrayFill(start -> start != 0, seconds)), 0)) AS thirds,
+        (arrayMax(firsts) > 0) + (arrayMax(seconds) > 0) + (arrayMax(thirds) > 0) AS level
+    FROM events_with_person
+    WHERE project_id = {project:UInt32} AND event IN ({first:String}, {second:String}, {third:String})
+      AND timestamp >= toDateTime({from:Date}, {timezone:String}) AND timestamp < toDateTime({to:Date}, {timezone:String})
     GROUP BY person_id
 )
 ARRAY JOIN [1, 2, 3] AS step
