@@ -26,12 +26,13 @@ export interface EventAudit {
 const EXAMPLES = 10
 
 /**
- * Compares what the clients know with `events` (without FINAL) and the dead letters, uuid by uuid. An event with a dead
- * letter that is sent again is stored, or gets another letter: the audit after the replays tells that it counts once,
- * and the books would have an event too many whose own letter was not all that became of it.
+ * Compares what the clients know with `events` (without FINAL) and the dead letters, uuid by uuid.
+ *
+ * @param options.isReplayed  All dead letters were replayed, so that one left beside a stored event is a copy too many.
+ *   Before, an event with a dead letter that is sent again is stored, or gets another letter.
  */
 export async function auditEvents (
-  system: Pick<FaultSystem, 'select' | 'connection'>, ledger: LoadLedger
+  system: Pick<FaultSystem, 'select' | 'connection'>, ledger: LoadLedger, { isReplayed = false } = {}
 ): Promise<EventAudit> {
   const stored = await readStored(system)
   const letters = await readDeadLetters(system)
@@ -44,7 +45,7 @@ export async function auditEvents (
   for (const uuid of ledger.uuids()) {
     const phase = ledger.phaseOf(uuid) ?? null
     const lettersOfIt = letters.get(uuid) ?? 0
-    const copies = stored.get(uuid) ?? 0
+    const copies = (stored.get(uuid) ?? 0) + (isReplayed ? lettersOfIt : 0)
     stored.delete(uuid)
     if (lettersOfIt > 0) add(audit.deadLettered, phase, lettersOfIt)
     if (copies > 1) {
