@@ -6,7 +6,10 @@ export const FILLED_PROJECT = 3
 const STEP = 200_000
 
 /** What is merged after so long is merged, in milliseconds. */
-const MERGES_TIMEOUT_MS = 60_000
+const MERGES_TIMEOUT_MS = 120_000
+
+/** Looks in a row that find no merge: those of parts that were attached begin later. */
+const QUIET_LOOKS = 10
 
 /** The table that `fillBeside` makes rows in. */
 export const SIDE = 'filled_events'
@@ -72,16 +75,28 @@ const IN_ONE_BLOCK = {
 
 async function waitForMerges (select: Stack['select']): Promise<void> {
   const deadline = Date.now() + MERGES_TIMEOUT_MS
+  let quiet = 0
   while (Date.now() < deadline) {
     const [{ merges } = { merges: 0 }] =
       await select<{ merges: number }>('SELECT toUInt32(count()) AS merges FROM system.merges')
-    if (merges === 0) return
+    quiet = merges === 0 ? quiet + 1 : 0
+    if (quiet === QUIET_LOOKS) return
     await new Promise((resolve) => setTimeout(resolve, 500))
   }
 }
 
-/** What differs between tables: expressions by `number`, the row, and `first` and `second`, the words of a uuid. */
-export interface FillExpressions { table: string, project: string, person: string, uuid: string }
+/**
+ * What differs between tables: expressions by `number`, the row, and `first` and `second`, the words of a uuid.
+ * `sinceMs` is how long before now it happened.
+ */
+export interface FillExpressions {
+  table: string
+  project: string
+  person: string
+  uuid: string
+  event?: string
+  sinceMs?: string
+}
 
 export const NATIVE_UUID = 'reinterpretAsUUID(bitOr(toUInt128(first), bitShiftLeft(toUInt128(second), 64)))'
 
@@ -90,21 +105,24 @@ const FILL = fillStatement({
 })
 
 /** An INSERT of made-up events, from `{from:UInt64}` on, `{step:UInt64}` of them. */
-export function fillStatement ({ table, project, person, uuid }: FillExpressions): string {
+export function fillStatement ({
+  table, project, person, uuid, event = "if(number % 2 = 0, '$pageview', concat('event ', toString(number % 10)))",
+  sinceMs = 'pow((cityHash64(number, 1) % 1000000) / 1000000, 2) * 60 * 86400000'
+}: FillExpressions): string {
   // Native uuids are two words with their bytes reversed: time and version in the first, the variant in the second.
   // The person is given, because computing it for each row would take longer than everything else.
   return `
   INSERT INTO ${table} (project_id, person_id, uuid, event, distinct_id, timestamp, received_at, inserted_at, properties,
-                      session_id, current_url, host, browser, os)
-  WITH now64(3) - toIntervalMillisecond(toInt64(pow((cityHash64(number, 1) % 1000000) / 1000000, 2) * 60 * 86400000)) AS time,
+                      session_id, current_url, pathname, host, browser, os)
+  WITH now64(3) - toIntervalMillisecond(toInt64(${sinceMs})) AS time,
        concat('person-', ${person}, '-0f3c9a') AS person,
        bitOr(bitShiftLeft(toUInt64(toUnixTimestamp64Milli(time)), 16), 28672 + cityHash64(number, 3) % 4096) AS first,
        bitOr(bitShiftLeft(toUInt64(2), 62), bitShiftRight(cityHash64(number, 4), 2)) AS second
   SELECT ${project}, reinterpretAsUUID(sipHash128(person)), ${uuid},
-         if(number % 2 = 0, '$pageview', concat('event ', toString(number % 10))), person, time, time, time,
+         ${event}, person, time, time, time,
          concat('{"plan":"', if(number % 5 = 0, 'pro', 'free'), '","amount":', toString(number % 1000),
                 ',"$browser":"Chrome","text":"', hex(cityHash64(number, 2)), '"}'),
-         concat('session-', toString(intDiv(number, 20))), concat('https://shop.example.com/', toString(number % 999)),
+         concat('session-', toString(intDiv(number, 20))), concat('https://shop.example.com/', toString(number % 999)), concat('/', toString(number % 999)),
          'shop.example.com', ['Chrome', 'Safari', 'Firefox'][number % 3 + 1], ['Windows', 'iOS'][number % 2 + 1]
   FROM numbers({from:UInt64}, {step:UInt64})`
 }

@@ -1,12 +1,13 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
-import { fillBeside, FILLED_PROJECT, NATIVE_UUID, SIDE } from '../load/fill-table.ts'
-import { type BenchContext, type Figure, median, type Question } from '../question.ts'
+import { fillBeside, FILLED_PROJECT, fillStatement, NATIVE_UUID, SIDE } from '../load/fill-table.ts'
+import { type BenchContext, type Figure, median, type Question, repeat } from '../question.ts'
 import { cpuBetween, readTiers } from '../read-stack.ts'
 
 const DAYS = 90
+/** Events that come up to 60 days late, so that a part of each month has some of all its days. */
+const STRAGGLERS = 10_000
 const SAMPLES = path.join(import.meta.dirname, '..', '..', 'docs', 'query', 'queries')
-const TIMES = 3
 
 /** A sample query of docs/query/queries or a definition, and what it may take on two quiet cores, in seconds. */
 type Asked = { name: string, seconds?: number } & ({ sample: string } | { definition: object })
@@ -19,10 +20,13 @@ export const analysts: Question = {
   async answer (context) {
     const { stack, quick, events: rows = quick ? 1_000_000 : 40_000_000 } = context
     await stack.sql`INSERT INTO projects (id, name) VALUES (${FILLED_PROJECT}, 'filled') ON CONFLICT DO NOTHING`
-    await fillBeside(stack, rows, fillStatement(rows))
+    const late = 'if(cityHash64(number, 5) % 100 = 0, cityHash64(number, 6) % 259200000, 0)'
+    await fillBeside(stack, rows, fillFrom(SIDE, `(1 - number / ${rows}) * ${DAYS} * 86400000 + ${late}`))
     await stack.clickhouse.command({ query: MERGES, query_params: { project: FILLED_PROJECT } })
     const figures = [{ name: 'parts of a month', value: await countParts(context), unit: '' }, ...await askAll(context, '')]
-    await stack.clickhouse.command({ query: STRAGGLERS, query_params: { project: FILLED_PROJECT } })
+    await stack.clickhouse.command({
+      query: fillFrom('events', 'cityHash64(number, 8) % 5184000000'), query_params: { project: FILLED_PROJECT, from: rows, step: STRAGGLERS }
+    })
     return [...figures, ...await askAll(context, ', weeks late')]
   }
 }
@@ -46,7 +50,7 @@ const QUESTIONS: readonly Asked[] = [
   }
 ]
 
-/** The median of some times for each, after one that warms up; and sample queries without looking for copies. */
+/** Each as it is; sample queries also without looking for copies. */
 async function askAll (context: BenchContext, when: string): Promise<Figure[]> {
   const figures: Figure[] = []
   for (const asked of QUESTIONS) {
@@ -75,15 +79,14 @@ interface Cost {
 
 async function measure (context: BenchContext, asked: Asked, settings: string): Promise<Cost> {
   const supervisor = context.stack.supervisor.pid as number
-  const times: Cost[] = []
-  for (let run = 0; run <= TIMES; run++) {
+  const costs = await repeat(context, async (): Promise<Cost> => {
     const [before, startedAt] = [readTiers(supervisor), performance.now()]
     await ask(context, asked, settings)
     const seconds = (performance.now() - startedAt) / 1000
-    times.push({ seconds, cpuSeconds: cpuBetween(before, readTiers(supervisor)).clickhouse / 1e6 })
-  }
-  const medianOf = (read: (cost: Cost) => number): number => median(times.slice(1).map(read))
-  return { seconds: medianOf((cost) => cost.seconds), cpuSeconds: medianOf((cost) => cost.cpuSeconds) }
+    return { seconds, cpuSeconds: cpuBetween(before, readTiers(supervisor)).clickhouse / 1e6 }
+  })
+  const medianOf = (figure: keyof Cost): number => median(costs.map((cost) => cost[figure]))
+  return { seconds: medianOf('seconds'), cpuSeconds: medianOf('cpuSeconds') }
 }
 
 /** Over the API, with the login and limits of analysts. */
@@ -115,31 +118,21 @@ async function countParts ({ stack }: BenchContext): Promise<number> {
   return median(months.map(({ parts }) => parts))
 }
 
-/**
- * Events in the order in which they happened, as parts hold them, 1 in 100 of them up to three days late: 43 % of one
- * name, 7 % of each of eight. A visit has some twenty events.
- */
-function fillStatement (rows: number): string {
-  const time = `now64(3) - toIntervalMillisecond(toInt64((1 - number / ${rows}) * ${DAYS} * 86400000 + if(cityHash64(number, 5) % 100 = 0, cityHash64(number, 6) % 259200000, 0)))`
-  return eventsFrom(SIDE, time, 'number', 'numbers({from:UInt64}, {step:UInt64})')
-}
+/** 43 % of one name, 7 % of most others. */
+const EVENT = `if(cityHash64(number, 7) % 100 < 43, '$pageview',
+  concat('event ', toString(intDiv(cityHash64(number, 7) % 100 - 43, 7))))`
 
-function eventsFrom (table: string, time: string, number: string, source: string): string {
-  // The person is given, because computing it for each row would take longer than everything else.
-  return `
-  INSERT INTO ${table} (project_id, person_id, uuid, event, distinct_id, timestamp, received_at, inserted_at, properties, session_id, pathname)
-  WITH ${time} AS time, concat('person-', toString(cityHash64(intDiv(${number}, 20)) % 400000), '-0f3c9a') AS person,
-       bitOr(bitShiftLeft(toUInt64(toUnixTimestamp64Milli(time)), 16), 28672 + cityHash64(${number}, 3) % 4096) AS first,
-       bitOr(bitShiftLeft(toUInt64(2), 62), bitShiftRight(cityHash64(${number}, 4), 2)) AS second, cityHash64(${number}, 7) % 100 AS kind
-  SELECT {project:UInt32}, reinterpretAsUUID(sipHash128(person)), ${NATIVE_UUID},
-         if(kind < 43, '$pageview', concat('event ', toString(intDiv(kind - 43, 7)))), person, time, time, time,
-         concat('{"plan":"', if(number % 5 = 0, 'pro', 'free'), '","amount":', toString(number % 1000), ',"$browser":"Chrome","text":"', hex(cityHash64(number, 2)), '"}'),
-         concat('session-', toString(intDiv(${number}, 20))), concat('/', toString(number % 999))
-  FROM ${source}`
+/** Twenty events one after the other are of one visit, with a session of its own. */
+function fillFrom (table: string, sinceMs: string): string {
+  return fillStatement({
+    table,
+    sinceMs,
+    event: EVENT,
+    project: '{project:UInt32}',
+    person: 'toString(cityHash64(intDiv(number, 20)) % 400000)',
+    uuid: NATIVE_UUID
+  })
 }
-
-/** 10,000 events that come up to 60 days late, so that a part of each month has some of all its days. */
-const STRAGGLERS = eventsFrom('events', 'now64(3) - toIntervalMillisecond(cityHash64(number, 8) % 5184000000)', '(number + 1000000000)', 'numbers(10000)')
 
 /** One person in twenty was merged into another. */
 const MERGES = `
