@@ -43,6 +43,8 @@ process.on('message', (file: string) => { void runFile(file) })
 process.once('disconnect', () => { void end() })
 
 async function runFile (file: string): Promise<void> {
+  // For `ps`, of a machine that is busy or a run that is stuck.
+  process.title = file
   const environment = { ...process.env }
   await t.test(file, { timeout: FILE_TIMEOUT_MS }, async (t) => {
     current = t
