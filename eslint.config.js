@@ -58,13 +58,6 @@ export default [
       '@typescript-eslint/no-import-type-side-effects': 'error'
     }
   },
-  // The one rule that needs types. tap reports each test itself; its returned promise is collected by the runner.
-  {
-    files: ['**/*.ts', '**/*.tsx'],
-    ignores: ['**/*.test.ts'],
-    languageOptions: { parserOptions: { projectService: true } },
-    rules: { '@typescript-eslint/no-floating-promises': 'error' }
-  },
   { files: ['**/*.ts', '**/*.tsx'], ignores: notProduction, rules: restrictImports(noTesting) },
   // Of several entries for a file the last one counts, so that production code has both patterns.
   ...Object.entries(mayNotImport).flatMap(([folder, others]) => [
