@@ -145,7 +145,7 @@ async function runSteps (context: BenchContext, seed: number): Promise<Record<st
 
 /** Encodes events as ingest does, for a project of its own; a last frame that is not full is left out. */
 function encodeEvents (events: readonly SentEvent[], rowsPerFrame: number): Buffer[] {
-  const encoder = new FrameEncoder(() => null)
+  const encoder = new FrameEncoder(() => null, 'live')
   const payloads: Buffer[] = []
   const now = Date.now()
   const words: UuidWords = { a: 0, b: 0x7000, c: 0x80000000 | 0, d: 0 }

@@ -52,7 +52,7 @@ t.test('every column of a frame arrives in ClickHouse as it was given', async (t
     properties: JSON.stringify({ long: 'x'.repeat(20_000), text: '日本' }),
     promoted
   })
-  const encoder = new FrameEncoder(() => null)
+  const encoder = new FrameEncoder(() => null, 'live')
   encoder.append(row)
   const { payload, rows } = encoder.take()
 
@@ -82,7 +82,7 @@ t.test('every column of a frame arrives in ClickHouse as it was given', async (t
 
 t.test('frames with dictionaries of one, two and four bytes, reusing the encoder, insert together', async (t) => {
   const clickhouse = await createTestClickHouse(t)
-  const encoder = new FrameEncoder(() => null)
+  const encoder = new FrameEncoder(() => null, 'live')
   const sizes = [10, 1000, 70_000]
   const frames = sizes.map((size) => {
     for (let ordinal = 0; ordinal < size; ordinal++) {
@@ -105,7 +105,7 @@ t.test('frames with dictionaries of one, two and four bytes, reusing the encoder
 
 t.test('columns that are empty in every row are omitted and stored as empty', async (t) => {
   const clickhouse = await createTestClickHouse(t)
-  const encoder = new FrameEncoder(() => null)
+  const encoder = new FrameEncoder(() => null, 'live')
   const encode = (promoted: readonly string[], groups: readonly string[], own: Partial<EventRow> = {}): Uint8Array => {
     for (let ordinal = 0; ordinal < 3; ordinal++) {
       const nothing = { promoted: PROMOTED_PROPERTIES.map(() => '') }
@@ -136,7 +136,7 @@ t.test('columns that are empty in every row are omitted and stored as empty', as
 
 t.test('a column with a DEFAULT in the table is in every frame, so that ClickHouse does not compute it for each', async (t) => {
   const { client } = await createTestClickHouse(t)
-  const encoder = new FrameEncoder(() => null)
+  const encoder = new FrameEncoder(() => null, 'live')
   encoder.append(buildRow({ ordinal: 1 }))
   const { payload, rows } = encoder.take()
   const { columns } = decodeNativeBlock(zlib.zstdDecompressSync(frameOf(payload, rows)))
@@ -156,7 +156,7 @@ t.test('a column with a DEFAULT in the table is in every frame, so that ClickHou
 
 t.test('each row has the fingerprint of what it says, under the key of the deployment', async (t) => {
   const key = createFingerprintKey(Buffer.from('fedcba9876543210'))
-  const encoder = new FrameEncoder(() => key)
+  const encoder = new FrameEncoder(() => key, 'live')
   const row = buildRow({ ordinal: 1 })
   const written = [
     row, row, { ...row, projectId: 8 }, { ...row, event: 'another ✓' }, { ...row, distinctId: 'ü'.repeat(5000) }, { ...row, distinctId: '' },
@@ -188,7 +188,7 @@ t.test('each row has the fingerprint of what it says, under the key of the deplo
 })
 
 t.test('a fingerprint whose key is not known has no check, and the frame names no key', async (t) => {
-  const encoder = new FrameEncoder(() => null)
+  const encoder = new FrameEncoder(() => null, 'live')
   encoder.append(buildRow({ ordinal: 1 }))
 
   const { payload, keyId } = encoder.take()
@@ -199,7 +199,7 @@ t.test('a fingerprint whose key is not known has no check, and the frame names n
 })
 
 t.test('tells the oldest time that a uuid of version 7 carries', async (t) => {
-  const encoder = new FrameEncoder(() => null)
+  const encoder = new FrameEncoder(() => null, 'live')
   for (const ordinal of [5, 3, 9]) encoder.append(buildRow({ ordinal }))
   t.equal(encoder.take().oldestUuidAt, 1_790_000_000_003)
 
@@ -219,7 +219,7 @@ t.test('a uuid that tells no time is older than any memory among historical even
 
 t.test('every text counts towards a full frame, in bytes, once for each value of a dictionary', async (t) => {
   const rows = (text: (ordinal: number) => Partial<EventRow>): number => {
-    const encoder = new FrameEncoder(() => null)
+    const encoder = new FrameEncoder(() => null, 'live')
     while (!isFull(encoder)) encoder.append(buildRow({ ordinal: encoder.rows, ...text(encoder.rows) }))
     const { payload, rows } = encoder.take()
     const block = zlib.zstdDecompressSync(frameOf(payload, rows))
@@ -242,7 +242,7 @@ t.test('every text counts towards a full frame, in bytes, once for each value of
 })
 
 t.test('the memory of a large row is given back with its frame', async (t) => {
-  const encoder = new FrameEncoder(() => null)
+  const encoder = new FrameEncoder(() => null, 'live')
   const fill = (fields: Partial<EventRow>): number => {
     encoder.append(buildRow({ ordinal: 1, ...fields }))
     encoder.take()

@@ -37,7 +37,7 @@ export class FrameEncoder {
    * @param key         Tells the secret of fingerprints, null until it is known.
    * @param eventClass  Of the partition that the frames are for.
    */
-  constructor (key: () => FingerprintKey | null, eventClass: EventClass = 'live') {
+  constructor (key: () => FingerprintKey | null, eventClass: EventClass) {
     this.#key = key
     this.#untimedUuidAt = UNTIMED_UUID_AT[eventClass]
   }

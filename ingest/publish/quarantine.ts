@@ -37,13 +37,16 @@ export interface Quarantine {
  * @param fingerprintKey  The secret of fingerprints, null until it is known.
  */
 export function createBuildLetter (partitions: number, fingerprintKey: () => FingerprintKey | null): BuildLetter {
-  const encoder = new FrameEncoder(fingerprintKey)
+  const encoders = {
+    live: new FrameEncoder(fingerprintKey, 'live'), historical: new FrameEncoder(fingerprintKey, 'historical')
+  }
 
   return function buildLetter ({ row, unmet: { failure } }, context) {
     const version = Math.abs(row.schemaVersion)
+    const { eventClass, partition } = routeRow(row, context, partitions)
+    const encoder = encoders[eventClass]
     encoder.append({ ...row, schemaVersion: 0 })
     const frame = encoder.take()
-    const { eventClass, partition } = routeRow(row, context, partitions)
     const uuid = formatUuid(row.uuid)
     const identity = JSON.stringify([row.projectId, row.event, row.distinctId, uuid])
     return {

@@ -30,7 +30,10 @@ export interface PartitionMessage {
   layout: number
   /** When ingest received the first event of the message, epoch milliseconds. Long ago for a spooled message. */
   receivedAt: number
-  /** When the oldest uuid of the message was made, epoch milliseconds (`UNTIMED_UUID_AT`); Infinity when none tells. */
+  /**
+   * When the oldest uuid of the message was made, epoch milliseconds (`UNTIMED_UUID_AT`); Infinity when none tells,
+   * -Infinity when each has to be looked up.
+   */
   oldestUuidAt: number
   /** Under which key the fingerprints' checks are made; empty when they have none. */
   keyId: string
@@ -207,7 +210,7 @@ function readPartitionMessage (
     rows: sane ? rows : 0,
     layout: sane ? layout : -1,
     receivedAt: readInteger(headers[HEADER.received], storedAt),
-    oldestUuidAt: readInteger(headers[HEADER.oldestUuid], Infinity),
+    oldestUuidAt: headers[HEADER.lookUp] === '1' ? -Infinity : readInteger(headers[HEADER.oldestUuid], Infinity),
     keyId: headers[HEADER.fingerprintKey] ?? '',
     payload,
     frame: sane ? frameOf(payload, rows) : payload,

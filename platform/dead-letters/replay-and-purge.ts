@@ -105,6 +105,8 @@ async function replay (connection: NatsConnection, scanned: ScannedDeadLetter): 
   for (const [name, value] of Object.entries(all)) {
     if (!own.has(name) && !name.startsWith('Nats-')) message.set(name, value)
   }
+  // The events may have come again while the letter waited, by another route and through another partition.
+  message.set(HEADER.lookUp, '1')
   // The books know its events: they were accepted before.
   if (letter.stage === 'writer') message.set(HEADER.replayed, '1')
   await jetstream(connection).publish(letter.subject, body, { msgID: `replay:${letter.id}:${letter.time}`, headers: message })

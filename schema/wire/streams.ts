@@ -115,7 +115,9 @@ export const HEADER = {
    */
   accepted: 'Millrace-Accepted',
   /** `1`: a dead letter that was replayed; its events were accepted before. */
-  replayed: 'Millrace-Replayed'
+  replayed: 'Millrace-Replayed',
+  /** `1`: its events may be stored whatever the memory of the partition says; the writer asks ClickHouse about each. */
+  lookUp: 'Millrace-Look-Up'
 } as const
 
 /** What ingest names its requests: the process, then their number. */

@@ -1,4 +1,4 @@
-import { createHmac } from 'node:crypto'
+import { createHmac, randomUUID } from 'node:crypto'
 import t from 'tap'
 import { createProject } from '../../api/projects/project-routes.ts'
 import { makeEvents, NOW } from '../prediction/random-traffic.ts'
@@ -42,9 +42,9 @@ async function call (method: string, path: string, body?: object): Promise<any> 
   return answer
 }
 
-async function send ({ apiKey }: Project, bodies: readonly string[]): Promise<void> {
+async function send ({ apiKey }: Project, bodies: readonly string[], isHistorical = false): Promise<void> {
   for (let first = 0; first < bodies.length; first += 100) {
-    const body = `{"api_key":"${apiKey}","batch":[${bodies.slice(first, first + 100).join(',')}]}`
+    const body = `{"api_key":"${apiKey}","historical_migration":${isHistorical},"batch":[${bodies.slice(first, first + 100).join(',')}]}`
     const response = await fetch(`${stack.url}/batch/`, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
     if (response.status !== 200) throw new Error(`got ${response.status}: ${await response.text()}`)
     await response.arrayBuffer()
@@ -204,6 +204,31 @@ t.test('also with rules, which do not run again', async (t) => {
   t.same([...new Set(all.map(({ weight }) => weight))].sort(), [1, 2], 'who is who is never sampled')
   t.same([...new Set(all.map(({ step }) => step))].sort(), ['1', '2'])
   t.ok(all.every(({ ip }) => ip === '' || /\.0$|::$/.test(ip)), 'no whole address')
+})
+
+t.test('what came again by the other route meanwhile is stored once', async (t) => {
+  const at = new Date(Date.now() - 2 * 86_400_000).toISOString()
+  for (const isHistorical of [true, false]) {
+    const project = await newProject(isHistorical ? 'imported first' : 'captured first')
+    const schemas = await enforce(project)
+    const toBody = (event: string): string => JSON.stringify({ uuid: randomUUID(), event, distinct_id: 'ann', timestamp: at, properties: {} })
+    const bodies = Array.from({ length: 5 }, () => toBody('signed up'))
+    await send(project, bodies, isHistorical)
+    await waitFor(async () => await letters(project) === 5)
+    await call('PATCH', `${project.id}/event_schemas/${schemas.get('signed up')}`, { active_version: null })
+    await waitFor(async () => {
+      await send(project, bodies, !isHistorical)
+      return await storedOf(project) >= 5
+    }, { everyMs: 500 })
+
+    await call('POST', `${project.id}/dead_letters/replay`, { stage: 'schema', limit: 100 })
+    // It follows the letters through their partition.
+    await send(project, [toBody('page')], isHistorical)
+    await waitUntilStored(project, 6)
+    const [volume] = await stack.select<{ n: number }>(
+      "SELECT toUInt32(sum(volume)) AS n FROM event_volumes WHERE project_id = {id:UInt32} AND event = 'signed up'", { id: project.id })
+    t.equal(volume!.n, 5)
+  }
 })
 
 /** How many of these events a project stores with a rate of one half. */

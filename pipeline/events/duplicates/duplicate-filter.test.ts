@@ -315,7 +315,8 @@ t.test('an import that is repeated after weeks stores nothing twice, whatever it
 
   t.match(await decide(0), [[sequence, [7, 57]]])
   t.equal((await decide(yearAgo))[0]![1].length, 50, 'live: every second one, whose uuid tells its age')
-  t.same(asked, [57, 25])
+  t.match(await decide(-Infinity), [[sequence, [7, 57]]], 'a dead letter that is replayed')
+  t.same(asked, [57, 25, 57])
 })
 
 t.test('looks old events up while another process may store them in the other class', async (t) => {

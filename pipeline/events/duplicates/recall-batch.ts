@@ -75,12 +75,12 @@ export interface Coverage {
 
 /**
  * Rows of the message with a uuid made before this, epoch ms, may be stored although they are not remembered: Infinity
- * for all rows, because the message came long ago, perhaps a second time.
+ * for all rows, because the message came long ago, perhaps a second time, or is a dead letter that is replayed.
  */
 export function suspiciousBefore (
   { receivedAt, oldestUuidAt }: Pick<PartitionMessage, 'receivedAt' | 'oldestUuidAt'>, { receivedSince, madeSince }: Coverage
 ): number {
-  if (receivedAt < receivedSince) return Infinity
+  if (receivedAt < receivedSince || oldestUuidAt === -Infinity) return Infinity
   return oldestUuidAt < madeSince ? madeSince : -Infinity
 }
 
