@@ -53,6 +53,22 @@ t.test('a removal is counted once, however often it is begun, and done when noth
   t.equal(await isRemovalOpen(deps.sql, 'old'), false)
 })
 
+t.test('a removal that ClickHouse is still busy with is not started again', async (t) => {
+  const deps = await makeDeps(t)
+  const at = '2026-01-02 03:04:05'
+  await deps.clickhouse.insert({
+    table: 'events', format: 'JSONEachRow',
+    values: [{ project_id: 1, uuid: randomUUID(), event: 'e', distinct_id: 'u', timestamp: at, received_at: at, inserted_at: at }]
+  })
+  const removal = (await beginRemoval(deps, 'old', OLD))!
+  await announceRemoval(deps, removal)
+  await deps.clickhouse.command({ query: 'SYSTEM STOP MERGES events' })
+  for (const marks of [false, false, true]) await startRemoval(deps, removal, { marks })
+  t.equal((await queryRows(deps.clickhouse, "SELECT 1 FROM system.mutations WHERE database = currentDatabase() AND table = 'events' AND NOT is_done")).length, 1)
+  await deps.clickhouse.command({ query: 'SYSTEM START MERGES events' })
+  await waitFor(async () => await completeRemoval(deps, removal))
+})
+
 t.test('the books tell removals of one id apart, as after an older Postgres was restored', async (t) => {
   const deps = await makeDeps(t)
   const insert = async (): Promise<void> => {

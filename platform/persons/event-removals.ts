@@ -118,16 +118,42 @@ export async function countRemaining (
  * @param how.marks  Only mark them, and leave the rewriting of parts to later merges.
  */
 export async function startRemoval (
-  { clickhouse, cluster = '' }: RemovalDeps, removal: EventRemoval, { marks }: { marks: boolean }
+  deps: RemovalDeps, removal: EventRemoval, { marks }: { marks: boolean }
 ): Promise<void> {
-  for (const { where, params } of conditionsOf(removal)) {
-    const query = marks
-      ? `DELETE FROM events ${onCluster(cluster)} WHERE ${where}`
-      : `ALTER TABLE events ${onCluster(cluster)} DELETE WHERE ${where}`
-    await clickhouse.command({
-      query, query_params: params, clickhouse_settings: marks ? { lightweight_deletes_sync: '0' } : { mutations_sync: '0' }
-    })
+  const nodes = onCluster(deps.cluster ?? '')
+  const statement = marks ? `DELETE FROM events ${nodes}` : `ALTER TABLE events ${nodes} DELETE`
+  for (const [index, { where, params }] of conditionsOf(removal).entries()) {
+    await startMutation(deps, { table: 'events', mark: `${sourceOf(removal)}${index}:`, statement, where, params })
   }
+}
+
+interface Mutation {
+  table: string
+  /** Names the mutation among those of its table. */
+  mark: string
+  statement: string
+  where: string
+  params: Record<string, unknown>
+}
+
+/**
+ * Starts a mutation unless ClickHouse is still busy with the same: each further one makes it rewrite every part again,
+ * and with many parts none would ever end.
+ */
+export async function startMutation (
+  { clickhouse, cluster = '' }: Pick<RemovalDeps, 'clickhouse' | 'cluster'>,
+  { table, mark, statement, where, params }: Mutation
+): Promise<void> {
+  const running = await queryRows(clickhouse, `
+    SELECT 1 FROM ${systemTable(cluster, 'mutations')}
+    WHERE database = currentDatabase() AND table = {table: String} AND NOT is_done AND position(command, {mark: String}) > 0
+    LIMIT 1`, { table, mark })
+  if (running.length > 0) return
+  await clickhouse.command({
+    query: `${statement} WHERE (${where}) AND {mark: String} != ''`,
+    query_params: { ...params, mark },
+    clickhouse_settings: { mutations_sync: '0', lightweight_deletes_sync: '0' }
+  })
 }
 
 /**

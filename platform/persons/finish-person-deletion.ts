@@ -6,7 +6,7 @@ import { TRACES_TABLE } from '../../schema/wire/event-traces.ts'
 import { WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
 import {
   announceRemoval, beginRemoval, completeRemoval, conditionsOf, type EventRemoval, isRemovalOpen, type RemovalDeps,
-  sourceOf, startRemoval
+  sourceOf, startMutation, startRemoval
 } from './event-removals.ts'
 import { drainPersonsOutbox } from './persons-outbox.ts'
 
@@ -206,16 +206,15 @@ async function rememberEvents (
 
 /** Starts a mutation, which rewrites the parts with such rows in the background. */
 async function startDelete (
-  deletion: PersonDeletion, { clickhouse, cluster = '' }: FinishDeletionDeps, { table, where, change = 'DELETE' }: Work
+  deletion: PersonDeletion, deps: FinishDeletionDeps, { table, where, change = 'DELETE' }: Work
 ): Promise<void> {
   // Every node has these tables whole, and one log of mutations: told once, all of them do it.
-  const nodes = WHOLE_TABLES.includes(table) ? '' : onCluster(cluster)
+  const nodes = WHOLE_TABLES.includes(table) ? '' : onCluster(deps.cluster ?? '')
+  const statement = `ALTER TABLE ${table} ${nodes} ${change}`
+  let chunk = 0
   for (const params of toParams(deletion)) {
-    await clickhouse.command({
-      query: `ALTER TABLE ${table} ${nodes} ${change} WHERE ${where}`,
-      query_params: params,
-      clickhouse_settings: { mutations_sync: '0' }
-    })
+    const mark = `deletion:${deletion.id}:${deletion.requestedAt.getTime()}:${chunk++}:`
+    await startMutation(deps, { table, mark, statement, where, params })
   }
 }
 
