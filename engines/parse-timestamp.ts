@@ -7,9 +7,10 @@ export const MAX_FUTURE_MS = 23 * 3_600_000
 /**
  * Reads a timestamp in the usual notations: RFC 3339 (also `+03`), date only, a space instead of T, slashes, without
  * zone (UTC), RFC 2822, unix seconds, milliseconds or microseconds. 24:00 is the beginning of the next day, and so is a
- * leap second, 23:59:60 in UTC; any other time that no calendar or clock shows is no timestamp.
+ * leap second, 23:59:60 in UTC; any other time that no calendar or clock shows is no timestamp. Of a fraction in digits
+ * of a second the milliseconds count.
  *
- * @returns epoch milliseconds, possibly with a fraction; null when it is not a timestamp.
+ * @returns epoch milliseconds, of unix times possibly with a fraction; null when it is not a timestamp.
  */
 export function parseTimestamp (value: unknown): number | null {
   if (typeof value === 'number') return fromUnixTime(value)
@@ -42,7 +43,8 @@ function parseAnyText (text: string): number | null {
     const [, year, month, day, hour = '0', minute = '0', second = '0', fraction = '', zone = 'Z'] = iso
     const date: Three = [Number(year), Number(month), Number(day)]
     const time = fromParts(date, [Number(hour), Number(minute), Number(second)], zone)
-    return time === null ? null : time + Number(`0.${fraction || '0'}`) * 1000
+    // As a part of a second it would be rounded up behind the seventh 9, into another day at worst.
+    return time === null ? null : time + Number(fraction.slice(0, 3).padEnd(3, '0'))
   }
   if (UNIX_TIME.test(text)) return fromUnixTime(Number(text))
   const rfc = RFC_2822.exec(text)

@@ -13,7 +13,7 @@ export async function readPosthogFiles (files: readonly string[]): Promise<Posth
   const problems: string[] = []
   for (const { name, path } of await listFiles(files)) {
     try {
-      documents.push({ name, content: parseStoredJson(await readFile(path, 'utf8')) })
+      documents.push({ name, content: parseStoredJson((await readFile(path, 'utf8')).replace(/^\ufeff/, '')) })
     } catch {
       problems.push(`${name} is not JSON`)
     }

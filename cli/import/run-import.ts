@@ -1,6 +1,6 @@
 /** An import from its files to the proof: what `millrace import` does. */
 import { closeSync, openSync, renameSync, writeFileSync } from 'node:fs'
-import { mkdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
@@ -39,6 +39,7 @@ export async function runImport (options: ImportOptions): Promise<ImportResult> 
     // Of two that save their progress here, the one behind would send again what the other has sent.
     const lock = tryLockFile(path.join(stateFolder, 'lock'))
     if (lock === null) throw new MillraceError('MILLRACE_IMPORT_STATE', `another import uses ${stateFolder}; wait for its end, or name another folder with --state`)
+    if (options.mode !== 'dry run') await rm(path.join(stateFolder, 'proof.json'), { force: true })
     const rejects = openSync(path.join(stateFolder, 'rejected.ndjson'), 'w')
     try {
       return await importFiles(options, (rejected) => {

@@ -37,6 +37,7 @@ export function completeMapping (given: readonly string[], columns: readonly str
     const column = each.slice(at + 1)
     if (field === undefined) throw new RejectedRowError(`--map ${each}: expected one of ${FIELDS.join(', ')}, such as event=name`)
     if (!columns.includes(column)) throw new RejectedRowError(`--map ${each}: no column ${column}; columns: ${columns.join(', ')}`)
+    if (mapping[field] !== undefined) throw new RejectedRowError(`--map ${each}: ${field} is ${mapping[field]} already`)
     mapping[field] = column
   }
   for (const field of FIELDS) {

@@ -148,6 +148,7 @@ t.test('files: columns are mapped as told, guessed by their names, or asked for'
     { event: 'what', timestamp: 'at', distinct_id: 'who', uuid: 'key' })
   t.throws(() => completeMapping([], ['a', 'user_id']), /no column found for event and timestamp; pass --map event=<column>. Columns: a, user_id/)
   t.throws(() => completeMapping(['event=b'], ['a']), /no column b; columns: a/)
+  t.throws(() => completeMapping(['event=a', 'event=b'], ['a', 'b']), /--map event=b: event is a already/)
   t.throws(() => completeMapping(['colour=a'], ['a']), /expected one of event/)
 
   const map = createMapper({ event: 'what', timestamp: 'at', distinct_id: 'who' }, TARGET)
