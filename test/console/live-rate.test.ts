@@ -5,7 +5,7 @@ import { prepareLoad } from '../../bench/load/load-generator.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { openProject } from './open-console.ts'
 
-const SECONDS = 10
+const SECONDS = 6
 const EVENTS_PER_SECOND = 1000
 const EVENTS_PER_REQUEST = 50
 

@@ -28,7 +28,7 @@ t.test('kills, breaks and fills a running system under load, and finds every eve
   await using opened = await openFaultSystem({ signal })
   const report = await runFaults(opened.system, {
     faults: FAULTS.filter(({ name }) => NAMES.includes(name)),
-    durationMs: 1, eachOnce: true, isLong: false, eventsPerSecond: 800, random: createRandom(SEED), disk: null, signal,
+    durationMs: 1, eachOnce: true, isLong: false, eventsPerSecond: 400, random: createRandom(SEED), disk: null, signal,
     onProgress: (line) => t.comment(line)
   })
 

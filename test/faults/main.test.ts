@@ -16,7 +16,7 @@ async function runMain (...args: string[]): Promise<{ code: number | null, out: 
 t.test('an event that is removed and one that is repeated behind its back are reported, with exit status 1', async (t) => {
   // While inserts are refused events wait for seconds: who repeats a wrong watermark then is passed for sure.
   const faults = ['clickhouse-busy', 'clickhouse-unknown', 'ingest-kill'].flatMap((name) => ['--fault', name])
-  const { code, out } = await runMain('--minutes', '0.01', ...faults, '--rate', '500', '--tamper', '--tamper-watermark')
+  const { code, out } = await runMain('--minutes', '0.01', ...faults, '--rate', '250', '--tamper', '--tamper-watermark')
   const logs = /^logs: (.*)$/m.exec(out)?.[1]
   if (logs !== undefined) await rm(logs, { recursive: true, force: true })
 
