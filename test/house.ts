@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_894,
+  lines: 81_901,
   platformLines: 5_555,
   trackedFiles: 1_500,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
   assertions: 161,
-  casts: 281
+  casts: 282
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */
