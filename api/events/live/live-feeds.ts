@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { nuid } from '@nats-io/transport-node'
 import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import { MAX_LEASE_MS } from '../../../platform/nats/watch-leases.ts'
@@ -16,6 +17,9 @@ const MAX_WATCHERS = 30
 /** A watch that is not renewed ends after this long, in milliseconds; it is renewed three times as often. */
 const LEASE_MS = MAX_LEASE_MS * 0.6
 const RENEW_EVERY_MS = LEASE_MS / 3
+
+/** So long a feed waits until NATS has its watch, in milliseconds: what is sent after it is open is to be seen. */
+const TOLD_WITHIN_MS = 2000
 
 /** Between two batches to a watcher, in milliseconds: often enough to look immediate. */
 const BATCH_EVERY_MS = 100
@@ -47,7 +51,7 @@ export class LiveFeeds {
   }
 
   /**
-   * Begins a feed.
+   * Begins a feed; resolves when NATS was told what to watch.
    *
    * @returns how to end it.
    * @throws when NATS cannot be reached.
@@ -58,6 +62,7 @@ export class LiveFeeds {
     if (this.#watches.size === 0) this.#begin()
     const key = keyOf(wanted)
     let watch = this.#watches.get(key)
+    const isNew = watch === undefined
     if (watch === undefined) {
       watch = { shared: new SharedWatch(connection, { ...wanted, id: nuid.next() }), watchers: new Set() }
       this.#watches.set(key, watch)
@@ -69,6 +74,10 @@ export class LiveFeeds {
     const { shared, watchers } = watch
     const watcher = new Watcher({ send, isReading }, shared.matched)
     watchers.add(watcher)
+    if (isNew) {
+      const late = delay(TOLD_WITHIN_MS, undefined, { ref: false })
+      await Promise.race([connection.flush().catch(() => {}), late])
+    }
     return () => {
       if (!watchers.delete(watcher) || watchers.size > 0) return
       this.#watches.delete(key)
