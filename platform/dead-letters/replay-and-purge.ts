@@ -35,7 +35,7 @@ export interface PurgeResult {
  * Publishes dead letters where they came from, each with the identity it had, and removes it once the stream has it.
  *
  * Replaying one twice (a crash in between, two operators) stores its events once: the stream knows the message's id for
- * two minutes, and the writer compares what is older with ClickHouse.
+ * two minutes, and the writer looks every event of a replayed message up in ClickHouse.
  *
  * @throws when a stream does not take a message, such as a full one. What was replayed until then stays replayed.
  */
