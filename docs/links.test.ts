@@ -79,6 +79,29 @@ t.test('every file that a page names without its folder is there', async (t) => 
   t.same(named.filter(({ name }) => !names.has(name)).map(({ page, name }) => `${page}: ${name}`), [])
 })
 
+t.test('every file that a table names after its folder is below that folder', async (t) => {
+  const named = pages.flatMap((page) => [...prose(page).matchAll(/^\|.*$/gm)].flatMap(([row]) => {
+    let folder = ''
+    return [...row.matchAll(/`([\w./-]+\/|[a-z][\w.-]*\.(?:ts|sh|sql))`/g)].flatMap(([, name = '']) => {
+      if (!name.endsWith('/')) return folder === '' ? [] : [{ page, folder, name }]
+      if (FOLDERS.includes(name.slice(0, name.indexOf('/')))) folder = name
+      return []
+    })
+  }))
+  const missing = named.filter(({ folder, name }) => globSync(`${folder}**/${name}`, { cwd: ROOT }).length === 0)
+
+  t.ok(named.length > 30, 'files are found at all')
+  t.same(missing.map(({ page, folder, name }) => `${page}: ${name} of ${folder}`), [])
+})
+
+t.test('the way of a batch through ingest names as many files as it says', async (t) => {
+  const page = read('docs/reference/architecture.md')
+  const [, said] = /through (\d+) files of `ingest\/`/.exec(page) ?? []
+  const listed = [...page.matchAll(/^\| `ingest\/\w+\/` \| (.+) \|$/gm)].flatMap(([, files = '']) => files.split(', '))
+
+  t.equal(listed.length, Number(said))
+})
+
 t.test('every page of docs is linked from the README, or from a page that is', async (t) => {
   const reached = new Set(['README.md'])
   for (const page of reached) {
