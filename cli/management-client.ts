@@ -152,6 +152,6 @@ async function readError (response: Response): Promise<MillraceError> {
     return new HttpError(response.status, type, code, detail, typeof attr === 'string' ? { attr } : {})
   } catch {
     // Something in between answers with a page of its own.
-    return new MillraceError('MILLRACE_API_UNAVAILABLE', `${response.url} answered ${response.status}, and not as the API does`)
+    return new MillraceError('MILLRACE_API_UNAVAILABLE', `${response.url} answered ${response.status}, but the response is not from the Millrace API (a proxy?)`)
   }
 }

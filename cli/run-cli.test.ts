@@ -166,7 +166,7 @@ t.test('says that the API does not answer, or something else does', async (t) =>
   t.match(await list(silent!, '1s'), { code: 3, err: /the API at .* does not answer/ })
   t.match(await runIn({ MILLRACE_URL: silent!, MILLRACE_KEY: 'phx_a' }, ['--timeout', '1s', 'request', 'GET', '/api/projects/']), { code: 3, err: /does not answer/ })
   t.match(await list('http://127.0.0.1:9'), { code: 3, err: /does not answer/ })
-  t.match(await list(gateway!), { code: 3, err: /answered 502, and not as the API does/ })
+  t.match(await list(gateway!), { code: 3, err: /answered 502, but the response is not from the Millrace API/ })
 })
 
 t.test('finds the services of the stack that runs on the data directory', async (t) => {

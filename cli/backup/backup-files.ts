@@ -92,8 +92,8 @@ class ByteTap extends Transform {
 export async function refuseLostFiles (folder: string, files: readonly BackupFile[]): Promise<void> {
   const lost = await findLostFile(folder, files)
   if (lost === undefined) return
-  throw new MillraceError('MILLRACE_FOLDER_UNUSABLE', `${lost.path} was written to ${folder}, and is not there any more as it was: ` +
-    'was its disk taken away, or does something else remove files there?')
+  throw new MillraceError('MILLRACE_FOLDER_UNUSABLE', `${lost.path} was written to ${folder} but is now missing or has a ` +
+    'different size: was the disk removed, or does something else remove files there?')
 }
 
 /** The first file that is missing or has another size. Reads none, so thousands of them take milliseconds. */

@@ -190,7 +190,7 @@ async function refuseOtherColumns (
   for (const { name, type } of await queryRows<ColumnOfTable>(clickhouse, LIST_COLUMNS, { table })) {
     if (types.get(name) === type || (mayLack && !types.has(name))) continue
     throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `column ${name} of ${table} is ${types.get(name) ?? 'missing'} in the ` +
-      `backup and ${type} in this version: restore it with the programs that wrote it`)
+      `backup and ${type} in this version: restore it with the Millrace version that made it`)
   }
 }
 

@@ -92,11 +92,11 @@ async function writeAll (context: CliContext, addresses: StackAddresses, options
   }
 }
 
-/** Replaces the error of a backup by one that says so when its disk ran full, went away or became read-only. */
+/** Replaces the error of a backup by one that says so when its disk filled up, went away or became read-only. */
 async function explainFailedWrite (folder: string, cause: unknown): Promise<unknown> {
   const code = errorCode(cause)
   if (code === 'ENOSPC' || code === 'EDQUOT') {
-    return new MillraceError('MILLRACE_BACKUP_NO_ROOM', `the disk of ${folder} ran full (${code}): what was written there is removed. ` +
+    return new MillraceError('MILLRACE_BACKUP_NO_ROOM', `the disk of ${folder} filled up (${code}): what was written there is removed. ` +
       'Remove older backups, or choose another disk', { cause })
   }
   const refusal = await access(folder, constants.W_OK | constants.X_OK)
@@ -178,7 +178,7 @@ async function refuseRootForAnother (dataDir: string): Promise<void> {
   const { uid } = await stat(path.join(dataDir, 'credentials.json'))
   if (!isRoot() || uid === 0) return
   throw new MillraceError('MILLRACE_DATA_DIR_UNUSABLE', `the stack on ${dataDir} runs as the user ${uid}, which could not read a backup ` +
-    `of root: run this command as that user, with sudo --user=#${uid}`)
+    `made by root: run this command as that user, with sudo --user=#${uid}`)
 }
 
 /**

@@ -53,7 +53,7 @@ export async function loadBackup (
     let letters = 0
     for (const name of DEAD_LETTER_FILES) letters += await restoreDeadLetters(nats, folder, name)
     if (letters !== manifest.deadLetters) {
-      throw new MillraceError('MILLRACE_RESTORE_FAILED', `${letters} dead letters instead of ${manifest.deadLetters}`)
+      throw new MillraceError('MILLRACE_RESTORE_FAILED', `restored ${letters} dead letters, expected ${manifest.deadLetters}`)
     }
     bar.end()
     const migrations = await migrateAll(urls)
@@ -84,8 +84,8 @@ export async function refuseUnknownSchema ({ version, postgres, clickhouse }: Ba
     }
     const changed = Object.entries(about.checksums ?? {}).find(([name, checksum]) => checksums.get(name) !== checksum)
     if (changed !== undefined) {
-      throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `the backup of Millrace ${version} was made with ` +
-        `another migration ${changed[0]} of ${database} than this ${readVersion()}: restore it with the programs that wrote it`)
+      throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `migration ${changed[0]} of ${database} in the backup (Millrace ` +
+        `${version}) differs from the one in this version (${readVersion()}): restore it with the Millrace version that made it`)
     }
   }
 }

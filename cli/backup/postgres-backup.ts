@@ -74,7 +74,7 @@ function refuseOtherColumns (
     if (isComplete && backedUp.every((column) => columns.includes(column))) continue
     const list = (names: readonly string[]): string => names.toSorted().join(', ') || '-'
     throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `table ${name} of Postgres has columns ${list(backedUp)} in ` +
-      `the backup and ${list(columns)} in this version: restore it with the programs that wrote it`)
+      `the backup and ${list(columns)} in this version: restore it with the Millrace version that made it`)
   }
 }
 

@@ -151,6 +151,6 @@ t.test('experiments and definitions, read from the API of PostHog itself', async
   t.same((await run()).items.map(({ outcome }) => outcome).filter((outcome) => outcome === 'created' || outcome === 'updated'), [])
   const from = async (url: string): Promise<Captured> => await api.run('import-flags', '--from', url, '--from-key', 'phx_old')
   t.match(await from('us.posthog.com'), { code: 1, err: /--from us\.posthog\.com is not a URL/ })
-  t.match(await from('http://127.0.0.1:9'), { code: 1, err: /no answer of http:\/\/127\.0\.0\.1:9: / })
+  t.match(await from('http://127.0.0.1:9'), { code: 1, err: /no answer from http:\/\/127\.0\.0\.1:9: / })
   t.match(await api.run('import-flags'), { code: 2, err: /give saved files, or --from/ })
 })

@@ -70,7 +70,7 @@ async function importFiles (
   const { api_token: projectKey } = await api.get('/api/projects/{project_id}', { params: { project_id: project } })
   if (projectKey === null) throw new MillraceError('MILLRACE_KEY_MISSING', `project ${project} has no project API key; create one with npx millrace projects rotate-key ${project}`)
   const stateFolder = options.state ?? `millrace-import-${source}-${project}`
-  const listed = await listFiles(files, (name) => { context.stderr.write(`${name}: left out; it is no file of events\n`) })
+  const listed = await listFiles(files, (name) => { context.stderr.write(`${name}: left out; it is not an event file\n`) })
   const { persons = source === 'posthog' ? 'export' : 'events' } = options
   const others = persons === 'export' ? 'from rows of persons only; events change none. Without an export of persons, pass --persons events' : 'events change them, those of earlier imports included; --persons export: rows of persons only'
   if (source === 'posthog') context.stderr.write(`Persons: ${others}.\n`)

@@ -25,7 +25,7 @@ t.test('sends a body of the command line or of a file, and writes the answer', a
 
 t.test('says what is wrong, and where', async (t) => {
   t.match(await run('request', 'POST', RULES, '--data', JSON.stringify({ ...RULE, actions: [{ type: 'burn' }] })), { code: 1, out: '', err: /actions/ })
-  t.match(await run('request', 'POST', RULES, '--data', '{'), { code: 2, err: /--data is no JSON/ })
+  t.match(await run('request', 'POST', RULES, '--data', '{'), { code: 2, err: /--data is not valid JSON/ })
   t.match(await run('request', 'GET', RULES, '--data', '{}'), { code: 2, err: /GET has no body/ })
   t.match(await run('request', 'POST', RULES, '--data', '@/none'), { code: 1, err: /cannot read JSON from @\/none/ })
   t.match(await run('request', 'GET', '/api/projects/9/quota/'), { code: 1, out: '' })

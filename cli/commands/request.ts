@@ -41,7 +41,7 @@ async function readBody (data: string): Promise<unknown> {
     const text = data.startsWith('@') ? await readFile(data.slice(1), 'utf8') : data
     return JSON.parse(text.replace(/^\uFEFF/, '')) as unknown
   } catch (cause) {
-    if (!data.startsWith('@')) throw new InvalidArgumentError(`--data is no JSON: ${cause instanceof Error ? cause.message : String(cause)}`)
+    if (!data.startsWith('@')) throw new InvalidArgumentError(`--data is not valid JSON: ${cause instanceof Error ? cause.message : String(cause)}`)
     throw new MillraceError('MILLRACE_BODY_UNREADABLE', `cannot read JSON from ${data}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause })
   }
 }

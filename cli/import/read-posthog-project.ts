@@ -54,7 +54,7 @@ export async function fetchPosthogProject (
     } catch (error) {
       const { message, cause } = error instanceof Error ? error : new Error(String(error))
       const failure = cause instanceof Error ? cause.cause ?? cause : undefined
-      const reason = failure instanceof Error ? `no answer of ${host}: ${failure.message}` : message
+      const reason = failure instanceof Error ? `no answer from ${host}: ${failure.message}` : message
       // What is asked first: all others would say the same.
       if (name === '' && failure !== undefined) throw new MillraceError('MILLRACE_IMPORT_SOURCE', reason, { cause })
       problems.push(`${name === '' ? 'the project' : name}: ${reason}`)

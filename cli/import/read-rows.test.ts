@@ -64,7 +64,7 @@ t.test('what is no regular file is refused by name, or left out of its folder', 
 t.test('a file that is none of its kind is an error', async (t) => {
   for (const [name, content, error] of [
     ['a.csv.gz', 'not gz', 'the content is not gz'], ['a.json.zst', '{}', 'the content is not zst'],
-    ['a.json', '\n[\n{"event": "a"}]', 'the file is a JSON array'], ['a.png', '\x89PNG\n', 'the file is no JSON Lines, CSV, Parquet or zip'],
+    ['a.json', '\n[\n{"event": "a"}]', 'the file is a JSON array'], ['a.png', '\x89PNG\n', 'the file is not JSON Lines, CSV, Parquet or zip'],
     ['a.csv', 'event,at,event\n', 'the header has the column "event" twice'], ['b.csv', 'a,b\n1,"2\n3,4\n', 'Quote Not Closed']
   ] as const) await t.rejects(read(t, name, content), { message: new RegExp(error) }, name)
   t.same(await read(t, 'a.json.gz', zlib.gzipSync('{"a": 1}')), [{ position: 1, row: { a: 1 } }])
@@ -132,7 +132,7 @@ t.test('Parquet: whole numbers of 64 bits are numbers of JSON, with all their di
 
 t.test('a file of no bytes has no rows, however it would be compressed; none is a Parquet file or a zip', async (t) => {
   for (const name of ['a.csv', 'a.json', 'a', 'a.jsonl.gz', 'a.csv.gz', 'a.json.zst', 'a.json.br']) t.same(await read(t, name, ''), [], name)
-  for (const name of ['a.parquet', 'a.zip']) await t.rejects(read(t, name, ''), { message: 'the file is empty, and no Parquet or zip is' }, name)
+  for (const name of ['a.parquet', 'a.zip']) await t.rejects(read(t, name, ''), { message: 'the file is empty; a Parquet or zip file never is' }, name)
   t.same(await read(t, 'packed.csv.gz', zlib.gzipSync('')), [])
   t.same(await read(t, 'header.csv', 'event,time\n'), [])
 })

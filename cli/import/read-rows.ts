@@ -25,7 +25,7 @@ const UTF8_MARK = '\xef\xbb\xbf'
 /**
  * Reads the rows of a file. Positions count from 1.
  *
- * @throws {Error} where the file cannot be read on: it is truncated, or no file of the kind that its name says.
+ * @throws {Error} where the file cannot be read on: it is truncated, or not of the kind that its name says.
  */
 export async function * readRows (file: SourceFile): AsyncGenerator<Rows> {
   const source = createReadStream(file.path)
@@ -48,7 +48,7 @@ async function * readText (source: Readable, name: string): AsyncGenerator<Rows>
 /** By the first bytes; brotli has none of its own, and is told by the name. */
 async function decompress (source: Readable, name: string): Promise<Readable> {
   const magic = (await peek(source)).toString('hex', 0, 4)
-  if (magic === '' && /\.(?:parquet|zip)$/i.test(name)) throw new Error('the file is empty, and no Parquet or zip is')
+  if (magic === '' && /\.(?:parquet|zip)$/i.test(name)) throw new Error('the file is empty; a Parquet or zip file never is')
   if (magic === '') return source
   if (name.endsWith('.br')) {
     if (!HAS_SAFE_BROTLI) throw new Error(`Brotli is not read by Node ${process.version}, whose decoder is not safe`)
@@ -113,7 +113,7 @@ function readLine (bytes: Buffer, position: number, isFirst: boolean): ReadRow |
   const first = text.trimStart()
   if (first === '') return undefined
   if (isFirst && first.startsWith('[')) throw new Error('the file is a JSON array; make a line of each event, such as with jq -c \'.[]\'')
-  if (isFirst && !first.startsWith('{')) throw new Error('the file is no JSON Lines, CSV, Parquet or zip: it begins with no {')
+  if (isFirst && !first.startsWith('{')) throw new Error('the file is not JSON Lines, CSV, Parquet or zip: it does not begin with {')
   if (!isUtf8(bytes)) return { position, error: 'the line is not UTF-8', text: bytes.toString('latin1') }
   try {
     return { position, row: parseStoredJson(text) }

@@ -161,8 +161,8 @@ async function copyTable (sides: MoveSides, table: MovedTable): Promise<ProvenTa
 function refuseExtra ({ from, to, removeExtra }: MoveSides, table: string, extra: number): void {
   if (extra === 0 || removeExtra) return
   throw new MillraceError('MILLRACE_MOVE_TARGET_HAS_OTHERS', `${table} of ${to.name} has at least ${extra} rows that ${from.name} does not have. ` +
-    'Either the target is in use by now, another move runs, or it belongs to another Millrace: nothing of it was changed. Or these rows were deleted from the source ' +
-    'since they were copied, by retention or with a person: then repeat the command with --remove-extra')
+    'These rows were not changed. The target is already in use, another move is running, or it belongs to another Millrace. If the rows were deleted ' +
+    'from the source after being copied (retention, or a person), repeat the command with --remove-extra')
 }
 
 async function remove (to: MoveStore, { name }: MovedTable, where: string): Promise<void> {

@@ -84,7 +84,7 @@ export async function reopenSource ({ from, to }: MoveSides, isSaidLost: boolean
   if (isLost !== isSaidLost) {
     throw new MillraceError('MILLRACE_MOVE_FAILED', isLost
       ? `${to.name} does not say which events it has. Is it gone for good, and did the pipeline never run on it? Then add --target-lost`
-      : `${to.name} answers, so it is not lost: repeat the command without --target-lost, and it is asked whether events were stored there`)
+      : `${to.name} answers, so it is not lost: repeat the command without --target-lost; it will then check whether events were stored there`)
   }
   if (isLost) return await openStore(from)
   await refuseSame(from, to)
@@ -92,7 +92,7 @@ export async function reopenSource ({ from, to }: MoveSides, isSaidLost: boolean
   const sum = (months: readonly { rows: number }[]): number => months.reduce((total, { rows }) => total + rows, 0)
   if (sum(theirs) > sum(ours)) {
     throw new MillraceError('MILLRACE_MOVE_TARGET_HAS_OTHERS', `${to.name} has ${sum(theirs) - sum(ours)} events more than ${from.name}: the pipeline ` +
-      'stores there by now. To go back, move from there to here, with CLICKHOUSE_URL and --to exchanged')
+      'stores there by now. To go back, move from there to here, with CLICKHOUSE_URL and --to swapped')
   }
   await openStore(from)
 }

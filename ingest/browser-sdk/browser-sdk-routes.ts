@@ -119,7 +119,7 @@ async function projectRoutes (app: FastifyInstance, { keys, files, sendAsset }: 
 }
 
 function noSuchFile (): HttpError {
-  return new HttpError(404, 'invalid_request', 'not_found', 'posthog-js has no such file for pages.')
+  return new HttpError(404, 'invalid_request', 'not_found', 'There is no such posthog-js file.')
 }
 
 /** What is sent under one name. */

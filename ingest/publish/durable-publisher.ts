@@ -108,7 +108,7 @@ export function createDurablePublisher (options: DurablePublisherOptions, counts
     } catch (error) {
       counts.refused++
       failures.spool = codeOf(error)
-      if (!(error instanceof MillraceError)) logger.error({ err: error }, 'the spool could not be written')
+      if (!(error instanceof MillraceError)) logger.error({ err: error }, 'could not write to the spool')
       throw new HttpError(503, 'server_error', 'stream_unavailable', 'Events cannot be stored at the moment. Try again.', { cause: error })
     } finally {
       // Also after a refusal: the spool is not empty then, or the stream is to be tried again.

@@ -90,7 +90,7 @@ export class SegmentWriter {
       // The system takes 1024 pieces at a time, and may take less of them than it was given when the disk is full.
       const some = pieces.slice(0, 1023)
       const { bytesWritten } = await file.writev(some, at)
-      if (bytesWritten === 0) throw new Error('the spool could not be written')
+      if (bytesWritten === 0) throw new Error('could not write to the spool')
       at += bytesWritten
       pieces = dropBytes(pieces, bytesWritten)
     }

@@ -135,7 +135,7 @@ export class PartitionSession {
   async #leaveTarget (range: BatchRange): Promise<void> {
     const { stop, logger, state, store } = this.#deps
     const token = this.#tokenOf(range)
-    logger.warn({ partition: state.key, token }, 'the shards or tables of events are not those of the recorded batch range; its rows are looked up before the insert')
+    logger.warn({ partition: state.key, token }, 'shards or tables of events changed after the batch range was recorded; checking each row before inserting')
     await waitForInsert(token, store.isInserting, stop)
     if (!stop.aborted) this.#progress.leaveTarget(range)
   }

@@ -145,7 +145,7 @@ function readDictionary (reader: Reader, rows: number): Uint8Array[] {
   const width = INDEX_WIDTHS[readUInt64(reader) & 0xff]
   if (width === undefined) throw invalid('dictionary index of unknown width')
   const keys = readMany(readUInt64(reader), () => readString(reader))
-  if (readUInt64(reader) !== rows) throw invalid('dictionary of another number of rows')
+  if (readUInt64(reader) !== rows) throw invalid('dictionary row count mismatch')
   return readMany(rows, () => {
     const key = keys[readIndex(reader, advance(reader, width), width)]
     if (key === undefined) throw invalid('dictionary index beyond the keys')

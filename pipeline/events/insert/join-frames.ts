@@ -130,7 +130,7 @@ function readBlock (
   const rows = reader.varint()
   if (rows === 0 || rows > size) throw new Error(`${rows} rows in ${size} bytes`)
   const ranges = kept ?? [[0, rows]]
-  if (ranges.at(-1)![1] > rows) throw new Error(`${rows} rows, which are less than there should be`)
+  if (ranges.at(-1)![1] > rows) throw new Error(`${rows} rows, fewer than expected`)
   let next = 0
   for (let i = 0; i < count; i++) {
     while (next < columns.length && !startsWith(reader, HEADERS[next]!)) next++

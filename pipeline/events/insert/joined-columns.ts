@@ -130,12 +130,12 @@ class DictionaryColumn implements JoinedColumn {
   }
 
   read (reader: BlockReader, rows: number, kept: readonly RowRange[]): void {
-    if (reader.word() !== Number(DICTIONARY_VERSION)) throw new Error('dictionary of another version')
+    if (reader.word() !== Number(DICTIONARY_VERSION)) throw new Error('unexpected dictionary version')
     const flags = reader.word()
     const width = INDEX_WIDTHS[flags & 0xff]
     if (width === undefined || width > 4) throw new Error('dictionary index of unknown width')
     const places = this.#readKeys(reader, reader.count())
-    if (reader.word() !== rows) throw new Error('dictionary of another number of rows')
+    if (reader.word() !== rows) throw new Error('dictionary row count mismatch')
     const begin = reader.at
     for (const [from, to] of kept) {
       reader.at = begin + from * width
