@@ -101,7 +101,7 @@ export function GoTo ({ screens, onClose }: GoToProps) {
       </ul>
       <p class='hint' role='status'>
         {found.value !== undefined && found.value.failed.length > 0 && `Not searched, because of a failure: ${found.value.failed.join(', ')}. `}
-        {places.length === 0 && !found.isLoading && asked === text.trim() && `Nothing was found by ${showText(asked, 80)}.`}
+        {places.length === 0 && !found.isLoading && asked === text.trim() && `Nothing found for ${showText(asked, 80)}.`}
       </p>
     </Dialog>
   )

@@ -81,7 +81,7 @@ t.test('administration in the console', async (t) => {
     await page.keyboard.press('Enter')
     await page.getByRole('button', { name: 'I have copied it' }).click()
     await waitFor(async () => await page.getByRole('row', { name: /nightly job/ }).count() === 2)
-    t.match(await page.getByRole('row', { name: /nightly job/ }).last().innerText(), /ends \d{4}-/, 'the end of the old one is shown')
+    t.match(await page.getByRole('row', { name: /nightly job/ }).last().innerText(), /expires \d{4}-/, 'the end of the old one is shown')
     await page.getByRole('button', { name: 'Revoke nightly job' }).last().click()
     await page.getByLabel('Type revoke').fill('revoke')
     await page.keyboard.press('Enter')

@@ -148,7 +148,7 @@ t.test('Ctrl+K goes to screens, events, flags, persons and saved queries by keyb
     await askUntil(async () => {}, dialog.getByRole('option', { name: place }))
   }
   await dialog.getByRole('combobox').fill('no such thing')
-  await dialog.getByText('Nothing was found by no such thing.').waitFor()
+  await dialog.getByText('Nothing found for no such thing.').waitFor()
   await page.keyboard.press('Escape')
   await whenClosed(dialog)
   t.same(problems, [])

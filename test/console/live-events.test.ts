@@ -11,7 +11,7 @@ t.test('live events in the console', async (t) => {
 
   await t.test('live events appear with their fate, and one opens as sent and as stored', async (t) => {
     const { page, problems } = await open(`${home}/live`)
-    await page.getByText('Nothing has arrived since you look.').waitFor()
+    await page.getByText('Nothing has arrived in this list yet.').waitFor()
     await page.getByText('Watching.').waitFor()
     const rows = (text: string | RegExp): Locator => page.locator('.live tbody tr').filter({ hasText: text })
     await waitFor(async () => {

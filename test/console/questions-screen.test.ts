@@ -134,7 +134,7 @@ t.test('a trend is drawn, the same stands in a table, and its SQL opens in SQL',
   await condition.getByRole('combobox', { name: 'Operator' }).selectOption('is_set')
   await page.getByRole('button', { name: 'Ask' }).click()
   await waitFor(async () => /^All of it 0 0$/.test((await rows(page, 'Values'))[1]!))
-  await page.getByText('Every value is 0 of: sum of amount of order where the person’s plan is set.').waitFor()
+  await page.getByText('All values are 0 for: sum of amount of order where the person’s plan is set.').waitFor()
   await condition.getByRole('combobox', { name: 'Operator' }).selectOption('is_not_set')
   await page.getByRole('button', { name: 'Ask' }).click()
   await waitFor(async () => /^All of it 2 0$/.test((await rows(page, 'Values'))[1]!))

@@ -1,4 +1,4 @@
-/** Rules in the console: written with tests, checked by stored events, activated, counted and put in another order. */
+/** Rules in the console: written with tests, checked against stored events, activated, counted and reordered. */
 import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import type { StackProject } from '../start-stack.ts'

@@ -1,4 +1,4 @@
-/** Event schemas in the console: inferred, checked by stored events, activated, and what they keep out. */
+/** Event schemas in the console: inferred, checked against stored events, activated, and what they keep out. */
 import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
 import { waitFor } from '../support/wait-for.ts'

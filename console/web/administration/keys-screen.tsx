@@ -103,8 +103,8 @@ function ChangeDialog ({ of: key, made, what, onClose, onMade, onRevoked }: Chan
         title={`Revoke ${label}`} word='revoke' action='Revoke' onClose={onClose} onDone={onRevoked}
         onConfirm={async () => await request(`/api/personal_api_keys/${key.id}/`, { method: 'DELETE' })}
       >
-        <p>Anyone who uses it is refused within a second, for good. So are the keys that it made, and those that they made.</p>
-        {made.length > 0 && <p>It made {made.map(({ label, mask_value: mask }) => showText(label === '' ? mask : label, 40)).join(', ')}.</p>}
+        <p>Within a second the key stops working for good, and so do all keys created with it, directly or indirectly.</p>
+        {made.length > 0 && <p>Among them: {made.map(({ label, mask_value: mask }) => showText(label === '' ? mask : label, 40)).join(', ')}.</p>}
         {key.is_current && <p class='error'>It is the key that you are logged in with: you will be logged out.</p>}
       </Confirm>
       )
@@ -114,8 +114,8 @@ function ChangeDialog ({ of: key, made, what, onClose, onMade, onRevoked }: Chan
         onConfirm={async () => await request<NewKey>(`/api/personal_api_keys/${key.id}/rotate/`, { method: 'POST', body: { grace_seconds: GRACE_SECONDS } })}
       >
         <p>
-          You get a new key that may do the same. The old one ends in a day, at{' '}
-          <Time at={new Date(Date.now() + GRACE_SECONDS * 1000).toISOString()} isZoned />.
+          You get a new key that may do the same. The old key is accepted for one more day at most, until{' '}
+          <Time at={new Date(Math.min(Date.now() + GRACE_SECONDS * 1000, Date.parse(key.expires_at ?? '9999-12-31'))).toISOString()} isZoned />.
         </p>
       </Confirm>
       )
@@ -128,8 +128,8 @@ function isUsable ({ revoked_at: revoked, expires_at: end }: PersonalKey, now: n
 /** Whether it can be used, until when, or since when no longer. */
 export function describeState ({ revoked_at: revoked, expires_at: end }: PersonalKey, now: number): string {
   if (revoked !== null) return `revoked ${formatZoned(revoked)}`
-  if (end === null) return 'does not end'
-  return Date.parse(end) > now ? `ends ${formatZoned(end)}` : `ended ${formatZoned(end)}`
+  if (end === null) return 'does not expire'
+  return Date.parse(end) > now ? `expires ${formatZoned(end)}` : `expired ${formatZoned(end)}`
 }
 
 /** The users who own keys. */

@@ -52,7 +52,7 @@ function Snippets ({ apiKey }: { apiKey: string }) {
 type Keys = Answer<'/api/projects/{project_id}/keys'>
 
 /** For how long the old key may be accepted after a rotation, with its seconds. */
-const GRACES = { 'for an hour': 3600, 'for a day': 86_400, 'for a week': 604_800, 'for 90 days': 7_776_000, 'no longer': 0 }
+const GRACES = { 'for an hour': 3600, 'for a day': 86_400, 'for a week': 604_800, 'for 90 days': 7_776_000, 'not at all': 0 }
 
 /** The keys that SDKs send, with the end of those that were rotated. */
 function ProjectKeys ({ keys }: { keys: Loaded<Keys> }) {

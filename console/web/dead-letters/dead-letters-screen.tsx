@@ -51,7 +51,7 @@ function Groups () {
           <button type='button' onClick={() => setReplaying(filter)}>Replay all {formatCount(groups.value.count)} …</button>
         )}
       </div>
-      <Show of={groups} what='Dead letters'>{(value) => <GroupTable groups={value} onReplay={setReplaying} />}</Show>
+      <Show of={groups} what='Dead letters'>{(value) => <GroupTable groups={value} isFiltered={(stage ?? event) !== null} onReplay={setReplaying} />}</Show>
       {replaying !== undefined && (
         <ReplayDialog filter={replaying} onClose={() => setReplaying(undefined)} onDone={groups.reload} />
       )}
@@ -59,9 +59,9 @@ function Groups () {
   )
 }
 
-function GroupTable ({ groups, onReplay }: { groups: DeadLetterGroups, onReplay: (filter: Filter) => void }) {
+function GroupTable ({ groups, isFiltered, onReplay }: { groups: DeadLetterGroups, isFiltered: boolean, onReplay: (filter: Filter) => void }) {
   const [wanted, setOffset] = useState(0)
-  if (groups.count === 0) return <Empty><p>There are no dead letters here. Everything that was accepted is stored or on its way.</p></Empty>
+  if (groups.count === 0) return <Empty><p>{isFiltered ? 'No dead letters match.' : 'There are no dead letters.'}</p></Empty>
   const now = Date.now()
   // Groups may have gone since the page was chosen.
   const offset = wanted < groups.results.length ? wanted : 0

@@ -8,7 +8,7 @@ import { Show, Table } from '../states.tsx'
 import { Notes } from './definition-parts.tsx'
 
 const ORDERINGS = {
-  '-volume_30_day': 'most events first', name: 'by name', '-last_seen_at': 'last seen first', last_seen_at: 'longest not seen first'
+  '-volume_30_day': 'most events first', name: 'by name', '-last_seen_at': 'most recently seen first', last_seen_at: 'least recently seen first'
 }
 
 /** The events that arrive: how many, and when last; or one of them (`/<id>`). */

@@ -198,7 +198,7 @@ export function NewDefinition<D extends Definition, V extends DefinitionVersion,
     <section>
       <p><a {...linkTo(homeOf(screen))}>{screen.title}</a></p>
       <Title name={`New ${screen.noun}`} />
-      <p class='hint'>Storing it enforces nothing: check it by stored events first, then activate it.</p>
+      <p class='hint'>Storing it enforces nothing: check it against stored events first, then activate it.</p>
       <Form class='schema-form' onSubmit={async () => { if (!isBusy) await create() }}>
         {inputs}
         <Editor name={name} draft={draft} isReadOnly={false} />

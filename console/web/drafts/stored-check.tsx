@@ -1,4 +1,4 @@
-/** The check of a draft by stored events: of which events, how far it is, and what it found. */
+/** The check of a draft against stored events: of which events, how far it is, and what it found. */
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { useAttempt } from '../confirm.tsx'
@@ -20,14 +20,14 @@ interface StoredCheckProps {
   children: ComponentChildren
 }
 
-/** Lets a draft be checked by stored events. */
+/** Lets a draft be checked against stored events. */
 export function StoredCheck ({ hint, text, limit: initialLimit, check, children }: StoredCheckProps) {
   const [days, setDays] = useState(7)
   const [limit, setLimit] = useState(initialLimit)
   const [progress, setProgress] = useState<{ checked: number, total: number }>()
   const running = useRef<AbortController>(undefined)
   const { isBusy, error, attempt } = useAttempt()
-  // Whoever leaves waits for it no more, and another draft is not what was asked about.
+  // Nobody waits for it after leaving, and another draft is not what was asked about.
   useEffect(() => () => running.current?.abort(), [text])
 
   const start = async (): Promise<void> => {
@@ -43,7 +43,7 @@ export function StoredCheck ({ hint, text, limit: initialLimit, check, children 
   }
   return (
     <>
-      <h2>Check by stored events</h2>
+      <h2>Check against stored events</h2>
       <p class='hint'>{hint}</p>
       <div class='toolbar'>
         <SelectDays label='Events of' value={days} disabled={isBusy} onChange={setDays} />

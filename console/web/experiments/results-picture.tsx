@@ -20,7 +20,7 @@ export function ResultsPicture ({ results, children }: { results: ExperimentResu
       <p class='hint'>
         {describeProgress(result)} Computed at <Time at={at} isZoned />
         {typeof through === 'string' && <>; every event accepted before <Time at={through} isZoned /> is counted</>}.
-        {measured.feature_flag_key !== key && <> Measured is the flag as it was, with the key {showText(measured.feature_flag_key, 60)}.</>}
+        {measured.feature_flag_key !== key && <> The results are for the flag as it was, with the key {showText(measured.feature_flag_key, 60)}.</>}
         {changes !== '' && <> Changed since the launch: {changes}.</>}
       </p>
       <VariantTable result={result} label='Variants' />
@@ -62,7 +62,7 @@ function VariantTable ({ result, label }: { result: Results, label: string }) {
   return (
     <Table
       label={label} class='dense'
-      head={['Variant', '#Exposed', '#Value', `#Against ${showText(result.baseline, 40)}`, '#50 % interval', '#95 % interval', '#To be best', '#Expected loss', '#Always-valid p']}
+      head={['Variant', '#Exposed', '#Value', `#Against ${showText(result.baseline, 40)}`, '#50 % interval', '#95 % interval', '#Probability of being best', '#Expected loss', '#Always-valid p']}
     >
       {result.variants.map(({ key, exposed, mean, probability, expected_loss: loss, comparison }) => (
         <tr key={key}>

@@ -71,7 +71,7 @@ function NewImport () {
         : (
           <>
             <h2>1. Dry run</h2>
-            <p>Asks for a personal API key (project:read, event:read, event:write) that no history of a shell gets; reads, counts, and sends nothing.</p>
+            <p>Asks for a personal API key (project:read, event:read, event:write), kept out of the shell history; reads, counts, and sends nothing.</p>
             <Copyable text='read -rs MILLRACE_KEY && export MILLRACE_KEY' label='Asks for the key' />
             <Copyable text={command(true)} label='Dry run' />
             <h2>2. Import</h2>

@@ -45,7 +45,7 @@ export function LiveScreen () {
       </div>
       {feed.error !== undefined && <Failed error={feed.error} onRetry={() => { location.reload() }} />}
       {events.length === 0
-        ? <Empty>{counts.matched === 0 ? 'Nothing has arrived since you look. Send an event: it appears within a moment.' : 'Nothing of what arrived matches.'}</Empty>
+        ? <Empty>{counts.matched === 0 ? 'Nothing has arrived in this list yet. Send an event: it appears within a moment.' : 'Nothing of what arrived matches.'}</Empty>
         : <LiveTable events={events} onOpen={setOpened} onHold={hold} />}
       {/* What only the feed tells, stored events do not have. */}
       {fate === '' && (

@@ -61,7 +61,7 @@ function LastSeen () {
           <OlderNewer of={seen}>
             <span class='hint' role='status'>
               {filter.property !== '' && `Only those ${filter.value === '' ? 'who have' : 'of whom'} ${showText(filter.property, 80)}${filter.value === '' ? '' : ` is ${showText(filter.value, 80)}`}. `}
-              {searchedFrom === null ? filter.property === '' && 'Everybody with events, also those of whom nothing else is known.' : `Only who was seen since ${formatZoned(searchedFrom)}: reading older events takes too long.`}
+              {searchedFrom === null ? filter.property === '' && 'Everybody with events, also those of whom nothing else is known.' : `Only those seen since ${formatZoned(searchedFrom)}: reading older events takes too long.`}
             </span>
           </OlderNewer>
           {results.length === 0
@@ -97,7 +97,7 @@ function Matches ({ search }: { search: string }) {
     <Show of={found} what='Persons'>
       {({ matches, searched_properties: isWhole }) => (
         <>
-          {!isWhole && <p class='hint' role='status'>Emails and names were not searched: ClickHouse, which has them in a form that can be, is unavailable or took too long.</p>}
+          {!isWhole && <p class='hint' role='status'>Emails and names were not searched: ClickHouse, which is needed to search them, is unavailable or took too long.</p>}
           {matches.length === 0
             ? <Empty>No person has this distinct id, person id, email, name or username. A distinct id that only sent plain events has no person: <a {...linkTo(`/projects/${projectId.value}/find?distinct_id=${encodeURIComponent(search)}`)}>find its events</a>.</Empty>
             : <PersonTable persons={matches} by={new Map(matches.map(({ uuid, by }) => [uuid, by]))} />}

@@ -114,7 +114,7 @@ function TrendView ({ answered: { timezone, from }, answer: { points, lines, pre
   return (
     <>
       <Chart columns={columns} rows={rows} along='time' looks={looks} chosen={{ kind: 'line', x: 0, y: drawn.map((_, index) => index + 1) }} />
-      {nothing.length > 0 && <p class='hint'>Every value is 0 of: {nothing.join(', ')}. Perhaps a name or a value is written otherwise.</p>}
+      {nothing.length > 0 && <p class='hint'>All values are 0 for: {nothing.join(', ')}. Check the spelling of names and values.</p>}
       {comparison}
       {hasPartial && <p class='hint'>Dotted: not whole, because it has not ended or is only partly in the range.</p>}
       {now.length + before.length > drawn.length && <p class='hint'>{drawn.length} of {now.length + before.length} lines are drawn; the table has all.</p>}
@@ -209,7 +209,7 @@ function Dropouts ({ definition, dropped: { of: { part, value }, step, lost }, o
       <Show of={list} what='The persons'>
         {({ results }) => (
           <>
-            <p class='hint'>Who entered last comes first{lost > LISTED && `: the first ${LISTED} of ${formatCount(lost)}`}.</p>
+            <p class='hint'>The last to enter comes first{lost > LISTED && `: the first ${LISTED} of ${formatCount(lost)}`}.</p>
             <Table label='Persons' head={['Person', `Entered (${zoneLabel()})`]}>
               {results.map(({ person_id: person, entered_at: at, name, is_known: isKnown }) => (
                 <tr key={person}>
@@ -233,8 +233,8 @@ function RetentionView ({ answer: { cohorts }, definition, onAsk }: { answer: Re
   return (
     <>
       <p class='hint'>
-        {isFirst ? 'Everybody counts in the period in which they did it for the first time ever; who did it before the range is left out.' : 'Everybody counts in each period in which they did it, so the same person may be in several.'}{' '}
-        {most > 1 ? 'Beside them: how many of them came back in the period that is so many after. * has not ended.' : `A range of one ${unit} has no later ${unit} in which anybody could come back. `}
+        {isFirst ? 'Everybody counts in the period in which they did it for the first time ever; anyone who did it before the range is left out.' : 'Everybody counts in each period in which they did it, so the same person may be in several.'}{' '}
+        {most > 1 ? 'The columns show how many of them came back that many periods later. * marks a period that has not ended.' : `A range of one ${unit} has no later ${unit} in which anybody could come back. `}
         {most < 2 && onAsk !== undefined && <button type='button' onClick={() => onAsk({ ...definition, range: { last: 8, unit } })}>Ask for the last 8 {unit}s</button>}
       </p>
       <Table label='Retention' class='retention dense' head={[`In the ${unit} of`, '#People', ...Array.from({ length: Math.max(0, most - 1) }, (_, index) => `#${unit} ${index + 1}`)]}>

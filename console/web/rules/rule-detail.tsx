@@ -20,7 +20,7 @@ export const RULE_SCREEN: DefinitionScreen<EventRule, RuleVersion, RulePredictio
   language: RULE_LANGUAGE,
   nameOf: ({ name }) => name,
   whenNone: 'No version is active: the rule does nothing.',
-  whenDisabled: 'From then on it does nothing: what it kept out is stored.',
+  whenDisabled: 'From then on the rule does nothing. Events that it would have dropped are stored; those it already dropped are not recovered.',
   Facts,
   Editor: RuleEditor,
   check: {
@@ -66,7 +66,7 @@ function Activate ({ definition, versions, version, prediction, onClose, onDone 
   return (
     <Ask title='Activate' action={`Activate version ${version}`} onClose={onClose} onConfirm={activate} onDone={onDone}>
       {content !== undefined && <p>{showText(describeRule(content), 1000)}</p>}
-      <p class='hint'>{prediction !== undefined && version === definition.version ? describePrediction(prediction) : 'This version was not checked by stored events here.'}</p>
+      <p class='hint'>{prediction !== undefined && version === definition.version ? describePrediction(prediction) : 'This version has not been checked against stored events here.'}</p>
     </Ask>
   )
 }
@@ -83,7 +83,7 @@ function Found ({ prediction }: { prediction: RulePrediction }) {
       </div>
       {samples.length > 0 && (
         <p>
-          Some that pass:{' '}
+          Some that match:{' '}
           {samples.map(({ uuid, event }, index) => (
             <span key={uuid}>{index > 0 && ', '}<a {...linkTo(`/projects/${projectId.value}/find?uuid=${uuid}`)} title={uuid}>{showText(event, 40)} <code>…{uuid.slice(-8)}</code></a></span>
           ))}
@@ -99,7 +99,7 @@ interface CountsProps {
   rows: readonly { cells: readonly string[], events: number, matched: number }[]
 }
 
-/** Groups of events, with how many of them pass; those of which none does are left out. */
+/** Groups of events, with how many of them match; groups without any match are left out. */
 function Counts ({ label, head, rows }: CountsProps) {
   const shown = rows.filter(({ matched }) => matched > 0)
   if (shown.length === 0) return null

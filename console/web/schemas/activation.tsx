@@ -34,7 +34,7 @@ export function ActivateDialog (
         ))}
       </fieldset>
       <p class={isChecked && prediction.failed > 0 && mode !== 'observe' ? 'error' : 'hint'}>
-        {isChecked ? describePrediction(prediction, mode) : 'This version was not checked by stored events here.'}
+        {isChecked ? describePrediction(prediction, mode) : 'This version has not been checked against stored events here.'}
       </p>
     </FormDialog>
   )
