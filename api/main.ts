@@ -42,7 +42,7 @@ runProcess('api', async () => {
   // Before the first read their age is that of the process, so that an alert on the age fires.
   const startedAt = performance.now()
   metrics.gaugeFrom('flag_definitions_age_seconds',
-    'Seconds since flag definitions were last read; since the start of the process before the first read.',
+    'Seconds since flag definitions were last read or, if they never were, since the process started.',
     () => (definitions.ageMs() ?? performance.now() - startedAt) / 1000)
 
   const status = createStatusPoll({

@@ -231,7 +231,7 @@ export const settings = {
   },
   MILLRACE_MAX_NEW_EVENT_PROPERTIES: {
     type: 'integer', minimum: 0, default: 50_000,
-    description: 'New pairs of an event and one of its properties, of a project, that are described in a day.'
+    description: 'Maximum new event-property pairs per project and UTC day that get a definition.'
   },
   MILLRACE_DEFINITION_RETENTION_DAYS: {
     type: 'integer', minimum: 0, maximum: 3650, default: 90,

@@ -346,7 +346,7 @@ export interface paths {
         put?: never;
         /**
          * Make a link to a board
-         * @description Whoever has the key sees the board and nothing else. Saved queries are shown if they are on the board now, stay as they are, and your key is for all projects.
+         * @description Whoever has the key sees the board and nothing else. A saved query is shown only if it is on the board when the link is made, has not been changed since, and your key covers all projects.
          *
          *     Requires the scope query:write.
          */
@@ -719,7 +719,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Check stored events by an event schema
+         * Check stored events against an event schema
          * @description Reports what the schema would have done with stored events: how many would have failed, why, and from which SDK. Stores nothing. With `Accept: application/x-ndjson` the answer is a stream of lines of JSON: `{"checked": events, "total": events}`, then the prediction or an error.
          *
          *     Requires the scope event:read.
@@ -1760,7 +1760,7 @@ export interface paths {
         put?: never;
         /**
          * List who dropped out of a funnel
-         * @description Persons who reached the step before and not this one; who entered last comes first. Needs the scope person:read as well.
+         * @description Persons who reached the step before and not this one; the last to enter comes first. Needs the scope person:read as well.
          *
          *     Requires the scope query:read.
          */
@@ -1917,7 +1917,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Check stored events by a rule
+         * Check stored events against a rule
          * @description Reports what the rule would have done with stored events. Stores nothing. With `Accept: application/x-ndjson` the answer is a stream of lines of JSON: `{"checked": events, "total": events}`, then the prediction or an error.
          *
          *     Requires the scope event:read.
@@ -3295,7 +3295,7 @@ export interface components {
             error?: {
                 /** @description What to do; empty when the detail says it. */
                 advice: string;
-                /** @description The number of ClickHouse; 0 when it did not answer. */
+                /** @description The error code of ClickHouse; 0 when it did not answer. */
                 code: number;
                 detail: string;
                 name: string;
@@ -3342,7 +3342,7 @@ export interface components {
         };
         QuestionAnswer: {
             answer: {
-                /** @description Of a retention: who returned in the k-th period after, from 0. */
+                /** @description Of a retention: how many people returned in the k-th period after, from 0. */
                 cohorts?: {
                     people: number;
                     returned: {
@@ -3358,7 +3358,7 @@ export interface components {
                     left_out: number;
                     name: string;
                     /**
-                     * @description Of which events or people: all, or of a breakdown.
+                     * @description Which part this is: all events or people, or one part of the breakdown.
                      * @enum {string}
                      */
                     part: "all" | "value" | "not_set" | "rest";
@@ -3372,14 +3372,14 @@ export interface components {
                 /** @description Of a funnel: everybody first. */
                 parts?: {
                     /**
-                     * @description Of which events or people: all, or of a breakdown.
+                     * @description Which part this is: all events or people, or one part of the breakdown.
                      * @enum {string}
                      */
                     part: "all" | "value" | "not_set" | "rest";
                     steps: {
                         /** @description Share of those who entered. */
                         conversion: number | null;
-                        /** @description Half of those who got here needed at most so long. */
+                        /** @description Median time to reach this step. */
                         median_ms: number | null;
                         name: string;
                         people: number;
@@ -3392,7 +3392,7 @@ export interface components {
                     is_partial: boolean;
                     start: string;
                 }[];
-                /** @description Of a trend that is compared: the time before. Its points go with those of the range in their order. */
+                /** @description Of a trend that is compared: the time before. Point n is compared with point n of the range. */
                 previous?: {
                     /** Format: date-time */
                     from: string;
@@ -3401,7 +3401,7 @@ export interface components {
                         left_out: number;
                         name: string;
                         /**
-                         * @description Of which events or people: all, or of a breakdown.
+                         * @description Which part this is: all events or people, or one part of the breakdown.
                          * @enum {string}
                          */
                         part: "all" | "value" | "not_set" | "rest";
@@ -3425,7 +3425,7 @@ export interface components {
             };
             /**
              * Format: date-time
-             * @description Everything acknowledged that was received before it is counted; null while nothing is known.
+             * @description Every acknowledged event received before this time is counted; null while nothing is known.
              */
             complete_through: string | null;
             /** @description First day, of the time zone of the project. */
@@ -3654,7 +3654,7 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
         };
-        /** @description Rates are per second. A figure is null when it is unknown, a mean without a sample. */
+        /** @description Rates are per second. A figure is null when unknown; a mean is also null without samples. */
         Status: {
             api: {
                 flagEvaluationsPerSecond: number | null;
@@ -3797,7 +3797,7 @@ export interface components {
             /** @description Of a question. */
             question: {
                 answer: {
-                    /** @description Of a retention: who returned in the k-th period after, from 0. */
+                    /** @description Of a retention: how many people returned in the k-th period after, from 0. */
                     cohorts?: {
                         people: number;
                         returned: {
@@ -3813,7 +3813,7 @@ export interface components {
                         left_out: number;
                         name: string;
                         /**
-                         * @description Of which events or people: all, or of a breakdown.
+                         * @description Which part this is: all events or people, or one part of the breakdown.
                          * @enum {string}
                          */
                         part: "all" | "value" | "not_set" | "rest";
@@ -3827,14 +3827,14 @@ export interface components {
                     /** @description Of a funnel: everybody first. */
                     parts?: {
                         /**
-                         * @description Of which events or people: all, or of a breakdown.
+                         * @description Which part this is: all events or people, or one part of the breakdown.
                          * @enum {string}
                          */
                         part: "all" | "value" | "not_set" | "rest";
                         steps: {
                             /** @description Share of those who entered. */
                             conversion: number | null;
-                            /** @description Half of those who got here needed at most so long. */
+                            /** @description Median time to reach this step. */
                             median_ms: number | null;
                             name: string;
                             people: number;
@@ -3847,7 +3847,7 @@ export interface components {
                         is_partial: boolean;
                         start: string;
                     }[];
-                    /** @description Of a trend that is compared: the time before. Its points go with those of the range in their order. */
+                    /** @description Of a trend that is compared: the time before. Point n is compared with point n of the range. */
                     previous?: {
                         /** Format: date-time */
                         from: string;
@@ -3856,7 +3856,7 @@ export interface components {
                             left_out: number;
                             name: string;
                             /**
-                             * @description Of which events or people: all, or of a breakdown.
+                             * @description Which part this is: all events or people, or one part of the breakdown.
                              * @enum {string}
                              */
                             part: "all" | "value" | "not_set" | "rest";
@@ -3880,7 +3880,7 @@ export interface components {
                 };
                 /**
                  * Format: date-time
-                 * @description Everything acknowledged that was received before it is counted; null while nothing is known.
+                 * @description Every acknowledged event received before this time is counted; null while nothing is known.
                  */
                 complete_through: string | null;
                 /** @description Of kind trend, funnel or retention; docs/query/questions.md has the fields of each. */
@@ -4335,7 +4335,7 @@ export interface operations {
                      * @default null
                      */
                     scoped_teams?: number[] | null;
-                    /** @description Such as experiment:read; * is everything. None that the key of this request does not have. */
+                    /** @description Such as experiment:read; * is everything. The requesting key must have each of them; write includes read. */
                     scopes: string[];
                     /** @description Owner of the key; default: the user of this request. Another owner needs scope * for all projects. */
                     user_id?: number;
@@ -4421,7 +4421,7 @@ export interface operations {
             content: {
                 "application/json": {
                     /**
-                     * @description How long the old key is accepted; 0 for no longer.
+                     * @description How long the old key is accepted; 0: it stops working at once. A key that expires earlier keeps its expiry.
                      * @default 86400
                      */
                     grace_seconds?: number;
@@ -7624,7 +7624,7 @@ export interface operations {
                 limit?: number;
                 /** @description Items to skip. */
                 offset?: number;
-                /** @description Only persons of whom a distinct id begins with it. */
+                /** @description Only persons with a distinct id that begins with this text. */
                 search?: string;
             };
             header?: never;
@@ -7785,7 +7785,7 @@ export interface operations {
                             requested_at: string;
                             /**
                              * Format: date-time
-                             * @description When also what was on its way at the time of the request had arrived and was deleted; null: not yet.
+                             * @description When events still in the stream at the time of the request had also been stored and deleted; null: not yet.
                              */
                             swept_at: string | null;
                             /** @description Whether its events were to be deleted, too. */
@@ -8395,7 +8395,7 @@ export interface operations {
                     /** @default 100 */
                     limit?: number;
                     /**
-                     * @description Of which events or people: all, or of a breakdown.
+                     * @description Which part this is: all events or people, or one part of the breakdown.
                      * @enum {string}
                      */
                     part?: "all" | "value" | "not_set" | "rest";
@@ -8416,7 +8416,7 @@ export interface operations {
                     "application/json": {
                         /**
                          * Format: date-time
-                         * @description Everything acknowledged that was received before it is counted; null while nothing is known.
+                         * @description Every acknowledged event received before this time is counted; null while nothing is known.
                          */
                         complete_through: string | null;
                         /** @description First day, of the time zone of the project. */
@@ -8575,7 +8575,7 @@ export interface operations {
             content: {
                 "application/json": {
                     /**
-                     * @description How long the old keys are accepted; 0 for no longer. The end of an earlier rotation stays.
+                     * @description How long the old keys are accepted; 0: they stop working at once. A key that is already expiring keeps its expiry.
                      * @default 604800
                      */
                     grace_seconds?: number;
@@ -8842,7 +8842,7 @@ export interface operations {
                             lib_version: string;
                             matched: number;
                         }[];
-                        /** @description Of them, those that pass the condition. */
+                        /** @description Of them, those that match the condition. */
                         matched: number;
                         /** @description By name, most matched events first. */
                         names: {
@@ -8852,7 +8852,7 @@ export interface operations {
                         }[];
                         /** @description Of the matched ones: not stored, because their distinct id is not in the share. */
                         sampled: number;
-                        /** @description Some events that pass. */
+                        /** @description Some events that match. */
                         samples: {
                             event: string;
                             uuid: string;
@@ -9160,9 +9160,9 @@ export interface operations {
     getProjectsByProjectIdUsage: {
         parameters: {
             query?: {
-                /** @description The day of this time is the first one, UTC; default: 30 days with the last. */
+                /** @description Any time on the first day (UTC). Default: 29 days before the last day, so 30 days in all. */
                 from?: string;
-                /** @description The day of this time is the last one; default: today. 366 days at most. */
+                /** @description Any time on the last day (UTC). Default: today. At most 366 days in all. */
                 to?: string;
             };
             header?: never;
@@ -9237,7 +9237,7 @@ export interface operations {
                         results: {
                             /** @description Full days to keep, by the timestamp of events in UTC; null: forever. */
                             days: number | null;
-                            /** @description Null: of all projects without a rule of their own. Dead letters have only this one. */
+                            /** @description Null: the default, for projects without a rule of their own. Dead letters have only this default. */
                             project_id: number | null;
                             /** @enum {string} */
                             what: "events" | "dead_letters";
@@ -9259,7 +9259,7 @@ export interface operations {
                 "application/json": {
                     /** @description Full days to keep, by the timestamp of events in UTC; null: forever. */
                     days: number | null;
-                    /** @description Null: of all projects without a rule of their own. Dead letters have only this one. */
+                    /** @description Null: the default, for projects without a rule of their own. Dead letters have only this default. */
                     project_id: number | null;
                     /** @enum {string} */
                     what: "events" | "dead_letters";
@@ -9277,7 +9277,7 @@ export interface operations {
                         results: {
                             /** @description Full days to keep, by the timestamp of events in UTC; null: forever. */
                             days: number | null;
-                            /** @description Null: of all projects without a rule of their own. Dead letters have only this one. */
+                            /** @description Null: the default, for projects without a rule of their own. Dead letters have only this default. */
                             project_id: number | null;
                             /** @enum {string} */
                             what: "events" | "dead_letters";
@@ -9468,7 +9468,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Rates are per second. A figure is null when it is unknown, a mean without a sample. */
+            /** @description Rates are per second. A figure is null when unknown; a mean is also null without samples. */
             200: {
                 headers: {
                     [name: string]: unknown;

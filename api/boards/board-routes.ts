@@ -93,7 +93,7 @@ export async function boardRoutes (app: FastifyInstance, deps: BoardDeps): Promi
 
   routes.create('/:id/links', {
     summary: 'Make a link to a board', params: idParams,
-    description: 'Whoever has the key sees the board and nothing else. Saved queries are shown if they are on the board now, stay as they are, and your key is for all projects.',
+    description: 'Whoever has the key sees the board and nothing else. A saved query is shown only if it is on the board when the link is made, has not been changed since, and your key covers all projects.',
     body: { type: ['object', 'null'], additionalProperties: false, properties: { expires_at: linkFields.expires_at } },
     answer: object({ ...linkFields, value: { ...string, description: 'The key, told this once.' } })
   }, async ({ params: { id }, body }, { projectId, userId, projectIds }) => {

@@ -25,7 +25,7 @@ const deletionSchema = object({
   with_events: { type: 'boolean', description: 'Whether its events were to be deleted, too.' },
   requested_at: { type: 'string', format: 'date-time' },
   done_at: { ...timeOrNull, description: 'When a count found nothing left in ClickHouse; null: not yet.' },
-  swept_at: { ...timeOrNull, description: 'When also what was on its way at the time of the request had arrived and was deleted; null: not yet.' }
+  swept_at: { ...timeOrNull, description: 'When events still in the stream at the time of the request had also been stored and deleted; null: not yet.' }
 })
 
 interface PersonDeps {
@@ -104,7 +104,7 @@ const personSchema = object({
 
 const personQuery = pageQuery({
   distinct_id: { type: 'string', description: 'Only the person of this distinct id.' },
-  search: { type: 'string', maxLength: 400, description: 'Only persons of whom a distinct id begins with it.' }
+  search: { type: 'string', maxLength: 400, description: 'Only persons with a distinct id that begins with this text.' }
 })
 
 async function listPersonPage (

@@ -32,7 +32,7 @@ const newKeySchema = {
     label: { type: 'string', minLength: 1, pattern: '\\S', maxLength: 40, description: 'What the key is for.' },
     scopes: {
       type: 'array', minItems: 1, maxItems: 50, items: { type: 'string', maxLength: 60 },
-      description: 'Such as experiment:read; * is everything. None that the key of this request does not have.'
+      description: 'Such as experiment:read; * is everything. The requesting key must have each of them; write includes read.'
     },
     scoped_teams: {
       type: ['array', 'null'], minItems: 1, maxItems: 1000, items: { type: 'integer', minimum: 1, maximum: 2_147_483_647 }, default: null,
@@ -44,7 +44,7 @@ const newKeySchema = {
 } as const
 
 const rotationSchema = optional({
-  grace_seconds: { type: 'integer', minimum: 0, maximum: MAX_GRACE_SECONDS, default: GRACE_SECONDS, description: 'How long the old key is accepted; 0 for no longer.' }
+  grace_seconds: { type: 'integer', minimum: 0, maximum: MAX_GRACE_SECONDS, default: GRACE_SECONDS, description: 'How long the old key is accepted; 0: it stops working at once. A key that expires earlier keeps its expiry.' }
 }, { additionalProperties: false })
 
 type NewKeyBody = Value<typeof newKeySchema>

@@ -35,7 +35,7 @@ export const newProjectSchema = {
 const rotationSchema = optional({
   grace_seconds: {
     type: 'integer', minimum: 0, maximum: MAX_GRACE_SECONDS, default: GRACE_SECONDS,
-    description: 'How long the old keys are accepted; 0 for no longer. The end of an earlier rotation stays.'
+    description: 'How long the old keys are accepted; 0: they stop working at once. A key that is already expiring keeps its expiry.'
   }
 }, { additionalProperties: false })
 

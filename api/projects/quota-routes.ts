@@ -22,8 +22,8 @@ const MAX_DAYS = 366
 const LAST_MS = 4_294_900_000_000
 
 const usageQuery = optional({
-  from: { type: 'string', format: 'date-time', description: `The day of this time is the first one, UTC; default: ${DEFAULT_DAYS} days with the last.` },
-  to: { type: 'string', format: 'date-time', description: `The day of this time is the last one; default: today. ${MAX_DAYS} days at most.` }
+  from: { type: 'string', format: 'date-time', description: `Any time on the first day (UTC). Default: ${DEFAULT_DAYS - 1} days before the last day, so ${DEFAULT_DAYS} days in all.` },
+  to: { type: 'string', format: 'date-time', description: `Any time on the last day (UTC). Default: today. At most ${MAX_DAYS} days in all.` }
 })
 
 /** The quota of a project, and what it has sent. */

@@ -10,7 +10,7 @@ const what = { type: 'string', enum: ['events', 'dead_letters'] } as const
 const projectId = { type: 'integer', minimum: 1, maximum: 2_147_483_647 } as const
 const rule = object({
   what,
-  project_id: { ...projectId, type: ['integer', 'null'], description: 'Null: of all projects without a rule of their own. Dead letters have only this one.' },
+  project_id: { ...projectId, type: ['integer', 'null'], description: 'Null: the default, for projects without a rule of their own. Dead letters have only this default.' },
   days: { type: ['integer', 'null'], minimum: 1, maximum: 36_500, description: 'Full days to keep, by the timestamp of events in UTC; null: forever.' }
 }, { additionalProperties: false })
 const rules = object({ results: array(rule) })

@@ -63,7 +63,7 @@ const queryLineSchema = {
       cut: { type: ['string', 'null'], enum: ['rows', 'bytes', null], description: 'Which limit cut the result; null when it is whole.' }
     }, { description: 'Last line of a result.' }),
     error: object({
-      code: { ...integer, description: 'The number of ClickHouse; 0 when it did not answer.' },
+      code: { ...integer, description: 'The error code of ClickHouse; 0 when it did not answer.' },
       name: string, detail: string,
       advice: { ...string, description: 'What to do; empty when the detail says it.' },
       position: { type: ['integer', 'null'], description: 'Where in the query, in bytes from 1; null when not known.' }

@@ -53,7 +53,7 @@ export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps &
     // Before the body is looked at, as for every scope.
     preValidation: async (request) => requireScope(accessOf(request).scopes, 'person:read'),
     summary: 'List who dropped out of a funnel',
-    description: 'Persons who reached the step before and not this one; who entered last comes first. Needs the scope person:read as well.',
+    description: 'Persons who reached the step before and not this one; the last to enter comes first. Needs the scope person:read as well.',
     body: {
       type: 'object', required: ['definition', 'step'], additionalProperties: false,
       properties: {

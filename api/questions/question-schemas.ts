@@ -13,7 +13,7 @@ const facts = {
   timezone: string,
   complete_through: {
     type: ['string', 'null'], format: 'date-time',
-    description: 'Everything acknowledged that was received before it is counted; null while nothing is known.'
+    description: 'Every acknowledged event received before this time is counted; null while nothing is known.'
   },
   read_rows: integer, read_bytes: integer, ms: { type: 'number' },
   includes_bots: { type: 'boolean' },
@@ -24,7 +24,7 @@ const facts = {
 } as const
 
 export const part = {
-  part: { ...string, enum: ['all', 'value', 'not_set', 'rest'], description: 'Of which events or people: all, or of a breakdown.' },
+  part: { ...string, enum: ['all', 'value', 'not_set', 'rest'], description: 'Which part this is: all events or people, or one part of the breakdown.' },
   value: { type: ['string', 'null'], description: 'The value of the property; null unless `part` is `value`.' }
 } as const
 
@@ -47,14 +47,14 @@ export const answerSchema = object({
       previous: {
         type: ['object', 'null'], required: ['from', 'to', 'points', 'lines'],
         properties: { from: { ...string, format: 'date-time' }, to: { ...string, format: 'date-time', description: 'Not included.' }, points, lines },
-        description: 'Of a trend that is compared: the time before. Its points go with those of the range in their order.'
+        description: 'Of a trend that is compared: the time before. Point n is compared with point n of the range.'
       },
       parts: {
         ...array(object({
           ...part,
           steps: array(object({
             name: string, people: integer, conversion: { ...numberOrNull, description: 'Share of those who entered.' },
-            median_ms: { ...numberOrNull, description: 'Half of those who got here needed at most so long.' }
+            median_ms: { ...numberOrNull, description: 'Median time to reach this step.' }
           }))
         })),
         description: 'Of a funnel: everybody first.'
@@ -64,7 +64,7 @@ export const answerSchema = object({
           start: string, people: integer,
           returned: array(object({ people: integer, is_partial: { type: 'boolean' } }))
         })),
-        description: 'Of a retention: who returned in the k-th period after, from 0.'
+        description: 'Of a retention: how many people returned in the k-th period after, from 0.'
       }
     }
   }

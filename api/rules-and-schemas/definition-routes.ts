@@ -117,7 +117,7 @@ function registerCheck (
     scope: 'event:read',
     // No body means the newest version and the defaults.
     preValidation: async (request) => { request.body ??= {} },
-    summary: `Check stored events by ${kind.one}`, params: idParams, answer: check.answerSchema,
+    summary: `Check stored events against ${kind.one}`, params: idParams, answer: check.answerSchema,
     body: schemaOf<Record<string, unknown> & { days?: number, limit?: number }>(check.bodySchema),
     description: `${titles.checked} Stores nothing. ${LINES_DESCRIPTION}`
   }, async (request, { projectId }, reply) => {

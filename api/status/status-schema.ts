@@ -75,7 +75,7 @@ export const statusSchema = {
     api: object({ requestsPerSecond: figure(), flagEvaluationsPerSecond: figure(), requestMs: figure() }),
     stores,
     powerCuts: { type: ['string', 'null'], description: 'Why data may be lost in a power cut; null while no process reports a reason.' }
-  }, { description: 'Rates are per second. A figure is null when it is unknown, a mean without a sample.' })
+  }, { description: 'Rates are per second. A figure is null when unknown; a mean is also null without samples.' })
 }
 
 export type Status = Value<typeof statusSchema>

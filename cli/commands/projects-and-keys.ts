@@ -54,7 +54,7 @@ export function addProjectsCommands (program: Command, context: CliContext): voi
   projects.command('rotate-key')
     .description('give a project a new API key; the old one is accepted for a grace period')
     .argument('<id>', 'id of the project', readId)
-    .option('--grace <duration>', 'how long the old key is accepted; 0 for no longer', readDuration, 604_800)
+    .option('--grace <duration>', 'how long the old key is accepted; 0: it stops working at once', readDuration, 604_800)
     .option(...JSON_OPTION)
     .action(async (id: number, { grace, ...output }: Output & { grace: number }) => {
       const api = await context.api()

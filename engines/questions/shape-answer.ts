@@ -45,7 +45,7 @@ export interface FunnelAnswer {
       people: number
       /** Share of those who entered, from 0 to 1; null of nobody. */
       conversion: number | null
-      /** Milliseconds that half of those who got here needed at most; null for nobody. */
+      /** Median time to reach this step, in milliseconds; null for nobody. */
       median_ms: number | null
     }>
   }>

@@ -21,7 +21,7 @@ export function createPersonsMetrics (metrics: Metrics): PersonsMetrics {
   const updates = metrics.counter('persons_updates_total', 'Applied updates of persons and groups.', { kind: UPDATE_KINDS })
   const deduplicated = metrics.counter('persons_updates_deduplicated_total', 'Updates skipped because they were already applied.')
   const merges = metrics.counter('persons_merges_total', 'Merges of persons, by outcome.', { outcome: MERGE_OUTCOMES })
-  const refused = metrics.counter('persons_dead_letters_total', 'Refused updates, or parts of updates, with or without a dead letter.', { reason: PERSONS_REFUSALS })
+  const refused = metrics.counter('persons_dead_letters_total', 'Refused updates, or parts of updates; despite the name, includes those without a dead letter.', { reason: PERSONS_REFUSALS })
   const leftOut = metrics.counter('persons_dead_letters_left_out_total',
     'Refused updates, or parts of updates, without a dead letter: the stream has no room for more of their project.', { reason: PERSONS_REFUSALS })
   const ignored = metrics.counter('persons_group_types_ignored_total',

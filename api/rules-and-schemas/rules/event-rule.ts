@@ -101,7 +101,7 @@ export const ruleCheckBodySchema = describeCheck({
 
 const predicted = {
   events: { ...integer, description: 'Events of names with which the rule may do something; others are not looked into.' },
-  matched: { ...integer, description: 'Of them, those that pass the condition.' },
+  matched: { ...integer, description: 'Of them, those that match the condition.' },
   dropped: { ...integer, description: 'Of the matched ones: not stored.' },
   sampled: { ...integer, description: 'Of the matched ones: not stored, because their distinct id is not in the share.' },
   changed: { ...integer, description: 'Of the matched ones: stored with other properties.' },
@@ -109,7 +109,7 @@ const predicted = {
   complete: { type: 'boolean', description: 'false: there are more events than the limit.' },
   names: { ...listOf({ event: string, events: integer, matched: integer }), description: 'By name, most matched events first.' },
   libs: { ...listOf({ lib: string, lib_version: string, events: integer, matched: integer }), description: 'By SDK, most matched events first.' },
-  samples: { ...listOf({ uuid: string, event: string }), description: 'Some events that pass.' }
+  samples: { ...listOf({ uuid: string, event: string }), description: 'Some events that match.' }
 } as const
 
 export const rulePredictionSchema = object(predicted)
