@@ -152,7 +152,7 @@ duty('what cannot be kept and what is too much now is refused with the seconds t
   for (const { headers } of [unavailable, throttled]) t.match(headers.get('retry-after'), /^[1-9]\d*$/)
 })
 
-duty('events with uuids of their own are stored as many as they are', async (t, visitor) => {
+duty('events with distinct uuids are each stored', async (t, visitor) => {
   await send(['a', 'b', 'c'].map((event) => ({ event, uuid: uuid(), distinct_id: visitor })))
   t.equal(new Set((await server.storedOf(visitor)).map(({ uuid }) => uuid)).size, 3)
 })

@@ -100,7 +100,7 @@ duty('V1: the time at which a batch was made changes no time of an event', async
   t.match(await server.storedOf(visitor), [{ time: Date.parse(AT) }])
 })
 
-duty('V1: events with uuids of their own are stored as many as they are', async (t, visitor) => {
+duty('V1: events with distinct uuids are each stored', async (t, visitor) => {
   const events = ['a', 'b', 'c'].map((name) => event(visitor, { event: name }))
   await send(events)
   t.same(uuidsOf(await server.storedOf(visitor)), uuidsOf(events))
@@ -183,11 +183,11 @@ duty('V1: a stored event is answered with ok', async (t, visitor) => {
   t.same(uuidsOf(await server.storedOf(visitor)), [sent.uuid])
 })
 
-duty('V1: an answer with nothing to send again has no time to come back', async (t, visitor) => {
+duty('V1: an answer with nothing to retry has no Retry-After', async (t, visitor) => {
   t.equal((await send([event(visitor)])).headers.get('retry-after'), null)
 })
 
-duty('V1: an answer with dropped events alone has no time to come back', async (t, visitor) => {
+duty('V1: an answer with dropped events alone has no Retry-After', async (t, visitor) => {
   const { status, headers, body } = await send([event(visitor, { event: '' }), event(visitor)])
   t.same([status, headers.get('retry-after'), Object.values(body.results).map((each: any) => each.result)], [200, null, ['drop', 'ok']])
 })
@@ -249,11 +249,11 @@ for (const [status, what, batch, headers] of FOR_GOOD) {
   })
 }
 
-duty('V1: a refusal for good has no time to come back', async (t) => {
+duty('V1: a refusal for good has no Retry-After', async (t) => {
   for (const [, what, batch, headers] of FOR_GOOD) t.equal((await send(batch(), headers)).headers.get('retry-after'), null, what)
 })
 
-duty('V1: a refusal of no special kind is JSON, too, and without a time to come back', async (t) => {
+duty('V1: a refusal of no special kind is JSON, too, and without Retry-After', async (t) => {
   const refused = await send([event('nobody')], { 'posthog-request-timestamp': 'soon' })
   t.match(refused, { status: 400, body: { type: 'validation_error', code: 'invalid_timestamp', detail: String, attr: String } })
   t.equal(refused.headers.get('retry-after'), null)

@@ -89,7 +89,7 @@ duty('V1: the id of a request is echoed, cut when it is long', async (t, visitor
   t.same(echoed, ids.map((id) => id.slice(0, 200)))
 })
 
-duty('V1: the time of a request corrects the clock of its events, and one that is no time is 400', async (t, visitor) => {
+duty('V1: the time of a request corrects the clock of its events, and one that is not a valid time is 400', async (t, visitor) => {
   const happened = Date.now() - 60_000
   const row = await stored(visitor, { timestamp: new Date(happened - HOUR).toISOString() },
     { 'posthog-request-timestamp': new Date(Date.now() - HOUR).toISOString() })
