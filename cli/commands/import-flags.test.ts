@@ -39,7 +39,8 @@ t.test('what would answer otherwise is left out with its reason, and so is what 
           payloads: { gone: '1' }
         }
       }),
-      flag(16, { key: null })
+      flag(16, { key: null }),
+      flag(17, { key: 'flag-15' })
     ],
     'cohorts.json': [
       { id: 11, name: 'Buyers', is_static: false, filters: group([behavioral]) },
@@ -52,8 +53,9 @@ t.test('what would answer otherwise is left out with its reason, and so is what 
     'twice.json': { count: 2, next: null, results: ['', ''].map(() => ({ group_type: 'org', group_type_index: 0 })) }
   })
   const dry = await api.run('import-flags', folder, '--dry-run')
-  t.match(dry, { code: 1, out: /cohort +2 +0 +0 +2\nflag +4 +0 +0 +11/, err: 'notes.json is not JSON' })
+  t.match(dry, { code: 1, out: /cohort +2 +0 +0 +2\nflag +4 +0 +0 +12/, err: 'notes.json is not JSON' })
   t.match(dry.out, /a b +key: Only letters.*\n.*flag-13 +filters__multivariate__variants: .*must sum to 100/, 'what the API would refuse')
+  t.match(dry.out, /flag-15 +another flag of the files has this key/)
   t.match(dry.err, /other\.json is not recognized[^]*groups_types: the files have 1 of 2; some are in them more than once/)
   t.same((await api.call('GET', '~/feature_flags/')).body.results, [], 'nothing was created')
 

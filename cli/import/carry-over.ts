@@ -111,6 +111,7 @@ async function carryFlags ({ project, options, params, names, carry, tryFlag }: 
   for (const flag of ordered) {
     await carry('flag', String(flag['key']), async () => {
       const body = toFlag(flag, names, options)
+      if (names.flags.get(body.key) === body.key) refuse('another flag of the files has this key')
       const here = listed.find(({ key }) => key === body.key)
       const differing = differingFields(here, body)
       if (differing.length > 0 && !isUpdate) refuse(`already exists here and differs in ${differing.join(', ')}; pass --update to overwrite`)

@@ -66,7 +66,9 @@ export function readPosthogProject (
       if (items.length > 0 || Number(page['count'] ?? 0) > 0) problems.push(`${name} is not recognized: ${lacks || unknown}`)
       continue
     }
-    project[list].push(...items.filter(isFields))
+    const objects = items.filter(isFields)
+    project[list].push(...objects)
+    if (objects.length < items.length) problems.push(`${name}: ${items.length - objects.length} of ${items.length} items are not objects`)
     if (typeof page['count'] === 'number') announced.set(list, page['count'])
   }
   for (const list of POSTHOG_LISTS) {

@@ -227,6 +227,8 @@ t.test('a list of PostHog of which a file has none of the items is not complete'
   t.same(problemsOf('flags.json', []), [])
   const last = { name: 'feature_flags-2.json', content: page(1) }
   t.same(readPosthogProject([{ name: '1.json', content: [{ id: 1, key: 'f', filters: {}, active: true }] }, last]).problems, [])
+  const flag = { id: 1, key: 'f', filters: {}, active: true }
+  t.same(problemsOf('flags.json', [flag, null, 'f']), ['flags.json: 2 of 3 items are not objects'])
 })
 
 t.test('an item that lacks a field of its list in the API of PostHog is not taken, and the field is named', (t) => {
