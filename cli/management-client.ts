@@ -56,7 +56,7 @@ export async function findManagementApi (
   const url = named.url === '' ? stack?.baseUrl ?? `http://127.0.0.1:${port}` : named.url
   const key = named.key === '' && stack !== undefined ? await readOwnKey(dataDir) : named.key
   if (key !== '') return { url, key }
-  throw new MillraceError('MILLRACE_KEY_MISSING', `no personal API key for ${url}: give --key, or set MILLRACE_KEY`)
+  throw new MillraceError('MILLRACE_KEY_MISSING', `no personal API key for ${url}: give --key, or set MILLRACE_KEY, or MILLRACE_DATA_DIR to the data directory of a stack on this machine`)
 }
 
 async function readOwnKey (dataDir: string): Promise<string> {

@@ -1,4 +1,4 @@
-import { Command, CommanderError, InvalidArgumentError } from 'commander'
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { HttpError, MillraceError } from '../engines/errors.ts'
 import { classifyClickHouseError } from '../platform/clickhouse/clickhouse-errors.ts'
 import { classifyPostgresError } from '../platform/postgres/postgres-errors.ts'
@@ -83,8 +83,8 @@ function buildProgram (context: CliContext): Command {
     .version(readVersion())
     .option('--url <url>', 'address of Millrace, such as https://events.example.com', readUrl)
     .option('--key <key>', 'personal API key (phx_...)')
-    .option('--timeout <duration>', 'how long to wait for a service that does not answer (request: 10m by default)', readTimeout,
-      DEFAULT_TIMEOUT_MS / 1000)
+    .addOption(new Option('--timeout <duration>', 'how long to wait for a service that does not answer')
+      .argParser(readTimeout).default(DEFAULT_TIMEOUT_MS / 1000, '10s; request: 10m'))
     .hook('preAction', () => {
       const { timeout, ...access } = program.opts<{ timeout: number, url?: string, key?: string }>()
       context.timeoutMs = timeout * 1000

@@ -8,7 +8,7 @@ export const settings = {
   // Addresses
   MILLRACE_PORT: {
     type: 'integer', minimum: 0, maximum: 65535, default: 8000,
-    description: 'Port of the ingest tier, the one entry for SDKs and management requests.'
+    description: 'Port of the ingest tier, the one entry for SDKs and management requests. 0, as of every port: a free one, named in addresses.json of the data directory.'
   },
   MILLRACE_HOST: {
     type: 'string', default: '127.0.0.1',

@@ -83,7 +83,7 @@ async function importFiles (
   const mode = dryRun ? 'dry run' : verify ? 'verification' : 'import'
   const reporter = createReporter(api, {
     source, project, mode, files: listed, options: describeOptions({ ...options, persons }),
-    tell: (why) => { context.stderr.write(`The import goes on, but its record in the API is incomplete: ${why}\n`) }
+    tell: (why) => { context.stderr.write(`The import goes on, but the API does not show it, or not all of it: ${why}\n`) }
   })
   const result = await runImport({
     reporter, mode, source, project, projectKey, stateFolder, files: listed, personsFrom: persons, url: access.url,
@@ -143,7 +143,8 @@ function print (
   if (proof !== null && proof.differing.length > 0) {
     context.stdout.write('\n')
     printRows(context, proof.differing, ['day', 'event', 'source', 'stored', 'missing', 'changed', ['other properties', 'otherProperties']], {})
-    context.stdout.write(`\nThe receipt of an event says why: the uuids are in ${path.join(stateFolder, 'proof.json')}\n`)
+    const isMissing = proof.differing.some(({ missing }) => missing > 0)
+    context.stdout.write(`\nThe uuids are in ${path.join(stateFolder, 'proof.json')}${isMissing ? '; the receipt of a missing event says why' : ''}.\n`)
   }
   for (const file of empty) context.stderr.write(`${file}: has no rows\n`)
   if (altered > 0) context.stderr.write('Altered events have a text or number that cannot be stored, such as half of an emoji or 1e400: U+FFFD or null is stored instead, or a number as its text.\n')

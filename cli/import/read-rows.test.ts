@@ -142,16 +142,17 @@ t.test('a zip is read like a folder: what is hidden is left out, and what is bro
   const file = path.join(t.testdir({}), 'export.zip')
   await writeFile(file, writeZip({
     '1/': Buffer.alloc(0), '1/a.json.gz': line(1), '__MACOSX/1/._a.json.gz': Buffer.from('junk'), '1/.DS_Store': Buffer.from('junk'), '1/README.md': Buffer.from('# Export'),
-    '1/b.json.gz': Buffer.from('junk'), '../c.json.gz': line(2), 'd.json.gz': line(3).subarray(0, 12), './e.json': Buffer.from('{"a": 4}'), 'f.json.gz': Buffer.alloc(0)
+    '1/b.json.gz': Buffer.from('junk'), '../c.json.gz': line(2), 'd.json.gz': line(3).subarray(0, 12), './e.json': Buffer.from('{"a": 4}'), 'f.json.gz': Buffer.alloc(0),
+    'g.parquet': Buffer.from('PAR1{"a": 5}\n'), 'h.json': Buffer.from('[{"a": 6}]\n'), 'i.json': Buffer.from('\ufeff{"a": 7}\n')
   }))
   const skipped: string[] = []
   const [found] = await listFiles([path.dirname(file)], (name) => { skipped.push(name) })
   t.same(skipped, ['export.zip/1/README.md'])
   const rows: ReadRow[] = []
   await t.rejects(async () => { for await (const some of readRows(found!)) rows.push(...some) }, {
-    message: /^1\/b\.json\.gz in it: the content is not gz; [^;]*; d\.json\.gz in it: unexpected end of file$/
+    message: /^1\/b\.json\.gz in it: the content is not gz; [^;]*; d\.json\.gz in it: unexpected end of file; g\.parquet in it: a Parquet or zip file is not read inside a zip, [^;]*; unpack it; h\.json in it: the file is a JSON array/
   })
-  t.same(rows, [{ position: 1, row: { a: 1 } }, { position: 2, row: { a: 2 } }, { position: 3, row: { a: 4 } }])
+  t.same(rows, [1, 2, 4, 7].map((a, i) => ({ position: i + 1, row: { a } })))
 })
 
 /** Files of this size, as they are after decompression: `MILLRACE_TEST_GIGABYTES=20`. */

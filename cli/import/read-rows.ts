@@ -41,8 +41,20 @@ export async function * readRows (file: SourceFile): AsyncGenerator<Rows> {
 
 async function * readText (source: Readable, name: string): AsyncGenerator<Rows> {
   const plain = await decompress(source, name)
-  if (/\.[ct]sv(?:\.\w+)?$/i.test(name)) yield * readCsv(plain)
-  else yield * readLines(plain)
+  if (/\.[ct]sv(?:\.\w+)?$/i.test(name)) {
+    yield * readCsv(plain)
+    return
+  }
+  refuseOther((await peek(plain)).toString())
+  yield * readLines(plain)
+}
+
+/** @throws {Error} for a text that begins no object: the file is of another kind, and so is each line of it. */
+function refuseOther (head: string): void {
+  if (/^PAR1|^PK/.test(head)) throw new Error('a Parquet or zip file is not read inside a zip, nor compressed; unpack it')
+  const first = head.trimStart()
+  if (first.startsWith('[')) throw new Error('the file is a JSON array; make a line of each event, such as with jq -c \'.[]\'')
+  if (first !== '' && !first.startsWith('{')) throw new Error('the file is not JSON Lines, CSV, Parquet or zip: it does not begin with {')
 }
 
 /** By the first bytes; brotli has none of its own, and is told by the name. */
@@ -80,7 +92,6 @@ async function * readLines (source: Readable): AsyncGenerator<Rows> {
   let position = 0
   let bytes = 0
   let parts: Buffer[] = []
-  let isFirst = true
   for await (const chunk of source as AsyncIterable<Buffer>) yield take(chunk)
   yield take(Buffer.from('\n'))
 
@@ -98,8 +109,7 @@ async function * readLines (source: Readable): AsyncGenerator<Rows> {
         yield { position, error: `the line has more than ${MAX_LINE_BYTES} bytes`, text: line.toString('utf8', 0, KEPT_BYTES) }
         continue
       }
-      const read = readLine(isFirst && line.toString('latin1', 0, 3) === UTF8_MARK ? line.subarray(3) : line, position, isFirst)
-      isFirst &&= read === undefined
+      const read = readLine(position === 1 && line.toString('latin1', 0, 3) === UTF8_MARK ? line.subarray(3) : line, position)
       if (read !== undefined) yield read
     }
     bytes += chunk.length - start
@@ -107,13 +117,9 @@ async function * readLines (source: Readable): AsyncGenerator<Rows> {
   }
 }
 
-/** @throws {Error} for a first line that begins no object: the file is of another kind, and so is each line of it. */
-function readLine (bytes: Buffer, position: number, isFirst: boolean): ReadRow | undefined {
+function readLine (bytes: Buffer, position: number): ReadRow | undefined {
   const text = bytes.toString()
-  const first = text.trimStart()
-  if (first === '') return undefined
-  if (isFirst && first.startsWith('[')) throw new Error('the file is a JSON array; make a line of each event, such as with jq -c \'.[]\'')
-  if (isFirst && !first.startsWith('{')) throw new Error('the file is not JSON Lines, CSV, Parquet or zip: it does not begin with {')
+  if (text.trim() === '') return undefined
   if (!isUtf8(bytes)) return { position, error: 'the line is not UTF-8', text: bytes.toString('latin1') }
   try {
     return { position, row: parseStoredJson(text) }

@@ -93,7 +93,7 @@ t.test('an import whose key may not report goes on, and says so once', async (t)
   const { run, ask, createKey } = await startImport(t)
   const { code, err } = await run(await createKey('project:read', 'event:read'), '--events-per-second', '0')
   t.equal(code, 5, err)
-  t.equal(err.match(/its record in the API is incomplete/g)?.length, 1)
+  t.equal(err.match(/the API does not show it, or not all of it/g)?.length, 1)
   t.same((await ask('GET', '~/imports/')).results, [])
 })
 
@@ -147,7 +147,7 @@ t.test('an API that is away at the end gets the last report when it is back', as
 
   const { code, err } = await runAt(`http://127.0.0.1:${(way.address() as AddressInfo).port}`, '--events-per-second', '0')
   t.equal(code, 5)
-  t.match(err, /its record in the API is incomplete: the API at .* does not answer/)
+  t.match(err, /the API does not show it, or not all of it: the API at .* does not answer/)
   t.equal(refused, 3)
   t.match((await ask('GET', '~/imports/')).results, [{ state: 'complete_with_differences', ended_at: String }])
 })

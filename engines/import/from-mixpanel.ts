@@ -24,7 +24,8 @@ export function createMixpanelMapper ({ now, timeZone }: { now: number, timeZone
   return (row) => {
     const fields = requireObject(row)
     const sent = readObject(fields['properties'], 'properties')
-    const { time, distinct_id: id, $insert_id: insertId, $device_id: deviceId, $user_id: userId, ...rest } = sent
+    const { time, distinct_id: id, $insert_id: insertId, ...rest } = sent
+    const { $device_id: deviceId, $user_id: userId } = rest
     const event = readText(fields['event'], 'event')
     const distinctId = readText(id, 'properties.distinct_id')
     if (time === undefined) throw new RejectedRowError('properties.time is missing')

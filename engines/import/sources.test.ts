@@ -89,7 +89,7 @@ t.test('Mixpanel: device and user are merged once a day, and merges of old proje
 
   t.match(map(login, ''), [
     { event: '$identify', distinct_id: 'ann', timestamp: Date.parse('2024-03-31'), properties: { $anon_distinct_id: '$device:d1' } },
-    { event: 'login', distinct_id: 'ann' }
+    { event: 'login', distinct_id: 'ann', properties: { $device_id: 'd1', $user_id: 'ann' } }
   ])
   t.equal(map(login, '').length, 1)
   t.match(map({ event: '$identify', properties: { time: 1711879200, distinct_id: 'x', $identified_id: 'ann', $anon_id: 'anon' } }, ''),
