@@ -41,12 +41,8 @@ export async function * readRows (file: SourceFile): AsyncGenerator<Rows> {
 
 async function * readText (source: Readable, name: string): AsyncGenerator<Rows> {
   const plain = await decompress(source, name)
-  if (/\.[ct]sv(?:\.\w+)?$/i.test(name)) {
-    yield * readCsv(plain)
-    return
-  }
-  refuseOther((await peek(plain)).toString())
-  yield * readLines(plain)
+  if (/\.[ct]sv(?:\.\w+)?$/i.test(name)) yield * readCsv(plain)
+  else yield * readLines(plain)
 }
 
 /** @throws {Error} for a text that begins no object: the file is of another kind, and so is each line of it. */
@@ -89,6 +85,9 @@ function chain (source: Readable, transform: Transform): Readable {
 }
 
 async function * readLines (source: Readable): AsyncGenerator<Rows> {
+  const head = (await peek(source)).toString()
+  refuseOther(head)
+  if (head.startsWith('\ufeff')) source.read(UTF8_MARK.length)
   let position = 0
   let bytes = 0
   let parts: Buffer[] = []
@@ -109,7 +108,7 @@ async function * readLines (source: Readable): AsyncGenerator<Rows> {
         yield { position, error: `the line has more than ${MAX_LINE_BYTES} bytes`, text: line.toString('utf8', 0, KEPT_BYTES) }
         continue
       }
-      const read = readLine(position === 1 && line.toString('latin1', 0, 3) === UTF8_MARK ? line.subarray(3) : line, position)
+      const read = readLine(line, position)
       if (read !== undefined) yield read
     }
     bytes += chunk.length - start
