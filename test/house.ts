@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_910,
+  lines: 81_909,
   platformLines: 5_555,
-  trackedFiles: 1_500,
+  trackedFiles: 1_498,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,

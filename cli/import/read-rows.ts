@@ -45,14 +45,6 @@ async function * readText (source: Readable, name: string): AsyncGenerator<Rows>
   else yield * readLines(plain)
 }
 
-/** @throws {Error} for a text that begins no object: the file is of another kind, and so is each line of it. */
-function refuseOther (head: string): void {
-  if (/^PAR1|^PK/.test(head)) throw new Error('a Parquet or zip file is not read inside a zip, nor compressed; unpack it')
-  const first = head.trimStart()
-  if (first.startsWith('[')) throw new Error('the file is a JSON array; make a line of each event, such as with jq -c \'.[]\'')
-  if (first !== '' && !first.startsWith('{')) throw new Error('the file is not JSON Lines, CSV, Parquet or zip: it does not begin with {')
-}
-
 /** By the first bytes; brotli has none of its own, and is told by the name. */
 async function decompress (source: Readable, name: string): Promise<Readable> {
   const magic = (await peek(source)).toString('hex', 0, 4)
@@ -86,7 +78,11 @@ function chain (source: Readable, transform: Transform): Readable {
 
 async function * readLines (source: Readable): AsyncGenerator<Rows> {
   const head = (await peek(source)).toString()
-  refuseOther(head)
+  const first = head.trimStart()
+  // Of another kind: each of its lines would be rejected.
+  if (/^PAR1|^PK/.test(head)) throw new Error('a Parquet or zip file is not read inside a zip, nor compressed; unpack it')
+  if (first.startsWith('[')) throw new Error('the file is a JSON array; make a line of each event, such as with jq -c \'.[]\'')
+  if (first !== '' && !first.startsWith('{')) throw new Error('the file is not JSON Lines, CSV, Parquet or zip: it does not begin with {')
   if (head.startsWith('\ufeff')) source.read(UTF8_MARK.length)
   let position = 0
   let bytes = 0

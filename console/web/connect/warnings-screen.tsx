@@ -1,7 +1,7 @@
 import type { Answer } from '../../../schema/api-types.ts'
 import { formatAgo, formatCount, formatCounted, formatUtc, showText, zoneLabel } from '../format.ts'
 import { useAnswer } from '../load.ts'
-import { UUID } from '../receipts/receipts.ts'
+import { UUID } from '../receipts/explain-receipt.ts'
 import { explainWarning, isOfRequests } from '../receipts/warning-words.ts'
 import { linkTo, projectId, query, setQuery } from '../router.ts'
 import { session } from '../session.ts'

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { formatCount, showText } from '../format.ts'
 import { ReceiptOf, StoredOf } from '../receipts/receipt-view.tsx'
-import { UUID } from '../receipts/receipts.ts'
+import { UUID } from '../receipts/explain-receipt.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Dialog, Time } from '../states.tsx'

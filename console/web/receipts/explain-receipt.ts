@@ -5,6 +5,8 @@ import { explainDrop, remedyFor, splitReason } from './warning-words.ts'
 
 export type Receipt = Schema<'Receipt'>
 
+export const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
 /** A page that says more about where an event is, or where that is changed. */
 export interface Lead { to: string, title: string, scope: Scope }
 

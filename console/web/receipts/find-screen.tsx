@@ -6,8 +6,7 @@ import { linkTo, navigate, projectId, query } from '../router.ts'
 import { Again, Empty, Show, Table } from '../states.tsx'
 import { WhatElse } from './what-else.tsx'
 import { ReceiptOf, StoredOf } from './receipt-view.tsx'
-import { explainReceipt, nameOf, type Receipt } from './explain-receipt.ts'
-import { UUID } from './receipts.ts'
+import { explainReceipt, nameOf, type Receipt, UUID } from './explain-receipt.ts'
 
 /** Where is my event: by its uuid, by whom it is about, or by its name alone. */
 export function FindScreen () {

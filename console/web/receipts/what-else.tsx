@@ -1,12 +1,13 @@
 import type { Schema } from '../../../schema/api-types.ts'
+import { request } from '../api-client.ts'
 import { fetchGroups } from '../dead-letters/dead-letters.ts'
 import { formatAgo, formatCounted, formatUtc, showText, zoneLabel } from '../format.ts'
 import { type Loaded, useAnswer, useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
 import { may, session } from '../session.ts'
 import { Show, Table, Time } from '../states.tsx'
-import { fetchRefused, UUID } from './receipts.ts'
-import { describeRefused, explainWarning } from './warning-words.ts'
+import { UUID } from './explain-receipt.ts'
+import { describeRefused, explainWarning, isOfRequests, type RefusedRequests } from './warning-words.ts'
 
 type Lookup = Schema<'Lookup'>
 
@@ -146,4 +147,12 @@ function Refused ({ isFound }: { isFound: boolean }) {
       </Show>
     </>
   )
+}
+
+/** Requests of the last hours that were refused as a whole; those of no project only for keys of all projects. */
+export async function fetchRefused (signal: AbortSignal, hours = 24): Promise<RefusedRequests[]> {
+  const { results } = await request<{ results: RefusedRequests[] }>(`/api/projects/${projectId.value}/ingestion_warnings/summary/`, {
+    query: { hours, unassigned: session.value?.all_projects === true || undefined }, signal
+  })
+  return results.filter(({ reason }) => isOfRequests(reason))
 }

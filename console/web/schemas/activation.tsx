@@ -1,8 +1,11 @@
 import { useState } from 'preact/hooks'
 import { FormDialog } from '../confirm.tsx'
+import { createDefinitionRequests } from '../drafts/definition-requests.ts'
 import type { ActivateProps, DialogProps } from '../drafts/definition-screen.tsx'
-import { describePrediction, type EventSchema, MODES, type Prediction, type SchemaMode, type SchemaVersion } from './event-schemas.ts'
-import { REQUESTS } from './schema-requests.ts'
+import { describePrediction, type EventSchema, MODES, type Prediction, type SchemaCounts, type SchemaMode, type SchemaVersion } from './event-schemas.ts'
+
+/** What the screens of schemas ask of the API. */
+export const REQUESTS = createDefinitionRequests<EventSchema, SchemaVersion, SchemaCounts, Prediction>('event_schemas', ({ schema }) => schema)
 
 /** Chooses which version is enforced, and what becomes of events that do not meet it. */
 export function ActivateDialog (

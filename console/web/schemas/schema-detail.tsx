@@ -8,7 +8,7 @@ import { useLoaded } from '../load.ts'
 import { linkTo, projectId, shownProjectId } from '../router.ts'
 import { may, session } from '../session.ts'
 import { Checkbox, Failed, SelectDays, Table } from '../states.tsx'
-import { ActivateDialog, NotesDialog } from './activation.tsx'
+import { ActivateDialog, NotesDialog, REQUESTS } from './activation.tsx'
 import {
   COUNTED_DAYS, describeEnforced, describeFailed, describeFates, describePath, describePrediction, describeShare,
   type EventSchema, type InferredSchema, KEYWORDS, linkToShare, MODES, type Prediction, SCHEMA_LANGUAGE,
@@ -16,7 +16,6 @@ import {
 } from './event-schemas.ts'
 import { Quarantined, useQuarantined } from './quarantined.tsx'
 import { SchemaFields } from './schema-fields.tsx'
-import { REQUESTS } from './schema-requests.ts'
 import { useAttempt } from '../confirm.tsx'
 
 export const SCHEMA_SCREEN: DefinitionScreen<EventSchema, SchemaVersion, Prediction> = {

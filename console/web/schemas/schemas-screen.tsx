@@ -8,7 +8,7 @@ import { Empty, Failed, OnOff, Table } from '../states.tsx'
 import { COUNTED_DAYS, describeEnforced, describeFailed, type EventSchema } from './event-schemas.ts'
 import { Quarantined, useQuarantined } from './quarantined.tsx'
 import { SCHEMA_SCREEN, SchemaDetail } from './schema-detail.tsx'
-import { REQUESTS } from './schema-requests.ts'
+import { REQUESTS } from './activation.tsx'
 import { NewDefinition } from '../drafts/definition-screen.tsx'
 
 /** What the properties of events must be: all schemas, one of them (`/<id>`), and a new one (`/new`). */
