@@ -19,6 +19,12 @@ t.test('answers unknown paths with 404 and other methods with 405, in the shape 
     body: { type: 'invalid_request', code: 'method_not_allowed', detail: 'Method "DELETE" not allowed.', attr: null }
   })
   t.match(await api.call('POST', '~/event_definitions'), { status: 405 })
+  // Whatever their body is.
+  for (const payload of ['', '{"a":']) {
+    const headers = { 'content-type': 'application/json' }
+    t.match(await send(api.app, { method: 'PATCH', url: '/nothing/here', payload, headers }), { status: 404, body: { code: 'not_found' } })
+    t.match(await send(api.app, { method: 'DELETE', url: `/api/projects/${api.projectId}`, payload, headers }), { status: 405 })
+  }
 })
 
 t.test('names the part of a request that cannot be read', async (t) => {

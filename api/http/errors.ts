@@ -163,7 +163,9 @@ export function answerUnknownRoutes (app: FastifyInstance): void {
     methodsByPath.set(url, route)
   })
 
-  app.setNotFoundHandler((request: FastifyRequest, reply: FastifyReply) => {
+  // Before a body is read: what is wrong with that of a path without a route says nothing.
+  app.addHook('onRequest', (request, reply, done) => {
+    if (!request.is404) return done()
     const path = request.url.split('?', 1)[0] ?? ''
     const allowed = new Set<string>()
     for (const { pattern, methods } of methodsByPath.values()) {
