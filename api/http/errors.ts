@@ -172,8 +172,7 @@ export function answerUnknownRoutes (app: FastifyInstance): void {
       if (pattern.test(path)) for (const method of methods) allowed.add(method)
     }
     if (allowed.size === 0) {
-      if (allowUnserved(request, reply)) return
-      reply.code(404).send(toHttpErrorBody(notFound()))
+      if (!allowUnserved(request, reply)) reply.code(404).send(toHttpErrorBody(notFound()))
       return
     }
     const error = new HttpError(405, 'invalid_request', 'method_not_allowed', `Method "${request.method}" not allowed.`)
