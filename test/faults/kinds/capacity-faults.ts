@@ -10,7 +10,8 @@ import type { FaultSystem } from '../system/fault-system.ts'
 
 /** A subject of the stream that nobody reads. Lowering its limit would not do: ingest puts that right. */
 const FILLER_SUBJECT = 'events.filler.0'
-const FILLER_BYTES = [4_000_000, 250_000, 16_000, 1000]
+/** The smallest is less than a dead letter: one that still fits keeps its partition from waiting. */
+const FILLER_BYTES = [4_000_000, 250_000, 16_000, 1000, 50]
 /** The pipeline empties the stream all the time. */
 const REFILL_EVERY_MS = 50
 
