@@ -8,7 +8,7 @@ export const settings = {
   // Addresses
   MILLRACE_PORT: {
     type: 'integer', minimum: 0, maximum: 65535, default: 8000,
-    description: 'Port of the ingest tier, the one entry for SDKs and management requests. 0, as of every port: a free one, named in addresses.json of the data directory.'
+    description: 'Port of the ingest tier, the one entry for SDKs and management requests. In the embedded stack, 0 picks a free port, here and for every other port; addresses.json in the data directory names it.'
   },
   MILLRACE_HOST: {
     type: 'string', default: '127.0.0.1',

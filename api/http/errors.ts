@@ -163,7 +163,7 @@ export function answerUnknownRoutes (app: FastifyInstance): void {
     methodsByPath.set(url, route)
   })
 
-  // Before a body is read: what is wrong with that of a path without a route says nothing.
+  // Before the body is read: an error in it must not hide that the path has no route.
   app.addHook('onRequest', (request, reply, done) => {
     if (!request.is404) return done()
     const path = request.url.split('?', 1)[0] ?? ''

@@ -79,7 +79,7 @@ function chain (source: Readable, transform: Transform): Readable {
 async function * readLines (source: Readable): AsyncGenerator<Rows> {
   const head = (await peek(source)).toString()
   const first = head.trimStart()
-  // Of another kind: each of its lines would be rejected.
+  // Another kind of file: each of its lines would be rejected.
   if (/^PAR1|^PK/.test(head)) throw new Error('a Parquet or zip file is not read inside a zip, nor compressed; unpack it')
   if (first.startsWith('[')) throw new Error('the file is a JSON array; make a line of each event, such as with jq -c \'.[]\'')
   if (first !== '' && !first.startsWith('{')) throw new Error('the file is not JSON Lines, CSV, Parquet or zip: it does not begin with {')

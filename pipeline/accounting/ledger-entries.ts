@@ -60,7 +60,7 @@ export function addToLedger (partition: Partition, before: LedgerPosition, count
 const KEPT_MINUTES = 3
 
 /**
- * Closes minutes of the ledger by deleting their entries: those of minutes that are over, with what the table has too.
+ * Closes minutes of the ledger: deletes the entries of minutes that are over and whose totals the table has.
  *
  * @param options.isWritten  Whether the table has the entry with these totals.
  * @param options.isCrowded  Closes recent minutes as well.

@@ -28,7 +28,7 @@ export function ShareDialog ({ path, onClose }: { path: string, onClose: () => v
   return (
     <Dialog title='Share the board' onClose={onClose}>
       <p class='hint'>
-        Whoever has the link sees this board alone, with additions. Saved queries are shown if on it now and unchanged later, and if your key may run SQL.
+        Whoever has the link sees this board alone, also as it changes. A saved query shows if it is on it now, stays unchanged, and your key may run SQL.
       </p>
       <div class='toolbar'>
         <Select label='The link works' value={days} options={[['0', 'until you end it here'], ['1', 'for a day'], ['7', 'for a week'], ['30', 'for 30 days']]} onChange={setDays} />
