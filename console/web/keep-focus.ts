@@ -1,5 +1,7 @@
 import type { RefObject } from 'preact'
-import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
+import { useLayoutEffect, useRef } from 'preact/hooks'
+
+// Every move of the focus is a layout effect: one after the paint would take it from whoever has pressed Tab since.
 
 /** Where the focus goes when what had it is gone: the content of the page. */
 export function focusContent (): void {
@@ -28,7 +30,7 @@ export function returnFocus (before: HTMLElement | null): void {
  */
 export function useFocusOnArrival (page: string): void {
   const before = useRef(page)
-  useEffect(() => {
+  useLayoutEffect(() => {
     // The address alone leads on to the first screen.
     const isFirst = before.current === '' || before.current === page
     before.current = page
@@ -70,7 +72,7 @@ export function useStaysInSight (isLoading: boolean): RefObject<HTMLButtonElemen
 export function useFocusOnParts<T extends HTMLElement> (count: number): RefObject<T | null> {
   const box = useRef<T>(null)
   const before = useRef(count)
-  useEffect(() => {
+  useLayoutEffect(() => {
     const [was, element] = [before.current, box.current]
     before.current = count
     const active = document.activeElement

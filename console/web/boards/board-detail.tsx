@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { Schema } from '../../../schema/api-types.ts'
 import { type Page, request } from '../api-client.ts'
 import { Ask, FormDialog, useAttempt } from '../confirm.tsx'
@@ -71,7 +71,7 @@ function Opened ({ stored, onChanged }: { stored: Board, onChanged: () => void }
   const { round, ask } = useRounds()
   const pressed = useRef<string>(undefined)
   // What is moved in the page loses the focus.
-  useEffect(() => { if (pressed.current !== undefined) document.getElementById(pressed.current)?.focus() }, [tiles])
+  useLayoutEffect(() => { if (pressed.current !== undefined) document.getElementById(pressed.current)?.focus() }, [tiles])
   const mayWrite = may('query:write')
   return (
     <>

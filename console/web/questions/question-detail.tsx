@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { Schema } from '../../../schema/api-types.ts'
 import { type Page, request } from '../api-client.ts'
 import { Ask, FormDialog } from '../confirm.tsx'
@@ -110,7 +110,7 @@ function Answers ({ asked: { definition, round }, isOld, onAsk }: AnswersProps) 
     answered: await request<Answered>(questionsPath('answer'), { method: 'POST', body: { definition }, signal }), definition
   }))
   const place = useRef<HTMLDivElement>(null)
-  useEffect(() => { if (round > 0 && answer.value !== undefined && !isOld) bringIntoSight(place.current) }, [answer.value])
+  useLayoutEffect(() => { if (round > 0 && answer.value !== undefined && !isOld) bringIntoSight(place.current) }, [answer.value])
   return (
     <div ref={place} tabIndex={-1}>
       {isOld && answer.value !== undefined && <p class='hint' role='status'>The question has changed since: ask again.</p>}

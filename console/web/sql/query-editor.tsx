@@ -1,4 +1,4 @@
-import { useEffect, useRef } from 'preact/hooks'
+import { useLayoutEffect, useRef } from 'preact/hooks'
 
 export interface QueryEditorProps {
   value: string
@@ -11,7 +11,7 @@ export interface QueryEditorProps {
 /** A plain text area, so that keys, undo and search are those of the browser. Ctrl+Enter runs; Tab leaves, as everywhere. */
 export function QueryEditor ({ value, onInput, onRun, errorAt }: QueryEditorProps) {
   const area = useRef<HTMLTextAreaElement>(null)
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (errorAt === null || area.current === null) return
     const { length } = /^\w*/.exec(area.current.value.slice(errorAt))?.[0] ?? ''
     area.current.focus()
