@@ -53,7 +53,10 @@ export function createTileAnswers (deps: QuestionDeps): (asked: TileAsked) => Pr
   async function run (compute: (signal: AbortSignal) => Promise<object>): Promise<object> {
     return await places.run(async () =>
       await runQuery(queries.begin('boards', MAX_SECONDS), async ({ signal }) => await compute(signal))
-    ).catch((error: unknown) => { throw error instanceof SemaphoreTimeoutError ? busy(error) : error })
+    ).catch((cause: unknown) => {
+      if (!(cause instanceof SemaphoreTimeoutError)) throw cause
+      throw new HttpError(429, 'throttled_error', 'throttled', 'Other answers of boards are computed; try again in a moment.', { cause })
+    })
   }
 
   return async ({ projectId, tile, logComment, refresh = false, unchangedSince }) => {
@@ -131,8 +134,4 @@ async function readResult (
     rows: lines.flatMap(({ rows = [] }) => rows),
     cut: end.cut, read_rows: end.read_rows, ms: performance.now() - startedAt
   }
-}
-
-function busy (cause: Error): HttpError {
-  return new HttpError(429, 'throttled_error', 'throttled', 'Other answers of boards are computed; try again in a moment.', { cause })
 }

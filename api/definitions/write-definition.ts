@@ -95,13 +95,6 @@ async function updateDefinition (
   }
 }
 
-interface NamedRow {
-  id: string
-  name: string
-  counted_events: number
-  last_arrived_at: Date | null
-}
-
 /**
  * Renames a definition. The old name is deleted: it comes back when an event with it arrives. The values of the
  * definition stay until an event with the new name arrives, as if they had been written.
@@ -111,7 +104,7 @@ async function renameDefinition (
 ): Promise<void> {
   const [table, scope] = [sql.unsafe(kind.table), sql.unsafe(kind.scope)]
   // Locks in the order of the roll-up, so that the two cannot deadlock.
-  const rows = await sql<NamedRow[]>`
+  const rows = await sql<{ id: string, name: string, counted_events: number, last_arrived_at: Date | null }[]>`
     SELECT found.id, found.name, found.counted_events, found.last_arrived_at
     FROM ${table} AS found JOIN ${table} AS renamed USING (${scope})
     WHERE project_id = ${projectId} AND renamed.id = ${id} AND renamed.deleted_at IS NULL

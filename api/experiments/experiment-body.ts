@@ -48,13 +48,9 @@ interface ReadParameter { accepts: (value: unknown) => boolean, must: string }
 const PARAMETERS: Readonly<Record<string, ReadParameter>> = {
   minimum_detectable_effect: { accepts: (value) => typeof value === 'number' && value > 0, must: 'a number above 0, in percent' },
   recommended_sample_size: { accepts: (value) => typeof value === 'number' && value >= 1, must: 'a number of people, 1 or more' },
-  rollout_percentage: { accepts: isPercentage, must: 'a number from 0 to 100' },
+  rollout_percentage: { accepts: (value) => typeof value === 'number' && value >= 0 && value <= 100, must: 'a number from 0 to 100' },
   aggregation_group_type_index: { accepts: (value) => Number.isInteger(value) && Number(value) >= 0, must: 'the number of a group type' },
   ensure_experience_continuity: { accepts: (value) => typeof value === 'boolean', must: 'true or false' }
-}
-
-function isPercentage (value: unknown): boolean {
-  return typeof value === 'number' && value >= 0 && value <= 100
 }
 
 /** @throws {HttpError} naming the parameter that would be ignored, such as a number that is sent as text. */

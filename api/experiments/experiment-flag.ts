@@ -1,6 +1,6 @@
 import { fieldsOf } from '../../engines/fields.ts'
 import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import { type HttpError, invalidField } from '../../engines/errors.ts'
+import { invalidField } from '../../engines/errors.ts'
 import type { FlagActor } from '../flags/management/flag-changes.ts'
 import { describeRunning, type FlagWriter, openFlagWriter } from '../flags/management/write-feature-flag.ts'
 import { type FlagDefinition, MalformedFlagError, sameVariants, type Variant, variantsOfFlag } from '../../engines/flags/flag-definition.ts'
@@ -79,16 +79,13 @@ async function createFlag (flags: FlagWriter, spec: FlagSpec, variants: Variant[
 }
 
 function buildFilters (parameters: Record<string, unknown>, variants: Variant[]): Record<string, unknown> {
+  const { rollout_percentage: percentage } = parameters
   const groupType = readGroupTypeIndex(parameters)
   return {
-    groups: [{ properties: [], rollout_percentage: readRollout(parameters) }],
+    groups: [{ properties: [], rollout_percentage: typeof percentage === 'number' ? percentage : 100 }],
     multivariate: { variants },
     ...(groupType === undefined ? {} : { aggregation_group_type_index: groupType })
   }
-}
-
-function readRollout ({ rollout_percentage: percentage }: Record<string, unknown>): number {
-  return typeof percentage === 'number' ? percentage : 100
 }
 
 /** The group type that people are counted by; undefined for persons. */
@@ -142,12 +139,8 @@ async function findOthers (flags: FlagWriter, flagId: number, experimentId: numb
 /** @throws {HttpError} 400 when it was deleted. */
 function requireFlag (flags: FlagWriter, flagId: number): FlagDefinition {
   const flag = flags.definitions.flags.find(({ id }) => id === flagId)
-  if (flag === undefined) throw deletedFlag()
+  if (flag === undefined) throw invalidField('feature_flag_key', 'The feature flag was deleted; name another one.', 'flag_deleted')
   return flag
-}
-
-function deletedFlag (): HttpError {
-  return invalidField('feature_flag_key', 'The feature flag was deleted; name another one.', 'flag_deleted')
 }
 
 function toExperimentField (attr: string): string {

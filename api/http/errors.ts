@@ -111,7 +111,7 @@ export async function answerInTime<T> (work: Promise<T>, patienceMs: number = PA
  * `required` for an absent field, `unknown_field` for one that the schema does not declare, else `invalid_input`.
  */
 function describeValidationError (error: FastifySchemaValidationError, part: string | undefined): HttpError {
-  const path = error.instancePath.split('/').slice(1).map(unescapePointer)
+  const path = error.instancePath.split('/').slice(1).map((name) => name.replaceAll('~1', '/').replaceAll('~0', '~'))
   switch (error.keyword) {
     case 'required':
     case 'dependencies': {
@@ -144,10 +144,6 @@ function describeRule ({ keyword, params, message }: FastifySchemaValidationErro
   if (keyword === 'type') return `must be of type ${[params.type].flat().join(' or ')}`
   if (keyword === 'enum') return `must be one of ${(params.allowedValues as unknown[]).map(String).join(', ')}`
   return message ?? 'is not valid'
-}
-
-function unescapePointer (segment: string): string {
-  return segment.replaceAll('~1', '/').replaceAll('~0', '~')
 }
 
 /**
@@ -192,11 +188,6 @@ function toPattern (url: string): RegExp {
 /** The body is not the JSON it claims to be. */
 export function malformedBody (): HttpError {
   return invalidField('body', 'The request body is not valid JSON.', 'malformed_request')
-}
-
-/** JSON is UTF-8; other bytes would be stored as U+FFFD. */
-export function notUtf8 (): HttpError {
-  return invalidField('body', 'The request body is not UTF-8.', 'malformed_request')
 }
 
 /** The body is of another type than JSON. */

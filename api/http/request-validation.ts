@@ -5,7 +5,7 @@ import type { FastifyInstance, FastifyRequest, FastifySchemaCompiler, FastifySch
 import { type HttpError, invalidField } from '../../engines/errors.ts'
 import { normaliseContentType } from '../../engines/body/read-body.ts'
 import { isStorableText } from '../../engines/body/storable-text.ts'
-import { malformedBody, notUtf8, unsupportedMediaType } from './errors.ts'
+import { malformedBody, unsupportedMediaType } from './errors.ts'
 import { isIsoDateTime, parseBoolean, parseInteger } from './request-values.ts'
 
 const JSON_TYPE = /^\s*[\w.-]+\/(?:[\w.+-]*[.+-])?json\s*(?:;|$)/i
@@ -21,7 +21,8 @@ export function readJsonBodies (app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (request, bytes, done) => {
     if (bytes.length === 0) return done(null, undefined)
-    if (!isUtf8(bytes as Buffer)) return done(notUtf8())
+    // JSON is UTF-8; other bytes would be stored as U+FFFD.
+    if (!isUtf8(bytes as Buffer)) return done(invalidField('body', 'The request body is not UTF-8.', 'malformed_request'))
     const body = bytes.toString()
     void parse(request, body, (error, value) => {
       if (error === null) done(null, value)

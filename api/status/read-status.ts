@@ -98,13 +98,7 @@ export function parseMetrics (text: string) {
   }
 }
 
-interface Sample {
-  name: string
-  labels: Record<string, string>
-  value: number
-}
-
-function parseLine (line: string): Sample | null {
+function parseLine (line: string): { name: string, labels: Record<string, string>, value: number } | null {
   const [, name, labelText = '', value] = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/.exec(line) ?? []
   if (name === undefined) return null
   const labels = Object.fromEntries([...labelText.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)]

@@ -14,12 +14,6 @@ const POLL_MS = 300
 /** Read of the end of a file at first: some thousand lines. */
 const FIRST_BYTES = 1_048_576
 
-interface LogsOptions {
-  follow?: boolean
-  json?: boolean
-  lines: number
-}
-
 interface LogFile {
   source: string
   file: string
@@ -40,7 +34,8 @@ export function addLogsCommands (program: Command, context: CliContext): void {
     .option('--follow', 'go on with each new line until Ctrl-C')
     .option('--lines <count>', 'how many lines to show first', readCount, 50)
     .option('--json', 'show lines as they were written, on a terminal, too')
-    .action(async (source: string | undefined, { follow, json, lines }: LogsOptions) => {
+    .action(async (source: string | undefined, options: { follow?: boolean, json?: boolean, lines: number }) => {
+      const { follow, json, lines } = options
       if (follow === true) context.endAtInterrupt()
       const files = await findLogs(context, source)
       const isTerminal = (context.stdout as { isTTY?: boolean }).isTTY === true

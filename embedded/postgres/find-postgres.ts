@@ -111,7 +111,8 @@ async function resolvePackage (): Promise<{ native: string, version: string }> {
 
 /** Makes the missing links, and the programs executable. Changes nothing in a complete installation. */
 export async function repairPostgres (native: string): Promise<void> {
-  const links = JSON.parse(await readFile(path.join(native, 'pg-symlinks.json'), 'utf8')) as Link[]
+  // Paths relative to the package; `target` is the link to make.
+  const links = JSON.parse(await readFile(path.join(native, 'pg-symlinks.json'), 'utf8')) as { source: string, target: string }[]
   for (const { source, target } of links) {
     const link = path.join(native, '..', target)
     if (await exists(link)) continue
@@ -125,12 +126,6 @@ export async function repairPostgres (native: string): Promise<void> {
     const { mode } = await stat(file)
     if ((mode & 0o555) !== 0o555) await chmod(file, mode | 0o555)
   }
-}
-
-/** Paths relative to the package; `target` is the link to make. */
-interface Link {
-  source: string
-  target: string
 }
 
 /** Copies beside the target and renames, so that a copy is complete or not there. */

@@ -50,13 +50,13 @@ export function readMultipartEvent (body: Buffer, boundary: string, maxBytes: nu
     const name = partName.slice(PROPERTIES.length + 1)
     const bytes = isGzip(part.bytes) ? inflateGzip(part.bytes, mayInflate) : part.bytes
     mayInflate = Math.max(mayInflate - bytes.length, 1)
-    const isReadable = isJson(part.type) || isText(part.type)
+    const isReadable = isJson(part.type) || part.type.startsWith('text/')
     if (bytes.length > (isReadable ? room : MAX_BINARY_PART_BYTES)) {
       leftOut.push(`${name}: ${part.type}, ${bytes.length} bytes`)
       return []
     }
     if (isReadable) room -= bytes.length
-    return [[name, isReadable ? readText(partName, { ...part, bytes }, notUtf8) : toDataUrl(part.type, bytes)]]
+    return [[name, isReadable ? readText(partName, { ...part, bytes }, notUtf8) : `data:${part.type};base64,${bytes.toString('base64')}`]]
   })
   // An array or a text in the place of properties is for the validation of events to refuse.
   const isObject = typeof properties === 'object' && properties !== null && !Array.isArray(properties)
@@ -124,16 +124,8 @@ function readText (name: string, { type, decoder, bytes }: Part, notUtf8: string
   return isJson(type) ? parseJson(text, hasLongNumber(bytes)) : text
 }
 
-function toDataUrl (type: string, bytes: Buffer): string {
-  return `data:${type};base64,${bytes.toString('base64')}`
-}
-
 function isJson (type: string): boolean {
   return type === 'application/json' || type.endsWith('+json')
-}
-
-function isText (type: string): boolean {
-  return type.startsWith('text/')
 }
 
 function invalid (detail: string): Error {

@@ -99,7 +99,3 @@ export const QUESTION_LIMITS = {
   /** Longest window of a funnel, in seconds: a year. */
   window: 31_536_000
 } as const
-
-export function isNumeric (measure: Measure): boolean {
-  return measure === 'sum' || measure === 'average'
-}

@@ -2,7 +2,7 @@ import { invalidField } from '../errors.ts'
 import { readConditions } from '../operators/property-conditions.ts'
 import { Place, RULE_LIMITS, RuleError } from '../rules/rule-definition.ts'
 import { isDay } from './calendar.ts'
-import { type AskedRange, type Breakdown, type EventChoice, type Funnel, INTERVALS, isNumeric, MEASURES, QUESTION_LIMITS, type Question, type Retention, type Trend } from './question.ts'
+import { type AskedRange, type Breakdown, type EventChoice, type Funnel, INTERVALS, MEASURES, QUESTION_LIMITS, type Question, type Retention, type Trend } from './question.ts'
 
 /** Of the form of a definition; another form gets another number. */
 export const QUESTION_VERSION = 1
@@ -52,7 +52,7 @@ function readTrend (field: FieldsOf): Trend {
   const series = field('series').entries(QUESTION_LIMITS.series).map((place) => {
     const of = place.fields('event', 'where', 'measure', 'property')
     const measure = orElse(of('measure'), 'events').oneOf(MEASURES)
-    return { ...readEvent(of), measure, property: isNumeric(measure) ? of('property').propertyName() : null }
+    return { ...readEvent(of), measure, property: measure === 'sum' || measure === 'average' ? of('property').propertyName() : null }
   })
   const compare = readFlag(field('compare'))
   return {

@@ -66,7 +66,9 @@ export function createCapture (deps: CaptureDeps): Capture {
   const { warnings, publishedThrough, presence } = deps.publishing
 
   return function capture (request) {
-    if (!presence.isRegistered) throw notRegistered()
+    if (!presence.isRegistered) {
+      throw new HttpError(503, 'server_error', 'stream_unavailable', 'This process has not reached NATS since it started. Try again.')
+    }
     const chunks = readAtOnce(request, limits.maxBodyBytes)
     return chunks === null ? captureAsItComes(request) : captureBytes(request, chunks)
   }
@@ -155,10 +157,6 @@ function decodeSmallBody (
 function refuseTooLarge ({ received, dropped, results }: TakenBody): void {
   if (results !== undefined || dropped.event_too_large !== received) return
   throw new HttpError(413, 'validation_error', 'event_too_large', 'The event is larger than a message may be.')
-}
-
-function notRegistered (): HttpError {
-  return new HttpError(503, 'server_error', 'stream_unavailable', 'This process has not reached NATS since it started. Try again.')
 }
 
 /** The bytes of a request that needs no waiting for them. A GET carries its body in the query. */

@@ -64,7 +64,9 @@ export async function openCapture (
     maxEventBytes
   })
   const pool = createLargeBodyPool({
-    threads: largeBodyThreads(), names: config.names, readKnownNames, logger, onUnexpected
+    // One core stays for the event loop; more than two threads would only take memory from everything else.
+    threads: Math.min(Math.max(availableParallelism() - 1, 1), 2),
+    names: config.names, readKnownNames, logger, onUnexpected
   })
   const budget = new BodyBudget({ ...LARGE_BODIES, reservedBytes: limits.maxBodyBytes })
   const inflated = new BodyBudget({ ...INFLATED_BODIES, reservedBytes: limits.maxDecompressedBytes })
@@ -90,9 +92,4 @@ export async function openCapture (
       await pool.close()
     }
   }
-}
-
-/** One core stays for the event loop; more than two threads would only take memory from everything else. */
-function largeBodyThreads (): number {
-  return Math.min(Math.max(availableParallelism() - 1, 1), 2)
 }

@@ -58,7 +58,7 @@ export function createTakeEvent (
     const unmet = schema === undefined || failure === null ? null : { schema, failure }
     if (unmet?.schema.mode === 'reject') return drop('schema_rejected', { unmet, warnings, changedBy })
     const changes = derivePersonsUpdates(row, properties, isAnnounced)
-    const derived = context.withoutPersons === true ? changes.filter(isOfGroup) : changes
+    const derived = context.withoutPersons === true ? changes.filter(({ kind }) => kind === 'group' || kind === 'groupType') : changes
     let updates = NO_UPDATES
     if (derived.length > 0) ({ updates, warnings } = encodeAll(derived, warnings))
     return unmet?.schema.mode === 'quarantine'
@@ -83,10 +83,6 @@ export function createTakeEvent (
     })
     return { updates, warnings }
   }
-}
-
-function isOfGroup ({ kind }: PersonsUpdate): boolean {
-  return kind === 'group' || kind === 'groupType'
 }
 
 /** Tells whether a value of a batch is an event that can be stored: null when it is, else why not. */

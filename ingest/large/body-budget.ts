@@ -77,7 +77,7 @@ export class BodyBudget {
         bytes,
         sender,
         grant: () => { leave(); resolve() },
-        refuse: () => { leave(); reject(overloaded()) }
+        refuse: () => { leave(); reject(new HttpError(503, 'server_error', 'overloaded', 'Too many large requests. Try again later.')) }
       }
       this.#waiting.push(waiting)
       this.#grant()
@@ -130,8 +130,4 @@ export class BodyBudget {
     }
     this.#turns.clear()
   }
-}
-
-function overloaded (): HttpError {
-  return new HttpError(503, 'server_error', 'overloaded', 'Too many large requests. Try again later.')
 }

@@ -40,7 +40,7 @@ export function openCookielessSalts (sql: Sql, logger: Logger, now: () => number
     logger,
     failure: 'could not read the salts of visitors without cookies; without the salt of its day, an event is stored under one id for all of them',
     async run () {
-      const today = dayOf(now())
+      const today = Math.floor(now() / DAY_MS)
       current = withoutOld(current, today)
       if (readOn === today) return
       try {
@@ -56,11 +56,6 @@ export function openCookielessSalts (sql: Sql, logger: Logger, now: () => number
     tried,
     stop: loop.stop
   }
-}
-
-/** The day of an instant in UTC, counted from 1970-01-01. */
-function dayOf (time: number): number {
-  return Math.floor(time / DAY_MS)
 }
 
 function withoutOld (salts: Map<number, Uint8Array>, today: number): Map<number, Uint8Array> {

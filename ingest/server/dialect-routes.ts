@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { HttpError } from '../../engines/errors.ts'
 import { allowOrigin, allowPreflight } from '../../platform/cross-origin.ts'
 import type { CaptureRequest } from '../capture/capture.ts'
@@ -83,7 +83,7 @@ export async function dialectRoutes (app: FastifyInstance, options: CaptureRoute
   for (const { path, readHeaders, answer } of ENDPOINTS) {
     for (const url of [path, `${path}/`]) {
       app.options(url, async (request, reply) => await allowPreflight(request, reply, METHODS).code(204).send())
-      app.route({ method: ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE'], url, handler: refuseMethod })
+      app.route({ method: ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE'], url, handler: (request, reply) => { throw methodNotAllowed(request, reply, METHODS) } })
       app.post(url, async (request, reply) => {
         const { raw, id: requestId, headers } = request
         const captured: CaptureRequest = {
@@ -102,10 +102,6 @@ export async function dialectRoutes (app: FastifyInstance, options: CaptureRoute
       })
     }
   }
-}
-
-function refuseMethod (request: FastifyRequest, reply: FastifyReply): void {
-  throw methodNotAllowed(request, reply, METHODS)
 }
 
 function readCaptureV1 (headers: IncomingHttpHeaders): DialectRequest {

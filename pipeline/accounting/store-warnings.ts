@@ -4,7 +4,7 @@ import { type ClickHouse, insertRows } from '../../platform/clickhouse/connect-c
 import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
-import { type DroppedEvent, sourceOf, toWarningRow, WARNINGS_TABLE, type WarningsMessage, type WarningTotal } from '../../schema/wire/ingestion-warnings.ts'
+import { sourceOf, toWarningRow, WARNINGS_TABLE, type WarningsMessage, type WarningTotal } from '../../schema/wire/ingestion-warnings.ts'
 import { toTraceRow, TRACES_TABLE } from '../../schema/wire/event-traces.ts'
 import { WARNINGS_CONSUMER, WARNINGS_STREAM } from '../../schema/wire/streams.ts'
 
@@ -69,7 +69,8 @@ export async function storeWarnings ({ connection, clickhouse, logger }: Ingesti
     for await (const message of fetched) messages.push(message)
     const read = messages.map((message) => readMessage(message, logger))
     await insert(TRACES_TABLE, read.flatMap(toTraces))
-    await insert(WARNINGS_TABLE, mergeTotals(read.flatMap(toTotals)))
+    const totals = read.flatMap(({ source, totals: own }) => own.map((total) => ({ source, total })))
+    await insert(WARNINGS_TABLE, mergeTotals(totals))
   } catch (error) {
     for (const message of messages) message.nak()
     throw error
@@ -99,19 +100,11 @@ function readMessage (message: JsMsg, logger: Logger): WarningsMessage {
   }
 }
 
-function toTotals ({ source, totals }: WarningsMessage): SourceTotal[] {
-  return totals.map((total) => ({ source, total }))
-}
-
 /** The traces of dropped events. */
 function toTraces ({ source, drops = [] }: WarningsMessage): Record<string, unknown>[] {
-  return drops.map((drop) =>
-    toTraceRow({ ...drop, reason: reasonOf(drop), kind: 'dropped', process: source, partition: '', sequence: 0, row: 0 }))
-}
-
-/** Of an event that a rule dropped, with the rule's name. */
-function reasonOf ({ reason, rule }: DroppedEvent): string {
-  return rule === undefined ? reason : `${reason}: ${rule}`
+  return drops.map(({ rule, ...drop }) =>
+    // Of an event that a rule dropped, with the rule's name.
+    toTraceRow({ ...drop, reason: rule === undefined ? drop.reason : `${drop.reason}: ${rule}`, kind: 'dropped', process: source, partition: '', sequence: 0, row: 0 }))
 }
 
 /** One row for each total, the highest, with the samples of all. */

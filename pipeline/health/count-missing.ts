@@ -3,7 +3,7 @@ import type { KV } from '@nats-io/kv'
 import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { readStreamInfo } from '../../platform/nats/stream-info.ts'
 import { EVENTS_STREAM, eventsSubject, writerConsumer, type EventClass } from '../../schema/wire/streams.ts'
-import type { PartitionRecord, PartitionRecords } from '../stream/partition-records.ts'
+import type { PartitionRecords } from '../stream/partition-records.ts'
 
 /** Key of the result, beside the records of the partitions. */
 const KEY = 'missing'
@@ -114,7 +114,7 @@ export class MissingCounter {
     }
     const records = await this.#records.list()
     // Partitions that are not claimed yet in this life of the stream have acknowledged nothing of it.
-    const counts = [...records].filter(([, record]) => lifeOf(record) === stream)
+    const counts = [...records].filter(([, record]) => record.stream.split('~')[0] === stream)
       .map(([partition, record]) => [partition, record.counted] as const)
     const acknowledged = counts.reduce((sum, [, { messages }]) => sum + messages, 0)
     const isQuiet = waiting === 0 && (await readStreamInfo(manager, EVENTS_STREAM)).state.last_seq === state.last_seq
@@ -154,8 +154,4 @@ function newMissing ({ stream, since, last }: StreamNumbers): MissingMessages {
 function subjectOf (partition: string): string {
   const [eventClass, number] = partition.split('.') as [EventClass, string]
   return eventsSubject(eventClass, Number(number))
-}
-
-function lifeOf (record: PartitionRecord): string {
-  return record.stream.split('~')[0] ?? ''
 }

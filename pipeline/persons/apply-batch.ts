@@ -55,7 +55,8 @@ async function applyOnce (
   apply: typeof applyUpdates
 ): Promise<AppliedBatch> {
   const { result, fingerprints, lastSequence } = await sql.begin(async (transaction) => {
-    await boundTransaction(transaction)
+    // Postgres ends the transaction of a paused process, which would otherwise block everyone else on its locked rows.
+    await transaction`SELECT set_config('idle_in_transaction_session_timeout', '30s', true)`
     const progress = await lockProgress(transaction, batch.partition)
     if (progress.lastSequence !== recent.lastSequence) throw staleProgress(batch.partition)
     const messages = batch.messages.filter((message) => isUnapplied(message, progress, batch.streamCreated))
@@ -74,11 +75,6 @@ async function applyOnce (
   recent.add(fingerprints)
   recent.lastSequence = lastSequence
   return result
-}
-
-/** Postgres ends the transaction of a paused process, which would otherwise block everyone else on its locked rows. */
-async function boundTransaction (transaction: TransactionSql): Promise<void> {
-  await transaction`SELECT set_config('idle_in_transaction_session_timeout', '30s', true)`
 }
 
 function staleProgress (partition: number): MillraceError {

@@ -50,7 +50,7 @@ export async function * scanDeadLetters (
   connection: NatsConnection, options: ScanOptions = {}
 ): AsyncGenerator<ScannedDeadLetter> {
   const subject = `dead.${options.stage ?? '*'}.${options.reason ?? '*'}`
-  const newest = await findNewest(connection)
+  const { state: { last_seq: newest } } = await readStreamInfo(await jetstreamManager(connection), DEAD_LETTER_STREAM)
   if (newest < (options.fromId ?? 1)) return
   const consumer = await jetstream(connection).consumers.get(DEAD_LETTER_STREAM, {
     filter_subjects: [`${subject}.>`],
@@ -112,10 +112,6 @@ export async function readDeadLetterById (connection: NatsConnection, id: number
     bodyBase64: Buffer.from(message.data).toString('base64'),
     content: await decodeContent(message.data, letter.rows)
   }
-}
-
-async function findNewest (connection: NatsConnection): Promise<number> {
-  return (await readStreamInfo(await jetstreamManager(connection), DEAD_LETTER_STREAM)).state.last_seq
 }
 
 function startOf ({ fromId, from }: ScanOptions): object {

@@ -180,16 +180,11 @@ export function sourceOf ({ id, until }: EventRemoval): string {
   return `removal:${id}:${until}:`
 }
 
-interface Condition {
-  where: string
-  params: Record<string, unknown>
-}
-
 /** Uuids per statement: they are sent in the URL, which servers limit to a megabyte. */
 const CHUNK_UUIDS = 1000
 
 /** Conditions of which each event fulfils one at most. */
-export function conditionsOf (removal: EventRemoval): Condition[] {
+export function conditionsOf (removal: EventRemoval): { where: string, params: Record<string, unknown> }[] {
   const until = { until: removal.until }
   const isOld = 'inserted_at < fromUnixTimestamp64Milli({until: Int64})'
   switch (removal.kind) {

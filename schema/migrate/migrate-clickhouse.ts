@@ -225,12 +225,6 @@ export async function flushInserts (
   return tables
 }
 
-/** A table or view as one of the nodes has it. */
-interface Created {
-  name: string
-  statement: string
-}
-
 /** Tables first, because views read them; then views that store, then those that only read. */
 const ORDER = ['MaterializedView', 'View']
 
@@ -254,7 +248,7 @@ async function fillNewNodes (client: ClickHouseClient, cluster: string): Promise
       ORDER BY indexOf(${`[${ORDER.map(quoteString).join()}]`}, engine), name`,
     format: 'JSONEachRow'
   })
-  const missing = await result.json<Created>()
+  const missing = await result.json<{ name: string, statement: string }>()
   for (const { statement } of missing) await client.command({ query: createEverywhere(statement, cluster) })
   return missing.map(({ name }) => name)
 }

@@ -110,15 +110,11 @@ export function createDefinitionCache (options: DefinitionCacheOptions): Definit
       if (!projects.has(projectId) && !await refreshAfterMiss()) return 'unavailable'
       return projects.has(projectId) ? 'known' : 'unknown'
     },
-    get: (projectId) => sets.get(projectId)?.set ?? emptySet(projectId),
+    get: (projectId) => sets.get(projectId)?.set ?? compileFlagSet({ projectId, timezone: 'UTC', flags: [], cohorts: [], groupTypes: new Map() }),
     refresh,
     async stop () {
       clearTimeout(retry)
       await Promise.all([polling, ...listeners].map(async (each) => await each.stop()))
     }
   }
-}
-
-function emptySet (projectId: number): FlagSet {
-  return compileFlagSet({ projectId, timezone: 'UTC', flags: [], cohorts: [], groupTypes: new Map() })
 }

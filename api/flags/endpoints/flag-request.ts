@@ -53,7 +53,7 @@ export function readToken (body: Body, query: Body): string | null {
  */
 export function readFlagRequest (body: Body, runtime: Runtime): FlagRequest {
   const disableFlags = body.disable_flags === true
-  const personProperties = readProperties(body.person_properties ?? body.$properties, 'person_properties')
+  const personProperties = readObject(body.person_properties ?? body.$properties, 'person_properties')
   const distinctId = readId(body.distinct_id ?? body.$distinct_id, 'distinct_id')
   if (distinctId === null && !disableFlags) {
     throw invalidField('distinct_id', 'This field is required.', 'required')
@@ -117,10 +117,6 @@ function readGroups (value: unknown): Map<string, string> {
     groups.set(toGroupType(type), toGroupKey(key))
   }
   return groups
-}
-
-function readProperties (value: unknown, attr: string): Properties | null {
-  return readObject(value, attr)
 }
 
 function readGroupProperties (value: unknown): Map<string, Properties> {

@@ -185,7 +185,7 @@ export function readTogether<Question, Answer> (
       const answers = await answer
       askers.forEach((asker, i) => asker.resolve(answers[i] as Answer))
     } catch (error) {
-      if (askers.length > 1 && isRefusedValue(error)) {
+      if (askers.length > 1 && errorCode(error).startsWith('22')) {
         await Promise.all(askers.map(async (asker) => await readFor([asker])))
       } else {
         for (const asker of askers) asker.reject(error)
@@ -195,8 +195,4 @@ export function readTogether<Question, Answer> (
       schedule()
     }
   }
-}
-
-function isRefusedValue (error: unknown): boolean {
-  return errorCode(error).startsWith('22')
 }

@@ -16,7 +16,7 @@ export async function loadRevisions (sql: Sql): Promise<Map<number, number>> {
 
 /** Reads everything needed to evaluate the flags of a project, in one query and so from one snapshot. */
 export async function loadDefinitions (sql: SqlTemplates, projectId: number): Promise<ProjectDefinitions | null> {
-  const [row] = await sql<Array<Loaded>>`
+  const [row] = await sql<{ timezone: string, flags: FlagDefinition[], cohorts: CohortDefinition[], groupTypes: [number, string][] }[]>`
     SELECT
       timezone,
       (SELECT coalesce(jsonb_agg(to_jsonb(f) ORDER BY f.id), '[]') FROM (
@@ -34,11 +34,4 @@ export async function loadDefinitions (sql: SqlTemplates, projectId: number): Pr
         FROM group_types WHERE project_id = projects.id) AS "groupTypes"
     FROM projects WHERE id = ${projectId}`
   return row === undefined ? null : { ...row, projectId, groupTypes: new Map(row.groupTypes) }
-}
-
-interface Loaded {
-  timezone: string
-  flags: FlagDefinition[]
-  cohorts: CohortDefinition[]
-  groupTypes: Array<[number, string]>
 }

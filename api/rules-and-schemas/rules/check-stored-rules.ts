@@ -1,7 +1,8 @@
 import { hasLongNumber, parseJson } from '../../../engines/body/parse-json.ts'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { type LookBackOptions, sdkKey, takeGroup, visitStoredEvents } from '../look-back.ts'
-import type { StoredEvent, StoredEventsQuery } from '../read-stored-events.ts'
+import type { StoredEventsQuery } from '../read-stored-events.ts'
+import { fieldsOf } from '../../../engines/fields.ts'
 import { applyRules, ProjectRules, type RuleOutcome } from '../../../engines/rules/apply-rules.ts'
 import type { CompiledRule } from '../../../engines/rules/compile-rule.ts'
 import type { RulePrediction } from './event-rule.ts'
@@ -25,7 +26,8 @@ export async function checkStoredEventsByRule (
   const selection = { names: (event: string) => rules.of(event).length > 0, columns: COLUMNS }
   const isComplete = await visitStoredEvents(clickhouse, query, selection, (stored) => {
     const [event, distinctId, ip, receivedAt, lib, version] = JSON.parse(stored.columns) as Columns
-    const ruled = { event, distinctId, ip, receivedAt: Number(receivedAt), properties: propertiesOf(stored) }
+    const properties = fieldsOf(parseJson(stored.properties, hasLongNumber(Buffer.from(stored.properties))))
+    const ruled = { event, distinctId, ip, receivedAt: Number(receivedAt), properties }
     const outcome = applyRules(rules, ruled, 'stored')
     tally.add({ uuid: stored.uuid, event, lib, version }, {
       outcome,
@@ -34,10 +36,6 @@ export async function checkStoredEventsByRule (
     })
   })
   return tally.describe(isComplete)
-}
-
-function propertiesOf ({ properties: text }: StoredEvent): Record<string, unknown> {
-  return parseJson(text, hasLongNumber(Buffer.from(text))) as Record<string, unknown>
 }
 
 interface Verdict {
