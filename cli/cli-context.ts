@@ -23,19 +23,14 @@ export interface CliWorld {
 export const SERVICE_SETTINGS = { postgres: 'DATABASE_URL', clickhouse: 'CLICKHOUSE_URL', nats: 'NATS_URL' } as const
 export type ServiceName = keyof typeof SERVICE_SETTINGS
 
-/** How a command uses a service. */
-export interface ServiceUse {
-  /** Default true: the command fails when the service does not answer for longer than `--timeout`. */
-  isWatched?: boolean
-}
-
 /** A `CliWorld` with the connections of one command: opened on demand, closed at its end. */
 export interface CliContext extends CliWorld {
   /** The management API, with the address and key of the options, the environment, or the local stack. */
   api: () => Promise<ManagementClient>
-  postgres: (use?: ServiceUse) => Promise<Sql>
-  clickhouse: (use?: ServiceUse) => Promise<ClickHouse>
-  nats: (use?: ServiceUse) => Promise<NatsConnection>
+  /** Watched by default: the command fails when the service does not answer for longer than `--timeout`. */
+  postgres: (isWatched?: boolean) => Promise<Sql>
+  clickhouse: (isWatched?: boolean) => Promise<ClickHouse>
+  nats: (isWatched?: boolean) => Promise<NatsConnection>
   /** Name of the ClickHouse cluster that has the tables, of the settings or the local stack; empty: one node. */
   cluster: () => Promise<string>
   /** Rejects with a `ServiceTimeoutError` when a watched service does not answer for too long; never resolves. */
@@ -90,7 +85,7 @@ export function createCliContext (world: CliWorld): CliContext {
   const { promise: interrupt, resolve: reportInterrupt } = Promise.withResolvers<void>()
   const pings = new Map<ServiceName, () => Promise<unknown>>()
 
-  function watch (service: ServiceName, { isWatched = true }: ServiceUse, ping: () => Promise<unknown>): void {
+  function watch (service: ServiceName, isWatched: boolean, ping: () => Promise<unknown>): void {
     pings.set(service, ping)
     if (!isWatched) return
     let answeredAt = performance.now()
@@ -126,28 +121,28 @@ export function createCliContext (world: CliWorld): CliContext {
     async api () {
       return createManagementClient(await findManagementApi(world.env, context.access), () => context.timeoutMs)
     },
-    async postgres (use = {}) {
+    async postgres (isWatched = true) {
       const url = await findAddress(world.env, 'DATABASE_URL')
       // A command waits for a slow server as long as it was told; only one that shows what is unavailable does not.
-      const patience = use.isWatched === false ? {} : { connectTimeoutMs: context.timeoutMs }
+      const patience = isWatched ? { connectTimeoutMs: context.timeoutMs } : {}
       // Retention works beside the transaction that holds its lock.
       const sql = connectPostgres({ url, max: 2, ...patience })
       // A connection of its own, because that of the command may be busy for long.
       const pinging = connectPostgres({ url, max: 1 })
-      watch('postgres', use, async () => await pinging`SELECT 1`)
+      watch('postgres', isWatched, async () => await pinging`SELECT 1`)
       closers.push(async () => await sql.end({ timeout: 1 }), async () => await pinging.end({ timeout: 0 }))
       return sql
     },
-    async clickhouse (use = {}) {
+    async clickhouse (isWatched = true) {
       const client = connectClickHouse({ url: await findAddress(world.env, 'CLICKHOUSE_URL'), cluster: await context.cluster() })
-      watch('clickhouse', use, async () => { await pingClickHouse(client) })
+      watch('clickhouse', isWatched, async () => { await pingClickHouse(client) })
       closers.push(async () => await client.close())
       return client
     },
-    async nats (use = {}) {
+    async nats (isWatched = true) {
       const url = await findAddress(world.env, 'NATS_URL')
       const connecting = connectNats({ url, name: 'millrace-cli', logger, timeoutMs: context.timeoutMs })
-      watch('nats', use, async () => { await (await connecting).flush() })
+      watch('nats', isWatched, async () => { await (await connecting).flush() })
       const connection = await connecting
       closers.push(async () => await connection.close())
       return connection

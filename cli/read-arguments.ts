@@ -32,12 +32,8 @@ export function collectStrings (text: string, before: string[] = []): string[] {
   return [...before, ...items]
 }
 
-const COLLECTORS: readonly unknown[] = [collectIds, collectStrings]
-
-/** Whether an option with this reader may be given several times. */
-export function isRepeatable (read: unknown): boolean {
-  return COLLECTORS.includes(read)
-}
+/** Readers of options that may be given several times. */
+export const COLLECTORS: readonly unknown[] = [collectIds, collectStrings]
 
 /** Reads a string that its column can store; `maxLength` is in characters, as Postgres counts. */
 export function readString (maxLength: number): (text: string) => string {

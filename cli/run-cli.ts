@@ -22,7 +22,7 @@ import { addKeysCommands, addProjectsCommands } from './commands/projects-and-ke
 import { addRequestCommands } from './commands/request.ts'
 import { addStatusCommands } from './commands/status.ts'
 import { IMPORTED_WITH_DIFFERENCES } from './import/import-options.ts'
-import { isRepeatable, readDuration } from './read-arguments.ts'
+import { COLLECTORS, readDuration } from './read-arguments.ts'
 
 /** Adds the commands of one group, such as `keys create`. A new group is one file, and one name in `GROUPS`. */
 export type CommandGroup = (program: Command, context: CliContext) => void
@@ -171,7 +171,7 @@ function checkOptions (command: Command): void {
     let isGiven = false
     option.argParser((text: string, before: unknown) => {
       refuseEmpty(text)
-      if (isGiven && !isRepeatable(read)) throw new InvalidArgumentError('The option is given twice; give it once.')
+      if (isGiven && !COLLECTORS.includes(read)) throw new InvalidArgumentError('The option is given twice; give it once.')
       isGiven = true
       return read === undefined ? text : read(text, before)
     })

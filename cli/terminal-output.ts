@@ -10,12 +10,6 @@ export interface Output {
   json?: boolean
 }
 
-/** Shows the progress of work of known size: a bar on a terminal, one line at the end otherwise. */
-export interface ProgressBar {
-  add: (amount: number) => void
-  end: () => void
-}
-
 /** Option of every command that prints data. */
 export const JSON_OPTION = ['--json', 'write JSON instead of a table'] as const
 
@@ -59,8 +53,12 @@ function toText (value: unknown): string {
   return String(value).replaceAll(/\p{Cc}/gu, '?')
 }
 
-/** @param total  In bytes, as all amounts. */
-export function startProgressBar (context: CliContext, title: string, total: number): ProgressBar {
+/**
+ * Shows the progress of work of known size: a bar on a terminal, one line at the end otherwise.
+ *
+ * @param total  In bytes, as all amounts.
+ */
+export function startProgressBar (context: CliContext, title: string, total: number) {
   const isTerminal = (context.stderr as { isTTY?: boolean }).isTTY === true
   const startedAt = performance.now()
   let done = 0
@@ -75,11 +73,11 @@ export function startProgressBar (context: CliContext, title: string, total: num
   }
 
   return {
-    add (amount) {
+    add (amount: number): void {
       done += amount
       if (isTerminal && performance.now() - drawnAt > REDRAW_MS) draw()
     },
-    end () {
+    end (): void {
       const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
       context.stderr.write(`${isTerminal ? '\r\u001b[K' : ''}${title.padEnd(10)} ${megabytes(done)} in ${seconds} s\n`)
     }

@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_910,
-  platformLines: 5_555,
+  lines: 81_654,
+  platformLines: 5_546,
   trackedFiles: 1_498,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
   assertions: 161,
-  casts: 282
+  casts: 281
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there, of all that git tracks. */

@@ -7,12 +7,6 @@ import type { CliContext } from '../cli-context.ts'
 import { readId, readInstant } from '../read-arguments.ts'
 import { JSON_OPTION, type Output, printRows } from '../terminal-output.ts'
 
-interface AuditOptions extends Output {
-  from?: Date
-  to?: Date
-  project?: number
-}
-
 const DAY_MS = 86_400_000
 
 /** Ingest's clock may be ahead by so much. */
@@ -29,7 +23,8 @@ export function addAuditCommands (program: Command, context: CliContext): void {
     .option('--to <time>', 'events received before this time; default: now', readMoment)
     .option('--project <id>', 'events of this project; default: all', readId)
     .option(...JSON_OPTION)
-    .action(async ({ project, ...options }: AuditOptions, command: Command) => {
+    .action(async (options: Output & { from?: Date, to?: Date, project?: number }, command: Command) => {
+      const { project } = options
       const to = Math.min(options.to?.getTime() ?? context.now(), context.now() + AHEAD_MS)
       const from = options.from?.getTime() ?? Math.max(0, to - DAY_MS)
       if (from >= to) command.error('error: --from must be before --to, and not in the future')

@@ -16,12 +16,6 @@ import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-ou
 /** Longest wait of a scheduled backup until acknowledged events are stored, in milliseconds. */
 const STORE_MS = 300_000
 
-interface RecordOptions {
-  error: string
-  startedAt?: Date
-  folder: string
-}
-
 /** `millrace backups run|list|record`: the folder of scheduled backups. */
 export function addBackupsCommands (program: Command, context: CliContext): void {
   const backups = program.command('backups').description('scheduled backups, in MILLRACE_BACKUP_FOLDER')
@@ -57,7 +51,8 @@ export function addBackupsCommands (program: Command, context: CliContext): void
     .option('--error <text>', 'error of a failed backup; without it, the backup counts as complete', readString(1000), '')
     .option('--folder <text>', 'where it is, for people; of a complete one', readString(1000), '')
     .option(...JSON_OPTION)
-    .action(async ({ error, folder, startedAt, ...output }: RecordOptions & Output) => {
+    .action(async (options: Output & { error: string, startedAt?: Date, folder: string }) => {
+      const { error, folder, startedAt, ...output } = options
       // Without either, a timer that made nothing, or a try by hand, would silence the alert on their age.
       if (error === '' && folder === '') {
         throw new InvalidArgumentError('say where the backup is (--folder <text>), or what it failed with (--error <text>): ' +

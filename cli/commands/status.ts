@@ -8,14 +8,6 @@ import { loadSettings } from '../../platform/load-settings.ts'
 import type { CliContext } from '../cli-context.ts'
 import { collectStrings } from '../read-arguments.ts'
 
-interface StatusOptions {
-  json?: boolean
-  once?: boolean
-  ingest?: string[]
-  pipeline?: string[]
-  api?: string[]
-}
-
 /** The API measures rates for so long, in milliseconds. */
 const RATES_MS = 1000
 
@@ -31,11 +23,13 @@ export function addStatusCommands (program: Command, context: CliContext): void 
     .option('--ingest <url>', 'address of an ingest process; separate several by commas', collectStrings)
     .option('--pipeline <url>', 'address of a pipeline process; separate several by commas', collectStrings)
     .option('--api <url>', 'address of an API process; separate several by commas', collectStrings)
-    .action(async ({ json, once, ...given }: StatusOptions) => {
-      const isRemote = isElsewhere(context, given)
+    .action(async ({ json, once, ...given }: { json?: boolean, once?: boolean } & Partial<TierUrls>) => {
+      const { access, env } = context
+      // An installation on another machine, which its API knows.
+      const isRemote = Object.keys(given).length === 0 && (access.url !== undefined || (env['MILLRACE_URL'] ?? '') !== '')
       const read = isRemote ? async () => await readByApi(context) : await createReader(context, given)
       // The processes that are named are those of no stack here.
-      const explain = async (): Promise<string> => Object.keys(given).length === 0 ? await explainStack(context.env) : ''
+      const explain = async (): Promise<string> => Object.keys(given).length === 0 ? await explainStack(env) : ''
       const isLive = json !== true && once !== true && (context.stdout as { isTTY?: boolean }).isTTY === true
       for (;;) {
         const status = await read()
@@ -51,11 +45,6 @@ export function addStatusCommands (program: Command, context: CliContext): void 
     })
 }
 
-/** Whether the status is that of an installation on another machine, which its API knows. */
-function isElsewhere ({ access, env }: CliContext, given: Partial<TierUrls>): boolean {
-  return Object.keys(given).length === 0 && (access.url !== undefined || (env['MILLRACE_URL'] ?? '') !== '')
-}
-
 async function readByApi (context: CliContext): Promise<Status> {
   const api = await context.api()
   return await api.get('/api/status', { timeoutMs: context.timeoutMs + RATES_MS })
@@ -67,9 +56,9 @@ async function createReader (context: CliContext, given: Partial<TierUrls>): Pro
     urls: await findTiers(context.env, given),
     // Not watched: the status shows a service that hangs, and goes on.
     connections: {
-      nats: async () => await context.nats({ isWatched: false }),
-      clickhouse: async () => await context.clickhouse({ isWatched: false }),
-      postgres: async () => await context.postgres({ isWatched: false })
+      nats: async () => await context.nats(false),
+      clickhouse: async () => await context.clickhouse(false),
+      postgres: async () => await context.postgres(false)
     },
     now: () => context.now()
   })

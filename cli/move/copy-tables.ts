@@ -14,7 +14,7 @@ import {
   compareEvents, countExtra, type DifferingEvents, type DifferingGroup, findDifferences, type Piece, planPieces,
   timesOfShares
 } from '../../schema/move/plan-move.ts'
-import { clientOf, everyShard, listColumnNames, type MoveStore, transferRows } from './store.ts'
+import { everyShard, listColumnNames, type MoveStore, transferRows } from './store.ts'
 
 export interface MoveSides {
   from: MoveStore
@@ -34,7 +34,7 @@ async function read<T> (store: MoveStore, table: string, query: string): Promise
   // Or a replica that lacks the last inserts would be taken for a side that does. What is whole on every node is read
   // from the one that was written to.
   if (!isWhole(table)) await waitForReplicas({ clickhouse: store.local, cluster: store.cluster, tables: [table] })
-  return await queryRows<T>(clientOf(store, table), query, {}, { max_execution_time: 0 })
+  return await queryRows<T>(isWhole(table) ? store.local : store.shards, query, {}, { max_execution_time: 0 })
 }
 
 export async function listMonths (store: MoveStore): Promise<{ month: number, rows: number }[]> {

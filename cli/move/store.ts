@@ -45,11 +45,6 @@ export function openMoveStore (url: string, cluster: string): MoveStore {
   }
 }
 
-/** The client and address through which a table is read and filled. */
-export function clientOf (store: MoveStore, table: string): ClickHouse {
-  return isWhole(table) ? store.local : store.shards
-}
-
 /** Of a table that every node has whole, one node changes it, and the others follow. */
 export function everyShard ({ cluster }: MoveStore, table: string): string {
   return isWhole(table) ? '' : onCluster(cluster)

@@ -38,12 +38,6 @@ export interface AccountingDeps {
   logger: Logger
 }
 
-/** The accounting of one process. */
-export interface Accounting {
-  parts: () => HealthPart[]
-  stop: () => Promise<void>
-}
-
 /**
  * Accounts until stopped, in three loops that must not wait for each other:
  *
@@ -52,7 +46,9 @@ export interface Accounting {
  * - the checks, every 15 seconds: drift between the events table and the books (check-drift.ts), and how much of
  *   their quotas projects have used (measure-usage.ts).
  */
-export function startAccounting ({ stores, bucket, leads, metrics, logger }: AccountingDeps): Accounting {
+export function startAccounting (
+  { stores, bucket, leads, metrics, logger }: AccountingDeps
+): { parts: () => HealthPart[], stop: () => Promise<void> } {
   const { connection, sql, clickhouse, shards, cluster } = stores
   // Its own rows, too: when a replica dies, the other one says no less than the row before.
   const watched = { clickhouse: shards, cluster, tables: ['events', 'watermark_reached'] }

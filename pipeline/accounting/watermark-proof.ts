@@ -10,12 +10,6 @@ export interface StreamPosition {
   last: number
 }
 
-/** A moment, and the position before which everything that was received earlier is in the stream. */
-interface Claim {
-  through: number
-  last: number
-}
-
 /** Claims that wait at most; beyond, every other one is given up, which costs precision and no truth. */
 const MAX_CLAIMS = 1024
 
@@ -32,7 +26,8 @@ const MAX_CLAIMS = 1024
  * each of its events is stored, found to be a duplicate, or dead-lettered.
  */
 export class WatermarkProof {
-  #claims: Claim[] = []
+  /** Moments, each with the position before which everything that was received earlier is in the stream. */
+  #claims: { through: number, last: number }[] = []
   #life = ''
   #through: number | null = null
 

@@ -8,16 +8,14 @@ import { type FoundRows, type OwnerRow, rowsOf } from './load-persons.ts'
 /** Bytes of large properties that are in memory at a time. */
 const MAX_LARGE_BYTES = 16_777_216
 
-/** Updates that can be applied at a time, and the large rows among what they name. */
-export interface FittingUpdates {
-  updates: readonly PersonsUpdate[]
-  large: readonly OwnerRow[]
-}
-
-/** Takes updates, from the first on, as long as what they name fits into memory; there is always one. */
+/**
+ * Takes updates, from the first on, as long as what they name fits into memory; there is always one.
+ *
+ * @returns them, and the large rows among what they name.
+ */
 export function takeFitting (
   updates: readonly PersonsUpdate[], found: FoundRows, maxBytes = MAX_LARGE_BYTES
-): FittingUpdates {
+): { updates: readonly PersonsUpdate[], large: readonly OwnerRow[] } {
   const large = new Set<OwnerRow>()
   let bytes = 0
   for (const [index, update] of updates.entries()) {

@@ -48,12 +48,6 @@ export interface NewDistinctId {
   person: PersonState
 }
 
-export interface NewGroupType {
-  projectId: number
-  groupType: string
-  groupTypeIndex: number
-}
-
 /**
  * The persons and groups that a batch touches, in memory: loaded by load-persons.ts, changed update by update by
  * fold-updates.ts, stored by write-persons.ts.
@@ -62,7 +56,7 @@ export class PersonsState {
   readonly persons: PersonState[] = []
   readonly newIds: NewDistinctId[] = []
   readonly groups: GroupState[] = []
-  readonly newGroupTypes: NewGroupType[] = []
+  readonly newGroupTypes: { projectId: number, groupType: string, groupTypeIndex: number }[] = []
   readonly #maxGroupTypes: number
   readonly #personByDistinctId = new Map<string, PersonState>()
   readonly #groupByKey = new Map<string, GroupState>()

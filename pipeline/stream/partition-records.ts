@@ -133,17 +133,12 @@ export class FencedError extends MillraceError {
   }
 }
 
-/** A record, and the revision that a change of it must name. Revision 0: there is no record yet. */
-export interface StoredPartitionRecord {
-  record: PartitionRecord | null
-  revision: number
-}
-
 /** The partition records in NATS: read by the leader, changed by compare-and-set only. */
 export interface PartitionRecords {
   /** Records of all partitions that were ever written, by `partitionKey`. */
   list: () => Promise<Map<string, PartitionRecord>>
-  read: (partition: Partition) => Promise<StoredPartitionRecord>
+  /** A record, and the revision that a change of it must name. Revision 0: there is no record yet. */
+  read: (partition: Partition) => Promise<{ record: PartitionRecord | null, revision: number }>
   /**
    * Replaces the record if no other process has changed it since `revision`.
    *

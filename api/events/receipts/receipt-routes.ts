@@ -15,19 +15,13 @@ import { optional } from '../../http/json-schema.ts'
 import { parseIsoDateTime } from '../../http/request-values.ts'
 import { routesOf } from '../../http/routes.ts'
 
-export interface ReceiptRoutesDeps {
-  clickhouse: ClickHouse
-  nats: NatsOnDemand
-  sql: Sql
-  now: () => number
-}
-
 /** Searches that run at once: each may search the stream for a second, in the process that also answers flags. */
 const MAX_SEARCHES = 4
 
 /** Where an event of the project is, and where the events of a distinct id are. */
 export async function receiptRoutes (
-  app: FastifyInstance, { clickhouse, nats, sql, now }: ReceiptRoutesDeps
+  app: FastifyInstance,
+  { clickhouse, nats, sql, now }: { clickhouse: ClickHouse, nats: NatsOnDemand, sql: Sql, now: () => number }
 ): Promise<void> {
   const deps: FindReceiptDeps = { clickhouse, nats: async (ask) => await askNats(nats, ask), sql: () => sql, now }
   const semaphore = createSemaphore({ limit: MAX_SEARCHES, maxWaitMs: PATIENCE_MS })

@@ -51,15 +51,10 @@ export async function ofrepRoutes (app: FastifyInstance, deps: ComputeFlagsDeps 
   })
 }
 
-interface Failure {
-  errorCode: ErrorCode
-  errorDetails: string
-}
-
 /** @throws {HttpError} for the key of the project. */
 async function evaluate (
   request: FastifyRequest, flagKeys: ReadonlySet<string> | null, deps: ComputeFlagsDeps & ResolveProjectDeps
-): Promise<{ outcomes: readonly Outcome[] } | Failure> {
+): Promise<{ outcomes: readonly Outcome[] } | { errorCode: ErrorCode, errorDetails: string }> {
   const projectId = await resolveProject(readKey(request), undefined, deps)
   let context: Readonly<Record<string, unknown>>
   try {

@@ -7,17 +7,13 @@ import { type LookBackOptions, sdkKey, takeGroup, visitStoredEvents } from '../l
 import type { StoredEventsQuery } from '../read-stored-events.ts'
 import type { SchemaPrediction } from './event-schema.ts'
 
-/** Which stored events are checked. */
-export interface CheckQuery extends StoredEventsQuery {
-  event: string
-}
-
 /**
  * Runs a schema over stored events, with the code that ingest runs: what it predicts is what enforcement does with
  * events that say the same.
  */
 export async function checkStoredEvents (
-  clickhouse: ClickHouse, compiled: CompiledSchema, { event, ...query }: CheckQuery & LookBackOptions
+  clickhouse: ClickHouse, compiled: CompiledSchema,
+  { event, ...query }: StoredEventsQuery & LookBackOptions & { event: string }
 ): Promise<SchemaPrediction> {
   const tally = new PredictionTally()
   const sdks = new SdkReader()

@@ -13,10 +13,6 @@ export interface EventSchema extends ShownDefinition {
   schema: unknown
 }
 
-export interface EventSchemaVersion extends ShownVersion {
-  schema: unknown
-}
-
 const schema = {
   type: 'object',
   additionalProperties: true,
@@ -47,7 +43,7 @@ export const SCHEMA_FIELDS = describeFields({
 })
 
 /** Listed by event. */
-export const EVENT_SCHEMAS: DefinitionKind<EventSchema, EventSchemaVersion, unknown> = {
+export const EVENT_SCHEMAS: DefinitionKind<EventSchema, ShownVersion & { schema: unknown }, unknown> = {
   noun: 'schema',
   tag: 'event schemas',
   one: 'an event schema',

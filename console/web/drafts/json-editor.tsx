@@ -7,15 +7,10 @@ import { readJson, writeJson } from './json-text.ts'
 /** Fields for the JSON of a draft. What they cannot show stays as it is. */
 export type DraftFields = (value: Readonly<Record<string, unknown>>, onChange: (value: object) => void) => ComponentChildren
 
-interface JsonEditorProps {
-  label: string
-  draft: ContentDraft
-  isReadOnly: boolean
-  fields: DraftFields
-}
-
 /** A text field for JSON, which says in which field something is wrong, below the fields that write it. */
-export function JsonEditor ({ label, draft: { text, wrong: error, change }, isReadOnly, fields }: JsonEditorProps) {
+export function JsonEditor (
+  { label, draft: { text, wrong: error, change }, isReadOnly, fields }: { label: string, draft: ContentDraft, isReadOnly: boolean, fields: DraftFields }
+) {
   const read = readJson(text)
   const value = read.error === undefined && isFields(read.value) ? read.value : null
   const id = `error-${label.replaceAll(/\W+/g, '-')}`

@@ -34,14 +34,10 @@ export function FilterEditor ({ filters, onChange }: { filters: FlagFilters, onC
   )
 }
 
-interface ConditionEditorProps {
-  condition: Condition
-  number: number
-  variants: readonly Variant[]
-  onChange: (condition: Condition | null) => void
-}
-
-function ConditionEditor ({ condition, number, variants, onChange }: ConditionEditorProps) {
+function ConditionEditor (
+  { condition, number, variants, onChange }:
+  { condition: Condition, number: number, variants: readonly Variant[], onChange: (condition: Condition | null) => void }
+) {
   const { properties = [] } = condition
   const list = useFocusOnParts<HTMLFieldSetElement>(properties.length)
   return (

@@ -29,17 +29,14 @@ export class LiveLog {
   /** @param accepts  Whether to keep an event. */
   add (events: readonly ArrivedEvent[], accepts: (event: LiveEvent) => boolean): void {
     for (const event of events) {
-      const kept: LiveEvent = { ...event, id: String(this.added), fate: fateOf(event) }
+      const fate = event.drop !== null ? 'dropped' : event.isQuarantined ? 'quarantined' : 'accepted'
+      const kept: LiveEvent = { ...event, id: String(this.added), fate }
       if (!accepts(kept)) continue
       this.added++
       this.#events.push(kept)
     }
     if (this.#events.length > KEPT_EVENTS) this.#events.splice(0, this.#events.length - KEPT_EVENTS)
   }
-}
-
-function fateOf ({ drop, isQuarantined }: ArrivedEvent): LiveFate {
-  return drop !== null ? 'dropped' : isQuarantined ? 'quarantined' : 'accepted'
 }
 
 /** The fates to choose from. */

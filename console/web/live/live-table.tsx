@@ -65,8 +65,9 @@ function Gap ({ rows }: { rows: number }) {
 
 function Row ({ event, fate, onOpen }: { event: LiveEvent, fate: string, onOpen: (event: LiveEvent) => void }) {
   return (
-    // The name is the button, for the keyboard and for those who hear the page; a mouse may press anywhere.
-    <tr class={`fate-${event.fate}`} onClick={() => { if (!isTextSelected()) onOpen(event) }}>
+    // The name is the button, for the keyboard and for those who hear the page; a mouse may press anywhere. Who marks an id to copy it does not want
+    // to open its row.
+    <tr class={`fate-${event.fate}`} onClick={() => { if (document.getSelection()?.isCollapsed !== false) onOpen(event) }}>
       <td class='numbers'>{formatTime(new Date(event.at).toISOString(), 3).slice(11)}</td>
       <td><button type='button' class='quiet'>{event.event === '' ? '(no name)' : showText(event.event)}</button></td>
       <td>{showText(event.distinctId)}</td>
@@ -75,9 +76,4 @@ function Row ({ event, fate, onOpen }: { event: LiveEvent, fate: string, onOpen:
       <td class='fate'>{fate}</td>
     </tr>
   )
-}
-
-/** Who marks an id to copy it does not want to open its row. */
-function isTextSelected (): boolean {
-  return document.getSelection()?.isCollapsed === false
 }

@@ -22,7 +22,7 @@ export function describeLimits ({ events_per_second: second, burst, events_per_m
 export function describeBeyond ({ beyond, sample_rate: rate }: Pick<Quota, 'beyond' | 'sample_rate'>): string {
   return beyond === 'reject'
     ? 'whole requests are answered with 429; SDKs that do not try again lose their events'
-    : `requests are answered with 200; events of ${formatPercent(rate)} of all distinct ids are stored, with the weight ${Number((1 / rate).toPrecision(4))}`
+    : `requests are answered with 200; events of ${Number((rate * 100).toPrecision(6))} % of all distinct ids are stored, with the weight ${Number((1 / rate).toPrecision(4))}`
 }
 
 /** How far the month is; null: nothing is known of it, or it has no limit. */
@@ -59,8 +59,4 @@ export function changesOf (before: QuotaFields, now: QuotaFields): Record<string
       : now[name].trim() === '' ? null : name === 'samplePercent' ? Number((Number(now[name]) / 100).toPrecision(8)) : Number(now[name])
   }
   return changes
-}
-
-function formatPercent (share: number): string {
-  return `${Number((share * 100).toPrecision(6))} %`
 }

@@ -18,11 +18,6 @@ export type RuleVersion = Answer<'/api/projects/{project_id}/rules/{id}/versions
 export type RuleCounts = Answer<'/api/projects/{project_id}/rules/counts'>['results'][number]
 export type RulePrediction = Answer<'/api/projects/{project_id}/rules/{id}/check', 'post'>
 
-/** What an editor shows of a rule or of one of its versions. */
-export function contentOf ({ condition, actions }: RuleContent): RuleContent {
-  return { condition, actions }
-}
-
 /** The fields of a draft, and nothing else: other fields of a rule are changed elsewhere. */
 const FIELDS = ['condition', 'actions']
 
@@ -38,12 +33,12 @@ export function readContent (
   return { fields: { condition: value['condition'] ?? null, actions: value['actions'] } }
 }
 
-/** Whether an error of the API is about the draft. */
-export function isOfContent (attr: string | null): boolean {
-  return FIELDS.includes(attr?.split('__')[0] ?? '')
+export const RULE_LANGUAGE: DraftLanguage = {
+  read: readContent,
+  contentOf: ({ condition, actions }: RuleContent) => ({ condition, actions }),
+  isOf: (attr) => FIELDS.includes(attr?.split('__')[0] ?? ''),
+  root: ''
 }
-
-export const RULE_LANGUAGE: DraftLanguage = { read: readContent, contentOf, isOf: isOfContent, root: '' }
 
 /** `When the event is "paid" and plan is "free": drop it.` */
 export function describeRule ({ condition, actions }: Partial<RuleContent>): string {

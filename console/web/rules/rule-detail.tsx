@@ -1,6 +1,6 @@
 import { Ask } from '../confirm.tsx'
 import { createDefinitionRequests } from '../drafts/definition-requests.ts'
-import { type ActivateProps, DefinitionDetail, type DefinitionScreen } from '../drafts/definition-screen.tsx'
+import type { ActivateProps, DefinitionScreen } from '../drafts/definition-screen.tsx'
 import { formatAgo, formatCount, showText } from '../format.ts'
 import { useLoaded } from '../load.ts'
 import { linkTo, projectId } from '../router.ts'
@@ -30,11 +30,6 @@ export const RULE_SCREEN: DefinitionScreen<EventRule, RuleVersion, RulePredictio
   Found,
   Activate,
   notes: null
-}
-
-/** One rule: what it does, its draft beside what is enforced, what the draft would do, and all versions. */
-export function RuleDetail ({ id }: { id: string }) {
-  return <DefinitionDetail screen={RULE_SCREEN} id={id} />
 }
 
 /** What is enforced, and what it did. */

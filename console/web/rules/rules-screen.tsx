@@ -6,8 +6,8 @@ import { linkTo, path, projectId, query, setQuery } from '../router.ts'
 import { may } from '../session.ts'
 import { Empty, Failed, OnOff, SelectDays, Show, Table } from '../states.tsx'
 import { describeRule, describeState, type EventRule, planMove, type RuleCounts } from './event-rules.ts'
-import { REQUESTS, RULE_SCREEN, RuleDetail } from './rule-detail.tsx'
-import { NewDefinition } from '../drafts/definition-screen.tsx'
+import { REQUESTS, RULE_SCREEN } from './rule-detail.tsx'
+import { DefinitionDetail, NewDefinition } from '../drafts/definition-screen.tsx'
 
 const DAYS = [1, 7, 30, 90]
 
@@ -27,7 +27,7 @@ export function RulesScreen () {
   const id = path.value[3]
   const name = query.value.get('name')
   if (id === 'new' && may('event_definition:write')) return <NewRule />
-  if (id !== undefined) return <RuleDetail key={id} id={id} />
+  if (id !== undefined) return <DefinitionDetail key={id} screen={RULE_SCREEN} id={id} />
   return name === null ? <RuleList /> : <RuleOfName key={name} name={name} />
 }
 
@@ -40,7 +40,7 @@ function RuleOfName ({ name }: { name: string }) {
         const rule = value.find((each) => each.name === name)
         return rule === undefined
           ? <><p role='status'>There is no rule <strong>{showText(name, 100)}</strong> any more.</p><RuleList /></>
-          : <RuleDetail id={String(rule.id)} />
+          : <DefinitionDetail screen={RULE_SCREEN} id={String(rule.id)} />
       }}
     </Show>
   )
@@ -68,13 +68,7 @@ function RuleList () {
   )
 }
 
-interface RuleTableProps {
-  rules: readonly EventRule[]
-  counts: Loaded<ReadonlyMap<number, RuleCounts>>
-  onMoved: () => void
-}
-
-function RuleTable ({ rules, counts, onMoved }: RuleTableProps) {
+function RuleTable ({ rules, counts, onMoved }: { rules: readonly EventRule[], counts: Loaded<ReadonlyMap<number, RuleCounts>>, onMoved: () => void }) {
   const mayWrite = may('event_definition:write')
   const [moved, setMoved] = useState('')
   const { isBusy, error, attempt } = useAttempt()

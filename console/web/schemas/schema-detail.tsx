@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { request } from '../api-client.ts'
-import { DefinitionDetail, type DefinitionScreen } from '../drafts/definition-screen.tsx'
+import type { DefinitionScreen } from '../drafts/definition-screen.tsx'
 import { JsonEditor } from '../drafts/json-editor.tsx'
 import { writeJson } from '../drafts/json-text.ts'
 import { formatAgo, formatCount, showText } from '../format.ts'
@@ -43,11 +43,6 @@ export const SCHEMA_SCREEN: DefinitionScreen<EventSchema, SchemaVersion, Predict
   Found,
   Activate: ActivateDialog,
   notes: { title: 'Description and owner', Dialog: NotesDialog }
-}
-
-/** The schema of one event: what is enforced, the draft beside it, what the draft would do, and all versions. */
-export function SchemaDetail ({ id }: { id: string }) {
-  return <DefinitionDetail screen={SCHEMA_SCREEN} id={id} />
 }
 
 /** What is enforced, and what became of events that do not meet it. */

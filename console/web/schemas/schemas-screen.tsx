@@ -7,15 +7,15 @@ import { may } from '../session.ts'
 import { Empty, Failed, OnOff, Table } from '../states.tsx'
 import { COUNTED_DAYS, describeEnforced, describeFailed, type EventSchema } from './event-schemas.ts'
 import { Quarantined, useQuarantined } from './quarantined.tsx'
-import { SCHEMA_SCREEN, SchemaDetail } from './schema-detail.tsx'
+import { SCHEMA_SCREEN } from './schema-detail.tsx'
 import { REQUESTS } from './activation.tsx'
-import { NewDefinition } from '../drafts/definition-screen.tsx'
+import { DefinitionDetail, NewDefinition } from '../drafts/definition-screen.tsx'
 
 /** What the properties of events must be: all schemas, one of them (`/<id>`), and a new one (`/new`). */
 export function SchemasScreen () {
   const id = path.value[3]
   if (id === 'new' && may('event_definition:write')) return <NewSchema />
-  if (id !== undefined) return <SchemaDetail key={id} id={id} />
+  if (id !== undefined) return <DefinitionDetail key={id} screen={SCHEMA_SCREEN} id={id} />
   return <SchemaList />
 }
 

@@ -8,15 +8,11 @@ import { Select } from '../states.tsx'
 const HEIGHT = 300
 const EDGE = { left: 64, right: 12, top: 12, bottom: 28 }
 
-interface ResultChartProps {
-  columns: readonly Column[]
-  rows: readonly Value[][]
-  choice: ChartChoice
-  onChoice: (choice: ChartChoice) => void
-}
-
 /** A result as lines or bars. The table beside it has the exact values, for those who cannot see the picture, too. */
-export function ResultChart ({ columns, rows, choice, onChoice }: ResultChartProps) {
+export function ResultChart (
+  { columns, rows, choice, onChoice }:
+  { columns: readonly Column[], rows: readonly Value[][], choice: ChartChoice, onChoice: (choice: ChartChoice) => void }
+) {
   const chosen = chooseColumns(columns, choice)
   if (chosen === null) return <p class='hint'>A chart needs a column of numbers.</p>
   const numbers = columns.map((column, index) => ({ ...column, index })).filter(({ type, index }) => isNumeric(type) && index !== chosen.x)

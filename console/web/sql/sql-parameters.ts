@@ -1,4 +1,4 @@
-import { type SqlToken, tokenizeSql } from '../../../engines/clickhouse-sql.ts'
+import { tokenizeSql } from '../../../engines/clickhouse-sql.ts'
 
 /** A value that a query asks for: `{name:Type}`. */
 export interface Parameter { name: string, type: string }
@@ -13,13 +13,10 @@ export function findParameters (sql: string): Parameter[] {
     const end = tokens.findIndex((each, at) => at > index && each.text === '}')
     if (end <= index + 3) return
     const text = sql.slice(name.start, name.end)
-    if (!found.has(text)) found.set(text, { name: text, type: writeType(tokens.slice(index + 3, end), sql) })
+    const type = sql.slice(tokens[index + 3]?.start, tokens[end - 1]?.end)
+    if (!found.has(text)) found.set(text, { name: text, type })
   })
   return [...found.values()]
-}
-
-function writeType (tokens: readonly SqlToken[], sql: string): string {
-  return sql.slice(tokens[0]?.start, tokens.at(-1)?.end)
 }
 
 /** The value that was chosen for a parameter; its name may be any word, such as `constructor`. */
