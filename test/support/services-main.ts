@@ -16,11 +16,12 @@ import { Client } from 'pg'
 import { readProcessIdentity } from '../../embedded/supervisor/processes/recorded-processes.ts'
 import { startClickHouse } from '../../embedded/supervisor/start-clickhouse.ts'
 import { startPostgres } from '../../embedded/postgres/start-postgres.ts'
+import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
 import { migratePostgres } from '../../schema/migrate/migrate-all.ts'
 import { startStack } from '../start-stack.ts'
 import { storesFolder } from './stores-folder.ts'
-import { TEMPLATE_DATABASE } from './test-stores.ts'
+import { TEMPLATE_BACKUP, TEMPLATE_DATABASE } from './test-stores.ts'
 
 const [addressFile = '', watched = ''] = process.argv.slice(2)
 const watchedPid = Number(watched)
@@ -45,7 +46,7 @@ const starters: Record<string, () => Promise<Shared>> = {
   },
   '/clickhouse': async () => {
     const service = await startClickHouse({ dataDir, port: 0, password: 'test', analystPassword: 'analyst' })
-    await migrateClickHouse(templateOf(service.url), {})
+    await createClickHouseTemplate(service.url)
     return { answer: { url: service.url }, stop: async () => await service.stop() }
   },
   '/stack': async () => {
@@ -117,6 +118,14 @@ async function createPostgresTemplate (url: string): Promise<void> {
   await client.connect()
   await migratePostgres(client)
   await client.end()
+}
+
+async function createClickHouseTemplate (url: string): Promise<void> {
+  await migrateClickHouse(templateOf(url), {})
+  const server = connectClickHouse({ url })
+  const { file, without } = TEMPLATE_BACKUP
+  await server.command({ query: `BACKUP DATABASE ${TEMPLATE_DATABASE} EXCEPT TABLES ${without} TO ${file}` })
+  await server.close()
 }
 
 async function runInPostgres (url: string, statement: string): Promise<void> {
