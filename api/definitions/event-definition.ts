@@ -2,7 +2,7 @@ import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts
 import { orNotFound } from '../http/errors.ts'
 import { selectCreatedBy, userSummarySchema } from '../projects/users.ts'
 import { noteChangesSchema, notesSchema, selectNotes, tagListSchema } from './definition-notes.ts'
-import { object, optional, type Row, type Value } from '../http/json-schema.ts'
+import { count, object, optional, type Row, type Value } from '../http/json-schema.ts'
 
 /** An event definition as answers show it (docs/reference/contract/service.md 2.5). */
 export type EventDefinition = Row<typeof eventDefinitionSchema>
@@ -28,14 +28,8 @@ export async function findEventDefinition (sql: Sql, projectId: number, id: stri
 export const eventDefinitionSchema = object({
   id: { type: 'string', format: 'uuid' },
   name: { type: 'string' },
-  volume_30_day: {
-    type: 'integer',
-    description: 'Events of that name in the last 30 days, updated all the time.'
-  },
-  query_usage_30_day: {
-    type: 'integer',
-    description: 'What a client wrote; 0 otherwise: queries are not counted.'
-  },
+  volume_30_day: count('Events of that name in the last 30 days, updated all the time.'),
+  query_usage_30_day: count('What a client wrote; 0 otherwise: queries are not counted.'),
   created_at: { type: 'string', format: 'date-time', description: 'When the event was first seen.' },
   last_seen_at: { type: ['string', 'null'], format: 'date-time', description: 'Time of the latest event; its arrival if its clock was ahead by more than a minute.' },
   last_updated_at: { type: 'string', format: 'date-time', description: 'Last change by a user.' },

@@ -1,7 +1,7 @@
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { orNotFound } from '../http/errors.ts'
 import { noteChangesSchema, notesSchema, selectNotes, tagListSchema } from './definition-notes.ts'
-import { object, optional, type Row, type Value } from '../http/json-schema.ts'
+import { count, object, optional, type Row, type Value } from '../http/json-schema.ts'
 
 export const PROPERTY_TYPES = ['DateTime', 'String', 'Numeric', 'Boolean'] as const
 
@@ -38,10 +38,7 @@ export const propertyDefinitionSchema = object({
   id: { type: 'string', format: 'uuid' },
   name: { type: 'string' },
   is_numerical: { type: 'boolean', description: 'True exactly when property_type is Numeric.' },
-  query_usage_30_day: {
-    type: 'integer',
-    description: 'What a client wrote; 0 otherwise: queries are not counted.'
-  },
+  query_usage_30_day: count('What a client wrote; 0 otherwise: queries are not counted.'),
   property_type: {
     type: ['string', 'null'], enum: [...PROPERTY_TYPES, null],
     description: 'Inferred from the values, or set by a user; null while only null, arrays or objects were seen.'
@@ -62,10 +59,7 @@ export const propertyDefinitionChangesSchema = optional({
     type: 'string', minLength: 1, pattern: '\\S', maxLength: 400,
     description: 'Renames the definition. Its type stays until an event has a property of the new name. An event with the old name creates a new definition.'
   },
-  is_numerical: {
-    type: 'boolean',
-    description: 'true sets property_type to Numeric; false sets a Numeric one to String and leaves others as they are.'
-  },
+  is_numerical: { type: 'boolean', description: 'true sets property_type to Numeric; false sets a Numeric one to String and leaves others as they are.' },
   query_usage_30_day: {
     type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER,
     description: 'Stored as written; queries are not counted.'

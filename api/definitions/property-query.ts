@@ -28,13 +28,8 @@ export const propertyDefinitionQuerySchema = pageQuery({
   filter_by_event_names: {
     type: 'boolean', default: false, description: 'true: only properties that were seen on one of event_names.'
   },
-  is_feature_flag: {
-    type: 'boolean', description: 'true: only names that begin with $feature/; false: only the others.'
-  },
-  is_numerical: {
-    type: 'boolean',
-    description: 'true: only numeric ones, without distinct_id and timestamp; false has no effect.'
-  },
+  is_feature_flag: { type: 'boolean', description: 'true: only names that begin with $feature/; false: only the others.' },
+  is_numerical: { type: 'boolean', description: 'true: only numeric ones, without distinct_id and timestamp; false has no effect.' },
   ...noteFiltersSchema
 })
 

@@ -120,9 +120,7 @@ export function describeFields ({ $id, noun, makesVersion, name, own, content, r
     id: { type: 'integer' },
     team_id: { type: 'integer', description: 'Id of the project.' },
     version: { type: 'integer', description: `Newest version; ${makesVersion}.` },
-    first_version: {
-      type: 'integer', description: `First version of this ${noun}. Those before are of deleted ${noun}s of the same ${nameColumn}.`
-    },
+    first_version: { type: 'integer', description: `First version of this ${noun}. Those before are of deleted ${noun}s of the same ${nameColumn}.` },
     created_by: userSummarySchema,
     created_at: time,
     updated_at: time
@@ -148,10 +146,7 @@ export function describeFields ({ $id, noun, makesVersion, name, own, content, r
       properties: {
         ...body.properties,
         [nameColumn]: { readOnly: true },
-        version: {
-          type: 'integer',
-          description: 'The newest version when the change was begun. When there is another one by now, 409 `conflict`: nothing is changed.'
-        }
+        version: { type: 'integer', description: 'The newest version when the change was begun. When there is another one by now, 409 `conflict`: nothing is changed.' }
       }
     }
   }

@@ -10,9 +10,7 @@ import { selectCreatedBy } from '../projects/users.ts'
 import type { AnyKind, DefinitionKind } from './definition-kind.ts'
 
 export const versionsQuery = pageQuery({
-  deleted: {
-    type: 'boolean', description: 'true: also versions of deleted ones of this name, by which events may have been checked. Default: false.'
-  },
+  deleted: { type: 'boolean', description: 'true: also versions of deleted ones of this name, by which events may have been checked. Default: false.' },
   version: { type: 'integer', minimum: 1, maximum: 2_147_483_647, description: 'Only this version.' }
 })
 

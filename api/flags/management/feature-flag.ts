@@ -26,9 +26,7 @@ const writable = {
   },
   deleted: { type: 'boolean', description: 'true deletes the flag; its key may be used again.' },
   active: { type: 'boolean', description: 'An inactive flag is false for everyone.' },
-  ensure_experience_continuity: {
-    type: 'boolean', description: 'Users keep their value when they are identified.'
-  },
+  ensure_experience_continuity: { type: 'boolean', description: 'Users keep their value when they are identified.' },
   evaluation_runtime: { type: 'string', enum: ['all', 'server', 'client'], description: 'Which SDKs get the flag: those of servers, of clients (browsers and apps), or all.' },
   bucketing_identifier: {
     type: 'string', enum: ['distinct_id', 'device_id'], description: 'Which id is hashed for rollouts and variants.'
@@ -86,10 +84,7 @@ export const featureFlagChangesSchema = schemaOf<FeatureFlagChange>({
   ...body,
   properties: {
     ...body.properties,
-    version: {
-      type: 'integer',
-      description: 'The version that the change is based on. When the flag has another one by now, 409 `conflict`: nothing is changed.'
-    },
+    version: { type: 'integer', description: 'The version that the change is based on. When the flag has another one by now, 409 `conflict`: nothing is changed.' },
     original_flag: {
       type: 'object', additionalProperties: true,
       description: 'With another version: the flag as it was when the change was begun. Fields that are as they were then are ' +
