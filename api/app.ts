@@ -38,6 +38,7 @@ import { describeApi } from './http/openapi.ts'
 import { authenticatePersonalKey, type AuthenticateOptions, limitRate } from './http/personal-key-access.ts'
 import { createRequestValidation, readJsonBodies, refuseUnstorableValues } from './http/request-validation.ts'
 import { importRoutes } from './events/import-routes.ts'
+import type { ImportRunner } from './events/start-import.ts'
 import { ingestionWarningRoutes } from './events/ingestion-warning-routes.ts'
 import { personalKeyRoutes } from './projects/personal-key-routes.ts'
 import { quotaRoutes } from './projects/quota-routes.ts'
@@ -75,6 +76,7 @@ export interface ApiDeps {
   definitions: DefinitionCache
   /** The status of the whole installation. */
   status: () => Promise<Status>
+  imports: ImportRunner
   /** Base of absolute links; when empty, the address of the request. */
   publicUrl: string
   /** Maximum management requests per minute and personal key; 0 for no limit. */

@@ -10,6 +10,7 @@ import { refuseNewerDatabase } from '../platform/postgres/refuse-newer-database.
 import { onShutdown, runProcess } from '../platform/process-lifecycle.ts'
 import { createPoll, createStatusPoll } from './status/poll-status.ts'
 import { buildApiApp } from './app.ts'
+import { createImportRunner } from './events/start-import.ts'
 import { createNatsOnDemand } from './events/dead-letters/nats-on-demand.ts'
 import { createDefinitionCache } from './flags/endpoints/definition-cache.ts'
 
@@ -21,7 +22,7 @@ runProcess('api', async () => {
     'MILLRACE_HOST', 'MILLRACE_API_PORT', 'MILLRACE_LOG_LEVEL', 'DATABASE_URL', 'CLICKHOUSE_URL', 'NATS_URL',
     'MILLRACE_PUBLIC_URL', 'MILLRACE_MANAGEMENT_RATE_LIMIT', 'MILLRACE_CLICKHOUSE_CLUSTER', 'MILLRACE_PORT',
     'MILLRACE_PIPELINE_PORT', 'MILLRACE_INGEST_URLS', 'MILLRACE_PIPELINE_URLS', 'MILLRACE_CLICKHOUSE_ANALYST_URL',
-    'MILLRACE_GEOIP_PATH'
+    'MILLRACE_GEOIP_PATH', 'MILLRACE_IMPORT_FOLDER'
   ])
   const { DATABASE_URL: databaseUrl, MILLRACE_CLICKHOUSE_CLUSTER: cluster, MILLRACE_GEOIP_PATH: geoipPath } = settings
   const { MILLRACE_HOST: host, MILLRACE_API_PORT: port } = settings
@@ -45,10 +46,11 @@ runProcess('api', async () => {
     'Seconds since flag definitions were last read or, if they never were, since the process started.',
     () => (definitions.ageMs() ?? performance.now() - startedAt) / 1000)
 
+  const ingestUrls = readUrls(settings.MILLRACE_INGEST_URLS, settings.MILLRACE_PORT)
   const status = createStatusPoll({
     poll: createPoll({
       urls: {
-        ingest: readUrls(settings.MILLRACE_INGEST_URLS, settings.MILLRACE_PORT),
+        ingest: ingestUrls,
         pipeline: readUrls(settings.MILLRACE_PIPELINE_URLS, settings.MILLRACE_PIPELINE_PORT),
         api: [ownUrl(host, port)]
       },
@@ -60,12 +62,14 @@ runProcess('api', async () => {
     sleep
   })
 
+  const imports = createImportRunner({ sql, logger, now, folder: settings.MILLRACE_IMPORT_FOLDER, url: ingestUrls[0] ?? '' })
   const geoip = await openGeoipFile(geoipPath, logger)
   let shuttingDown = false
   const app = await buildApiApp({
     logger, sql, clickhouse, cluster, nats, keys, metrics, definitions, now, status,
     ...geoipPath === '' ? {} : { locate: geoip.locate },
     analystUrl: settings.MILLRACE_CLICKHOUSE_ANALYST_URL,
+    imports,
     publicUrl: settings.MILLRACE_PUBLIC_URL,
     managementRateLimit: settings.MILLRACE_MANAGEMENT_RATE_LIMIT,
     isShuttingDown: () => shuttingDown
@@ -75,6 +79,8 @@ runProcess('api', async () => {
 
   onShutdown(logger, [
     { name: 'readiness', run: () => { shuttingDown = true } },
+    // Its start may be what a request waits for.
+    { name: 'imports', run: () => imports.close() },
     { name: 'http', run: () => app.close() },
     { name: 'places', run: () => geoip.close() },
     { name: 'keys', run: closeKeys },

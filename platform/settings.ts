@@ -125,6 +125,8 @@ export const settings = {
     'Quota of projects that have none of their own: events per second, counted per ingest process, with bursts of ten seconds; then 429. 0: no limit.'),
 
   // API
+  MILLRACE_IMPORT_FOLDER: text('',
+    'Folder with exports that the console imports: those of project 1 in its folder 1. The API writes its state there, and needs 300 MB more memory for each of at most two imports. Empty: none; in the embedded stack, imports in the data directory.'),
   MILLRACE_MANAGEMENT_RATE_LIMIT: whole(12_000, { minimum: 0 },
     'Maximum management requests per minute and personal key, counted per API process. 0: no limit.'),
 

@@ -1252,7 +1252,7 @@ export interface paths {
         put?: never;
         /**
          * Record that an import starts or resumes
-         * @description Sent by `millrace import`. The API does not read the files.
+         * @description Sent by `millrace import`.
          *
          *     Requires the scope event:write.
          */
@@ -1322,11 +1322,55 @@ export interface paths {
         put?: never;
         /**
          * Stop an import
-         * @description It ends at its next report, and goes on from there when the same command is run again.
+         * @description It ends at its next report, and goes on from there when the same command, or the same request, is run again.
          *
          *     Requires the scope event:write.
          */
         post: operations["postProjectsByProjectIdImportsByIdStop"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/imports/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List exports on the server
+         * @description They were copied there: nothing is uploaded.
+         *
+         *     Requires the scope event:read.
+         */
+        get: operations["getProjectsByProjectIdImportsFiles"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/projects/{project_id}/imports/run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run an import on the server
+         * @description What `millrace import` does, on what `files` lists. Needs the scopes project:read and event:read, too. The same request again resumes one that was ended. An API process runs two at a time, of different projects.
+         *
+         *     Requires the scope event:write.
+         */
+        post: operations["postProjectsByProjectIdImportsRun"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2931,12 +2975,14 @@ export interface components {
             /** @description Of an import that ended with one. */
             result: {
                 altered: number;
-                /** @description Files that were not read completely, at most 100. */
+                /** @description Files that were not read completely, at most 100, each with its reason. */
                 broken: string[];
                 conflicting: number;
                 duplicates: number;
                 /** @description Events in the files, each once. */
                 events: number;
+                /** @description What the command said beside its counts, such as which columns it took. */
+                notices: string[];
                 /** @description The files compared with the store; null for a dry run. */
                 proof: {
                     /** @description Events that differ, at most 100. */
@@ -7365,12 +7411,14 @@ export interface operations {
                     /** @description Of an import that ended with one. */
                     result?: {
                         altered: number;
-                        /** @description Files that were not read completely, at most 100. */
+                        /** @description Files that were not read completely, at most 100, each with its reason. */
                         broken: string[];
                         conflicting: number;
                         duplicates: number;
                         /** @description Events in the files, each once. */
                         events: number;
+                        /** @description What the command said beside its counts, such as which columns it took. */
+                        notices: string[];
                         /** @description The files compared with the store; null for a dry run. */
                         proof: {
                             /** @description Events that differ, at most 100. */
@@ -7442,6 +7490,93 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ImportDetail"];
+                };
+            };
+        };
+    };
+    getProjectsByProjectIdImportsFiles: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Default Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description The first 1,000 by name, without hidden ones. */
+                        files: {
+                            /** @description Of a file. */
+                            bytes: number | null;
+                            is_folder: boolean;
+                            name: string;
+                        }[];
+                        /** @description Where the exports of the project lie on the server; null: the API runs no imports (`MILLRACE_IMPORT_FOLDER`). */
+                        folder: string | null;
+                    };
+                };
+            };
+        };
+    };
+    postProjectsByProjectIdImportsRun: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the project, or @current for the first project the key has access to. */
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Read and count, without sending. */
+                    dry_run?: boolean;
+                    /** @description Limit, default 5,000; 0: none. */
+                    events_per_second?: number;
+                    /** @description files only: column of each field; default: guessed from the names of the columns. */
+                    map?: {
+                        distinct_id?: string;
+                        event?: string;
+                        properties?: string;
+                        timestamp?: string;
+                        uuid?: string;
+                    };
+                    /** @description Of a file or folder in the folder of the project; default: all that is there. */
+                    name?: string;
+                    /**
+                     * @description posthog only: what changes persons; default: export.
+                     * @enum {string}
+                     */
+                    persons?: "events" | "export";
+                    /** @enum {string} */
+                    source: "posthog" | "mixpanel" | "amplitude" | "files";
+                    /** @description mixpanel only: time zone of a project created before 2023; default: UTC. */
+                    timezone?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Default Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description Of the import; null: it has not reported yet. */
+                        id: number | null;
+                    };
                 };
             };
         };

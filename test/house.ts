@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_531,
-  platformLines: 5_452,
-  trackedFiles: 1_498,
+  lines: 81_823,
+  platformLines: 5_454,
+  trackedFiles: 1_499,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,

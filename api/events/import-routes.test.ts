@@ -1,6 +1,12 @@
 import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import t from 'tap'
+import { createLogger } from '../../platform/logger.ts'
+import { createTestPostgres } from '../../test/support/test-stores.ts'
 import { createTestApi, type TestApi } from '../testing/create-test-api.ts'
+import { createImportRunner } from './start-import.ts'
 
 const api = await createTestApi(t)
 
@@ -10,7 +16,7 @@ const begin = {
 }
 const progress = { rows: 10, accepted: 8, rejected: 2, bytes_read: 400, events_per_second: 5, reasons: [{ reason: 'timestamp is missing', rows: 2 }] }
 const result = {
-  events: 8, duplicates: 0, altered: 0, conflicting: 0, stored: 8, broken: [],
+  events: 8, duplicates: 0, altered: 0, conflicting: 0, stored: 8, broken: [], notices: ['Mapping: --map event=name'],
   proof: {
     is_complete: true, groups: 2, equal: 1,
     rows: [{ day: '2026-01-01', event: 'paid', events: 4, missing: 0, changed: 0, other_properties: 1 }],
@@ -76,6 +82,28 @@ t.test('an import that does not report is silent until it ends', async (t) => {
   const silent = await start()
   await api.sql`UPDATE imports SET last_reported_at = now() - interval '61 seconds' WHERE id = ${silent}`
   t.equal((await api.call('DELETE', `~/imports/${silent}`)).status, 204, 'nobody waits for a report that does not come')
+})
+
+t.test('an API without a folder of exports runs no import', async (t) => {
+  t.same((await api.call('GET', '~/imports/files')).body, { folder: null, files: [] })
+  t.match(await api.call('POST', '~/imports/run', { source: 'posthog' }), { status: 409, body: { code: 'conflict', detail: /MILLRACE_IMPORT_FOLDER/ } })
+})
+
+t.test('an API process runs two imports at a time, and says why one did not begin', async (t) => {
+  const folder = await mkdtemp(path.join(tmpdir(), 'millrace-imports-'))
+  t.teardown(async () => await rm(folder, { recursive: true, force: true }))
+  const database = await createTestPostgres(t)
+  const imports = createImportRunner({
+    folder, url: 'http://127.0.0.1:9', sql: database.sql, now: Date.now, logger: createLogger({ component: 'api', level: 'silent' })
+  })
+  const running = await createTestApi(t, { imports }, database)
+  const projects = await Promise.all([0, 1, 2].map(async () => await running.inNewProject()))
+  const start = async (of: TestApi) => await of.call('POST', '~/imports/run', { source: 'posthog' })
+  const started = [projects[0]!, projects[1]!].map(start)
+  t.match(await start(projects[2]!), { status: 409, body: { detail: /runs 2 imports already/ } })
+  t.match(await start(projects[0]!), { status: 409, body: { detail: /runs an import of this project already/ } })
+  for (const answer of started) t.match(await answer, { status: 400, body: { detail: /the API at http:.*:9 does not answer/ } })
+  t.same(await database.sql`SELECT 1 FROM personal_api_keys WHERE label = 'import run by the API'`, [], 'their keys are gone')
 })
 
 t.test('what is not of its form is refused by its name, and stores nothing', async (t) => {

@@ -1,4 +1,4 @@
-/** Imports of a project: what `millrace import` reports of itself. The API runs none (docs/decisions/0044). */
+/** Imports of a project: what `millrace import` reports of itself, and the start of one on the server. */
 import type { FastifyInstance } from 'fastify'
 import { HttpError } from '../../engines/errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
@@ -6,9 +6,10 @@ import { orNotFound } from '../http/errors.ts'
 import { object } from '../http/json-schema.ts'
 import { selectPage } from '../http/list-queries.ts'
 import { idParams as params } from '../http/request-values.ts'
-import { routesOf } from '../http/routes.ts'
+import { type Routes, routesOf } from '../http/routes.ts'
 import { selectCreatedBy } from '../projects/users.ts'
-import { beginSchema, importDetailSchema, importSchema, reportSchema } from './import-schemas.ts'
+import { beginSchema, importDetailSchema, importFilesSchema, importSchema, reportSchema, runSchema } from './import-schemas.ts'
+import type { ImportRunner } from './start-import.ts'
 
 const MAX_IMPORTS = 200
 
@@ -16,7 +17,7 @@ const one = { id: { type: 'integer' } } as const
 const detail = { $ref: 'ImportDetail#' }
 
 export async function importRoutes (
-  app: FastifyInstance, { sql, publicUrl }: { sql: Sql, publicUrl: string }
+  app: FastifyInstance, { sql, publicUrl, imports }: { sql: Sql, publicUrl: string, imports: ImportRunner }
 ): Promise<void> {
   app.addSchema(importSchema)
   app.addSchema(importDetailSchema)
@@ -41,7 +42,7 @@ export async function importRoutes (
   }))
 
   routes.post('/', {
-    summary: 'Record that an import starts or resumes', description: 'Sent by `millrace import`. The API does not read the files.',
+    summary: 'Record that an import starts or resumes', description: 'Sent by `millrace import`.',
     body: beginSchema,
     answers: { 200: object(one, { description: 'Resumed.' }), 201: object(one, { description: 'Started.' }) }
   }, async ({ body }, { projectId, userId }, reply) => {
@@ -55,6 +56,8 @@ export async function importRoutes (
       SELECT i.id FROM imports AS i WHERE i.project_id = ${projectId} ORDER BY ${isRunning(sql)} DESC, i.id DESC OFFSET ${MAX_IMPORTS})`
     await reply.code(isNew ? 201 : 200).send({ id })
   })
+
+  runRoutes(routes, imports)
 
   routes.get('/:id', {
     summary: 'Retrieve an import', params, answer: detail
@@ -76,7 +79,7 @@ export async function importRoutes (
   })
 
   routes.post('/:id/stop', {
-    summary: 'Stop an import', description: 'It ends at its next report, and goes on from there when the same command is run again.',
+    summary: 'Stop an import', description: 'It ends at its next report, and goes on from there when the same command, or the same request, is run again.',
     params, answer: detail
   }, async ({ params: { id } }, { projectId }) => {
     const [changed] = await sql`UPDATE imports SET stop_requested_at = coalesce(stop_requested_at, now())
@@ -92,6 +95,19 @@ export async function importRoutes (
     await find(projectId, id)
     throw new HttpError(409, 'invalid_request', 'conflict', 'The import runs: stop it first.')
   })
+}
+
+/** The same command, run by the API on what lies on the server. */
+function runRoutes (routes: Routes, imports: ImportRunner): void {
+  routes.get('/files', {
+    summary: 'List exports on the server', description: 'They were copied there: nothing is uploaded.', answer: importFilesSchema
+  }, async (_, { projectId }) => await imports.list(projectId))
+
+  routes.create('/run', {
+    summary: 'Run an import on the server',
+    description: 'What `millrace import` does, on what `files` lists. Needs the scopes project:read and event:read, too. The same request again resumes one that was ended. An API process runs two at a time, of different projects.',
+    body: runSchema, answer: object({ id: { type: ['integer', 'null'], description: 'Of the import; null: it has not reported yet.' } })
+  }, async ({ body }, access) => ({ id: await imports.run(access, body) }))
 }
 
 /** It has not ended, and reported within a minute. */

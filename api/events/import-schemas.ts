@@ -1,4 +1,4 @@
-import { array, boolean, nullableObject, object, time, timeOrNull } from '../http/json-schema.ts'
+import { array, boolean, nullableObject, object, optional, string, time, timeOrNull } from '../http/json-schema.ts'
 import { userSummarySchema } from '../projects/users.ts'
 
 const count = { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER } as const
@@ -36,7 +36,8 @@ const result = {
     events: { ...count, description: 'Events in the files, each once.' },
     duplicates: count, altered: count, conflicting: count,
     stored: { ...count, description: 'Events that were stored since the run began.' },
-    broken: array(name, { maxItems: 100, description: 'Files that were not read completely, at most 100.' }),
+    broken: array(name, { maxItems: 100, description: 'Files that were not read completely, at most 100, each with its reason.' }),
+    notices: array(name, { maxItems: 50, description: 'What the command said beside its counts, such as which columns it took.' }),
     proof
   }, 'Of an import that ended with one.'), ...closed
 }
@@ -52,6 +53,32 @@ export const beginSchema = object({
   file_count: { ...count, maximum: 2_147_483_647 },
   bytes: { ...count, description: 'Of all files.' }
 } as const, closed)
+
+const column = { ...name, minLength: 1 } as const
+
+/** What the API is asked to run. */
+export const runSchema = {
+  type: 'object', ...closed, required: ['source'],
+  properties: {
+    source: { type: 'string', enum: ['posthog', 'mixpanel', 'amplitude', 'files'] },
+    name: { type: 'string', maxLength: 255, description: 'Of a file or folder in the folder of the project; default: all that is there.' },
+    dry_run: { type: 'boolean', description: 'Read and count, without sending.' },
+    persons: { type: 'string', enum: ['events', 'export'], description: 'posthog only: what changes persons; default: export.' },
+    timezone: { ...column, description: 'mixpanel only: time zone of a project created before 2023; default: UTC.' },
+    map: optional({ event: column, timestamp: column, distinct_id: column, uuid: column, properties: column }, {
+      ...closed, description: 'files only: column of each field; default: guessed from the names of the columns.'
+    }),
+    events_per_second: { type: 'integer', minimum: 0, maximum: 9_999_999, description: 'Limit, default 5,000; 0: none.' }
+  }
+} as const
+
+/** What is there to import. */
+export const importFilesSchema = object({
+  folder: { type: ['string', 'null'], description: 'Where the exports of the project lie on the server; null: the API runs no imports (`MILLRACE_IMPORT_FOLDER`).' },
+  files: array(object({ name: string, is_folder: boolean, bytes: { type: ['integer', 'null'], description: 'Of a file.' } }), {
+    description: 'The first 1,000 by name, without hidden ones.'
+  })
+})
 
 /** What it says every few seconds, and at its end. */
 export const reportSchema = {

@@ -93,7 +93,7 @@ export async function personalKeyRoutes (app: FastifyInstance, deps: KeyDeps): P
 }
 
 /** @throws {HttpError} 400 for a key that may do more than the one that makes it, or lasts longer. */
-async function createKey ({ sql, now }: KeyDeps, access: Access, body: NewKeyBody): Promise<CreatedKey> {
+export async function createKey ({ sql, now }: Pick<KeyDeps, 'sql' | 'now'>, access: Access, body: NewKeyBody): Promise<CreatedKey> {
   const { label, scopes, user_id: userId = access.userId } = body
   const projectIds = body.scoped_teams ?? access.projectIds
   if (userId !== access.userId && !isAdministrator(access)) {

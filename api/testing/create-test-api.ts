@@ -8,6 +8,7 @@ import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { createTestPostgres, type TestPostgres } from '../../test/support/test-stores.ts'
 import type { TestContext } from '../../test/support/test-context.ts'
 import { type ApiDeps, buildApiApp } from '../app.ts'
+import { createImportRunner } from '../events/start-import.ts'
 import { createNatsOnDemand } from '../events/dead-letters/nats-on-demand.ts'
 import { NEVER_MS } from './create-test-decide.ts'
 import { createDefinitionCache } from '../flags/endpoints/definition-cache.ts'
@@ -71,7 +72,7 @@ export async function createTestApi (
   const app = await buildApiApp({
     logger, sql, clickhouse, nats, keys, now, metrics, definitions,
     publicUrl: '', analystUrl: '', managementRateLimit: 0, status: async () => { throw new Error('this test has no status') },
-    isShuttingDown: () => false, ...overrides
+    imports: createImportRunner({ folder: '', url: NOWHERE, sql, logger, now }), isShuttingDown: () => false, ...overrides
   })
   await Promise.all([definitions.ready, keys.ready])
   t.teardown(async () => {

@@ -70,26 +70,26 @@ async function importFiles (
   const { api_token: projectKey } = await api.get('/api/projects/{project_id}', { params: { project_id: project } })
   if (projectKey === null) throw new MillraceError('MILLRACE_KEY_MISSING', `project ${project} has no project API key; create one with npx millrace projects rotate-key ${project}`)
   const stateFolder = options.state ?? `millrace-import-${source}-${project}`
-  const listed = await listFiles(files, (name) => { context.stderr.write(`${name}: left out; it is not an event file\n`) })
+  const notices = new Set<string>()
+  const notice = (text: string): void => {
+    if (!notices.has(text)) context.stderr.write(`${text}\n`)
+    notices.add(text)
+  }
+  const listed = await listFiles(files, (name) => { notice(`${name}: left out; it is not an event file`) })
   const { persons = source === 'posthog' ? 'export' : 'events' } = options
   const others = persons === 'export' ? 'from rows of persons only; events change none. Without an export of persons, pass --persons events' : 'events change them, those of earlier imports included; --persons export: rows of persons only'
-  if (source === 'posthog') context.stderr.write(`Persons: ${others}.\n`)
-  await warnOfRetention(context, project)
-  const told = new Set<string>()
-  const tell = (mapping: string): void => {
-    if (!told.has(mapping)) context.stderr.write(`Mapping: ${mapping}\n`)
-    told.add(mapping)
-  }
+  if (source === 'posthog') notice(`Persons: ${others}.`)
+  await warnOfRetention(context, project, notice)
   const mode = dryRun ? 'dry run' : verify ? 'verification' : 'import'
   const reporter = createReporter(api, {
-    source, project, mode, files: listed, options: describeOptions({ ...options, persons }),
+    source, project, mode, notices, files: listed, options: describeOptions({ ...options, persons }),
     tell: (why) => { context.stderr.write(`The import goes on, but the API does not show it, or not all of it: ${why}\n`) }
   })
   const result = await runImport({
     reporter, mode, source, project, projectKey, stateFolder, files: listed, personsFrom: persons, url: access.url,
     eventsPerSecond: options.eventsPerSecond,
     store: queryStoredEvents(api, project),
-    createMapperOf: () => chooseMapper(source, { project, now: context.now() }, options, tell),
+    createMapperOf: () => chooseMapper(source, { project, now: context.now() }, options, notice),
     onProgress: (file, rows) => { context.stderr.write(`${file}: ${rows} rows so far\n`) }
   })
   if (json === true) context.stdout.write(`${JSON.stringify(result, null, 2)}\n`)
@@ -104,18 +104,18 @@ function describeOptions ({ map = [], timezone, persons, eventsPerSecond }: Omit
 }
 
 /** Before anything is sent: what a rule deletes is gone soon after it was imported. */
-async function warnOfRetention (context: CliContext, project: number): Promise<void> {
+async function warnOfRetention (context: CliContext, project: number, notice: (text: string) => void): Promise<void> {
   const api = await context.api()
   // A key of one project may not read the rules.
   const { results } = await api.get('/api/retention').catch(() => ({ results: [] }))
   const rules = results.filter(({ what, project_id: of }) => what === 'events' && (of ?? project) === project)
   const { days = null } = rules.find(({ project_id: of }) => of !== null) ?? rules[0] ?? {}
-  if (days !== null) context.stderr.write(`Retention deletes events of more than ${days} days, also right after they are imported; docs/run/operations.md says how to change that.\n`)
+  if (days !== null) notice(`Retention deletes events of more than ${days} days, also right after they are imported; docs/run/operations.md says how to change that.`)
 }
 
-/** @param tell  Told the mapping of each file. */
+/** @param notice  Told the mapping of each file. */
 function chooseMapper (
-  source: Source, target: ImportTarget, { map = [], timezone = 'UTC' }: Pick<ImportCommandOptions, 'map' | 'timezone'>, tell: (mapping: string) => void
+  source: Source, target: ImportTarget, { map = [], timezone = 'UTC' }: Pick<ImportCommandOptions, 'map' | 'timezone'>, notice: (text: string) => void
 ): MapperOf {
   const mappers = {
     posthog: createPosthogMapper(target), amplitude: createAmplitudeMapper(target),
@@ -125,7 +125,7 @@ function chooseMapper (
     if (source === 'posthog') requireColumns(await listColumns())
     if (source !== 'files') return mappers[source]
     const mapping = completeMapping(map, await listColumns())
-    tell(Object.entries(mapping).map(([field, column]) => `--map ${field}=${String(column)}`).join(' '))
+    notice(`Mapping: ${Object.entries(mapping).map(([field, column]) => `--map ${field}=${String(column)}`).join(' ')}`)
     return createMapper(mapping, target)
   }
 }

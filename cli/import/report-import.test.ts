@@ -1,7 +1,8 @@
 /** What the management API shows of an import, and how it is stopped there, on the whole system. */
 import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -150,4 +151,65 @@ t.test('an API that is away at the end gets the last report when it is back', as
   t.match(err, /the API does not show it, or not all of it: the API at .* does not answer/)
   t.equal(refused, 3)
   t.match((await ask('GET', '~/imports/')).results, [{ state: 'complete_with_differences', ended_at: String }])
+})
+
+t.test('the API runs an import of what lies on the server, with a key that ends with it', async (t) => {
+  const { stack, ask, createKey } = await startImport(t)
+  const { folder, files } = await ask('GET', '~/imports/files/')
+  t.match(folder, new RegExp(`/imports/${stack.project}$`))
+  t.same(files, [], 'nothing is there')
+  const start = async (body: object, key = stack.personalApiKey): Promise<{ status: number, body: any }> => {
+    const response = await fetch(`${stack.url}/api/projects/${stack.project}/imports/run/`, {
+      method: 'POST', headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' }, body: JSON.stringify(body)
+    })
+    return { status: response.status, body: await response.json() }
+  }
+  const ended = async (id: number): Promise<any> => await waitFor(async () => {
+    const found = await ask('GET', `~/imports/${id}/`)
+    return found.ended_at !== null && found
+  }, { timeoutMs: 60_000 })
+  t.match(await start({ source: 'posthog', name: 'a.jsonl' }), { status: 400, body: { attr: 'name' } })
+  t.match(await start({ source: 'posthog' }), { status: 400, body: { detail: /no such file or folder/ } })
+
+  await mkdir(path.join(folder, 'export'), { recursive: true })
+  t.teardown(async () => await rm(folder, { recursive: true, force: true }))
+  const at = '2023-01-01T00:00:00.000Z'
+  const rows = Array.from({ length: 400 }, () => JSON.stringify({ uuid: randomUUID(), event: 'seen', distinct_id: 'ann', timestamp: at, properties: {} }))
+  await writeFile(path.join(folder, 'export', 'a.jsonl'), `${rows.join('\n')}\n`)
+  await writeFile(path.join(folder, '.hidden.jsonl'), '')
+  await writeFile(path.join(folder, 'notes.md'), 'text')
+  t.same((await ask('GET', '~/imports/files/')).files, [{ name: 'export', is_folder: true, bytes: null }, { name: 'notes.md', is_folder: false, bytes: 4 }])
+  for (const name of ['.hidden.jsonl', '..', '../1', 'export/a.jsonl', '/etc/passwd']) {
+    t.match(await start({ source: 'posthog', name }), { status: 400, body: { attr: 'name' } }, name)
+  }
+  t.match(await start({ source: 'posthog', timezone: 'UTC' }), { status: 400, body: { detail: /--timezone is an option of mixpanel/ } })
+  t.match(await start({ source: 'mixpanel', timezone: 'Mars' }), { status: 400, body: { detail: /give the name of a time zone/ } })
+  t.match(await start({ source: 'files', map: { price: 'a' } }), { status: 400, body: { attr: 'map__price' } })
+  t.match(await start({ source: 'posthog' }, await createKey('event:write')), { status: 403 })
+
+  const dry = await start({ source: 'posthog', dry_run: true })
+  t.match(await ended(dry.body.id), {
+    mode: 'dry_run', state: 'complete', progress: { rows: 400, accepted: 0 },
+    result: { notices: [/^notes.md: left out/, /^Persons: from rows of persons only/] }
+  })
+  const slow = await waitFor(async () => {
+    // Its report is there before its process has ended.
+    const answer = await start({ source: 'posthog', name: 'export', events_per_second: 20 })
+    return answer.status === 201 && answer.body.id
+  })
+  t.match(await start({ source: 'posthog' }), { status: 409, body: { code: 'conflict' } })
+  t.match(await stack.sql`SELECT scopes, project_ids, expires_at < now() + interval '8 days' AS ends FROM personal_api_keys WHERE label = 'import run by the API' AND project_ids = ARRAY[${stack.project}::integer]`, [
+    { scopes: ['project:read', 'event:read', 'event:write'], project_ids: [stack.project], ends: true }
+  ])
+  await ask('POST', `~/imports/${slow}/stop/`)
+  t.match(await ended(slow), { state: 'interrupted', error: 'MILLRACE_IMPORT_STOPPED', created_by: { id: Number } })
+  const again = await waitFor(async () => {
+    const answer = await start({ source: 'posthog', name: 'export', events_per_second: 0 })
+    return answer.status === 201 && answer.body.id
+  })
+  t.equal(again, slow, 'it goes on')
+  t.match(await ended(again), { state: 'complete', result: { proof: { is_complete: true, groups: 1, equal: 1 } } })
+  const [{ n }] = await stack.select<{ n: string }>(`SELECT count() AS n FROM events WHERE project_id = ${stack.project}`) as [{ n: string }]
+  t.equal(Number(n), 400)
+  await waitFor(async () => (await stack.sql`SELECT 1 FROM personal_api_keys WHERE label = 'import run by the API' AND project_ids = ARRAY[${stack.project}::integer]`).length === 0)
 })

@@ -15,7 +15,7 @@ const INTERVAL_MS = 3000
 const END_PATIENCE_MS = 30_000
 
 /** What the API takes of each list. */
-const MOST = { files: 500, options: 20, reasons: 50, broken: 100, rows: 500, differences: 100 }
+const MOST = { files: 500, options: 20, reasons: 50, notices: 50, broken: 100, rows: 500, differences: 100 }
 
 /** States of an import that ended with a result, by its exit code. */
 const END_STATES = { 0: 'complete', 1: 'incomplete', [IMPORTED_WITH_DIFFERENCES]: 'complete_with_differences' } as const
@@ -23,12 +23,15 @@ const END_STATES = { 0: 'complete', 1: 'incomplete', [IMPORTED_WITH_DIFFERENCES]
 interface ReporterOptions extends Pick<ImportOptions, 'source' | 'project' | 'mode' | 'files'> {
   /** As they were given. */
   options: readonly string[]
+  /** What the command has said so far. */
+  notices: ReadonlySet<string>
   /** Told why something is not reported, once. */
   tell: (why: string) => void
 }
 
+/** An API process that runs this one gets the id of the record as a message; it may have ended meanwhile. */
 export function createReporter (
-  api: ManagementClient, { project, source, mode, files, options, tell }: ReporterOptions
+  api: ManagementClient, { project, source, mode, files, options, notices, tell }: ReporterOptions
 ): ImportReporter {
   const params = { project_id: project }
   const reasons = new Map<string, number>()
@@ -52,6 +55,7 @@ export function createReporter (
     if (id === null) return true
     try {
       id ??= (await api.post('/api/projects/{project_id}/imports', { params, body: begun() })).id
+      process.send?.({ importId: id }, () => {})
       const { state, sent, bytesRead, ...counts } = count()
       const now = performance.now()
       const perSecond = Math.round((sent - last.sent) * 1000 / (now - last.at))
@@ -99,7 +103,7 @@ export function createReporter (
         await report({ state: 'interrupted', error: /^[A-Z_]+$/.exec(errorCode(end.error))?.[0] ?? null })
         return
       }
-      const last = { state: END_STATES[end.result.exitCode], result: describe(end.result, end.source) }
+      const last = { state: END_STATES[end.result.exitCode], result: describe(end.result, end.source, notices) }
       const isReported = await repeat(async () => await report(last))
       // Else the record would stay without its end: the same command goes on in it.
       if (isReported && end.result.exitCode !== 1) checkpoint.forget()
@@ -137,11 +141,12 @@ function openCheckpoint (stateFolder: string, identity: unknown): { id: string, 
   return { id, forget: () => { save({ [key]: undefined }) } }
 }
 
-function describe (result: ImportResult, source: readonly Digest[]): object {
+function describe (result: ImportResult, source: readonly Digest[], said: ReadonlySet<string>): object {
   const { events, duplicates, altered, conflicts, storedNow: stored, broken, proof } = result
   const conflicting = Object.values(conflicts).reduce((sum, rows) => sum + rows, 0)
-  const names = broken.slice(0, MOST.broken).map(({ file }) => cut(file))
-  const counts = { events, duplicates, altered, stored, conflicting, broken: names }
+  const names = broken.slice(0, MOST.broken).map(({ file, error }) => cut(`${file.slice(-100)}: ${error}`))
+  const notices = [...said].slice(0, MOST.notices).map(cut)
+  const counts = { events, duplicates, altered, stored, conflicting, broken: names, notices }
   if (proof === null) return { ...counts, proof }
   const { isComplete, groups, equal, differing, differences } = proof
   const rows = differing.slice(0, MOST.rows).map(({ day, event, source, missing, changed, otherProperties }) =>

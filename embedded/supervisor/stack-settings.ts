@@ -93,7 +93,10 @@ export function loadStackSettings (env: NodeJS.ProcessEnv): StackSettings {
       clickhousePassword: values.MILLRACE_CLICKHOUSE_PASSWORD,
       analystPassword: values.MILLRACE_CLICKHOUSE_ANALYST_PASSWORD
     },
-    env: Object.fromEntries(Object.entries(env).filter(([name]) => !NOT_FOR_TIERS.includes(name)))
+    env: {
+      ...Object.fromEntries(Object.entries(env).filter(([name]) => !NOT_FOR_TIERS.includes(name))),
+      MILLRACE_IMPORT_FOLDER: path.resolve(values.MILLRACE_IMPORT_FOLDER || path.join(values.MILLRACE_DATA_DIR, 'imports'))
+    }
   }
 }
 

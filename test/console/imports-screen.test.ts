@@ -51,6 +51,8 @@ t.test('an import from the empty page to its proof', async (t) => {
 
   await page.getByRole('link', { name: 'New import' }).focus()
   await page.keyboard.press('Enter')
+  await page.getByText('Nothing is there yet.').waitFor()
+  await page.getByLabel('The files are').selectOption('elsewhere: a command')
   await page.getByText('Name the files or folders').waitFor()
   await page.getByLabel('Files or folders there').fill(files)
   await page.getByLabel('Events a second at most').selectOption('1,000')
@@ -130,6 +132,38 @@ t.test('who may only read is offered no stop; one that was killed is silent; a r
   t.same(problems, [])
   const { page: gone } = await open(`${home}/imports/${id}`)
   await gone.getByRole('alert').getByText('not_found').waitFor()
+})
+
+t.test('an export on the server is imported from the page, after a dry run', async (t) => {
+  const { folder: there } = await (await fetch(`${stack.url}/api${home}/imports/files/`, { headers: { authorization: `Bearer ${stack.personalApiKey}` } })).json() as { folder: string }
+  const { page, problems } = await open(`${home}/imports/new`)
+  await page.getByText('Nothing is there yet.').waitFor()
+  await mkdir(there, { recursive: true })
+  t.teardown(async () => await rm(there, { recursive: true, force: true }))
+  await writeFile(path.join(there, '<b>own.csv'), 'what,who,at\nbought,ann,2023-05-01T00:00:00Z\n')
+  await page.getByRole('combobox', { name: 'From', exact: true }).selectOption('CSV, JSON Lines or Parquet')
+  // Nobody loads the page again.
+  await page.getByRole('combobox', { name: 'Files or folders', exact: true }).selectOption('<b>own.csv, 44 B')
+  await page.getByLabel('Column of event').fill('what')
+  await page.getByLabel('Column of timestamp').fill('nowhere')
+  await page.getByRole('button', { name: 'Start' }).click()
+  await page.getByRole('heading', { name: /^files, dry run/ }).waitFor()
+  await page.getByRole('status').getByText('incomplete').waitFor()
+  await page.getByText(/own.csv: .*nowhere/).waitFor()
+  await checkPage(t, page, 'a dry run on the server')
+
+  await page.goBack()
+  await page.getByRole('combobox', { name: 'From', exact: true }).selectOption('CSV, JSON Lines or Parquet')
+  await page.getByLabel('Column of event').fill('what')
+  await page.getByLabel('Column of timestamp').fill('at')
+  await page.getByLabel('Column of distinct_id').fill('who')
+  await page.getByLabel('This is').selectOption('false')
+  await page.getByRole('button', { name: 'Start' }).click()
+  await page.getByRole('heading', { name: /^files, import/ }).waitFor()
+  await page.getByRole('status').getByText('complete', { exact: true }).waitFor()
+  await page.getByText('Mapping: --map event=what').waitFor()
+  t.same(await stack.select(`SELECT event FROM events WHERE project_id = ${stack.project} AND event = 'bought'`), [{ event: 'bought' }])
+  t.same(problems, [])
 })
 
 t.test('the screens are accessible and fit, light and dark, from 360 to 2,560 pixels', async (t) => {

@@ -2,6 +2,8 @@ import { Kvm } from '@nats-io/kv'
 import { INGEST_BUCKET, presenceKey } from '../../schema/wire/ingest-presence.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { randomUUID } from 'node:crypto'
+import { mkdir, writeFile } from 'node:fs/promises'
+import path from 'node:path'
 import type { Test } from 'tap'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { publishDeadLetter } from '../../platform/dead-letters/publish-dead-letter.ts'
@@ -190,6 +192,11 @@ export async function walkExperiments (t: Test, { client }: ContractSystem): Pro
     t.equal(status, 201, 'start')
 
     t.match(await client.call(t, 'GET', '~/imports/?limit=1&offset=0'), { status: 200, body: { count: 1, results: [{ id }] } }, 'list')
+    const { body: { folder } } = await client.call(t, 'GET', '~/imports/files/')
+    await mkdir(folder, { recursive: true })
+    await writeFile(path.join(folder, 'a.csv'), 'event,distinct_id,timestamp\nseen,ann,2023-01-01\n')
+    t.match(await client.call(t, 'GET', '~/imports/files/'), { status: 200, body: { files: [{ name: 'a.csv' }] } }, 'files')
+    t.match(await client.call(t, 'POST', '~/imports/run/', { source: 'files', name: 'a.csv', dry_run: true }), { status: 201, body: { id: Number } }, 'run')
     t.match(await client.call(t, 'POST', `~/imports/${id}/stop/`), { status: 200, body: { id } }, 'stop')
     t.match(await client.call(t, 'POST', `~/imports/${id}/report/`, { state: 'running', progress }), { status: 200, body: { stop: true } }, 'report')
     t.match(await client.call(t, 'GET', `~/imports/${id}/`), { status: 200, body: { progress } }, 'retrieve')

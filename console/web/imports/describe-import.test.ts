@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import t from 'tap'
-import { buildCommand, describe, NO_PLAN } from './describe-import.ts'
+import { buildCommand, buildRun, describe, NO_PLAN } from './describe-import.ts'
 
 /** What `npx` gets of a command, in the shells that people have. */
 function read (shell: string, command: string): string[] {
@@ -25,6 +25,18 @@ t.test('a shell reads the command as it was meant, whatever is in names', (t) =>
   t.equal(of({}), 'npx millrace import posthog ./export --url http://a:1 --project 1', 'what is a default is left out, and what is of another source')
   t.equal(of({ persons: 'events', rate: '1000' }), 'npx millrace import posthog ./export --url http://a:1 --project 1 --persons events --events-per-second 1000')
   t.equal(of({ source: 'mixpanel' }), 'npx millrace import mixpanel ./export --url http://a:1 --project 1 --timezone Europe/Berlin')
+  t.end()
+})
+
+t.test('the server is asked for what belongs to the source', (t) => {
+  const plan = { ...NO_PLAN, name: 'export', persons: 'events', timezone: ' Europe/Berlin ', rate: '0', columns: { event: 'name', uuid: '' } }
+  const of = (changes: object): object => buildRun({ ...plan, ...changes }, true)
+  const shared = { name: 'export', dry_run: true, events_per_second: 0 }
+  t.same(of({}), { ...shared, source: 'posthog', persons: 'events' })
+  t.same(of({ source: 'mixpanel' }), { ...shared, source: 'mixpanel', timezone: 'Europe/Berlin' })
+  t.same(of({ source: 'mixpanel', timezone: ' ' }), { ...shared, source: 'mixpanel' })
+  t.same(of({ source: 'amplitude' }), { ...shared, source: 'amplitude' })
+  t.same(of({ source: 'files' }), { ...shared, source: 'files', map: { event: 'name' } })
   t.end()
 })
 

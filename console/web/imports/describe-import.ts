@@ -8,8 +8,11 @@ export const SOURCES = { posthog: 'PostHog', mixpanel: 'Mixpanel', amplitude: 'A
 /** Fields of an event that a column of any file may be. */
 export const FIELDS = ['event', 'timestamp', 'distinct_id', 'uuid', 'properties'] as const
 
-/** What is asked before an import: paths one a line; events a second, of which 0 is no limit; empty is the default. */
-export const NO_PLAN = { source: 'posthog', paths: '', persons: 'export', timezone: '', columns: {} as Partial<Record<string, string>>, rate: '5000' }
+/**
+ * What is asked before an import: paths one a line, or the name of what is on the server; events a second, of which 0
+ * is no limit; empty is the default.
+ */
+export const NO_PLAN = { source: 'posthog', paths: '', name: '', persons: 'export', timezone: '', columns: {} as Partial<Record<string, string>>, rate: '5000' }
 
 /** The command for a POSIX shell that has the key in its environment. @param to.url  Base URL of this Millrace. */
 export function buildCommand (plan: typeof NO_PLAN, to: { url: string, project: number }, isDryRun: boolean): string {
@@ -24,6 +27,17 @@ export function buildCommand (plan: typeof NO_PLAN, to: { url: string, project: 
   ].filter((each) => each !== false).join(' ')
 }
 
+/** The request that runs it on the server. */
+export function buildRun (plan: typeof NO_PLAN, isDryRun: boolean): object {
+  const { source, name, persons, timezone, columns, rate } = plan
+  const own: Partial<Record<string, object>> = {
+    posthog: { persons },
+    mixpanel: timezone.trim() === '' ? {} : { timezone: timezone.trim() },
+    files: { map: Object.fromEntries(Object.entries(columns).filter(([, column]) => column !== '')) }
+  }
+  return { source, name, dry_run: isDryRun, events_per_second: Number(rate), ...own[source] }
+}
+
 export const listPaths = (paths: string): string[] => paths.split('\n').map((each) => each.trim()).filter((each) => each !== '')
 
 /** A shell takes `~` in quotes for a name, and the command a name that begins with a hyphen for an option. */
@@ -31,7 +45,7 @@ const quotePath = (path: string): string => path.startsWith('~/') ? `~/${word(pa
 
 const word = (text: string): string => /^[\w./:@%+=,-]+$/.test(text) ? text : quote(text)
 
-const RESUME = 'Run the same command again in the same folder: it goes on from there, and so does this report.'
+const RESUME = 'Run the same command again in the same folder, or start it here again if it ran on the server: it goes on from there, and so does this report.'
 
 /** @returns its state, the class of a tag for it, and what happens or is to be done next. */
 export function describe (
@@ -39,7 +53,7 @@ export function describe (
 ): { text: string, style: string, next: string } {
   if (ended === null && isSilent) return { text: 'silent', style: 'replaced', next: `It has not reported for more than a minute: Ctrl-C or something else ended it, or it cannot reach Millrace. If it does not run any more: ${RESUME}` }
   if (ended === null && stop !== null) return { text: 'stopping', style: 'on', next: 'It ends at its next report, within seconds.' }
-  const dry = mode === 'dry_run' ? ' Nothing was sent: run the command without --dry-run.' : ''
+  const dry = mode === 'dry_run' ? ' Nothing was sent: run the command without --dry-run, or start the import on the server.' : ''
   switch (state) {
     case 'running': return { text: 'running', style: 'on', next: 'It reads the files.' }
     case 'proving': return { text: 'proving', style: 'on', next: 'All files are read. It waits until every event is stored, and compares.' }
@@ -49,7 +63,7 @@ export function describe (
     case 'incomplete': return { text: 'incomplete', style: 'refused', next: `Some files were not read completely, or events are missing or changed, and their receipts say why. Mend that. ${RESUME}` }
     case 'complete': return { text: 'complete', style: 'on', next: dry === '' ? 'Every event is stored as the files have it.' : `Every row can be sent.${dry}` }
     case 'complete_with_differences': return rejected > 0
-      ? { text: `complete, ${formatCount(rejected)} rejected`, style: 'replaced', next: `Look at rejected.ndjson where the command ran, in its folder millrace-import-… or that of --state: it has each row with its reason.${dry}` }
+      ? { text: `complete, ${formatCount(rejected)} rejected`, style: 'replaced', next: `Look at rejected.ndjson where the command ran, in its folder millrace-import-… (on the server, .millrace-import-… beside the files) or that of --state: it has each row with its reason.${dry}` }
       : { text: 'complete, with differences', style: 'replaced', next: `Some events are not stored exactly as the files have them: by a rule, or because a text or number cannot be stored. Their receipts say more.${dry}` }
   }
 }

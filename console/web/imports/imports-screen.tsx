@@ -1,15 +1,20 @@
-import type { Schema } from '../../../schema/api-types.ts'
+import type { Answer, Schema } from '../../../schema/api-types.ts'
 import { useState } from 'preact/hooks'
-import { Copyable } from '../confirm.tsx'
-import { formatBytes, zoneLabel } from '../format.ts'
+import { request } from '../api-client.ts'
+import { Copyable, useAttempt } from '../confirm.tsx'
+import { formatBytes, showText, zoneLabel } from '../format.ts'
+import { useAnswer } from '../load.ts'
 import { Paged, useList } from '../paging.tsx'
-import { linkTo, path, shownProjectId } from '../router.ts'
-import { Empty, Select, Time } from '../states.tsx'
-import { buildCommand, FIELDS, listPaths, NO_PLAN, SOURCES } from './describe-import.ts'
+import { linkTo, navigate, path, shownProjectId } from '../router.ts'
+import { Empty, Failed, Form, Select, Show, Time } from '../states.tsx'
+import { buildCommand, buildRun, FIELDS, listPaths, NO_PLAN, SOURCES } from './describe-import.ts'
 import { Cells, ImportDetail, nameOf, REPORT_INTERVAL_MS, State } from './import-detail.tsx'
+
+type Files = Answer<'/api/projects/{project_id}/imports/files'>
 
 const GUIDE = <code>docs/run/import.md</code>
 const RATES = [['1000', '1,000'], [NO_PLAN.rate, '5,000'], ['20000', '20,000'], ['0', 'no limit']] as const
+const PLACES = [['false', 'on the server'], ['true', 'elsewhere: a command']] as const
 const PERSONS = [['export', 'an export of persons'], ['events', 'the events: there is no export']] as const
 
 /** The imports of a project as they report themselves, the command for a new one (`/new`), and one of them (`/<id>`). */
@@ -42,43 +47,91 @@ function ImportList () {
   )
 }
 
-/** What an import is asked for, and its command. That alone reads the files: the page neither sees nor sends them. */
+/** What an import is asked for. A page sends no files: they are on the server, or its command runs where they are. */
 function NewImport () {
+  const home = `/projects/${shownProjectId()}/imports`
+  const offered = useAnswer<Files>(`/api${home}/files/`, {}, { everyMs: REPORT_INTERVAL_MS })
+  const [isElsewhere, setElsewhere] = useState(false)
   const [plan, setPlan] = useState(NO_PLAN)
   const change = (changes: Partial<typeof NO_PLAN>): void => setPlan({ ...plan, ...changes })
-  const { source, paths, columns } = plan
-  const command = (isDryRun: boolean): string => buildCommand(plan, { url: location.origin, project: shownProjectId() }, isDryRun)
+  const { source, columns } = plan
   return (
     <section>
-      <p><a {...linkTo(`/projects/${shownProjectId()}/imports`)}>Imports</a></p>
+      <p><a {...linkTo(home)}>Imports</a></p>
       <h1>New import</h1>
-      <p class='hint'>The command runs where the files are. {GUIDE} says how to export them, and what becomes of each field.</p>
-      <form class='stacked' onSubmit={(event) => event.preventDefault()}>
-        <Select label='From' value={source} options={Object.entries(SOURCES)} onChange={(source) => change({ source })} />
-        <label>Files or folders there, one a line <textarea rows={2} value={paths} onInput={(event) => change({ paths: event.currentTarget.value })} /></label>
-        {source === 'posthog' && <Select label='Persons come from' value={plan.persons} options={PERSONS} onChange={(persons) => change({ persons })} />}
-        {source === 'mixpanel' && <label>Time zone, if made before 2023 <input value={plan.timezone} onInput={(event) => change({ timezone: event.currentTarget.value })} /></label>}
-        {source === 'files' && FIELDS.map((field) => (
-          <label key={field}>
-            Column of {field}; empty: guessed
-            <input value={columns[field] ?? ''} onInput={(event) => change({ columns: { ...columns, [field]: event.currentTarget.value } })} />
-          </label>
-        ))}
-        <Select label='Events a second at most' value={plan.rate} options={RATES} onChange={(rate) => change({ rate })} />
-      </form>
-      {listPaths(paths).length === 0
-        ? <Empty><p>Name the files or folders: then the commands are here.</p></Empty>
-        : (
+      <p class='hint'>{GUIDE} says how to export the files, and what becomes of each field.</p>
+      <Show of={offered} what='Files on the server'>
+        {({ folder, files }) => (
           <>
-            <h2>1. Dry run</h2>
-            <p>Asks for a personal API key (project:read, event:read, event:write), kept out of the shell history; reads, counts, and sends nothing.</p>
-            <Copyable text='read -rs MILLRACE_KEY && export MILLRACE_KEY' label='Asks for the key' />
-            <Copyable text={command(true)} label='Dry run' />
-            <h2>2. Import</h2>
-            <p>Sends the events, and proves that all are stored. Run it as often as you like: an event is stored once.</p>
-            <Copyable text={command(false)} label='Import' />
+            <form class='stacked' onSubmit={(event) => event.preventDefault()}>
+              <Select label='From' value={source} options={Object.entries(SOURCES)} onChange={(source) => change({ source })} />
+              {folder !== null && <Select label='The files are' value={String(isElsewhere)} options={PLACES} onChange={(chosen) => setElsewhere(chosen === 'true')} />}
+              {folder !== null && !isElsewhere
+                ? <Select label='Files or folders' value={plan.name} options={[['', 'all that are there'], ...files.map(nameFile)]} onChange={(name) => change({ name })} />
+                : (
+                  <label>
+                    Files or folders there, one a line
+                    <textarea rows={2} value={plan.paths} onInput={(event) => change({ paths: event.currentTarget.value })} />
+                  </label>
+                  )}
+              {source === 'posthog' && <Select label='Persons come from' value={plan.persons} options={PERSONS} onChange={(persons) => change({ persons })} />}
+              {source === 'mixpanel' && <label>Time zone, if made before 2023 <input value={plan.timezone} onInput={(event) => change({ timezone: event.currentTarget.value })} /></label>}
+              {source === 'files' && FIELDS.map((field) => (
+                <label key={field}>
+                  Column of {field}; empty: guessed
+                  <input value={columns[field] ?? ''} onInput={(event) => change({ columns: { ...columns, [field]: event.currentTarget.value } })} />
+                </label>
+              ))}
+              <Select label='Events a second at most' value={plan.rate} options={RATES} onChange={(rate) => change({ rate })} />
+            </form>
+            {folder !== null && !isElsewhere && <p class='hint'>They are in <code>{showText(folder)}</code> there. Copy an export to it, and it can be chosen here.</p>}
+            {folder === null || isElsewhere
+              ? <Commands of={plan} />
+              : files.length > 0 ? <Run of={plan} home={home} /> : <Empty><p>Nothing is there yet.</p></Empty>}
           </>
-          )}
+        )}
+      </Show>
     </section>
   )
+}
+
+/** An entry of the folder, as it is chosen. */
+function nameFile ({ name, bytes }: Files['files'][number]): [string, string] {
+  return [name, bytes === null ? `${showText(name)}/` : `${showText(name)}, ${formatBytes(bytes)}`]
+}
+
+const MODES = [['true', 'a dry run: nothing is sent'], ['false', 'the import, with its proof']] as const
+
+/** Starts it on the server, and goes to its report. */
+function Run ({ of, home }: { of: typeof NO_PLAN, home: string }) {
+  const [isDryRun, setDryRun] = useState(true)
+  const { isBusy, error, attempt } = useAttempt()
+  const run = async (): Promise<unknown> => await attempt(async () => {
+    const { id } = await request<Answer<'/api/projects/{project_id}/imports/run', 'post'>>(`/api${home}/run/`, { method: 'POST', body: buildRun(of, isDryRun) })
+    navigate(id === null ? home : `${home}/${id}`)
+  })
+  return (
+    <Form class='stacked' onSubmit={async () => { if (!isBusy) await run() }}>
+      <Select label='This is' value={String(isDryRun)} options={MODES} onChange={(chosen) => setDryRun(chosen === 'true')} />
+      {error !== undefined && <Failed error={error} onRetry={() => { void run() }} />}
+      <p class='actions'><button type='submit' class='primary' disabled={isBusy}>Start</button></p>
+    </Form>
+  )
+}
+
+function Commands ({ of: plan }: { of: typeof NO_PLAN }) {
+  const command = (isDryRun: boolean): string => buildCommand(plan, { url: location.origin, project: shownProjectId() }, isDryRun)
+  return listPaths(plan.paths).length === 0
+    ? <Empty><p>Name the files or folders: then the commands are here.</p></Empty>
+    : (
+      <>
+        <h2>1. Dry run</h2>
+        <p>Asks for a personal API key (project:read, event:read, event:write), kept out of the shell history; reads, counts, and sends nothing.</p>
+        <Copyable text='read -rs MILLRACE_KEY && export MILLRACE_KEY' label='Asks for the key' />
+        <Copyable text={command(true)} label='Dry run' />
+        <h2>2. Import</h2>
+        <p>Sends the events, and proves that all are stored. Run it as often as you like: an event is stored once.</p>
+        <Copyable text={command(false)} label='Import' />
+      </>
+      )
 }
