@@ -1,7 +1,7 @@
 /** Runs `millrace import` beside the API, on exports that lie on the server (docs/decisions/0044). */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdir, stat } from 'node:fs/promises'
+import { mkdir, readdir, stat } from 'node:fs/promises'
 import { setPriority } from 'node:os'
 import path from 'node:path'
 import { errorCode, HttpError, invalidField } from '../../engines/errors.ts'
@@ -74,9 +74,9 @@ export function createImportRunner (deps: RunImportsOptions): ImportRunner {
   async function list (projectId: number): ReturnType<ImportRunner['list']> {
     if (folder === '') return { folder: null, files: [] }
     const own = folderOf(projectId)
-    const names = await readdir(own).catch((error: unknown) => {
-      if (errorCode(error) === 'ENOENT') return []
-      throw conflict(`The API cannot read ${own}: ${errorCode(error)}.`)
+    // Made here, it is the API's own, and the state can be written beside what somebody else copies into it.
+    const names = await mkdir(own, { recursive: true }).then(async () => await readdir(own)).catch((error: unknown) => {
+      throw conflict(`The API cannot use ${own}: ${errorCode(error)}.`)
     })
     const shown = names.filter((name) => !name.startsWith('.')).sort().slice(0, MAX_FILES)
     const files = await Promise.all(shown.map(async (name) => {
