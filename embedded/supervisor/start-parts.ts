@@ -18,17 +18,9 @@ export type ServiceUrls = Pick<StackAddresses, 'natsUrl' | 'clickhouseUrl' | 'da
 
 export type TierUrls = Pick<StackAddresses, 'baseUrl' | 'apiUrl' | 'pipelineUrl'>
 
-interface StartServicesOptions {
+interface StartOptions {
   settings: StackSettings
   credentials: Credentials
-  parts: StackParts
-  progress: Progress
-}
-
-interface StartTiersOptions {
-  settings: StackSettings
-  credentials: Credentials
-  urls: ServiceUrls
   parts: StackParts
 }
 
@@ -61,8 +53,9 @@ const READY_TIMEOUT_MS = 60_000
 const NATS_LOGIN_WAIT_MS = 3000
 
 /** Starts the three services at once, except those that the operator runs (`NATS_URL` and the like). */
-export async function startServices (options: StartServicesOptions): Promise<ServiceUrls> {
-  const { settings, credentials, parts, progress } = options
+export async function startServices (
+  { settings, credentials, parts, progress }: StartOptions & { progress: Progress }
+): Promise<ServiceUrls> {
   const { dataDir, ports, external } = settings
 
   if (external.natsUrl !== undefined) await checkNats(external.natsUrl, settings.oldNatsServer)
@@ -121,7 +114,9 @@ async function checkNats (url: string, old: OldNatsServer): Promise<void> {
  * Starts the three tiers. Ingest starts after the API, because it is the origin of both: a client that waits for the
  * origin may call either, and gets no 503 from an API that is still starting.
  */
-export async function startTiers ({ settings, credentials, urls, parts }: StartTiersOptions): Promise<TierUrls> {
+export async function startTiers (
+  { settings, credentials, urls, parts }: StartOptions & { urls: ServiceUrls }
+): Promise<TierUrls> {
   const { dataDir, host } = settings
   const ports = {
     ingest: settings.ports.origin || await pickFreePort(),

@@ -48,14 +48,8 @@ export interface EvaluationCounter {
 /** Returns the counter of a flag's value: `true`, `false`, `failed` or the key of a variant. */
 export type FindCounter = (flagKey: string, value: string) => EvaluationCounter
 
-export interface OutcomeParts {
-  enabled: boolean
-  variant?: string | null
-  reason: Reason | Failure
-  conditionIndex?: number | null
-  failed?: boolean
-  payload?: unknown
-}
+export type OutcomeParts =
+  Pick<Outcome, 'enabled' | 'reason'> & Partial<Pick<Outcome, 'variant' | 'conditionIndex' | 'failed' | 'payload'>>
 
 /** Assembles an outcome and renders its JSON. */
 export function buildOutcome (flag: FlagDefinition, parts: OutcomeParts, findCounter: FindCounter): Outcome {

@@ -112,14 +112,7 @@ const POLL_INTERVAL_MS = 10_000
 /** Maximum wait for one deletion in one poll, in milliseconds; ClickHouse goes on, and the next poll asks again. */
 const WAIT_MS = 2000
 
-export interface DeletionDeps {
-  connection: NatsConnection
-  sql: Sql
-  clickhouse: ClickHouse
-  /** Name of the ClickHouse cluster; empty: one node. */
-  cluster?: string
-  logger: Logger
-}
+export type DeletionDeps = Pick<PersonsDeps, 'connection' | 'sql' | 'clickhouse' | 'cluster' | 'logger'>
 
 /**
  * Finishes interrupted deletions of persons, and deletes once more when the events that were in flight at the time of

@@ -6,14 +6,10 @@ import { decodeFrame } from '../../../schema/wire/frame-codec.ts'
 import { describeRows, uuidToNative } from '../../../schema/wire/native-block.ts'
 import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
 import { readStreamInfo } from '../../../platform/nats/stream-info.ts'
+import type { StoredEvent } from './stored-events.ts'
 
 /** An event in a message of EVENTS that no partition has acknowledged yet. Times are ISO 8601. */
-export interface WaitingEvent {
-  uuid: string
-  event: string
-  distinctId: string
-  timestamp: string
-  receivedAt: string
+export interface WaitingEvent extends Omit<StoredEvent, 'insertedAt' | 'insert'> {
   /** Ingest process; null: unknown. */
   receivedBy: string | null
   /** Class and number, such as `live.0`. */

@@ -51,12 +51,6 @@ export interface SpawnProcessOptions {
   onSpawn?: ((child: ManagedProcess) => void) | undefined
 }
 
-/** Ends a process when the process that guards it is gone. */
-interface ProcessGuard {
-  /** Stops guarding, because the process has ended. Resolves when the guard itself is gone. */
-  release (): Promise<void>
-}
-
 const GUARD = path.join(import.meta.dirname, 'process-guard.sh')
 
 /**
@@ -87,11 +81,11 @@ export async function spawnProcess (options: SpawnProcessOptions): Promise<Manag
   // A process that ends before it has read its input fails by itself.
   child.stdin?.on('error', () => {})
   child.stdin?.end(options.input)
-  const guard = startProcessGuard({ pid, signal: stopSignal, timeoutMs: stopTimeoutMs })
+  const release = guardProcess({ pid, signal: stopSignal, timeoutMs: stopTimeoutMs })
   let requested = false
   const exited = new Promise<ProcessExit>((resolve) => {
     child.once('exit', (code, signal) => {
-      void guard.release().then(() => resolve({ code, signal, requested }))
+      void release().then(() => resolve({ code, signal, requested }))
     })
   })
   const managed: ManagedProcess = {
@@ -126,9 +120,11 @@ export async function spawnProcess (options: SpawnProcessOptions): Promise<Manag
  * @param options.pid        A process that leads its own group.
  * @param options.signal     Asks it to end.
  * @param options.timeoutMs  The whole group is killed after this time.
+ * @returns what stops guarding, because the process has ended, and resolves when the guard itself is gone.
  */
-function startProcessGuard (options: { pid: number, signal: NodeJS.Signals, timeoutMs: number }): ProcessGuard {
-  const { pid, signal, timeoutMs } = options
+function guardProcess (
+  { pid, signal, timeoutMs }: { pid: number, signal: NodeJS.Signals, timeoutMs: number }
+): () => Promise<void> {
   const tenths = Math.ceil(timeoutMs / 100)
   const args = [GUARD, String(pid), signal.replace(/^SIG/, ''), String(tenths)]
   const guard = spawn('/bin/sh', args, { detached: true, stdio: ['pipe', 'ignore', 'ignore'], cwd: '/' })
@@ -141,12 +137,10 @@ function startProcessGuard (options: { pid: number, signal: NodeJS.Signals, time
   // Neither the guard nor its pipe keeps this process alive, until it is told to go.
   guard.unref()
   if ('unref' in guard.stdin && typeof guard.stdin.unref === 'function') guard.stdin.unref()
-  return {
-    async release () {
-      guard.ref()
-      guard.stdin.end('released\n')
-      await gone
-    }
+  return async () => {
+    guard.ref()
+    guard.stdin.end('released\n')
+    await gone
   }
 }
 

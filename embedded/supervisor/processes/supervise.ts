@@ -34,7 +34,6 @@ export interface StackParts {
 
 /** A process that is started again whenever it ends. */
 interface KeptProcess {
-  readonly name: string
   /** Stops it for good; resolves when it is gone. */
   stop (): Promise<void>
 }
@@ -77,7 +76,7 @@ export function createStackParts (
         onExit: (part, { code, signal }, restartInMs) => progress.print(
           `  ${part} exited with ${signal ?? `code ${code}`}; restarting it in ${restartInMs / 1000} s`),
         onFailedStart: (part, error, retryInMs) => progress.print(
-          `  ${part} could not be restarted; next attempt in ${retryInMs / 1000} s: ${describe(error)}`),
+          `  ${part} could not be restarted; next attempt in ${retryInMs / 1000} s: ${error instanceof Error ? error.message : String(error)}`),
         onRestart: (part) => progress.print(`  ${part} is running again`)
       }, giveUp)
       starting.add(run)
@@ -137,7 +136,6 @@ export async function keepRunning<P extends ManagedProcess> (
   return {
     first,
     kept: {
-      name,
       async stop () {
         stopping.abort()
         await current?.stop()
@@ -145,8 +143,4 @@ export async function keepRunning<P extends ManagedProcess> (
       }
     }
   }
-}
-
-function describe (error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }
