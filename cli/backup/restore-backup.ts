@@ -47,18 +47,17 @@ export async function restoreBackup (
 
   const lock = await lockDataDir(dataDir)
   try {
-    await makeEmpty(dataDir)
+    await refuseUnlessEmpty(dataDir)
+    // What is there now is of an interrupted restore.
+    await endRecordedProcesses(dataDir)
+    await clear(dataDir)
     return { manifest, migrations: await fill(context, { dataDir, folder, manifest }) }
   } finally {
     await lock.release()
   }
 }
 
-interface Filling {
-  dataDir: string
-  folder: string
-  manifest: BackupManifest
-}
+interface Filling { dataDir: string, folder: string, manifest: BackupManifest }
 
 /**
  * Fills an empty data directory; on failure leaves it empty, so that a partial restore is not taken for a whole one.
@@ -111,13 +110,6 @@ async function clear (dataDir: string): Promise<void> {
     await rm(path.join(dataDir, name), { recursive: true, force: true, maxRetries: 20 })
   }
   await endRestore(dataDir)
-}
-
-/** Ends the processes and removes the data of an interrupted restore; refuses any other data. Needs the lock. */
-async function makeEmpty (dataDir: string): Promise<void> {
-  await refuseUnlessEmpty(dataDir)
-  await endRecordedProcesses(dataDir)
-  await clear(dataDir)
 }
 
 /** Entries of a data directory, without locks, the mark of a restore, and the folder that mkfs creates. */

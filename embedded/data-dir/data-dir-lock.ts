@@ -69,7 +69,8 @@ async function takeLock (dataDir: string): Promise<DataDirLock> {
     const guard = await enterGuard(path.join(dataDir, 'lock.guard'))
     try {
       await refuseCopy(dataDir, file)
-      await refuseWhenHeld(dataDir, file)
+      const holder = await findHolder(file)
+      if (holder !== undefined) throw new DataDirLockedError(dataDir, holder)
       await rename(mine, file)
     } finally {
       guard.release()
@@ -103,12 +104,6 @@ async function refuseCopy (dataDir: string, file: string): Promise<void> {
   if (typeof inode !== 'number' || typeof writtenAt !== 'number') return
   const { ino, ctimeMs } = await stat(file)
   if (ino !== inode && ctimeMs - writtenAt > COPY_AFTER_MS) throw new DataDirCopiedError(dataDir)
-}
-
-/** @throws {DataDirLockedError} when the process that the lock names still runs. */
-async function refuseWhenHeld (dataDir: string, file: string): Promise<void> {
-  const holder = await findHolder(file)
-  if (holder !== undefined) throw new DataDirLockedError(dataDir, holder)
 }
 
 /** The id of the process that holds the data directory; undefined when none does, as after it was killed. */

@@ -9,8 +9,7 @@ import {
   type DeadLetterGroup, type DeadLetterGroups, fetchGroups, fetchLetters, type Filter, filterOf, STAGES
 } from './dead-letters.ts'
 import { LetterDetail } from './letter-detail.tsx'
-import { ReplayDialog } from './replay-dialog.tsx'
-import { PurgeDialog } from './purge-dialog.tsx'
+import { PurgeDialog, ReplayDialog } from './letter-dialogs.tsx'
 import { Title } from '../title.tsx'
 
 /** Groups are counted again this often, in milliseconds. */

@@ -6,7 +6,7 @@ import { useAnswer } from '../load.ts'
 import { linkTo, navigate, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { Failed, Show, Time } from '../states.tsx'
-import { PurgeDialog } from './purge-dialog.tsx'
+import { PurgeDialog } from './letter-dialogs.tsx'
 import { base, type OpenedDeadLetter, type ReplayResult, STAGES } from './dead-letters.ts'
 import { Title } from '../title.tsx'
 
