@@ -65,6 +65,18 @@ export class HttpError extends MillraceError {
   }
 }
 
+/** Something in a rule, a schema or a question that cannot be understood or enforced. */
+export class PlaceError extends Error {
+  /** Where in it, as a list of names. */
+  readonly path: readonly string[]
+
+  constructor (path: readonly string[], message: string) {
+    super(message)
+    this.name = 'PlaceError'
+    this.path = path
+  }
+}
+
 /** 400 about a field of a request; `attr` names it, the names of nested fields joined by `__`. */
 export function invalidField (attr: string, detail: string, code = 'invalid_input', cause?: unknown): HttpError {
   return new HttpError(400, 'validation_error', code, detail, { attr, cause })

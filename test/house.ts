@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_823,
+  lines: 81_753,
   platformLines: 5_454,
-  trackedFiles: 1_499,
+  trackedFiles: 1_497,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,

@@ -1,12 +1,13 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import fc from 'fast-check'
 import t from 'tap'
+import { PlaceError } from '../errors.ts'
 import { stringifyJson } from '../body/stringify-json.ts'
 import { parseJson } from '../body/parse-json.ts'
 import { OBJECT_KEYWORDS } from './compile-object.ts'
 import { compileSchema } from './compile-schema.ts'
 import { VALUE_KEYWORDS } from './compile-value.ts'
-import { SCHEMA_LIMITS, SchemaError } from './schema-place.ts'
+import { SCHEMA_LIMITS } from './schema-place.ts'
 import { randomProperties, randomSchema } from './testing/random-schemas.ts'
 
 /** The first place that is refused, and why. */
@@ -15,7 +16,7 @@ function refusalOf (schema: unknown): string {
     compileSchema(schema)
     return ''
   } catch (error) {
-    if (!(error instanceof SchemaError)) throw error
+    if (!(error instanceof PlaceError)) throw error
     return `${error.path.join('/')}: ${error.message}`
   }
 }

@@ -1,3 +1,4 @@
+import type { PlaceError } from '../errors.ts'
 import type { CompilePattern, TextTest } from './compile-text.ts'
 import type { Check } from './evaluation.ts'
 
@@ -20,23 +21,11 @@ export const ANNOTATIONS: ReadonlySet<string> = new Set([
   'title', 'description', 'default', 'examples', 'deprecated', '$comment'
 ])
 
-/** Something in a schema that cannot be enforced. */
-export class SchemaError extends Error {
-  /** Where in the schema, as a list of names. */
-  readonly path: readonly string[]
-
-  constructor (path: readonly string[], message: string) {
-    super(message)
-    this.name = 'SchemaError'
-    this.path = path
-  }
-}
-
 /** A place in the schema that is being compiled. */
 export interface Place {
   path: readonly string[]
   at: (...names: string[]) => Place
-  error: (message: string) => SchemaError
+  error: (message: string) => PlaceError
   /** Compiles the subschema here. */
   compile: (schema: unknown) => Check
   /** Subschemas that were compiled so far. */
@@ -64,20 +53,20 @@ export function compileRepeated (schema: unknown, place: Place): Repeated {
   return { check, steps: (place.count() - before) * STEPS_PER_SUBSCHEMA }
 }
 
-/** @throws {SchemaError} */
+/** @throws {PlaceError} */
 export function readCount (value: unknown, place: Place): number {
   if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0) throw place.error('A whole number of at least 0 is expected.')
   return value
 }
 
-/** @throws {SchemaError} when the engine does not take the pattern. */
+/** @throws {PlaceError} when the engine does not take the pattern. */
 export function readPattern (value: unknown, place: Place): TextTest {
   const test = typeof value === 'string' ? place.pattern(value) : 'A regular expression is expected.'
   if (typeof test === 'string') throw place.error(test)
   return test
 }
 
-/** @throws {SchemaError} */
+/** @throws {PlaceError} */
 export function readEntries (value: unknown, place: Place): [string, unknown][] {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw place.error('An object is expected.')
   return Object.entries(value)
@@ -86,7 +75,7 @@ export function readEntries (value: unknown, place: Place): [string, unknown][] 
 /**
  * The name of a property. `__proto__` is not one: it means another thing wherever an object is made of names.
  *
- * @throws {SchemaError}
+ * @throws {PlaceError}
  */
 export function readName (name: unknown, place: Place): string {
   if (typeof name !== 'string' || name === '' || name.length > SCHEMA_LIMITS.nameLength) throw place.error(`A name of 1 to ${SCHEMA_LIMITS.nameLength} characters is expected.`)

@@ -1,6 +1,6 @@
-import { invalidField } from '../errors.ts'
+import { invalidField, PlaceError } from '../errors.ts'
 import { readConditions } from '../operators/property-conditions.ts'
-import { Place, RULE_LIMITS, RuleError } from '../rules/rule-definition.ts'
+import { Place, RULE_LIMITS } from '../rules/rule-definition.ts'
 import { isDay } from './calendar.ts'
 import { type AskedRange, type Breakdown, type EventChoice, type Funnel, INTERVALS, MEASURES, QUESTION_LIMITS, type Question, type Retention, type Trend } from './question.ts'
 
@@ -24,7 +24,7 @@ export function readQuestion (definition: unknown, path = 'definition'): Questio
     if (JSON.stringify(definition)?.length > QUESTION_LIMITS.length) throw place.error(`A definition of at most ${QUESTION_LIMITS.length} characters is expected.`)
     return readKind(place)
   } catch (error) {
-    if (!(error instanceof RuleError)) throw error
+    if (!(error instanceof PlaceError)) throw error
     throw invalidField(error.path.join('__'), error.message, 'invalid_input', error)
   }
 }

@@ -1,4 +1,5 @@
 /** What a rule is made of, as people write it. */
+import { PlaceError } from '../errors.ts'
 import { isFields } from '../fields.ts'
 
 /** What a rule does with the events that pass its condition. */
@@ -32,18 +33,6 @@ export const RULE_LIMITS = {
   nameLength: 200
 } as const
 
-/** Something in a rule that cannot be enforced. */
-export class RuleError extends Error {
-  /** Where in the rule, as a list of names. */
-  readonly path: readonly string[]
-
-  constructor (path: readonly string[], message: string) {
-    super(message)
-    this.name = 'RuleError'
-    this.path = path
-  }
-}
-
 /** A place in a rule, and what is there. */
 export class Place {
   readonly value: unknown
@@ -54,28 +43,28 @@ export class Place {
     this.path = path
   }
 
-  error (message: string): RuleError {
-    return new RuleError(this.path, message)
+  error (message: string): PlaceError {
+    return new PlaceError(this.path, message)
   }
 
-  /** @throws {RuleError} when this is no object, or has other fields. */
+  /** @throws {PlaceError} when this is no object, or has other fields. */
   fields (...known: readonly string[]): (name: string) => Place {
     const { value } = this
     if (!isFields(value)) throw this.error('An object is expected.')
     for (const name of Object.keys(value)) {
-      if (!known.includes(name)) throw new RuleError([...this.path, name], 'This field is not known.')
+      if (!known.includes(name)) throw new PlaceError([...this.path, name], 'This field is not known.')
     }
     return (name) => new Place(Object.hasOwn(value, name) ? value[name] : undefined, [...this.path, name])
   }
 
-  /** @throws {RuleError} when this is no list of 1 to `limit` entries. */
+  /** @throws {PlaceError} when this is no list of 1 to `limit` entries. */
   entries (limit: number, least = 1): Place[] {
     if (!Array.isArray(this.value) || this.value.length < least) throw this.error(`A list${least > 1 ? ` of ${least} to ${limit} entries` : least > 0 ? ' that is not empty' : ''} is expected.`)
     if (this.value.length > limit) throw this.error(`At most ${limit} entries are possible.`)
     return this.value.map((value, index) => new Place(value, [...this.path, String(index)]))
   }
 
-  /** @throws {RuleError} when this is none of the words. */
+  /** @throws {PlaceError} when this is none of the words. */
   oneOf<T extends string> (words: readonly T[]): T {
     const found = words.find((word) => word === this.value)
     if (found === undefined) throw this.error(`One of ${words.join(', ')} is expected.`)
@@ -85,7 +74,7 @@ export class Place {
   /**
    * The name of a property. `__proto__` is not one: it means another thing wherever an object is made of names.
    *
-   * @throws {RuleError}
+   * @throws {PlaceError}
    */
   propertyName (): string {
     const { value } = this

@@ -71,19 +71,18 @@ export const deadLetterGroupsSchema = object({
 
 export type DeadLetterGroups = Value<typeof deadLetterGroupsSchema>
 
+const limit = { type: 'integer', minimum: 1, maximum: 10_000 } as const
+
 export const replayBodySchema = optional({
   ...filter,
-  limit: { type: 'integer', minimum: 1, maximum: 10_000, description: 'Maximum number of dead letters; default 1,000.' },
+  limit: { ...limit, description: 'Maximum number of dead letters; default 1,000.' },
   dry_run: { type: 'boolean', description: 'Only count them, without a replay.' }
 }, { additionalProperties: false })
 
 export const purgeBodySchema = optional({
   ...filter,
   limit: {
-    type: 'integer',
-    minimum: 1,
-    maximum: 10_000,
-    description: 'Maximum number of dead letters, oldest first; required without dry_run. Give what the dry run counted: what came later stays.'
+    ...limit, description: 'Maximum number of dead letters, oldest first; required without dry_run. Give what the dry run counted: what came later stays.'
   },
   dry_run: { type: 'boolean', description: 'Only count them.' }
 }, { additionalProperties: false })

@@ -1,7 +1,6 @@
-import { invalidField } from '../../../engines/errors.ts'
+import { invalidField, PlaceError } from '../../../engines/errors.ts'
 import { SCHEMA_MODES, type SchemaMode } from '../../../platform/directory/active-schemas.ts'
 import { type CompiledSchema, compileSchema } from '../../../engines/json-schema/compile-schema.ts'
-import { SchemaError } from '../../../engines/json-schema/schema-place.ts'
 import { toEventName } from '../../../schema/wire/identity.ts'
 import { type DefinitionKind, describeCheck, describeFields, listOf, type ShownDefinition, type ShownVersion } from '../definition-kind.ts'
 import { integer, object, string, type Value } from '../../http/json-schema.ts'
@@ -75,7 +74,7 @@ export function compileDraft (draft: unknown): CompiledSchema {
   try {
     return compileSchema(draft)
   } catch (error) {
-    if (!(error instanceof SchemaError)) throw error
+    if (!(error instanceof PlaceError)) throw error
     throw invalidField(['schema', ...error.path].join('__'), error.message, 'invalid_schema')
   }
 }
