@@ -138,8 +138,13 @@ function createCalendar (question: PlainQuestion, { timezone, now }: PlainWorld)
     assertListed(instants, start)
     return instants[start]!
   }
-  const isBefore = (at: number): boolean => before.has(label(at, unit)) &&
-    (hasEnded || (at < startOf(then) + now - startOf(dayOf(now)) && dayOf(at) <= then))
+  let end: number | undefined
+  const isBefore = (at: number): boolean => {
+    if (!before.has(label(at, unit))) return false
+    if (hasEnded) return true
+    end ??= startOf(then) + now - startOf(dayOf(now))
+    return at < end && dayOf(at) <= then
+  }
   const labelsOf = (test: (at: number) => boolean): string[] =>
     [...new Set(instants.filter(test).map((at) => label(at, interval)))]
   const bucketOf = (at: number): string => label(at, interval)
