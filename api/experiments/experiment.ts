@@ -1,5 +1,5 @@
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
-import { selectCreatedBy, userSummarySchema } from '../projects/users.ts'
+import { originSchemas, selectCreatedBy } from '../projects/users.ts'
 import { matchSearch, searchQueryProperties, selectPage } from '../http/list-queries.ts'
 import { notFound, orNotFound } from '../http/errors.ts'
 import { object, type Row, timeOrNull, type Value } from '../http/json-schema.ts'
@@ -44,9 +44,7 @@ export const experimentProperties = {
   secondary_metrics: { description: 'An object or an array of metrics, as it was written.' },
   filters: { ...anyObject, description: 'The primary metric; see docs/change/experiments.md for its forms.' },
   archived: { type: 'boolean' },
-  created_by: userSummarySchema,
-  created_at: { type: 'string', format: 'date-time' },
-  updated_at: { type: 'string', format: 'date-time' }
+  ...originSchemas
 } as const
 
 export const experimentSchema = object(experimentProperties, { $id: 'Experiment' })

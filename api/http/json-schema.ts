@@ -23,6 +23,14 @@ export function optional<const Properties extends object> (
   return { type: 'object', properties, ...more }
 }
 
+/** What a body may write. Clients may send back a whole object: read-only fields are accepted and ignored. */
+export function writableBody<Writable extends object> (
+  writable: Writable, readOnly: object
+): { type: 'object', additionalProperties: false, properties: Writable } {
+  const ignored = Object.fromEntries(Object.keys(readOnly).map((name) => [name, { readOnly: true }]))
+  return { type: 'object', additionalProperties: false, properties: { ...writable, ...ignored } }
+}
+
 /** An object that has each, or null. */
 export function nullableObject<const Properties extends object> (
   properties: Properties, description: string

@@ -1,6 +1,6 @@
 import { MillraceError } from '../../engines/errors.ts'
 import type { Sql, SqlTemplates, Statement } from '../../platform/postgres/connect-postgres.ts'
-import { nullableObject, type Value } from '../http/json-schema.ts'
+import { nullableObject, time, type Value } from '../http/json-schema.ts'
 
 /** A user as answers show them, in `created_by` (docs/reference/contract/service.md 2.2). */
 export type UserSummary = NonNullable<Value<typeof userSummarySchema>>
@@ -14,6 +14,9 @@ export const userSummarySchema = nullableObject({
   email: { type: 'string', format: 'email' },
   is_email_verified: { type: 'boolean' }
 }, 'Who created it; null when that is not a user or the user is gone.')
+
+/** By whom and when something was made, and when it was changed last. */
+export const originSchemas = { created_by: userSummarySchema, created_at: time, updated_at: time } as const
 
 /** A `UserSummary` of the table `users AS u`, as a column of a query. */
 export function selectUserSummary (sql: SqlTemplates): Statement {

@@ -4,11 +4,11 @@ import { HttpError, invalidField } from '../../engines/errors.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { isUniqueViolation } from '../../platform/postgres/postgres-errors.ts'
 import { notFound, orNotFound } from '../http/errors.ts'
-import { object, type Row } from '../http/json-schema.ts'
+import { object, type Row, writableBody } from '../http/json-schema.ts'
 import { matchSearch, searchQueryProperties, selectPage } from '../http/list-queries.ts'
 import { idParams } from '../http/request-values.ts'
 import { pageQuery, routesOf } from '../http/routes.ts'
-import { selectCreatedBy, userSummarySchema } from '../projects/users.ts'
+import { originSchemas, selectCreatedBy } from '../projects/users.ts'
 
 const BASED_ON = 'Of the document that the change is based on. When it was changed since, 409 `conflict`: nothing is changed.'
 
@@ -22,9 +22,7 @@ const named = {
 const readOnly = {
   id: { type: 'integer' },
   team_id: { type: 'integer', description: 'Id of the project.' },
-  created_by: userSummarySchema,
-  created_at: { type: 'string', format: 'date-time' },
-  updated_at: { type: 'string', format: 'date-time' }
+  ...originSchemas
 } as const
 
 type Schemas = Record<string, object>
@@ -58,11 +56,7 @@ export async function documentRoutes<S extends Schemas> (
   const { table, id, noun, plural, fields, defaults } = kind
   const one = { $ref: `${id}#` }
   const writable: Record<string, object> = { ...named, ...fields }
-  // Clients may send back a whole document: read-only fields are accepted and ignored.
-  const changes = {
-    type: 'object', additionalProperties: false,
-    properties: { ...writable, ...Object.fromEntries(Object.keys(readOnly).map((name) => [name, { readOnly: true }])) }
-  }
+  const changes = writableBody(writable, readOnly)
   const based = { ...changes, properties: { ...changes.properties, updated_at: { type: 'string', format: 'date-time', description: BASED_ON } } }
   const required = ['name', ...Object.keys(fields).filter((name) => !Object.hasOwn(defaults, name))]
   const { id: ids, team_id: team, ...origin } = readOnly

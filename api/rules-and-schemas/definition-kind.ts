@@ -4,9 +4,9 @@
  * events name them; one that is created with its name has a history of its own, whose numbers go on from there.
  */
 import type { CursorKind } from '../http/list-queries.ts'
-import { type UserSummary, userSummarySchema } from '../projects/users.ts'
+import { originSchemas, type UserSummary, userSummarySchema } from '../projects/users.ts'
 import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import { array, object, time } from '../http/json-schema.ts'
+import { array, object, time, writableBody } from '../http/json-schema.ts'
 
 /** A version as answers show it, beside its content. */
 export interface ShownVersion {
@@ -121,20 +121,14 @@ export function describeFields ({ $id, noun, makesVersion, name, own, content, r
     team_id: { type: 'integer', description: 'Id of the project.' },
     version: { type: 'integer', description: `Newest version; ${makesVersion}.` },
     first_version: { type: 'integer', description: `First version of this ${noun}. Those before are of deleted ${noun}s of the same ${nameColumn}.` },
-    created_by: userSummarySchema,
-    created_at: time,
-    updated_at: time
+    ...originSchemas
   }
   const { id, team_id: teamId, version, first_version: first, ...changed } = readOnly
   const { active_version: active, ...others } = writable
   const ofVersions = { version, first_version: first, active_version: active }
   const shown = { id, team_id: teamId, ...name, ...others, ...ofVersions, ...changed }
   const ofVersion = { version: { type: 'integer' }, ...content, created_by: userSummarySchema, created_at: time }
-  const body = {
-    type: 'object',
-    additionalProperties: false,
-    properties: { ...writable, ...Object.fromEntries(Object.keys(readOnly).map((each) => [each, { readOnly: true }])) }
-  }
+  const body = writableBody(writable, readOnly)
   return {
     $id,
     writable: Object.keys(writable),

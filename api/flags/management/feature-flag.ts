@@ -1,7 +1,7 @@
 import type { Sql, SqlTemplates, Statement } from '../../../platform/postgres/connect-postgres.ts'
 import type { FlagDefinition } from '../../../engines/flags/flag-definition.ts'
-import { selectCreatedBy, userSummarySchema } from '../../projects/users.ts'
-import { type Row, schemaOf } from '../../http/json-schema.ts'
+import { originSchemas, selectCreatedBy } from '../../projects/users.ts'
+import { type Row, schemaOf, writableBody } from '../../http/json-schema.ts'
 
 /** A feature flag as answers show it. */
 export type FeatureFlag = Row<{ type: 'object', required: string[], properties: Omit<typeof writable & typeof readOnly, 'filters'> }> &
@@ -37,9 +37,7 @@ const readOnly = {
   id: { type: 'integer' },
   team_id: { type: 'integer', description: 'Id of the project.' },
   version: { type: 'integer', description: 'Increases by one with every change.' },
-  created_by: userSummarySchema,
-  created_at: { type: 'string', format: 'date-time' },
-  updated_at: { type: 'string', format: 'date-time' }
+  ...originSchemas
 } as const
 
 /** The fields of a flag that clients may write. */
@@ -67,12 +65,7 @@ export const featureFlagSchema = {
   properties: Object.fromEntries(order.map((name) => [name, properties[name]]))
 }
 
-/** Clients may send back a whole flag: read-only fields are accepted and ignored. */
-const body = {
-  type: 'object',
-  additionalProperties: false,
-  properties: { ...writable, ...Object.fromEntries(Object.keys(readOnly).map((name) => [name, { readOnly: true }])) }
-}
+const body = writableBody(writable, readOnly)
 
 export const newFeatureFlagSchema = { ...body, required: ['key'] }
 
