@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql, Statement } from '../../platform/postgres/connect-postgres.ts'
 import { askRows } from '../http/describe-clickhouse-error.ts'
-import { array, object } from '../http/json-schema.ts'
+import { array, object, optional } from '../http/json-schema.ts'
 import { decodeCursor, encodeCursor, matchSearch } from '../http/list-queries.ts'
 import { uuidParams } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
@@ -27,10 +27,9 @@ const MAX_VOLUMES = 500
 
 const MAX_SECONDS = 10
 
-const volumesQuery = {
-  type: 'object',
-  properties: { type: { type: 'string', enum: ['event', 'person'], default: 'event', description: 'What the properties belong to.' } }
-} as const
+const volumesQuery = optional({
+  type: { type: 'string', enum: ['event', 'person'], default: 'event', description: 'What the properties belong to.' }
+})
 
 /** Property definitions of a project (docs/reference/contract/service.md 4.2), from Postgres, values excepted. */
 export async function propertyDefinitionRoutes (

@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { EVENT_IDENTITY, EVENT_PROPERTIES_HASH } from '../../schema/wire/event-row.ts'
 import { describeClickHouseError } from '../http/describe-clickhouse-error.ts'
-import { array, object } from '../http/json-schema.ts'
+import { array, object, partial } from '../http/json-schema.ts'
 import { parseSeconds } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
 
@@ -47,15 +47,11 @@ export async function digestRoutes (app: FastifyInstance, { clickhouse }: { clic
   routes.get('/events/digests', {
     summary: 'Compute checksums of stored events by day and name',
     description: `Count, XOR and sum (mod 2^64) of ${HASH}; by UTC day.`,
-    query: {
-      type: 'object',
-      required: ['from', 'to'],
-      properties: {
-        from: date,
-        to: { ...date, description: 'The last day.' },
-        received_from: { type: 'string', format: 'date-time', description: 'Only events received at or after this second.' }
-      }
-    },
+    query: partial({
+      from: date,
+      to: { ...date, description: 'The last day.' },
+      received_from: { type: 'string', format: 'date-time', description: 'Only events received at or after this second.' }
+    }, 'from', 'to'),
     answer: digestsSchema
   }, async ({ query: { from, to, received_from: receivedFrom } }, { projectId }) => await ask(`
     SELECT toString(toDate(timestamp, 'UTC')) AS day, event, toUInt32(count()) AS count, toString(groupBitXor(identity)) AS xor,
@@ -69,17 +65,13 @@ export async function digestRoutes (app: FastifyInstance, { clickhouse }: { clic
   routes.get('/events/hashes', {
     summary: 'List the hashes of stored events of a day',
     description: `In order of uuid as ClickHouse has it, distinct id and name. \`identity\` is ${HASH}.`,
-    query: {
-      type: 'object',
-      required: ['day'],
-      properties: {
-        day: date,
-        event: { type: 'string', maxLength: 400, default: '', description: 'Only those of this name.' },
-        after_uuid: { type: 'string', format: 'uuid', default: '00000000-0000-0000-0000-000000000000' },
-        after_distinct_id: { type: 'string', maxLength: 400, default: '' },
-        after_event: { type: 'string', maxLength: 400, default: '' }
-      }
-    },
+    query: partial({
+      day: date,
+      event: { type: 'string', maxLength: 400, default: '', description: 'Only those of this name.' },
+      after_uuid: { type: 'string', format: 'uuid', default: '00000000-0000-0000-0000-000000000000' },
+      after_distinct_id: { type: 'string', maxLength: 400, default: '' },
+      after_event: { type: 'string', maxLength: 400, default: '' }
+    }, 'day'),
     answer: hashesSchema
   }, async ({ query: { day, event, after_uuid: uuid, after_distinct_id: id, after_event: name } }, { projectId }) => await ask(`
     SELECT toString(key) AS uuid, event, distinct_id, toString(identity) AS identity, toString(properties_hash) AS properties

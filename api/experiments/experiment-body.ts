@@ -1,5 +1,5 @@
 import { invalidField } from '../../engines/errors.ts'
-import type { Value } from '../http/json-schema.ts'
+import { bodyOf, type Value } from '../http/json-schema.ts'
 
 /** What a client may write of an experiment. */
 export type ExperimentFields = Value<typeof experimentChangesSchema>
@@ -30,12 +30,7 @@ const writable = {
   archived: { type: 'boolean' }
 } as const
 
-export const newExperimentSchema = {
-  type: 'object',
-  required: ['name', 'feature_flag_key'],
-  additionalProperties: false,
-  properties: writable
-} as const
+export const newExperimentSchema = bodyOf(writable, 'name', 'feature_flag_key')
 
 /** Unknown fields are refused by `refuseUnknownFields`, all of them together in the words that clients know. */
 export const experimentChangesSchema = { type: 'object', additionalProperties: true, properties: writable } as const

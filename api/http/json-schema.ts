@@ -23,6 +23,20 @@ export function optional<const Properties extends object> (
   return { type: 'object', properties, ...more }
 }
 
+/** An object that has the required ones of these properties, and may have the others. */
+export function partial<const Properties extends object, Required extends keyof Properties> (
+  properties: Properties, ...required: Required[]
+): { type: 'object', required: Required[], properties: Properties } {
+  return { type: 'object', required, properties }
+}
+
+/** The body of a request: these properties, of them at least the required ones, and no others. */
+export function bodyOf<const Properties extends object, Required extends keyof Properties> (
+  properties: Properties, ...required: Required[]
+): ReturnType<typeof partial<Properties, Required>> & { additionalProperties: false } {
+  return { ...partial(properties, ...required), additionalProperties: false }
+}
+
 /** What a body may write. Clients may send back a whole object: read-only fields are accepted and ignored. */
 export function writableBody<Writable extends object> (
   writable: Writable, readOnly: object

@@ -1,7 +1,7 @@
 import swagger, { type SwaggerTransform } from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import type { FastifyInstance } from 'fastify'
-import { object } from './json-schema.ts'
+import { object, partial } from './json-schema.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -100,16 +100,12 @@ function withProject (params: Schema | undefined): Schema {
 function describeCapturePaths (): Record<string, object> {
   return {
     '/capture': describePath('Capture an event', { $ref: '#/components/schemas/CapturedEvent' }),
-    '/batch': describePath('Capture a batch of events', {
-      type: 'object',
-      required: ['api_key', 'batch'],
-      properties: {
-        api_key: API_KEY,
-        batch: { type: 'array', items: { $ref: '#/components/schemas/CapturedEvent' } },
-        sent_at: { type: 'string', description: 'Time of sending by the clock of the client; timestamps are corrected by it.' },
-        historical_migration: { type: 'boolean', description: 'An import: its events are processed behind live ones.' }
-      }
-    })
+    '/batch': describePath('Capture a batch of events', partial({
+      api_key: API_KEY,
+      batch: { type: 'array', items: { $ref: '#/components/schemas/CapturedEvent' } },
+      sent_at: { type: 'string', description: 'Time of sending by the clock of the client; timestamps are corrected by it.' },
+      historical_migration: { type: 'boolean', description: 'An import: its events are processed behind live ones.' }
+    }, 'api_key', 'batch'))
   }
 }
 

@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { HttpError, MillraceError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { orNotFound } from '../http/errors.ts'
-import { array, nullableObject, object, optional } from '../http/json-schema.ts'
+import { array, bodyOf, nullableObject, object, optional } from '../http/json-schema.ts'
 import { pageQueryProperties, type PageQuery } from '../http/pagination.ts'
 import { requireAllProjects } from '../http/personal-key-access.ts'
 import { routesOf } from '../http/routes.ts'
@@ -35,15 +35,10 @@ const ownUserSchema = object({
 
 const userSchema = object({ ...userSummarySchema.properties, keys: { type: 'integer', description: 'Personal keys that can be used now.' } })
 
-const newUserSchema = {
-  type: 'object',
-  required: ['email'],
-  additionalProperties: false,
-  properties: {
-    email: { type: 'string', minLength: 3, maxLength: 254 },
-    first_name: { type: 'string', maxLength: 150, default: '', description: 'Shown as the author of what the user creates.' }
-  }
-} as const
+const newUserSchema = bodyOf({
+  email: { type: 'string', minLength: 3, maxLength: 254 },
+  first_name: { type: 'string', maxLength: 150, default: '', description: 'Shown as the author of what the user creates.' }
+}, 'email')
 
 /** What a script asks first: whose key it has, and for which projects; and users and projects. */
 export async function accountRoutes (

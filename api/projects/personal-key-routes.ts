@@ -11,7 +11,7 @@ import {
   changeKeys, inheritKeys, isAdministrator, isSeenBy, isWithin, lockKey, outlasts,
   readMaker, revokeWithMade, selectShownKey, type ShownKey, shownKeySchema
 } from './key-rights.ts'
-import { object, optional, type Value } from '../http/json-schema.ts'
+import { bodyOf, object, optional, type Value } from '../http/json-schema.ts'
 
 /** Keys of one user that can be used at a time. */
 const MAX_KEYS_OF_USER = 200
@@ -24,24 +24,19 @@ const withValue = object({
   ...shownKeySchema.properties, value: { type: 'string', description: 'The key, shown this once: only its hash is stored.' }
 })
 
-const newKeySchema = {
-  type: 'object',
-  required: ['label', 'scopes'],
-  additionalProperties: false,
-  properties: {
-    label: { type: 'string', minLength: 1, pattern: '\\S', maxLength: 40, description: 'What the key is for.' },
-    scopes: {
-      type: 'array', minItems: 1, maxItems: 50, items: { type: 'string', maxLength: 60 },
-      description: 'Such as experiment:read; * is everything. The requesting key must have each of them; write includes read.'
-    },
-    scoped_teams: {
-      type: ['array', 'null'], minItems: 1, maxItems: 1000, items: { type: 'integer', minimum: 1, maximum: 2_147_483_647 }, default: null,
-      description: 'Ids of its projects; null for all that the key of this request is for.'
-    },
-    expires_at: { type: ['string', 'null'], format: 'date-time', default: null, description: 'Null: when the key of this request expires, or never.' },
-    user_id: { type: 'integer', minimum: 1, maximum: 2_147_483_647, description: 'Owner of the key; default: the user of this request. Another owner needs scope * for all projects.' }
-  }
-} as const
+const newKeySchema = bodyOf({
+  label: { type: 'string', minLength: 1, pattern: '\\S', maxLength: 40, description: 'What the key is for.' },
+  scopes: {
+    type: 'array', minItems: 1, maxItems: 50, items: { type: 'string', maxLength: 60 },
+    description: 'Such as experiment:read; * is everything. The requesting key must have each of them; write includes read.'
+  },
+  scoped_teams: {
+    type: ['array', 'null'], minItems: 1, maxItems: 1000, items: { type: 'integer', minimum: 1, maximum: 2_147_483_647 }, default: null,
+    description: 'Ids of its projects; null for all that the key of this request is for.'
+  },
+  expires_at: { type: ['string', 'null'], format: 'date-time', default: null, description: 'Null: when the key of this request expires, or never.' },
+  user_id: { type: 'integer', minimum: 1, maximum: 2_147_483_647, description: 'Owner of the key; default: the user of this request. Another owner needs scope * for all projects.' }
+}, 'label', 'scopes')
 
 const rotationSchema = optional({
   grace_seconds: { type: 'integer', minimum: 0, maximum: MAX_GRACE_SECONDS, default: GRACE_SECONDS, description: 'How long the old key is accepted; 0: it stops working at once. A key that expires earlier keeps its expiry.' }

@@ -2,7 +2,7 @@ import { invalidField, MillraceError } from '../../engines/errors.ts'
 import { parseTimezone } from '../../engines/operators/match-date.ts'
 import { mintKey } from '../../schema/key-text.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { array, object, optional } from '../http/json-schema.ts'
+import { array, bodyOf, object, optional } from '../http/json-schema.ts'
 import { requireAllProjects } from '../http/personal-key-access.ts'
 import type { Routes } from '../http/routes.ts'
 
@@ -21,16 +21,11 @@ const projectKeySchema = object({
 })
 
 /** Of a new project; of a change nothing is required. */
-export const newProjectSchema = {
-  type: 'object',
-  required: ['name'],
-  additionalProperties: false,
-  properties: {
-    name: { type: 'string', minLength: 1, pattern: '\\S', maxLength: 200 },
-    timezone: { type: 'string', maxLength: 100, description: 'IANA name: in it the days of reports begin. UTC for a new project.' },
-    week_starts: { type: 'string', enum: ['monday', 'sunday'], description: 'First day of the week in questions that name none. Monday for a new project.' }
-  }
-} as const
+export const newProjectSchema = bodyOf({
+  name: { type: 'string', minLength: 1, pattern: '\\S', maxLength: 200 },
+  timezone: { type: 'string', maxLength: 100, description: 'IANA name: in it the days of reports begin. UTC for a new project.' },
+  week_starts: { type: 'string', enum: ['monday', 'sunday'], description: 'First day of the week in questions that name none. Monday for a new project.' }
+}, 'name')
 
 const rotationSchema = optional({
   grace_seconds: {

@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { invalidField, MillraceError } from '../../engines/errors.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 import { clearRetention, listRetention, setRetention } from '../../platform/retention-rules.ts'
-import { array, object } from '../http/json-schema.ts'
+import { array, object, partial } from '../http/json-schema.ts'
 import { accessOf, requireAllProjects } from '../http/personal-key-access.ts'
 import { routesOf } from '../http/routes.ts'
 
@@ -40,9 +40,6 @@ export async function retentionRoutes (app: FastifyInstance, { sql }: { sql: Sql
 
   routes.delete('/', {
     scope: '*', summary: 'Remove a retention rule',
-    query: {
-      type: 'object', required: ['what'],
-      properties: { what, project_id: { ...projectId, description: 'Absent: the rule of all projects.' } }
-    }
+    query: partial({ what, project_id: { ...projectId, description: 'Absent: the rule of all projects.' } }, 'what')
   }, async ({ query: { what, project_id: projectId = null } }) => { await clearRetention(sql, { what, projectId }) })
 }

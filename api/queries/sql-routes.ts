@@ -9,7 +9,7 @@ import { answerQuery, guardFormulas, type RunningQueries, type RunningQuery } fr
 import { type AnalystQuery, askClickHouse, blankFormat, readTables } from './ask-clickhouse.ts'
 import { QueryFailedError } from './query-failure.ts'
 import { ROW_FORMAT } from './stream-result.ts'
-import { array, integer, object, string, type Value } from '../http/json-schema.ts'
+import { array, bodyOf, integer, object, optional, string, type Value } from '../http/json-schema.ts'
 
 /** Rows of a result: enough to read, and little enough for a page. */
 const MAX_ROWS = 10_000
@@ -37,39 +37,29 @@ const shared = {
     description: 'Values of the parameters {name:Type} of the query, by name.'
   }
 } as const
-const queryBody = {
-  type: 'object', required: ['query'], additionalProperties: false,
-  properties: { ...shared, max_rows: { type: 'integer', minimum: 1, maximum: MAX_ROWS, default: DEFAULT_ROWS } }
-} as const
-const downloadBody = {
-  type: 'object', required: ['query', 'format'], additionalProperties: false,
-  properties: { ...shared, format: { type: 'string', enum: ['csv', 'parquet'] } }
-} as const
+const queryBody = bodyOf({ ...shared, max_rows: { type: 'integer', minimum: 1, maximum: MAX_ROWS, default: DEFAULT_ROWS } }, 'query')
+const downloadBody = bodyOf({ ...shared, format: { type: 'string', enum: ['csv', 'parquet'] } }, 'query', 'format')
 
 /** A line of the answer to a query; each has one of these. */
-const queryLineSchema = {
-  $id: 'QueryLine',
-  type: 'object',
-  properties: {
-    query_id: { ...string, description: 'First line: the id in the query log of ClickHouse.' },
-    progress: object({ read_rows: integer, read_bytes: integer, total_rows: { ...integer, description: '0: not estimated.' } }),
-    columns: { type: 'array', items: { type: 'array', items: string }, description: 'Names, then types, of the columns.' },
-    rows: {
-      type: 'array', items: { type: 'array', items: {} },
-      description: 'Values as JSON; integers of 64 bits, decimals and NaN are strings.'
-    },
-    end: object({
-      rows: integer, bytes: integer, read_rows: integer, read_bytes: integer, ms: { type: 'number' },
-      cut: { type: ['string', 'null'], enum: ['rows', 'bytes', null], description: 'Which limit cut the result; null when it is whole.' }
-    }, { description: 'Last line of a result.' }),
-    error: object({
-      code: { ...integer, description: 'The error code of ClickHouse; 0 when it did not answer.' },
-      name: string, detail: string,
-      advice: { ...string, description: 'What to do; empty when the detail says it.' },
-      position: { type: ['integer', 'null'], description: 'Where in the query, in bytes from 1; null when not known.' }
-    }, { description: 'Last line of a query that failed.' })
-  }
-} as const
+const queryLineSchema = optional({
+  query_id: { ...string, description: 'First line: the id in the query log of ClickHouse.' },
+  progress: object({ read_rows: integer, read_bytes: integer, total_rows: { ...integer, description: '0: not estimated.' } }),
+  columns: { type: 'array', items: { type: 'array', items: string }, description: 'Names, then types, of the columns.' },
+  rows: {
+    type: 'array', items: { type: 'array', items: {} },
+    description: 'Values as JSON; integers of 64 bits, decimals and NaN are strings.'
+  },
+  end: object({
+    rows: integer, bytes: integer, read_rows: integer, read_bytes: integer, ms: { type: 'number' },
+    cut: { type: ['string', 'null'], enum: ['rows', 'bytes', null], description: 'Which limit cut the result; null when it is whole.' }
+  }, { description: 'Last line of a result.' }),
+  error: object({
+    code: { ...integer, description: 'The error code of ClickHouse; 0 when it did not answer.' },
+    name: string, detail: string,
+    advice: { ...string, description: 'What to do; empty when the detail says it.' },
+    position: { type: ['integer', 'null'], description: 'Where in the query, in bytes from 1; null when not known.' }
+  }, { description: 'Last line of a query that failed.' })
+}, { $id: 'QueryLine' })
 
 const tablesSchema = object({
   results: array(object({

@@ -3,7 +3,7 @@ import { invalidField } from '../../engines/errors.ts'
 import { readQuestion } from '../../engines/questions/read-question.ts'
 import { tagOfPart } from '../../engines/questions/shape-answer.ts'
 import { requireScope } from '../../schema/scopes.ts'
-import { object } from '../http/json-schema.ts'
+import { bodyOf, object } from '../http/json-schema.ts'
 import { type Access, accessOf } from '../http/personal-key-access.ts'
 import { idParams } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
@@ -54,14 +54,11 @@ export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps &
     preValidation: async (request) => requireScope(accessOf(request).scopes, 'person:read'),
     summary: 'List who dropped out of a funnel',
     description: 'Persons who reached the step before and not this one; the last to enter comes first. Needs the scope person:read as well.',
-    body: {
-      type: 'object', required: ['definition', 'step'], additionalProperties: false,
-      properties: {
-        definition: definitionSchema, step: { type: 'integer', minimum: 2, description: 'The step that they did not reach, from 1.' },
-        limit: { type: 'integer', minimum: 1, maximum: 1000, default: 100 },
-        ...part
-      }
-    },
+    body: bodyOf({
+      definition: definitionSchema, step: { type: 'integer', minimum: 2, description: 'The step that they did not reach, from 1.' },
+      limit: { type: 'integer', minimum: 1, maximum: 1000, default: 100 },
+      ...part
+    }, 'definition', 'step'),
     answer: dropoutsSchema
   }, async (request, access, reply) => {
     const { definition, step, limit = 100, part: of = 'all', value = null } = request.body

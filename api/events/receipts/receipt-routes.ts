@@ -11,7 +11,7 @@ import { listReceipts } from './list-receipts.ts'
 import { readSentUuid } from './stored-events.ts'
 import type { NatsOnDemand } from '../dead-letters/nats-on-demand.ts'
 import { answerInTime, PATIENCE_MS } from '../../http/errors.ts'
-import { optional } from '../../http/json-schema.ts'
+import { optional, partial } from '../../http/json-schema.ts'
 import { parseIsoDateTime } from '../../http/request-values.ts'
 import { routesOf } from '../../http/routes.ts'
 
@@ -47,14 +47,10 @@ export async function receiptRoutes (
   routes.get('/receipts', {
     summary: 'List receipts of the newest events of a distinct id',
     description: 'Stored events, dead letters, events that wait in the stream, and recorded drops; newest first.',
-    query: {
-      type: 'object',
-      required: ['distinct_id'],
-      properties: {
-        distinct_id: { type: 'string', minLength: 1, description: 'As the SDK sent it; truncated and made storable as ingest does.' },
-        limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 }
-      }
-    },
+    query: partial({
+      distinct_id: { type: 'string', minLength: 1, description: 'As the SDK sent it; truncated and made storable as ingest does.' },
+      limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 }
+    }, 'distinct_id'),
     answer: { $ref: 'ReceiptList#' }
   }, async ({ query: { distinct_id: distinctId, limit } }, { projectId }) => {
     const query = { projectId, distinctId: toDistinctId(distinctId), limit }

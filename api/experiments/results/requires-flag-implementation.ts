@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { askRows } from '../../http/describe-clickhouse-error.ts'
-import { array, object, optional, type Value } from '../../http/json-schema.ts'
+import { array, object, optional, partial, type Value } from '../../http/json-schema.ts'
 import { readNameList } from '../../http/request-values.ts'
 import { routesOf } from '../../http/routes.ts'
 import { type Experiment, experimentProperties, findExperiment } from '../experiment.ts'
@@ -21,16 +21,12 @@ const implementation = object({
   with_flags: { type: 'integer' }
 })
 
-const answer = {
-  type: 'object',
-  required: ['result', 'events'],
-  properties: {
-    // The experiment's own fields; absent when the project has none.
-    ...experimentProperties,
-    result: { type: 'boolean', description: 'true when no event that was looked at carried the value of any flag.' },
-    events: array(implementation)
-  }
-}
+const answer = partial({
+  // The experiment's own fields; absent when the project has none.
+  ...experimentProperties,
+  result: { type: 'boolean', description: 'true when no event that was looked at carried the value of any flag.' },
+  events: array(implementation)
+}, 'result', 'events')
 
 /** Tells whether events lack the values of flags, so that the SDK should be told to send them. */
 export async function requiresFlagRoute (app: FastifyInstance, deps: RequiresFlagDeps): Promise<void> {

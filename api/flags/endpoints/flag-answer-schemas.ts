@@ -1,5 +1,5 @@
 import { buildRemoteConfig, SUPPORTED_COMPRESSION } from '../../../engines/flags/remote-config.ts'
-import { boolean, object, optional, string } from '../../http/json-schema.ts'
+import { boolean, object, optional, partial, string } from '../../http/json-schema.ts'
 
 type Schema = Record<string, unknown>
 
@@ -32,20 +32,16 @@ export function describeFlagEndpoint (endpoint: 'decide' | 'flags'): Schema {
 
 const anyObject = { type: 'object', additionalProperties: true }
 
-const requestSchema = {
-  type: 'object',
-  required: ['api_key', 'distinct_id'],
-  properties: {
-    api_key: { ...string, description: 'Project API key; also accepted as token. A personal key needs project_id.' },
-    distinct_id: { ...string, description: 'Distinct id of the user.' },
-    project_id: { type: 'integer', description: 'Id of the project; with a personal key only.' },
-    groups: { type: 'object', additionalProperties: string, description: 'Group key by group type.' },
-    person_properties: { ...anyObject, description: 'Properties that override the stored ones of the person.' },
-    group_properties: { type: 'object', additionalProperties: anyObject, description: 'Properties that override the stored ones of the groups, by group type.' },
-    $anon_distinct_id: { ...string, description: 'Distinct id of the user before being identified.' },
-    flag_keys_to_evaluate: { type: 'array', items: string, description: 'Keys of the flags to answer. Default: all.' }
-  }
-}
+const requestSchema = partial({
+  api_key: { ...string, description: 'Project API key; also accepted as token. A personal key needs project_id.' },
+  distinct_id: { ...string, description: 'Distinct id of the user.' },
+  project_id: { type: 'integer', description: 'Id of the project; with a personal key only.' },
+  groups: { type: 'object', additionalProperties: string, description: 'Group key by group type.' },
+  person_properties: { ...anyObject, description: 'Properties that override the stored ones of the person.' },
+  group_properties: { type: 'object', additionalProperties: anyObject, description: 'Properties that override the stored ones of the groups, by group type.' },
+  $anon_distinct_id: { ...string, description: 'Distinct id of the user before being identified.' },
+  flag_keys_to_evaluate: { type: 'array', items: string, description: 'Keys of the flags to answer. Default: all.' }
+}, 'api_key', 'distinct_id')
 
 const failures = {
   errorComputingFlags: { ...boolean, description: 'true when some flags could not be computed; they are omitted, or marked as failed.' },

@@ -4,7 +4,7 @@ import { isFields } from '../../../engines/fields.ts'
 import { MalformedFlagError } from '../../../engines/flags/flag-definition.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
 import { notFound } from '../../http/errors.ts'
-import { array, object } from '../../http/json-schema.ts'
+import { array, bodyOf, object } from '../../http/json-schema.ts'
 import { idParams } from '../../http/request-values.ts'
 import { routesOf } from '../../http/routes.ts'
 import { validateCohort } from './validate-flag.ts'
@@ -24,12 +24,9 @@ const cohortSchema = object({
   filters: { ...filtersSchema, type: ['object', 'null'], description: 'As they were written; null for a static cohort.' }
 }, { $id: 'Cohort' })
 
-const newCohortSchema = {
-  type: 'object',
-  required: ['name', 'filters'],
-  additionalProperties: false,
-  properties: { name: { type: 'string', minLength: 1, pattern: '\\S', maxLength: 400 }, filters: filtersSchema }
-} as const
+const newCohortSchema = bodyOf({
+  name: { type: 'string', minLength: 1, pattern: '\\S', maxLength: 400 }, filters: filtersSchema
+}, 'name', 'filters')
 
 const one = { $ref: 'Cohort#' }
 

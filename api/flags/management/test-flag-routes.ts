@@ -10,7 +10,7 @@ import { explainFlag, type FlagExplanation } from '../../../engines/flags/explai
 import { MalformedFlagError, type ProjectDefinitions } from '../../../engines/flags/flag-definition.ts'
 import { groupKeysOf, type StoredFacts, type Subject } from '../../../engines/flags/subject.ts'
 import { orNotFound } from '../../http/errors.ts'
-import { optional } from '../../http/json-schema.ts'
+import { bodyOf, optional } from '../../http/json-schema.ts'
 import { routesOf } from '../../http/routes.ts'
 import { featureFlagFieldsSchema, type NewFeatureFlag, toFlagDefinition } from './feature-flag.ts'
 import { loadDefinitions } from './load-definitions.ts'
@@ -23,23 +23,18 @@ const READ_TIMEOUT_MS = 3000
 
 const freeObject = { type: 'object', additionalProperties: true } as const
 
-const testBody = {
-  type: 'object',
-  required: ['distinct_id'],
-  additionalProperties: false,
-  properties: {
-    distinct_id: { type: 'string', minLength: 1, description: 'Whose flags: a distinct id.' },
-    device_id: { type: 'string', description: 'For flags that hash device ids.' },
-    groups: { ...freeObject, description: 'Group key by group type, as SDKs send it.' },
-    person_properties: { ...freeObject, description: 'As sent with a request: they take precedence over stored ones.' },
-    group_properties: { ...freeObject, description: 'The same for groups, by group type.' },
-    flag_keys: { type: 'array', items: { type: 'string' }, maxItems: 1000, description: 'Only these flags. Default: all.' },
-    draft: {
-      ...featureFlagFieldsSchema, required: ['key'],
-      description: 'A flag that is not saved, with the fields of a feature flag: it takes the place of the flag with its key.'
-    }
+const testBody = bodyOf({
+  distinct_id: { type: 'string', minLength: 1, description: 'Whose flags: a distinct id.' },
+  device_id: { type: 'string', description: 'For flags that hash device ids.' },
+  groups: { ...freeObject, description: 'Group key by group type, as SDKs send it.' },
+  person_properties: { ...freeObject, description: 'As sent with a request: they take precedence over stored ones.' },
+  group_properties: { ...freeObject, description: 'The same for groups, by group type.' },
+  flag_keys: { type: 'array', items: { type: 'string' }, maxItems: 1000, description: 'Only these flags. Default: all.' },
+  draft: {
+    ...featureFlagFieldsSchema, required: ['key'],
+    description: 'A flag that is not saved, with the fields of a feature flag: it takes the place of the flag with its key.'
   }
-} as const
+}, 'distinct_id')
 
 const explained = optional({
   results: {

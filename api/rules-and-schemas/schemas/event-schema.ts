@@ -3,7 +3,7 @@ import { SCHEMA_MODES, type SchemaMode } from '../../../platform/directory/activ
 import { type CompiledSchema, compileSchema } from '../../../engines/json-schema/compile-schema.ts'
 import { toEventName } from '../../../schema/wire/identity.ts'
 import { type DefinitionKind, describeCheck, describeFields, listOf, type ShownDefinition, type ShownVersion } from '../definition-kind.ts'
-import { integer, object, string, type Value } from '../../http/json-schema.ts'
+import { bodyOf, integer, object, string, type Value } from '../../http/json-schema.ts'
 
 export interface EventSchema extends ShownDefinition {
   event: string
@@ -85,17 +85,12 @@ export const SCHEMA_CHECK_LIMIT = 1_000_000
 export const checkBodySchema = describeCheck({ schema: { ...schema, description: 'A draft; default: the newest version.' } }, SCHEMA_CHECK_LIMIT)
 
 /** What making a draft takes. */
-export const inferBodySchema = {
-  type: 'object',
-  additionalProperties: false,
-  required: ['event'],
-  properties: {
-    event: { type: 'string', minLength: 1, maxLength: 200, description: 'Name of the event.' },
-    days: { type: 'integer', minimum: 1, maximum: 365, description: 'Days before now, by the timestamp of the events; default 30.' },
-    limit: { type: 'integer', minimum: 1, maximum: 1_000_000, description: 'Events that are read at most; default 100,000.' },
-    include_sdk: { type: 'boolean', description: 'Also describe properties whose names begin with $. Default: false.' }
-  }
-} as const
+export const inferBodySchema = bodyOf({
+  event: { type: 'string', minLength: 1, maxLength: 200, description: 'Name of the event.' },
+  days: { type: 'integer', minimum: 1, maximum: 365, description: 'Days before now, by the timestamp of the events; default 30.' },
+  limit: { type: 'integer', minimum: 1, maximum: 1_000_000, description: 'Events that are read at most; default 100,000.' },
+  include_sdk: { type: 'boolean', description: 'Also describe properties whose names begin with $. Default: false.' }
+}, 'event')
 
 export const predictionSchema = object({
   events: { ...integer, description: 'Events that were checked.' },
