@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { readCompleteThrough } from '../../platform/read-watermark.ts'
-import { array, object, string, time, timeOrNull, type Value } from '../http/json-schema.ts'
+import { array, object, optional, string, time, timeOrNull, type Value } from '../http/json-schema.ts'
 import { describeClickHouseError, isTimeout } from '../http/describe-clickhouse-error.ts'
 import { linkWith } from '../http/pagination.ts'
 import { defined } from '../http/request-values.ts'
@@ -34,23 +34,19 @@ const eventPageSchema = object({
 
 type ListedEvent = Value<typeof listedEventSchema>
 
-const eventListQuerySchema = {
-  type: 'object',
-  dependencies: { value: ['property'], group_type: ['group_key'], group_key: ['group_type'] },
-  properties: {
-    event: { ...string, maxLength: 400, description: 'Only events of this name.' },
-    distinct_id: { ...string, maxLength: 400, description: 'Only events of this distinct id.' },
-    person: { ...string, format: 'uuid', description: 'Only events of the person with this id, also one from before a merge.' },
-    property: { ...string, maxLength: 400, description: 'Only events that have this property, and with `value` those whose property is that.' },
-    value: { ...string, maxLength: 4000, description: 'A text as it is, anything else as JSON: `12.5`, `true`.' },
-    group_type: { ...string, maxLength: 400, description: 'With `group_key`: only events of this group.' },
-    group_key: { ...string, maxLength: 400 },
-    from: { ...time, description: 'Events that happened at or after.' },
-    to: { ...time, description: 'Events that happened before.' },
-    limit: { type: 'integer', minimum: 1, maximum: 200, default: 50, description: 'Events per page.' },
-    after: { ...string, maxLength: 4000, description: 'Cursor of the page; taken from a `next` link.' }
-  }
-} as const
+const eventListQuerySchema = optional({
+  event: { ...string, maxLength: 400, description: 'Only events of this name.' },
+  distinct_id: { ...string, maxLength: 400, description: 'Only events of this distinct id.' },
+  person: { ...string, format: 'uuid', description: 'Only events of the person with this id, also one from before a merge.' },
+  property: { ...string, maxLength: 400, description: 'Only events that have this property, and with `value` those whose property is that.' },
+  value: { ...string, maxLength: 4000, description: 'A text as it is, anything else as JSON: `12.5`, `true`.' },
+  group_type: { ...string, maxLength: 400, description: 'With `group_key`: only events of this group.' },
+  group_key: { ...string, maxLength: 400 },
+  from: { ...time, description: 'Events that happened at or after.' },
+  to: { ...time, description: 'Events that happened before.' },
+  limit: { type: 'integer', minimum: 1, maximum: 200, default: 50, description: 'Events per page.' },
+  after: { ...string, maxLength: 4000, description: 'Cursor of the page; taken from a `next` link.' }
+}, { dependencies: { value: ['property'], group_type: ['group_key'], group_key: ['group_type'] } })
 
 type EventListQuery = Value<typeof eventListQuerySchema>
 

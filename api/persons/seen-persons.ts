@@ -9,7 +9,7 @@ import {
 } from '../events/day-spans.ts'
 import { isoTime } from '../events/receipts/stored-events.ts'
 import { describeClickHouseError, isTimeout } from '../http/describe-clickhouse-error.ts'
-import { array, object, string, time, timeOrNull, type Value } from '../http/json-schema.ts'
+import { array, object, optional, string, time, timeOrNull, type Value } from '../http/json-schema.ts'
 import { linkWith } from '../http/pagination.ts'
 import { defined } from '../http/request-values.ts'
 import { routesOf } from '../http/routes.ts'
@@ -17,16 +17,12 @@ import { describePersons } from './person-history-routes.ts'
 
 const FIRST_SPAN_EVENTS = 50_000
 
-const querySchema = {
-  type: 'object',
-  dependencies: { value: ['property'] },
-  properties: {
-    property: { ...string, maxLength: 400, description: 'Only persons that have this property, and with `value` those whose property is that.' },
-    value: { ...string, maxLength: 4000, description: 'A text as it is, anything else as JSON: `12.5`, `true`.' },
-    limit: { type: 'integer', minimum: 1, maximum: 200, default: 50, description: 'Persons per page.' },
-    after: { ...string, maxLength: 4000, description: 'Cursor of the page; taken from a `next` link.' }
-  }
-} as const
+const querySchema = optional({
+  property: { ...string, maxLength: 400, description: 'Only persons that have this property, and with `value` those whose property is that.' },
+  value: { ...string, maxLength: 4000, description: 'A text as it is, anything else as JSON: `12.5`, `true`.' },
+  limit: { type: 'integer', minimum: 1, maximum: 200, default: 50, description: 'Persons per page.' },
+  after: { ...string, maxLength: 4000, description: 'Cursor of the page; taken from a `next` link.' }
+}, { dependencies: { value: ['property'] } })
 
 type SeenQuery = Value<typeof querySchema>
 

@@ -1,5 +1,5 @@
 /** What questions and their answers look like in the OpenAPI document. */
-import { array, integer, object, string } from '../http/json-schema.ts'
+import { array, integer, nullableObject, object, partial, string } from '../http/json-schema.ts'
 
 export const definitionSchema = {
   type: 'object', additionalProperties: true,
@@ -38,36 +38,25 @@ const lines = array(object({
 
 export const answerSchema = object({
   ...facts,
-  answer: {
-    type: 'object', required: ['kind'],
-    properties: {
-      kind: { ...string, enum: ['trend', 'funnel', 'retention'] },
-      points: { ...points, description: 'Of a trend: its buckets.' },
-      lines,
-      previous: {
-        type: ['object', 'null'], required: ['from', 'to', 'points', 'lines'],
-        properties: { from: { ...string, format: 'date-time' }, to: { ...string, format: 'date-time', description: 'Not included.' }, points, lines },
-        description: 'Of a trend that is compared: the time before. Point n is compared with point n of the range.'
-      },
-      parts: {
-        ...array(object({
-          ...part,
-          steps: array(object({
-            name: string, people: integer, conversion: { ...numberOrNull, description: 'Share of those who entered.' },
-            median_ms: { ...numberOrNull, description: 'Median time to reach this step.' }
-          }))
-        })),
-        description: 'Of a funnel: everybody first.'
-      },
-      cohorts: {
-        ...array(object({
-          start: string, people: integer,
-          returned: array(object({ people: integer, is_partial: { type: 'boolean' } }))
-        })),
-        description: 'Of a retention: how many people returned in the k-th period after, from 0.'
-      }
-    }
-  }
+  answer: partial({
+    kind: { ...string, enum: ['trend', 'funnel', 'retention'] },
+    points: { ...points, description: 'Of a trend: its buckets.' },
+    lines,
+    previous: nullableObject({
+      from: { ...string, format: 'date-time' }, to: { ...string, format: 'date-time', description: 'Not included.' }, points, lines
+    }, 'Of a trend that is compared: the time before. Point n is compared with point n of the range.'),
+    parts: array(object({
+      ...part,
+      steps: array(object({
+        name: string, people: integer, conversion: { ...numberOrNull, description: 'Share of those who entered.' },
+        median_ms: { ...numberOrNull, description: 'Median time to reach this step.' }
+      }))
+    }), { description: 'Of a funnel: everybody first.' }),
+    cohorts: array(object({
+      start: string, people: integer,
+      returned: array(object({ people: integer, is_partial: { type: 'boolean' } }))
+    }), { description: 'Of a retention: how many people returned in the k-th period after, from 0.' })
+  }, 'kind')
 }, { $id: 'QuestionAnswer' })
 
 export const dropoutsSchema = object({

@@ -6,7 +6,7 @@
 import type { CursorKind } from '../http/list-queries.ts'
 import { originSchemas, type UserSummary, userSummarySchema } from '../projects/users.ts'
 import type { TransactionSql } from '../../platform/postgres/connect-postgres.ts'
-import { array, object, time, writableBody } from '../http/json-schema.ts'
+import { array, object, optional, time, writableBody } from '../http/json-schema.ts'
 
 /** A version as answers show it, beside its content. */
 export interface ShownVersion {
@@ -148,18 +148,14 @@ export function describeFields ({ $id, noun, makesVersion, name, own, content, r
 
 /** The body of a check of stored events: a draft, and which events. */
 export function describeCheck (draft: Record<string, object>, defaultLimit: number): object {
-  return {
-    type: 'object',
-    additionalProperties: false,
-    properties: {
-      ...draft,
-      days: { type: 'integer', minimum: 1, maximum: 365, description: 'Days before now, by the timestamp of the events; default 7.' },
-      limit: {
-        type: 'integer', minimum: 1, maximum: 100_000_000,
-        description: `Events at most, newest day first; default ${defaultLimit.toLocaleString('en')}.`
-      }
+  return optional({
+    ...draft,
+    days: { type: 'integer', minimum: 1, maximum: 365, description: 'Days before now, by the timestamp of the events; default 7.' },
+    limit: {
+      type: 'integer', minimum: 1, maximum: 100_000_000,
+      description: `Events at most, newest day first; default ${defaultLimit.toLocaleString('en')}.`
     }
-  }
+  }, { additionalProperties: false })
 }
 
 /** Of objects that have each of these fields. */

@@ -20,16 +20,12 @@ const properties = {
 
 export const deadLetterSchema = object(properties, { $id: 'DeadLetter' })
 
-export const openedDeadLetterSchema = {
-  type: 'object',
-  required: [...Object.keys(properties), 'headers', 'content', 'body_base64'],
-  properties: {
-    ...properties,
-    headers: { type: 'object', additionalProperties: { type: 'string' } },
-    content: { description: 'The decoded body: events or JSON; null when it is neither.' },
-    body_base64: { type: 'string', description: 'The original body.' }
-  }
-}
+export const openedDeadLetterSchema = object({
+  ...properties,
+  headers: { type: 'object', additionalProperties: { type: 'string' } },
+  content: { description: 'The decoded body: events or JSON; null when it is neither.' },
+  body_base64: { type: 'string', description: 'The original body.' }
+})
 
 export const replayResultSchema = object({
   matched: { type: 'integer', description: 'Dead letters that match.' },

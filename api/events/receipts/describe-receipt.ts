@@ -1,5 +1,5 @@
 /** The JSON of a receipt, as the API answers it and the command line prints it. */
-import { integer, object, string, time, toSnakeCase } from '../../http/json-schema.ts'
+import { integer, object, optional, string, time, toSnakeCase } from '../../http/json-schema.ts'
 import type { Receipt } from './find-receipt.ts'
 
 const nullable = <T extends { type: string }>(schema: T, description: string): object => ({ ...schema, type: [schema.type, 'null'], description })
@@ -29,9 +29,7 @@ const stored = {
   insert_token: nullable(string, 'Deduplication token of the insert: `insert_token` of the row.')
 }
 
-const duplicate = {
-  type: 'object', properties: { received_at: time, received_by: process, partition: string, sequence: integer }
-} as const
+const duplicate = optional({ received_at: time, received_by: process, partition: string, sequence: integer })
 
 const waiting = {
   event: string,

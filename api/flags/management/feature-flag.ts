@@ -1,7 +1,7 @@
 import type { Sql, SqlTemplates, Statement } from '../../../platform/postgres/connect-postgres.ts'
 import type { FlagDefinition } from '../../../engines/flags/flag-definition.ts'
 import { originSchemas, selectCreatedBy } from '../../projects/users.ts'
-import { type Row, schemaOf, writableBody } from '../../http/json-schema.ts'
+import { object, type Row, schemaOf, writableBody } from '../../http/json-schema.ts'
 
 /** A feature flag as answers show it. */
 export type FeatureFlag = Row<{ type: 'object', required: string[], properties: Omit<typeof writable & typeof readOnly, 'filters'> }> &
@@ -58,12 +58,8 @@ const order = [
 
 const properties: Record<string, object> = { ...writable, ...readOnly }
 
-export const featureFlagSchema = {
-  $id: 'FeatureFlag',
-  type: 'object',
-  required: order,
-  properties: Object.fromEntries(order.map((name) => [name, properties[name]]))
-}
+export const featureFlagSchema = object(
+  Object.fromEntries(order.map((name) => [name, properties[name]])), { $id: 'FeatureFlag' })
 
 const body = writableBody(writable, readOnly)
 
