@@ -5,7 +5,6 @@ import { once } from 'node:events'
 import { appendFile, mkdir, mkdtemp, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { json } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -20,6 +19,7 @@ import { SipHasher } from '../../schema/sip-hash.ts'
 import { writeZip } from '../../test/history/generate-export.ts'
 import { createStackProject, type StackProject } from '../../test/start-stack.ts'
 import { createRandom, pickOne, type Random, shuffle } from '../../test/support/random.ts'
+import { storesFolder } from '../../test/support/stores-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { type Captured, runCaptured } from '../testing/run-captured.ts'
 import { EventTable } from './event-digest.ts'
@@ -41,7 +41,7 @@ interface Import {
 async function startImport (t: Test, { withProjectKey = false } = {}): Promise<Import> {
   const stack = await createStackProject(t)
   const key = withProjectKey ? await createProjectKey(stack) : stack.personalApiKey
-  const folder = await mkdtemp(path.join(tmpdir(), 'millrace-import-'))
+  const folder = await mkdtemp(path.join(storesFolder(), 'millrace-import-'))
   t.teardown(async () => await rm(folder, { recursive: true, force: true }))
   await mkdir(path.join(folder, 'export'))
   const where = ['--project', String(stack.project), '--state', path.join(folder, 'state'), '--events-per-second', '0']

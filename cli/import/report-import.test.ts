@@ -5,11 +5,11 @@ import { once } from 'node:events'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { text as readAll } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { createStackProject, type StackProject } from '../../test/start-stack.ts'
+import { storesFolder } from '../../test/support/stores-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { type Captured, runCaptured } from '../testing/run-captured.ts'
 
@@ -28,7 +28,7 @@ interface Shown {
 
 async function startImport (t: Test): Promise<Shown> {
   const stack = await createStackProject(t)
-  const folder = await mkdtemp(path.join(tmpdir(), 'millrace-report-'))
+  const folder = await mkdtemp(path.join(storesFolder(), 'millrace-report-'))
   t.teardown(async () => await rm(folder, { recursive: true, force: true }))
   const rows = Array.from({ length: ROWS }, (_, i) => JSON.stringify({
     uuid: `${i.toString(16).padStart(8, '0')}-aaaa-4bbb-8ccc-123456789012`, event: i % 2 === 0 ? 'seen' : 'paid', distinct_id: 'ann',
