@@ -40,10 +40,16 @@ function copies (name: string, keys: readonly string[], columns: readonly string
   }
 }
 
+/** Of a table that a view fills: sums by key. */
+function sums (name: string, keys: readonly string[], column: string): MovedTable {
+  return {
+    name, group: 'toUInt32(0)', merged: grouped(name, keys, { [column]: 'sum', ...SEEN }), isRepeatable: false,
+    hashed: [...keys, column, ...Object.keys(SEEN)]
+  }
+}
+
 const LEDGER_KEY = ['project_id', 'minute', 'source']
 const WARNING_KEY = ['project_id', 'minute', 'reason', 'source']
-const VOLUME_KEY = ['project_id', 'event', 'day']
-const PROPERTY_KEY = ['project_id', 'event', 'kind', 'group_type', 'property', 'type']
 const SEEN = { last_seen: 'max', last_inserted: 'max', first_seen: 'min' }
 
 /** Everything that inserts and people rely on and that no other table could give back, but `events`. */
@@ -84,20 +90,8 @@ export const MOVED_TABLES: readonly MovedTable[] = [
  * follow from it: what the views of the target counted while events were copied is replaced by the rows of the source.
  */
 export const VIEW_FED_TABLES: readonly MovedTable[] = [
-  {
-    name: 'event_volumes_by_day',
-    group: 'toUInt32(0)',
-    merged: grouped('event_volumes_by_day', VOLUME_KEY, { volume: 'sum', ...SEEN }),
-    hashed: [...VOLUME_KEY, 'volume', ...Object.keys(SEEN)],
-    isRepeatable: false
-  },
-  {
-    name: 'event_property_counts',
-    group: 'toUInt32(0)',
-    merged: grouped('event_property_counts', PROPERTY_KEY, { count: 'sum', ...SEEN }),
-    hashed: [...PROPERTY_KEY, 'count', ...Object.keys(SEEN)],
-    isRepeatable: false
-  }
+  sums('event_volumes_by_day', ['project_id', 'event', 'day'], 'volume'),
+  sums('event_property_counts', ['project_id', 'event', 'kind', 'group_type', 'property', 'type'], 'count')
 ]
 
 /** Groups of events: a UTC day, cut into shares that follow the order of the table. */
