@@ -66,13 +66,13 @@ export class HttpError extends MillraceError {
 }
 
 /** Something in a rule, a schema or a question that cannot be understood or enforced. */
-export class PlaceError extends Error {
+export class DefinitionError extends Error {
   /** Where in it, as a list of names. */
   readonly path: readonly string[]
 
   constructor (path: readonly string[], message: string) {
     super(message)
-    this.name = 'PlaceError'
+    this.name = 'DefinitionError'
     this.path = path
   }
 }

@@ -1,7 +1,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import fc from 'fast-check'
 import t from 'tap'
-import { PlaceError } from '../errors.ts'
+import { DefinitionError } from '../errors.ts'
 import { stringifyJson } from '../body/stringify-json.ts'
 import { parseJson } from '../body/parse-json.ts'
 import { OBJECT_KEYWORDS } from './compile-object.ts'
@@ -16,7 +16,7 @@ function refusalOf (schema: unknown): string {
     compileSchema(schema)
     return ''
   } catch (error) {
-    if (!(error instanceof PlaceError)) throw error
+    if (!(error instanceof DefinitionError)) throw error
     return `${error.path.join('/')}: ${error.message}`
   }
 }

@@ -1,4 +1,4 @@
-import { PlaceError } from '../errors.ts'
+import { DefinitionError } from '../errors.ts'
 import { isFields } from '../fields.ts'
 import { type Checks, compileObject, OBJECT_KEYWORDS } from './compile-object.ts'
 import { createCompilePattern } from './compile-text.ts'
@@ -29,14 +29,14 @@ export interface CompiledSchema {
  *
  * What is not in the list of keywords is refused, so that nobody relies on a rule that is not enforced.
  *
- * @throws {PlaceError} naming the first place that cannot be enforced.
+ * @throws {DefinitionError} naming the first place that cannot be enforced.
  */
 export function compileSchema (sent: unknown): CompiledSchema {
   const text = stringifySchema(sent)
-  if (!isFields(sent)) throw new PlaceError([], 'A schema is an object.')
+  if (!isFields(sent)) throw new DefinitionError([], 'A schema is an object.')
   // The text has null in its place, which is another schema than that of its author.
   const unstorable = findUnstorableNumber(sent)
-  if (unstorable !== null) throw new PlaceError(unstorable, UNSTORABLE_NUMBER)
+  if (unstorable !== null) throw new DefinitionError(unstorable, UNSTORABLE_NUMBER)
   // Numbers of the body keep their digits; here they are doubles, as in the table.
   const schema = JSON.parse(text) as Record<string, unknown>
   const { all, each } = compileRoot(schema)
@@ -47,7 +47,7 @@ export function compileSchema (sent: unknown): CompiledSchema {
   }
 }
 
-/** @throws {PlaceError} when the text is longer, or its schema deeper, than a schema may be. */
+/** @throws {DefinitionError} when the text is longer, or its schema deeper, than a schema may be. */
 function stringifySchema (sent: unknown): string {
   try {
     if (leastLength(sent, SCHEMA_LIMITS.bytes) <= SCHEMA_LIMITS.bytes) {
@@ -56,9 +56,9 @@ function stringifySchema (sent: unknown): string {
     }
   } catch {
     // The writer gives up some thousand levels down.
-    throw new PlaceError([], `A schema is at most ${SCHEMA_LIMITS.depth} steps deep.`)
+    throw new DefinitionError([], `A schema is at most ${SCHEMA_LIMITS.depth} steps deep.`)
   }
-  throw new PlaceError([], `A schema has at most ${SCHEMA_LIMITS.bytes} bytes.`)
+  throw new DefinitionError([], `A schema has at most ${SCHEMA_LIMITS.bytes} bytes.`)
 }
 
 /**
@@ -83,7 +83,7 @@ function compileRoot (root: Record<string, unknown>): Checks {
   const pattern = createCompilePattern()
   /** Names of the definitions that are being compiled: one of them inside itself would never end. */
   const open = new Set<string>()
-  if ($defs !== undefined && !isFields($defs)) throw new PlaceError(['$defs'], 'An object of schemas is expected.')
+  if ($defs !== undefined && !isFields($defs)) throw new DefinitionError(['$defs'], 'An object of schemas is expected.')
   const definitions = new Map(Object.entries($defs ?? {}))
   const start = createPlace([])
   for (const [name, definition] of definitions) start.at('$defs', name).compile(definition)
@@ -94,7 +94,7 @@ function compileRoot (root: Record<string, unknown>): Checks {
     return {
       path,
       at: (...names) => createPlace([...path, ...names]),
-      error: (message) => new PlaceError(path, message),
+      error: (message) => new DefinitionError(path, message),
       compile: (subschema) => compile(subschema, createPlace(path)),
       count: () => subschemas,
       pattern

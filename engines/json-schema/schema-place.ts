@@ -1,4 +1,4 @@
-import type { PlaceError } from '../errors.ts'
+import type { DefinitionError } from '../errors.ts'
 import type { CompilePattern, TextTest } from './compile-text.ts'
 import type { Check } from './evaluation.ts'
 
@@ -25,7 +25,7 @@ export const ANNOTATIONS: ReadonlySet<string> = new Set([
 export interface Place {
   path: readonly string[]
   at: (...names: string[]) => Place
-  error: (message: string) => PlaceError
+  error: (message: string) => DefinitionError
   /** Compiles the subschema here. */
   compile: (schema: unknown) => Check
   /** Subschemas that were compiled so far. */
@@ -53,20 +53,20 @@ export function compileRepeated (schema: unknown, place: Place): Repeated {
   return { check, steps: (place.count() - before) * STEPS_PER_SUBSCHEMA }
 }
 
-/** @throws {PlaceError} */
+/** @throws {DefinitionError} */
 export function readCount (value: unknown, place: Place): number {
   if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0) throw place.error('A whole number of at least 0 is expected.')
   return value
 }
 
-/** @throws {PlaceError} when the engine does not take the pattern. */
+/** @throws {DefinitionError} when the engine does not take the pattern. */
 export function readPattern (value: unknown, place: Place): TextTest {
   const test = typeof value === 'string' ? place.pattern(value) : 'A regular expression is expected.'
   if (typeof test === 'string') throw place.error(test)
   return test
 }
 
-/** @throws {PlaceError} */
+/** @throws {DefinitionError} */
 export function readEntries (value: unknown, place: Place): [string, unknown][] {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw place.error('An object is expected.')
   return Object.entries(value)
@@ -75,7 +75,7 @@ export function readEntries (value: unknown, place: Place): [string, unknown][] 
 /**
  * The name of a property. `__proto__` is not one: it means another thing wherever an object is made of names.
  *
- * @throws {PlaceError}
+ * @throws {DefinitionError}
  */
 export function readName (name: unknown, place: Place): string {
   if (typeof name !== 'string' || name === '' || name.length > SCHEMA_LIMITS.nameLength) throw place.error(`A name of 1 to ${SCHEMA_LIMITS.nameLength} characters is expected.`)

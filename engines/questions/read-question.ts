@@ -1,4 +1,4 @@
-import { invalidField, PlaceError } from '../errors.ts'
+import { invalidField, DefinitionError } from '../errors.ts'
 import { readConditions } from '../operators/property-conditions.ts'
 import { Place, RULE_LIMITS } from '../rules/rule-definition.ts'
 import { isDay } from './calendar.ts'
@@ -24,7 +24,7 @@ export function readQuestion (definition: unknown, path = 'definition'): Questio
     if (JSON.stringify(definition)?.length > QUESTION_LIMITS.length) throw place.error(`A definition of at most ${QUESTION_LIMITS.length} characters is expected.`)
     return readKind(place)
   } catch (error) {
-    if (!(error instanceof PlaceError)) throw error
+    if (!(error instanceof DefinitionError)) throw error
     throw invalidField(error.path.join('__'), error.message, 'invalid_input', error)
   }
 }

@@ -7,7 +7,7 @@ export type IsInRange = (address: string) => boolean
 /**
  * Compiles ranges such as `10.0.0.0/8`, `2001:db8::/32` or a single address; one, or a list of them.
  *
- * @throws {PlaceError} naming the range that is none.
+ * @throws {DefinitionError} naming the range that is none.
  */
 export function compileAddressRange (place: Place): IsInRange {
   const ranges = new BlockList()

@@ -36,7 +36,7 @@ const TYPES = ['event', 'distinct_id', 'property', 'sdk', 'sdk_version', 'ip'] a
 /**
  * Compiles a condition.
  *
- * @throws {PlaceError} naming the first place that cannot be enforced.
+ * @throws {DefinitionError} naming the first place that cannot be enforced.
  */
 export function compileCondition (place: Place): CompiledCondition {
   if (place.value == null) return { test: () => true, boundsOf: () => ALWAYS, usesAddress: false }
@@ -110,7 +110,7 @@ function compileTest (field: (name: string) => Place, pattern: CompilePattern): 
   }
 }
 
-/** @throws {PlaceError} when a value is missing, or is not what operators compare with. */
+/** @throws {DefinitionError} when a value is missing, or is not what operators compare with. */
 function checkValue (place: Place): void {
   const values = Array.isArray(place.value) ? place.entries(RULE_LIMITS.values) : [place]
   for (const each of values) {

@@ -5,7 +5,7 @@ import { compareCpu } from '../../test/support/cpu-time.ts'
 import { applyRules, ProjectRules, type RuleOutcome, shareOf } from './apply-rules.ts'
 import type { RuledEvent } from './compile-rule-condition.ts'
 import { compileRule, createHashValue, createHmacSha256 } from './compile-rule.ts'
-import { PlaceError } from '../errors.ts'
+import { DefinitionError } from '../errors.ts'
 
 const KEY = { secret: Buffer.from('0123456789abcdef0123456789abcdef'), projectId: 1 }
 
@@ -31,7 +31,7 @@ function placeOf (t: Test, definition: unknown): string {
   try {
     compileRule(definition, KEY)
   } catch (error) {
-    if (error instanceof PlaceError) return error.path.join('__')
+    if (error instanceof DefinitionError) return error.path.join('__')
     throw error
   }
   t.fail(`taken: ${JSON.stringify(definition)}`)

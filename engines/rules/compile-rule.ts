@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { isExactNumber } from '../body/parse-json.ts'
 import { findUnstorableNumber, UNSTORABLE_NUMBER } from '../body/storable-numbers.ts'
-import { PlaceError } from '../errors.ts'
+import { DefinitionError } from '../errors.ts'
 import { isFields } from '../fields.ts'
 import { storedValue } from '../json-schema/evaluation.ts'
 import { propertyText } from '../operators/property-test.ts'
@@ -49,14 +49,14 @@ const MIN_RATE = 0.0001
 /**
  * Compiles a version of a rule.
  *
- * @throws {PlaceError} naming the first place that cannot be enforced.
+ * @throws {DefinitionError} naming the first place that cannot be enforced.
  */
 export function compileRule (definition: unknown, key: HashKey): CompiledRule {
   const field = new Place(definition, []).fields('condition', 'actions')
-  if (sizeOf(definition) > RULE_LIMITS.bytes) throw new PlaceError([], `A rule has at most ${RULE_LIMITS.bytes} bytes.`)
+  if (sizeOf(definition) > RULE_LIMITS.bytes) throw new DefinitionError([], `A rule has at most ${RULE_LIMITS.bytes} bytes.`)
   // Stored as null, an action would set null, and a condition would be one that does not compile.
   const unstorable = findUnstorableNumber(definition)
-  if (unstorable !== null) throw new PlaceError(unstorable, UNSTORABLE_NUMBER)
+  if (unstorable !== null) throw new DefinitionError(unstorable, UNSTORABLE_NUMBER)
   const condition = compileCondition(field('condition'))
   const places = field('actions').entries(RULE_LIMITS.actions)
   const actions = places.map(readAction)

@@ -1,5 +1,5 @@
 /** What a rule is made of, as people write it. */
-import { PlaceError } from '../errors.ts'
+import { DefinitionError } from '../errors.ts'
 import { isFields } from '../fields.ts'
 
 /** What a rule does with the events that pass its condition. */
@@ -43,28 +43,28 @@ export class Place {
     this.path = path
   }
 
-  error (message: string): PlaceError {
-    return new PlaceError(this.path, message)
+  error (message: string): DefinitionError {
+    return new DefinitionError(this.path, message)
   }
 
-  /** @throws {PlaceError} when this is no object, or has other fields. */
+  /** @throws {DefinitionError} when this is no object, or has other fields. */
   fields (...known: readonly string[]): (name: string) => Place {
     const { value } = this
     if (!isFields(value)) throw this.error('An object is expected.')
     for (const name of Object.keys(value)) {
-      if (!known.includes(name)) throw new PlaceError([...this.path, name], 'This field is not known.')
+      if (!known.includes(name)) throw new DefinitionError([...this.path, name], 'This field is not known.')
     }
     return (name) => new Place(Object.hasOwn(value, name) ? value[name] : undefined, [...this.path, name])
   }
 
-  /** @throws {PlaceError} when this is no list of 1 to `limit` entries. */
+  /** @throws {DefinitionError} when this is no list of 1 to `limit` entries. */
   entries (limit: number, least = 1): Place[] {
     if (!Array.isArray(this.value) || this.value.length < least) throw this.error(`A list${least > 1 ? ` of ${least} to ${limit} entries` : least > 0 ? ' that is not empty' : ''} is expected.`)
     if (this.value.length > limit) throw this.error(`At most ${limit} entries are possible.`)
     return this.value.map((value, index) => new Place(value, [...this.path, String(index)]))
   }
 
-  /** @throws {PlaceError} when this is none of the words. */
+  /** @throws {DefinitionError} when this is none of the words. */
   oneOf<T extends string> (words: readonly T[]): T {
     const found = words.find((word) => word === this.value)
     if (found === undefined) throw this.error(`One of ${words.join(', ')} is expected.`)
@@ -74,7 +74,7 @@ export class Place {
   /**
    * The name of a property. `__proto__` is not one: it means another thing wherever an object is made of names.
    *
-   * @throws {PlaceError}
+   * @throws {DefinitionError}
    */
   propertyName (): string {
     const { value } = this

@@ -21,7 +21,7 @@ export function definitionsOfRules ({ rules: { rules }, secret }: KeyedRules): R
   return { secret, rules: rules.map(({ id, name, version, text }) => ({ id, name, version, text })) }
 }
 
-/** @throws {PlaceError} */
+/** @throws {DefinitionError} */
 export function compileRules ({ secret, rules }: RuleDefinitions, projectId: number): KeyedRules {
   const key = { secret, projectId }
   const compiled = rules.map((rule) => ({ ...rule, compiled: compileRule(JSON.parse(rule.text), key) }))

@@ -38,7 +38,7 @@ export function definitionsOf (schemas: ProjectSchemas): SchemaDefinition[] {
   return [...schemas.values()].map(({ id, event, version, mode, text }) => ({ id, event, version, mode, text }))
 }
 
-/** @throws {PlaceError} */
+/** @throws {DefinitionError} */
 export function compileDefinitions (definitions: readonly SchemaDefinition[]): ProjectSchemas {
   return new Map(definitions.map((definition) =>
     [definition.event, { ...definition, check: compileCheck(definition.text) }]))

@@ -1,4 +1,4 @@
-import { invalidField, PlaceError } from '../../../engines/errors.ts'
+import { invalidField, DefinitionError } from '../../../engines/errors.ts'
 import { type CompiledRule, compileRule } from '../../../engines/rules/compile-rule.ts'
 import { RULE_LIMITS, type RuleDefinition } from '../../../engines/rules/rule-definition.ts'
 import { type DefinitionKind, describeCheck, describeFields, listOf, type ShownDefinition, type ShownVersion } from '../definition-kind.ts'
@@ -86,7 +86,7 @@ export function compileDraftRule ({ condition, actions }: Partial<RuleDefinition
   try {
     return compileRule({ condition: condition ?? null, actions }, DRAFT_KEY)
   } catch (error) {
-    if (!(error instanceof PlaceError)) throw error
+    if (!(error instanceof DefinitionError)) throw error
     throw invalidField(error.path.join('__') || 'actions', error.message, 'invalid_rule')
   }
 }

@@ -1,4 +1,4 @@
-import { invalidField, PlaceError } from '../../../engines/errors.ts'
+import { invalidField, DefinitionError } from '../../../engines/errors.ts'
 import { SCHEMA_MODES, type SchemaMode } from '../../../platform/directory/active-schemas.ts'
 import { type CompiledSchema, compileSchema } from '../../../engines/json-schema/compile-schema.ts'
 import { toEventName } from '../../../schema/wire/identity.ts'
@@ -74,7 +74,7 @@ export function compileDraft (draft: unknown): CompiledSchema {
   try {
     return compileSchema(draft)
   } catch (error) {
-    if (!(error instanceof PlaceError)) throw error
+    if (!(error instanceof DefinitionError)) throw error
     throw invalidField(['schema', ...error.path].join('__'), error.message, 'invalid_schema')
   }
 }
