@@ -1,4 +1,4 @@
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { Schema } from '../../../schema/api-types.ts'
 import { type Page, request } from '../api-client.ts'
 import { Ask, FormDialog } from '../confirm.tsx'
