@@ -10,6 +10,8 @@ else if (args.length === 1 && (args[0] === '--version' || args[0] === '-V')) pro
 else await runCommand()
 
 async function runCommand (): Promise<void> {
+  // An API process that runs an import may be killed: nobody else would end the import with it.
+  process.once('disconnect', () => process.exit(1))
   const { runCli } = await import('./run-cli.ts')
   const world = { env: process.env, stdout: process.stdout, stderr: process.stderr, now: Date.now }
   const exitCode = await runCli(args, world)

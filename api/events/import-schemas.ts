@@ -61,7 +61,7 @@ export const runSchema = {
   type: 'object', ...closed, required: ['source'],
   properties: {
     source: { type: 'string', enum: ['posthog', 'mixpanel', 'amplitude', 'files'] },
-    name: { type: 'string', maxLength: 255, description: 'Of a file or folder in the folder of the project; default: all that is there.' },
+    name: { type: 'string', minLength: 1, maxLength: 255, description: 'Of a file or folder in the folder of the project; default: all that is there.' },
     dry_run: { type: 'boolean', description: 'Read and count, without sending.' },
     persons: { type: 'string', enum: ['events', 'export'], description: 'posthog only: what changes persons; default: export.' },
     timezone: { ...column, description: 'mixpanel only: time zone of a project created before 2023; default: UTC.' },

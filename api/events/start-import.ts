@@ -34,6 +34,9 @@ const PRIORITY = 18
 /** Entries of a folder that are listed. */
 const MAX_FILES = 1000
 
+/** Of the key of a run. */
+const LABEL = 'import run by the API'
+
 /** The key of a run is deleted at its end; one that the end of this process left stops working after so long. */
 const KEY_DAYS = 7
 
@@ -65,65 +68,23 @@ export interface ImportRunner {
 }
 
 export function createImportRunner (deps: RunImportsOptions): ImportRunner {
-  const { folder, sql, logger } = deps
+  const { folder } = deps
   const closed = new AbortController()
-  const running = new Map<number, Promise<null>>()
-
+  const running = new Map<number, Promise<void>>()
   const folderOf = (projectId: number): string => path.join(folder, String(projectId))
 
-  async function list (projectId: number): ReturnType<ImportRunner['list']> {
-    if (folder === '') return { folder: null, files: [] }
-    const own = folderOf(projectId)
-    // Made here, it is the API's own, and the state can be written beside what somebody else copies into it.
-    const names = await mkdir(own, { recursive: true }).then(async () => await readdir(own)).catch((error: unknown) => {
-      throw conflict(`The API cannot use ${own}: ${errorCode(error)}.`)
-    })
-    const shown = names.filter((name) => !name.startsWith('.')).sort().slice(0, MAX_FILES)
-    const files = await Promise.all(shown.map(async (name) => {
-      const found = await stat(path.join(own, name)).catch(() => undefined)
-      return found && { name, is_folder: found.isDirectory(), bytes: found.isDirectory() ? null : found.size }
-    }))
-    return { folder: own, files: files.filter((file) => file !== undefined) }
-  }
-
-  /** Runs the command to its end. @throws {HttpError} when it did not begin. */
-  async function execute (access: Access, options: Options, onBegun: (id: number | null) => void): Promise<null> {
-    const { projectId: project } = access
-    const { files } = await list(project)
-    const { name = '' } = options
-    if (name !== '' && !files.some((file) => file.name === name)) {
-      throw invalidField('name', `There is nothing of this name in ${folderOf(project)}.`)
-    }
-    const { id, value: key } = await createKey(deps, access, { label: 'import run by the API', scopes: [...SCOPES], scoped_teams: [project], expires_at: null })
-    const timer = setTimeout(onBegun, BEGIN_MS, null)
-    try {
-      await sql`UPDATE personal_api_keys SET expires_at = LEAST(expires_at, now() + ${KEY_DAYS} * interval '1 day') WHERE id = ${id}`
-      const { PATH, NODE_OPTIONS, NODE_EXTRA_CA_CERTS, NODE_COMPILE_CACHE } = process.env
-      const child = spawn(process.execPath, [COMMAND, ...describeCommand(folderOf(project), project, options)], {
-        // Nothing of the API's own settings: the command has no use for its passwords.
-        env: { PATH, NODE_OPTIONS, NODE_EXTRA_CA_CERTS, NODE_COMPILE_CACHE, MILLRACE_URL: deps.url, MILLRACE_KEY: key },
-        stdio: ['ignore', 'ignore', 'pipe', 'ipc'], signal: closed.signal, killSignal: 'SIGKILL'
-      })
-      let [said, hasBegun] = ['', false]
-      child.stderr?.setEncoding('utf8').on('data', (text: string) => { said = (said + text).slice(-LOGGED) })
-      child.once('message', ({ importId }: { importId: number }) => {
-        hasBegun = true
-        onBegun(importId)
-      })
-      if (child.pid !== undefined) setPriority(child.pid, PRIORITY)
-      const [code] = await once(child, 'close').catch(() => [null])
-      logger.info({ project, code, said }, 'an import that the API ran has ended')
-      if (!hasBegun) throw new HttpError(400, 'validation_error', 'invalid_input', /^(?:millrace|error): (.*)/m.exec(said)?.[1] ?? `The import ended with code ${code}.`)
-      return null
-    } finally {
-      clearTimeout(timer)
-      // One that stays stops working by itself.
-      await sql`DELETE FROM personal_api_keys WHERE id = ${id}`.catch(() => {})
-    }
-  }
-
   return {
-    list,
+    async list (projectId) {
+      if (folder === '') return { folder: null, files: [] }
+      const own = folderOf(projectId)
+      const files = await Promise.all((await readNames(own)).slice(0, MAX_FILES).map(async (name) => {
+        const found = await stat(path.join(own, name)).catch(() => undefined)
+        const isFolder = found?.isDirectory() === true
+        if (found === undefined || !(isFolder || found.isFile())) return []
+        return [{ name, is_folder: isFolder, bytes: isFolder ? null : found.size }]
+      }))
+      return { folder: own, files: files.flat() }
+    },
     async run (access, options) {
       const { projectId, scopes } = access
       for (const scope of SCOPES) requireScope(scopes, scope)
@@ -132,7 +93,8 @@ export function createImportRunner (deps: RunImportsOptions): ImportRunner {
         throw conflict(`This API runs ${running.has(projectId) ? 'an import of this project' : `${MAX_RUNNING} imports`} already: wait for its end, or stop it.`)
       }
       return await new Promise((resolve, reject) => {
-        const ended = execute(access, options, resolve).finally(() => { running.delete(projectId) })
+        const command = { access, options, folder: folderOf(projectId), signal: closed.signal }
+        const ended = execute(deps, command, resolve).finally(() => { running.delete(projectId) })
         running.set(projectId, ended)
         ended.catch(reject)
       })
@@ -144,13 +106,72 @@ export function createImportRunner (deps: RunImportsOptions): ImportRunner {
   }
 }
 
+/** Without hidden ones. @throws {HttpError} 409. */
+async function readNames (folder: string): Promise<string[]> {
+  try {
+    // Made here, it is the API's own, and the state can be written beside what somebody else copies into it.
+    await mkdir(folder, { recursive: true })
+    return (await readdir(folder)).filter((name) => !name.startsWith('.')).sort()
+  } catch (error) {
+    throw conflict(`The API cannot use ${folder}: ${errorCode(error)}.`)
+  }
+}
+
+/** An import of one project. */
+interface ImportCommand { access: Access, options: Options, folder: string, signal: AbortSignal }
+
+/** Runs the command to its end. @throws {HttpError} when it did not begin. */
+async function execute (
+  deps: RunImportsOptions, { access, options, folder, signal }: ImportCommand, onBegun: (id: number | null) => void
+): Promise<void> {
+  const { sql, logger } = deps
+  const { projectId: project } = access
+  const names = await readNames(folder)
+  if (options.name !== undefined && !names.includes(options.name)) throw invalidField('name', `There is nothing of this name in ${folder}.`)
+  // Of imports of API processes that were killed. The one of an import that runs was used a moment ago.
+  await sql`DELETE FROM personal_api_keys WHERE label = ${LABEL} AND project_ids = ARRAY[${project}::integer]
+    AND coalesce(last_used_at, created_at) < now() - interval '3 hours'`
+  const rights = { label: LABEL, scopes: [...SCOPES], scoped_teams: [project], expires_at: null }
+  const { id, value: key } = await createKey(deps, access, rights)
+  const timer = setTimeout(onBegun, BEGIN_MS, null)
+  try {
+    await sql`UPDATE personal_api_keys SET expires_at = LEAST(expires_at, now() + ${KEY_DAYS} * interval '1 day') WHERE id = ${id}`
+    const { PATH, NODE_OPTIONS, NODE_EXTRA_CA_CERTS, NODE_COMPILE_CACHE } = process.env
+    const child = spawn(process.execPath, [COMMAND, ...describeCommand(folder, project, options)], {
+      // Nothing of the API's own settings: the command has no use for its passwords.
+      env: { PATH, NODE_OPTIONS, NODE_EXTRA_CA_CERTS, NODE_COMPILE_CACHE, MILLRACE_URL: deps.url, MILLRACE_KEY: key },
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc'], signal, killSignal: 'SIGKILL'
+    })
+    let said = ''
+    let begun: number | undefined
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => { said = (said + text).slice(-LOGGED) })
+    child.once('message', ({ importId }: { importId: number }) => {
+      begun = importId
+      onBegun(importId)
+    })
+    if (child.pid !== undefined) setPriority(child.pid, PRIORITY)
+    const [code] = await once(child, 'close').catch(() => [null])
+    logger.info({ project, code, said }, 'an import that the API ran has ended')
+    if (begun === undefined) throw new HttpError(400, 'validation_error', 'invalid_input', /^(?:millrace|error): (.*)/m.exec(said)?.[1] ?? `The import ended with code ${code}.`)
+    // One that was killed, or whose key was revoked, could not report its end.
+    await sql`UPDATE imports SET state = 'interrupted', error = 'MILLRACE_IMPORT_ENDED', ended_at = now()
+      WHERE project_id = ${project} AND id = ${begun} AND ended_at IS NULL`
+      .catch((err: unknown) => { logger.warn({ err, project, id: begun }, 'the end of an import was not recorded') })
+  } finally {
+    clearTimeout(timer)
+    // One that stays stops working by itself.
+    await sql`DELETE FROM personal_api_keys WHERE id = ${id}`.catch(() => {})
+  }
+}
+
 function conflict (detail: string): HttpError {
   return new HttpError(409, 'invalid_request', 'conflict', detail)
 }
 
 /** Its state is beside the exports and hidden, so that the same import is resumed. */
 function describeCommand (
-  folder: string, projectId: number, { source, name = '', dry_run: isDryRun, persons, timezone, map, events_per_second: rate }: Options
+  folder: string, projectId: number,
+  { source, name = '', dry_run: isDryRun, persons, timezone, map, events_per_second: rate }: Options
 ): string[] {
   return [
     'import', source, path.join(folder, name), `--project=${projectId}`, `--state=${path.join(folder, `.millrace-import-${source}`)}`,

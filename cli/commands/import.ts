@@ -82,7 +82,7 @@ async function importFiles (
   await warnOfRetention(context, project, notice)
   const mode = dryRun ? 'dry run' : verify ? 'verification' : 'import'
   const reporter = createReporter(api, {
-    source, project, mode, notices, files: listed, options: describeOptions({ ...options, persons }),
+    source, project, mode, notices, files: listed, options: describeOptions({ ...options, persons: source === 'posthog' ? persons : undefined }),
     tell: (why) => { context.stderr.write(`The import goes on, but the API does not show it, or not all of it: ${why}\n`) }
   })
   const result = await runImport({
@@ -98,7 +98,9 @@ async function importFiles (
 }
 
 /** Those that say how the files are read and sent. */
-function describeOptions ({ map = [], timezone, persons, eventsPerSecond }: Omit<ImportCommandOptions, 'project'>): string[] {
+function describeOptions (
+  { map = [], timezone, persons, eventsPerSecond }: Omit<ImportCommandOptions, 'project' | 'persons'> & { persons: string | undefined }
+): string[] {
   const given = { timezone, persons, 'events-per-second': eventsPerSecond }
   return [...map.map((each) => `--map ${each}`), ...Object.entries(given).flatMap(([name, value]) => value === undefined ? [] : [`--${name} ${value}`])]
 }

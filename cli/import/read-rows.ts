@@ -7,6 +7,7 @@ import zlib from 'node:zlib'
 import { parse as parseCsv } from 'csv-parse'
 import { HAS_SAFE_BROTLI } from '../../engines/body/decompress.ts'
 import { parseStoredJson } from '../../engines/body/parse-json.ts'
+import { fieldsOf } from '../../engines/fields.ts'
 import { listZip, type ReadRow, type Rows, type SourceFile } from './list-files.ts'
 import { readParquet } from './read-parquet.ts'
 
@@ -18,6 +19,9 @@ const KEPT_BYTES = 10_000
 
 /** Decompressed at a time: each takes a turn of another thread. */
 const CHUNK_BYTES = 262_144
+
+/** Rows in which the columns of a file are looked for. */
+const SAMPLED_ROWS = 1000
 
 /** The byte order mark of UTF-8, as Latin-1. */
 const UTF8_MARK = '\xef\xbb\xbf'
@@ -209,4 +213,20 @@ async function * readZip (file: SourceFile): AsyncGenerator<Rows> {
     before += last
   }
   if (broken.length > 0) throw new Error(broken.join('; '))
+}
+
+/** Columns of the first rows, as an object of JSON need not have all. A copy is read: the file tells its progress. */
+export async function sampleColumns (file: SourceFile): Promise<string[]> {
+  const columns = new Set<string>()
+  try {
+    for await (const rows of readRows({ ...file })) {
+      for (const read of rows) {
+        if ('row' in read) for (const column of Object.keys(fieldsOf(read.row))) columns.add(column)
+        if (read.position >= SAMPLED_ROWS) return [...columns]
+      }
+    }
+  } catch {
+    // It is told by who reads all rows.
+  }
+  return [...columns]
 }

@@ -22,7 +22,7 @@ interface Shown {
   runAt: (url: string, ...args: string[]) => Promise<Captured>
   /** What the command line has. */
   args: string[]
-  ask: (method: string, path: string) => Promise<any>
+  ask: (method: string, path: string, body?: object) => Promise<any>
   createKey: (...scopes: string[]) => Promise<string>
 }
 
@@ -211,5 +211,39 @@ t.test('the API runs an import of what lies on the server, with a key that ends 
   t.match(await ended(again), { state: 'complete', result: { proof: { is_complete: true, groups: 1, equal: 1 } } })
   const [{ n }] = await stack.select<{ n: string }>(`SELECT count() AS n FROM events WHERE project_id = ${stack.project}`) as [{ n: string }]
   t.equal(Number(n), 400)
+
+  // Whoever revokes the key ends the import, and its report says that it ended.
+  const maker = await ask('POST', '/api/personal_api_keys/', { label: 'maker', scopes: ['project:read', 'event:write'], scoped_teams: [stack.project] })
+  const revoked = await waitFor(async () => {
+    const answer = await start({ source: 'posthog', name: 'export', events_per_second: 1 }, maker.value)
+    return answer.status === 201 && answer.body.id
+  })
+  await fetch(`${stack.url}/api/personal_api_keys/${maker.id}/`, { method: 'DELETE', headers: { authorization: `Bearer ${stack.personalApiKey}` } })
+  t.match(await ended(revoked), { state: 'interrupted', error: 'MILLRACE_IMPORT_ENDED' })
   await waitFor(async () => (await stack.sql`SELECT 1 FROM personal_api_keys WHERE label = 'import run by the API' AND project_ids = ARRAY[${stack.project}::integer]`).length === 0)
+})
+
+t.test('an import ends with its report, or with the channel of the process that runs it', async (t) => {
+  const { stack, run, ask, args } = await startImport(t)
+  const running = run(stack.personalApiKey, '--events-per-second', '20')
+  const { id } = await waitFor(async () => (await ask('GET', '~/imports/')).results[0])
+  await stack.sql`DELETE FROM imports WHERE id = ${id}`
+  t.match(await running, { code: 1, err: /the report of the import was deleted; run the same command to resume it/ })
+
+  const child = spawn(process.execPath, [path.join(import.meta.dirname, '../main.ts'), ...args, '--events-per-second', '20'], {
+    env: { PATH: process.env.PATH, MILLRACE_URL: stack.url, MILLRACE_KEY: stack.personalApiKey }, stdio: ['ignore', 'ignore', 'ignore', 'ipc']
+  })
+  const exited = once(child, 'exit')
+  await once(child, 'message')
+  child.disconnect()
+  t.same(await exited, [1, null])
+})
+
+t.test('files of another product are not complete', async (t) => {
+  const stack = await createStackProject(t)
+  const folder = await mkdtemp(path.join(storesFolder(), 'millrace-other-'))
+  t.teardown(async () => await rm(folder, { recursive: true, force: true }))
+  await writeFile(path.join(folder, 'a.json'), '{"name":"of something else"}\n{"name":"again"}\n')
+  const where = ['--project', String(stack.project), '--state', path.join(folder, 'state')]
+  t.match(await runCaptured(['import', 'amplitude', path.join(folder, 'a.json'), ...where], { MILLRACE_URL: stack.url, MILLRACE_KEY: stack.personalApiKey }), { code: 1, out: /rejected +2\n/ })
 })

@@ -20,6 +20,9 @@ const MOST = { files: 500, options: 20, reasons: 50, notices: 50, broken: 100, r
 /** States of an import that ended with a result, by its exit code. */
 const END_STATES = { 0: 'complete', 1: 'incomplete', [IMPORTED_WITH_DIFFERENCES]: 'complete_with_differences' } as const
 
+/** Answers to a report that end the import, by their status. */
+const REFUSALS: Record<number, string> = { 401: 'the personal API key is not accepted any more', 404: 'the report of the import was deleted' }
+
 interface ReporterOptions extends Pick<ImportOptions, 'source' | 'project' | 'mode' | 'files'> {
   /** As they were given. */
   options: readonly string[]
@@ -30,31 +33,25 @@ interface ReporterOptions extends Pick<ImportOptions, 'source' | 'project' | 'mo
 }
 
 /** An API process that runs this one gets the id of the record as a message; it may have ended meanwhile. */
-export function createReporter (
-  api: ManagementClient, { project, source, mode, files, options, notices, tell }: ReporterOptions
-): ImportReporter {
+export function createReporter (api: ManagementClient, of: ReporterOptions): ImportReporter {
+  const { project, source, mode, files, notices, tell } = of
   const params = { project_id: project }
   const reasons = new Map<string, number>()
   const ended = new AbortController()
   /** Of the record; null: the API takes no reports. */
   let id: number | null | undefined
-  let [isStopped, wasTold, last] = [false, false, { at: performance.now(), sent: 0 }]
+  let [wasTold, last] = [false, { at: performance.now(), sent: 0 }]
+  /** Why the import may not go on. */
+  let stopped: string | undefined
   let checkpoint: ReturnType<typeof openCheckpoint>
   let count: () => ImportCounts
   let reporting: Promise<void> | undefined
-
-  const begun = (): object => ({
-    checkpoint: checkpoint.id, source, mode: mode.replace(' ', '_'), version: readVersion(),
-    options: options.slice(0, MOST.options).map(cut),
-    file_count: files.length, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0),
-    files: files.slice(0, MOST.files).map(({ name, bytes }) => ({ name: cut(name), bytes }))
-  })
 
   /** @returns whether the API has it, or takes none. */
   async function report (end: object = {}): Promise<boolean> {
     if (id === null) return true
     try {
-      id ??= (await api.post('/api/projects/{project_id}/imports', { params, body: begun() })).id
+      id ??= (await api.post('/api/projects/{project_id}/imports', { params, body: describeBegin(checkpoint.id, of) })).id
       process.send?.({ importId: id }, () => {})
       const { state, sent, bytesRead, ...counts } = count()
       const now = performance.now()
@@ -65,12 +62,15 @@ export function createReporter (
       const { stop } = await api.post('/api/projects/{project_id}/imports/{id}/report', {
         params: { ...params, id }, body: { state, progress, ...end }
       })
-      isStopped ||= stop
+      if (stop) stopped = 'the import was stopped over the management API'
       return true
     } catch (error) {
-      // What it refuses it refuses again, such as a key without the scope; a record may have been deleted.
-      if (error instanceof HttpError && error.status < 500 && error.status !== 429) id = null
-      if (!wasTold) tell(error instanceof Error ? error.message : String(error))
+      const status = error instanceof HttpError ? error.status : 500
+      // Nobody could stop it any more, and capture goes on to take its events by the key of the project.
+      if (id !== undefined) stopped ??= REFUSALS[status]
+      // What else it refuses it refuses again, such as a key without the scope.
+      if (status < 500 && status !== 429) id = null
+      if (!wasTold && stopped === undefined) tell(error instanceof Error ? error.message : String(error))
       wasTold = true
       return id === null
     }
@@ -78,7 +78,7 @@ export function createReporter (
 
   return {
     throwIfStopped () {
-      if (isStopped) throw new MillraceError('MILLRACE_IMPORT_STOPPED', 'the import was stopped over the management API; run the same command to resume it')
+      if (stopped !== undefined) throw new MillraceError('MILLRACE_IMPORT_STOPPED', `${stopped}; run the same command to resume it`)
     },
     begin (stateFolder, look) {
       count = look
@@ -108,6 +108,15 @@ export function createReporter (
       // Else the record would stay without its end: the same command goes on in it.
       if (isReported && end.result.exitCode !== 1) checkpoint.forget()
     }
+  }
+}
+
+function describeBegin (checkpoint: string, { source, mode, options, files }: ReporterOptions): object {
+  return {
+    checkpoint, source, mode: mode.replace(' ', '_'), version: readVersion(),
+    options: options.slice(0, MOST.options).map(cut),
+    file_count: files.length, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0),
+    files: files.slice(0, MOST.files).map(({ name, bytes }) => ({ name: cut(name), bytes }))
   }
 }
 

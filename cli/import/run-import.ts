@@ -5,20 +5,18 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
 import { errorCode, MillraceError } from '../../engines/errors.ts'
-import { fieldsOf } from '../../engines/fields.ts'
 import { type ImportedEvent, type MapRow, RejectedRowError } from '../../engines/import/imported-event.ts'
 import { tryLockFile } from '../../platform/durable-folder.ts'
 import { type Digest, DigestCollector, formatDay, keyOf } from './event-digest.ts'
 import { type ImportOptions, type ImportResult, IMPORTED_WITH_DIFFERENCES, type MapperOf } from './import-options.ts'
 import { type Proof, proveImport } from './prove-import.ts'
 import type { ReadRow, SourceFile } from './list-files.ts'
-import { readRows } from './read-rows.ts'
+import { readRows, sampleColumns } from './read-rows.ts'
 import { createSender } from './send-events.ts'
 
 /** Rows of each file that are acknowledged. */
 type Progress = Record<string, { file: string, rows: number }>
 
-const SAMPLED_ROWS = 1000
 const PROGRESS = 'progress.json'
 const SAVE_INTERVAL_MS = 1000
 
@@ -126,7 +124,7 @@ async function importFiles (
         }
         if (result.rows % 100_000 === 0) options.onProgress(file.name, result.rows)
       })
-      if ((await stat(file.path)).size !== file.bytes) throw new Error('it changed meanwhile; run the same command again')
+      if ((await stat(file.path).catch(() => null))?.size !== file.bytes) throw new Error('it changed meanwhile; run the same command again')
       if (result.rows === rowsBefore) result.empty.push(file.name)
     } catch (error) {
       if (errorCode(error) === 'MILLRACE_IMPORT_STOPPED') {
@@ -177,7 +175,9 @@ async function conclude (
   }
   const { proof, broken, rejected, altered } = result
   const isDifferent = rejected + altered + (proof?.differing.length ?? 0) > 0 || digests.conflicts.size > 0
-  result.exitCode = broken.length > 0 || proof?.isComplete === false ? 1 : isDifferent ? IMPORTED_WITH_DIFFERENCES : 0
+  // No row is an event when the files are of another product.
+  const isComplete = broken.length === 0 && proof?.isComplete !== false && (rejected === 0 || result.events > 0)
+  result.exitCode = !isComplete ? 1 : isDifferent ? IMPORTED_WITH_DIFFERENCES : 0
   result.finishedAt = new Date().toISOString()
   if (mode !== 'dry run') await writeFile(path.join(stateFolder, 'proof.json'), `${JSON.stringify(result, null, 2)}\n`)
   await reporter?.end({ result, source })
@@ -248,22 +248,6 @@ async function readEvents (
       }
     }
   }
-}
-
-/** Columns of the first rows, as an object of JSON need not have all. A copy is read: the file tells its progress. */
-async function sampleColumns (file: SourceFile): Promise<string[]> {
-  const columns = new Set<string>()
-  try {
-    for await (const rows of readRows({ ...file })) {
-      for (const read of rows) {
-        if ('row' in read) for (const column of Object.keys(fieldsOf(read.row))) columns.add(column)
-        if (read.position >= SAMPLED_ROWS) return [...columns]
-      }
-    }
-  } catch {
-    // It is told by who reads all rows.
-  }
-  return [...columns]
 }
 
 async function readProgress (folder: string): Promise<Progress> {

@@ -50,7 +50,7 @@ export function completeMapping (given: readonly string[], columns: readonly str
   const { event, timestamp, distinct_id: distinctId, ...optional } = mapping
   if (event === undefined || timestamp === undefined || distinctId === undefined) {
     const missing = (['event', 'timestamp', 'distinct_id'] as const).filter((field) => mapping[field] === undefined)
-    throw new RejectedRowError(`no column found for ${missing.join(' and ')}; pass --map ${missing[0]}=<column>. Columns: ${columns.join(', ')}`)
+    throw new RejectedRowError(`no column found for ${missing.join(' and ')}; name ${missing.length === 1 ? 'it' : 'them'} with ${missing.map((field) => `--map ${field}=<column>`).join(' ')}. Columns: ${columns.join(', ')}`)
   }
   return { event, timestamp, distinct_id: distinctId, ...optional }
 }

@@ -146,7 +146,7 @@ t.test('files: columns are mapped as told, guessed by their names, or asked for'
   t.same(completeMapping([], ['Event_Name', 'user_id', 'ts', 'amount']), { event: 'Event_Name', timestamp: 'ts', distinct_id: 'user_id' })
   t.same(completeMapping(['event=what', 'timestamp=at', 'distinct_id=who', 'uuid=key'], ['what', 'at', 'who', 'key']),
     { event: 'what', timestamp: 'at', distinct_id: 'who', uuid: 'key' })
-  t.throws(() => completeMapping([], ['a', 'user_id']), /no column found for event and timestamp; pass --map event=<column>. Columns: a, user_id/)
+  t.throws(() => completeMapping([], ['a', 'user_id']), /no column found for event and timestamp; name them with --map event=<column> --map timestamp=<column>. Columns: a, user_id/)
   t.throws(() => completeMapping(['event=b'], ['a']), /no column b; columns: a/)
   t.throws(() => completeMapping(['event=a', 'event=b'], ['a', 'b']), /--map event=b: event is a already/)
   t.throws(() => completeMapping(['colour=a'], ['a']), /expected one of event/)

@@ -50,6 +50,8 @@ t.test('each state has a word, and what to do about it', (t) => {
     [{ stop_requested_at: '2026-01-01T00:00:00Z' }, 'stopping', /next report/],
     [{ is_silent: true, stop_requested_at: '2026-01-01T00:00:00Z' }, 'silent', /same command again/],
     [{ ...ended, state: 'interrupted', error: 'MILLRACE_IMPORT_STOPPED' }, 'stopped', /^Run the same command again/],
+    [{ ...ended, state: 'interrupted', error: 'MILLRACE_IMPORT_ENDED' }, 'ended', /^Its process ended without a report/],
+    [{ ...ended, state: 'incomplete', mode: 'dry_run' }, 'incomplete', /^Some files cannot be read/],
     [{ ...ended, state: 'interrupted', error: null }, 'failed', /^The command says/],
     [{ ...ended, state: 'incomplete' }, 'incomplete', /receipts say why.*same command again/],
     [{ ...ended, state: 'complete' }, 'complete', /^Every event is stored/],

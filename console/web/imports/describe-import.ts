@@ -35,7 +35,7 @@ export function buildRun (plan: typeof NO_PLAN, isDryRun: boolean): object {
     mixpanel: timezone.trim() === '' ? {} : { timezone: timezone.trim() },
     files: { map: Object.fromEntries(Object.entries(columns).filter(([, column]) => column !== '')) }
   }
-  return { source, name, dry_run: isDryRun, events_per_second: Number(rate), ...own[source] }
+  return { source, ...name !== '' && { name }, dry_run: isDryRun, events_per_second: Number(rate), ...own[source] }
 }
 
 export const listPaths = (paths: string): string[] => paths.split('\n').map((each) => each.trim()).filter((each) => each !== '')
@@ -59,8 +59,12 @@ export function describe (
     case 'proving': return { text: 'proving', style: 'on', next: 'All files are read. It waits until every event is stored, and compares.' }
     case 'interrupted': return error === 'MILLRACE_IMPORT_STOPPED'
       ? { text: 'stopped', style: 'off', next: RESUME }
-      : { text: 'failed', style: 'refused', next: `The command says what ended it. Mend that. ${RESUME}` }
-    case 'incomplete': return { text: 'incomplete', style: 'refused', next: `Some files were not read completely, or events are missing or changed, and their receipts say why. Mend that. ${RESUME}` }
+      : error === 'MILLRACE_IMPORT_ENDED' ? { text: 'ended', style: 'off', next: `Its process ended without a report: it was killed, its key was revoked, or the API that ran it was stopped. ${RESUME}` } : { text: 'failed', style: 'refused', next: `The command says what ended it. Mend that. ${RESUME}` }
+    case 'incomplete': return {
+      text: 'incomplete',
+      style: 'refused',
+      next: mode === 'dry_run' ? 'Some files cannot be read completely, or no row of them is an event of this source. Mend that, and start again.' : `Some files were not read completely, no row is an event of this source, or events are missing or changed, and their receipts say why. Mend that. ${RESUME}`
+    }
     case 'complete': return { text: 'complete', style: 'on', next: dry === '' ? 'Every event is stored as the files have it.' : `Every row can be sent.${dry}` }
     case 'complete_with_differences': return rejected > 0
       ? { text: `complete, ${formatCount(rejected)} rejected`, style: 'replaced', next: `Look at rejected.ndjson where the command ran, in its folder millrace-import-… (on the server, .millrace-import-… beside the files) or that of --state: it has each row with its reason.${dry}` }
