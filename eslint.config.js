@@ -35,6 +35,15 @@ const restrictImports = (...patterns) => ({ 'no-restricted-imports': ['error', {
 
 export default [
   ...neostandard({ ts: true, ignores: ['node_modules', 'dist', '.tap', '.millrace', '**/*.generated.*'] }),
+  // What a member had before the wait may be old after it: what changed it meanwhile would be lost.
+  {
+    rules: {
+      'no-restricted-syntax': ['error', ...[
+        "AssignmentExpression[left.type='MemberExpression'][operator=/^[-+*|]=$/] > AwaitExpression.right",
+        "AssignmentExpression BinaryExpression[left.type='MemberExpression'] > AwaitExpression.right"
+      ].map((selector) => ({ selector, message: 'The member is read before the await: await first.' }))]
+    }
+  },
   // Tables of data read better with one entry a line than with one property a line.
   { rules: { '@stylistic/object-property-newline': 'off' } },
   // `void promise` says that nobody waits for it on purpose; the pair of no-floating-promises.

@@ -1,3 +1,4 @@
+import path from 'node:path'
 import t from 'tap'
 import { loadStackSettings } from './stack-settings.ts'
 
@@ -28,7 +29,7 @@ t.test('reports a wrong setting of a tier before anything starts, together with 
 t.test('keeps keys and passwords from the tiers', async (t) => {
   const { env } = loadStackSettings({ MILLRACE_PERSONAL_API_KEY: 'phx_secret', MILLRACE_PARTITIONS: '2' })
 
-  t.same(env, { MILLRACE_PARTITIONS: '2' })
+  t.same(env, { MILLRACE_PARTITIONS: '2', MILLRACE_IMPORT_FOLDER: path.resolve('.millrace/imports') })
 })
 
 t.test('refuses a project key that looks like a personal one', async (t) => {

@@ -1,6 +1,6 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { appendFile, mkdtemp, open, readdir, rm, stat } from 'node:fs/promises'
+import { appendFile, mkdtemp, open, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import t from 'tap'
@@ -51,6 +51,25 @@ t.test('messages come back in order, byte for byte, and leave an empty folder', 
   t.same(drained, sent)
   t.ok(spool.isEmpty)
   t.equal(spool.bytes, 0)
+})
+
+t.test('a message that is appended while the place of the one before it is saved is counted', async (t) => {
+  const root = await createRoot(t)
+  const spool = await openSpool(root)
+  await spool.append(buildMessage(1))
+  // Whoever writes to a pipe waits for its reader.
+  const place = path.join(root, 'position')
+  execFileSync('mkfifo', [place])
+  const publishing = Promise.withResolvers<void>()
+  const draining = spool.drainSome(async () => { publishing.resolve() })
+  await publishing.promise
+  await spool.append(buildMessage(2))
+  t.match(await readFile(place, 'utf8'), /segment/)
+  t.equal(await draining, 1)
+  t.notOk(spool.isEmpty, 'updates of persons go behind it, and the watermark waits for it')
+  await rm(place)
+  t.match(await drainAll(spool), [{ id: 'm-2' }])
+  t.ok(spool.isEmpty)
 })
 
 t.test('a message that is appended at the moment when the one before it is durable waits for no other', async (t) => {

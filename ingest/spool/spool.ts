@@ -107,7 +107,10 @@ export class Spool {
     }
     const { published, failure } = await publishPortion(portion, { publish, ahead: this.#ahead })
     const last = portion[published - 1]
-    if (last !== undefined) this.#bytes = Math.max(this.#bytes - await this.#reader.advance(last.end), 0)
+    if (last !== undefined) {
+      const gone = await this.#reader.advance(last.end)
+      this.#bytes = Math.max(this.#bytes - gone, 0)
+    }
     if (failure !== undefined) throw failure
     return published
   }
@@ -148,8 +151,9 @@ export class Spool {
       const file = path.join(folder, name)
       const decoded = decodeSpoolRecord(await readFile(file), 0)
       if (decoded.kind !== 'message') {
+        const bytes = await sizeOf(file)
         this.#refused++
-        this.#refusedBytes += await sizeOf(file)
+        this.#refusedBytes += bytes
         logger.error({ file }, 'a refused message cannot be read; its file stays where it is')
         continue
       }
