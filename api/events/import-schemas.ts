@@ -1,4 +1,4 @@
-import { array, boolean, nullableObject, object, optional, string, time, timeOrNull } from '../http/json-schema.ts'
+import { array, bodyOf, boolean, nullableObject, object, optional, string, time, timeOrNull } from '../http/json-schema.ts'
 import { userSummarySchema } from '../projects/users.ts'
 
 const count = { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER } as const
@@ -57,20 +57,17 @@ export const beginSchema = object({
 const column = { ...name, minLength: 1 } as const
 
 /** What the API is asked to run. */
-export const runSchema = {
-  type: 'object', ...closed, required: ['source'],
-  properties: {
-    source: { type: 'string', enum: ['posthog', 'mixpanel', 'amplitude', 'files'] },
-    name: { type: 'string', minLength: 1, maxLength: 255, description: 'Of a file or folder in the folder of the project; default: all that is there.' },
-    dry_run: { type: 'boolean', description: 'Read and count, without sending.' },
-    persons: { type: 'string', enum: ['events', 'export'], description: 'posthog only: what changes persons; default: export.' },
-    timezone: { ...column, description: 'mixpanel only: time zone of a project created before 2023; default: UTC.' },
-    map: optional({ event: column, timestamp: column, distinct_id: column, uuid: column, properties: column }, {
-      ...closed, description: 'files only: column of each field; default: guessed from the names of the columns.'
-    }),
-    events_per_second: { type: 'integer', minimum: 0, maximum: 9_999_999, description: 'Limit, default 5,000; 0: none.' }
-  }
-} as const
+export const runSchema = bodyOf({
+  source: { type: 'string', enum: ['posthog', 'mixpanel', 'amplitude', 'files'] },
+  name: { type: 'string', minLength: 1, maxLength: 255, description: 'Of a file or folder in the folder of the project; default: all that is there.' },
+  dry_run: { type: 'boolean', description: 'Read and count, without sending.' },
+  persons: { type: 'string', enum: ['events', 'export'], description: 'posthog only: what changes persons; default: export.' },
+  timezone: { ...column, description: 'mixpanel only: time zone of a project created before 2023; default: UTC.' },
+  map: optional({ event: column, timestamp: column, distinct_id: column, uuid: column, properties: column }, {
+    ...closed, description: 'files only: column of each field; default: guessed from the names of the columns.'
+  }),
+  events_per_second: { type: 'integer', minimum: 0, maximum: 9_999_999, description: 'Limit, default 5,000; 0: none.' }
+}, 'source')
 
 /** What is there to import. */
 export const importFilesSchema = object({

@@ -34,11 +34,8 @@ const PRIORITY = 18
 /** Entries of a folder that are listed. */
 const MAX_FILES = 1000
 
-/** Of the key of a run. */
-const LABEL = 'import run by the API'
-
-/** The key of a run is deleted at its end; one that the end of this process left stops working after so long. */
-const KEY_DAYS = 7
+/** The key of a run works for so long, in milliseconds, and is renewed as long as this process lives. */
+const KEY_MS = 3_600_000
 
 export interface RunImportsOptions {
   /** Folder with a folder of exports for each project, by its id; empty: the API runs no imports. */
@@ -63,7 +60,7 @@ export interface ImportRunner {
    * @throws {HttpError} 403, 409 while others run, 400 with what the command said when it could not begin.
    */
   run: (access: Access, options: Options) => Promise<number | null>
-  /** Ends the import that runs. It can be resumed. */
+  /** Ends the imports that run. They can be resumed. */
   close: () => Promise<void>
 }
 
@@ -128,14 +125,16 @@ async function execute (
   const { projectId: project } = access
   const names = await readNames(folder)
   if (options.name !== undefined && !names.includes(options.name)) throw invalidField('name', `There is nothing of this name in ${folder}.`)
-  // Of imports of API processes that were killed. The one of an import that runs was used a moment ago.
-  await sql`DELETE FROM personal_api_keys WHERE label = ${LABEL} AND project_ids = ARRAY[${project}::integer]
-    AND coalesce(last_used_at, created_at) < now() - interval '3 hours'`
-  const rights = { label: LABEL, scopes: [...SCOPES], scoped_teams: [project], expires_at: null }
-  const { id, value: key } = await createKey(deps, access, rights)
+  const rights = { label: 'import run by the API', scopes: [...SCOPES], scoped_teams: [project], expires_at: null }
+  const { id, value: key, expires_at: end } = await createKey(deps, access, rights)
+  const renewKey = async (): Promise<void> => {
+    await sql`UPDATE personal_api_keys SET expires_at = LEAST(${end}::timestamptz, now() + ${KEY_MS} * interval '1 millisecond') WHERE id = ${id}`
+  }
+  // Safe to ignore: the next of several tries comes in time.
+  const renewing = setInterval(() => { renewKey().catch(() => {}) }, KEY_MS / 6)
   const timer = setTimeout(onBegun, BEGIN_MS, null)
   try {
-    await sql`UPDATE personal_api_keys SET expires_at = LEAST(expires_at, now() + ${KEY_DAYS} * interval '1 day') WHERE id = ${id}`
+    await renewKey()
     const { PATH, NODE_OPTIONS, NODE_EXTRA_CA_CERTS, NODE_COMPILE_CACHE } = process.env
     const child = spawn(process.execPath, [COMMAND, ...describeCommand(folder, project, options)], {
       // Nothing of the API's own settings: the command has no use for its passwords.
@@ -159,6 +158,7 @@ async function execute (
       .catch((err: unknown) => { logger.warn({ err, project, id: begun }, 'the end of an import was not recorded') })
   } finally {
     clearTimeout(timer)
+    clearInterval(renewing)
     // One that stays stops working by itself.
     await sql`DELETE FROM personal_api_keys WHERE id = ${id}`.catch(() => {})
   }

@@ -118,7 +118,7 @@ async function rotateKey (
   return await changeKeys(sql, async (tx) => {
     const maker = await readMaker(tx, access)
     const old = await lockKey(tx, id, access)
-    if (old.revoked_at !== null || (old.expires_at !== null && old.expires_at.getTime() <= now())) throw invalidField('id', 'It can no longer be used: create a new key.')
+    if (!isUsable(old, now())) throw invalidField('id', 'It can no longer be used: create a new key.')
     if (outlasts(old.expires_at, maker)) throw new HttpError(403, 'authentication_error', 'permission_denied', 'This key lasts longer than yours.')
     const madeBy = [...new Set([...old.made_by, maker.id])]
     const { label, scopes, scoped_teams: projectIds, expires_at: expiresAt } = old
@@ -131,6 +131,10 @@ async function rotateKey (
 }
 
 type CreatedKey = ShownKey & { value: string }
+
+function isUsable ({ revoked_at: revokedAt, expires_at: expiresAt }: ShownKey, now: number): boolean {
+  return revokedAt === null && (expiresAt === null || expiresAt.getTime() > now)
+}
 
 interface NewKey {
   userId: number

@@ -198,7 +198,7 @@ t.test('the API runs an import of what lies on the server, with a key that ends 
     return answer.status === 201 && answer.body.id
   })
   t.match(await start({ source: 'posthog' }), { status: 409, body: { code: 'conflict' } })
-  t.match(await stack.sql`SELECT scopes, project_ids, expires_at < now() + interval '8 days' AS ends FROM personal_api_keys WHERE label = 'import run by the API' AND project_ids = ARRAY[${stack.project}::integer]`, [
+  t.match(await stack.sql`SELECT scopes, project_ids, expires_at < now() + interval '61 minutes' AS ends FROM personal_api_keys WHERE label = 'import run by the API' AND project_ids = ARRAY[${stack.project}::integer]`, [
     { scopes: ['project:read', 'event:read', 'event:write'], project_ids: [stack.project], ends: true }
   ])
   await ask('POST', `~/imports/${slow}/stop/`)
