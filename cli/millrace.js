@@ -11,7 +11,7 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 
 /** The first version that runs every source here. */
-const NEEDED_MAJOR = 26
+const NEEDED_MAJOR = 24
 
 const sources = path.join(import.meta.dirname, 'main.ts')
 const main = existsSync(sources) ? sources : path.join(import.meta.dirname, '..', 'dist', 'cli', 'main.js')

@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 81_691,
+  lines: 82_691,
   platformLines: 5_454,
-  trackedFiles: 1_497,
+  trackedFiles: 1_560,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,

@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer'
+import { TextDecoder } from 'node:util'
 
 /**
  * The decoder of the charset that a content type names, of all that browsers know; undefined for UTF-8, which JSON is

@@ -1,3 +1,4 @@
+import type { TextDecoder } from 'node:util'
 import { isUtf8 } from 'node:buffer'
 import { isFields } from '../fields.ts'
 import { decoderOf, isInCharset } from './charset.ts'

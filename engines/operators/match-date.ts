@@ -1,3 +1,4 @@
+import { Temporal } from 'temporal-polyfill'
 import { isExactNumber } from '../body/parse-json.ts'
 import { readNumber } from './match-number.ts'
 import { type CompileTest, NEVER, rememberTexts } from './property-test.ts'

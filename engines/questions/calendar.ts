@@ -1,4 +1,5 @@
 /** Days, weeks and months of a time zone, from the zones that come with the JavaScript engine. */
+import { Temporal } from 'temporal-polyfill'
 import { type AskedRange, type Interval, type Question, QUESTION_LIMITS } from './question.ts'
 import { type HttpError, invalidField } from '../errors.ts'
 

@@ -240,7 +240,7 @@ export function createHmacSha256 (secret: Uint8Array): (text: string) => string 
     // No UTF-16 unit takes more than three bytes.
     const inner = text.length * 3 <= SHORT_TEXT_BYTES ? short : Buffer.concat([innerKey], BLOCK_BYTES + text.length * 3)
     const bytes = inner.write(text, BLOCK_BYTES)
-    outer.write(hash('sha256', inner.subarray(0, BLOCK_BYTES + bytes), 'latin1'), BLOCK_BYTES, 'latin1')
+    outer.write(hash('sha256', inner.subarray(0, BLOCK_BYTES + bytes), 'binary'), BLOCK_BYTES, 'latin1')
     return hash('sha256', outer, 'hex')
   }
 }
