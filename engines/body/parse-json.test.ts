@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { LINEAR_GROWTH, measureGrowth } from '../../test/support/cpu-time.ts'
+import { compareCpu, LINEAR_GROWTH, measureGrowth } from '../../test/support/cpu-time.ts'
 import { decodeBody } from './decode-body.ts'
 import { hasLongDigits, hasLongNumber, isExactNumber, parseJson, parseStoredJson, replaceOutsideStrings } from './parse-json.ts'
 import { findUnstorableNumber } from './storable-numbers.ts'
@@ -129,7 +129,9 @@ t.test('finds the first number that no double holds', async (t) => {
 t.test('gives what JSON.stringify gives, for all that it can', async (t) => {
   fc.assert(fc.property(fc.jsonValue(), (value) => {
     const text = JSON.stringify(value)
-    return stringifyJson(value) === text.toWellFormed() || text.includes('\\ud') || /\d{19}/.test(text)
+    const deep = `${'['.repeat(300)}${text}${']'.repeat(300)}`
+    return (stringifyJson(value) === text.toWellFormed() && stringifyJson(JSON.parse(deep)) === deep.toWellFormed()) ||
+      text.includes('\\ud') || /\d{19}/.test(text)
   }), { numRuns: 500 })
   t.pass()
 })
@@ -139,6 +141,15 @@ t.test('depth does not matter, of arrays or objects, and siblings stay', async (
     const whole = `{"before":[{}],"deep":${text},"after":{"b":-1.5,"c":""}}`
     t.ok(stringifyJson(JSON.parse(whole)) === whole)
   }
+})
+
+t.test('a value costs no more for the depth at which it is', async (t) => {
+  const write = (levels: number) => {
+    const value: unknown = JSON.parse('['.repeat(levels) + '[1],'.repeat(100_000) + '1' + ']'.repeat(levels))
+    return () => { stringifyJson(value) }
+  }
+  const times = compareCpu(write(10), write(4000), 20)
+  t.ok(times < 20, `${times} times the CPU`)
 })
 
 t.test('numbers that were kept exactly are written exactly, at any depth', async (t) => {

@@ -1,16 +1,27 @@
 import { replaceLoneSurrogates } from './storable-text.ts'
 import { hasLongDigits, isExactNumber, replaceOutsideStrings } from './parse-json.ts'
+import { isDeeperThan, MAX_PROPERTY_DEPTH } from './property-depth.ts'
 
 /**
  * The JSON text of a parsed JSON value, fit to be stored: any depth, and every character has a UTF-8 form.
  *
- * `JSON.stringify` gives up a few thousand levels down, where `JSON.parse` does not; and it writes lone surrogates as
- * escapes, which the JSON functions of ClickHouse and Postgres refuse together with everything around them. ClickHouse
+ * `JSON.stringify` looks at all levels above for each array and object, and gives up a few thousand levels down, where
+ * `JSON.parse` does not; and it writes lone surrogates as escapes, which the JSON functions of ClickHouse and Postgres
+ * refuse together with everything around them. ClickHouse
  * refuses whole numbers of more than 64 bits in the same way: those are written as strings of their digits, which its
  * functions for numbers read, too.
  */
 export function stringifyJson (value: unknown): string {
-  const text = replaceLoneSurrogates(stringifyAnyDepth(value))
+  return isDeeperThan(value, MAX_PROPERTY_DEPTH) ? toStorable(stringifyWithOwnStack(value)) : stringifyShallowJson(value)
+}
+
+/** The same of a value that is known to be nested no deeper than `MAX_PROPERTY_DEPTH`. */
+export function stringifyShallowJson (value: unknown): string {
+  return toStorable(JSON.stringify(value) ?? 'null')
+}
+
+function toStorable (json: string): string {
+  const text = replaceLoneSurrogates(json)
   return hasLongDigits(text, HUGE_DIGITS) ? quoteHugeNumbers(text) : text
 }
 
@@ -34,15 +45,6 @@ function isHuge (token: string): boolean {
   return number > LARGEST || number < SMALLEST
 }
 
-function stringifyAnyDepth (value: unknown): string {
-  try {
-    return JSON.stringify(value) ?? 'null'
-  } catch (error) {
-    if (error instanceof RangeError) return stringifyWithOwnStack(value)
-    throw error
-  }
-}
-
 /** An array or object that is being written. */
 interface Level {
   values: unknown[]
@@ -51,7 +53,10 @@ interface Level {
   next: number
 }
 
-/** The same text, ten times slower, with a stack that only memory bounds. */
+/** What is nested no deeper is written at once. Each value is looked at once for each of these levels. */
+const FLAT_DEPTH = 16
+
+/** The same text, slower, with a stack that only memory bounds. */
 function stringifyWithOwnStack (root: unknown): string {
   const parts: string[] = []
   const levels: Level[] = []
@@ -70,7 +75,7 @@ function stringifyWithOwnStack (root: unknown): string {
   return parts.join('')
 
   function write (value: unknown): void {
-    if (typeof value !== 'object' || value === null || isExactNumber(value)) {
+    if (typeof value !== 'object' || value === null || !isDeeperThan(value, FLAT_DEPTH)) {
       parts.push(JSON.stringify(value))
     } else if (Array.isArray(value)) {
       parts.push('[')

@@ -1,4 +1,4 @@
-import { stringifyJson } from '../../engines/body/stringify-json.ts'
+import { stringifyShallowJson } from '../../engines/body/stringify-json.ts'
 import { toDistinctId, toEventName, toGroupKey, toGroupType } from '../../schema/wire/identity.ts'
 import { type CookielessEvent, isCookieless, type TakeCookieless } from './cookieless.ts'
 import type { Enrich } from './enrich.ts'
@@ -114,7 +114,7 @@ export function createNormaliseEvent (
       timestamp: time,
       receivedAt: context.receivedAt,
       groups: toGroups(properties.$groups),
-      properties: stringifyJson(properties),
+      properties: stringifyShallowJson(properties),
       propertyTypes: types,
       promoted,
       schemaVersion: 0,
