@@ -80,6 +80,8 @@ export async function bundleConsole (): Promise<Bundle> {
     jsx: 'automatic',
     jsxImportSource: 'preact',
     loader: { '.sql': 'text' },
+    // Browsers have their own.
+    alias: { 'temporal-polyfill': path.join(WEB, 'browser-temporal.ts') },
     // What a tsconfig.json says is for the editor and the type check.
     tsconfigRaw: {},
     legalComments: 'none',

@@ -1,18 +1,19 @@
 import { replaceLoneSurrogates } from './storable-text.ts'
-import { hasLongDigits, isExactNumber, replaceOutsideStrings } from './parse-json.ts'
+import { hasLongDigits, replaceOutsideStrings } from './parse-json.ts'
 import { isDeeperThan, MAX_PROPERTY_DEPTH } from './property-depth.ts'
 
 /**
  * The JSON text of a parsed JSON value, fit to be stored: any depth, and every character has a UTF-8 form.
  *
- * `JSON.stringify` looks at all levels above for each array and object, and gives up a few thousand levels down, where
- * `JSON.parse` does not; and it writes lone surrogates as escapes, which the JSON functions of ClickHouse and Postgres
- * refuse together with everything around them. ClickHouse
- * refuses whole numbers of more than 64 bits in the same way: those are written as strings of their digits, which its
- * functions for numbers read, too.
+ * `JSON.stringify` compares each array and object with all levels above, and gives up some thousand levels down,
+ * where `JSON.parse` does not. It writes lone surrogates as escapes, which the JSON functions of ClickHouse and
+ * Postgres refuse together with everything around them. ClickHouse refuses whole numbers of more than 64 bits, too:
+ * those are written as strings of their digits, which its functions for numbers read.
  */
 export function stringifyJson (value: unknown): string {
-  return isDeeperThan(value, MAX_PROPERTY_DEPTH) ? toStorable(stringifyWithOwnStack(value)) : stringifyShallowJson(value)
+  return isDeeperThan(value, MAX_PROPERTY_DEPTH)
+    ? toStorable(stringifyWithOwnStack(value))
+    : stringifyShallowJson(value)
 }
 
 /** The same of a value that is known to be nested no deeper than `MAX_PROPERTY_DEPTH`. */
