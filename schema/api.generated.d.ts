@@ -2768,7 +2768,7 @@ export interface components {
              * @enum {string}
              */
             evaluation_runtime: "all" | "server" | "client";
-            /** @description Who gets which value: groups (condition sets; the first that matches decides) with properties, rollout_percentage and variant; multivariate, payloads, aggregation_group_type_index, holdout, early_exit, feature_enrollment. */
+            /** @description Who gets which value: groups (condition sets; the first that matches decides) with properties, rollout_percentage and variant; multivariate (variants, whose shares sum to 100, or to less with rest_without_variant), payloads, aggregation_group_type_index, holdout, early_exit, feature_enrollment. */
             filters: {
                 [key: string]: unknown;
             };
@@ -6873,7 +6873,7 @@ export interface operations {
                      * @enum {string}
                      */
                     evaluation_runtime?: "all" | "server" | "client";
-                    /** @description Who gets which value: groups (condition sets; the first that matches decides) with properties, rollout_percentage and variant; multivariate, payloads, aggregation_group_type_index, holdout, early_exit, feature_enrollment. */
+                    /** @description Who gets which value: groups (condition sets; the first that matches decides) with properties, rollout_percentage and variant; multivariate (variants, whose shares sum to 100, or to less with rest_without_variant), payloads, aggregation_group_type_index, holdout, early_exit, feature_enrollment. */
                     filters?: {
                         [key: string]: unknown;
                     };
@@ -6978,7 +6978,7 @@ export interface operations {
                      * @enum {string}
                      */
                     evaluation_runtime?: "all" | "server" | "client";
-                    /** @description Who gets which value: groups (condition sets; the first that matches decides) with properties, rollout_percentage and variant; multivariate, payloads, aggregation_group_type_index, holdout, early_exit, feature_enrollment. */
+                    /** @description Who gets which value: groups (condition sets; the first that matches decides) with properties, rollout_percentage and variant; multivariate (variants, whose shares sum to 100, or to less with rest_without_variant), payloads, aggregation_group_type_index, holdout, early_exit, feature_enrollment. */
                     filters?: {
                         [key: string]: unknown;
                     };
@@ -7114,7 +7114,7 @@ export interface operations {
                          * @enum {string}
                          */
                         evaluation_runtime?: "all" | "server" | "client";
-                        /** @description Who gets which value: groups (condition sets; the first that matches decides) with properties, rollout_percentage and variant; multivariate, payloads, aggregation_group_type_index, holdout, early_exit, feature_enrollment. */
+                        /** @description Who gets which value: groups (condition sets; the first that matches decides) with properties, rollout_percentage and variant; multivariate (variants, whose shares sum to 100, or to less with rest_without_variant), payloads, aggregation_group_type_index, holdout, early_exit, feature_enrollment. */
                         filters?: {
                             [key: string]: unknown;
                         };

@@ -9,6 +9,10 @@ type Json = Record<string, any>
 t.test('what would answer otherwise is left out with its reason, and so is what names it', async (t) => {
   const api = await startApi(t)
   const half = { groups: [{ rollout_percentage: 50 }] }
+  const shares = (...of: number[]): Json => {
+    const variants = of.map((share, i) => ({ key: `v${i}`, rollout_percentage: share }))
+    return { filters: { groups: [], multivariate: { variants } } }
+  }
   const flag = (id: number, more: Json): Json =>
     ({ id, key: `flag-${id}`, name: '', active: true, deleted: false, filters: half, ...more })
   const asks = (property: Json): Json => ({ filters: { groups: [{ properties: [property] }] } })
@@ -29,7 +33,7 @@ t.test('what would answer otherwise is left out with its reason, and so is what 
       flag(10, asks({ key: 'at', type: 'person', operator: 'is_date_after', value: '2025-01-01' })),
       flag(11, { key: 'a b' }),
       flag(12, { deleted: true }),
-      flag(13, { filters: { groups: [], multivariate: { variants: [{ key: 'a', rollout_percentage: 40 }] } } }),
+      flag(13, shares(40, 40, 40)),
       flag(14, asks({ key: 'x', type: 'person', operator: 'min', value: 3 })),
       flag(15, {
         active: false,
@@ -40,7 +44,17 @@ t.test('what would answer otherwise is left out with its reason, and so is what 
         }
       }),
       flag(16, { key: null }),
-      flag(17, { key: 'flag-15' })
+      flag(17, { key: 'flag-15' }),
+      flag(18, shares(150)),
+      flag(19, shares(33.3, 33.3, 33.4)),
+      flag(20, shares(50, -20, 70, 30)),
+      flag(21, shares(40)),
+      flag(22, {
+        filters: {
+          groups: [{ rollout_percentage: 120 }, { rollout_percentage: -5 }],
+          holdout: { id: 4, exclusion_percentage: 101 }
+        }
+      })
     ],
     'cohorts.json': [
       { id: 11, name: 'Buyers', is_static: false, filters: group([behavioral]) },
@@ -53,8 +67,9 @@ t.test('what would answer otherwise is left out with its reason, and so is what 
     'twice.json': { count: 2, next: null, results: ['', ''].map(() => ({ group_type: 'org', group_type_index: 0 })) }
   })
   const dry = await api.run('import-flags', folder, '--dry-run')
-  t.match(dry, { code: 1, out: /cohort +2 +0 +0 +2\nflag +4 +0 +0 +12/, err: 'notes.json is not JSON' })
-  t.match(dry.out, /a b +key: Only letters.*\n.*flag-13 +filters__multivariate__variants: .*must sum to 100/, 'what the API would refuse')
+  t.match(dry, { code: 1, out: /cohort +2 +0 +0 +2\nflag +10 +0 +0 +11/, err: 'notes.json is not JSON' })
+  t.match(dry.out, /a b +key: Only letters/, 'what the API would refuse')
+  t.match(dry.out, /flag-13 +shares 40\/40\/40 are served as 40\/40\/20\n/)
   t.match(dry.out, /flag-15 +another flag of the files has this key/)
   t.match(dry.err, /other\.json is not recognized[^]*groups_types: the files have 1 of 2; some are in them more than once/)
   t.same((await api.call('GET', '~/feature_flags/')).body.results, [], 'nothing was created')
@@ -67,18 +82,23 @@ t.test('what would answer otherwise is left out with its reason, and so is what 
   t.match(reasons, {
     'flag-1': 'PostHog does not export which id it hashes', 'flag-2': 'depends on flag 1, which was not imported', 'flag-4': 'encrypted',
     'flag-5': 'evaluation contexts (docs)', 'flag-6': 'depends on cohort 11, which was not imported', 'flag-8': 'filters has unsupported fields: rules, version',
-    'flag-9': 'group type 0', 'flag-10': 'share a time zone', 'a b': 'key: Only letters', null: 'its key is no text', 'flag-13': 'must sum to 100',
+    'flag-9': 'group type 0', 'flag-10': 'share a time zone', 'a b': 'key: Only letters', null: 'its key is no text',
     Buyers: 'behavioral filter on the event paid', List: 'static cohort'
   })
   const created = items.filter(({ kind, outcome }) => kind === 'flag' && outcome === 'created').map(({ name }) => name)
-  t.same(created, ['flag-3', 'flag-7', 'flag-14', 'flag-15'])
+  t.same(created, ['flag-3', 'flag-7', 'flag-13', 'flag-14', 'flag-15', ...[18, 19, 20, 21, 22].map((id) => `flag-${id}`)])
+  t.same(Object.fromEntries(items.filter(({ note }) => note !== undefined).map(({ name, note }) => [name, note])), {
+    'flag-13': 'shares 40/40/40 are served as 40/40/20', 'flag-18': 'shares 150 are served as 100',
+    'flag-20': 'shares 50/-20/70/30 are served as 50/0/50/0', 'flag-21': 'shares 40 are served as 40, and 60 % on without a variant',
+    'flag-22': 'rollout_percentage 120 is served as 100; rollout_percentage -5 is served as 0; exclusion_percentage 101 is served as 100'
+  })
   const { results } = (await api.call('GET', '~/feature_flags/?search=flag-15')).body
   t.match(results[0], { active: false, filters: { groups: [{ variant: null }], payloads: {} } })
 
-  t.match(await api.run('import-flags', folder, '--with-continuity'), { out: /flag +2 +0 +4 / })
+  t.match(await api.run('import-flags', folder, '--with-continuity'), { out: /flag +2 +0 +10 / })
   await api.call('PATCH', `~/feature_flags/${String(results[0].id)}`, { name: 'Changed here' })
   t.match(await api.run('import-flags', folder), { out: /flag-15 +already exists here and differs in name; pass --update/ })
-  t.match(await api.run('import-flags', folder, '--with-continuity', '--update'), { out: /flag +0 +1 +5 / })
+  t.match(await api.run('import-flags', folder, '--with-continuity', '--update'), { out: /flag +0 +1 +11 / })
 })
 
 t.test('experiments and definitions, read from the API of PostHog itself', async (t) => {
@@ -86,7 +106,7 @@ t.test('experiments and definitions, read from the API of PostHog itself', async
   const { sql, projectId } = api
   await sql`INSERT INTO event_definitions (project_id, name) VALUES (${projectId}, 'paid'), (${projectId}, 'seen')`
   await sql`UPDATE event_definitions SET description = 'Ours' WHERE name = 'seen'`
-  const variants = ['control', 'test'].map((key) => ({ key, rollout_percentage: 50 }))
+  const variants = ['control', 'test'].map((key) => ({ key, rollout_percentage: 80 }))
   const filters = { groups: [{}], multivariate: { variants } }
   const event = (more: Json = {}): Json => ({ kind: 'EventsNode', event: 'paid', ...more })
   const experiment = (id: number, more: Json): Json => ({
@@ -97,7 +117,7 @@ t.test('experiments and definitions, read from the API of PostHog itself', async
     start_date: '2025-01-01T00:00:00Z',
     end_date: null,
     archived: false,
-    parameters: { feature_flag_variants: [], minimum_detectable_effect: 12 },
+    parameters: { feature_flag_variants: variants, minimum_detectable_effect: 12 },
     metrics: [],
     metrics_secondary: [],
     saved_metrics: [],

@@ -54,6 +54,11 @@ function print (context: CliContext, items: readonly CarriedItem[], leftOut: rea
   const counts = ['created', 'updated', 'unchanged', 'left out'].map((outcome): Column<typeof kinds[0]> =>
     [outcome, ([, of]) => of.filter((item) => item.outcome === outcome).length])
   printRows(context, kinds, [['kind', ([kind]) => kind], ...counts], {})
+  const noted = items.filter(({ note }) => note !== undefined)
+  if (noted.length > 0) {
+    context.stdout.write('\n')
+    printRows(context, noted, [['written as served', 'kind'], 'name', 'note'], {})
+  }
   if (leftOut.length === 0) return
   context.stdout.write('\n')
   printRows(context, leftOut, [['left out', 'kind'], 'name', 'reason'], {})

@@ -54,22 +54,24 @@ function buildOriginal (random: Random): Original {
     ...DECIDES_NOTHING,
     id: ids.get(flag.key),
     name: `What ${flag.key} is for`,
-    filters: asPosthogWrites(flag.filters, ids)
+    filters: asPosthogWrites(flag.filters, ids, random)
   }))
   // Newest first, as the API lists them.
   return { flags: flags.reverse(), cohorts }
 }
 
-/** References to flags by id; nothing that PostHog refuses when it is written. */
-function asPosthogWrites (value: any, ids: ReadonlyMap<string, number>): any {
-  if (Array.isArray(value)) return value.map((item) => asPosthogWrites(item, ids))
+/** References to flags by id; shares of any sum, as older flags have them, but nothing else that PostHog refuses. */
+function asPosthogWrites (value: any, ids: ReadonlyMap<string, number>, random: Random): any {
+  if (Array.isArray(value)) return value.map((item) => asPosthogWrites(item, ids, random))
   if (typeof value !== 'object' || value === null) return value
-  const copy: Json = Object.fromEntries(Object.entries(value).map(([name, item]) => [name, asPosthogWrites(item, ids)]))
+  const copied = Object.entries(value).map(([name, item]) => [name, asPosthogWrites(item, ids, random)])
+  const copy: Json = Object.fromEntries(copied)
   if (copy.type === 'flag') return { ...copy, key: String(ids.get(copy.key)), label: copy.key }
   if (/regex$/.test(copy.operator) && /^[([]$/.test(copy.value)) copy.value = '^a'
   if (Array.isArray(copy.variants)) {
-    const sum = copy.variants.reduce((total: number, variant: Json) => total + variant.rollout_percentage, 0)
-    copy.variants[0].rollout_percentage += 100 - sum
+    for (const variant of copy.variants) variant.rollout_percentage *= pickOne([1, 1, 1.1, 2.6, -0.4], random)
+  } else if (copy.rollout_percentage === 75) {
+    copy.rollout_percentage = pickOne([75, 150, -20], random)
   }
   return copy
 }

@@ -15,6 +15,8 @@ export interface CarriedItem {
   outcome: Outcome | 'left out'
   /** Why it was left out. */
   reason?: string
+  /** What of it is written otherwise than in PostHog, where it is served as here. */
+  note?: string
 }
 
 type Outcome = 'created' | 'updated' | 'unchanged'
@@ -52,8 +54,10 @@ export async function carryOver (project: PosthogProject, options: CarryOverOpti
       planned.add(flag.key)
     },
     async carry (kind, name, work) {
+      const notes: string[] = []
       try {
-        items.push({ kind, name, outcome: await work() })
+        const outcome = await work(notes)
+        items.push({ kind, name, outcome, ...notes.length > 0 && { note: notes.join('; ') } })
       } catch (error) {
         items.push({ kind, name, outcome: 'left out', reason: reasonOf(error) })
       }
@@ -75,7 +79,7 @@ interface Transfer {
   /** Asks the API whether it would take a flag, without the filters on what a dry run does not create. */
   tryFlag: (flag: Pick<CarriedFlag, 'key' | 'filters'>) => Promise<void>
   /** Keeps what became of one thing. */
-  carry: (kind: CarriedItem['kind'], name: string, work: () => Promise<Outcome>) => Promise<void>
+  carry: (kind: CarriedItem['kind'], name: string, work: (notes: string[]) => Promise<Outcome>) => Promise<void>
 }
 
 /** In place of the id of a cohort that a dry run does not create. */
@@ -109,8 +113,8 @@ async function carryFlags ({ project, options, params, names, carry, tryFlag }: 
   const idOfKey = new Map(flags.map((flag) => [flag['key'], idOf(flag)]))
   const ordered = inOrderOfNames(flags, idOf, ({ filters }) => namesOf(filters, 'flag').map((name) => idOfKey.get(name) ?? name))
   for (const flag of ordered) {
-    await carry('flag', String(flag['key']), async () => {
-      const body = toFlag(flag, names, options)
+    await carry('flag', String(flag['key']), async (notes) => {
+      const body = toFlag(flag, names, { ...options, notes })
       if (names.flags.get(body.key) === body.key) refuse('another flag of the files has this key')
       const here = listed.find(({ key }) => key === body.key)
       const differing = differingFields(here, body)

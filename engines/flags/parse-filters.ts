@@ -1,4 +1,4 @@
-import { isFields } from '../fields.ts'
+import { fieldsOf, isFields } from '../fields.ts'
 import { MalformedFlagError } from './flag-definition.ts'
 import { findOperator, OPERATORS_WITHOUT_VALUE } from '../operators/property-operators.ts'
 
@@ -10,6 +10,8 @@ export interface ParsedFilters {
   /** Index of the group type whose key is hashed; null for persons. */
   aggregation: number | null
   variants: ParsedVariant[]
+  /** The shares of the variants may sum to less than 100: for the rest the flag is on without a variant. */
+  restWithoutVariant: boolean
   /** By key of the variant, which may be any text, or `true`. */
   payloads: ReadonlyMap<string, unknown>
   /** Persons with property `$feature_enrollment/<key>` have opted in or out. */
@@ -71,6 +73,7 @@ export function parseFilters (filters: unknown): ParsedFilters {
     conditions: readConditions('groups'),
     aggregation,
     variants: parseVariants(fields.multivariate),
+    restWithoutVariant: fieldsOf(fields.multivariate)['rest_without_variant'] === true,
     payloads: new Map(Object.entries(fields.payloads == null ? {} : readObject(fields.payloads, 'filters__payloads'))),
     enrollment: fields.feature_enrollment === true,
     superCondition: readConditions('super_groups')[0] ?? null,

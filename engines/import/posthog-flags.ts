@@ -7,6 +7,7 @@ import { needsHash } from '../flags/compile-condition.ts'
 import { parseFilters } from '../flags/parse-filters.ts'
 import { variantsOfFlag } from '../flags/flag-definition.ts'
 import { fieldsOf, isFields, itemsOf } from '../fields.ts'
+import { cutShares } from './cut-shares.ts'
 import { type Fields, refuse } from './posthog-project.ts'
 
 /** What a flag or a cohort may name, and what became of that. */
@@ -62,10 +63,11 @@ const COMPUTED_FIELDS = ['dependency_chain', 'bytecode', 'bytecode_error', 'cond
 /**
  * @param options.withContinuity  Also a flag with experience continuity: PostHog has stored which id it hashes for
  *   whom, and does not list that.
+ * @param options.notes  Told which shares are written otherwise.
  * @throws {NotCarriedOverError}
  */
 export function toFlag (
-  flag: Fields, names: CarriedNames, { withContinuity }: { withContinuity: boolean }
+  flag: Fields, names: CarriedNames, { withContinuity, notes }: { withContinuity: boolean, notes: string[] }
 ): CarriedFlag {
   requireKnown(flag, FLAG_FIELDS, 'the flag')
   if (typeof flag['key'] !== 'string') refuse('its key is no text')
@@ -76,7 +78,7 @@ export function toFlag (
   const carried: CarriedFlag = {
     key: String(flag['key']),
     name: typeof flag['name'] === 'string' ? flag['name'] : '',
-    filters: toFilters(flag['filters'], names),
+    filters: cutShares(toFilters(flag['filters'], names), notes),
     active: flag['active'] === true,
     ensure_experience_continuity: flag['ensure_experience_continuity'] === true,
     evaluation_runtime: String(flag['evaluation_runtime'] ?? '') || 'all',

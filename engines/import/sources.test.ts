@@ -206,7 +206,7 @@ t.test('a flag of PostHog with a field that is not known, at any depth, is refus
   const names = { cohorts: new Map(), flags: new Map(), groupTypes: new Map(), hasSameTimezone: true }
   const carry = (more: object, variant: object = {}): unknown => {
     const variants = [{ key: 'a', name: 'A', rollout_percentage: 100, ...variant }]
-    return toFlag({ id: 1, key: 'f', active: true, filters: { groups: [], multivariate: { variants } }, ...more }, names, { withContinuity: false })
+    return toFlag({ id: 1, key: 'f', active: true, filters: { groups: [], multivariate: { variants } }, ...more }, names, { withContinuity: false, notes: [] })
   }
   const decidesNothing = {
     experiment_set_metadata: [], last_called_at: '2026-01-01T00:00:00Z', is_eligible_for_experiment: true, creation_context: 'feature_flags',

@@ -21,8 +21,8 @@ const writable = {
     type: 'object',
     additionalProperties: true,
     description: 'Who gets which value: groups (condition sets; the first that matches decides) with properties, ' +
-      'rollout_percentage and variant; multivariate, payloads, aggregation_group_type_index, holdout, early_exit, ' +
-      'feature_enrollment.'
+      'rollout_percentage and variant; multivariate (variants, whose shares sum to 100, or to less with ' +
+      'rest_without_variant), payloads, aggregation_group_type_index, holdout, early_exit, feature_enrollment.'
   },
   deleted: { type: 'boolean', description: 'true deletes the flag; its key may be used again.' },
   active: { type: 'boolean', description: 'An inactive flag is false for everyone.' },

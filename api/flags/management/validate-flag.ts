@@ -55,7 +55,7 @@ export function duplicateKey (): MalformedFlagError {
   return new MalformedFlagError('unique', 'key', 'There is already a feature flag with this key.')
 }
 
-function checkVariants ({ variants }: ParsedFilters): void {
+function checkVariants ({ variants, restWithoutVariant }: ParsedFilters): void {
   const attr = 'filters__multivariate__variants'
   variants.forEach(({ key, rolloutPercentage }, index) => {
     if (!VARIANT_PATTERN.test(key)) {
@@ -68,7 +68,7 @@ function checkVariants ({ variants }: ParsedFilters): void {
     checkPercentage(rolloutPercentage, `${attr}__${index}__rollout_percentage`)
   })
   const sum = variants.reduce((total, { rolloutPercentage }) => total + rolloutPercentage, 0)
-  if (variants.length > 0 && Math.abs(sum - 100) > SUM_TOLERANCE) {
+  if (variants.length > 0 && (sum - 100 > SUM_TOLERANCE || (100 - sum > SUM_TOLERANCE && !restWithoutVariant))) {
     throw new MalformedFlagError('invalid', attr, `The percentages of the variants must sum to 100; they sum to ${sum}.`)
   }
 }

@@ -27,7 +27,10 @@ export function FilterEditor ({ filters, onChange }: { filters: FlagFilters, onC
         <button type='button' data-add onClick={() => onChange({ ...filters, groups: [...groups, { properties: [], rollout_percentage: 100 }] })}>Add a condition</button>
       </div>
       <h2>Variants</h2>
-      <Variants variants={variants} onChange={(next) => onChange({ ...filters, multivariate: next.length === 0 ? null : { variants: next } })} />
+      <Variants
+        variants={variants} least={filters.multivariate?.rest_without_variant === true ? 0 : 100}
+        onChange={(next) => onChange({ ...filters, multivariate: next.length === 0 ? null : { ...filters.multivariate, variants: next } })}
+      />
       <h2>Payloads</h2>
       <Payloads names={variants.length === 0 ? ['true'] : variants.map(({ key }) => key)} filters={filters} onChange={onChange} />
     </>
@@ -157,7 +160,10 @@ export function JsonField ({ label, value, list, onChange }: { label: string, va
   )
 }
 
-function Variants ({ variants, onChange }: { variants: readonly Variant[], onChange: (variants: Variant[]) => void }) {
+/** @param least  What the shares have to sum to; the rest of a flag that was imported may get no variant. */
+function Variants (
+  { variants, least, onChange }: { variants: readonly Variant[], least: number, onChange: (variants: Variant[]) => void }
+) {
   const sum = variants.reduce((total, { rollout_percentage: percentage }) => total + percentage, 0)
   const list = useFocusOnParts<HTMLDivElement>(variants.length)
   return (
@@ -179,7 +185,8 @@ function Variants ({ variants, onChange }: { variants: readonly Variant[], onCha
           <button type='button' onClick={() => onChange(replaceAt(variants, index, null))}>Remove<span class='hidden'> variant {index + 1}</span></button>
         </div>
       ))}
-      {variants.length > 0 && Math.abs(sum - 100) > 1e-6 && <p class='error'>The shares must sum to 100; they sum to {sum}.</p>}
+      {variants.length > 0 && sum < 100 && least === 0 && <p class='hint'>For the rest the flag is on without a variant.</p>}
+      {variants.length > 0 && (sum > 100 + 1e-6 || sum < least - 1e-6) && <p class='error'>The shares must sum to 100; they sum to {sum}.</p>}
       <button type='button' data-add onClick={() => onChange([...variants, { key: '', rollout_percentage: Math.max(0, 100 - sum) }])}>Add a variant</button>
     </div>
   )

@@ -36,7 +36,7 @@ export function toDefinition (flag: FlagDefinition): FlagDefinition {
 
 export interface FlagFilters {
   groups?: Condition[]
-  multivariate?: { variants: Variant[] } | null
+  multivariate?: { variants: Variant[], rest_without_variant?: boolean } | null
   payloads?: Record<string, unknown>
 }
 
