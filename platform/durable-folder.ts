@@ -28,7 +28,7 @@ const SQLITE_BUSY = 5
 export function tryLockFile (file: string): FileLock | null {
   const database = new DatabaseSync(file)
   try {
-    database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = OFF; BEGIN EXCLUSIVE')
+    database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
     held.add(database)
     return {
       release () {

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
+import { readdirSync } from 'node:fs'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
@@ -66,10 +67,12 @@ t.test('other errors stay as they are', async (t) => {
 })
 
 t.test('a file has one lock, until that is released', async (t) => {
-  const file = path.join(t.testdir(), 'lock')
+  const folder = t.testdir()
+  const file = path.join(folder, 'lock')
 
   const lock = tryLockFile(file)
   t.equal(tryLockFile(file), null)
+  t.same(readdirSync(folder), ['lock'], 'and no journal beside it, which a kill would leave')
   lock?.release()
   lock?.release()
 

@@ -16,7 +16,7 @@ const MAIN = path.join(import.meta.dirname, '..', 'supervisor', 'main.ts')
 const MOUNTS: readonly [what: string, mount: string, says: RegExp][] = [
   ['read-only', 'mount --bind "$DIR" "$DIR" && mount -o remount,ro,bind "$DIR"', /is on a read-only file system: mount it writable, or set/],
   ['without inodes', 'mount -t tmpfs -o nr_inodes=3 test "$DIR"', /is full \(.* files \(inodes\) are free\): make room, or set/],
-  ['with too few inodes', 'mount -t tmpfs -o nr_inodes=300 test "$DIR"', /is full: .* 297 files .* a start needs .*: make room, or set/],
+  ['with too few inodes', 'mount -t tmpfs -o nr_inodes=300 test "$DIR"', /is full: .* 296 files .* a start needs .*: make room, or set/],
   ['of 1 MB', 'mount -t tmpfs -o size=1m test "$DIR"', /is full: 1\.0 MB .* a start needs 100\.0 MB .*: make room, or set/]
 ]
 
@@ -56,11 +56,17 @@ t.test('a data directory of somebody else names the user that may not write to i
   const uid = isRoot() ? await readNobodyUid() : process.getuid?.()
   const script = `process.setuid?.(${uid}); import(${JSON.stringify(path.join(import.meta.dirname, 'data-dir-lock.ts'))})
     .then(({ lockDataDir }) => lockDataDir(process.argv[1])).catch(({ code, message }) => console.log(code, message))`
-  const child = spawn(process.execPath, ['-e', script, path.join(dataDir, 'new')], {
+  const lock = async (dir: string): Promise<string> => await text(spawn(process.execPath, ['-e', script, dir], {
     env: withoutSettings({ PATH: process.env.PATH }), stdio: ['ignore', 'pipe', 'inherit']
-  })
+  }).stdout)
 
-  t.match(await text(child.stdout), new RegExp(`MILLRACE_DATA_DIR_UNUSABLE .*the user ${uid} may not write to .*/data: give`))
+  t.match(await lock(path.join(dataDir, 'new')), new RegExp(`MILLRACE_DATA_DIR_UNUSABLE .*the user ${uid} may not write to .*/data: give`))
+  if (!isRoot()) return
+  // As a volume is that everybody may use: the container before ran as another user.
+  await chmod(dataDir, 0o1777)
+  await (await lockDataDir(dataDir)).release()
+  await chmod(path.join(dataDir, 'lock.guard'), 0o600)
+  t.match(await lock(dataDir), `the user ${uid} may not read and write ${dataDir}/lock.guard, which belongs to the user 0`)
 })
 
 t.test('a start that fails because something in the data directory belongs to somebody else says what, and what to do', {

@@ -63,7 +63,7 @@ export async function explainUnusable (dataDir: string, cause: unknown): Promise
   if (DISK_FULL.test(text) || bytes < ROOM_OF_START.bytes || files < ROOM_OF_START.files) {
     return full(`the disk of the data directory ${dataDir} is full (${describeRoom({ bytes, files })} are free): ${MAKE_ROOM}`, cause)
   }
-  return unusable(`${text}: ${remedy}`)
+  return await blameOwner(dataDir, cause) ?? unusable(`${text}: ${remedy}`)
 
   function unusable (why: string): MillraceError {
     return new MillraceError('MILLRACE_DATA_DIR_UNUSABLE', `cannot write to the data directory ${dataDir}: ${why}`, { cause })
@@ -77,12 +77,17 @@ export async function explainUnusable (dataDir: string, cause: unknown): Promise
 export async function explainFailedStart (dataDir: string, error: unknown): Promise<unknown> {
   const text = error instanceof Error ? error.message : String(error)
   if (DISK_FULL.test(text) || READ_ONLY.test(text)) return await explainUnusable(dataDir, error).catch(() => error)
-  const foreign = NOT_ALLOWED.test(text) ? await findForeign(dataDir, LEVELS) : undefined
-  if (foreign === undefined) return error
+  return NOT_ALLOWED.test(text) ? await blameOwner(dataDir, error) ?? error : error
+}
+
+/** The error that says that something in the data directory belongs to another user; undefined when nothing does. */
+async function blameOwner (dataDir: string, cause: unknown): Promise<MillraceError | undefined> {
+  const foreign = await findForeign(dataDir, LEVELS)
+  if (foreign === undefined) return undefined
   const user = process.getuid?.() ?? ''
   return new MillraceError('MILLRACE_DATA_DIR_UNUSABLE', `cannot use the data directory ${dataDir}: the user ${user} may not ` +
     `read and write ${foreign.file}, which belongs to the user ${foreign.owner}: as an administrator, run ` +
-    `"chown --recursive ${user} ${dataDir}"`, { cause: error })
+    `"chown --recursive ${user} ${dataDir}"`, { cause })
 }
 
 /** Folders below the data directory whose content is looked at: below `nats`, `logs` and the like. */

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { cp, readdir, readFile, rename, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
-import { lockDataDir } from './data-dir-lock.ts'
+import { isHeldElsewhere, lockDataDir } from './data-dir-lock.ts'
 
 /** Locks the folder, says so, and holds it until it is killed. */
 const HOLD = `
@@ -40,6 +40,22 @@ t.test('takes over the lock of a process that was killed', async (t) => {
 
   await holder.kill()
 
+  await (await lockDataDir(dataDir)).release()
+})
+
+t.test('refuses a second stack of another container, to which the process of the first has another number', async (t) => {
+  const dataDir = t.testdir()
+  const holder = hold(dataDir)
+  t.equal(await holder.said, 'locked')
+  const file = path.join(dataDir, 'lock')
+  const lock = JSON.parse(await readFile(file, 'utf8')) as object
+  await writeFile(file, JSON.stringify({ ...lock, pid: process.pid }))
+
+  await t.rejects(lockDataDir(dataDir), { code: 'MILLRACE_ALREADY_RUNNING', message: /in another container/ })
+  t.equal(await isHeldElsewhere(dataDir), true)
+
+  await holder.kill()
+  t.equal(await isHeldElsewhere(dataDir), false)
   await (await lockDataDir(dataDir)).release()
 })
 
@@ -81,7 +97,7 @@ t.test('takes over a lock whose process number belongs to another process by now
 })
 
 t.test('names the folder that it cannot use, whichever of its files is in the way', async (t) => {
-  for (const name of ['lock', 'lock.guard']) {
+  for (const name of ['lock', 'lock.guard', 'lock.held']) {
     const dataDir = t.testdir({ [name]: {} })
     await t.rejects(lockDataDir(dataDir), { code: 'MILLRACE_DATA_DIR_UNUSABLE', message: new RegExp(dataDir) }, name)
     t.same(await readdir(dataDir).then((names) => names.filter((left) => /\d$/.test(left))), [])

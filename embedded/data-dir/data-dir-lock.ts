@@ -8,9 +8,12 @@ import { readProcessIdentity } from '../supervisor/processes/recorded-processes.
 
 /** Another stack is running on the data directory. */
 export class DataDirLockedError extends MillraceError {
-  constructor (dataDir: string, holder: number) {
-    super('MILLRACE_ALREADY_RUNNING', `Millrace is already running on ${dataDir}, as process ${holder}. ` +
-      `Stop it with "kill ${holder}", or set another MILLRACE_DATA_DIR and other ports to run a second one`)
+  /** @param holder  Its process; undefined when that is in another container. */
+  constructor (dataDir: string, holder: number | undefined) {
+    super('MILLRACE_ALREADY_RUNNING', holder === undefined
+      ? `Millrace is already running on ${dataDir}, in another container. Stop that one, or use another volume to run a second one`
+      : `Millrace is already running on ${dataDir}, as process ${holder}. ` +
+        `Stop it with "kill ${holder}", or set another MILLRACE_DATA_DIR and other ports to run a second one`)
     this.name = 'DataDirLockedError'
   }
 }
@@ -28,6 +31,12 @@ export class DataDirCopiedError extends MillraceError {
 export interface DataDirLock {
   release (): Promise<void>
 }
+
+/**
+ * Locked by the kernel while a stack runs, for stacks of other containers, where process numbers mean others. It says
+ * nothing else, so it stays.
+ */
+const HELD = 'lock.held'
 
 /** A lock file that was renamed this long after it was written is none that this program made, in milliseconds. */
 const COPY_AFTER_MS = 10_000
@@ -70,12 +79,18 @@ async function takeLock (dataDir: string): Promise<DataDirLock> {
     try {
       await refuseCopy(dataDir, file)
       const holder = await findHolder(file)
-      if (holder !== undefined) throw new DataDirLockedError(dataDir, holder)
+      const held = holder === undefined ? tryLockFile(path.join(dataDir, HELD)) : null
+      if (held === null) throw new DataDirLockedError(dataDir, holder)
       await rename(mine, file)
+      return {
+        async release () {
+          await rm(file, { force: true })
+          held.release()
+        }
+      }
     } finally {
       guard.release()
     }
-    return { async release () { await rm(file, { force: true }) } }
   } finally {
     await rm(mine, { force: true })
   }
@@ -109,6 +124,21 @@ async function refuseCopy (dataDir: string, file: string): Promise<void> {
 /** The id of the process that holds the data directory; undefined when none does, as after it was killed. */
 export async function readLockHolder (dataDir: string): Promise<number | undefined> {
   return await findHolder(path.join(dataDir, 'lock'))
+}
+
+/** Whether a stack of another container holds the data directory, of which `readLockHolder` knows nothing. */
+export async function isHeldElsewhere (dataDir: string): Promise<boolean> {
+  const file = path.join(dataDir, HELD)
+  // Not made here: a command of root would make it root's.
+  if (!await stat(file).then(() => true, () => false)) return false
+  const guard = await enterGuard(path.join(dataDir, 'lock.guard'))
+  try {
+    const held = tryLockFile(file)
+    held?.release()
+    return held === null
+  } finally {
+    guard.release()
+  }
 }
 
 async function findHolder (file: string): Promise<number | undefined> {

@@ -47,6 +47,18 @@ t.test('tells a stack that is stopped from a folder where none was ever started'
   await t.rejects(findRunningStack(dataDir), { code: 'MILLRACE_STACK_NOT_RUNNING' }, 'after it was stopped')
 })
 
+t.test('tells a stack that runs in another container from one that was killed', async (t) => {
+  const dataDir = t.testdir()
+  const lock = await lockDataDir(dataDir)
+  await writeFile(path.join(dataDir, 'addresses.json'), '{"pid":6}')
+  // The process has another number there.
+  await writeFile(path.join(dataDir, 'lock'), '{"pid":6,"identity":"of a process that this container does not see"}')
+
+  t.match(await readStackState(dataDir), { kind: 'stopped', why: /runs in another container: run the command there/ })
+
+  await lock.release()
+})
+
 t.test('tells what still runs of a stack whose supervisor was killed', async (t) => {
   const dataDir = t.testdir()
   const gone = spawn(process.execPath, ['--version'])

@@ -7,7 +7,7 @@ import { mintKey } from '../../schema/key-text.ts'
 import { flushFolder } from '../../platform/durable-folder.ts'
 import { listRecordedProcesses } from '../supervisor/processes/recorded-processes.ts'
 import type { StackSettings } from '../supervisor/stack-settings.ts'
-import { readLockHolder } from './data-dir-lock.ts'
+import { isHeldElsewhere, readLockHolder } from './data-dir-lock.ts'
 
 /** Keys and passwords of the embedded stack: generated once, kept in the data directory. */
 export interface Credentials {
@@ -116,6 +116,9 @@ export async function readStackState (dataDir: string): Promise<StackState> {
   }
   const holder = await readLockHolder(folder)
   if (holder === addresses.pid) return { kind: 'running', addresses }
+  if (holder === undefined && await isHeldElsewhere(folder)) {
+    return { kind: 'stopped', why: `the stack on the data directory ${folder} runs in another container: run the command there, as "docker exec" does` }
+  }
   const killed = `the stack on the data directory ${folder} was killed (its first process, ${addresses.pid}, is gone)`
   if (holder !== undefined) return { kind: 'stopped', why: `${killed} and is starting again, as process ${holder}` }
   const left = await listRecordedProcesses(folder)
