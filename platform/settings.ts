@@ -39,7 +39,7 @@ export const settings = {
   MILLRACE_KEY: text('',
     'Personal API key for the command line. Empty: that of the stack on the data directory.'),
   MILLRACE_PUBLIC_URL: formatted('http-url', '',
-    'Base URL of links in responses (pagination). Empty: taken from the request.'),
+    'Base URL of links in responses (pagination), and of the login link that a start prints. Empty: taken from the request; the address that ingest listens on.'),
   NATS_URL: formatted('nats-urls', 'nats://127.0.0.1:4222',
     'NATS servers with JetStream, comma separated: nats://user:password@host:port; tls:// for TLS.'),
   CLICKHOUSE_URL: formatted('http-url', 'http://millrace@127.0.0.1:8123/millrace',

@@ -70,10 +70,13 @@ t.test('on an empty data directory', async (t) => {
   await t.test('uses the servers of NATS_URL, DATABASE_URL and CLICKHOUSE_URL instead of its own', async (t) => {
     const { natsUrl, databaseUrl, clickhouseUrl } = await readAddresses(dataDir)
     const otherDir = await makeDataDir(t)
+    const chosen: Record<string, string> = await chooseSettings(otherDir)
+    const publicUrl = `http://localhost:${chosen.MILLRACE_PORT}`
     const other = runMain(t, {
-      ...await chooseSettings(otherDir), NATS_URL: natsUrl, DATABASE_URL: databaseUrl, CLICKHOUSE_URL: clickhouseUrl
+      ...chosen, NATS_URL: natsUrl, DATABASE_URL: databaseUrl, CLICKHOUSE_URL: clickhouseUrl, MILLRACE_PUBLIC_URL: `${publicUrl}/`
     })
     await other.ready()
+    t.match(other.output(), `Base URL           ${publicUrl}\n`, 'and says where clients reach it')
 
     t.same(Object.keys(await readParts(otherDir)).sort(), ['api', 'ingest', 'pipeline'])
     t.match(await readAddresses(otherDir), { natsUrl, databaseUrl, clickhouseUrl })

@@ -10,6 +10,8 @@ export interface StackSettings {
   dataDir: string
   /** Address the origin listens on. */
   host: string
+  /** Where browsers reach the origin; empty: where it listens. */
+  publicUrl: string
   /** Address the embedded ClickHouse server listens on. */
   clickhouseHost: string
   /** 0: a free one. */
@@ -60,6 +62,7 @@ export function loadStackSettings (env: NodeJS.ProcessEnv): StackSettings {
   return {
     dataDir: path.resolve(values.MILLRACE_DATA_DIR),
     host: values.MILLRACE_HOST,
+    publicUrl: values.MILLRACE_PUBLIC_URL.replace(/\/+$/, ''),
     clickhouseHost: values.MILLRACE_CLICKHOUSE_HOST,
     ports: {
       origin: values.MILLRACE_PORT,

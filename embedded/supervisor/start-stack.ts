@@ -17,6 +17,8 @@ import { startServices, startTiers } from './start-parts.ts'
 export interface Stack {
   dataDir: string
   addresses: StackAddresses
+  /** Where clients reach it: `MILLRACE_PUBLIC_URL`, else `addresses.baseUrl`. */
+  publicUrl: string
   /** Logs in to the console, once, within a quarter of an hour; only its address when the personal key is not known. */
   consoleUrl: string
   /** Keys and passwords that are in use. */
@@ -94,10 +96,12 @@ export async function startStack ({ settings, progress, signal, onForce }: Start
     const addresses = { pid: process.pid, ...tierUrls, ...urls, clickhouseCluster: settings.clickhouseCluster }
     await writeAddresses(dataDir, addresses)
     if (settings.backups.folder !== '') backups = scheduleBackups({ settings, progress, onSpawn: (child) => record.add(child) })
+    const publicUrl = settings.publicUrl || tierUrls.baseUrl
     return {
       dataDir,
       addresses,
-      consoleUrl: `${tierUrls.baseUrl}/console${project.loginLink === null ? '' : `#login=${project.loginLink}`}`,
+      publicUrl,
+      consoleUrl: `${publicUrl}/console${project.loginLink === null ? '' : `#login=${project.loginLink}`}`,
       credentials: { ...credentials, projectApiKey: project.projectApiKey },
       knowsPersonalKey: project.knowsPersonalKey,
       isClickHouseEmbedded: settings.external.clickhouseUrl === undefined,

@@ -97,7 +97,7 @@ function watchNpm (): void {
 
 /** What a new user needs to begin, as one block of text. */
 function describeStack (stack: Stack, durationMs: number): string {
-  const { addresses, credentials } = stack
+  const { credentials, publicUrl } = stack
   const clickhouse = describeClickHouse(stack)
   const personalKey = stack.knowsPersonalKey
     ? credentials.personalApiKey
@@ -106,7 +106,7 @@ function describeStack (stack: Stack, durationMs: number): string {
 Millrace is ready after ${(durationMs / 1000).toFixed(1)} s.
 
   Console            ${stack.consoleUrl}
-  Base URL           ${addresses.baseUrl}
+  Base URL           ${publicUrl}
   Project API key    ${credentials.projectApiKey}
   Personal API key   ${personalKey}
   ClickHouse URL     ${clickhouse.url}
@@ -115,7 +115,7 @@ Millrace is ready after ${(durationMs / 1000).toFixed(1)} s.
 
 Send an event:
 
-  curl -X POST ${addresses.baseUrl}/capture/ -H 'content-type: application/json' \\
+  curl -X POST ${publicUrl}/capture/ -H 'content-type: application/json' \\
     -d '{"api_key": "${credentials.projectApiKey}", "event": "hello", "distinct_id": "you"}'
 
 Read it back:
