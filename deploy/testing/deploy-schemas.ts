@@ -142,7 +142,7 @@ export const COMPOSE_SCHEMA: Schema = {
       type: 'object',
       additionalProperties: object({
         image: text,
-        build: object({ context: text, dockerfile: text }),
+        build: object({ context: text, dockerfile: text, target: text }),
         restart: { enum: ['no', 'unless-stopped'] },
         stop_grace_period: duration,
         logging,

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, constants, openSync } from 'node:fs'
 import { chown, lchown, mkdir, readdir, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { userInfo } from 'node:os'
 import path from 'node:path'
 import { flushFolder } from '../../platform/durable-folder.ts'
 import { ServiceStartError } from '../supervisor/processes/service.ts'
@@ -83,15 +84,17 @@ export async function createCluster (options: CreateClusterOptions): Promise<voi
 
   const unfinished = path.join(folder.path, 'cluster.new')
   const passwordFile = path.join(folder.path, 'password')
+  const userFile = path.join(folder.path, 'user')
   // The initdb of a start that was killed may write for a moment longer.
   await rm(unfinished, { recursive: true, force: true, maxRetries: 20 })
   const creator = folder.uid === undefined ? undefined : await readNobodyUid()
   await writeFile(passwordFile, `${options.password}\n`, { mode: 0o600 })
   try {
     if (creator !== undefined) await giveTo(folder.path, creator)
-    await runInitdb(options, creator)
+    await runInitdb(options, creator, creator === undefined ? await nameUser(userFile) : {})
   } finally {
     await rm(passwordFile, { force: true })
+    await rm(userFile, { force: true })
   }
   if (folder.uid !== undefined) await giveTo(folder.path, folder.uid)
   await rename(unfinished, cluster)
@@ -121,7 +124,25 @@ async function readOwner (cluster: string): Promise<number> {
   return uid === 0 ? POSTGRES_UID : uid
 }
 
-async function runInitdb ({ bin, folder, durable }: CreateClusterOptions, uid: number | undefined): Promise<void> {
+/**
+ * The environment in which this user has the name that `initdb` insists on: in a container it may be any number. Where
+ * there is no `libnss_wrapper.so` (the image has it) it changes nothing.
+ *
+ * @param file  Is written when the user has no name: a list of users with this one.
+ */
+async function nameUser (file: string): Promise<NodeJS.ProcessEnv> {
+  try {
+    userInfo()
+    return {}
+  } catch {
+    await writeFile(file, `millrace:x:${process.getuid?.()}:${process.getgid?.()}::/:/bin/sh\n`)
+    return { LD_PRELOAD: 'libnss_wrapper.so', NSS_WRAPPER_PASSWD: file, NSS_WRAPPER_GROUP: '/etc/group' }
+  }
+}
+
+async function runInitdb (
+  { bin, folder, durable }: CreateClusterOptions, uid: number | undefined, env: NodeJS.ProcessEnv
+): Promise<void> {
   const child = spawn(path.join(bin, 'initdb'), [
     `--pgdata=${folder.serverPath}/cluster.new`,
     `--pwfile=${folder.serverPath}/password`,
@@ -134,7 +155,7 @@ async function runInitdb ({ bin, folder, durable }: CreateClusterOptions, uid: n
   ], {
     // initdb would otherwise ask for the current folder, which the other user may not be allowed to see.
     cwd: '/',
-    env: { PATH: process.env.PATH, LC_ALL: 'C' },
+    env: { PATH: process.env.PATH, LC_ALL: 'C', ...env },
     stdio: ['ignore', 'pipe', 'pipe', ...folder.descriptors],
     ...(uid === undefined ? {} : { uid, gid: uid })
   })
