@@ -53,7 +53,7 @@ function answerInTurn (known: HttpError, socket: ServedSocket): void {
  * allows. By itself, Node ends such a connection without the answer, while the request is worked on all the same: its
  * client would send it again. A client that is gone for good costs one answer that nobody reads.
  *
- * Node has no documented option for it; `test/events/half-closed-clients.test.ts` tells when the property means
+ * Node has no documented option for it; `test/events/half-closed-clients.system.test.ts` tells when the property means
  * nothing more.
  */
 export function answerHalfClosed (server: Server): void {

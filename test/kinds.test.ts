@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { glob } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
-import { ALONE, createTestKinds, EMBEDDED_CORE, SERVICES, SYSTEMS, type TestKind } from './kinds.ts'
+import { ALONE, createTestKinds, EMBEDDED_CORE, SERVICES, SYSTEMS, type TestKind, WHOLE_PATHS } from './kinds.ts'
 import { renderTimes } from './times.ts'
 
 const ROOT = path.join(import.meta.dirname, '..')
@@ -17,6 +17,7 @@ t.test('a test is of the kind that what it imports makes it', async (t) => {
       'engine.test.ts': "import { connect } from 'chdb'\n",
       'process.test.ts': `spawn(process.execPath, [path.join(here, '${'main'}.ts')])\n`,
       'whole.test.ts': "import { start } from './start.ts'\n",
+      'slow.system.test.ts': "import t from 'tap'\n",
       'sum.ts': "export { one } from './one.ts'\n",
       'one.ts': '',
       'store.ts': "import { startPostgres } from '../embedded/postgres/start-postgres.ts'\nimport './circle.ts'\n",
@@ -28,7 +29,8 @@ t.test('a test is of the kind that what it imports makes it', async (t) => {
   })
   const { kindOf } = createTestKinds(root)
   const kinds: Record<string, TestKind> = {
-    plain: 'unit', typed: 'unit', stored: 'service', lazy: 'service', engine: 'service', process: 'service', whole: 'whole path'
+    plain: 'unit', typed: 'unit', stored: 'service', lazy: 'service', engine: 'service', process: 'service', whole: 'whole path',
+    'slow.system': 'system'
   }
 
   for (const [name, kind] of Object.entries(kinds)) t.equal(kindOf(`a/${name}.test.ts`), kind, name)
@@ -42,19 +44,19 @@ t.test('the modules by which kinds are told are there, and tests of each kind', 
 
   t.ok(counts.get('unit')!.length > 50)
   t.ok(counts.get('service')!.length > 50)
-  t.ok(counts.get('whole path')!.length > 10)
+  t.ok(counts.get('system')!.length > 50)
+  t.same(counts.get('whole path')!.sort(), WHOLE_PATHS, 'others are named x.system.test.ts')
   t.notOk(counts.get('unit')!.some((file) => file.startsWith('test/events/')))
 })
 
 t.test('tells the time of each kind and the slowest files of a run', async (t) => {
   const times = [{ file: 'a/quick.test.ts', ms: 1000.4 }, { file: 'a/slow.test.ts', ms: 20_000.04 }]
 
-  const rendered = renderTimes(times, (file) => file.includes('slow') ? 'service' : 'unit', [{ name: 'lint', ms: 30_000 }])
+  const rendered = renderTimes(times, (file) => file.includes('slow') ? 'service' : 'unit')
 
   t.same(rendered.split('\n').map((line) => line.split(/ {2,}/)), [
     ['unit', '1 files', '1.0 s'],
     ['service', '1 files', '20.0 s'],
-    ['lint', '30.0 s'],
     [''],
     ['slowest:'],
     ['', 'a/slow.test.ts', 'service', '20.0 s'],

@@ -5,14 +5,22 @@ import path from 'node:path'
 const ROOT = path.join(import.meta.dirname, '..')
 
 /**
- * What a test needs, told from what it imports, directly or through others:
+ * The layer of a test:
  *
- * - `whole path`: starts several parts of the system as processes that work together;
- * - `service`: needs Postgres, ClickHouse or NATS, the engine of ClickHouse, or a process of ours;
+ * - `system`: named `x.system.test.ts`; runs by `npm run test:all` only;
+ * - `whole path`: imports, directly or through others, what starts the whole system;
+ * - `service`: the same of Postgres, ClickHouse, NATS, the engine of ClickHouse, or a process of ours;
  * - `unit`: none of these.
  */
-export type TestKind = 'unit' | 'service' | 'whole path'
-export const TEST_KINDS: readonly TestKind[] = ['unit', 'service', 'whole path']
+export type TestKind = 'unit' | 'service' | 'whole path' | 'system'
+export const TEST_KINDS: readonly TestKind[] = ['unit', 'service', 'whole path', 'system']
+
+/** The tests of the whole path that `npm test` runs: each promise once. All others are named `x.system.test.ts`. */
+export const WHOLE_PATHS: readonly string[] = [
+  'cli/backup/backup.test.ts', 'test/console/whole-story.test.ts', 'test/contract/contract.test.ts',
+  'test/events/identity.test.ts', 'test/events/large-batch.test.ts', 'test/events/poisoned-event.test.ts',
+  'test/sdk/browser.test.ts', 'test/sdk/capture.test.ts'
+]
 
 /** Modules that start a whole system. A file that has moved is found by `kinds.test.ts`. */
 export const SYSTEMS: readonly string[] = [
@@ -36,7 +44,8 @@ const ENTRY = /['/][\w-]*main\.ts'/
 
 /** Tests that measure or change their process, and so have it to themselves. */
 export const ALONE: readonly string[] = [
-  'engines/body/storable-text.test.ts', 'ingest/server/many-connections.test.ts', 'test/security/hostile-clients.test.ts'
+  'engines/body/storable-text.test.ts', 'ingest/server/many-connections.system.test.ts',
+  'test/security/hostile-clients.system.test.ts'
 ]
 
 /** Imports of our own files that remain at run time. */
@@ -65,12 +74,18 @@ export function createTestKinds (root: string = ROOT): { kindOf: (file: string) 
 
   return {
     kindOf (file) {
+      if (isSystemTest(file)) return 'system'
       const reached = new Set([file])
       for (const each of reached) for (const imported of load(each).imports) reached.add(imported)
       if (SYSTEMS.some((system) => reached.has(system))) return 'whole path'
       return [...reached].some((each) => load(each).startsService) ? 'service' : 'unit'
     }
   }
+}
+
+/** Whether a file is too slow, or too rarely of use, for every run. */
+export function isSystemTest (file: string): boolean {
+  return file.endsWith('.system.test.ts')
 }
 
 /** Every file of tests of the tree, relative to its root, in order. */

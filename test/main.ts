@@ -1,41 +1,32 @@
 /**
- * Runs the tests, and says at the end how long each kind took and which files took longest.
+ * Runs the tests, and prints how long each file took and, at the end, each layer and the slowest files.
  *
- *     npm test               every test but the long ones of the embedded ClickHouse server, and lint, types and
- *                            generated files; those, too, with `MILLRACE_TEST_EMBEDDED=1`
+ *     npm test               what every change runs: units, services, and the whole path once for each promise
  *     npm test -- PATH...    the tests of these files and folders alone
- *     npm run test:unit      the tests that need no service (`kinds.ts` tells them from their imports)
+ *     npm run test:unit      the tests that need no service (`kinds.ts` finds them by their imports)
+ *     npm run test:all       `npm test`, then the rest: `x.system.test.ts`
  *
- * Files share processes (`test-worker.ts`) and services (`support/shared-services.ts`). Exits with 1 when a test or a
- * check failed. The output of each file is in `.tap/test-results/`.
+ * Files share processes (`test-worker.ts`) and services (`support/shared-services.ts`). Exits with 1 when a test
+ * failed. The output of each file is in `.tap/test-results/`.
  */
 import { spawn } from 'node:child_process'
 import { readFile, rm } from 'node:fs/promises'
 import path from 'node:path'
-import { text } from 'node:stream/consumers'
-import { ALONE, createTestKinds, EMBEDDED, EMBEDDED_CORE, listTests, TEST_KINDS } from './kinds.ts'
+import { ALONE, createTestKinds, EMBEDDED, EMBEDDED_CORE, isSystemTest, listTests, TEST_KINDS } from './kinds.ts'
 import { testEnvironment } from './support/environments.ts'
 import { startSharedServices, stopSharedServices } from './support/shared-services.ts'
 import { ended, runTestFiles, type TestResult } from './test-pool.ts'
-import { type CheckTime, inSeconds, renderTimes } from './times.ts'
+import { inSeconds, renderTimes } from './times.ts'
 
 const ROOT = path.join(import.meta.dirname, '..')
 const RESULTS = path.join(ROOT, '.tap', 'test-results')
 /** Files at a time; as many more begin while cores are idle. */
 const JOBS = Number(process.env.MILLRACE_TEST_JOBS ?? 3)
-/** Scripts of package.json. On a machine of one's own lint looks at what changed since its last run; a CI has none. */
-const CHECKS = {
-  lint: process.env.CI === undefined ? ['--cache', '--cache-strategy=content', '--cache-location=.tap/eslint-cache'] : [],
-  typecheck: [],
-  'generate:check': []
-}
 /** Lines of a failure that are printed where it happened; the whole is in the results. */
 const MOST_LINES = 60
 
 const { kindOf } = createTestKinds()
 const paths = process.argv.slice(2)
-const isUnit = paths[0] === '--unit'
-const isWholeSuite = paths.length === 0
 const files = await chooseFiles()
 const results: TestResult[] = []
 
@@ -43,19 +34,14 @@ await buildRunner()
 await rm(RESULTS, { recursive: true, force: true })
 const needsServices = files.some((file) => kindOf(file) !== 'unit')
 if (needsServices) await startSharedServices(process.pid)
-// Many tests wait, so the checks run beside them; one after the other, so that they take one core at most.
-const [, checks] = await Promise.all([
-  runTestFiles(files.map(describeFile), { jobs: JOBS, mostJobs: 2 * JOBS, results: RESULTS, onResult: printResult }),
-  isWholeSuite ? runChecks() : []
-])
+await runTestFiles(files.map(describeFile), { jobs: JOBS, mostJobs: 2 * JOBS, results: RESULTS, onResult: printResult })
 if (needsServices) await stopSharedServices(process.pid)
 
-process.stdout.write(`\n${renderTimes(results, kindOf, checks)}`)
+process.stdout.write(`\n${renderTimes(results, kindOf)}`)
 const failed = results.filter(({ isPassed }) => !isPassed)
 if (failed.length > 0) process.stdout.write(`\n${failed.length} of ${results.length} files failed:\n`)
 for (const { file } of failed) process.stdout.write(`  ${file}\n`)
-for (const { name, output, code } of checks) if (code !== 0) process.stdout.write(`\nnpm run ${name} failed:\n${output}`)
-process.exitCode = failed.length === 0 && results.length > 0 && checks.every(({ code }) => code === 0) ? 0 : 1
+process.exitCode = failed.length === 0 && results.length > 0 ? 0 : 1
 
 /** Once for an installation, the runner is built with the plugins that package.json names. */
 async function buildRunner (): Promise<void> {
@@ -72,10 +58,16 @@ async function chooseFiles (): Promise<string[]> {
     .map((file) => ({ file, place: Math.random() }))
     .sort((a, b) => a.place - b.place)
     .map(({ file }) => file)
-  const chosen = isWholeSuite
-    ? all.filter((file) => process.env.MILLRACE_TEST_EMBEDDED === '1' || !isBelow(file, EMBEDDED) || EMBEDDED_CORE.includes(file))
-    : isUnit ? all.filter((file) => kindOf(file) === 'unit') : all.filter((file) => paths.some((each) => isBelow(file, path.relative(ROOT, each))))
+  const chosen = all.filter(isChosen)
   return chosen.sort((a, b) => TEST_KINDS.indexOf(kindOf(b)) - TEST_KINDS.indexOf(kindOf(a)))
+}
+
+function isChosen (file: string): boolean {
+  const [first] = paths
+  if (first === '--unit') return kindOf(file) === 'unit'
+  if (first === '--system') return isSystemTest(file)
+  if (first !== undefined) return paths.some((each) => isBelow(file, path.relative(ROOT, each)))
+  return !isSystemTest(file) && (!isBelow(file, EMBEDDED) || EMBEDDED_CORE.includes(file))
 }
 
 function isBelow (file: string, folder: string): boolean {
@@ -89,17 +81,6 @@ function describeFile (file: string) {
     group: ALONE.includes(file) ? null : isService ? 'services' : 'unit',
     env: isService ? testEnvironment() : { ...testEnvironment(), MILLRACE_TEST_NO_SERVICES: '1' }
   }
-}
-
-async function runChecks (): Promise<(CheckTime & { output: string, code: number })[]> {
-  const results = []
-  for (const [name, args] of Object.entries(CHECKS)) {
-    const startedAt = performance.now()
-    const child = spawn('npm', ['run', '--silent', name, '--', ...args], { cwd: ROOT, stdio: ['ignore', 'pipe', 'pipe'] })
-    const [code, ...output] = await Promise.all([ended(child), text(child.stdout), text(child.stderr)])
-    results.push({ name, ms: performance.now() - startedAt, code, output: output.join('') })
-  }
-  return results
 }
 
 /** One line for each file, and the first failure of a file that failed. */

@@ -6,18 +6,10 @@ export interface TestTime {
   ms: number
 }
 
-/** How long a check took that is no test. */
-export interface CheckTime {
-  name: string
-  ms: number
-}
+const SLOWEST = 15
 
-const SLOWEST = 10
-
-/** The files and their time by kind, the slowest of them, and the checks beside them. Several ran at a time. */
-export function renderTimes (
-  times: readonly TestTime[], kindOf: (file: string) => TestKind, checks: readonly CheckTime[]
-): string {
+/** The files and their time by layer, and the slowest of them. Several ran at a time. */
+export function renderTimes (times: readonly TestTime[], kindOf: (file: string) => TestKind): string {
   const byKind = Map.groupBy(times, ({ file }) => kindOf(file))
   const kinds = TEST_KINDS.flatMap((kind) => {
     const own = byKind.get(kind) ?? []
@@ -25,7 +17,7 @@ export function renderTimes (
   })
   const slowest = times.toSorted((a, b) => b.ms - a.ms).slice(0, SLOWEST)
   return [
-    ...table([...kinds, ...checks.map(({ name, ms }) => [name, '', inSeconds(ms)])]),
+    ...table(kinds),
     '', 'slowest:',
     ...table(slowest.map(({ file, ms }) => [`  ${file}`, kindOf(file), inSeconds(ms)]))
   ].join('\n') + '\n'

@@ -97,7 +97,7 @@ t.test('every case of the harness of the SDKs is shown by a test that exists, or
     const [, wanted = 0] = /\((\d+) cases\)/.exec(section) ?? []
     const cases = [...section.matchAll(/^\| \w+ \| (.*) \|$/gm)].map(([, by = '']) => by).filter((by) => by !== 'shown by')
     t.equal(cases.length, Number(wanted), section.split('\n', 1)[0]!)
-    t.same(cases.filter((by) => !/^`[\w/-]+\.test\.ts` "[^"]+"$|^only of a client: .{20,}$/.test(by)), [])
+    t.same(cases.filter((by) => !/^`[\w/.-]+\.test\.ts` "[^"]+"$|^only of a client: .{20,}$/.test(by)), [])
     const own = cases.filter((by) => /^`[\w-]+\.test/.test(by))
     t.equal(new Set(own).size, own.length, 'none of those made for a case is named twice')
   }

@@ -5,7 +5,7 @@
  *     npm run check:package -- --cold        # nothing in any cache: fetches 250 MB, and nats-server from Debian
  *     npm run check:package -- --user 65534  # root only: all of it as this user
  *
- * `package.test.ts` does the same in `npm test`, with the dependencies of the clone.
+ * `package.system.test.ts` does the same in `npm test`, with the dependencies of the clone.
  */
 import { execFileSync } from 'node:child_process'
 import { chownSync, mkdtempSync, rmSync, statSync } from 'node:fs'

@@ -104,14 +104,14 @@ export const MATRIX: readonly MatrixRow[] = [
     client: '@posthog/ai',
     shown: 'generations of language models, whole with `enableFullAiCapture`',
     endpoints: ['/batch/', '/i/v0/ai/batch/'],
-    file: 'test/sdk/other-clients.test.ts',
+    file: 'test/sdk/other-clients.system.test.ts',
     titles: ['with its usual', 'whole'].map((how) => `@posthog/ai: a generation is stored once, ${how} contents`)
   },
   {
     client: '@flags-sdk/posthog',
     shown: 'flags, variants, payloads; the list for its explorer',
     endpoints: ['/flags/', '/api/projects/<id>/feature_flags'],
-    file: 'test/sdk/other-clients.test.ts',
+    file: 'test/sdk/other-clients.system.test.ts',
     titles: ['@flags-sdk/posthog: flags, variants and payloads, and the list of flags for its explorer']
   },
   {

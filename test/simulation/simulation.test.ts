@@ -12,7 +12,7 @@ import { takeContractSteps } from './contract-steps.ts'
 const MAIN = path.join(import.meta.dirname, 'main') + '.ts'
 
 /** So many seeds in each of two processes. */
-const SEEDS = 500
+const SEEDS = 50
 
 t.test('every event is stored once, and nothing waits for ever, whatever goes wrong', async (t) => {
   const { NODE_OPTIONS: _, ...env } = process.env

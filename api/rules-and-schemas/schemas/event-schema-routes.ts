@@ -14,8 +14,8 @@ import { beginOf, countByDefinition, type CountedDefinition, type CountsQuery } 
 import type { Value } from '../../http/json-schema.ts'
 
 /**
- * A schema has 64 KiB at most, six times as much when each character is escaped. Only a larger body takes the API so
- * long to read that others wait for more than 50 ms, on a slow machine (`test/security/hostile-schemas.test.ts`).
+ * A schema has 64 KiB at most, six times as much when each character is escaped. Only reading a larger body delays
+ * others by more than 50 ms, on a slow machine (`test/security/hostile-schemas.system.test.ts`).
  */
 const MAX_BODY_BYTES = 524_288
 

@@ -12,7 +12,7 @@ import { sendBatches } from './definition-system.ts'
 /**
  * Definitions through the whole system: 60,000 events of 300 names and 2,000 properties go in over HTTP, and what
  * the API says afterwards is compared with what is known about them, whatever is asked. A campaign sends more:
- * `MILLRACE_TEST_EVENTS=200000 npx node test/definitions/definitions.test.ts`.
+ * `MILLRACE_TEST_EVENTS=200000 npx node test/definitions/definitions.system.test.ts`.
  */
 const EVENTS = Number(process.env.MILLRACE_TEST_EVENTS ?? 60_000)
 /** So many events are sent first: most properties that heal still have their wrong type then. */
