@@ -1,6 +1,7 @@
 /**
  * Measures the tree and holds it below its limits; part of `npm run lint`. A limit only ever falls: whoever makes a
- * figure smaller lowers its limit in the same commit. `docs/decisions/0040` has the aims.
+ * figure smaller lowers its limit in the same commit: in five days of November 2026 the source grew from 35,000 to
+ * 80,000 lines, and no review noticed, because each change was small.
  *
  *     node test/house.ts [--list]     # --list: also what was counted, name by name
  */

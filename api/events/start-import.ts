@@ -1,4 +1,4 @@
-/** Runs `millrace import` beside the API, on exports that lie on the server (docs/decisions/0044). */
+/** Runs `millrace import` beside the API, on exports that lie on the server (docs/decisions/0042). */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, readdir, stat } from 'node:fs/promises'

@@ -8,7 +8,7 @@ export interface ClickHouseTopology {
 }
 
 /**
- * How many inserted blocks each table remembers to recognise a repeated insert (docs/decisions/0048). An insert counts
+ * How many inserted blocks each table remembers to recognise a repeated insert (docs/decisions/0049). An insert counts
  * one block for each month it touches; 100,000 blocks at two inserts a second are more than half a day.
  * A replicated table also forgets by time: seven days before its newest token, not the server's default of one hour.
  */
@@ -23,7 +23,7 @@ const WINDOW_SECONDS = 604_800
  * memory on one node, replicated on a cluster.
  *
  * The paths in Keeper follow from macros and names. The server's default has the table's uuid in it, which is new on a
- * node that is added later: its tables would be alone (docs/decisions/0041).
+ * node that is added later: its tables would be alone.
  */
 export function renderClickHouseSql (sql: string, { cluster }: ClickHouseTopology): string {
   const thisShard = cluster === undefined ? '' : "('/clickhouse/tables/{shard}/{database}/{table}', '{replica}')"

@@ -3,7 +3,7 @@
  *
  * A count travels as the sum of its minute so far, together with who counted it (`source`), and the table keeps the
  * highest one of each source. So a message that is repeated, overtaken or inserted twice changes nothing, and the total
- * of a minute is the sum over its sources (docs/decisions/0019-ingestion-warnings-are-running-totals.md).
+ * of a minute is the sum over its sources (docs/decisions/0023-ledger-commits-with-progress.md).
  */
 
 /** What happened to the event, by reason. */
