@@ -7,7 +7,7 @@ CREATE TABLE IF NOT EXISTS ingestion_warnings_by_source {{on_cluster}}
 (
     project_id UInt32 COMMENT 'Project; 0 for requests that were refused before their project was known',
     minute DateTime('UTC') COMMENT 'Minute in which ingest received the events, or persons were updated; UTC' CODEC(DoubleDelta, ZSTD(1)),
-    reason LowCardinality(String) COMMENT 'Why; see docs/send/ingestion-warnings.md',
+    reason LowCardinality(String) COMMENT 'Why; see docs/send/what-happens-to-an-event.md',
     source String COMMENT 'Process or partition that counted; with /rule/ or /schema/ and the id of what it counts alone',
     effect SimpleAggregateFunction(anyLast, LowCardinality(String)) COMMENT 'What happened: dropped, replaced, cut, kept, quarantined or refused; follows from the reason',
     count SimpleAggregateFunction(max, UInt64) COMMENT 'Total of the minute so far, of this source: events, or requests where the whole request was refused',
@@ -24,7 +24,7 @@ CREATE VIEW IF NOT EXISTS ingestion_warnings {{on_cluster}}
 (
     project_id UInt32 COMMENT 'Project; 0 for requests that were refused before their project was known',
     minute DateTime('UTC') COMMENT 'Minute in which ingest received the events, or persons were updated; UTC',
-    reason LowCardinality(String) COMMENT 'Why; see docs/send/ingestion-warnings.md',
+    reason LowCardinality(String) COMMENT 'Why; see docs/send/what-happens-to-an-event.md',
     effect String COMMENT 'What happened: dropped, replaced, cut, kept, quarantined or refused',
     count UInt64 COMMENT 'Events, or requests where the whole request was refused. Exact',
     samples Array(Tuple(received_at DateTime64(3, 'UTC'), event String, distinct_id String, uuid String, lib String, lib_version String, value String)) COMMENT 'At most five cases, newest first: event, distinct id, uuid, SDK, its version, the value at fault'

@@ -1,7 +1,7 @@
 /** What is remembered, by uuid, of events that are not in `events`: the rows of the table `event_traces`. */
 import { createHash } from 'node:crypto'
 
-/** The table; `docs/send/receipts.md` says how many rows are kept at most. */
+/** The table; `docs/send/what-happens-to-an-event.md` says how many rows are kept at most. */
 export const TRACES_TABLE = 'event_traces'
 
 /**

@@ -1,4 +1,4 @@
-/** What became of an event, as far as the stores can tell: docs/send/receipts.md has the bounds of each answer. */
+/** What became of an event, as far as the stores know: docs/send/what-happens-to-an-event.md has the limits. */
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import type { DeadLetter } from '../../../platform/dead-letters/publish-dead-letter.ts'
 import { scanDeadLetters } from '../../../platform/dead-letters/read-dead-letters.ts'
