@@ -1,6 +1,6 @@
 import type http from 'node:http'
 import { nuid } from '@nats-io/transport-node'
-import { allShardsUrl, connectClickHouse, createClickHouseAgent } from '../platform/clickhouse/connect-clickhouse.ts'
+import { allShardsUrl, connectClickHouse, createClickHouseAgent, parseClickHouseUrl } from '../platform/clickhouse/connect-clickhouse.ts'
 import { type FingerprintKeyReader, openFingerprintKey } from '../platform/fingerprint-key.ts'
 import { checkServices, pingClickHouse, type ProcessPhase } from '../platform/health-and-readiness.ts'
 import { createLogger, type Logger } from '../platform/logger.ts'
@@ -18,6 +18,7 @@ import { describeHealth, startHealthServer } from './health/health-server.ts'
 import { watchBackups } from './health/watch-backups.ts'
 import { watchClickHouse } from './health/watch-clickhouse.ts'
 import { type StreamWatch, watchStreams } from './health/watch-streams.ts'
+import { type ViewWatch, watchViews } from './health/watch-views.ts'
 import { createInsertLedgerRows } from './accounting/ledger-writer.ts'
 import { createPipelineMetrics, type PipelineMetrics } from './pipeline-metrics.ts'
 import { choosePartitionOwner, findPartitions, type Partition } from './stream/find-partitions.ts'
@@ -29,6 +30,7 @@ import { startPersons } from './persons/start-persons.ts'
 import { createDuplicateFilters } from './events/duplicates/duplicate-filter.ts'
 import { createRecordDuplicates } from './events/duplicates/record-duplicates.ts'
 import { createInsertFrames } from './events/insert/insert-frames.ts'
+import { insertPastViews } from './events/insert/insert-past-views.ts'
 import { createIsInserting, createReadTarget } from './events/insert/insert-target.ts'
 import { createProbeTable } from './events/insert/store-batch-range.ts'
 import { runEventsPartition } from './events/events-partition.ts'
@@ -70,8 +72,10 @@ runProcess('pipeline', async () => {
   const records = await retryAtStart(() => openPartitionRecords(connection, config.streams), logger)
   const membership = await retryAtStart(
     () => joinMembers(connection, { id: owner, replicas: config.streams.replicas, logger }), logger)
+  const views = watchViews({ clickhouse, cluster, metrics, logger })
   const supervisor = await startEvents(config, {
-    stores, agent, records, membership, readKey: fingerprintKey.read, metrics: pipelineMetrics, logger
+    stores, agent, records, membership, readKey: fingerprintKey.read, metrics: pipelineMetrics, logger,
+    onViewFailure: views.onFailure
   })
   const persons = startPersons({
     connection, sql, clickhouse, cluster, membership, metrics, logger,
@@ -106,6 +110,7 @@ runProcess('pipeline', async () => {
       ...await checkServices(checks),
       versions.part(),
       ...monitors.parts(),
+      ...views.parts(),
       ...accounting.parts(),
       ...describeHealth({
         partitions: supervisor.states(),
@@ -125,7 +130,7 @@ runProcess('pipeline', async () => {
       run: () => Promise.all([supervisor, persons, rollUp, retention, accounting].map((work) => work.stop()))
     },
     { name: 'membership', run: () => membership.leave() },
-    { name: 'monitors', run: () => monitors.stop() },
+    { name: 'monitors', run: () => Promise.all([monitors.stop(), views.stop()]) },
     { name: 'health', run: () => health.close() },
     { name: 'clickhouse', run: async () => { agent.destroy(); await Promise.all([clickhouse.close(), shards.close()]) } },
     { name: 'postgres', run: async () => { await fingerprintKey.stop(); await sql.end({ timeout: 1 }) } },
@@ -163,13 +168,14 @@ interface EventsDeps {
   membership: Membership
   /** Reads the key of the fingerprints. */
   readKey: FingerprintKeyReader['read']
+  onViewFailure: ViewWatch['onFailure']
   metrics: PipelineMetrics
   logger: Logger
 }
 
 /** Starts to write the partitions of events that fall to this process. */
 async function startEvents (
-  config: PipelineConfig, { stores, agent, records, membership, readKey, metrics, logger }: EventsDeps
+  config: PipelineConfig, { stores, agent, records, membership, readKey, onViewFailure, metrics, logger }: EventsDeps
 ): Promise<PartitionSupervisor<Partition>> {
   const { connection, shards, shardsUrl, cluster } = stores
   const filters = createDuplicateFilters({ clickhouse: shards, cluster, fingerprintKey: readKey, metrics, logger })
@@ -181,7 +187,12 @@ async function startEvents (
     logger,
     metrics,
     store: {
-      insertFrames: createInsertFrames({ url: shardsUrl, agent }),
+      insertFrames: insertPastViews(createInsertFrames({ url: shardsUrl, agent }), {
+        clickhouse: shards,
+        cluster,
+        database: parseClickHouseUrl(config.clickhouseUrl).database,
+        onFailure: onViewFailure
+      }),
       readTarget: createReadTarget(shards, cluster),
       isInserting: createIsInserting(shards, cluster),
       isDistributed: cluster !== '',

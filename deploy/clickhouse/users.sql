@@ -20,6 +20,7 @@ GRANT SELECT ON system.detached_parts TO millrace_pipeline;
 GRANT SELECT ON system.disks TO millrace_pipeline;
 GRANT SELECT ON system.asynchronous_metrics TO millrace_pipeline;
 GRANT SELECT ON system.mutations TO millrace_pipeline;
+GRANT SELECT ON system.errors TO millrace_pipeline;
 GRANT SELECT ON system.clusters TO millrace_pipeline;
 GRANT SELECT ON system.replicas TO millrace_pipeline;
 GRANT SELECT ON system.replication_queue TO millrace_pipeline;

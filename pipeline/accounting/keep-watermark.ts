@@ -1,7 +1,7 @@
 /** Keeps the watermark: the moment of receipt before which every acknowledged event is stored. */
 import type { JetStreamManager } from '@nats-io/jetstream'
 import type { KV } from '@nats-io/kv'
-import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, PAST_USER_VIEWS } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { HealthPart } from '../../platform/health-and-readiness.ts'
 import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
@@ -192,7 +192,7 @@ export class WatermarkKeeper {
     await this.#deps.waitForReplicas?.()
     await clickhouse.command({
       query: INSERT, query_params: { through, held_by: this.#describe().heldBy },
-      clickhouse_settings: { distributed_foreground_insert: 1 }
+      clickhouse_settings: { distributed_foreground_insert: 1, ...PAST_USER_VIEWS }
     })
     this.#reached = through
     this.#mayBeBehind = false

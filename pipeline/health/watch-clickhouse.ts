@@ -129,8 +129,8 @@ async function readFiles (clickhouse: ClickHouse, cluster: string): Promise<Map<
   return new Map(rows.map(({ host, free, total }) => [diskKey(host, MAIN_DISK), { free, total }]))
 }
 
-/** Name of a node; those of a cluster may share a machine. */
-const hostOf = (cluster: string): string => cluster === '' ? 'hostName()' : "concat(hostName(), ':', toString(tcpPort()))"
+/** Name of a node in SQL; those of a cluster may share a machine. */
+export const hostOf = (cluster: string): string => cluster === '' ? 'hostName()' : "concat(hostName(), ':', toString(tcpPort()))"
 
 const diskKey = (host: string, disk: string): string => `${host} ${disk}`
 

@@ -1,6 +1,6 @@
 import { jetstreamManager } from '@nats-io/jetstream'
 import { pino } from 'pino'
-import { createClickHouseAgent } from '../../platform/clickhouse/connect-clickhouse.ts'
+import { createClickHouseAgent, parseClickHouseUrl } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { connectNats, type NatsConnection } from '../../platform/nats/connect-nats.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
 import { EVENTS_STREAM } from '../../schema/wire/streams.ts'
@@ -17,6 +17,7 @@ import { PartitionState } from '../stream/partition-state.ts'
 import { createDuplicateFilters } from '../events/duplicates/duplicate-filter.ts'
 import { createRecordDuplicates } from '../events/duplicates/record-duplicates.ts'
 import { createInsertFrames } from '../events/insert/insert-frames.ts'
+import { insertPastViews, type PastViewsDeps } from '../events/insert/insert-past-views.ts'
 import { createIsInserting, createReadTarget } from '../events/insert/insert-target.ts'
 import { createProbeTable } from '../events/insert/store-batch-range.ts'
 import type { EventStore } from '../events/session-deps.ts'
@@ -54,7 +55,8 @@ export interface TestPartition {
 /** Runs the writer of one partition inside the test. */
 export async function startTestPartition (
   t: TestContext, { connection, clickhouse }: TestStores,
-  { store, ...overrides }: Omit<Partial<PartitionDeps>, 'store'> & { store?: Partial<EventStore> } = {}
+  { store, onViewFailure = () => {}, ...overrides }: Omit<Partial<PartitionDeps>, 'store'> &
+    { store?: Partial<EventStore>, onViewFailure?: PastViewsDeps['onFailure'] } = {}
 ): Promise<TestPartition> {
   const stop = new AbortController()
   const abort = new AbortController()
@@ -69,7 +71,9 @@ export async function startTestPartition (
     connection,
     records: await openPartitionRecords(connection, { replicas: 1 }),
     store: {
-      insertFrames: createInsertFrames({ url: clickhouse.url, agent }),
+      insertFrames: insertPastViews(createInsertFrames({ url: clickhouse.url, agent }), {
+        clickhouse: clickhouse.client, cluster: '', database: parseClickHouseUrl(clickhouse.url).database, onFailure: onViewFailure
+      }),
       readTarget: createReadTarget(clickhouse.client, ''),
       isInserting: createIsInserting(clickhouse.client, ''),
       insertLedgerRows: createInsertLedgerRows(clickhouse.client),

@@ -55,11 +55,14 @@ export async function queryRows<T> (
   return await result.json<T>()
 }
 
+/** For inserts into any table but `events`: a user's view that fails, which is reported, does not fail them. */
+export const PAST_USER_VIEWS = { materialized_views_ignore_errors: 1 } as const
+
 /** Inserts rows, and returns when they are stored: on a cluster, by every shard they belong to. */
 export async function insertRows (
   clickhouse: Pick<ClickHouse, 'insert'>, table: string, values: readonly Record<string, unknown>[]
 ): Promise<void> {
-  const settings: ClickHouseSettings = { async_insert: 0, distributed_foreground_insert: 1 }
+  const settings: ClickHouseSettings = { async_insert: 0, distributed_foreground_insert: 1, ...PAST_USER_VIEWS }
   await clickhouse.insert({ table, values, format: 'JSONEachRow', clickhouse_settings: settings })
 }
 
@@ -90,11 +93,7 @@ export function allShardsUrl (url: string, cluster: string): string {
   return changed.href
 }
 
-/**
- * Keeps sockets to ClickHouse open between inserts; one process inserts on few connections.
- *
- * @param url  Of ClickHouse; only its scheme counts. Default: without TLS.
- */
+/** Keeps sockets to ClickHouse open between inserts. @param url  Only its scheme counts. Default: without TLS. */
 export function createClickHouseAgent (url = 'http:'): http.Agent {
   const Agent = url.startsWith('https:') ? https.Agent : http.Agent
   return new Agent({ keepAlive: true, maxSockets: 16 })

@@ -1,6 +1,6 @@
 /** Removes events so that the books know of each of them. */
 import { LEDGER_TABLE } from '../../schema/wire/ledger.ts'
-import { type ClickHouse, onCluster, onEachReplica, onEachShard, queryRows, systemTable } from '../clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, onCluster, onEachReplica, onEachShard, PAST_USER_VIEWS, queryRows, systemTable } from '../clickhouse/connect-clickhouse.ts'
 import { classifyClickHouseError } from '../clickhouse/clickhouse-errors.ts'
 import { waitForReplicas } from '../clickhouse/wait-for-replicas.ts'
 import type { Sql } from '../postgres/connect-postgres.ts'
@@ -92,7 +92,7 @@ export async function announceRemoval (deps: RemovalDeps, removal: EventRemoval)
       query: `INSERT INTO ${LEDGER_TABLE} (project_id, minute, source, deletions_begun)
         SELECT project_id, toStartOfMinute(received_at) AS minute, {source: String} AS source, count()
         FROM ${onEachShard(cluster, 'events')} WHERE ${where} GROUP BY project_id, minute SETTINGS final = 0`,
-      query_params: { ...params, source: `${sourceOf(removal)}${index}` }
+      query_params: { ...params, source: `${sourceOf(removal)}${index}` }, clickhouse_settings: PAST_USER_VIEWS
     })
   }
   return await countRemaining(deps, removal)
@@ -169,7 +169,7 @@ export async function completeRemoval (deps: RemovalDeps, removal: EventRemoval)
       SELECT project_id, minute, source, max(deletions_begun)
       FROM ${onEachShard(cluster, LEDGER_TABLE)} WHERE startsWith(source, {source: String})
       GROUP BY project_id, minute, source SETTINGS final = 0`,
-    query_params: { source: sourceOf(removal) }
+    query_params: { source: sourceOf(removal) }, clickhouse_settings: PAST_USER_VIEWS
   })
   await deps.sql`DELETE FROM event_removals WHERE id = ${removal.id}`
   return true

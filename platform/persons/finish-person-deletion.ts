@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { type ClickHouse, onCluster, onEachReplica, onEachShard, queryRows } from '../clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, onCluster, onEachReplica, onEachShard, PAST_USER_VIEWS, queryRows } from '../clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../postgres/connect-postgres.ts'
 import { WHOLE_TABLES } from '../../schema/migrate/clickhouse-topology.ts'
 import { TRACES_TABLE } from '../../schema/wire/event-traces.ts'
@@ -199,7 +199,7 @@ async function rememberEvents (
       query: `INSERT INTO ${TRACES_TABLE} (project_id, uuid, kind, at)
         SELECT project_id, uuid, 'deleted', fromUnixTimestamp64Milli({requested: Int64})
         FROM ${onEachShard(cluster, table)} WHERE ${where} SETTINGS final = 0`,
-      query_params: params
+      query_params: params, clickhouse_settings: PAST_USER_VIEWS
     })
   }
 }
@@ -258,7 +258,7 @@ export async function uncountEvents (deps: RemovalDeps, removal: EventRemoval): 
       const query = read(`${onEachShard(cluster, 'events')} WHERE ${where}`)
       const values = await queryRows<Record<string, unknown>>(clickhouse, query, params)
       if (values.length === 0) continue
-      const settings = { async_insert: 0 as const, insert_deduplication_token: `${sourceOf(removal)}${index}` }
+      const settings = { async_insert: 0 as const, insert_deduplication_token: `${sourceOf(removal)}${index}`, ...PAST_USER_VIEWS }
       await clickhouse.insert({ table, values, format: 'JSONEachRow', clickhouse_settings: settings })
     }
   }

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { classifyClickHouseError } from '../clickhouse/clickhouse-errors.ts'
-import type { ClickHouse } from '../clickhouse/connect-clickhouse.ts'
+import { type ClickHouse, PAST_USER_VIEWS } from '../clickhouse/connect-clickhouse.ts'
 import type { Sql, TransactionSql } from '../postgres/connect-postgres.ts'
 import { pause } from '../intervals.ts'
 import { WARNINGS_TABLE } from '../../schema/wire/ingestion-warnings.ts'
@@ -147,7 +147,7 @@ async function tryInsert (clickhouse: ClickHouse, target: string, rows: readonly
     const { stream } = await clickhouse.exec({
       query: `INSERT INTO ${target} FORMAT JSONEachRow`,
       values: Readable.from(rows.map((row) => zstdDecompressSync(row.rows)), { objectMode: false }),
-      clickhouse_settings: { async_insert: 0, input_format_json_read_objects_as_strings: 1 }
+      clickhouse_settings: { async_insert: 0, input_format_json_read_objects_as_strings: 1, ...PAST_USER_VIEWS }
     })
     // The answer is empty, but the socket is reused only after it is read.
     await text(stream)

@@ -16,6 +16,9 @@ export interface FramesInsert {
   comment?: string
   settings: Readonly<Record<string, string>>
   signal?: AbortSignal
+  /** Tries before this one, and how many of them ClickHouse did not answer in time. */
+  attempt?: number
+  silences?: number
 }
 
 export type InsertFrames = (insert: FramesInsert) => Promise<void>
@@ -41,18 +44,24 @@ const EVERY_INSERT = { distributed_foreground_insert: '1', ...FIRST_REPLICA } as
  */
 const SMALL_INSERT_BYTES = 1_048_576
 
-/** Bytes of an error's text that are kept. */
-const MAX_ERROR_BYTES = 16_384
+/** The wait doubles with each silence, up to so often: a slow view needs longer for each try, not more tries. */
+const MAX_DOUBLINGS = 5
+
+/** Characters of an error's text that are kept of its begin, and of its end, which says where it was. */
+const MAX_ERROR_CHARACTERS = 8192
 
 /** ClickHouse refused an insert, or its answer never came. */
 export class InsertError extends MillraceError {
   /** ClickHouse's own error code; 0 when it gave none (connection, timeout, proxy). */
   readonly clickhouseCode: number
+  /** ClickHouse took longer than was waited for. */
+  readonly isSilence: boolean
 
-  constructor (message: string, clickhouseCode: number, cause?: unknown) {
+  constructor (message: string, clickhouseCode: number, cause?: unknown, isSilence = false) {
     super('MILLRACE_INSERT_FAILED', message, { action: 'retry', cause, details: { clickhouseCode } })
     this.name = 'InsertError'
     this.clickhouseCode = clickhouseCode
+    this.isSilence = isSilence
   }
 }
 
@@ -67,9 +76,9 @@ export class InsertError extends MillraceError {
 export function createInsertFrames (options: { url: string, agent: http.Agent, timeoutMs?: number }): InsertFrames {
   const { origin, database, headers } = parseClickHouseUrl(options.url)
   const request = origin.startsWith('https:') ? https.request : http.request
-  const timeoutMs = options.timeoutMs ?? INSERT_TIMEOUT_MS
 
-  return async function insertFrames ({ frames, token, comment = '', settings, signal }) {
+  return async function insertFrames ({ frames, token, comment = '', settings, signal, silences = 0 }) {
+    const timeoutMs = (options.timeoutMs ?? INSERT_TIMEOUT_MS) * 2 ** Math.min(silences, MAX_DOUBLINGS)
     const length = frames.reduce((sum, frame) => sum + frame.length, 0)
     const query = new URLSearchParams({
       ...EVERY_INSERT,
@@ -84,7 +93,7 @@ export function createInsertFrames (options: { url: string, agent: http.Agent, t
         ...(signal === undefined ? {} : { signal })
       })
       sent.setTimeout(timeoutMs, () => {
-        sent.destroy(new InsertError(`ClickHouse did not answer within ${timeoutMs} ms`, 0))
+        sent.destroy(new InsertError(`ClickHouse did not answer within ${timeoutMs} ms`, 0, undefined, true))
       })
       sent.on('error', (error) => {
         reject(error instanceof InsertError ? error : new InsertError(`insert failed: ${error.message}`, 0, error))
@@ -100,17 +109,16 @@ export function createInsertFrames (options: { url: string, agent: http.Agent, t
 }
 
 async function readAnswer (response: http.IncomingMessage): Promise<void> {
-  const chunks: Buffer[] = []
-  let length = 0
+  let text = ''
   try {
-    for await (const chunk of response as AsyncIterable<Buffer>) {
-      if (length < MAX_ERROR_BYTES) chunks.push(chunk)
-      length += chunk.length
+    for await (const chunk of response.setEncoding('utf8') as AsyncIterable<string>) {
+      text += chunk
+      if (text.length <= 2 * MAX_ERROR_CHARACTERS) continue
+      text = text.slice(0, MAX_ERROR_CHARACTERS) + text.slice(-MAX_ERROR_CHARACTERS)
     }
   } catch (error) {
     throw new InsertError('the connection broke while ClickHouse answered', 0, error)
   }
-  const text = Buffer.concat(chunks).toString().slice(0, MAX_ERROR_BYTES)
   // An error after the status line was sent shows in a header or only in the text.
   const code = Number(response.headers['x-clickhouse-exception-code'] ?? /^Code: (\d+)/m.exec(text)?.[1] ?? 0)
   if (response.statusCode !== 200 || code !== 0) {

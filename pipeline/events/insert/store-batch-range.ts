@@ -55,14 +55,17 @@ export async function storeBatchRange (options: StoreBatchRangeOptions): Promise
   const settings = INSERT_SETTINGS[options.settingsVersion]
   if (settings === undefined) throw new Error(`the batch range was recorded with insert settings ${options.settingsVersion}, which this version does not know`)
   let unknownTries = 0
+  let silences = 0
   for (let attempt = 0; ; attempt++) {
     await lease.renew()
     try {
-      if (frames.length > 0) await options.insertFrames({ frames, token, comment, settings, signal: abort })
+      const insert = { frames, token, comment, settings, signal: abort, attempt, silences }
+      if (frames.length > 0) await options.insertFrames(insert)
       return { kind: 'stored' }
     } catch (error) {
       if (!(error instanceof InsertError) || abort.aborted) throw error
       const { action, name } = classifyClickHouseError(error)
+      if (error.isSilence) silences++
       const isRefused = action === 'refuse' || action === 'mismatch'
       const isFinal = isRefused && (attempt > 0 || options.isDistributed !== true)
       if (isFinal || (action === 'unknown' && ++unknownTries >= UNKNOWN_TRIES)) {
