@@ -85,6 +85,18 @@ export const ALERT_FAULTS: readonly AlertFault[] = [
     end: nothing
   },
   {
+    name: 'a materialized view of a user fails',
+    alerts: ['MillraceViewFails'],
+    timeoutMs: 60_000,
+    async begin ({ stack, send }) {
+      await stack.clickhouse.command({
+        query: "CREATE MATERIALIZED VIEW failing ENGINE = MergeTree ORDER BY n AS SELECT throwIf(distinct_id != '') AS n FROM events"
+      })
+      await send('seen')
+    },
+    end: async ({ stack }) => { await stack.clickhouse.command({ query: 'DROP VIEW failing SYNC' }) }
+  },
+  {
     name: 'ClickHouse refuses one event, the first since the start',
     alerts: ['MillraceDeadLetters', 'MillraceDeadLettersWait'],
     timeoutMs: 60_000,

@@ -123,7 +123,7 @@ interface PartCheck {
 }
 
 /** What both pipeline processes call stuck. */
-async function listStuck ({ pipeline }: FaultSystem): Promise<string[]> {
+export async function listStuck ({ pipeline }: FaultSystem): Promise<string[]> {
   const reports = await Promise.all(pipeline.map(async ({ port }) => {
     const response = await fetch(`http://127.0.0.1:${port}/_health`, { signal: AbortSignal.timeout(5000) })
     return await response.json() as { stuck: string[] }

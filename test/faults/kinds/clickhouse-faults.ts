@@ -1,6 +1,9 @@
+import { randomUUID } from 'node:crypto'
 import type { ChooseInsertFault, InsertFault } from '../system/clickhouse-fault-proxy.ts'
 import type { Fault } from './fault.ts'
 import { pickOne, type Random } from '../../support/random.ts'
+import { listDeadLetters } from '../../../platform/dead-letters/read-dead-letters.ts'
+import { listStuck } from './capacity-faults.ts'
 import { waitFor } from '../../support/wait-for.ts'
 
 /** Errors that pass by themselves, as ClickHouse words them. */
@@ -39,8 +42,43 @@ export const CLICKHOUSE_FAULTS: readonly Fault[] = [
   insertFault('clickhouse-lost-answer', 'inserts are stored, but the connection is reset before or in the answer',
     (random) => () => sometimes(random, ['lose answer', 'cut answer'])),
   insertFault('clickhouse-reset', 'the connection is reset before or in the middle of an insert',
-    (random) => () => sometimes(random, ['reset', 'cut request']))
+    (random) => () => sometimes(random, ['reset', 'cut request'])),
+  {
+    name: 'failing-view',
+    what: 'a materialized view of a user on events fails for some rows or for all, or has lost its source or its table',
+    lastsMs: [8000, 2500],
+    async inject ({ system, random, note, expect }) {
+      const kind = pickOne(['some rows', 'all rows', 'a missing source', 'no table'] as const, random)
+      note(kind)
+      const name = `view_of_user_${randomUUID().slice(0, 8)}`
+      for (const table of ['table', 'source']) await system.command(`CREATE TABLE ${name}_${table} (n UInt64) ENGINE = MergeTree ORDER BY n`)
+      await system.command(`CREATE MATERIALIZED VIEW ${name} TO ${name}_table AS SELECT ${VIEWS[kind](name)} AS n FROM events`)
+      if (kind === 'a missing source') await system.command(`DROP TABLE ${name}_source SYNC`)
+      if (kind === 'no table') await system.command(`DROP TABLE ${name}_table SYNC`)
+      return async () => {
+        let isNamed = false
+        await waitFor(async () => {
+          isNamed = (await listStuck(system)).some((part) => part.startsWith('materialized view') && part.includes(name))
+          return isNamed
+        }, { timeoutMs: 20_000 }).catch(() => {})
+        expect(async () => isNamed ? null : `/_health did not name the view ${name}`)
+        expect(async () => {
+          const letters = (await listDeadLetters(system.connection)).filter(({ error }) => error.includes(name))
+          return letters.length === 0 ? null : `${letters.length} events are dead-lettered because of the view ${name}`
+        })
+        for (const table of [name, `${name}_table`, `${name}_source`]) await system.command(`DROP TABLE IF EXISTS ${table} SYNC`)
+      }
+    }
+  }
 ]
+
+/** What the views of users read from `events`. */
+const VIEWS = {
+  'some rows': () => "toUInt64(if(cityHash64(uuid) % 3 = 0, 'three', '3'))",
+  'all rows': () => "throwIf(distinct_id != '')",
+  'a missing source': (name: string) => `length(distinct_id) IN (SELECT n FROM ${name}_source)`,
+  'no table': () => 'length(distinct_id)'
+} as const
 
 function insertFault (name: string, what: string, choose: (random: Random) => ChooseInsertFault): Fault {
   return {

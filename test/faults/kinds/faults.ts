@@ -22,7 +22,7 @@ const SINGLE_FAULTS: readonly Fault[] = [
 const IN_PAIRS: readonly string[] = [
   'ingest-kill', 'pipeline-kill', 'clickhouse-kill', 'nats-kill', 'postgres-kill', 'nats-reset', 'nats-torn',
   'postgres-torn', 'clickhouse-busy', 'clickhouse-lost-answer', 'clickhouse-reset', 'stream-full', 'poisoned-message',
-  'clock-back'
+  'clock-back', 'failing-view'
 ]
 
 /** Two of one kind would take each other's switch, or one would need what the other takes away. */
