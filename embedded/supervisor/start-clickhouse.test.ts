@@ -40,6 +40,8 @@ t.test('says whether the kernel confines the engine', async (t) => {
 
 t.test('the memory of the engine is bounded: a query that would exceed it fails, and the next one runs', async (t) => {
   t.equal(await ask("SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'"), `${MEMORY_BYTES}\n`)
+  t.equal(await ask("SELECT value FROM system.server_settings WHERE name = 'memory_worker_use_cgroup'"), '0\n',
+    'what other processes of its container use is not counted')
   // 800 MB of numbers in one state.
   t.match(await ask('SELECT length(groupArray(number)) FROM numbers(100000000) SETTINGS max_threads = 1'), 'MEMORY_LIMIT_EXCEEDED')
   t.equal(await ask('SELECT 1'), '1\n')

@@ -146,6 +146,8 @@ export interface EngineConfig {
 /**
  * The engine's own configuration: memory that suits a machine shared with the rest of the stack, what keeps a full disk
  * from damaging tables, and no statistics of columns, which nobody asks for and which cost small merges a fifth.
+ *
+ * The memory of the control group is not its own: a container, or a unit of systemd, holds the rest of the stack, too.
  */
 export function engineConfig ({ backupsDir, memoryBytes, diskBytes }: EngineConfig): string {
   const limit = memoryBytes === 0 ? Math.floor(availableMemory() * SHARE_OF_MEMORY) : memoryBytes
@@ -159,6 +161,7 @@ export function engineConfig ({ backupsDir, memoryBytes, diskBytes }: EngineConf
     <auto_statistics_types></auto_statistics_types>
   </merge_tree>
   <max_server_memory_usage>${limit}</max_server_memory_usage>
+  <memory_worker_use_cgroup>0</memory_worker_use_cgroup>
   <mark_cache_size>${Math.min(GIB, Math.floor(limit / 12))}</mark_cache_size>
   <uncompressed_cache_size>0</uncompressed_cache_size>
   <backups><allowed_path>${escapeXml(backupsDir)}</allowed_path></backups>
