@@ -1,5 +1,5 @@
 import t from 'tap'
-import { findCircles, measureHouse } from './house.ts'
+import { findCircles, listFiles, measureHouse } from './house.ts'
 
 t.test('files that import each other are one circle, whatever else they import', async (t) => {
   const imports = new Map([
@@ -34,4 +34,17 @@ t.test('counts lines, circles of types, names, functions and assertions of sourc
     assertions: 1,
     casts: 1
   })
+})
+
+t.test('lists what git tracks, without git', async (t) => {
+  const root = t.testdir({
+    '.gitignore': '# made here\nnode_modules/\n*.log\nbench/results/*-quick.json\n',
+    '.git': 'gitdir: elsewhere',
+    '.ci': { run: '' },
+    node_modules: { a: { 'index.js': '' } },
+    api: { 'app.ts': '', 'app.log': '', node_modules: { 'b.js': '' } },
+    bench: { results: { 'a.json': '', 'a-quick.json': '' } }
+  })
+
+  t.same(listFiles(root).sort(), ['api/app.ts', 'bench/results/a.json'])
 })
