@@ -126,7 +126,8 @@ export function listFiles (root: string): string[] {
   const ignored = readFileSync(path.join(root, '.gitignore'), 'utf8').split('\n').filter((line) => /^[^#]/.test(line))
     .map((line) => line.replace(/\/$/, '')).map((line) => line.includes('/') ? line : `**/${line}`)
   return globSync('**/*', { cwd: root, exclude: ignored, withFileTypes: true })
-    .filter((entry) => !entry.isDirectory()).map((entry) => path.relative(root, path.join(entry.parentPath, entry.name)))
+    .filter((entry) => !entry.isDirectory())
+    .map((entry) => path.relative(root, path.join(entry.parentPath, entry.name)))
 }
 
 if (import.meta.main) {

@@ -1,9 +1,11 @@
 import { execFile } from 'node:child_process'
+import { globSync, readFileSync } from 'node:fs'
 import { chmod, copyFile, readFile, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import type { TestContext } from '../../test/support/test-context.ts'
+import { runInShell } from '../../test/support/run-in-shell.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { chooseSettings, makeDataDir, runMain } from './testing/run-main.ts'
 import { findNatsServer } from '../nats/find-nats-server.ts'
@@ -45,7 +47,7 @@ t.test('on an empty data directory', async (t) => {
   await t.test('prints lines that work as they are', async (t) => {
     const [send, read] = readCommands(main.output())
 
-    t.match(JSON.parse(await shell(send)), { status: 1 })
+    t.match(JSON.parse(await runInShell(send)), { status: 1 })
     t.match(await waitForText(read, 'hello'), /hello.*you/)
     t.match(main.output(), /Personal API key +phx_\w+/)
     t.equal((await stat(path.join(dataDir, 'credentials.json'))).mode & 0o777, 0o600)
@@ -81,7 +83,7 @@ t.test('on an empty data directory', async (t) => {
     t.same(Object.keys(await readParts(otherDir)).sort(), ['api', 'ingest', 'pipeline'])
     t.match(await readAddresses(otherDir), { natsUrl, databaseUrl, clickhouseUrl })
     const [send, read] = readCommands(other.output())
-    await shell(send.replace('hello', 'elsewhere'))
+    await runInShell(send.replace('hello', 'elsewhere'))
     const { password } = new URL(clickhouseUrl)
     t.notMatch(read, password, 'the password of CLICKHOUSE_URL is not repeated')
     t.match(await waitForText(read.replace('<password>', password), 'elsewhere'), /elsewhere/)
@@ -95,7 +97,7 @@ t.test('on an empty data directory', async (t) => {
 
     for (const name of PARTS) await waitFor(() => main.output().includes(`${name} is running again`))
     const [send, read] = readCommands(main.output())
-    t.match(JSON.parse(await shell(send.replace('hello', 'again'))), { status: 1 })
+    t.match(JSON.parse(await runInShell(send.replace('hello', 'again'))), { status: 1 })
     t.match(await waitForText(read, 'again'), /again[^]*hello/)
   })
 
@@ -118,7 +120,7 @@ t.test('as an unprivileged user, when its supervisor is killed', async (t) => {
   const killed = runMain(t, settings, nobody.uid)
   await killed.ready()
   const [send, read] = readCommands(killed.output())
-  await shell(send)
+  await runInShell(send)
   const parts = Object.values(await readParts(dataDir))
 
   killed.child.kill('SIGKILL')
@@ -191,15 +193,10 @@ function readCommands (output: string): [string, string] {
   return [send?.trim() ?? '', read?.trim() ?? '']
 }
 
-async function shell (command: string): Promise<string> {
-  const { stdout } = await run('sh', ['-c', command.replace('curl', 'curl --silent --show-error --max-time 10')])
-  return stdout
-}
-
 /** Runs the line that reads events until the event is among them. */
 async function waitForText (read: string, event: string): Promise<string> {
   return await waitFor(async () => {
-    const text = await shell(read)
+    const text = await runInShell(read)
     return text.includes(event) && text
   }, { everyMs: 100 }) || ''
 }
@@ -213,13 +210,29 @@ async function readParts (dataDir: string): Promise<Record<string, number>> {
 
 /** Children of a process and theirs. Processes that left the family are found in the record. */
 async function listDescendants (pid: number): Promise<number[]> {
-  const { stdout } = await run('ps', ['-A', '-o', 'pid=,ppid='])
-  const parents = stdout.trim().split('\n').map((line) => line.trim().split(/\s+/).map(Number) as [number, number])
+  const parents = process.platform === 'linux' ? readParents() : await askParents()
   const family = [pid]
   for (const member of family) {
-    for (const [child, parent] of parents) if (parent === member) family.push(child)
+    for (const [child = 0, parent] of parents) if (parent === member) family.push(child)
   }
   return family.slice(1)
+}
+
+/** Each process with its parent. A bare machine has no ps. */
+function readParents (): number[][] {
+  return globSync('/proc/[0-9]*/stat').flatMap((file) => {
+    try {
+      const text = readFileSync(file, 'utf8')
+      return [[Number.parseInt(text), Number(text.slice(text.lastIndexOf(')')).split(' ')[2])]]
+    } catch {
+      return []
+    }
+  })
+}
+
+async function askParents (): Promise<number[][]> {
+  const { stdout } = await run('ps', ['-A', '-o', 'pid=,ppid='])
+  return stdout.trim().split('\n').map((line) => line.trim().split(/\s+/).map(Number))
 }
 
 async function filterRunning (pids: readonly number[]): Promise<number[]> {

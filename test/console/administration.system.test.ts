@@ -1,8 +1,7 @@
 /** Connecting a project, keys, users and warnings in the console. */
-import { execFile } from 'node:child_process'
-import { promisify } from 'node:util'
 import t from 'tap'
 import { createPersonalKey } from '../../api/projects/personal-keys.ts'
+import { runInShell } from '../support/run-in-shell.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { checkScreens, findBarriers, HOSTILE, logIn, openPage, openProject, send, wasHacked, whenClosed } from './open-console.ts'
 
@@ -27,8 +26,7 @@ t.test('administration in the console', async (t) => {
     const command = await page.getByLabel('Code for curl').textContent()
     await waitFor(async () => {
       // The new key reaches ingest within a second.
-      const { stdout } = await promisify(execFile)('sh', ['-c', command!])
-      return /"status": ?(1|"Ok")/.test(stdout)
+      return /"status": ?(1|"Ok")/.test(await runInShell(command!))
     })
     await page.getByText(/First event received at [\d-]+ [\d:]+ \w+/).waitFor()
     t.match(await stack.sql`SELECT name, timezone FROM projects WHERE id = ${created}`, [{ name: HOSTILE[0], timezone: 'Europe/Berlin' }])

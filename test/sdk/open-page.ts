@@ -103,7 +103,7 @@ async function startBrowser (temporary: string): Promise<Browser> {
     args: BROWSER_ARGS,
     ignoreDefaultArgs: ['--enable-unsafe-swiftshader'],
     headless: true,
-    env: { ...process.env, TMPDIR: temporary }
+    env: { ...process.env, TMPDIR: temporary, LD_LIBRARY_PATH: path.join(FOLDER, 'al2023', 'lib') }
   }
   return await browserType.launch(options).catch(async (error: unknown) => {
     process.stderr.write(`the browser did not start and is started again: ${String(error)}\n`)
@@ -158,6 +158,9 @@ const run = promisify(execFile)
 /** The package unpacks into the folder for temporary files. */
 const UNPACK = "await (await import('@sparticuz/chromium')).default.executablePath()"
 
+/** Where it believes to be in, it unpacks the libraries of the browser, too, which a bare machine lacks. */
+const WITH_LIBRARIES = { AWS_EXECUTION_ENV: 'AWS_Lambda_nodejs24.x' }
+
 /** Among the leftovers of test runs, which git ignores; by version, so that an update is unpacked again. */
 const FOLDER = path.join(import.meta.dirname, '..', '..', '.tap', `chromium-${readVersion()}`)
 
@@ -178,7 +181,7 @@ async function unpackInto (folder: string): Promise<void> {
   try {
     // In a process of its own: what starts meanwhile in this one would put its files into a folder that is renamed.
     await run(process.execPath, ['--input-type=module', '--eval', UNPACK], {
-      cwd: import.meta.dirname, env: { ...process.env, TMPDIR: unfinished }
+      cwd: import.meta.dirname, env: { ...process.env, TMPDIR: unfinished, ...WITH_LIBRARIES }
     })
     await rename(unfinished, folder)
   } catch (error) {
