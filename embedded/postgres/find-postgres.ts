@@ -5,6 +5,7 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { compareVersions } from '../../schema/version.ts'
 import { findCacheDir } from '../data-dir/cache-dir.ts'
+import { findMissingLibraries } from '../supervisor/find-missing-libraries.js'
 import { ServiceStartError } from '../supervisor/processes/service.ts'
 
 const run = promisify(execFile)
@@ -84,6 +85,8 @@ async function findSystemPostgres (
 async function preparePackage (
   { native, version }: { native: string, version: string }, { uid, dataDir }: FindPostgresOptions
 ): Promise<string> {
+  const missing = findMissingLibraries(path.join(native, 'bin', 'postgres'))
+  if (missing !== null) throw new ServiceStartError(missing)
   const isRepaired = await repairPostgres(native).then(() => true, () => false)
   if (isRepaired && (uid === undefined || await canExecute(path.join(native, 'bin', 'postgres'), uid))) return native
 

@@ -1,7 +1,9 @@
 import { existsSync, mkdirSync, realpathSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import path from 'node:path'
 import { findCompileCache } from '../data-dir/cache-dir.ts'
 import { checkRoom, ROOM_OF_START } from '../data-dir/check-data-dir.ts'
+import { findMissingLibraries } from './find-missing-libraries.js'
 import { startOnPort, toClientHost } from './ports.ts'
 import { askHttp, type Service, type ServiceOptions, ServiceStartError, waitUntilReady } from './processes/service.ts'
 import { makeSpoolFolders, removeSpoolFolders } from '../clickhouse/engine/body-spool.ts'
@@ -36,6 +38,10 @@ const ROOT = path.resolve(import.meta.dirname, '..', '..')
 /** `main.ts`, in the package `main.js`. */
 const SERVER = path.join(ROOT, `embedded/clickhouse/main${path.extname(import.meta.filename)}`)
 
+/** What loads the engine. Where npm has none for this platform, the server says so. */
+const ENGINE = path.resolve(createRequire(import.meta.url).resolve('chdb'), '..', '..', '@chdb',
+  `lib-${process.platform}-${process.arch}-gnu`, 'chdb_node.node')
+
 const SCRIPT = path.join(import.meta.dirname, 'confine.pl')
 const PERL = '/usr/bin/perl'
 
@@ -58,12 +64,14 @@ const READY_TIMEOUT_MS = 60_000
 /**
  * Starts the ClickHouse engine behind its HTTP server, with its tables in `<data directory>/clickhouse`.
  *
- * @throws {ServiceStartError} when it does not answer `/ping` in time.
+ * @throws {ServiceStartError} when it does not answer `/ping` in time, and when this machine lacks its libraries.
  * @throws {MillraceError} `MILLRACE_DATA_DIR_FULL`: the repairs of a start need room themselves.
  */
 export async function startClickHouse (options: ClickHouseOptions): Promise<Service> {
   const dataDir = path.resolve(options.dataDir)
   await checkRoom(dataDir, ROOM_OF_START)
+  const missing = findMissingLibraries(ENGINE)
+  if (missing !== null) throw new ServiceStartError(missing)
   const { NODE_COMPILE_CACHE } = await findCompileCache(process.env, dataDir)
   // Of its own: the engine writes there, and other tiers run what they find in theirs.
   const compileCache = path.resolve(NODE_COMPILE_CACHE!, 'clickhouse')
