@@ -25,7 +25,7 @@ t.test('long numbers are compared with all their digits', async (t) => {
     ['icontains', '40993', long, true],
     ['regex', '^9007199254740993$', long, true],
     ['gt', 9007199254740000, long, true],
-    ['exact', '1000000000000000000000', 1e21, true],
+    ['exact', '1e21', 1e21, true],
     ['is_date_after', '2026-01-01', long, true]
   ])
 })

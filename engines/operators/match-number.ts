@@ -43,11 +43,16 @@ function compileRange (negated: boolean): CompileTest {
 /** Digits can belong to one part only: where two may share them, every split is tried: the square of their number. */
 const NUMBER_TEXT = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/
 
-const readText = rememberTexts((text) => NUMBER_TEXT.test(text) ? Number(text) : Number.NaN)
+const readText = rememberTexts((text) => NUMBER_TEXT.test(text) ? asFinite(Number(text)) : Number.NaN)
+
+/** What no double holds, such as `1e400`, is not a number. */
+function asFinite (number: number): number {
+  return Number.isFinite(number) ? number : Number.NaN
+}
 
 /** The value of a number or of a string that is a number; NaN for anything else. */
 export function readNumber (value: unknown): number {
-  if (typeof value === 'number') return value
+  if (typeof value === 'number') return asFinite(value)
   if (isExactNumber(value)) return readText(value.rawJSON)
   return typeof value === 'string' ? readText(value) : Number.NaN
 }

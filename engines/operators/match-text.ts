@@ -1,5 +1,6 @@
 import { RE2JS } from 're2js'
 import { isExactNumber } from '../body/parse-json.ts'
+import { isLonger } from '../body/storable-text.ts'
 import { readNumber } from './match-number.ts'
 import { patternCost } from './pattern-cost.ts'
 import { type CompileTest, lowerAscii, NEVER, type PropertyTest, propertyText, rememberTexts, type ValueTest } from './property-test.ts'
@@ -113,10 +114,12 @@ export const compileRegex = compilePattern(false)
 export const compileNotRegex = compilePattern(true)
 
 /**
- * Longer texts match no pattern, positive or negated. The engine takes time linear in the text, but without a limit one
- * request with a megabyte of properties could block the process.
+ * Texts of more characters match no pattern, positive or negated. The engine takes time linear in the text, but without
+ * a limit one request with a megabyte of properties could block the process.
  */
 const MAX_REGEX_TEXT = 16_384
+
+export const isTooLongForRegex = rememberTexts((text) => isLonger(text, MAX_REGEX_TEXT))
 
 /** Whether a pattern is anywhere in a text. */
 type TextTest = (text: string) => boolean
@@ -135,7 +138,7 @@ function compilePattern (negated: boolean): CompileTest {
     }
     const test = (actual: unknown): boolean => {
       const text = propertyText(actual)
-      return text.length <= MAX_REGEX_TEXT && pattern(text) !== negated
+      return !isTooLongForRegex(text) && pattern(text) !== negated
     }
     return { test, whenAbsent: negated }
   }

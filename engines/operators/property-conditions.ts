@@ -3,7 +3,7 @@ import { OPERATORS_WITHOUT_VALUE, findOperator } from './property-operators.ts'
 import { lowerAscii, propertyText } from './property-test.ts'
 import { invalidField } from '../errors.ts'
 
-/** Operators of conditions: those of feature flags that `step-mask.sql` has as well, with the same meaning. */
+/** Operators of conditions: those of flags that `question-sql.ts` has, too, with the same meaning. */
 const OPERATORS = [
   'exact', 'is_not', 'icontains', 'not_icontains', 'icontains_multi', 'not_icontains_multi', 'starts_with', 'not_starts_with',
   'ends_with', 'not_ends_with', 'regex', 'not_regex', 'gt', 'gte', 'lt', 'lte', 'between', 'not_between', 'is_set', 'is_not_set'
@@ -19,7 +19,7 @@ export interface PropertyCondition {
   key: string
   type: PropertyOwner
   operator: Operator
-  /** Texts as `step-mask.sql` compares them: lower case, a pattern, or bounds. Empty for `is_set` and `is_not_set`. */
+  /** Texts as SQL compares them: lower case, a pattern, or bounds. Empty for `is_set` and `is_not_set`. */
   values: string[]
 }
 
@@ -61,7 +61,7 @@ const OF_LISTS: ReadonlySet<Operator> = new Set([
 
 function readValue (path: string, asked: Operator, value: unknown): Omit<PropertyCondition, 'key' | 'type'> {
   const items = [value].flat()
-  const texts = items.map((item) => readText(path, item))
+  const texts = items.map((item) => readText(path, asked, item))
   if (items.length === 0) throw invalidField(path, 'value of a condition must not be empty.')
   const operator = items.length > 1 ? OF_SEVERAL[asked] ?? asked : asked
   if (items.length > 1 && !OF_LISTS.has(operator)) throw invalidField(path, `value of a condition with ${operator} must be one value.`)
@@ -82,10 +82,11 @@ function asCompared (operator: Operator, text: string): string {
   return operator === 'exact' || operator === 'is_not' ? text.toLowerCase() : lowerAscii(text)
 }
 
-/** Values compare as texts: numbers, booleans and null as JSON writes them. */
-function readText (path: string, value: unknown): string {
-  if (value !== null && !['string', 'number', 'boolean'].includes(typeof value)) {
-    throw invalidField(path, 'value of a condition must be a string, a number, a boolean, null, or an array of these.')
+/** Values compare as texts: what is not a text as its JSON. */
+function readText (path: string, operator: Operator, value: unknown): string {
+  if (typeof value === 'object' && value !== null && operator !== 'exact' && operator !== 'is_not') {
+    throw invalidField(path, `value of a condition with ${operator} must be a string, a number, a boolean, null, or an array of these.`)
   }
+  if (value === undefined) throw invalidField(path, 'value of a condition is missing.')
   return propertyText(value)
 }

@@ -1,4 +1,4 @@
-import { isExactNumber, numberText } from '../body/parse-json.ts'
+import { isExactNumber, replaceOutsideStrings } from '../body/parse-json.ts'
 import { stringifyJson } from '../body/stringify-json.ts'
 
 /** Tells whether a property value passes; `nowMs` is the time of the request in Unix milliseconds. */
@@ -28,15 +28,16 @@ export interface CompileTestContext {
 export const NEVER: PropertyTest = { test: () => false, whenAbsent: false }
 
 /**
- * The text by which a property value is compared: a string itself, anything else its JSON with sorted names, so that
- * equal objects have equal texts.
+ * The text by which a property value is compared: a string itself, anything else its JSON as ClickHouse writes it, with
+ * sorted names, so that equal objects have equal texts. `question-sql.ts` says the same in SQL.
  */
 export function propertyText (value: unknown): string {
-  if (typeof value === 'string') return value
-  if (typeof value === 'number' || isExactNumber(value)) return numberText(value)
+  if (typeof value === 'string') return value.isWellFormed() ? value : value.toWellFormed()
+  if (typeof value === 'number') return Number.isFinite(value) ? String(value).replace('e+', 'e') : 'null'
+  if (isExactNumber(value)) return value.rawJSON
   if (typeof value !== 'object' || value === null) return String(value)
   let text = texts.get(value)
-  if (text === undefined) texts.set(value, text = stringifyJson(sortNames(value, 0)))
+  if (text === undefined) texts.set(value, text = asClickHouseWrites(sortedJson(value, SORTED_LEVELS)))
   return text
 }
 
@@ -92,12 +93,27 @@ export function rememberTexts<Made extends NonNullable<unknown> | null> (
 /** Lower-cases A to Z only, as the text operators do; `exact` uses the full Unicode mapping. */
 export const lowerAscii = rememberTexts(mapAscii)
 
-/** Objects nested deeper keep their order of names: the JSON of a request must not exhaust the stack. */
-const MAX_DEPTH = 20
+/** Objects nested deeper keep their order of names: SQL has no recursion, and spells out every level. */
+export const SORTED_LEVELS = 6
 
-function sortNames (value: unknown, depth: number): unknown {
-  if (typeof value !== 'object' || value === null || isExactNumber(value) || depth > MAX_DEPTH) return value
-  if (Array.isArray(value)) return value.map((item) => sortNames(item, depth + 1))
-  const entries = Object.entries(value).map(([name, item]) => [name, sortNames(item, depth + 1)] as const)
-  return Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)))
+function sortedJson (value: unknown, levels: number): string {
+  if (typeof value !== 'object' || value === null || isExactNumber(value) || levels === 0) return stringifyJson(value)
+  if (Array.isArray(value)) return `[${value.map((item) => sortedJson(item, levels - 1)).join(',')}]`
+  const entries = Object.entries(value).map(([name, item]) => [name.toWellFormed(), item] as const)
+  entries.sort(([a], [b]) => compareCharacters(a, b))
+  return `{${entries.map(([name, item]) => `${stringifyJson(name)}:${sortedJson(item, levels - 1)}`).join(',')}}`
+}
+
+/** By code points, as the bytes of UTF-8 are ordered; JavaScript compares halves of pairs. */
+function compareCharacters (a: string, b: string): number {
+  return SURROGATE.test(a) || SURROGATE.test(b) ? Buffer.compare(Buffer.from(a), Buffer.from(b)) : a < b ? -1 : 1
+}
+
+const SURROGATE = /[\ud800-\udfff]/
+
+/** ClickHouse writes `1e21` for `1e+21`, escapes in upper case, and escapes two characters that JavaScript does not. */
+function asClickHouseWrites (json: string): string {
+  const text = json.includes('e+') ? replaceOutsideStrings(json, /"|e\+/g, () => 'e') : json
+  return text.replace(/\\(?:u[\da-f]{4}|.)|[\u2028\u2029]/g, (part) =>
+    part.length === 2 ? part : `\\u${part.length === 1 ? part.charCodeAt(0).toString(16) : part.slice(2).toUpperCase()}`)
 }

@@ -1,7 +1,9 @@
 /** Conditions of rules: a tree of comparisons of what an event says, with the operators of feature flags. */
+import { isExactNumber } from '../body/parse-json.ts'
 import { isFields } from '../fields.ts'
 import { type CompilePattern, createCompilePattern } from '../json-schema/compile-text.ts'
-import { spend, storedValue } from '../json-schema/evaluation.ts'
+import { spend } from '../json-schema/evaluation.ts'
+import { isTooLongForRegex } from '../operators/match-text.ts'
 import { findOperator, OPERATORS_WITHOUT_VALUE } from '../operators/property-operators.ts'
 import { propertyText, type PropertyTest, type ValueTest } from '../operators/property-test.ts'
 import { compileAddressRange } from './address-range.ts'
@@ -126,18 +128,19 @@ function compileRegex (
   const matches = typeof place.value === 'string' ? pattern(place.value) : 'A regular expression is expected.'
   if (typeof matches === 'string') throw place.error(matches)
   // An event whose steps are used up passes neither a pattern nor its opposite.
-  const test: ValueTest = (value) => matches(propertyText(value)) !== negated && spend(0)
+  const test: ValueTest = (value) => {
+    const text = propertyText(value)
+    return !isTooLongForRegex(text) && matches(text) !== negated && spend(0)
+  }
   return { test, whenAbsent: negated }
 }
 
 /** Characters of a text that are compared for free. */
 const FREE_LENGTH = 64
 
-/** A value as it is compared: as a reader of the table has it; of objects and lists the JSON text. */
+/** Of objects and lists the JSON text, whose length is counted. */
 function comparable (actual: unknown): unknown {
-  if (typeof actual === 'string') return actual.isWellFormed() ? actual : actual.toWellFormed()
-  const value = storedValue(actual)
-  return typeof value === 'object' && value !== null ? propertyText(value) : value
+  return typeof actual === 'object' && actual !== null && !isExactNumber(actual) ? propertyText(actual) : actual
 }
 
 function negateIf (place: Place, condition: CompiledCondition): CompiledCondition {

@@ -11,7 +11,7 @@ WITH
         SELECT
             {{entity}} AS entity,
             timestamp,
-            {{step_mask}} AS steps
+            {{steps}} AS steps
         FROM events_with_person
         WHERE {{happened}}
             AND steps != 0

@@ -1,5 +1,7 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
+import { quoteString } from '../../../engines/clickhouse-sql.ts'
+import { conditionSql } from '../../../engines/questions/question-sql.ts'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { askRows } from '../../http/describe-clickhouse-error.ts'
 import type { Metric } from './read-metric.ts'
@@ -71,9 +73,21 @@ const EXPRESSIONS: Readonly<Record<string, string>> = {
   property_as_text: "if(JSONType(properties, key) = 'String', JSONExtractString(properties, key), nullIf(JSONExtractRaw(properties, key), ''))",
   // The value of the property as a number, numbers in texts included; NULL for everything else (NaN and infinity too),
   // and for numbers beyond 1e60, whose sums would no longer be exact.
-  property_as_number: 'arrayMap(number -> if(abs(number) <= 1e60, number, NULL), arrayMap(key -> toFloat64OrNull({{property_as_text}}), [{property:String}]))[1]',
-  // The number that `text` is; NULL for any other text, nan and inf included, which ClickHouse would take for numbers.
-  text_as_number: "toFloat64OrNull(if(match(assumeNotNull(text), '^[-+.0-9eE]+$'), text, NULL))"
+  property_as_number: 'arrayMap(number -> if(abs(number) <= 1e60, number, NULL), arrayMap(key -> toFloat64OrNull({{property_as_text}}), [{property:String}]))[1]'
+}
+
+/** Where a query says which steps an event is. */
+const STEPS = '{{steps}}'
+
+/**
+ * Which steps an event is: bit 0 for the first one, and so on. A step of any event is none that exposes to a flag:
+ * SDKs send these by themselves.
+ */
+function stepsSql (steps: Metric['steps']): string {
+  return `toUInt32(${steps.map(({ event, where }, index) => {
+    const name = event === null ? "event != '$feature_flag_called'" : `event = ${quoteString(event)}`
+    return `if(${[name, ...where.map(conditionSql)].join(' AND ')}, ${2 ** index}, 0)`
+  }).join(' + ')})`
 }
 
 const FUNNEL = loadQuery('funnel-metric')
@@ -93,11 +107,12 @@ const SETTINGS = { final: 1, output_format_json_quote_64bit_integers: 0, max_exe
 export async function queryMetric (clickhouse: ClickHouse, scope: MetricScope, metric: Metric): Promise<Measurement> {
   const days = { first: dayOf(scope.since, scope.timezone), last: dayOf(scope.until, scope.timezone) }
   const parameters = buildParameters(scope, metric, days)
+  const query = (metric.kind === 'funnel' ? FUNNEL : VALUE).replace(STEPS, () => stepsSql(metric.steps))
   if (metric.kind === 'funnel') {
-    const steps = await askRows<StepRow>(clickhouse, FUNNEL, parameters, SETTINGS)
+    const steps = await askRows<StepRow>(clickhouse, query, parameters, SETTINGS)
     return { days, changes: foldSteps(steps, metric.steps.length), blocks: [] }
   }
-  const rows = await askRows<ValueBlock & { exposed: number }>(clickhouse, VALUE, parameters, SETTINGS)
+  const rows = await askRows<ValueBlock & { exposed: number }>(clickhouse, query, parameters, SETTINGS)
   return {
     days,
     changes: rows.filter(({ level }) => level === 0)
@@ -120,8 +135,6 @@ export function formatDay (day: number): string {
 }
 
 function buildParameters (scope: MetricScope, metric: Metric, days: DaySpan): Record<string, unknown> {
-  const conditions = metric.steps.flatMap(({ where }, index) =>
-    where.map((condition) => ({ ...condition, step: index + 1 })))
   const events = metric.steps.flatMap(({ event }) => event ?? [])
   const dayCount = days.last - days.first + 1
   return {
@@ -140,13 +153,7 @@ function buildParameters (scope: MetricScope, metric: Metric, days: DaySpan): Re
     property: metric.property ?? '',
     window_seconds: metric.windowSeconds,
     any_event: metric.steps.some(({ event }) => event === null),
-    events,
-    step_events: metric.steps.map(({ event }) => event ?? ''),
-    filter_steps: conditions.map(({ step }) => step),
-    filter_keys: conditions.map(({ key }) => key),
-    filter_operators: conditions.map(({ operator }) => operator),
-    filter_values: conditions.map(({ values }) => values),
-    filter_patterns: conditions.map(({ operator, values }) => operator.endsWith('regex') ? values[0] ?? '' : '')
+    events
   }
 }
 
@@ -175,11 +182,12 @@ export function loadQuery (name: string): string {
 /**
  * Puts in the parts that queries share: `{{entity}}` is an expression, `{{exposures}}` the file `exposures.sql`.
  *
- * Parts are text of ours only. What a client says reaches ClickHouse as typed parameters (`{flag:String}`), never as
- * part of the query.
+ * Parts are text of ours only. What a client says reaches ClickHouse as typed parameters (`{flag:String}`), or quoted
+ * in the steps, which are put in later.
  */
 export function withParts (query: string): string {
-  return query.replaceAll(/\{\{(\w+)\}\}/g, (_, part: string) => {
+  return query.replaceAll(/\{\{(\w+)\}\}/g, (whole, part: string) => {
+    if (whole === STEPS) return STEPS
     const expression = EXPRESSIONS[part]
     if (expression !== undefined) return withParts(expression)
     // The comment on top describes the file, and would end up in the middle of a line.

@@ -20,7 +20,7 @@ WITH
             trunc(assumeNotNull(number)) AS whole
         FROM events_with_person
         WHERE {{happened}}
-            AND bitTest({{step_mask}}, 0)
+            AND bitTest({{steps}}, 0)
     ),
     person_days AS
     (
