@@ -1,5 +1,5 @@
 /** The keywords of texts: `minLength`, `maxLength`, `pattern`, `format`. */
-import { RE2JS } from 're2js'
+import { compileRe2 } from '../operators/compile-pattern.ts'
 import { patternCost, patternSize } from '../operators/pattern-cost.ts'
 import { type Check, fail, spend } from './evaluation.ts'
 
@@ -80,14 +80,11 @@ function compilePattern (pattern: string): TextTest | string {
     const text = prefix.replaceAll('\\', '')
     return (value) => value.startsWith(text)
   }
-  try {
-    const compiled = RE2JS.compile(pattern)
-    const size = compiled.programSize()
-    if (size > MAX_PATTERN_SIZE) return `The pattern has ${size} instructions, more than ${MAX_PATTERN_SIZE}.`
-    return (value) => spend(value.length * size) && compiled.test(value)
-  } catch {
-    return 'The pattern is not a regular expression of RE2, which has no look-around and no back-references.'
-  }
+  const compiled = compileRe2(pattern)
+  if (typeof compiled === 'string') return compiled
+  const size = compiled.programSize()
+  if (size > MAX_PATTERN_SIZE) return `The pattern has ${size} instructions, more than ${MAX_PATTERN_SIZE}.`
+  return (value) => spend(value.length * size) && compiled.test(value)
 }
 
 function countCharacters (text: string): number {

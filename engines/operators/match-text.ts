@@ -1,6 +1,6 @@
-import { RE2JS } from 're2js'
 import { isExactNumber } from '../body/parse-json.ts'
 import { isLonger } from '../body/storable-text.ts'
+import { compileRe2 } from './compile-pattern.ts'
 import { readNumber } from './match-number.ts'
 import { patternCost } from './pattern-cost.ts'
 import { type CompileTest, lowerAscii, NEVER, type PropertyTest, propertyText, rememberTexts, type ValueTest } from './property-test.ts'
@@ -126,14 +126,14 @@ type TextTest = (text: string) => boolean
 
 /** Compiled patterns, shared by all projects; the oldest is removed when there are too many. */
 const MAX_COMPILED = 2000
-const compiled = new Map<string, TextTest | null>()
+const compiled = new Map<string, TextTest | string>()
 
 /** Searches anywhere in the text. A pattern that does not compile never passes, positive or negated. */
 function compilePattern (negated: boolean): CompileTest {
   return (value, { invalid }) => {
     const pattern = compileCached(propertyText(value))
-    if (pattern === null) {
-      invalid('The regular expression is not valid.', 'invalid_regex')
+    if (typeof pattern === 'string') {
+      invalid(pattern, 'invalid_regex')
       return NEVER
     }
     const test = (actual: unknown): boolean => {
@@ -147,22 +147,18 @@ function compilePattern (negated: boolean): CompileTest {
 /** What compiling a pattern may cost, in instructions: about a tenth of a second. */
 const MAX_REGEX_COST = 100_000
 
-function compileCached (pattern: string): TextTest | null {
+/** The test, or what is wrong with the pattern. */
+function compileCached (pattern: string): TextTest | string {
   const known = compiled.get(pattern)
   if (known !== undefined) return known
-  const fresh = compileOrNull(pattern)
+  const fresh = compileWithin(pattern)
   if (compiled.size >= MAX_COMPILED) compiled.delete(compiled.keys().next().value!)
   compiled.set(pattern, fresh)
   return fresh
 }
 
-function compileOrNull (pattern: string): TextTest | null {
-  if (patternCost(pattern) > MAX_REGEX_COST) return null
-  try {
-    const engine = RE2JS.compile(pattern)
-    return rememberTexts((text) => engine.test(text))
-  } catch {
-    // The engine refuses the pattern; the caller reports it.
-    return null
-  }
+function compileWithin (pattern: string): TextTest | string {
+  if (patternCost(pattern) > MAX_REGEX_COST) return 'The regular expression repeats too much.'
+  const engine = compileRe2(pattern)
+  return typeof engine === 'string' ? engine : rememberTexts((text) => engine.test(text))
 }

@@ -1,4 +1,5 @@
 import { fieldsOf } from '../fields.ts'
+import { findSqlGap } from './compile-pattern.ts'
 import { OPERATORS_WITHOUT_VALUE, findOperator } from './property-operators.ts'
 import { lowerAscii, propertyText } from './property-test.ts'
 import { invalidField } from '../errors.ts'
@@ -73,6 +74,8 @@ function readValue (path: string, asked: Operator, value: unknown): Omit<Propert
     timezone: 'UTC',
     invalid: (message) => { throw invalidField(path, `value of a condition with ${operator} is not valid. ${message}`) }
   })
+  const gap = operator.endsWith('regex') ? findSqlGap(texts[0] ?? '') : null
+  if (gap !== null) throw invalidField(path, `value of a condition with ${operator} is not valid. ${gap}`)
   return { operator, values: texts.map((text) => asCompared(operator, text)) }
 }
 
