@@ -3207,7 +3207,7 @@ export interface components {
             /** @description Where nobody has a value: events of the metric that nobody sent, and properties that no event had a number in. */
             warnings: {
                 /** @enum {string} */
-                code: "event_not_seen" | "property_without_numbers";
+                code: "event_not_seen" | "property_without_numbers" | "events_removed";
                 detail: string;
                 event: string;
                 property: string | null;
@@ -3390,10 +3390,12 @@ export interface components {
             answer: {
                 /** @description Of a retention: how many people returned in the k-th period after, from 0. */
                 cohorts?: {
-                    people: number;
+                    /** @description Null: retention removed the events. */
+                    people: number | null;
                     returned: {
                         is_partial: boolean;
-                        people: number;
+                        /** @description Null: retention removed the events. */
+                        people: number | null;
                     }[];
                     start: string;
                 }[];
@@ -3428,7 +3430,8 @@ export interface components {
                         /** @description Median time to reach this step. */
                         median_ms: number | null;
                         name: string;
-                        people: number;
+                        /** @description Null: retention removed the events. */
+                        people: number | null;
                     }[];
                     /** @description The value of the property; null unless `part` is `value`. */
                     value: string | null;
@@ -3436,6 +3439,8 @@ export interface components {
                 /** @description Of a trend: its buckets. */
                 points?: {
                     is_partial: boolean;
+                    /** @description Retention removed its events: it has no value. */
+                    is_removed: boolean;
                     start: string;
                 }[];
                 /** @description Of a trend that is compared: the time before. Point n is compared with point n of the range. */
@@ -3460,6 +3465,8 @@ export interface components {
                     }[];
                     points: {
                         is_partial: boolean;
+                        /** @description Retention removed its events: it has no value. */
+                        is_removed: boolean;
                         start: string;
                     }[];
                     /**
@@ -3477,6 +3484,8 @@ export interface components {
             /** @description First day, of the time zone of the project. */
             from: string;
             includes_bots: boolean;
+            /** @description Events of days (UTC) before this one are removed by retention; null: none are. */
+            kept_from: string | null;
             ms: number;
             read_bytes: number;
             read_rows: number;
@@ -3845,10 +3854,12 @@ export interface components {
                 answer: {
                     /** @description Of a retention: how many people returned in the k-th period after, from 0. */
                     cohorts?: {
-                        people: number;
+                        /** @description Null: retention removed the events. */
+                        people: number | null;
                         returned: {
                             is_partial: boolean;
-                            people: number;
+                            /** @description Null: retention removed the events. */
+                            people: number | null;
                         }[];
                         start: string;
                     }[];
@@ -3883,7 +3894,8 @@ export interface components {
                             /** @description Median time to reach this step. */
                             median_ms: number | null;
                             name: string;
-                            people: number;
+                            /** @description Null: retention removed the events. */
+                            people: number | null;
                         }[];
                         /** @description The value of the property; null unless `part` is `value`. */
                         value: string | null;
@@ -3891,6 +3903,8 @@ export interface components {
                     /** @description Of a trend: its buckets. */
                     points?: {
                         is_partial: boolean;
+                        /** @description Retention removed its events: it has no value. */
+                        is_removed: boolean;
                         start: string;
                     }[];
                     /** @description Of a trend that is compared: the time before. Point n is compared with point n of the range. */
@@ -3915,6 +3929,8 @@ export interface components {
                         }[];
                         points: {
                             is_partial: boolean;
+                            /** @description Retention removed its events: it has no value. */
+                            is_removed: boolean;
                             start: string;
                         }[];
                         /**
@@ -3936,6 +3952,8 @@ export interface components {
                 /** @description First day, of the time zone of the project. */
                 from: string;
                 includes_bots: boolean;
+                /** @description Events of days (UTC) before this one are removed by retention; null: none are. */
+                kept_from: string | null;
                 ms: number;
                 read_bytes: number;
                 read_rows: number;
@@ -8557,6 +8575,8 @@ export interface operations {
                         /** @description First day, of the time zone of the project. */
                         from: string;
                         includes_bots: boolean;
+                        /** @description Events of days (UTC) before this one are removed by retention; null: none are. */
+                        kept_from: string | null;
                         ms: number;
                         read_bytes: number;
                         read_rows: number;

@@ -11,6 +11,7 @@ import { readCompleteThrough } from '../../platform/read-watermark.ts'
 import type { Value } from '../http/json-schema.ts'
 import type { RunningQueries } from '../queries/answer-query.ts'
 import { askClickHouse } from '../queries/ask-clickhouse.ts'
+import { readKeptFrom } from '../queries/kept-from.ts'
 import { sqlNotSetUp } from '../queries/sql-routes.ts'
 import type { answerSchema } from './question-schemas.ts'
 
@@ -29,6 +30,8 @@ export interface Asking extends Calendar, Pick<QuestionDeps, 'clickhouse'> {
   projectId: number
   /** Unix milliseconds. */
   now: number
+  /** Events of earlier days of UTC were removed by retention; null: none were. */
+  keptFrom: string | null
   analyst: ClickHouseAddress
   logComment: string
   signal: AbortSignal
@@ -44,7 +47,9 @@ export async function readAsking (
   if (analystUrl === '') throw sqlNotSetUp()
   const [calendar = { timezone: 'UTC', weekStarts: 'monday' }] = await sql<Calendar[]>`
     SELECT timezone, week_starts AS "weekStarts" FROM projects WHERE id = ${asked.projectId}`
-  return { ...asked, ...calendar, now: now(), clickhouse, analyst: parseClickHouseUrl(analystUrl) }
+  // Without ClickHouse, the query says so.
+  const keptFrom = await readKeptFrom({ sql, clickhouse }, asked.projectId, now()).catch(() => null)
+  return { ...asked, ...calendar, now: now(), keptFrom, clickhouse, analyst: parseClickHouseUrl(analystUrl) }
 }
 
 /** @throws {HttpError} 400 for a range that is too long. @throws {QueryFailedError} */
@@ -72,7 +77,7 @@ interface Result { data: AnswerRow[], statistics?: { rows_read?: number, bytes_r
 
 async function run (
   sql: string, question: Question, { firstDay, lastDay, timezone }: ResolvedRange,
-  { clickhouse, analyst, logComment, signal }: Asking
+  { clickhouse, analyst, keptFrom, logComment, signal }: Asking
 ): Promise<{ rows: AnswerRow[], facts: Facts }> {
   // Before the query, which then has at least what the watermark promises.
   const through = await readCompleteThrough(clickhouse).catch(() => null)
@@ -85,7 +90,7 @@ async function run (
   return {
     rows: data,
     facts: {
-      sql, from: firstDay, to: lastDay, timezone, complete_through: through?.toISOString() ?? null,
+      sql, from: firstDay, to: lastDay, timezone, kept_from: keptFrom, complete_through: through?.toISOString() ?? null,
       read_rows: statistics.rows_read ?? 0, read_bytes: statistics.bytes_read ?? 0, ms: performance.now() - startedAt,
       includes_bots: question.includeBots, samples: samplesOf(question)
     }

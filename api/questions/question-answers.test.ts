@@ -250,7 +250,7 @@ for (const attribution of ['first', 'any']) {
       for (const step of [2, 3]) {
         const asked = { projectId: 1, range, step, limit: 1000, tag: tagOfPart(part) }
         const rows = await select(compileDropouts(question, asked))
-        const lost = part.steps[step - 2]!.people - part.steps[step - 1]!.people
+        const lost = part.steps[step - 2]!.people! - part.steps[step - 1]!.people!
         t.equal(new Set(rows.map(([person]) => person)).size, lost, part.part)
       }
     }

@@ -11,6 +11,7 @@ const facts = {
   from: { ...string, description: 'First day, of the time zone of the project.' },
   to: { ...string, description: 'Last day, included.' },
   timezone: string,
+  kept_from: { type: ['string', 'null'], description: 'Events of days (UTC) before this one are removed by retention; null: none are.' },
   complete_through: {
     type: ['string', 'null'], format: 'date-time',
     description: 'Every acknowledged event received before this time is counted; null while nothing is known.'
@@ -29,7 +30,10 @@ export const part = {
 } as const
 
 const numberOrNull = { type: ['number', 'null'] } as const
-const points = array(object({ start: string, is_partial: { type: 'boolean' } }))
+const integerOrNull = { type: ['integer', 'null'], description: 'Null: retention removed the events.' } as const
+const points = array(object({
+  start: string, is_partial: { type: 'boolean' }, is_removed: { type: 'boolean', description: 'Retention removed its events: it has no value.' }
+}))
 const lines = array(object({
   ...part, series: { ...integer, description: 'Which of the asked series, from 0.' }, name: string,
   values: array(numberOrNull), total: numberOrNull,
@@ -48,13 +52,13 @@ export const answerSchema = object({
     parts: array(object({
       ...part,
       steps: array(object({
-        name: string, people: integer, conversion: { ...numberOrNull, description: 'Share of those who entered.' },
+        name: string, people: integerOrNull, conversion: { ...numberOrNull, description: 'Share of those who entered.' },
         median_ms: { ...numberOrNull, description: 'Median time to reach this step.' }
       }))
     }), { description: 'Of a funnel: everybody first.' }),
     cohorts: array(object({
-      start: string, people: integer,
-      returned: array(object({ people: integer, is_partial: { type: 'boolean' } }))
+      start: string, people: integerOrNull,
+      returned: array(object({ people: integerOrNull, is_partial: { type: 'boolean' } }))
     }), { description: 'Of a retention: how many people returned in the k-th period after, from 0.' })
   }, 'kind')
 }, { $id: 'QuestionAnswer' })

@@ -28,6 +28,8 @@ export interface ResolvedRange extends Span, Calendar {
   lastDay: Day
   /** The time before that it is compared with. */
   previous: Span
+  /** Events before this instant were removed by retention; -Infinity: none was. */
+  keptFrom: number
 }
 
 export function isDay (text: string): boolean {
@@ -62,9 +64,11 @@ export function addPeriods (day: Day, count: number, interval: Exclude<Interval,
 
 /**
  * The range that a question is about, at a moment, by the calendar of its project. A retention begins with a whole
- * period.
+ * period. `keptFrom` is a day of UTC.
  */
-export function resolveRange (question: Question, { now, ...calendar }: Calendar & { now: number }): ResolvedRange {
+export function resolveRange (
+  question: Question, { now, keptFrom = null, ...calendar }: Calendar & { now: number, keptFrom?: Day | null }
+): ResolvedRange {
   const { range } = question
   const { timezone } = calendar
   const weekStarts = question.weekStarts ?? calendar.weekStarts
@@ -72,7 +76,7 @@ export function resolveRange (question: Question, { now, ...calendar }: Calendar
   const firstDay = question.kind === 'retention' ? periodOf(first, question.interval, weekStarts) : first
   const [from, to] = [startOfDay(firstDay, timezone), startOfDay(addPeriods(lastDay, 1, 'day'), timezone)]
   const days = { timezone, weekStarts, now, firstDay, lastDay, from, to }
-  return { ...days, previous: spanBefore(range, days) }
+  return { ...days, previous: spanBefore(range, days), keptFrom: keptFrom === null ? -Infinity : Date.parse(keptFrom) }
 }
 
 /** Its first day and its last one, included. */
@@ -86,7 +90,7 @@ export function daysOf (range: AskedRange, { timezone, weekStarts, now }: Calend
 
 /** As long before; of a range that has not ended, as far as it has come by the clock of the zone. */
 function spanBefore (
-  range: AskedRange, { firstDay, lastDay, to, timezone, now }: Omit<ResolvedRange, 'previous'>
+  range: AskedRange, { firstDay, lastDay, to, timezone, now }: Omit<ResolvedRange, 'previous' | 'keptFrom'>
 ): Span {
   const { days } = Temporal.PlainDate.from(firstDay).until(lastDay)
   const back = (day: Day): Day =>

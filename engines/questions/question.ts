@@ -80,8 +80,8 @@ export interface Funnel extends Asked {
  * How many persons came back.
  *
  * `first`: a person belongs to the day, week or month of the first start event ever stored of them, and is left out
- * when that lies before the range. `any`: to each in which they have one. Period k is the k-th calendar period after; a
- * person returned in it with one returning event.
+ * when that lies before the range, or when they are known from a time whose events retention removed. `any`: to each
+ * in which they have one. Period k is the k-th calendar period after; a person returned in it with one returning event.
  */
 export interface Retention extends Asked {
   kind: 'retention'

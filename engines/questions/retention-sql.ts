@@ -15,6 +15,10 @@ export function compileRetention (retention: Retention, projectId: number, range
   const startOf = (period: string): string => `toString(${first} + INTERVAL ${period} - 1 ${interval})`
   const numbers = `range(1, ${periods.length + 1})`
   // bitTest takes at most 64 bits.
+  // Of others than these, nothing is known of before.
+  const isKnownBefore = !isFirst || range.keptFrom === -Infinity
+    ? ''
+    : ` AND person NOT IN (SELECT person_id FROM persons WHERE project_id = ${projectId} AND created_at < ${instantSql(range.keptFrom)})`
   const has = (bits: string): string => `bitAnd(bitShiftRight(${bits}, number), 1) != 0`
   return `SELECT ${startOf('started')} AS cohort, ${startOf('later')} AS bucket, count() AS people
 FROM
@@ -34,7 +38,7 @@ FROM
             GROUP BY event.person_id
         ) AS event ${mergesSql(projectId)}
         -- Who started before the range is not new, so first starts are looked for in all events.
-        GROUP BY person HAVING starts != 0 AND bitAnd(starts, 1) = 0
+        GROUP BY person HAVING starts != 0 AND bitAnd(starts, 1) = 0${isKnownBefore}
     )
 )
 ARRAY JOIN arrayFilter(number -> number = started OR number > started AND ${has('returns')}, ${numbers}) AS later

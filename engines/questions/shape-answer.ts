@@ -13,15 +13,17 @@ export interface Part {
 export interface Point {
   /** The first day of it; of an hour, its beginning in UTC. */
   start: string
-  /** It has not ended, or the range has only a part of it. */
+  /** It has not ended, or the range or what retention left has only a part of it. */
   is_partial: boolean
+  /** Retention removed its events, so it has no value. */
+  is_removed: boolean
 }
 
 export interface TrendLine extends Part {
   /** Which of the asked series, from 0. */
   series: number
   name: string
-  /** One a point; null: there is no average, or the point has not begun. */
+  /** One a point; null: there is no average, or the point has not begun or is removed. */
   values: Array<number | null>
   total: number | null
   /** Events of a sum or an average without a number in the property; they count in neither. */
@@ -42,7 +44,8 @@ export interface FunnelAnswer {
   parts: Array<Part & {
     steps: Array<{
       name: string
-      people: number
+      /** Null: retention removed all of the range. */
+      people: number | null
       /** Share of those who entered, from 0 to 1; null of nobody. */
       conversion: number | null
       /** Median time to reach this step, in milliseconds; null for nobody. */
@@ -56,9 +59,10 @@ export interface RetentionAnswer {
   /** One a period of the range, the first first. */
   cohorts: Array<{
     start: string
-    people: number
+    /** Null: retention removed the period. */
+    people: number | null
     /** People who returned in the k-th period after, from 0, which is everybody; as far as the range goes. */
-    returned: Array<{ people: number, is_partial: boolean }>
+    returned: Array<{ people: number | null, is_partial: boolean }>
   }>
 }
 
@@ -70,7 +74,7 @@ export type AnswerRow = ReadonlyArray<string | number | null>
 export function shapeAnswer (question: Question, range: ResolvedRange, rows: readonly AnswerRow[]): Answer {
   switch (question.kind) {
     case 'trend': return shapeTrend(question, range, rows)
-    case 'funnel': return shapeFunnel(question, rows)
+    case 'funnel': return shapeFunnel(question, range, rows)
     case 'retention': return shapeRetention(question, range, rows)
   }
 }
@@ -116,29 +120,32 @@ function shapeTrend (trend: Trend, range: ResolvedRange, rows: readonly AnswerRo
       const empty = series.measure === 'average' ? null : 0
       return [...ofSeries].map(([tag, ofTag]): TrendLine => {
         const stored = new Map(ofTag.map(([, , , bucket, measure]) => [String(bucket), readNumber(measure)]))
-        const get = (bucket: string, from = 0): number | null =>
-          stored.get(bucket) ?? (stored.has(bucket) || from > range.now ? null : empty)
-        const values = buckets.map(({ start, from }) => get(start, from))
+        const get = (bucket: string, { from = 0, to }: Pick<Span, 'to'> & Partial<Span>): number | null =>
+          to <= range.keptFrom ? null : stored.get(bucket) ?? (stored.has(bucket) || from > range.now ? null : empty)
+        const values = buckets.map((bucket) => get(bucket.start, bucket))
         const leftOut = Number(ofTag.find(([, , , bucket]) => bucket === '')?.[5] ?? 0)
-        return { series: index, name: nameOfSeries(series), ...readPart(tag), values, total: get(''), left_out: leftOut }
+        return { series: index, name: nameOfSeries(series), ...readPart(tag), values, total: get('', { to: span.to }), left_out: leftOut }
       }).sort(byRank)
     })
-    const points = buckets.map(({ start, from, to }) =>
-      ({ start, is_partial: from < span.from || to > span.to || to > range.now }))
+    const points = buckets.map(({ start, from, to }) => ({
+      start,
+      is_partial: from < Math.max(span.from, range.keptFrom) || to > span.to || to > range.now,
+      is_removed: to <= range.keptFrom
+    }))
     return { points, lines }
   }
   const [from = '', to = ''] = [range.previous.from, range.previous.to].map((at) => new Date(at).toISOString())
   return { kind: 'trend', ...shape(range, 0), previous: trend.compare ? { from, to, ...shape(range.previous, 1) } : null }
 }
 
-function shapeFunnel ({ steps, breakdown }: Funnel, rows: readonly AnswerRow[]): FunnelAnswer {
+function shapeFunnel ({ steps, breakdown }: Funnel, range: ResolvedRange, rows: readonly AnswerRow[]): FunnelAnswer {
   const known = rows.length > 0 ? rows : [[TAGS.all, ...steps.flatMap(() => [0, null])]]
   const [all = [], ...parts] = known.map(([tag, entered, ...numbers]) => ({
     ...readPart(String(tag)),
     steps: steps.map((step, index) => {
-      const people = Number(index === 0 ? entered : numbers[index * 2 - 1])
+      const people = range.to <= range.keptFrom ? null : Number(index === 0 ? entered : numbers[index * 2 - 1])
       const median = readNumber(numbers[index * 2])
-      const conversion = Number(entered) === 0 ? null : people / Number(entered)
+      const conversion = people === null || Number(entered) === 0 ? null : people / Number(entered)
       return { name: nameOf(step), people, conversion, median_ms: median }
     })
   }))
@@ -154,13 +161,16 @@ function shapeRetention ({ interval }: Retention, range: ResolvedRange, rows: re
   const people = new Map(rows.map(([cohort, bucket, count]) => [`${cohort} ${bucket}`, Number(count)]))
   return {
     kind: 'retention',
-    cohorts: buckets.map(({ start }, first) => ({
-      start,
-      people: people.get(`${start} ${start}`) ?? 0,
-      returned: buckets.slice(first).filter(({ from }) => from <= range.now)
-        .map((bucket) => ({
-          people: people.get(`${start} ${bucket.start}`) ?? 0, is_partial: bucket.to > range.now || bucket.to > range.to
+    cohorts: buckets.map(({ start, from: begin, to: end }, first) => {
+      const get = (bucket: string): number | null => end <= range.keptFrom ? null : people.get(`${start} ${bucket}`) ?? 0
+      return {
+        start,
+        people: get(start),
+        returned: buckets.slice(first).filter(({ from }) => from <= range.now).map((bucket) => ({
+          people: get(bucket.start),
+          is_partial: (begin < range.keptFrom && end > range.keptFrom) || bucket.to > range.now || bucket.to > range.to
         }))
-    }))
+      }
+    })
   }
 }

@@ -218,6 +218,27 @@ t.test('a key for one project asks too, and is offered no SQL; names are text', 
   await context.close()
 })
 
+t.test('days that retention removed have no value, and it says why', async (t) => {
+  await stack.sql`INSERT INTO retention (what, project_id, days) VALUES ('events', ${stack.project}, 3)`
+  t.teardown(async () => { await stack.sql`DELETE FROM retention WHERE project_id = ${stack.project}` })
+  const kept = new Date(Date.now() - 3 * 86_400_000).toISOString().slice(0, 10)
+  const { page, problems } = await open(`${home}/questions/new/trend`)
+  await page.getByLabel('Event 1', { exact: true }).fill('search')
+  await page.getByRole('button', { name: 'Ask' }).click()
+  await page.getByText(`no values before ${kept} (UTC): retention removed the events`).waitFor()
+
+  const values = await rows(page, 'Values')
+  t.equal(values.filter((row) => / removed –$/.test(row)).length, 26)
+  t.match(values[1], /^All of it 6$/)
+  await page.goto(`${stack.url}/console${home}/questions/new/retention`)
+  await page.getByLabel('First did', { exact: true }).fill('search')
+  await page.getByRole('button', { name: 'Ask' }).click()
+  await page.getByText(`for the first time since ${kept}, before which retention removed the events`).last().waitFor()
+  t.match((await rows(page, 'Retention'))[1], /^\d{4}-\d\d-\d\d –( –)+ – \*$/)
+  t.same(problems, [])
+  await page.close()
+})
+
 t.test('on a phone, the answer comes into sight and has the focus; on a wide screen nothing moves', async (t) => {
   const { page, problems } = await open(`${home}/questions/new/funnel`)
   for (const [width, height, scrolls] of [[390, 700, true], [1280, 1200, false]] as const) {

@@ -4,11 +4,11 @@ import { object, type Value } from '../../http/json-schema.ts'
 import { formatInstant, type MetricScope, withParts } from './query-metric.ts'
 import type { Metric } from './read-metric.ts'
 
-/** Why a metric that nobody has a value of may be a mistake in its definition. */
+/** Why results are not what they look like: the metric may be a mistake, or events are removed. */
 export type MetricWarning = Value<typeof metricWarningSchema>
 
 export const metricWarningSchema = object({
-  code: { type: 'string', enum: ['event_not_seen', 'property_without_numbers'] },
+  code: { type: 'string', enum: ['event_not_seen', 'property_without_numbers', 'events_removed'] },
   event: { type: 'string' },
   property: { type: ['string', 'null'] },
   detail: { type: 'string' }
@@ -47,6 +47,13 @@ export async function findMetricWarnings (
       detail: `No event "${event}" had a number in its property "${metric.property}" in the time of the experiment. Is its name right?`
     }]
   })
+}
+
+/** Of an experiment that began before the day from which on events are kept, which is null when all are. */
+export function findRemovedWarnings ({ since }: MetricScope, keptFrom: string | null): MetricWarning[] {
+  if (keptFrom === null || since.getTime() >= Date.parse(keptFrom)) return []
+  const detail = `The experiment began before ${keptFrom} (UTC), and retention removed the events before: people and values of that time are missing in its results.`
+  return [{ code: 'events_removed', event: '$feature_flag_called', property: null, detail }]
 }
 
 async function querySeen (

@@ -2,6 +2,8 @@ import { invalidField } from '../../../engines/errors.ts'
 import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../../platform/postgres/connect-postgres.ts'
+import { readKeptFrom } from '../../queries/kept-from.ts'
+import { findRemovedWarnings } from './metric-warnings.ts'
 import { readCompleteThrough } from '../../../platform/read-watermark.ts'
 import { optional, toSnakeCase } from '../../http/json-schema.ts'
 import { parseInteger } from '../../http/request-values.ts'
@@ -45,6 +47,7 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
       // Before anything is counted: what was complete then is in the numbers. Without ClickHouse, those say so.
       const completeThrough = await readCompleteThrough(deps.clickhouse).catch(() => null)
       const results = await computeResults(deps.clickhouse, { experiment, metric, scope, variants })
+      results.warnings.push(...findRemovedWarnings(scope, await readKeptFrom(deps, projectId, deps.now())))
       return { results, completeThrough }
     })
   }

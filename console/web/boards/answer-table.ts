@@ -1,6 +1,6 @@
 /** An answer as a table for files: every digit that the API sent, and no cell that a spreadsheet would run. */
 import type { Schema } from '../../../schema/api-types.ts'
-import { type Answered, type Definition, formatDuration, formatShare, partName, pointName, type TrendAnswer } from '../questions/question-definition.ts'
+import { type Answered, type Definition, formatDuration, formatShare, partName, pointName, shareOf, type TrendAnswer } from '../questions/question-definition.ts'
 import { formatValue, isNumeric, type Value } from '../sql/query-result.ts'
 
 /** What stands at one place of a board, answered. */
@@ -43,7 +43,7 @@ export function tableOf ({ question, result }: TileAnswer): AnswerTable {
       case 'retention': return {
         head: ['began', ...(answer.cohorts[0]?.returned ?? []).map((_, index) => String(index))],
         rows: answer.cohorts.map(({ start, people, returned }) =>
-          [word(start), ...returned.map(({ people: back }) => number(back, people === 0 ? 0 : back / people))])
+          [word(start), ...returned.map(({ people: back }) => number(back, shareOf(back, people)))])
       }
     }
   }

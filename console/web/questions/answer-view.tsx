@@ -7,7 +7,7 @@ import { currentSession, may } from '../session.ts'
 import { Chart } from '../sql/result-chart.tsx'
 import { Dialog, Empty, Show, Table, Time } from '../states.tsx'
 import { linkTo } from '../router.ts'
-import { type Answered, type Definition, describeComparison, describeConditions, describeEvent, formatDuration, formatMeasure, formatShare, type FunnelAnswer, partName, pointName, type RetentionAnswer, type TrendAnswer, type TrendLine } from './question-definition.ts'
+import { type Answered, type Definition, describeComparison, describeConditions, describeEvent, formatDuration, formatMeasure, formatShare, type FunnelAnswer, partName, type Point, pointName, type RetentionAnswer, shareOf, type TrendAnswer, type TrendLine } from './question-definition.ts'
 
 /** Asks another question instead. */
 type Ask = (definition: Definition) => void
@@ -32,13 +32,17 @@ export function AnswerPicture (
   switch (answer.kind) {
     case 'trend': return <TrendView answered={answered} answer={answer} definition={definition} isFolded={isFolded} />
     case 'funnel': return <FunnelView answered={answered} answer={answer} definition={definition} mayOpen={!isFolded && may('person:read')} />
-    case 'retention': return <RetentionView answer={answer} definition={definition} onAsk={onAsk} />
+    case 'retention': return <RetentionView answered={answered} answer={answer} definition={definition} onAsk={onAsk} />
   }
 }
 
 /** What an answer was computed from. */
-export function describeFacts ({ from, to, timezone, complete_through: through, read_rows: rows, ms, includes_bots: bots, samples }: Answered): string {
-  return `${from} to ${to}, days of ${timezone} · ${bots ? 'with' : 'without'} bots · ${samples === 'weighted' ? 'sampled events scaled up' : 'sampled events not scaled up'} · complete through ${
+export function describeFacts (
+  { answer, from, to, timezone, kept_from: kept, complete_through: through, read_rows: rows, ms, includes_bots: bots, samples }: Answered
+): string {
+  const first = answer.kind === 'trend' ? answer.previous?.from ?? from : from
+  const removed = kept !== null && kept > first ? ` · no values before ${kept} (UTC): retention removed the events` : ''
+  return `${from} to ${to}, days of ${timezone}${removed} · ${bots ? 'with' : 'without'} bots · ${samples === 'weighted' ? 'sampled events scaled up' : 'sampled events not scaled up'} · complete through ${
     through === null ? 'an unknown moment' : formatZoned(through)} · ${formatCounted(rows, 'row')} read · ${formatMs(ms)}`
 }
 
@@ -82,6 +86,7 @@ function TrendView ({ answered: { timezone, from }, answer: { points, lines, pre
   })
   // A month may have more days than the one after it.
   const places = Array.from({ length: Math.max(points.length, previous?.points.length ?? 0) }, (_, index) => index)
+  const state = (point?: Point): string => point?.is_removed === true ? ' removed' : point?.is_partial === true ? ' not whole' : ''
   const nameAt = (of: TrendAnswer['points'], index: number): string => {
     const { start } = of[index] ?? {}
     return start === undefined ? '–' : pointName(start, timezone)
@@ -90,7 +95,7 @@ function TrendView ({ answered: { timezone, from }, answer: { points, lines, pre
   const rows = places.map((index) => [nameAt(points, index), ...drawn.map(({ values }) => values[index] ?? null)])
   const looks = drawn.map(({ colour, isBefore, of }) => ({ colour, isBefore, partial: of.map(({ is_partial: isPartial }) => isPartial) }))
   const hasPartial = looks.some(({ partial }) => partial.includes(true))
-  const nothing = now.filter(({ values }) => values.every((value) => value === null || value === 0)).map(({ title }) => title)
+  const nothing = now.filter(({ values }) => values.includes(0) && values.every((value) => value === null || value === 0)).map(({ title }) => title)
   const comparison = previous !== null && <p class='hint numbers'>{describeComparison(previous, from, timezone)}</p>
   if (lines.length === 0) return <><Empty>No event of the range matches{definition.kind === 'trend' && `: ${showText(definition.series.map(describeEvent).join(', '), 300)}`}.</Empty>{comparison}</>
   const table = (
@@ -103,9 +108,9 @@ function TrendView ({ answered: { timezone, from }, answer: { points, lines, pre
       </tr>
       {places.map((index) => (
         <tr key={index}>
-          <td><time dateTime={points[index]?.start}>{nameAt(points, index)}</time>{points[index]?.is_partial === true && <span class='hint'> not whole</span>}</td>
+          <td><time dateTime={points[index]?.start}>{nameAt(points, index)}</time><span class='hint'>{state(points[index])}</span></td>
           {now.map(({ title, values }) => <td key={title} class='number'>{formatMeasure(values[index] ?? null)}</td>)}
-          {previous !== null && <td><time dateTime={previous.points[index]?.start}>{nameAt(previous.points, index)}</time>{previous.points[index]?.is_partial === true && <span class='hint'> not whole</span>}</td>}
+          {previous !== null && <td><time dateTime={previous.points[index]?.start}>{nameAt(previous.points, index)}</time><span class='hint'>{state(previous.points[index])}</span></td>}
           {before.map(({ title, values }) => <td key={title} class='number'>{formatMeasure(values[index] ?? null)}</td>)}
         </tr>
       ))}
@@ -116,7 +121,7 @@ function TrendView ({ answered: { timezone, from }, answer: { points, lines, pre
       <Chart columns={columns} rows={rows} along='time' looks={looks} chosen={{ kind: 'line', x: 0, y: drawn.map((_, index) => index + 1) }} />
       {nothing.length > 0 && <p class='hint'>All values are 0 for: {nothing.join(', ')}. Check the spelling of names and values.</p>}
       {comparison}
-      {hasPartial && <p class='hint'>Dotted: not whole, because it has not ended or is only partly in the range.</p>}
+      {hasPartial && <p class='hint'>Dotted: not whole, because it has not ended, or only a part of it is in the range or kept.</p>}
       {now.length + before.length > drawn.length && <p class='hint'>{drawn.length} of {now.length + before.length} lines are drawn; the table has all.</p>}
       {lines.filter(({ left_out: leftOut }) => leftOut > 0).map((line) => (
         <p key={`${line.series} ${line.part} ${line.value}`} class='hint'>
@@ -151,13 +156,13 @@ function FunnelView ({ answered: { to, timezone }, answer, definition, mayOpen }
       <Table label='Steps' class='dense' head={['Step', '#People', '#Of the first', '#Of the one before', '#Median time', '-Picture', mayOpen && '-Who dropped out']}>
         {all.steps.map(({ name, people, conversion, median_ms: median }, index) => {
           const before = all.steps[index - 1]
-          const lost = before === undefined ? 0 : before.people - people
+          const lost = (before?.people ?? 0) - (before === undefined ? 0 : people ?? 0)
           return (
             <tr key={index}>
               <td class='value'>{index + 1}.{'\u00a0'}{showText(name, 60)}</td>
               <td class='number'>{formatCount(people)}</td>
               <td class='number' style={{ '--share': formatShare(conversion).replace(' ', '') }}>{formatShare(conversion)}</td>
-              <td class='number'>{before === undefined || before.people === 0 ? '–' : formatShare(people / before.people)}</td>
+              <td class='number'>{formatShare(shareOf(people, before?.people))}</td>
               <td class='number'>{index === 0 ? '–' : formatDuration(median)}</td>
               <td><Bar share={conversion ?? 0} /></td>
               {mayOpen && <td>{lost > 0 && <button type='button' onClick={() => setDropped({ of: all, step: index + 1, lost })}>{formatCount(lost)} dropped out<span class='hidden'> before step {index + 1}</span></button>}</td>}
@@ -174,7 +179,7 @@ function FunnelView ({ answered: { to, timezone }, answer, definition, mayOpen }
                 <td>{showText(partName(part), 60)}</td>
                 <td class='number'>{formatCount(part.steps[0]?.people)}</td>
                 {part.steps.slice(1).map(({ people, conversion }, index) => {
-                  const lost = (part.steps[index]?.people ?? 0) - people
+                  const lost = (part.steps[index]?.people ?? 0) - (people ?? 0)
                   return (
                     <td key={index} class='number' style={{ '--share': formatShare(conversion).replace(' ', '') }}>
                       {formatShare(conversion)}<small> {formatCount(people)}</small>
@@ -226,15 +231,19 @@ function Dropouts ({ definition, dropped: { of: { part, value }, step, lost }, o
   )
 }
 
-function RetentionView ({ answer: { cohorts }, definition, onAsk }: { answer: RetentionAnswer, definition: Definition, onAsk?: Ask | undefined }) {
+interface RetentionViewProps { answered: Answered, answer: RetentionAnswer, definition: Definition, onAsk?: Ask | undefined }
+
+function RetentionView ({ answered: { kept_from: kept }, answer: { cohorts }, definition, onAsk }: RetentionViewProps) {
   const isFirst = definition.kind === 'retention' && definition.cohort !== 'any'
   const unit = definition.kind === 'retention' ? definition.interval : ''
   const most = Math.max(0, ...cohorts.map(({ returned }) => returned.length))
   return (
     <>
       <p class='hint'>
-        {isFirst ? 'Everybody counts in the period in which they did it for the first time ever; anyone who did it before the range is left out.' : 'Everybody counts in each period in which they did it, so the same person may be in several.'}{' '}
-        {most > 1 ? 'The columns show how many of them came back that many periods later. * marks a period that has not ended.' : `A range of one ${unit} has no later ${unit} in which anybody could come back. `}
+        {isFirst
+          ? `Everybody counts in the period in which they did it for the first time ${kept === null ? 'ever' : `since ${kept}, before which retention removed the events`}; anyone who did it before the range${kept === null ? '' : ', or was known before,'} is left out.`
+          : 'Everybody counts in each period in which they did it, so the same person may be in several.'}{' '}
+        {most > 1 ? 'The columns show how many of them came back that many periods later. * marks a period that is not whole.' : `A range of one ${unit} has no later ${unit} in which anybody could come back. `}
         {most < 2 && onAsk !== undefined && <button type='button' onClick={() => onAsk({ ...definition, range: { last: 8, unit } })}>Ask for the last 8 {unit}s</button>}
       </p>
       <Table label='Retention' class='retention dense' head={[`In the ${unit} of`, '#People', ...Array.from({ length: Math.max(0, most - 1) }, (_, index) => `#${unit} ${index + 1}`)]}>
@@ -243,10 +252,10 @@ function RetentionView ({ answer: { cohorts }, definition, onAsk }: { answer: Re
             <td><time dateTime={start}>{start}</time></td>
             <td class='number'>{formatCount(people)}{returned[0]?.is_partial === true && ' *'}</td>
             {returned.slice(1).map(({ people: back, is_partial: isPartial }, index) => {
-              const share = people === 0 ? 0 : back / people
+              const share = shareOf(back, people)
               return (
-                <td key={index} class='number' style={{ '--share': `${Math.round(share * 60)}%` }}>
-                  {people === 0 ? '–' : formatShare(share)}{isPartial && ' *'}{people > 0 && <small> {formatCount(back)}</small>}
+                <td key={index} class='number' style={{ '--share': `${Math.round((share ?? 0) * 60)}%` }}>
+                  {formatShare(share)}{isPartial && ' *'}{share !== null && <small> {formatCount(back)}</small>}
                 </td>
               )
             })}

@@ -2,7 +2,7 @@ import t from 'tap'
 import { describeComparison, type TrendLine } from './question-definition.ts'
 
 const line: TrendLine = { series: 0, name: 'paid', part: 'all', value: null, values: [], total: 0, left_out: 0 }
-const points = ['2026-08-01', '2026-09-01'].map((start) => ({ start, is_partial: false }))
+const points = ['2026-08-01', '2026-09-01'].map((start) => ({ start, is_partial: false, is_removed: false }))
 const berlin = (to: string, values: number[][], from = '2026-07-31T22:00:00.000Z'): string =>
   describeComparison({ from, to, points, lines: values.map((each) => ({ ...line, values: each })) }, '2026-10-01', 'Europe/Berlin')
 
@@ -18,4 +18,14 @@ t.test('of a range that is still running, it says where the time before stops, a
 t.test('it says from when there are values, in any of the lines, and that there are none', async (t) => {
   t.match(berlin('2026-09-30T22:00:00.000Z', [[0, 0], [0, 3]]), / Its first values are of 2026-09-01: it had nothing earlier\.$/)
   for (const none of [[], [[0, 0]]]) t.match(berlin('2026-09-30T22:00:00.000Z', none), / No event of that time matches, so there is nothing to compare with\.$/)
+})
+
+t.test('it says that retention removed what came before its first values, or all of it', async (t) => {
+  const removed = (from: number): string => describeComparison({
+    from: '2026-07-31T22:00:00.000Z', to: '2026-09-30T22:00:00.000Z', points: points.map((point, index) => ({ ...point, is_removed: index < from })),
+    lines: [{ ...line, values: [null, 0].fill(null, 0, from) }]
+  }, '2026-10-01', 'Europe/Berlin')
+
+  t.match(removed(1), / It has values from 2026-09-01: retention removed earlier events\.$/)
+  t.match(removed(2), / Retention removed its events, so there is nothing to compare with\.$/)
 })

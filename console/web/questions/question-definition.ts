@@ -4,7 +4,7 @@ import type { Schema } from '../../../schema/api-types.ts'
 import { describeFilter, type PropertyFilter } from '../flags/flag-filters.ts'
 import { formatCount, formatMs, formatterOf } from '../format.ts'
 
-export type { FunnelAnswer, RetentionAnswer, TrendAnswer, TrendLine } from '../../../engines/questions/shape-answer.ts'
+export type { FunnelAnswer, Point, RetentionAnswer, TrendAnswer, TrendLine } from '../../../engines/questions/shape-answer.ts'
 
 export interface EventChoice { event: string | null, where: PropertyFilter[] }
 export interface SeriesChoice extends EventChoice { measure: string, property?: string }
@@ -128,6 +128,10 @@ export function formatDuration (ms: number | null): string {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days ${hours % 24} h`
 }
 
+/** Null of nobody, and where one of them is not known. */
+export const shareOf = (part: number | null, whole: number | null | undefined): number | null =>
+  part === null || whole === null || whole === undefined || whole === 0 ? null : part / whole
+
 /** `12.3 %`, of a share. */
 export function formatShare (share: number | null): string {
   return share === null ? '–' : `${(share * 100).toFixed(1)} %`
@@ -155,8 +159,11 @@ export function describeComparison ({ from, to, points, lines }: Previous, first
   const days = `Before: ${name(from).slice(0, 10)} to ${end}.`
   const soFar = isWhole ? '' : ' The range is still running, so the time before stops at the same point.'
   const first = points.findIndex((_, index) => lines.some(({ values }) => (values[index] ?? 0) !== 0))
-  const values = first === -1
-    ? ' No event of that time matches, so there is nothing to compare with.'
-    : first === 0 ? '' : ` Its first values are of ${pointName(points[first]?.start ?? '', timezone)}: it had nothing earlier.`
+  const removed = points.findLastIndex(({ is_removed: isRemoved }) => isRemoved) + 1
+  const values = removed > 0
+    ? ` ${removed === points.length ? 'Retention removed its events, so there is nothing to compare with' : `It has values from ${pointName(points[removed]?.start ?? '', timezone)}: retention removed earlier events`}.`
+    : first === -1
+      ? ' No event of that time matches, so there is nothing to compare with.'
+      : first === 0 ? '' : ` Its first values are of ${pointName(points[first]?.start ?? '', timezone)}: it had nothing earlier.`
   return days + soFar + values
 }
