@@ -346,7 +346,7 @@ export interface paths {
         put?: never;
         /**
          * Make a link to a board
-         * @description Whoever has the key sees the board and nothing else. A saved query is shown only if it is on the board when the link is made, has not been changed since, and your key covers all projects.
+         * @description Anyone with the key can view this board only. A saved query is shown only if it is on the board when the link is made, has not been changed since, and your key covers all projects.
          *
          *     Requires the scope query:write.
          */
@@ -2458,7 +2458,7 @@ export interface components {
             name: string;
             /** @description Id of the project. */
             team_id: number;
-            /** @description What stands on it, in order; what was deleted meanwhile has no answer. */
+            /** @description Tiles in order. A tile whose question was deleted has no result. */
             tiles: {
                 id: number;
                 /** @enum {string} */
@@ -2529,9 +2529,9 @@ export interface components {
         Error: {
             /** @description The invalid field; names of nested fields are joined by two underscores. */
             attr: string | null;
-            /** @description What is wrong, for programs. */
+            /** @description Machine-readable error code. */
             code: string;
-            /** @description What is wrong, for humans. */
+            /** @description Human-readable message. */
             detail: string;
             /** @enum {string} */
             type: "validation_error" | "authentication_error" | "invalid_request" | "throttled_error" | "server_error";
@@ -2581,7 +2581,7 @@ export interface components {
              */
             last_updated_at: string;
             name: string;
-            /** @description Whom to ask about it; null when nobody is named or the user is gone. */
+            /** @description Owner; null if unset or deleted. */
             owner: {
                 distinct_id: string;
                 /** Format: email */
@@ -2597,7 +2597,7 @@ export interface components {
             /** @description What a client wrote; 0 otherwise: queries are not counted. */
             query_usage_30_day: number;
             tags: string[];
-            /** @description Whether somebody has said that it is right. */
+            /** @description Whether a user has verified this definition. */
             verified: boolean;
             /** @description Events of that name in the last 30 days, updated all the time. */
             volume_30_day: number;
@@ -3161,7 +3161,7 @@ export interface components {
                     missing_interval: "variant_not_exposed" | "baseline_not_exposed" | "too_few_values" | "values_do_not_vary" | "baseline_near_zero" | null;
                     probability: number;
                     relative_lift: number | null;
-                    /** @description Interval of variant minus baseline; it holds for all days at once, however often one looks. */
+                    /** @description Interval of variant minus baseline; valid at any time, regardless of peeking. */
                     sequential_absolute_interval?: (number | null)[] | null;
                     /** @description May be looked at every day. */
                     sequential_p_value: number | null;
@@ -3299,7 +3299,7 @@ export interface components {
              */
             last_seen_at: string | null;
             name: string;
-            /** @description Whom to ask about it; null when nobody is named or the user is gone. */
+            /** @description Owner; null if unset or deleted. */
             owner: {
                 distinct_id: string;
                 /** Format: email */
@@ -3318,7 +3318,7 @@ export interface components {
             /** @description What a client wrote; 0 otherwise: queries are not counted. */
             query_usage_30_day: number;
             tags: string[];
-            /** @description Whether somebody has said that it is right. */
+            /** @description Whether a user has verified this definition. */
             verified: boolean;
         };
         QueryLine: {
@@ -3443,7 +3443,7 @@ export interface components {
                     is_removed: boolean;
                     start: string;
                 }[];
-                /** @description Of a trend that is compared: the time before. Point n is compared with point n of the range. */
+                /** @description Previous period of a compared trend. Point n is compared with point n of the range. */
                 previous?: {
                     /** Format: date-time */
                     from: string;
@@ -3812,7 +3812,7 @@ export interface components {
                 watermark: {
                     /** Format: date-time */
                     completeThrough: string;
-                    /** @description What it waits for; empty while nothing is late. */
+                    /** @description Blocking stage; empty if not delayed. */
                     heldBy: string;
                 } | null;
             };
@@ -3907,7 +3907,7 @@ export interface components {
                         is_removed: boolean;
                         start: string;
                     }[];
-                    /** @description Of a trend that is compared: the time before. Point n is compared with point n of the range. */
+                    /** @description Previous period of a compared trend. Point n is compared with point n of the range. */
                     previous?: {
                         /** Format: date-time */
                         from: string;
@@ -4723,7 +4723,7 @@ export interface operations {
                     /** @description Unique in the project. */
                     name: string;
                     readonly team_id?: unknown;
-                    /** @description What stands on it, in order; what was deleted meanwhile has no answer. */
+                    /** @description Tiles in order. A tile whose question was deleted has no result. */
                     tiles?: {
                         id: number;
                         /** @enum {string} */
@@ -4812,7 +4812,7 @@ export interface operations {
                     /** @description Unique in the project. */
                     name?: string;
                     readonly team_id?: unknown;
-                    /** @description What stands on it, in order; what was deleted meanwhile has no answer. */
+                    /** @description Tiles in order. A tile whose question was deleted has no result. */
                     tiles?: {
                         id: number;
                         /** @enum {string} */
@@ -4966,7 +4966,7 @@ export interface operations {
                         id: number;
                         /** @description The first and last characters of its key. */
                         mask_value: string;
-                        /** @description The key, told this once. */
+                        /** @description The link key. Shown only once. */
                         value: string;
                     };
                 };
@@ -8997,7 +8997,7 @@ export interface operations {
                             lib_version: string;
                             matched: number;
                         }[];
-                        /** @description Of them, those that match the condition. */
+                        /** @description Number of events that match the condition. */
                         matched: number;
                         /** @description By name, most matched events first. */
                         names: {
@@ -9482,7 +9482,7 @@ export interface operations {
                     "application/json": {
                         description: string;
                         name: string;
-                        /** @description What stands on it, in order; what was deleted meanwhile has no answer. */
+                        /** @description Tiles in order. A tile whose question was deleted has no result. */
                         tiles: {
                             id: number;
                             /** @enum {string} */
@@ -9772,7 +9772,7 @@ export interface operations {
                          * @description Null while nothing is known.
                          */
                         complete_through: string | null;
-                        /** @description What it waits for; empty while it is at most a few seconds behind. */
+                        /** @description Blocking stage; empty if it lags by a few seconds at most. */
                         held_by: string | null;
                         /** @description Every spool folder that it waits for, whether its process runs or not, furthest behind first; null while NATS does not answer. */
                         ingest: {

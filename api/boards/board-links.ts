@@ -33,7 +33,7 @@ export async function listLinks (sql: Sql, { projectId, boardId }: BoardKey): Pr
  * the key that made it may not ask.
  *
  * @param made.mayShowSql  Whether that key is for all projects.
- * @returns the link with its key, which is told this once.
+ * @returns the link with its key, which is shown only once.
  * @throws {HttpError} 404 when the project has no such board.
  */
 export async function createLink (

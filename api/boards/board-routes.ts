@@ -24,7 +24,7 @@ const tileFields = {
 } as const
 const tiles = {
   ...array(object(tileFields, { additionalProperties: false })), maxItems: 30, uniqueItems: true,
-  description: 'What stands on it, in order; what was deleted meanwhile has no answer.'
+  description: 'Tiles in order. A tile whose question was deleted has no result.'
 } as const
 const fields = { tiles } as const
 
@@ -93,9 +93,9 @@ export async function boardRoutes (app: FastifyInstance, deps: BoardDeps): Promi
 
   routes.create('/:id/links', {
     summary: 'Make a link to a board', params: idParams,
-    description: 'Whoever has the key sees the board and nothing else. A saved query is shown only if it is on the board when the link is made, has not been changed since, and your key covers all projects.',
+    description: 'Anyone with the key can view this board only. A saved query is shown only if it is on the board when the link is made, has not been changed since, and your key covers all projects.',
     body: { type: ['object', 'null'], additionalProperties: false, properties: { expires_at: linkFields.expires_at } },
-    answer: object({ ...linkFields, value: { ...string, description: 'The key, told this once.' } })
+    answer: object({ ...linkFields, value: { ...string, description: 'The link key. Shown only once.' } })
   }, async ({ params: { id }, body }, { projectId, userId, projectIds }) => {
     const expiresAt = parseIsoDateTime(body?.expires_at) ?? null
     if (expiresAt !== null && expiresAt.getTime() <= Date.now()) {

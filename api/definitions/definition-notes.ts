@@ -14,8 +14,8 @@ export function selectNotes (sql: Sql): Statement {
 /** Their schema in answers, under the names of PostHog's API. */
 export const notesSchema = {
   description: { type: 'string', description: 'What it means, in words of the people who send it.' },
-  owner: { ...userSummarySchema, description: 'Whom to ask about it; null when nobody is named or the user is gone.' },
-  verified: { type: 'boolean', description: 'Whether somebody has said that it is right.' },
+  owner: { ...userSummarySchema, description: 'Owner; null if unset or deleted.' },
+  verified: { type: 'boolean', description: 'Whether a user has verified this definition.' },
   hidden: { type: 'boolean', description: 'Left out of lists with `exclude_hidden=true`; its events are stored and counted as usual.' }
 } as const
 

@@ -162,7 +162,7 @@ const errorSchema = object({
     type: 'string',
     enum: ['validation_error', 'authentication_error', 'invalid_request', 'throttled_error', 'server_error']
   },
-  code: { type: 'string', description: 'What is wrong, for programs.' },
-  detail: { type: 'string', description: 'What is wrong, for humans.' },
+  code: { type: 'string', description: 'Machine-readable error code.' },
+  detail: { type: 'string', description: 'Human-readable message.' },
   attr: { type: ['string', 'null'], description: 'The invalid field; names of nested fields are joined by two underscores.' }
 }, { $id: 'Error' })

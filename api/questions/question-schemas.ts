@@ -48,7 +48,7 @@ export const answerSchema = object({
     lines,
     previous: nullableObject({
       from: { ...string, format: 'date-time' }, to: { ...string, format: 'date-time', description: 'Not included.' }, points, lines
-    }, 'Of a trend that is compared: the time before. Point n is compared with point n of the range.'),
+    }, 'Previous period of a compared trend. Point n is compared with point n of the range.'),
     parts: array(object({
       ...part,
       steps: array(object({

@@ -39,7 +39,7 @@ const stores = object({
   postgres: store({ bytes: number }),
   watermark: nullable({
     completeThrough: { ...string, format: 'date-time' },
-    heldBy: { ...string, description: 'What it waits for; empty while nothing is late.' }
+    heldBy: { ...string, description: 'Blocking stage; empty if not delayed.' }
   }, 'Up to which time of receipt everything acknowledged is stored; null when unknown.')
 })
 
@@ -83,7 +83,7 @@ export type Status = Value<typeof statusSchema>
 export const watermarkSchema = object({
   complete_through: { ...timeOrNull, description: 'Null while nothing is known.' },
   updated_at: timeOrNull,
-  held_by: { type: ['string', 'null'], description: 'What it waits for; empty while it is at most a few seconds behind.' },
+  held_by: { type: ['string', 'null'], description: 'Blocking stage; empty if it lags by a few seconds at most.' },
   ingest: {
     type: ['array', 'null'],
     description: 'Every spool folder that it waits for, whether its process runs or not, furthest behind first; null while NATS does not answer.',

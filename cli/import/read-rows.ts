@@ -49,7 +49,7 @@ async function * readText (source: Readable, name: string): AsyncGenerator<Rows>
   else yield * readLines(plain)
 }
 
-/** By the first bytes; brotli has none of its own, and is told by the name. */
+/** By the first bytes; brotli has no magic bytes and is detected by extension. */
 async function decompress (source: Readable, name: string): Promise<Readable> {
   const magic = (await peek(source)).toString('hex', 0, 4)
   if (magic === '' && /\.(?:parquet|zip)$/i.test(name)) throw new Error('the file is empty; a Parquet or zip file never is')

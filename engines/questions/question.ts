@@ -56,7 +56,7 @@ export interface Trend extends Asked {
   interval: Interval
   series: Array<EventChoice & { measure: Measure, property: string | null }>
   breakdown: Breakdown | null
-  /** Also the time before: of the same length, and as far as the present one has come. */
+  /** Also the previous period: of the same length, and as far as the present one has come. */
   compare: boolean
 }
 

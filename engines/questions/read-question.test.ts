@@ -64,7 +64,7 @@ t.test('days begin where clocks land that leap over midnight, and have 23 to 25 
   t.equal(listBuckets(range, 'hour', { timezone: 'Europe/Berlin', weekStarts: 'monday' }).length, 25)
 })
 
-t.test('a range that has not ended is compared with as much of the time before', async (t) => {
+t.test('a range that has not ended is compared with as much of the previous period', async (t) => {
   const ask = (range: object): unknown => {
     const { firstDay, lastDay, previous } = resolveRange(readQuestion({ ...trend, range }), { timezone: 'Europe/Berlin', weekStarts: 'monday', now: Date.parse('2026-03-31T10:00:00Z') })
     return [firstDay, lastDay, ...[previous.from, previous.to].map((at) => new Date(at).toISOString().slice(0, 16))]

@@ -139,7 +139,7 @@ export class Presence {
     if (performance.now() - this.#wroteAt >= dueMs) void this.#write()
   }
 
-  /** Never throws: nobody who asks is worth a process. */
+  /** Never throws: a bad status request must not crash the process. */
   #answer (error: Error | null, ask: Msg): void {
     if (error !== null || !this.#isRegistered || this.#revision === null) return
     const { processId, spool, publishedThrough } = this.#options

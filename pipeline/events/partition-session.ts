@@ -80,7 +80,7 @@ export class PartitionSession {
     this.#progress.closeEntries((ledger) => closeEntries(ledger, { now: Date.now(), isWritten, isCrowded }))
   }
 
-  /** Entries leave the record when there are too many. While ClickHouse is away nothing is stored anyway. */
+  /** Entries leave the record when there are too many. While ClickHouse is unavailable no rows are inserted. */
   async #makeRoomInLedger (): Promise<void> {
     if (Object.keys(this.#progress.recordedLedger.entries).length <= MAX_ENTRIES) return
     await this.#progress.write()

@@ -119,7 +119,7 @@ t.test('a trend is drawn, the same stands in a table, and its SQL opens in SQL',
   await condition.getByRole('combobox', { name: 'Property' }).fill('plan')
   await condition.getByRole('combobox', { name: 'Operator' }).selectOption('is_not_set')
   await page.getByLabel('property', { exact: true }).fill('amount')
-  await page.getByLabel('Compare with the time before').check()
+  await page.getByLabel('Compare with the previous period').check()
   await page.getByRole('button', { name: 'Ask' }).click()
   await page.getByRole('img', { name: /^sum of amount of order where the person.* along time, 30 points/ }).waitFor()
 

@@ -100,7 +100,7 @@ t.test('from the first page to the cause', async (t) => {
       await page.getByRole('searchbox').fill('olga')
       await page.keyboard.press('Enter')
     }, page.locator('main', { hasText: 'It is stored: analysts find it.' })
-      .getByRole('heading', { name: 'Is a further one missing? Requests were refused' }))
+      .getByRole('heading', { name: 'Still missing an event? Requests were refused' }))
     await page.getByText(/1 request was refused with a key that nobody has/).waitFor()
     t.same(await findBarriers(page), [])
     await page.getByRole('main').getByRole('link', { name: 'Usage' }).waitFor()

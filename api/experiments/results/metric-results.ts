@@ -20,7 +20,7 @@ const dayVariantSchema = {
     absolute_lift: nullableNumber,
     relative_lift: nullableNumber,
     sequential_p_value: { ...nullableNumber, description: 'May be looked at every day.' },
-    sequential_absolute_interval: { ...interval, description: 'Interval of variant minus baseline; it holds for all days at once, however often one looks.' },
+    sequential_absolute_interval: { ...interval, description: 'Interval of variant minus baseline; valid at any time, regardless of peeking.' },
     sequential_relative_interval: { ...interval, description: 'Of variant / baseline - 1.' },
     missing_interval: { type: ['string', 'null'], enum: [...MISSING_INTERVALS, null], description: 'Why there is no sequential_relative_interval.' }
   }

@@ -101,7 +101,7 @@ export const ruleCheckBodySchema = describeCheck({
 
 const predicted = {
   events: { ...integer, description: 'Events of names with which the rule may do something; others are not looked into.' },
-  matched: { ...integer, description: 'Of them, those that match the condition.' },
+  matched: { ...integer, description: 'Number of events that match the condition.' },
   dropped: { ...integer, description: 'Of the matched ones: not stored.' },
   sampled: { ...integer, description: 'Of the matched ones: not stored, because their distinct id is not in the share.' },
   changed: { ...integer, description: 'Of the matched ones: stored with other properties.' },

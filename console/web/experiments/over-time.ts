@@ -67,7 +67,7 @@ export function describeStop (series: Results['series'], key: string, baseline: 
   }
   const lift = stop.found?.relative_lift ?? null
   const change = lift === null ? '' : ` (${formatPercent(lift, true)} up to then)`
-  const since = isConclusive(last) ? '' : ' By now, the interval holds zero again.'
+  const since = isConclusive(last) ? '' : ' The interval includes zero again.'
   return `who looked every day could stop at the end of ${stop.day} and conclude: ${concludeDay(stop.found, baseline)}${change}.${since}`
 }
 

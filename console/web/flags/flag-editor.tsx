@@ -99,7 +99,7 @@ function FurtherSettings ({ draft, onChange }: { draft: FlagDefinition, onChange
         onChange={(value) => onChange({ evaluation_runtime: value })}
       />
       <Select
-        label='Users are told apart by' value={draft.bucketing_identifier} options={[['distinct_id', 'distinct id'], ['device_id', 'device id']]}
+        label='Users are identified by' value={draft.bucketing_identifier} options={[['distinct_id', 'distinct id'], ['device_id', 'device id']]}
         onChange={(value) => onChange({ bucketing_identifier: value })}
       />
       <Checkbox label='Users keep their value when they are identified' isOn={draft.ensure_experience_continuity} onChange={(isOn) => onChange({ ensure_experience_continuity: isOn })} />

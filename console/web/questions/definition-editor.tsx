@@ -39,7 +39,7 @@ export function DefinitionEditor ({ definition, names, onChange }: EditorProps<D
             onChange={(day) => edit({ week_starts: day === '' ? null : day })}
           />
         )}
-        {definition.kind === 'trend' && <Checkbox label='Compare with the time before' isOn={definition.compare} onChange={(compare) => edit({ compare })} />}
+        {definition.kind === 'trend' && <Checkbox label='Compare with the previous period' isOn={definition.compare} onChange={(compare) => edit({ compare })} />}
         <Checkbox label='With bots' isOn={definition.include_bots} onChange={(bots) => edit({ include_bots: bots })} />
       </div>
       {definition.kind !== 'retention' && <BreakdownFields definition={definition} names={names} onChange={onChange} />}

@@ -10,9 +10,9 @@ t.test('a comparison says which days it is about, by the calendar of the project
   t.equal(berlin('2026-09-30T22:00:00.000Z', [[1, 2]]), 'Before: 2026-08-01 to 2026-09-30.')
 })
 
-t.test('of a range that is still running, it says where the time before stops, and why', async (t) => {
+t.test('of a range that is still running, it says where the previous period stops, and why', async (t) => {
   t.equal(berlin('2026-09-27T19:45:00.000Z', [[1, 2]]),
-    'Before: 2026-08-01 to 2026-09-27 21:45. The range is still running, so the time before stops at the same point.')
+    'Before: 2026-08-01 to 2026-09-27 21:45. The range is still running, so the previous period stops at the same point.')
 })
 
 t.test('it says from when there are values, in any of the lines, and that there are none', async (t) => {

@@ -157,7 +157,7 @@ export function describeComparison ({ from, to, points, lines }: Previous, first
   const isWhole = name(to).startsWith(firstDay)
   const end = isWhole ? name(Date.parse(to) - 1).slice(0, 10) : name(to)
   const days = `Before: ${name(from).slice(0, 10)} to ${end}.`
-  const soFar = isWhole ? '' : ' The range is still running, so the time before stops at the same point.'
+  const soFar = isWhole ? '' : ' The range is still running, so the previous period stops at the same point.'
   const first = points.findIndex((_, index) => lines.some(({ values }) => (values[index] ?? 0) !== 0))
   const removed = points.findLastIndex(({ is_removed: isRemoved }) => isRemoved) + 1
   const values = removed > 0

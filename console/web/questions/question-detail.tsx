@@ -96,7 +96,7 @@ export function Workbench ({ stored, first, onSaved }: WorkbenchProps) {
           title={`Delete ${showText(stored.name, 80)}?`} action='Delete' onClose={() => setOpen(undefined)}
           onConfirm={async () => await request(questionsPath(stored.id), { method: 'DELETE' })} onDone={() => navigate(`/projects/${projectId.value}/questions`)}
         >
-          <p>Its link leads nowhere then. Answers are not stored, and nothing else is lost.</p>
+          <p>Links to this question will stop working. Nothing else is lost.</p>
         </Ask>
       )}
     </section>
@@ -134,7 +134,7 @@ function BoardDialog ({ id, onClose }: { id: number, onClose: () => void }) {
     <FormDialog title='Add to a board' action='Add' isReady={chosen !== ''} onConfirm={add} onClose={onClose}>
       <Show of={boards} what='Boards'>
         {() => without.length === 0
-          ? <p>There is no board without it: <a {...linkTo(`/projects/${projectId.value}/boards`)}>make one</a>.</p>
+          ? <p>Every board shows it already. <a {...linkTo(`/projects/${projectId.value}/boards`)}>New board</a></p>
           : <Select label='Board' value={chosen} options={[['', 'Choose …'], ...without.map((board): [number, string] => [board.id, showText(board.name, 80)])]} onChange={setChosen} />}
       </Show>
     </FormDialog>

@@ -125,7 +125,7 @@ function Refused ({ isFound }: { isFound: boolean }) {
   if (isFound && (refused.value === undefined || refused.value.length === 0)) return null
   return (
     <>
-      <h2>{isFound ? 'Is a further one missing? Requests were refused' : 'Refused before its events were read'}</h2>
+      <h2>{isFound ? 'Still missing an event? Requests were refused' : 'Refused before its events were read'}</h2>
       {isFound && <p class='hint'>In the last 24 hours. Nobody read their events, so the one that you miss may have been among them.</p>}
       <Show of={refused} what='Refused requests'>
         {(found) => (

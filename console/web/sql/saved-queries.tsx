@@ -81,7 +81,7 @@ export function DeleteQuery ({ saved, onDeleted }: { saved: SavedQuery, onDelete
       <button type='button' onClick={() => setAsking(true)}>Delete …</button>
       {isAsking && (
         <Ask title={`Delete ${showText(saved.name, 80)}?`} action='Delete' onClose={() => setAsking(false)} onConfirm={remove} onDone={onDeleted}>
-          <p>Its link leads nowhere then. Results are not stored, and nothing else is lost.</p>
+          <p>Links to this query will stop working. Nothing else is lost.</p>
         </Ask>
       )}
     </>
