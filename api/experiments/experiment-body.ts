@@ -45,7 +45,14 @@ const PARAMETERS: Readonly<Record<string, ReadParameter>> = {
   recommended_sample_size: { accepts: (value) => typeof value === 'number' && value >= 1, must: 'a number of people, 1 or more' },
   rollout_percentage: { accepts: (value) => typeof value === 'number' && value >= 0 && value <= 100, must: 'a number from 0 to 100' },
   aggregation_group_type_index: { accepts: (value) => Number.isInteger(value) && Number(value) >= 0, must: 'the number of a group type' },
-  ensure_experience_continuity: { accepts: (value) => typeof value === 'boolean', must: 'true or false' }
+  ensure_experience_continuity: { accepts: (value) => typeof value === 'boolean', must: 'true or false' },
+  // Their results would be others.
+  excluded_variants: { accepts: isEmpty, must: 'empty: results are of all variants' },
+  custom_exposure_filter: { accepts: isEmpty, must: 'empty: who was exposed follows from $feature_flag_called' }
+}
+
+function isEmpty (value: unknown): boolean {
+  return typeof value === 'object' && value !== null && Object.keys(value).length === 0
 }
 
 /** @throws {HttpError} naming the parameter that would be ignored, such as a number that is sent as text. */

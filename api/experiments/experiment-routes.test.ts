@@ -115,6 +115,8 @@ t.test('refuses parameters that would be ignored, and keeps those that are nobod
   const { body: { id } } = await api.call('POST', '~/experiments', { name: 'P', feature_flag_key: 'parameters' })
   const refused: Record<string, unknown[]> = {
     minimum_detectable_effect: ['5', 0, -20, true, [5], {}],
+    excluded_variants: [['test'], 'test', true, 0],
+    custom_exposure_filter: [{ events: [] }, 'x'],
     recommended_sample_size: ['1000', 0, -1, 0.5, false],
     rollout_percentage: ['50', -1, 101, []],
     aggregation_group_type_index: ['0', -1, 0.5],
@@ -129,7 +131,7 @@ t.test('refuses parameters that would be ignored, and keeps those that are nobod
     }
   }
   const kept = {
-    minimum_detectable_effect: 0.5, recommended_sample_size: 1000, rollout_percentage: null, ensure_experience_continuity: null, recommended_running_time: '14', anything: ['0']
+    minimum_detectable_effect: 0.5, recommended_sample_size: 1000, rollout_percentage: null, ensure_experience_continuity: null, recommended_running_time: '14', anything: ['0'], excluded_variants: [], custom_exposure_filter: {}
   }
   t.match(await api.call('PATCH', `~/experiments/${id}`, { parameters: kept }), { status: 200, body: { parameters: kept } })
   t.match(await api.call('PATCH', `~/experiments/${id}`, { parameters: null }), { status: 200, body: { parameters: {} } })
