@@ -95,6 +95,28 @@ t.test('who dropped out is listed for keys that may see persons', async (t) => {
   t.match(await callAs(['query:read'], null, '/dropouts', asked), { status: 403, body: { code: 'permission_denied' } })
 })
 
+t.test('long values of a breakdown are cut, stay apart, and lead to who dropped out', async (t) => {
+  const { call, projectId } = await api.inNewProject()
+  const long = 'é'.repeat(50_000)
+  await client.insert({
+    table: 'events', format: 'JSONEachRow',
+    values: [`${long}a`, `${long}b`, 'x'.repeat(200)].map((plan, index) => ({
+      project_id: projectId, uuid: crypto.randomUUID(), event: 'seen', distinct_id: `u${index}`, timestamp: '2026-03-05 09:00:00',
+      received_at: '2026-03-05 09:00:00', properties: JSON.stringify({ plan })
+    }))
+  })
+  const breakdown = { property: 'plan' }
+  const { answer } = (await call('POST', '~/questions/answer', { definition: { ...PAID, series: [{ event: 'seen', measure: 'events' }], breakdown } })).body
+  const values: string[] = answer.lines.map(({ value }: { value: string }) => value)
+  t.equal(new Set(values).size, 3)
+  t.equal(values.filter((value) => /^é{200}… \(cut, 50001 characters, hash [0-9a-f]{1,16}\)$/.test(value)).length, 2)
+  t.ok(values.includes('x'.repeat(200)), 'one that is not longer is whole')
+
+  const definition = { ...FUNNEL, breakdown }
+  t.same((await call('POST', '~/questions/answer', { definition })).body.answer.parts.slice(1).map(({ value }: { value: string }) => value).sort(), values.sort())
+  t.equal((await call('POST', '~/questions/dropouts', { definition, step: 2, part: 'value', value: values[2] })).body.results.length, 1)
+})
+
 t.test('a key for one project asks, and sees the events of that project only', async (t) => {
   t.match((await callAs(['query:read'], [api.projectId], '/answer', { definition: PAID })).body.answer.lines, [{ total: 1 }])
   t.equal((await callAs(['event:read'], [api.projectId], '/answer', { definition: PAID })).status, 403)

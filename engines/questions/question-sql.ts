@@ -53,9 +53,14 @@ export function propertyNumber (name: string): string {
   return `if(abs(${number}) <= 1e60, ${number}, NULL)`
 }
 
+/** Longer values are cut, and told apart by a hash: a breakdown is for people, and 25 values may be megabytes. */
+const LONGEST_VALUE = 200
+
 /** The mark of the value that a property has. */
 export function tagOf (property: string): string {
-  return `ifNull(concat('${TAGS.value}', ${propertyText(property, true)}), '${TAGS.notSet}')`
+  const cut = `concat(substringUTF8(text, 1, ${LONGEST_VALUE}), '… (cut, ', toString(lengthUTF8(text)), ' characters, hash ', lower(hex(cityHash64(text))), ')')`
+  const value = `arrayMap(text -> if(lengthUTF8(text) > ${LONGEST_VALUE}, ${cut}, text), [${propertyText(property, true)}])[1]`
+  return `ifNull(concat('${TAGS.value}', ${value}), '${TAGS.notSet}')`
 }
 
 /** Whether the order of names can decide: what is between two of them is a comma, and around all of them braces. */
