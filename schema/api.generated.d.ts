@@ -1202,7 +1202,7 @@ export interface paths {
         };
         /**
          * List groups of a type
-         * @description Groups that were sent with `$groupidentify`, by key. `search` finds words in the key and in the property `name`.
+         * @description By key: groups that were sent with `$groupidentify`, and up to 10,000 that only stored events name, if ClickHouse finds them within ten seconds. `search` finds words in the key and in the property `name`.
          *
          *     Requires the scope person:read.
          */
@@ -2871,9 +2871,9 @@ export interface components {
         Group: {
             /**
              * Format: date-time
-             * @description When it was first described.
+             * @description When it was first described; null: only events name it.
              */
-            created_at: string;
+            created_at: string | null;
             group_key: string;
             properties: {
                 [key: string]: unknown;

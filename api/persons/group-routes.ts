@@ -1,7 +1,8 @@
 import type { FastifyInstance } from 'fastify'
 import { parseStoredJson } from '../../engines/body/parse-json.ts'
+import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
-import { array, object, type Row } from '../http/json-schema.ts'
+import { array, object, type Row, timeOrNull } from '../http/json-schema.ts'
 import { matchSearch, searchQueryProperties, selectPage } from '../http/list-queries.ts'
 import { pageQuery, routesOf } from '../http/routes.ts'
 
@@ -16,7 +17,7 @@ const groupTypesSchema = object({
 const groupSchema = object({
   group_key: { type: 'string' },
   properties: { type: 'object', additionalProperties: true },
-  created_at: { type: 'string', format: 'date-time', description: 'When it was first described.' }
+  created_at: { ...timeOrNull, description: 'When it was first described; null: only events name it.' }
 }, { $id: 'Group' })
 
 const groupQuery = pageQuery({
@@ -25,9 +26,15 @@ const groupQuery = pageQuery({
   group_key: { type: 'string', maxLength: 400, description: 'Only the group with this key.' }
 })
 
+/** Groups that only events name: the first by key, and those found within the time. */
+const NAMED = `
+  SELECT DISTINCT groups[type] AS key FROM events WHERE project_id = {project: UInt32} AND ({type: String} AS type) IN mapKeys(groups)
+    AND key != '' AND position(key, '\\0') = 0 AND ({key: String} = '' OR key = {key: String})
+  ORDER BY key LIMIT 10000 SETTINGS final = 0, max_execution_time = 10`
+
 /** Groups of a project: companies, teams and whatever else events belong to. */
 export async function groupRoutes (
-  app: FastifyInstance, { sql, publicUrl }: { sql: Sql, publicUrl: string }
+  app: FastifyInstance, { sql, clickhouse, publicUrl }: { sql: Sql, clickhouse: ClickHouse, publicUrl: string }
 ): Promise<void> {
   const routes = routesOf(app, { tag: 'groups', object: 'person', publicUrl })
   app.addSchema(groupSchema)
@@ -41,14 +48,20 @@ export async function groupRoutes (
 
   routes.list('/', {
     summary: 'List groups of a type', query: { ...groupQuery, required: ['group_type_index'] }, item: { $ref: 'Group#' },
-    description: 'Groups that were sent with `$groupidentify`, by key. `search` finds words in the key and in the property `name`.'
+    description: 'By key: groups that were sent with `$groupidentify`, and up to 10,000 that only stored events name, if ClickHouse finds them within ten seconds. `search` finds words in the key and in the property `name`.'
   }, async ({ query }, { projectId }) => {
     const { group_type_index: index, group_key: key, search } = query
-    const page = await selectPage<{ group_key: string, properties: string, created_at: Date }>(sql, query, {
+    const [type] = await sql<{ name: string }[]>`
+      SELECT group_type AS name FROM group_types WHERE project_id = ${projectId} AND group_type_index = ${index}`
+    const asked = { project: projectId, type: type?.name ?? '', key: key ?? '' }
+    const named = type === undefined ? [] : await queryRows<{ key: string }>(clickhouse, NAMED, asked).catch(() => [])
+    const described = sql`SELECT group_key, properties, created_at FROM groups WHERE project_id = ${projectId} AND group_type_index = ${index}`
+    const page = await selectPage<{ group_key: string, properties: string, created_at: Date | null }>(sql, query, {
       order: 'groups by key',
       select: sql`group_key, properties::text AS properties, created_at`,
-      from: sql`groups`,
-      where: sql`project_id = ${projectId} AND group_type_index = ${index} AND ${key === undefined ? sql`true` : sql`group_key = ${key}`}
+      from: sql`(${described} UNION ALL SELECT key, '{}', NULL FROM unnest(${named.map((each) => each.key)}::text[]) AS key
+        WHERE NOT EXISTS (${described} AND group_key = key)) AS listed`,
+      where: sql`${key === undefined ? sql`true` : sql`group_key = ${key}`}
         AND ${matchSearch(sql, sql`concat_ws(' ', group_key, properties->>'name')`, search)}`,
       key: sql`group_key`,
       kind: 'text',

@@ -72,8 +72,8 @@ t.test('persons with a property, and with a value of it', async (t) => {
 })
 
 t.test('groups by type and key, with their properties; of one project', async (t) => {
-  const api = await createTestApi(t)
-  const { sql, call, projectId } = api
+  const api = await startApi(t)
+  const { sql, call, projectId, client } = api
   await sql`INSERT INTO group_types (project_id, group_type, group_type_index) VALUES (${projectId}, 'company', 0), (${projectId}, 'team', 1)`
   await sql`INSERT INTO groups (project_id, group_type_index, group_key, properties) VALUES
     (${projectId}, 0, 'acme', '{"name": "Acme Ltd", "seats": 12345678901234567890}'), (${projectId}, 0, 'globex', '{}'), (${projectId}, 1, 'acme', '{}')`
@@ -86,6 +86,18 @@ t.test('groups by type and key, with their properties; of one project', async (t
   t.match((await call('GET', '~/groups?group_type_index=0&search=LTD')).body, { count: 1, results: [{ group_key: 'acme' }] })
   t.match((await call('GET', '~/groups?group_type_index=0&group_key=glob')).body, { count: 0 })
   t.match(await call('GET', '~/groups'), { status: 400, body: { code: 'required', attr: 'group_type_index' } })
+  await client.insert({
+    table: 'events', format: 'JSONEachRow',
+    values: [{ company: 'acme' }, { company: 'Zoë & Co' }, { company: 'Zoë & Co', team: 'red' }, { company: '' }, { other: 'x' }, {}].map((groups) => ({
+      project_id: projectId, uuid: crypto.randomUUID(), event: 'e', distinct_id: 'u', timestamp: '2026-03-01 10:00:00', groups
+    }))
+  })
+  const listed = (await call('GET', '~/groups?group_type_index=0&limit=2')).body
+  t.match(listed, { count: 3, results: [{ group_key: 'Zoë & Co', properties: {}, created_at: null }, { group_key: 'acme', properties: { name: 'Acme Ltd' } }] })
+  t.match((await call('GET', listed.next.replace(/^.*\/groups/, '~/groups'))).body.results, [{ group_key: 'globex' }])
+  t.match((await call('GET', '~/groups?group_type_index=0&search=zoë')).body, { count: 1 })
+  t.match((await call('GET', `~/groups?group_type_index=0&group_key=${encodeURIComponent('Zoë & Co')}`)).body, { count: 1, results: [{ created_at: null }] })
+  t.match((await call('GET', '~/groups?group_type_index=1')).body.results, [{ group_key: 'acme' }, { group_key: 'red', created_at: null }])
   const other = await api.inNewProject()
   t.match((await other.call('GET', '~/groups/types')).body, { results: [] })
   t.match((await other.call('GET', '~/groups?group_type_index=0')).body, { count: 0 })

@@ -40,14 +40,14 @@ function GroupList ({ types, type }: { types: readonly GroupType[], type: GroupT
   const search = query.value.get('search') ?? ''
   const { group_type_index: index } = type
   const groups = useList<Group>(base(), { group_type_index: index, search })
-  const empty = <Empty><p>{search === '' ? 'None of this type was described: only events name them.' : `No key or name has all these words: ${showText(search)}`}</p></Empty>
+  const empty = <Empty><p>{search === '' ? 'There is none of this type.' : `No key or name has all these words: ${showText(search)}`}</p></Empty>
   return (
     <>
       <h1>Groups</h1>
-      <p class='hint'>Those that were described with <code>$groupidentify</code>. Search for words of the key or the property <code>name</code>.</p>
+      <p class='hint'>Those that were described with <code>$groupidentify</code>, and those that only events name. Search for words of the key or the property <code>name</code>.</p>
       <div class='toolbar'>
         <Select
-          label='Type' value={index} options={types.map((each) => [each.group_type_index, `${showText(each.group_type, 40)} (${formatCount(each.groups)})`] as const)}
+          label='Type' value={index} options={types.map((each) => [each.group_type_index, showText(each.group_type, 40)] as const)}
           onChange={(value) => setQuery({ type: value })}
         />
         <Search label='Search groups' />
@@ -78,7 +78,7 @@ function GroupDetail ({ type, id }: { type: GroupType, id: string }) {
       <p><a {...linkTo(`/projects/${projectId.value}/groups?type=${index}`)}>Groups</a></p>
       <Title name={id} max={120}> <span class='hint'>{showText(name, 40)}</span></Title>
       <Show of={group} what='The group'>
-        {({ results: [found] }) => found === undefined
+        {({ results: [found] }) => found === undefined || found.created_at === null
           ? <p class='hint'>It was never described with <code>$groupidentify</code>: only events name it.</p>
           : <Properties properties={found.properties} />}
       </Show>
