@@ -42,7 +42,8 @@ export function Show<T> (
   const { value, error, reload } = of
   return (
     <>
-      {error !== undefined && <Failed error={error} onRetry={reload} />}
+      {error?.status === 404 && <p class='failed' role='alert'><strong>{what}: not found.</strong> It was deleted, or the address is wrong.</p>}
+      {error !== undefined && error.status !== 404 && <Failed error={error} onRetry={reload} />}
       {value !== undefined ? children(value) : error === undefined && <Loading what={what} />}
     </>
   )

@@ -131,7 +131,7 @@ t.test('who may only read is offered no stop; one that was killed is silent; a r
   await page.getByText('1 to 1 of 1').waitFor()
   t.same(problems, [])
   const { page: gone } = await open(`${home}/imports/${id}`)
-  await gone.getByRole('alert').getByText('not_found').waitFor()
+  await gone.getByRole('alert').getByText('The import: not found').waitFor()
 })
 
 t.test('an export on the server is imported from the page, after a dry run', async (t) => {

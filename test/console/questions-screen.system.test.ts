@@ -218,6 +218,13 @@ t.test('a key for one project asks too, and is offered no SQL; names are text', 
   await context.close()
 })
 
+t.test('a question that does not exist is said not to, and there is nothing to try again', async (t) => {
+  const { page } = await open(`${home}/questions/999999`)
+  await page.getByRole('alert').getByText('The question: not found. It was deleted, or the address is wrong.').waitFor()
+  t.equal(await page.getByRole('button', { name: 'Try again' }).count(), 0)
+  await page.close()
+})
+
 t.test('days that retention removed have no value, and it says why', async (t) => {
   await stack.sql`INSERT INTO retention (what, project_id, days) VALUES ('events', ${stack.project}, 3)`
   t.teardown(async () => { await stack.sql`DELETE FROM retention WHERE project_id = ${stack.project}` })
