@@ -55,9 +55,9 @@ const POSTGRES_CONNECTIONS = 10
  *
  * Steps 3 to 9 of a partition follow each other in events/partition-session.ts, which events/events-partition.ts runs.
  *
- * Beside it: apply what events change about persons and groups (persons/), roll definitions up and count how often they
- * are queried (definitions/), account for all of it (accounting/start-accounting.ts), remove what retention no longer
- * keeps (apply-retention.ts), report health (health/).
+ * Beside it: apply what events change about persons and groups (persons/), roll definitions up (definitions/), account
+ * for all of it (accounting/start-accounting.ts), remove what retention no longer keeps (apply-retention.ts), report
+ * health (health/).
  */
 runProcess('pipeline', async () => {
   const config = loadPipelineConfig(process.env)

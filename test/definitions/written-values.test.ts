@@ -24,7 +24,8 @@ t.test('what is written of an event stays until its next event, which computes i
   await arrive({ timestamp: latest })
   await rollUp()
   const computed = {
-    volume_30_day: 3, last_seen_at: new Date(latest).toISOString(), created_at: WRITTEN.created_at, post_to_slack: true
+    volume_30_day: 3, last_seen_at: new Date(latest).toISOString(), created_at: WRITTEN.created_at, post_to_slack: true,
+    query_usage_30_day: 5
   }
   t.match(await event('order'), computed)
   await sweep()
@@ -50,6 +51,23 @@ t.test('a written value holds by itself: the other ones go on being computed', a
   await arrive({ event: 'visit', timestamp: seen })
   await rollUp()
   t.match(await event('visit'), { volume_30_day: 2 }, 'fields that nothing computes hold nothing')
+})
+
+t.test('how often a name was queried is what was written', async (t) => {
+  const system = await shared.inNewProject()
+  const { clickhouse, projectId, arrive, rollUp, sweep, event, property, patchEvent, call } = system
+  await arrive({ property_types: 'eNamount' })
+  await rollUp()
+  t.match([await event('order'), await property('amount')], [{ query_usage_30_day: 0 }, { query_usage_30_day: 0 }])
+  await patchEvent('order', { query_usage_30_day: 12 })
+  t.match(await call('PATCH', `~/property_definitions/${(await property('amount')).id}`, { query_usage_30_day: 34 }), { status: 200 })
+
+  await clickhouse.command({ query: `SELECT count() FROM events WHERE project_id = ${projectId} AND event = 'order' AND JSONHas(properties, 'amount') FORMAT Null SETTINGS log_queries = 1` })
+  await arrive({ property_types: 'eNamount' })
+  for (const read of [rollUp, sweep]) {
+    await read()
+    t.match([await event('order'), await property('amount')], [{ query_usage_30_day: 12 }, { query_usage_30_day: 34 }])
+  }
 })
 
 t.test('a value written twice holds from the second time on', async (t) => {
