@@ -1,7 +1,9 @@
-import { chmodSync, mkdirSync, readFileSync, readlinkSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, statSync, symlinkSync, writeFileSync
+} from 'node:fs'
 import path from 'node:path'
 import t from 'tap'
-import { canEnter, findPostgres, POSTGRES_MAJOR, repairPostgres } from './find-postgres.ts'
+import { canEnter, findPostgres, POSTGRES_MAJOR, preparePackage, repairPostgres } from './find-postgres.ts'
 
 t.test('makes the links between the libraries when npm skipped the install script', async (t) => {
   const links = [{ source: 'native/lib/libpq.so.5.18', target: 'native/lib/libpq.so.5' }]
@@ -20,6 +22,18 @@ t.test('makes the links between the libraries when npm skipped the install scrip
 
   t.equal(readlinkSync(path.join(native, 'lib', 'libpq.so.5')), 'libpq.so.5.18')
   t.equal(statSync(path.join(native, 'bin', 'postgres')).mode & 0o111, 0o111)
+})
+
+t.test('does not take links that npm did not make for libraries that this machine lacks', async (t) => {
+  const dir = t.testdir()
+  const native = path.join(dir, 'native')
+  const installed = await findPostgres({ dataDir: dir, env: {}, systemFolders: [] })
+  cpSync(installed, native, { recursive: true, verbatimSymlinks: true })
+  for (const entry of readdirSync(path.join(native, 'lib'), { withFileTypes: true })) {
+    if (entry.isSymbolicLink()) rmSync(path.join(entry.parentPath, entry.name))
+  }
+
+  t.equal(await preparePackage({ native, version: 'of this test' }, { dataDir: dir }), native)
 })
 
 t.test('knows which folders another user cannot enter', async (t) => {

@@ -82,20 +82,25 @@ async function findSystemPostgres (
  * folder cannot be repaired, or the user that is to run it cannot enter it (a clone below /root), a copy of 60 MB in
  * a cache folder is used instead.
  */
-async function preparePackage (
+export async function preparePackage (
   { native, version }: { native: string, version: string }, { uid, dataDir }: FindPostgresOptions
 ): Promise<string> {
-  const missing = findMissingLibraries(path.join(native, 'bin', 'postgres'))
-  if (missing !== null) throw new ServiceStartError(missing)
   const isRepaired = await repairPostgres(native).then(() => true, () => false)
-  if (isRepaired && (uid === undefined || await canExecute(path.join(native, 'bin', 'postgres'), uid))) return native
+  if (isRepaired && (uid === undefined || await canExecute(path.join(native, 'bin', 'postgres'), uid))) return refuseIncomplete(native)
 
   const cacheDir = await findCacheDir({ env: process.env, dataDir, shared: uid !== undefined })
   const copy = path.join(cacheDir, `postgres-${version}`)
   if (!(await exists(path.join(copy, 'bin', 'postgres')))) await copyTo(native, copy)
-  if (uid === undefined || await canExecute(path.join(copy, 'bin', 'postgres'), uid)) return copy
+  if (uid === undefined || await canExecute(path.join(copy, 'bin', 'postgres'), uid)) return refuseIncomplete(copy)
   throw new ServiceStartError(`Postgres does not run as root, and no other user can enter ${native} or ${copy}: ` +
     'start Millrace as another user, or make /var/cache writable')
+}
+
+/** Once its links are made: without them libraries of its own seem to be missing. */
+function refuseIncomplete (native: string): string {
+  const missing = findMissingLibraries(path.join(native, 'bin', 'postgres'))
+  if (missing !== null) throw new ServiceStartError(missing)
+  return native
 }
 
 async function resolvePackage (): Promise<{ native: string, version: string }> {
