@@ -5,6 +5,7 @@ import { findSessionKey, readCookies } from '../console/server/session-routes.ts
 import { createSessions } from '../console/server/sessions.ts'
 import type { ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { allowUnserved } from '../platform/cross-origin.ts'
+import { FORWARDED } from '../schema/wire/forwarded-request.ts'
 import { checkServices, type HealthOptions, healthRoutes, pingClickHouse } from '../platform/health-and-readiness.ts'
 import { answerClientError, answerHalfClosed, discardRest, discardRests, endWithClient, MAX_HEADER_BYTES } from '../platform/http-server.ts'
 import type { LocateAddress } from '../engines/enrichment/geoip.ts'
@@ -33,7 +34,7 @@ import { createPersonReader } from './flags/endpoints/person-reader.ts'
 import { cohortRoutes } from './flags/management/cohort-routes.ts'
 import { featureFlagRoutes } from './flags/management/feature-flag-routes.ts'
 import { testFlagRoutes } from './flags/management/test-flag-routes.ts'
-import { answerUnknownRoutes, errorHandler } from './http/errors.ts'
+import { answerUnknownRoutes, errorHandler, notFound } from './http/errors.ts'
 import { describeApi } from './http/openapi.ts'
 import { authenticatePersonalKey, type AuthenticateOptions, limitRate } from './http/personal-key-access.ts'
 import { createRequestValidation, readJsonBodies, refuseUnstorableValues } from './http/request-validation.ts'
@@ -146,7 +147,11 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
   discardRests(app)
   await describeApi(app)
 
-  await app.register(healthRoutes, describeHealth(deps))
+  await app.register(async (scope) => {
+    // However the path is spelled: the proxy before ingest hides the paths of ingest, and knows no others.
+    scope.addHook('onRequest', (request, _reply, done) => done(FORWARDED in request.headers ? notFound() : undefined))
+    await scope.register(healthRoutes, describeHealth(deps))
+  })
   await app.register(decideRoutes, { ...deps, persons: createPersonReader(deps.sql) })
   const sessions = createSessions(deps)
   // SQL, questions and boards share the places that analysts have.

@@ -5,6 +5,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { allowOrigin, allowUnserved } from '../../platform/cross-origin.ts'
 import { HttpError, toHttpErrorBody } from '../../engines/errors.ts'
 import { endWithClient } from '../../platform/http-server.ts'
+import { FORWARDED } from '../../schema/wire/forwarded-request.ts'
 import type { NoteUnknownPath } from '../capture/request-warnings.ts'
 import { CAPTURE_PATHS } from './capture-routes.ts'
 
@@ -66,6 +67,7 @@ export async function forwardToApi (
       rewriteRequestHeaders: (request, { expect: _, ...headers }) => ({
         // The client was told to continue by this server; the HTTP client refuses to ask for it.
         ...headers,
+        [FORWARDED]: '1',
         'x-forwarded-for': request.ip,
         'x-forwarded-host': request.host,
         'x-forwarded-proto': request.protocol
