@@ -13,7 +13,7 @@ import { compareVersions } from '../schema/version.ts'
 import { OLDEST_NATS_SERVER } from '../platform/nats/nats-server-floor.ts'
 import { findNatsServer } from '../embedded/nats/find-nats-server.ts'
 import { COMPOSE_SCHEMA, KUBERNETES_SCHEMAS } from './testing/deploy-schemas.ts'
-import { listPods, readCompose, readResources, readText, readYaml, ROOT, type Resource } from './testing/read-deploy-files.ts'
+import { COMPOSE_FILES, listPods, readCompose, readResources, readText, readYaml, ROOT, type Resource } from './testing/read-deploy-files.ts'
 
 const PORTS = { ingest: 'MILLRACE_PORT', pipeline: 'MILLRACE_PIPELINE_PORT', api: 'MILLRACE_API_PORT' } as const
 const TIERS = Object.keys(PORTS) as (keyof typeof PORTS)[]
@@ -42,25 +42,38 @@ t.test('every object is of the schema of its kind, and kustomization.yaml names 
   t.same(kustomization.resources.toSorted(), files.toSorted())
 })
 
-t.test('compose.yaml is of the schema of compose files, and each service ends and logs within limits', async (t) => {
-  const compose = await readCompose()
-  t.ok(ajv.validate(COMPOSE_SCHEMA, compose), ajv.errorsText())
-
-  for (const [name, service] of Object.entries(compose.services)) {
-    t.match(service.logging, { options: { 'max-size': /^\d+m$/, 'max-file': /^\d+$/ } }, `${name} does not fill the disk with logs`)
-    t.ok(Number.parseInt(service.stop_grace_period ?? '0') >= 2 * TIER_ENDS_SECONDS, `${name} may end in peace`)
-    t.ok(service.restart === 'no' || service.healthcheck !== undefined, `${name} has a health check`)
-    for (const other of Object.keys(service.depends_on ?? {})) t.ok(other in compose.services, `${name} waits for ${other}`)
+t.test('compose files are of the schema of compose files, and each service ends and logs within limits', async (t) => {
+  const ofImage = /^HEALTHCHECK/m.test((await readText('deploy/Dockerfile')).split('AS all-in-one\n')[1]!)
+  for (const file of COMPOSE_FILES) {
+    const compose = await readCompose(file)
+    t.ok(ajv.validate(COMPOSE_SCHEMA, compose), `${file}: ${ajv.errorsText()}`)
+    for (const [name, service] of Object.entries(compose.services)) {
+      t.match(service.logging, { options: { 'max-size': /^\d+m$/, 'max-file': /^\d+$/ } }, `${name} does not fill the disk with logs`)
+      t.ok(Number.parseInt(service.stop_grace_period ?? '0') >= 2 * TIER_ENDS_SECONDS, `${name} may end in peace`)
+      const isChecked = service.healthcheck !== undefined || (service.image === 'millrace' && ofImage)
+      t.ok(service.restart === 'no' || isChecked, `${name} has a health check`)
+      for (const other of Object.keys(service.depends_on ?? {})) t.ok(other in compose.services, `${name} waits for ${other}`)
+    }
   }
+  t.match((await readCompose('compose.all-in-one.yaml')).services.millrace?.ports, ['127.0.0.1:8000:8000', '127.0.0.1:8123:8123'])
 })
 
-t.test('docker compose accepts compose.yaml, where there is one', async (t) => {
+t.test('docker compose accepts the compose files, where there is one', async (t) => {
   const hasCompose = await run('docker', ['compose', 'version']).then(() => true, () => false)
   if (!hasCompose) return t.comment('NOT RUN: there is no docker compose here')
   const names = (await readText('deploy/compose.env.example')).match(/^\w+_PASSWORD/gm) ?? []
-  await run('docker', ['compose', '--file', path.join(ROOT, 'deploy', 'compose.yaml'), 'config', '--quiet'], {
-    env: { ...process.env, ...Object.fromEntries(names.map((name) => [name, 'x'])) as Record<string, string> }
-  })
+  const env = { ...process.env, ...Object.fromEntries(names.map((name) => [name, 'x'])) as Record<string, string> }
+  for (const file of COMPOSE_FILES) {
+    await run('docker', ['compose', '--file', path.join(ROOT, 'deploy', file), 'config', '--quiet'], { env })
+  }
+})
+
+t.test('the proxies keep every path of health inside, with and without a slash', async (t) => {
+  const [, nginx = ''] = /location ~ (\S+) \{ return 404; \}/.exec(await readText('deploy/proxy/nginx.conf')) ?? []
+  const [, caddy = ''] = /@internal path (.*)/.exec(await readText('deploy/proxy/Caddyfile')) ?? []
+  const spellings = HEALTH_PATHS.flatMap((each) => [each, `${each}/`])
+  t.same(spellings.filter((each) => !new RegExp(nginx).test(each)), [])
+  t.same(caddy.split(' ').toSorted(), spellings.toSorted())
 })
 
 t.test('the pods of the tiers are asked where they answer, and have time to end', async (t) => {
@@ -116,8 +129,9 @@ t.test('servers are of the versions that the tests run against, or of the next o
   const engine = row!.version.split('.').slice(0, 2).join('.')
   const clickhouse = compareVersions(`${engine}.0`, `${FIXED_CLICKHOUSE}.0`) > 0 ? engine : FIXED_CLICKHOUSE
   const { dependencies, optionalDependencies } = JSON.parse(await readText('package.json')) as Record<string, Record<string, string>>
+  const composed = await Promise.all(COMPOSE_FILES.map(async (file) => await readCompose(file)))
   const images = [
-    ...Object.values((await readCompose()).services).map(({ image }) => image),
+    ...composed.flatMap(({ services }) => Object.values(services)).map(({ image }) => image),
     ...listPods(await readResources()).flatMap(({ pod }) => [...pod.initContainers ?? [], ...pod.containers])
       .map(({ image }) => image),
     ...[...(await readText('deploy/Dockerfile')).matchAll(/^FROM (\S+:\S+)/gm)].map(([, image]) => image!)

@@ -169,7 +169,8 @@ t.test('compose: a service is told only what it reads, reaches every address as 
     postgres: 5432, clickhouse: 8123, nats: 4222, api: api.default, ingest: ingest.default
   }
 
-  const ours = Object.entries(services).filter(([, { image }]) => image === 'millrace')
+  const ours = Object.entries(services).filter(([, { image }]) => image === 'millrace:tiers')
+  t.equal(ours.length, 6)
   for (const [name, { command = ['cli'], environment = {} }] of ours) {
     const reads = await readVariables(command)
     t.same(Object.keys(environment).filter((variable) => !reads(variable)), [], `${name}: everything it is told is read`)

@@ -82,8 +82,13 @@ export async function readResources (): Promise<Resource[]> {
   return (await Promise.all(files.map(async (file) => await readYaml(`deploy/kubernetes/${file}`)))).flat() as Resource[]
 }
 
-export async function readCompose (): Promise<{ services: Record<string, ComposeService> }> {
-  const [compose] = await readYaml('deploy/compose.yaml') as [{ services: Record<string, ComposeService> }]
+/** The compose files of `deploy/`. */
+export const COMPOSE_FILES = ['compose.yaml', 'compose.all-in-one.yaml'] as const
+
+export async function readCompose (
+  file: typeof COMPOSE_FILES[number] = 'compose.yaml'
+): Promise<{ services: Record<string, ComposeService> }> {
+  const [compose] = await readYaml(`deploy/${file}`) as [{ services: Record<string, ComposeService> }]
   return compose
 }
 
