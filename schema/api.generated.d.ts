@@ -1505,7 +1505,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a person
-         * @description By person id, including ids from before a merge. Later events create a new person.
+         * @description By person id, including ids from before a merge. Later events create a new person. Not searched: dead letters, events in spools, groups whose key or properties name the person, properties of the events of others, backups, and tables that users made.
          *
          *     Requires the scope person:write.
          */
@@ -7855,7 +7855,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Deleted: nothing of the person is stored any more. */
+            /** @description Deleted: a count found nothing left of the person and, if asked, of its events. */
             204: {
                 headers: {
                     [name: string]: unknown;

@@ -65,14 +65,14 @@ export async function personRoutes (app: FastifyInstance, deps: PersonDeps): Pro
 
   routes.delete('/:id', {
     summary: 'Delete a person',
-    description: 'By person id, including ids from before a merge. Later events create a new person.',
+    description: 'By person id, including ids from before a merge. Later events create a new person. Not searched: dead letters, events in spools, groups whose key or properties name the person, properties of the events of others, backups, and tables that users made.',
     params: uuidParams,
     query: optional({
       delete_events: { type: 'boolean', default: false, description: 'Also delete the events received so far, of all distinct ids of the person.' }
     }),
     answers: {
       202: { type: 'null', description: 'Accepted: the deletion goes on in the background, because ClickHouse is slow or unavailable.' },
-      204: { type: 'null', description: 'Deleted: nothing of the person is stored any more.' }
+      204: { type: 'null', description: 'Deleted: a count found nothing left of the person and, if asked, of its events.' }
     }
   }, async ({ params: { id: uuid }, query: { delete_events: withEvents } }, { projectId }, reply) => {
     const deleted = await deletePerson({ projectId, uuid, withEvents }, { ...deps, waitMs: WAIT_MS })
