@@ -38,6 +38,7 @@ const ADVICE: Readonly<Record<number, string>> = {
   164: 'Analysts only read: SELECT, WITH, EXPLAIN, SHOW, DESCRIBE.',
   201: 'Quota of the login: wait until it is renewed, at the latest in an hour.',
   202: 'Too many queries run at once. Try again when one of them has ended.',
+  236: 'ClickHouse restarts, or the table is being changed. Try again in a few seconds.',
   241: 'Limit of memory. Ask for fewer days, group by fewer values, or use uniq in the place of uniqExact.',
   307: 'Limit of bytes to read. Ask for fewer days or fewer columns.',
   394: 'It was cancelled in ClickHouse.',

@@ -167,11 +167,14 @@ t.test('waits for the end of the query when asked, so that such an error has its
   await t.rejects(client.query({ query, format: 'JSONEachRow', clickhouse_settings: { wait_end_of_query: 1 } }), { code: '395' })
 })
 
-t.test('takes and ignores sessions', async (t) => {
+t.test('takes sessions, and refuses what they would have to keep', async (t) => {
   const session = connect({ session_id: randomUUID() })
-  await session.command({ query: 'CREATE TEMPORARY TABLE tmp (a UInt8)' })
 
-  await t.rejects(session.query({ query: 'SELECT a FROM tmp', format: 'JSONEachRow' }), { code: '60' })
+  for (const query of ['CREATE TEMPORARY TABLE tmp (a UInt8)', 'SET max_block_size = 7', 'USE shop', 'CREATE OR REPLACE TEMPORARY TABLE tmp (a UInt8)']) {
+    await t.rejects(session.command({ query }), { code: '48', type: 'NOT_IMPLEMENTED' }, query)
+  }
+  t.same(await (await session.query({ query: 'SELECT 1 AS a', format: 'JSONEachRow' })).json(), [{ a: 1 }])
+  await client.command({ query: 'SET max_block_size = 7' })
 })
 
 t.test('applies settings of one query to that query alone', async (t) => {

@@ -2,8 +2,10 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { THREADS } from './engine/profiles.ts'
+import { HeldServer } from './held-server.ts'
 import { createLogger, type Logger } from './json-log.ts'
 import { findOpenLogins, isLoopback, type Options, readOptions, StartError, USAGE } from './options.ts'
+import { isReplacement } from './restart.ts'
 import type * as ServerModule from './start-server.ts'
 
 /** Far more than an orderly end takes. */
@@ -28,8 +30,11 @@ try {
 async function run (options: Options): Promise<void> {
   const logger = createLogger(options.logLevel)
   warnOf(options, logger)
+  const http = new HeldServer()
+  // Its clients know the port.
+  if (isReplacement()) await http.listen(options)
   const { startServer } = await loadServer(logger)
-  const server = await startServer({ ...options, logger })
+  const server = await startServer({ ...options, http, logger })
   logger.info({ host: options.host, port: server.port }, 'chdb-server is listening')
   let isStopping = false
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {

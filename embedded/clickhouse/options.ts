@@ -28,6 +28,7 @@ export interface Options {
   sendTimeoutSeconds: number
   logLevel: LogLevel
   logins: LoginDigests
+  loginsFromStdin: boolean
 }
 
 export const USAGE = `Usage: chdb-server [options]
@@ -79,6 +80,7 @@ export function readOptions (args: readonly string[], env: NodeJS.ProcessEnv): O
     memoryBytes: readNumber('memory-bytes', 0, Number.MAX_SAFE_INTEGER),
     sendTimeoutSeconds: readNumber('send-timeout-seconds', 1, 86_400),
     logLevel: isLogLevel(logLevel) ? logLevel : 'info',
+    loginsFromStdin: values['logins-on-stdin'],
     logins: values['logins-on-stdin'] ? readDigests(readFileSync(0, 'utf8')) : readPasswords(values.user, env)
   }
   if (!isLoopback(options.host)) problems.push(...findMissingPasswords(options.logins))

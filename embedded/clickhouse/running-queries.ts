@@ -30,6 +30,8 @@ FROM system.processes WHERE elapsed > 0.2`
 
 /** The queries that run, by the id their client gave them or was told. The engine knows other ids. */
 export class RunningQueries {
+  /** Requests that have no answer yet. */
+  unanswered = 0
   #queries = new Map<string, { record: QueryRecord, stops: Stops }>()
 
   get size (): number {
@@ -64,9 +66,9 @@ export class RunningQueries {
     return running?.record
   }
 
-  /** Ends all that only reads, and all that waits for a session. */
-  stopReads (): void {
-    for (const { stops } of this.#queries.values()) stops.unwanted.abort()
+  /** Ends all that only reads, and all that waits for a session; `why` is their error. */
+  stopReads (why: QueryError): void {
+    for (const { stops } of this.#queries.values()) stops.unwanted.abort(why)
   }
 }
 

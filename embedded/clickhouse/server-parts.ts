@@ -10,10 +10,12 @@ import type { SessionPool } from './engine/session-pool.ts'
 import type { Spool } from './engine/body-spool.ts'
 import type { TokenFlusher } from './insert/flush-tokens.ts'
 import type { ProcessList } from './process-list.ts'
+import type { QueryError } from './query-errors.ts'
 import type { QueryRecord } from './query-record.ts'
 import type { LoginDigests, User } from './request/authenticate.ts'
 import type { QueryRequest } from './request/parse-request.ts'
 import type { KillQuery, ProgressSampler, RunningQueries, Stops } from './running-queries.ts'
+import type { EndedQueries } from './restart.ts'
 import type { QueryLog } from './server-database.ts'
 import type { ResultPipe } from './statement/run-select.ts'
 
@@ -43,7 +45,11 @@ export interface ServerParts {
   allowList: AllowList
   guardAnalyst: GuardAnalyst
   displayName: string
-  closing: boolean
+  /** Why no query is taken any more. */
+  closing: QueryError | undefined
+  endedQueries: EndedQueries
+  /** Restarts the process, as nothing else ends this query. */
+  restart: (stuck: QueryRecord) => void
 }
 
 /** One query on its way: who asks, for what, and where the answer goes. */

@@ -1,7 +1,7 @@
 /** ClickHouse's HTTP interface: what a request asks for, and the steps of a query from request to answer. */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { createAuthenticate, type User } from './request/authenticate.ts'
-import { QueryError, readOnlyMethodError, toErrorAnswer } from './query-errors.ts'
+import { type ErrorAnswer, QueryError, readOnlyMethodError, toErrorAnswer } from './query-errors.ts'
 import type { Query, ServerParts } from './server-parts.ts'
 import { holdInserts, runInsert } from './insert/run-insert.ts'
 import { Answer } from './answer.ts'
@@ -22,9 +22,6 @@ interface Exchange {
   url: URL
 }
 
-/** Statements, settings and parameters travel in the URL; servers allow a mebibyte as well. */
-const MAX_HEADER_BYTES = 1_048_576
-
 /** Of those, pages of another origin may read, in the order in which a server names them. */
 const EXPOSED_HEADERS = ['Query-Id', 'Summary', 'Server-Display-Name', 'Format', 'Timezone', 'Exception-Code', 'Exception-Tag']
   .map((name) => `X-ClickHouse-${name}`).join(',')
@@ -33,9 +30,9 @@ const EXPOSED_HEADERS = ['Query-Id', 'Summary', 'Server-Display-Name', 'Format',
  * ClickHouse's HTTP interface: `/ping` and `/replicas_status` for health, `/` for queries. Beside it `/hold-inserts`,
  * for backups.
  */
-export function buildServer (parts: ServerParts): Server {
+export function createAnswerRequest (parts: ServerParts): RequestListener {
   const authenticate = createAuthenticate(parts.logins)
-  const server = createServer({ maxHeaderSize: MAX_HEADER_BYTES }, (request, response) => {
+  return (request, response) => {
     // The steps that read and write notice a client that disconnects.
     request.on('error', () => {})
     response.on('error', () => {})
@@ -44,13 +41,7 @@ export function buildServer (parts: ServerParts): Server {
     } catch (error) {
       sendError(response, error)
     }
-  })
-  // Inserts of slow clients may take long; a connection that sends nothing at all is dropped by the next limit.
-  server.requestTimeout = 3_600_000
-  server.headersTimeout = 30_000
-  // Longer than clients keep idle sockets, so that the client is the one to close: no race with a new request.
-  server.keepAliveTimeout = 65_000
-  return server
+  }
 
   function answerRequest (request: IncomingMessage, response: ServerResponse): void {
     const url = new URL(request.url ?? '/', 'http://localhost')
@@ -71,7 +62,10 @@ export function buildServer (parts: ServerParts): Server {
     if (isLengthUnknown(request)) {
       throw new QueryError(381, 'The Transfer-Encoding is not chunked and there is no Content-Length header for POST request')
     }
-    if (parts.closing) throw new QueryError(236, 'The server is shutting down')
+    if (parts.closing !== undefined) {
+      response.setHeader('Connection', 'close')
+      throw parts.closing
+    }
     const user = authenticate(request, url)
     void handleQuery(parts, user, { request, response, url })
   }
@@ -110,6 +104,7 @@ function sendText (response: ServerResponse, status: number, text: string): void
 
 /** Runs the query of one request and answers it. Never throws: every error becomes an answer. */
 async function handleQuery (parts: ServerParts, user: User, exchange: Exchange): Promise<void> {
+  parts.running.unanswered++
   const { request, response, url } = exchange
   const startedAt = performance.now()
   const stops = { unwanted: new AbortController(), killed: new AbortController() }
@@ -147,11 +142,13 @@ async function handleQuery (parts: ServerParts, user: User, exchange: Exchange):
     })
     await (user === 'analyst' ? untilOverdue(running, stops.unwanted.signal) : running)
   } catch (error) {
-    const told = toErrorAnswer(error, parts.engine.version)
+    const told = tellError(error, stops.unwanted.signal, parts.engine.version)
     if (told.code === 1002) parts.logger.error({ err: error }, 'query failed unexpectedly')
+    if (parts.closing !== undefined && !answer.started) answer.setHeader('Connection', 'close')
     Object.assign(record, { exceptionCode: told.code, exception: told.text.trimEnd() })
     answer.fail(told)
   }
+  parts.running.unanswered--
   parts.queryLog.add({ ...record, resultBytes: answer.bytes, queryDurationMs: performance.now() - startedAt })
 }
 
@@ -192,7 +189,13 @@ async function untilOverdue (running: Promise<void>, ended: AbortSignal): Promis
 
 /** What is written for a client that has stopped reading goes nowhere, and fails nowhere. */
 function throwIfTimedOut ({ reason }: AbortSignal): void {
-  if (reason instanceof QueryError) throw reason
+  if (reason instanceof QueryError && reason.code === 209) throw reason
+}
+
+/** A query that was cancelled says why, where that is known. */
+function tellError (error: unknown, { reason }: AbortSignal, version: string): ErrorAnswer {
+  const told = toErrorAnswer(error, version)
+  return told.code === 394 && reason instanceof QueryError ? toErrorAnswer(reason, version) : told
 }
 
 function vetState (parts: ServerParts, params: QueryRequest): SessionState {

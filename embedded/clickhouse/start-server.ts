@@ -1,12 +1,12 @@
 /** The life of the server: from the parts that its requests share, through listening, to its orderly end. */
 import { once } from 'node:events'
-import type { Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { hostname } from 'node:os'
 import path from 'node:path'
-import { errorCode } from './query-errors.ts'
+import type { HeldServer } from './held-server.ts'
+import { QueryError } from './query-errors.ts'
+import type { QueryRecord } from './query-record.ts'
 import type { Logger } from './json-log.ts'
-import { type Options, StartError } from './options.ts'
+import type { Options } from './options.ts'
 import { loadAllowList } from './analyst/allow-list.ts'
 import { openEngine } from './engine/engine.ts'
 import { Definitions, repairDefinitions } from './engine/definitions.ts'
@@ -18,9 +18,10 @@ import { createGuardAnalyst } from './analyst/guard-analyst.ts'
 import { ProcessList } from './process-list.ts'
 import { KillQuery, ProgressSampler, RunningQueries } from './running-queries.ts'
 import { ANALYST_PROFILE, GUARD_PROFILE, POOL_SIZES, OWNER_PROFILE } from './engine/profiles.ts'
+import { EndedQueries, replaceProcess } from './restart.ts'
 import { ResultPipe } from './statement/run-select.ts'
 import type { ServerParts } from './server-parts.ts'
-import { buildServer } from './server.ts'
+import { createAnswerRequest } from './server.ts'
 import { SessionPool } from './engine/session-pool.ts'
 import { Spool } from './engine/body-spool.ts'
 import { TokenFlusher } from './insert/flush-tokens.ts'
@@ -30,6 +31,7 @@ import {
 
 export interface ServerOptions extends Omit<Options, 'logLevel'> {
   logger: Logger
+  http: HeldServer
 }
 
 export interface RunningServer {
@@ -43,6 +45,9 @@ const NO_SETTINGS = new Map<string, string>()
 /** The process promises to be gone within three seconds; the engine needs some of them to close its tables. */
 const INSERTS_MAY_TAKE_MS = 2000
 const QUERIES_MAY_TAKE_MS = 300
+
+/** Likewise before a restart, which is to be over five seconds after the limit of the query that forces it. */
+const INSERTS_MAY_TAKE_BEFORE_RESTART_MS = 1500
 
 /**
  * Starts the server in this process: opens the engine and the spool, makes the pools of sessions, repairs what a crash
@@ -77,7 +82,8 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
   await prepareSystemDatabase(control, options.database)
   await forgetLostParts(control, { scratchPath: path.join(engineDir, 'server-tokens.tmp'), logger })
   const running = new RunningQueries()
-  const pipes = POOL_SIZES.owner.size + POOL_SIZES.analyst.size + POOL_SIZES.analyst.maxOverdue
+  const [stdinPipe = '', ...pipes] = spool.makePipes(
+    1 + POOL_SIZES.owner.size + POOL_SIZES.analyst.size + POOL_SIZES.analyst.maxOverdue)
   const parts: ServerParts = {
     engineDir,
     logger,
@@ -89,7 +95,7 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
     failedWrites,
     definitions: new Definitions(engineDir),
     pools,
-    pipes: spool.makePipes(pipes).map((path) => new ResultPipe(path)),
+    pipes: pipes.map((path) => new ResultPipe(path)),
     killQuery: new KillQuery(control),
     running,
     processes: await ProcessList.open(control, running),
@@ -99,29 +105,17 @@ export async function startServer (options: ServerOptions): Promise<RunningServe
     allowList,
     guardAnalyst: createGuardAnalyst(pools.guard, engine, allowList),
     displayName: hostname(),
-    closing: false
+    closing: undefined,
+    endedQueries: new EndedQueries(),
+    restart: (stuck) => { void restart(parts, options, { stuck, stdinPipe }) }
   }
   await dropUnfinishedParts(control, { before, since, logger })
   await failedWrites.check()
   forgetFailedWrite(engineDir)
-  const server = buildServer(parts)
-  const port = await listen(server, options)
-  return { port, close: async () => await closeServer(parts, server) }
-}
-
-async function listen (server: Server, { host, port }: ServerOptions): Promise<number> {
-  try {
-    server.listen(port, host)
-    await once(server, 'listening')
-    return (server.address() as AddressInfo).port
-  } catch (error) {
-    const code = errorCode(error)
-    if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
-      throw new StartError(`--host: ${host} is no address of this machine`)
-    }
-    if (code !== 'EADDRINUSE') throw error
-    throw new StartError(`port ${port} is in use by another program: choose a free one with --port`)
-  }
+  const { http } = options
+  http.release(createAnswerRequest(parts))
+  const port = await http.listen(options)
+  return { port, close: async () => await closeServer(parts, http) }
 }
 
 /**
@@ -129,12 +123,12 @@ async function listen (server: Server, { host, port }: ServerOptions): Promise<n
  *
  * An insert that takes longer ends as by kill -9: its client gets no answer, and repeats it with its token.
  */
-async function closeServer (parts: ServerParts, server: Server): Promise<void> {
-  parts.closing = true
+async function closeServer (parts: ServerParts, { server }: HeldServer): Promise<void> {
+  parts.closing = new QueryError(236, 'The server is shutting down')
   const closed = once(server, 'close')
   server.close()
   server.closeIdleConnections()
-  parts.running.stopReads()
+  parts.running.stopReads(parts.closing)
   const ended = await endsWithin(INSERTS_MAY_TAKE_MS, () => parts.running.size === 0)
   if (!ended) parts.logger.warn({ queries: parts.running.size }, 'stopping while queries are still running')
   server.closeAllConnections()
@@ -144,6 +138,37 @@ async function closeServer (parts: ServerParts, server: Server): Promise<void> {
   for (const pool of Object.values(parts.pools)) pool.close()
   parts.spool.close()
   if (ended) await parts.engine.close()
+}
+
+/**
+ * Replaces the process, for a query of an analyst that does not end: the engine cannot be made to drop it. Others get
+ * an error that says so; inserts that run may end, and one that does not ends as by kill -9.
+ */
+async function restart (
+  parts: ServerParts, options: ServerOptions, { stuck, stdinPipe }: { stuck: QueryRecord, stdinPipe: string }
+): Promise<void> {
+  if (parts.closing !== undefined) return
+  const { endedQueries, logger, logins, queryLog, running } = parts
+  parts.closing = new QueryError(236, 'The server restarts, because a query of user analyst did not end within its limit. Ask again')
+  const { queryId, query } = stuck
+  logger.error({ user: stuck.user, queryId, query: query.slice(0, 1000) },
+    'a query did not end within its limit of time, as the engine does not look at the clock within one step: restarting, to end it')
+  endedQueries.add(query)
+  void queryLog.flush()
+  running.stopReads(parts.closing)
+  const port = await options.http.listen(options)
+  await endsWithin(INSERTS_MAY_TAKE_BEFORE_RESTART_MS, () => running.unanswered === 0)
+  await Promise.race([queryLog.close(), pause(QUERIES_MAY_TAKE_MS)])
+  // The kernel takes a while to end the old process: what it took in meanwhile would be cut without an answer.
+  options.http.server.close()
+  options.http.server.closeIdleConnections()
+  await endsWithin(QUERIES_MAY_TAKE_MS, () => running.unanswered === 0)
+  replaceProcess({
+    port,
+    env: endedQueries.variables,
+    stdin: options.loginsFromStdin ? JSON.stringify(logins) : undefined,
+    pipe: stdinPipe
+  })
 }
 
 async function endsWithin (limitMs: number, isOver: () => boolean): Promise<boolean> {

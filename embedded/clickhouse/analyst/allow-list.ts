@@ -3,7 +3,7 @@ import path from 'node:path'
 
 /** How a function is bounded (`bound-costs.ts`); the functions are in `allow-list.txt`. */
 export type BoundKind = typeof BOUND_KINDS[number]
-const BOUND_KINDS = ['texts', 'arrays', 'patterns', 'steps', 'series', 'blocks', 'elements'] as const
+const BOUND_KINDS = ['texts', 'arrays', 'patterns', 'steps', 'series', 'first', 'second', 'range', 'blocks'] as const
 
 /**
  * What an analyst's query may name: `allow-list.txt` for what the engine has by the hundred, and the short lists here.

@@ -67,7 +67,7 @@ t.test('nobody waits for queries that go on in the engine although their clients
   t.equal(await countRunning(), 4, 'they do go on')
   const late = await ask(endless, { max_execution_time: '1' })
   t.match(late, { code: 159, status: 408 })
-  t.equal(await countRunning(), 5, 'its client has the error, and the engine goes on')
+  t.equal(await countRunning(), 5, 'its client has the error, and the engine goes on until the process is restarted')
 })
 
 t.end()

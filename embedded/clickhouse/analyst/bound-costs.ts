@@ -4,14 +4,22 @@
  * arguments are long, the arguments are bounded, and the blocks are small.
  */
 import { denied } from '../query-errors.ts'
+import { ANALYST_PROFILE } from '../engine/profiles.ts'
 import type { BoundKind } from './allow-list.ts'
 import { type CanonicalToken, writeTokens } from './canonical-query.ts'
 import { argumentsOf } from './named-by-string.ts'
 
 /** Rows in a block of such a query: with the bounds below, a block takes about a second of one core at the worst. */
 const BLOCK_ROWS: Readonly<Record<BoundKind, number>> = {
-  texts: 32, arrays: 256, patterns: 64, steps: 32, series: 32, blocks: 32, elements: 256
+  texts: 32, arrays: 256, patterns: 64, steps: 32, series: 32, first: 32, second: 32, range: 256, blocks: 32
 }
+
+/** When a number says how much a function makes, a block has rows for about so many elements. */
+const BLOCK_ELEMENTS = 250_000
+/** A range that is computed, but of no column, may be as long as the engine lets it be in a block. */
+const COMPUTED_RANGE_ROWS = 1
+/** Arrays within arrays multiply; those side by side do not, so blocks do not become smaller than this for it. */
+const NESTED_ROWS = 16
 
 interface Bound {
   /** Arguments whose sizes are multiplied. */
@@ -28,7 +36,11 @@ interface Bound {
   inLambda: boolean
 }
 
-const BOUNDS: Readonly<Record<Exclude<BoundKind, 'blocks' | 'elements'>, Bound>> = {
+/** What makes much out of little, and the arguments that say how much. */
+const COUNTS = { first: [0, 1], second: [1, 2], range: [0, 3], blocks: [0, 0] } as const
+type MakingKind = keyof typeof COUNTS
+
+const BOUNDS: Readonly<Record<Exclude<BoundKind, MakingKind>, Bound>> = {
   texts: { from: 0, to: 2, size: 'length(@)', most: 1_000_000, keep: 'substring', what: 'product of the lengths of its texts, in bytes,', inLambda: false },
   arrays: { from: 0, to: 2, size: 'length(@)', most: 1_000_000, keep: 'arraySlice', what: 'product of the lengths of its arrays', inLambda: true },
   patterns: { from: 0, to: 1, size: 'length(@)', most: 16_384, keep: 'substring', what: 'length of its text, in bytes,', inLambda: true },
@@ -56,17 +68,21 @@ export function boundCosts (
 ): { tokens: CanonicalToken[], settings: ReadonlyArray<[string, string]> } {
   const { before, after }: Insertions = { before: new Map(), after: new Map() }
   let rows = Infinity
+  let elements = 1
   tokens.forEach((token, i) => {
     const kind = token.kind === 'word' || token.kind === 'quoted' ? kinds.get(token.text.toLowerCase()) : undefined
     if (kind === undefined || tokens[i - 1]?.text === '.' || tokens[i - 1]?.text === 'AS') return
-    rows = Math.min(rows, BLOCK_ROWS[kind])
-    if (kind === 'blocks' || kind === 'elements') return
+    const made = isMaking(kind) ? countElements(tokens, i, kind) : undefined
+    if (kind === 'first' || kind === 'range') elements *= made ?? 1
+    const alone = made === undefined ? BLOCK_ROWS[kind] : Math.max(1, BLOCK_ELEMENTS / made)
+    rows = Math.floor(Math.min(rows, alone, Math.max(NESTED_ROWS, BLOCK_ELEMENTS / elements)))
+    if (isMaking(kind)) return
     const bound = BOUNDS[kind]
     if (tokens[i + 1]?.text !== '(') throw denied(`function ${token.text} without its arguments`)
     if (!bound.inLambda && isInLambda(tokens, i)) throw denied(`function ${token.text} in a lambda`)
     const checked = argumentsOf(tokens, i + 1).slice(bound.from, bound.to).filter((argument) => argument.length > 0)
     for (const part of checked.flat()) {
-      const isNested = part.kind === 'word' && (part.text === 'SELECT' || !['blocks', 'elements'].includes(kinds.get(part.text.toLowerCase()) ?? 'blocks'))
+      const isNested = part.kind === 'word' && (part.text === 'SELECT' || !isMaking(kinds.get(part.text.toLowerCase()) ?? 'blocks'))
       if (isNested) throw denied(`${part.text} within an argument of ${token.text}`)
     }
     const [first, last] = [checked[0]?.[0], checked[0]?.at(-1)]
@@ -78,7 +94,7 @@ export function boundCosts (
     after.set(last, { kind: 'symbol', text: `, 1, ${ALL} + throwIf(ifNull(${product}, 0) > ${bound.most}, '${message}'))`, start: end, end })
     nameColumn(tokens, i, { before, after })
   })
-  if (rows === Infinity) return { tokens: [...tokens], settings: [] }
+  if (rows >= Number(ANALYST_PROFILE.max_block_size)) return { tokens: [...tokens], settings: [] }
   const written = tokens.flatMap((token) => [before.get(token) ?? [], token, after.get(token) ?? []].flat())
   return {
     tokens: written,
@@ -87,6 +103,20 @@ export function boundCosts (
       ['min_joined_block_size_rows', '0'], ['min_joined_block_size_bytes', '0']
     ]
   }
+}
+
+function isMaking (kind: BoundKind): kind is MakingKind {
+  return kind in COUNTS
+}
+
+/** How many elements a call makes; undefined when that depends on columns. */
+function countElements (tokens: readonly CanonicalToken[], i: number, kind: MakingKind): number | undefined {
+  if (tokens[i + 1]?.text !== '(') return undefined
+  const counts = argumentsOf(tokens, i + 1).slice(...COUNTS[kind])
+  const numbers = counts.flatMap(([count, ...rest]) => count?.kind === 'number' && rest.length === 0 ? Number(count.text) : [])
+  if (counts.length > 0 && numbers.length === counts.length) return Math.max(1, ...numbers)
+  const isOfColumn = counts.flat().some((token, k, all) => ['word', 'quoted'].includes(token.kind) && all[k + 1]?.text !== '(')
+  return kind === 'range' && !isOfColumn ? BLOCK_ELEMENTS / COMPUTED_RANGE_ROWS : undefined
 }
 
 /** Columns are called as the query has it, and not by what is written into it. */

@@ -100,6 +100,8 @@ export class EngineSession {
   readonly mark: string
   /** Set when a statement may have changed the session in a way only the engine knows. */
   dirty = false
+  /** Whether the engine is at work on a statement. */
+  isRunning = false
   #session: Session
   #database = 'default'
   #settings = new Map<string, string>()
@@ -154,9 +156,14 @@ export class EngineSession {
 
   /** @param format  Used when the statement has no FORMAT of its own. */
   async run (sql: string, format = 'TabSeparated'): Promise<EngineResult> {
-    const result = await this.#session.queryAsync(sql, { format })
-    const { rowsRead, bytesRead, elapsed } = result
-    return { bytes: result.bytes(), rows: rowsRead, rowBytes: bytesRead, elapsedSeconds: elapsed }
+    this.isRunning = true
+    try {
+      const result = await this.#session.queryAsync(sql, { format })
+      const { rowsRead, bytesRead, elapsed } = result
+      return { bytes: result.bytes(), rows: rowsRead, rowBytes: bytesRead, elapsedSeconds: elapsed }
+    } finally {
+      this.isRunning = false
+    }
   }
 
   /** Rows of the server's own questions, as objects. */

@@ -11,6 +11,8 @@ export interface QueryRequest {
   queryId: string
   database: string
   defaultFormat: string | undefined
+  /** The request names a session, of which nothing is kept. */
+  isInSession: boolean
   /** Engine settings from the URL, by name. */
   settings: Map<string, string>
   /** Query parameters, by name and without the prefix `param_`; still escaped as in the URL's TSV form. */
@@ -69,6 +71,7 @@ export function parseRequest (request: IncomingMessage, url: URL): QueryRequest 
     queryId: checkQueryId(query.get('query_id') || randomUUID()),
     database: headerText(headers['x-clickhouse-database']) || query.get('database') || 'default',
     defaultFormat: headerText(headers['x-clickhouse-format']) || query.get('default_format') || undefined,
+    isInSession: Boolean(query.get('session_id')),
     settings,
     params,
     waitEndOfQuery: isOn(query.get('wait_end_of_query') ?? query.get('http_wait_end_of_query')),

@@ -1,10 +1,9 @@
 import type { EngineResult, EngineSession } from '../engine/engine.ts'
+import { endOvertime } from '../analyst/end-overtime.ts'
 import { QueryError, readOnlyMethodError } from '../query-errors.ts'
 import type { Query, ServerParts } from '../server-parts.ts'
 import { summarize } from '../query-record.ts'
 import { type Column, createNativeWriter } from '../blocks/native-blocks.ts'
-import { ANALYST_PROFILE } from '../engine/profiles.ts'
-import { OVERDUE_MS } from '../engine/session-pool.ts'
 import { failsOnZonedTime, normalizeTimes, WITHOUT_INDEXES } from './adapt-to-engine.ts'
 import { buildSelectInto, checkParams, fillParams, readStatement, type Statement, withoutFormat } from './read-statement.ts'
 import { runSelect } from './run-select.ts'
@@ -23,23 +22,30 @@ export async function runStatement (parts: ServerParts, query: Query, text: stri
   query.record.query = fillParams(text, statement.tokens, query.request.params)
   const params = normalizeTimes(statement.sql, statement.tokens, query.request.params)
   statement = replaceShow(statement, query.user)
-  if (query.user === 'analyst') statement = await guard(parts, query, statement)
+  if (query.user === 'analyst') {
+    parts.endedQueries.refuse(query.record.query)
+    statement = await guard(parts, query, statement)
+  }
   if (query.request.readOnlyMethod && statement.kind === 'command') throw readOnlyMethodError()
+  if (query.request.isInSession && statement.kind === 'session') {
+    throw new QueryError(48, 'Sessions are not kept: what SET, USE or CREATE TEMPORARY TABLE did would be lost with this request. ' +
+      'Send settings and the database with each request, and use a table or WITH')
+  }
   statement = fillServerFacts(await replaceCommand(statement, parts), query.user, parts.engineDir)
 
   const pool = query.user === 'analyst' ? parts.pools.analyst : parts.pools.owner
   const run = async (): Promise<void> => await pool.lend(query, async (session) => {
-    await session.setParams(params)
-    query.record.mark = session.mark
-    if (/processes/i.test(statement.sql)) parts.processes.write()
-    const overtime = query.user === 'analyst' ? endOvertime(query) : undefined
+    const endWatch = query.user === 'analyst' ? endOvertime(query, session, () => parts.restart(query.record)) : undefined
     try {
+      await session.setParams(params)
+      query.record.mark = session.mark
+      if (/processes/i.test(statement.sql)) parts.processes.write()
       await parts.progress.during(session, query.record, async () => {
         if (statement.kind === 'select') await runRows(parts, query, statement, session)
         else await runBuffered(parts, query, statement, session)
       })
     } finally {
-      clearTimeout(overtime)
+      endWatch?.()
     }
   })
   try {
@@ -50,17 +56,6 @@ export async function runStatement (parts: ServerParts, query: Query, text: stri
     query.state = { ...query.state, settings: new Map([...query.state.settings, ...WITHOUT_INDEXES]) }
     await run()
   }
-}
-
-/**
- * Ends a query that is over its time and has answered nothing: the engine looks for that between two blocks of rows,
- * and one block may take long. When rows flow, the engine does look; and a client may take its time for them.
- */
-function endOvertime ({ state, stops, answer }: Query): NodeJS.Timeout {
-  const limitMs = 1000 * Number(state.settings.get('max_execution_time') ?? ANALYST_PROFILE.max_execution_time)
-  return setTimeout(() => {
-    if (!answer.started) stops.unwanted.abort(new QueryError(159, `Timeout exceeded: maximum: ${limitMs} ms`))
-  }, limitMs + OVERDUE_MS)
 }
 
 async function guard (parts: ServerParts, query: Query, statement: Statement): Promise<Statement> {

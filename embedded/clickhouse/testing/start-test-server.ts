@@ -59,6 +59,8 @@ export interface TestServerOptions {
   /** Further options of the command line. */
   args?: readonly string[]
   env?: NodeJS.ProcessEnv
+  /** What it reads from its standard input. */
+  input?: string
 }
 
 /**
@@ -116,9 +118,9 @@ export async function startTestServer (t: Teardown, options: TestServerOptions =
 
 /** Starts the process without waiting for it. */
 export function spawnServer (dataDir: string, options: TestServerOptions = {}): ChildProcess {
-  const { owner = OWNER, database = 'shop', main = MAIN, args = [], env } = options
-  return spawn(process.execPath, [main, '--data-dir', dataDir, '--port', '0', '--user', owner, '--database', database, ...args], {
-    stdio: ['ignore', 'pipe', 'pipe'],
+  const { owner = OWNER, database = 'shop', main = MAIN, args = [], env, input } = options
+  const child = spawn(process.execPath, [main, '--data-dir', dataDir, '--port', '0', '--user', owner, '--database', database, ...args], {
+    stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
     env: {
       ...process.env,
       UV_THREADPOOL_SIZE: '',
@@ -127,6 +129,8 @@ export function spawnServer (dataDir: string, options: TestServerOptions = {}): 
       ...env
     }
   })
+  child.stdin?.end(input)
+  return child
 }
 
 async function readPort (child: ChildProcess): Promise<number> {
