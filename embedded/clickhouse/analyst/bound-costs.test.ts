@@ -51,6 +51,17 @@ t.test('refuses by size what one row could hold a core with, and by place what n
   t.match(await ask('SELECT length(range(1000000))'), { code: 69 })
 })
 
+t.test('blocks have the fewer rows the more a function makes of one', async (t) => {
+  const rows = async (expression: string): Promise<number> =>
+    Number((await ask(`SELECT max(blockSize()), any(${expression}) FROM numbers(5000)`)).text.split('\t')[0])
+  const expected: Array<[string, number]> = [
+    ['range(500000)', 1], ['arraySort(x -> -x, range(100000))[1]', 2], ['range(1000)', 250], ['arrayResize([number], 1000, 7)', 250], ["repeat('ab', 100000)", 2],
+    ["range(toUInt32('30'))", 1], ['range(number % 3)', 256], ['arrayMap(x -> arrayMap(y -> x * y, range(500)), range(500))', 16],
+    ['arrayMap(x -> x + number, range(30))', 5000], ["leftPad(toString(number), 5, '0')", 5000], ['arrayWithConstant(3, number)', 5000]
+  ]
+  for (const [expression, most] of expected) t.equal(await rows(expression), most, expression)
+})
+
 t.test('nobody waits for queries that go on in the engine although their clients have gone', async (t) => {
   // Constants are computed in one piece.
   const constant = (n: number): string => `arraySum(arrayMap(x -> arraySum(arrayMap(y -> y * x + ${n}, range(3000))), range(3000)))`
