@@ -59,6 +59,8 @@ export interface Query {
   state: SessionState
   answer: Answer
   stops: Stops
+  /** Whether it only reads, so that nobody need wait for the engine once it was ended. */
+  isRead: boolean
   /** What the query log will tell; filled in on the way. */
   record: QueryRecord
 }

@@ -130,17 +130,18 @@ async function handleQuery (parts: ServerParts, user: User, exchange: Exchange):
     Object.assign(record, { queryId, currentDatabase: database, logComment, isWanted: logQueries })
     const state = user === 'analyst' ? vetState(parts, params) : { database: params.database, settings: params.settings }
     record.currentDatabase = state.database
+    const query = { user, request: params, state, answer, stops, record, isRead: user === 'analyst' }
     const running = parts.running.during(params.queryId, record, stops, async () => {
       const tell = (): void => answer.sendProgress(writeProgress(record, (performance.now() - startedAt) / 1000))
       const progress = params.progressEveryMs === 0 ? undefined : setInterval(tell, params.progressEveryMs)
       try {
-        await runQuery(parts, { user, request: params, state, answer, stops, record }, request)
+        await runQuery(parts, query, request)
         throwIfTimedOut(stops.unwanted.signal)
       } finally {
         clearInterval(progress)
       }
     })
-    await (user === 'analyst' ? untilOverdue(running, stops.unwanted.signal) : running)
+    await untilOverdue(running, query)
   } catch (error) {
     const told = tellError(error, stops.unwanted.signal, parts.engine.version)
     if (told.code === 1002) parts.logger.error({ err: error }, 'query failed unexpectedly')
@@ -172,17 +173,18 @@ function onStoppedReading (response: ServerResponse, seconds: number, onTimeout:
 }
 
 /**
- * Waits for a query that only reads, and no longer than that after it was ended: the engine may go on with it.
+ * Waits for a query; for one that only reads, no longer than that after it was ended: the engine may go on with it.
  *
  * @throws as the query does; {QueryError} 394, or why it was ended, when it goes on.
  */
-async function untilOverdue (running: Promise<void>, ended: AbortSignal): Promise<void> {
+async function untilOverdue (running: Promise<void>, query: Query): Promise<void> {
   running.catch(() => {})
+  const ended = query.stops.unwanted.signal
   await new Promise<void>((resolve, reject) => {
     running.then(resolve, reject)
     ended.addEventListener('abort', () => {
       const reason = ended.reason instanceof QueryError ? ended.reason : new QueryError(394, 'Query was cancelled')
-      setTimeout(() => reject(reason), OVERDUE_MS).unref()
+      setTimeout(() => { if (query.isRead) reject(reason) }, OVERDUE_MS).unref()
     }, { once: true })
   })
 }

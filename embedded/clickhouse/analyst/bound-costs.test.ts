@@ -62,6 +62,30 @@ t.test('blocks have the fewer rows the more a function makes of one', async (t) 
   for (const [expression, most] of expected) t.equal(await rows(expression), most, expression)
 })
 
+t.test('nobody waits while a long query is judged', async (t) => {
+  const list = (count: number, write: (i: number) => string): string =>
+    Array.from({ length: count }, (_, i) => write(i)).join()
+  const long = [
+    `SELECT ${list(8000, (i) => `hasAny(c, [${i}])`)} FROM t`,
+    `SELECT ${list(20_000, (i) => `range(${i})`)}`,
+    `SELECT ${list(20_000, () => "CAST(a, 'UInt8')")}`,
+    `WITH ${list(10_000, (i) => `foo${i}(1) AS b${i}`)} SELECT 1`,
+    `SELECT ${list(5000, () => '(SELECT 1 SETTINGS final = 1)')}`
+  ]
+  for (const query of long) {
+    const over = new AbortController()
+    const answer = ask(query).finally(() => over.abort())
+    let longestMs = 0
+    while (!over.signal.aborted) {
+      const askedAt = performance.now()
+      await fetch(`http://127.0.0.1:${server.port}/ping`)
+      longestMs = Math.max(longestMs, performance.now() - askedAt)
+    }
+    await answer
+    t.ok(longestMs < 5000, `${Math.round(longestMs)} ms: ${query.slice(0, 60)}`)
+  }
+})
+
 t.test('nobody waits for queries that go on in the engine although their clients have gone', async (t) => {
   // Constants are computed in one piece.
   const constant = (n: number): string => `arraySum(arrayMap(x -> arraySum(arrayMap(y -> y * x + ${n}, range(3000))), range(3000)))`

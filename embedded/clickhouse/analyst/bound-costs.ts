@@ -7,7 +7,7 @@ import { denied } from '../query-errors.ts'
 import { ANALYST_PROFILE } from '../engine/profiles.ts'
 import type { BoundKind } from './allow-list.ts'
 import { type CanonicalToken, writeTokens } from './canonical-query.ts'
-import { argumentsOf } from './named-by-string.ts'
+import { argumentsOf, findClose } from './named-by-string.ts'
 
 /** Rows in a block of such a query: with the bounds below, a block takes about a second of one core at the worst. */
 const BLOCK_ROWS: Readonly<Record<BoundKind, number>> = {
@@ -67,6 +67,7 @@ export function boundCosts (
   tokens: readonly CanonicalToken[], kinds: ReadonlyMap<string, BoundKind>
 ): { tokens: CanonicalToken[], settings: ReadonlyArray<[string, string]> } {
   const { before, after }: Insertions = { before: new Map(), after: new Map() }
+  const places = readPlaces(tokens)
   let rows = Infinity
   let elements = 1
   tokens.forEach((token, i) => {
@@ -79,7 +80,8 @@ export function boundCosts (
     if (isMaking(kind)) return
     const bound = BOUNDS[kind]
     if (tokens[i + 1]?.text !== '(') throw denied(`function ${token.text} without its arguments`)
-    if (!bound.inLambda && isInLambda(tokens, i)) throw denied(`function ${token.text} in a lambda`)
+    const place = places[i]
+    if (!bound.inLambda && place?.isInLambda === true) throw denied(`function ${token.text} in a lambda`)
     const checked = argumentsOf(tokens, i + 1).slice(bound.from, bound.to).filter((argument) => argument.length > 0)
     for (const part of checked.flat()) {
       const isNested = part.kind === 'word' && (part.text === 'SELECT' || !isMaking(kinds.get(part.text.toLowerCase()) ?? 'blocks'))
@@ -92,7 +94,7 @@ export function boundCosts (
     const [start, end] = [first.start, last.end]
     before.set(first, { kind: 'symbol', text: `${bound.keep}(`, start, end: start })
     after.set(last, { kind: 'symbol', text: `, 1, ${ALL} + throwIf(ifNull(${product}, 0) > ${bound.most}, '${message}'))`, start: end, end })
-    nameColumn(tokens, i, { before, after })
+    if (place?.isInLambda === false && NAMING.has(place.clause)) nameColumn(tokens, i, { before, after })
   })
   if (rows >= Number(ANALYST_PROFILE.max_block_size)) return { tokens: [...tokens], settings: [] }
   const written = tokens.flatMap((token) => [before.get(token) ?? [], token, after.get(token) ?? []].flat())
@@ -121,10 +123,9 @@ function countElements (tokens: readonly CanonicalToken[], i: number, kind: Maki
 
 /** Columns are called as the query has it, and not by what is written into it. */
 function nameColumn (tokens: readonly CanonicalToken[], i: number, { before, after }: Insertions): void {
-  const last = argumentsOf(tokens, i + 1).flat().at(-1)
-  const close = last === undefined ? 0 : tokens.indexOf(last) + 1
+  const close = findClose(tokens, i + 1)
   const [opening, closing] = [tokens[i], tokens[close]]
-  if (opening === undefined || closing === undefined || !isInSelectClause(tokens, i) || isInLambda(tokens, i)) return
+  if (opening === undefined || closing === undefined) return
   const name = writeTokens(tokens.slice(i, close + 1)).replaceAll(/[`\\]/g, '\\$&')
   const [{ start }, { end }] = [opening, closing]
   before.set(opening, { kind: 'symbol', text: '(', start, end: start })
@@ -133,44 +134,27 @@ function nameColumn (tokens: readonly CanonicalToken[], i: number, { before, aft
 
 const CLAUSES = new Set(('SELECT DISTINCT WITH FROM ON WHERE PREWHERE BY HAVING QUALIFY WINDOW LIMIT INTERPOLATE ' +
   'FILTER OVER').split(' '))
+const NAMING = new Set<string | undefined>(['SELECT', 'DISTINCT'])
 
-function isInSelectClause (tokens: readonly CanonicalToken[], i: number): boolean {
-  for (let at = i; at !== -1; at = findOpen(tokens, at)) {
-    const clause = outermost(tokens.slice(findOpen(tokens, at) + 1, at)).findLast(({ kind, text }) => kind === 'word' && CLAUSES.has(text))
-    if (clause !== undefined) return clause.text === 'SELECT' || clause.text === 'DISTINCT'
-  }
-  return false
+interface Place {
+  /** Computed for each element of an array. */
+  isInLambda: boolean
+  /** The word of the clause, of this bracket or of the nearest around it. */
+  clause: string | undefined
 }
 
-/** Whether a call is computed for each element of an array. */
-function isInLambda (tokens: readonly CanonicalToken[], i: number): boolean {
-  for (let at = i; at !== -1; at = findOpen(tokens, at)) {
-    const level = outermost(tokens.slice(findOpen(tokens, at) + 1, at)).filter(({ kind }) => kind === 'symbol')
-    const argument = level.slice(level.findLastIndex(({ text }) => text === ',') + 1)
-    if (argument.some(({ text }, k) => text === '>' && argument[k - 1]?.text === '-')) return true
-  }
-  return false
-}
-
-/** The bracket in which a token stands; -1 for none. */
-function findOpen (tokens: readonly CanonicalToken[], at: number): number {
-  let depth = 0
-  for (let i = at - 1; i >= 0; i--) {
-    const { kind, text } = tokens[i]!
-    if (kind !== 'symbol') continue
-    if (text === ')' || text === ']' || text === '}') depth++
-    if ((text === '(' || text === '[' || text === '{') && depth-- === 0) return i
-  }
-  return -1
-}
-
-/** Tokens that stand in no bracket of their own. */
-function outermost (tokens: readonly CanonicalToken[]): CanonicalToken[] {
-  let depth = 0
-  return tokens.filter(({ kind, text }) => {
-    if (kind === 'symbol' && ')]}'.includes(text)) depth--
-    const isOutermost = depth === 0
-    if (kind === 'symbol' && '([{'.includes(text)) depth++
-    return isOutermost
+/** Where each token stands, in one pass: a query may have some 100,000. */
+function readPlaces (tokens: readonly CanonicalToken[]): Place[] {
+  const around: Place[] = []
+  let place: Place = { isInLambda: false, clause: undefined }
+  return tokens.map(({ kind, text }, i) => {
+    const own = place
+    if (kind === 'word' && CLAUSES.has(text)) place = { ...place, clause: text }
+    if (kind !== 'symbol') return own
+    if ('([{'.includes(text)) around.push(place)
+    else if (')]}'.includes(text)) place = around.pop() ?? place
+    else if (text === ',') place = { ...place, isInLambda: around.at(-1)?.isInLambda ?? false }
+    else if (text === '>' && tokens[i - 1]?.text === '-') place = { ...place, isInLambda: true }
+    return own
   })
 }

@@ -30,9 +30,9 @@ t.test('ends an analyst\'s query within five seconds of its limit, whatever it d
   let inserted = 0
   while (readEnvironment(server.pid) === before) {
     const params = { insert_deduplication_token: String(inserted) }
-    // The port is closed for a moment; whatever else happens is an answer.
+    // The port is closed for a moment, with what the kernel has not handed over yet; all else is an answer.
     const insert = await server.ask('INSERT INTO shop.k FORMAT CSV', { body: String(inserted), params }).catch((error: NodeJS.ErrnoException) => {
-      t.equal(error.code, 'ECONNREFUSED')
+      t.match(error.code, /ECONNREFUSED|ECONNRESET/)
     })
     if (insert === undefined) continue
     if (insert.status === 200) inserted++
@@ -47,7 +47,7 @@ t.test('ends an analyst\'s query within five seconds of its limit, whatever it d
   await waitFor(async () => (await server.ask('SELECT 1')).text === '1\n')
   t.equal((await server.ask('SELECT count() FROM shop.k')).text, `${inserted}\n`, `${inserted} inserts were acknowledged`)
   t.equal((await server.ask("SELECT count() FROM system.processes WHERE user = 'analyst'")).text, '0\n')
-  t.match(await server.ask("SELECT query_id FROM system.query_log WHERE exception_code = 159 AND query LIKE '%y * x + 299%'"), { text: /^\S+\n$/ })
+  t.match(await server.ask("SELECT query_id FROM system.query_log WHERE exception_code = 159 AND query LIKE 'SELECT arraySum%'"), { text: /^\S+\n$/ })
 
   const again = await server.ask(endless(0), { user: 'analyst', params: { max_execution_time: '1' } })
   t.match(again, { code: 159, text: /could be ended only by a restart of the server\. It is refused until \d{4}-/ })

@@ -7,7 +7,7 @@ import {
 } from './canonical-query.ts'
 import { boundCosts } from './bound-costs.ts'
 import { closesQuery, type EngineNames, judgeQuery, makeRules, type Rules } from './judge-query.ts'
-import { judgeFormatName } from './named-by-string.ts'
+import { findClose, judgeFormatName } from './named-by-string.ts'
 import { quoteString, unquoteSql } from '../statement/sql-lexer.ts'
 
 /** What is judged: a statement, with what its request adds to it. */
@@ -132,18 +132,19 @@ function fillIdentifiers (tokens: readonly CanonicalToken[], params: ReadonlyMap
   for (let i = 0; i < tokens.length; i++) {
     const token = tokens[i]!
     if (token.text !== '{' || token.kind !== 'symbol') { filled.push(token); continue }
-    const length = tokens.slice(i).findIndex(({ kind, text }) => kind === 'symbol' && text === '}') + 1
-    const [, name, colon, type, ...rest] = tokens.slice(i, i + length)
-    if (name === undefined || colon?.text !== ':' || type === undefined) throw denied('a { that does not begin a parameter')
-    const parameter = { ...token, end: tokens[i + length - 1]!.end }
+    const close = findClose(tokens, i)
+    const end = tokens[close]?.end
+    const [, name, colon, type, ...rest] = tokens.slice(i, close + 1)
+    if (end === undefined || name === undefined || colon?.text !== ':' || type === undefined) throw denied('a { that does not begin a parameter')
+    const parameter = { ...token, end }
     if (type.text === 'Identifier' && rest.length === 1) {
       filled.push(quoteValue(params.get(name.text) ?? '', parameter))
     } else if (hasValueType([type, ...rest])) {
-      filled.push({ ...parameter, kind: 'number', text: writeTokens(tokens.slice(i, i + length)) })
+      filled.push({ ...parameter, kind: 'number', text: writeTokens(tokens.slice(i, close + 1)) })
     } else {
       throw denied('a parameter type that is not a value type')
     }
-    i += length - 1
+    i = close
   }
   return filled
 }

@@ -70,10 +70,12 @@ export function judgeQuery (tokens: readonly CanonicalToken[], rules: Rules): Ve
   const kind = readKind(tokens)
   const verdict: Verdict = { kind, masked: new Set(), removed: new Set(), settings: new Map(), unknownCalls: new Set() }
   const aliases = new Set(tokens.filter((token, i) => isName(token) && isWord(tokens[i - 1], 'AS')).map(({ text }) => text))
+  let depth = 0
   tokens.forEach((token, i) => {
+    if (token.kind === 'symbol') depth += token.text === '(' ? 1 : token.text === ')' ? -1 : 0
     judgeNamedByString(tokens, i, rules.allow)
     if (!isName(token)) return
-    if (isWord(token, 'SETTINGS') && tokens[i - 1]?.text !== '.' && !(i === 1 && isWord(tokens[0], 'SHOW'))) judgeSettings(tokens, i, { allow: rules.allow, verdict })
+    if (isWord(token, 'SETTINGS') && tokens[i - 1]?.text !== '.' && !(i === 1 && isWord(tokens[0], 'SHOW'))) judgeSettings(tokens, i, { allow: rules.allow, verdict, isOutermost: depth === 0 })
     if (isWord(token, 'FORMAT')) judgeFormat(tokens, i, rules.allow)
     if (isWord(token, 'OUTFILE') && isWord(tokens[i - 1], 'INTO')) throw denied('INTO OUTFILE')
     if (isWord(token, 'WITH') && isWord(tokens[i - 1], 'PARALLEL')) throw denied('PARALLEL WITH')
@@ -112,7 +114,8 @@ function judgeName (tokens: readonly CanonicalToken[], i: number, { rules, verdi
 
 /** `WITH a(x, y) AS (...)`: names of columns, no call. */
 function isColumnList (tokens: readonly CanonicalToken[], i: number): boolean {
-  const close = tokens.findIndex(({ kind, text }, at) => at > i && kind === 'symbol' && text === ')')
+  let close = i + 1
+  while (close < tokens.length && !(tokens[close]?.kind === 'symbol' && tokens[close]?.text === ')')) close++
   return isWord(tokens[close + 1], 'AS') && tokens[close + 2]?.text === '('
 }
 
@@ -137,10 +140,11 @@ function judgeDatabase (tokens: readonly CanonicalToken[], i: number, { rules, v
 }
 
 function judgeSettings (
-  tokens: readonly CanonicalToken[], at: number, { allow, verdict }: { allow: AllowList, verdict: Verdict }
+  tokens: readonly CanonicalToken[], at: number,
+  { allow, verdict, isOutermost }: { allow: AllowList, verdict: Verdict, isOutermost: boolean }
 ): void {
   const { removed, settings } = verdict
-  const isClosing = closesQuery(tokens, at)
+  const isClosing = isOutermost && !isFollowed(tokens, at)
   let kept = at
   for (let i = at + 1; ; i += 4) {
     const setting = tokens.slice(i, i + 4)
@@ -168,8 +172,13 @@ function judgeSettings (
 export function closesQuery (tokens: readonly CanonicalToken[], at: number): boolean {
   const symbols = tokens.slice(0, at).filter(({ kind }) => kind === 'symbol').map(({ text }) => text)
   const depth = symbols.filter((text) => text === '(').length - symbols.filter((text) => text === ')').length
-  const isFollowed = tokens.slice(at).some((token) => ['UNION', 'INTERSECT', 'EXCEPT'].some((word) => isWord(token, word)))
-  return depth === 0 && !isFollowed
+  return depth === 0 && !isFollowed(tokens, at)
+}
+
+/** Whether another query comes behind. */
+function isFollowed (tokens: readonly CanonicalToken[], at: number): boolean {
+  for (let i = at; i < tokens.length; i++) if (['UNION', 'INTERSECT', 'EXCEPT'].some((word) => isWord(tokens[i], word))) return true
+  return false
 }
 
 /** Formats are judged where a clause may be; a column named FORMAT is none. */

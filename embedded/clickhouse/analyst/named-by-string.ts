@@ -87,14 +87,24 @@ function literalOf (argument: readonly CanonicalToken[] | undefined): string | u
 
 /** What stands between the commas of a bracket. */
 export function argumentsOf (tokens: readonly CanonicalToken[], open: number): CanonicalToken[][] {
-  const found: CanonicalToken[][] = [[]]
+  const found: CanonicalToken[][] = []
+  let start = open + 1
+  const close = findClose(tokens, open, (comma) => {
+    found.push(tokens.slice(start, comma))
+    start = comma + 1
+  })
+  return [...found, tokens.slice(start, close)]
+}
+
+/** The bracket that closes another one; the end of the query for none. */
+export function findClose (tokens: readonly CanonicalToken[], open: number, onComma?: (at: number) => void): number {
   let depth = 0
-  for (const token of tokens.slice(open)) {
-    const mark = token.kind === 'symbol' ? token.text : ''
-    if (')]}'.includes(mark) && mark !== '' && --depth === 0) return found
-    if (mark === ',' && depth === 1) found.push([])
-    else if (depth > 0) found.at(-1)!.push(token)
-    if (mark !== '' && '([{'.includes(mark)) depth++
+  for (let at = open; at < tokens.length; at++) {
+    const token = tokens[at]
+    if (token?.kind !== 'symbol') continue
+    if ('([{'.includes(token.text)) depth++
+    else if (')]}'.includes(token.text) && --depth === 0) return at
+    else if (token.text === ',' && depth === 1) onComma?.(at)
   }
-  return found
+  return tokens.length
 }

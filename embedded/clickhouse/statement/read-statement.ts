@@ -118,10 +118,13 @@ export function checkParams (sql: string, tokens: readonly SqlToken[], params: R
 export function fillParams (sql: string, tokens: readonly SqlToken[], params: ReadonlyMap<string, string>): string {
   let text = ''
   let at = 0
+  let end = 0
   tokens.forEach((token, i) => {
     const [, name, colon, type] = tokens.slice(i, i + 4)
     if (token.text !== '{' || name?.kind !== 'word' || colon?.text !== ':' || type === undefined) return
-    const close = tokens.slice(i + 4).find(({ text }) => text === '}')
+    end = Math.max(end, i + 4)
+    while (end < tokens.length && tokens[end]?.text !== '}') end++
+    const close = tokens[end]
     const value = params.get(sql.slice(name.start, name.end))
     if (close === undefined || value === undefined) return
     text += sql.slice(at, token.start) + (PLAIN.test(type.text) ? value : quoteString(unescapeSql(value)))

@@ -33,6 +33,7 @@ export async function runStatement (parts: ServerParts, query: Query, text: stri
   }
   statement = fillServerFacts(await replaceCommand(statement, parts), query.user, parts.engineDir)
 
+  query.isRead = statement.kind === 'select' || statement.kind === 'show'
   const pool = query.user === 'analyst' ? parts.pools.analyst : parts.pools.owner
   const run = async (): Promise<void> => await pool.lend(query, async (session) => {
     const endWatch = query.user === 'analyst' ? endOvertime(query, session, () => parts.restart(query.record)) : undefined
@@ -51,8 +52,7 @@ export async function runStatement (parts: ServerParts, query: Query, text: stri
   try {
     await run()
   } catch (error) {
-    const reads = statement.kind === 'select' || statement.kind === 'show'
-    if (!reads || query.answer.started || !failsOnZonedTime(error)) throw error
+    if (!query.isRead || query.answer.started || !failsOnZonedTime(error)) throw error
     query.state = { ...query.state, settings: new Map([...query.state.settings, ...WITHOUT_INDEXES]) }
     await run()
   }

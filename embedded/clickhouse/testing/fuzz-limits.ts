@@ -21,7 +21,7 @@ const LONGEST_INSERT_SECONDS = 10
 const cleanUp: Array<() => unknown> = []
 const server = await startTestServer({ after: (work) => cleanUp.unshift(work) })
 await server.ask('CREATE TABLE shop.beside (a UInt64) ENGINE MergeTree ORDER BY a SETTINGS non_replicated_deduplication_window = 10000')
-const beside = { inserts: 0, slowestInsert: 0, ordinary: 0, told: 0, refused: 0, unexplained: [] as string[] }
+const beside = { inserts: 0, slowestInsert: 0, ordinary: 0, told: 0, refused: 0, cut: 0, unexplained: [] as string[] }
 const problems: string[] = []
 const over = new AbortController()
 
@@ -46,6 +46,8 @@ async function askBeside (user: 'analyst' | 'owner'): Promise<void> {
       else if (status !== 200) beside.unexplained.push(text)
     } catch (error) {
       if (String(error).includes('ECONNREFUSED')) beside.refused++
+      // What the kernel has not handed over yet when the port is closed; whatever the server has taken has an answer.
+      else if (String(error).includes('ECONNRESET')) beside.cut++
       else beside.unexplained.push(String(error))
     }
     await delay(200)
@@ -88,6 +90,7 @@ for (const work of cleanUp) await work()
 
 if (stored !== beside.inserts) problems.push(`${beside.inserts} inserts were acknowledged, ${stored} are stored`)
 if (beside.slowestInsert > LONGEST_INSERT_SECONDS) problems.push(`an insert took ${beside.slowestInsert.toFixed(1)} s`)
+if (beside.cut > restarts) problems.push(`${beside.cut} connections were cut by ${restarts} restarts`)
 for (const text of beside.unexplained) problems.push(`an ordinary query ended without a reason: ${text}`)
 for (const problem of problems) console.log('PROBLEM', problem)
 console.log(`${queries.length} costly queries, ${restarts} ended by a restart; beside them ${beside.inserts} inserts, the slowest of ` +
