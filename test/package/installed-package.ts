@@ -22,6 +22,8 @@ export interface PackageUser {
   env: NodeJS.ProcessEnv
   /** Only root can become another user. */
   uid?: number
+  /** How long it may take until it is ready. */
+  readyMs?: number
 }
 
 /** What a first session with the package showed. */
@@ -66,7 +68,7 @@ export async function findMachineNode (): Promise<string> {
  * @param user     Its folder gets `.millrace`, as no data directory is named.
  */
 export async function tryFirstSession (
-  [command, ...args]: readonly [string, ...string[]], { folder, env, uid }: PackageUser
+  [command, ...args]: readonly [string, ...string[]], { folder, env, uid, readyMs = READY_TIMEOUT_MS }: PackageUser
 ): Promise<FirstSession> {
   const [port, clickhousePort, natsPort, postgresPort] = await freePorts(4)
   let printed = ''
@@ -85,7 +87,7 @@ export async function tryFirstSession (
   for (const output of [child.stdout, child.stderr]) output.on('data', (chunk: Buffer) => { printed += chunk.toString() })
   const exited = once(child, 'close').then(([code]) => code as number | null)
   try {
-    const deadline = Date.now() + READY_TIMEOUT_MS
+    const deadline = Date.now() + readyMs
     while (!printed.includes('Millrace is ready')) {
       if (child.exitCode !== null || Date.now() > deadline) throw new Error(`not ready; it printed:\n${printed}`)
       await delay(50)
