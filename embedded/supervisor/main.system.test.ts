@@ -20,7 +20,7 @@ const run = promisify(execFile)
 async function askWhenReady (settings: Record<string, string>): Promise<{ requests: number, refused: string[] }> {
   const { MILLRACE_PORT: port, MILLRACE_PERSONAL_API_KEY: key, MILLRACE_PROJECT_API_KEY: token } = settings
   const origin = `http://127.0.0.1:${port}`
-  await waitFor(async () => (await fetch(`${origin}/_readiness`)).status === 200, { everyMs: 5 })
+  await waitFor(async () => (await fetch(`${origin}/_readiness`)).status === 200, { everyMs: 5, timeoutMs: 180_000 })
   const management = { headers: { authorization: `Bearer ${key}` } }
   const flags = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ api_key: token, distinct_id: 'you' }) }
   const answers = await Promise.all(Array.from({ length: 25 }, async () => await Promise.all([

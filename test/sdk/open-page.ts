@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createRequire } from 'node:module'
-import { mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { existsSync } from 'node:fs'
@@ -103,7 +103,13 @@ async function startBrowser (temporary: string): Promise<Browser> {
     args: BROWSER_ARGS,
     ignoreDefaultArgs: ['--enable-unsafe-swiftshader'],
     headless: true,
-    env: { ...process.env, TMPDIR: temporary, LD_LIBRARY_PATH: path.join(FOLDER, 'al2023', 'lib') }
+    env: {
+      ...process.env,
+      TMPDIR: temporary,
+      LD_LIBRARY_PATH: path.join(FOLDER, 'al2023', 'lib'),
+      // A machine without fonts has the one of the package.
+      ...existsSync('/etc/fonts') ? {} : { FONTCONFIG_PATH: path.join(FOLDER, 'fonts') }
+    }
   }
   return await browserType.launch(options).catch(async (error: unknown) => {
     process.stderr.write(`the browser did not start and is started again: ${String(error)}\n`)
@@ -183,6 +189,8 @@ async function unpackInto (folder: string): Promise<void> {
     await run(process.execPath, ['--input-type=module', '--eval', UNPACK], {
       cwd: import.meta.dirname, env: { ...process.env, TMPDIR: unfinished, ...WITH_LIBRARIES }
     })
+    // Instead of folders that the package cannot know here.
+    await writeFile(path.join(unfinished, 'fonts', 'fonts.conf'), `<fontconfig><dir>${folder}/fonts</dir></fontconfig>\n`)
     await rename(unfinished, folder)
   } catch (error) {
     await rm(unfinished, { recursive: true, force: true })
