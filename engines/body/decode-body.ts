@@ -5,6 +5,8 @@ import { decoderOf, isInCharset } from './charset.ts'
 import { hasLongNumber, parseJson, roundFields } from './parse-json.ts'
 import { multipartBoundary, readMultipartEvent } from './multipart-event.ts'
 import { bodyError } from './read-body.ts'
+import { countValues } from './split-json-array.ts'
+import { MAX_EVENT_VALUES, MAX_SMALL_VALUES } from './value-limits.ts'
 import { type ContentEncoding, inflateEncoded, inflateGzip, inflateLz64, isGzip } from './decompress.ts'
 
 /** What the request says about its body. These are only hints: the bytes decide. */
@@ -28,7 +30,9 @@ export interface BodyHints {
  * @throws {HttpError} 400 with a code that says what was wrong, 413 `body_too_large`.
  */
 export function decodeBody (bytes: Buffer, hints: BodyHints, maxBytes: number, asStored = false): unknown {
-  const json = unwrapBody(bytes, hints, maxBytes)
+  const json = unwrapBody(bytes, hints, maxBytes, MAX_SMALL_VALUES)
+  // Each takes a byte.
+  if (json.length > MAX_SMALL_VALUES) countValues(json, MAX_SMALL_VALUES)
   const { value } = parseBody(json)
   return asStored && mayHoldUnstorableText(json) ? toStorableJson(value) : value
 }
@@ -58,12 +62,13 @@ const MAX_LAYERS = 5
  * form with `data=`, lz64, base64. SDKs combine them, and name them wrongly or not at all, so each layer is recognised
  * by its bytes where it can be; hints decide the rest.
  *
- * @param maxBytes  Largest body after decompression.
+ * @param maxBytes   Largest body after decompression.
+ * @param maxValues  Of the parts of a form, which are parsed here.
  * @returns UTF-8 bytes that begin like a JSON object or array, without a byte order mark; not parsed yet. They are not
  *   valid UTF-8 when the body is in another charset than it says.
  * @throws {HttpError} 400 with a code that says what was wrong, 413 `body_too_large`.
  */
-export function unwrapBody (bytes: Buffer, hints: BodyHints, maxBytes: number): Buffer {
+export function unwrapBody (bytes: Buffer, hints: BodyHints, maxBytes: number, maxValues = MAX_EVENT_VALUES): Buffer {
   let compression = (hints.compression ?? hints.contentEncoding ?? '').toLowerCase()
   let encoding = encodingOf(hints.contentEncoding)
   let isForm = /^\s*application\/x-www-form-urlencoded/i.test(hints.contentType ?? '')
@@ -88,7 +93,7 @@ export function unwrapBody (bytes: Buffer, hints: BodyHints, maxBytes: number): 
     } else if (beginsLikeJson(bytes)) {
       return bytes.subarray(markLength(bytes))
     } else if (boundary !== undefined) {
-      bytes = readMultipartEvent(bytes, boundary, maxBytes)
+      bytes = readMultipartEvent(bytes, boundary, { maxBytes, maxValues })
       boundary = undefined
     } else if (isForm || FORM_FIELD.test(bytes.toString('latin1', 0, 128))) {
       const form = readForm(bytes)
@@ -151,7 +156,13 @@ function isJsonScalar (bytes: Buffer): boolean {
 
 const FORM_FIELD = /(?:^|&)(?:data|_|ip|compression)=/
 
+/** SDKs send six. Node takes seconds for half a million. */
+const MAX_FORM_FIELDS = 100
+
 function readForm (bytes: Buffer): { data: Buffer, compression: string | undefined } {
+  for (let field = 0, at = 0; at !== -1; field++, at = bytes.indexOf('&', at + 1)) {
+    if (field > MAX_FORM_FIELDS) throw bodyError('invalid_form', `The form has more than ${MAX_FORM_FIELDS} fields.`)
+  }
   const fields = new URLSearchParams(bytes.toString())
   const data = fields.get('data')
   if (data === null || data === '') throw bodyError('invalid_form', 'The form has no field data.')

@@ -50,7 +50,7 @@ export function inflateEncoded (bytes: Buffer, encoding: ContentEncoding, maxByt
 const SMALLEST_CHUNK = 4096
 
 /** Deflate cannot inflate more than this. */
-const MAX_RATIO = 1032
+export const MAX_RATIO = 1032
 
 /**
  * Output buffer to start with: gzip ends with the inflated size (modulo 2^32), and one buffer of the right size saves

@@ -5,6 +5,7 @@ import { decoderOf, isInCharset } from './charset.ts'
 import { parseJson, hasLongNumber, isExactNumber, roundFields } from './parse-json.ts'
 import { stringifyJson } from './stringify-json.ts'
 import { bodyError } from './read-body.ts'
+import { countValues } from './split-json-array.ts'
 import { inflateGzip, isGzip } from './decompress.ts'
 
 /** Bytes of the properties that come as parts of JSON or text, together; what does not fit is left out. */
@@ -32,17 +33,19 @@ export function multipartBoundary (contentType: string | undefined): string | un
  *   parts of which bytes became U+FFFD, as they are in another charset than they say.
  * - What is too large is left out; `left_out` of the event lists it, `<name>: <type>, <bytes> bytes` each.
  *
- * @param maxBytes  Of all parts after decompression.
+ * @param limits  Of all parts together; bytes after decompression.
  * @throws {HttpError} 400 `invalid_multipart`, `invalid_json`, `invalid_gzip`; 413 `body_too_large`.
  */
-export function readMultipartEvent (body: Buffer, boundary: string, maxBytes: number): Buffer {
+export function readMultipartEvent (
+  body: Buffer, boundary: string, { maxBytes, maxValues }: { maxBytes: number, maxValues: number }
+): Buffer {
   const parts = readParts(body, boundary)
-  const notUtf8: string[] = []
-  const event = readObject(parts, 'event', notUtf8)
+  const reading: Reading = { notUtf8: [], maxValues }
+  const event = readObject(parts, 'event', reading)
   if (event === undefined) throw invalid('The form has no part event.')
   roundFields(event)
   const { properties: ownProperties = {}, ...fields } = event
-  const properties = readObject(parts, PROPERTIES, notUtf8) ?? ownProperties
+  const properties = readObject(parts, PROPERTIES, reading) ?? ownProperties
   const leftOut: string[] = []
   let room = MAX_PART_BYTES
   let mayInflate = maxBytes
@@ -57,12 +60,20 @@ export function readMultipartEvent (body: Buffer, boundary: string, maxBytes: nu
       return []
     }
     if (isReadable) room -= bytes.length
-    return [[name, isReadable ? readText(partName, { ...part, bytes }, notUtf8) : `data:${part.type};base64,${bytes.toString('base64')}`]]
+    return [[name, isReadable ? readText(partName, { ...part, bytes }, reading) : `data:${part.type};base64,${bytes.toString('base64')}`]]
   })
   // An array or a text in the place of properties is for the validation of events to refuse.
   const isObject = typeof properties === 'object' && properties !== null && !Array.isArray(properties)
   const all = isObject ? { ...properties, ...Object.fromEntries(large) } : properties
-  return Buffer.from(stringifyJson({ ...fields, properties: all, left_out: leftOut, not_utf8: notUtf8 }))
+  return Buffer.from(stringifyJson({ ...fields, properties: all, left_out: leftOut, not_utf8: reading.notUtf8 }))
+}
+
+/** What goes on from part to part. */
+interface Reading {
+  /** Parts of which bytes became U+FFFD. */
+  notUtf8: string[]
+  /** That the parts to come may have. */
+  maxValues: number
 }
 
 interface Part {
@@ -109,20 +120,22 @@ function readType (head: string): Pick<Part, 'type' | 'decoder'> {
   return { type: type.toLowerCase(), decoder: decoderOf(`${type}${parameters}`) }
 }
 
-function readObject (parts: Map<string, Part>, name: string, notUtf8: string[]): Record<string, unknown> | undefined {
+function readObject (parts: Map<string, Part>, name: string, reading: Reading): Record<string, unknown> | undefined {
   const part = parts.get(name)
   if (part === undefined) return undefined
-  const value = readText(name, { ...part, type: 'application/json' }, notUtf8)
+  const value = readText(name, { ...part, type: 'application/json' }, reading)
   if (!isFields(value) || isExactNumber(value)) throw invalid(`The part ${name} must be a JSON object.`)
   return value
 }
 
 /** The value of a part of JSON or text. */
-function readText (name: string, { type, decoder, bytes }: Part, notUtf8: string[]): unknown {
+function readText (name: string, { type, decoder, bytes }: Part, reading: Reading): unknown {
   const isKnown = isInCharset(bytes, decoder)
   const text = isKnown ? decoder.decode(bytes) : bytes.toString()
-  if (!isKnown && !isUtf8(bytes)) notUtf8.push(name)
-  return isJson(type) ? parseJson(text, hasLongNumber(bytes)) : text
+  if (!isKnown && !isUtf8(bytes)) reading.notUtf8.push(name)
+  if (!isJson(type)) return text
+  reading.maxValues -= countValues(isKnown ? Buffer.from(text) : bytes, reading.maxValues)
+  return parseJson(text, hasLongNumber(bytes))
 }
 
 function isJson (type: string): boolean {

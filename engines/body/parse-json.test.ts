@@ -47,7 +47,7 @@ t.test('a long number in the place of an object or a time is a plain one, which 
 })
 
 t.test('neither NaN beside them nor depth rounds long numbers, and strings stay what they are', async (t) => {
-  const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`
+  const deep = `${'['.repeat(30_000)}${']'.repeat(30_000)}`
   const others = `"text":"NaN 9007199254740993 \\" 12345678901234567890","plain":[1.5,-0.1234567890123456789,1e30],"timestamp":${'7'.repeat(20)}`
   for (const extra of ['', ',"no":NaN,"more":[-Infinity,Infinity]', `,"deep":${deep}`, `,"no":NaN,"deep":${deep}`]) {
     const body = decode(`{"id":9007199254740993,"list":[-9007199254740995],${others},"__proto__":18446744073709551615${extra}}`)

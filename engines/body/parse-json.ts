@@ -38,7 +38,7 @@ export function parseJson (text: string, keepsDigits = false): unknown {
 }
 
 /** What is no JSON, or the quote that begins a string. */
-const QUOTE_OR_NON_NUMBER = /"|-?Infinity|NaN/g
+const QUOTE_OR_NON_NUMBER = /"|-?\b(?:Infinity|NaN)\b/g
 
 function replaceNonNumbers (text: string): string {
   return replaceOutsideStrings(text, QUOTE_OR_NON_NUMBER, () => 'null')

@@ -97,6 +97,11 @@ export function bodyTooLarge (what: string, maxBytes: number): HttpError {
   return new HttpError(413, 'validation_error', 'body_too_large', `${what} is larger than ${maxBytes} bytes.`)
 }
 
+/** A body that has more values than its limit (`value-limits.ts`): answered with 413. */
+export function tooManyValues (max: number): HttpError {
+  return new HttpError(413, 'validation_error', 'body_too_large', `The body has more than ${max} values in its lists and objects.`)
+}
+
 const MEDIA_CHARACTER = "[\\w!#$%&'*+.^`|~-]"
 const MEDIA_TOKEN = `${MEDIA_CHARACTER}+`
 

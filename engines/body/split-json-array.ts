@@ -1,5 +1,6 @@
-import { bodyError } from './read-body.ts'
+import { bodyError, tooManyValues } from './read-body.ts'
 import { parseJson } from './parse-json.ts'
+import { MAX_EVENT_VALUES, UNLIMITED, type ValueLimits } from './value-limits.ts'
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
@@ -9,6 +10,18 @@ const OPEN_ARRAY = 0x5b
 const CLOSE_ARRAY = 0x5d
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
+
+/** What a byte outside strings is. `N` and `I` begin `NaN` and `Infinity`, which cost as much as a value. */
+const OTHER = 0
+const STRING = 1
+const OPENS = 2
+const CLOSES = 3
+const ADDS_VALUE = 4
+const KINDS = new Uint8Array(256)
+KINDS[QUOTE] = STRING
+KINDS[OPEN_ARRAY] = KINDS[OPEN_OBJECT] = OPENS
+KINDS[CLOSE_ARRAY] = KINDS[CLOSE_OBJECT] = CLOSES
+for (const character of ',NI') KINDS[character.charCodeAt(0)] = ADDS_VALUE
 
 /** Fields of the top level larger than this are not parsed: no name, key or time is. In bytes. */
 const MAX_FIELD_BYTES = 4096
@@ -23,6 +36,10 @@ export interface SplitJson {
   ranges: number[] | null
   /** Byte positions of the fields that are too large to be parsed: start and end of each. */
   unparsed: number[]
+  /** Byte positions of the elements and fields that have too many values for one event: the end by the start. */
+  oversized: Map<number, number>
+  /** How many values there are (`value-limits.ts`). */
+  values: number
 }
 
 /**
@@ -32,15 +49,18 @@ export interface SplitJson {
  * the structure around the elements is checked here; what is wrong inside one shows when it is parsed.
  *
  * @param arrayField  Name of the field with the array.
- * @throws {HttpError} 400 `invalid_json`.
+ * @param limits      Of the whole text; a text beyond one is refused as soon as that is known.
+ * @throws {HttpError} 400 `invalid_json`; 413 `body_too_large`.
  */
-export function splitJsonArray (bytes: Uint8Array, arrayField: string): SplitJson {
+export function splitJsonArray (bytes: Uint8Array, arrayField: string, limits: ValueLimits = UNLIMITED): SplitJson {
   const start = skipBlanks(bytes, 0)
-  const split: SplitJson = { fields: {}, names: new Set(), ranges: null, unparsed: [] }
+  const split: Splitting = {
+    fields: {}, names: new Set(), ranges: null, unparsed: [], oversized: new Map(), values: 1, limits
+  }
   let end: number
   if (bytes[start] === OPEN_ARRAY) {
     split.ranges = []
-    end = readElements(bytes, start, split.ranges)
+    end = readElements(bytes, start, split, split.ranges)
   } else {
     end = readFields(bytes, start, { split, arrayField })
   }
@@ -48,11 +68,32 @@ export function splitJsonArray (bytes: Uint8Array, arrayField: string): SplitJso
   return split
 }
 
-function readFields (bytes: Uint8Array, start: number, into: { split: SplitJson, arrayField: string }): number {
+/**
+ * Counts the values of JSON text.
+ *
+ * @throws {HttpError} 413 `body_too_large` when there are more than `max`; 400 `invalid_json`, but not for all that is
+ *   no JSON.
+ */
+export function countValues (bytes: Uint8Array, max: number): number {
+  const counted: Counted = { values: 0, limits: { ...UNLIMITED, values: max } }
+  skipValue(bytes, skipBlanks(bytes, 0), counted)
+  return counted.values
+}
+
+/** How many values were met so far, and may be. */
+interface Counted {
+  values: number
+  readonly limits: ValueLimits
+}
+
+type Splitting = SplitJson & Counted
+
+function readFields (bytes: Uint8Array, start: number, into: { split: Splitting, arrayField: string }): number {
   if (bytes[start] !== OPEN_OBJECT) throw invalid()
   let at = skipBlanks(bytes, start + 1)
   if (bytes[at] === CLOSE_OBJECT) return at + 1
-  while (true) {
+  for (let fields = 0; ; fields++) {
+    if (fields === into.split.limits.fields) throw tooManyValues(fields)
     if (bytes[at] !== QUOTE) throw invalid()
     const nameEnd = skipString(bytes, at)
     const name = parseRange(bytes, at, nameEnd) as string
@@ -67,16 +108,16 @@ function readFields (bytes: Uint8Array, start: number, into: { split: SplitJson,
 }
 
 function readField (
-  bytes: Uint8Array, start: number, { split, arrayField, name }: { split: SplitJson, arrayField: string, name: string }
+  bytes: Uint8Array, start: number, { split, arrayField, name }: { split: Splitting, arrayField: string, name: string }
 ): number {
   split.names.add(name)
   if (name === arrayField && bytes[start] === OPEN_ARRAY) {
     // A repeated name means its last value, as everywhere in JSON.
     split.ranges = []
-    return readElements(bytes, start, split.ranges)
+    return readElements(bytes, start, split, split.ranges)
   }
   if (name === arrayField) split.ranges = null
-  const end = skipValue(bytes, start)
+  const end = skipMember(bytes, start, split)
   if (end - start <= MAX_FIELD_BYTES) {
     const value = parseRange(bytes, start, end)
     // Not an assignment: a field may be named `__proto__`.
@@ -87,17 +128,25 @@ function readField (
   return end
 }
 
-function readElements (bytes: Uint8Array, start: number, ranges: number[]): number {
+function readElements (bytes: Uint8Array, start: number, split: Splitting, ranges: number[]): number {
   let at = skipBlanks(bytes, start + 1)
   if (bytes[at] === CLOSE_ARRAY) return at + 1
   while (true) {
-    const end = skipValue(bytes, at)
-    ranges.push(at, end)
+    const end = skipMember(bytes, at, split)
+    if (ranges.push(at, end) > 2 * split.limits.elements) throw tooManyValues(split.limits.elements)
     at = skipBlanks(bytes, end)
     if (bytes[at] === CLOSE_ARRAY) return at + 1
     if (bytes[at] !== COMMA) throw invalid()
     at = skipBlanks(bytes, at + 1)
   }
+}
+
+/** Position behind an element or the value of a field, which is marked if it has too many values. */
+function skipMember (bytes: Uint8Array, start: number, split: Splitting): number {
+  const before = split.values++
+  const end = skipValue(bytes, start, split)
+  if (split.values - before > MAX_EVENT_VALUES) split.oversized.set(start, end)
+  return end
 }
 
 function skipBlanks (bytes: Uint8Array, at: number): number {
@@ -107,20 +156,26 @@ function skipBlanks (bytes: Uint8Array, at: number): number {
 }
 
 /** Position behind the value that begins at `at`. Brackets are counted, not matched: parsing the value does that. */
-function skipValue (bytes: Uint8Array, at: number): number {
+function skipValue (bytes: Uint8Array, at: number, counted: Counted): number {
   const first = bytes[at]
   if (first === QUOTE) return skipString(bytes, at)
   if (first !== OPEN_OBJECT && first !== OPEN_ARRAY) return skipScalar(bytes, at)
+  const { limits } = counted
   let depth = 0
   while (at < bytes.length) {
-    const byte = bytes[at]
-    if (byte === QUOTE) {
+    const kind = KINDS[bytes[at] ?? 0]
+    if (kind === STRING) {
       at = skipString(bytes, at)
       continue
     }
     at++
-    if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) depth++
-    else if ((byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) && --depth === 0) return at
+    if (kind === OTHER) continue
+    if (kind === CLOSES) {
+      if (--depth === 0) return at
+      continue
+    }
+    if (kind === OPENS) depth++
+    if (++counted.values > limits.values) throw tooManyValues(limits.values)
   }
   throw invalid()
 }

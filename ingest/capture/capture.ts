@@ -1,5 +1,6 @@
 import { type BodyHints, parseBody, unwrapBody } from '../../engines/body/decode-body.ts'
 import { readArrivedBody, readBody } from '../../engines/body/read-body.ts'
+import { isDense, MAX_EVENT_VALUES, MAX_SMALL_VALUES } from '../../engines/body/value-limits.ts'
 import { HttpError } from '../../engines/errors.ts'
 import type { DialectRequest } from '../dialects/dialect.ts'
 import type { BodyBudget, BodyLease } from '../large/body-budget.ts'
@@ -47,7 +48,7 @@ export type Capture = (request: CaptureRequest) => Promise<unknown>
 
 /**
  * Bodies up to this size are taken on the event loop, which they block for a few milliseconds at most: 256 KiB on the
- * wire, 1 MiB inflated. Above, worker threads take them.
+ * wire, 1 MiB inflated, 32,768 values. Above, worker threads take them.
  */
 const SMALL_BODY_BYTES = 262_144
 const SMALL_INFLATED_BYTES = 1_048_576
@@ -142,10 +143,12 @@ function decodeSmallBody (
   const bytes = first !== undefined && chunks.length === 1 ? first : Buffer.concat(chunks, length)
   const maxBytes = Math.min(SMALL_INFLATED_BYTES, maxDecompressedBytes)
   try {
-    const { value, isTextReplaced } = parseBody(unwrapBody(bytes, hints, maxBytes))
+    const json = unwrapBody(bytes, hints, maxBytes, MAX_SMALL_VALUES)
+    if (isDense(json)) return null
+    const { value, isTextReplaced } = parseBody(json)
     return findEvents(value, isTextReplaced)
   } catch (error) {
-    if (error instanceof HttpError && error.status === 413 && maxBytes < maxDecompressedBytes) return null
+    if (error instanceof HttpError && error.status === 413) return null
     throw error
   }
 }
@@ -156,7 +159,7 @@ function decodeSmallBody (
  */
 function refuseTooLarge ({ received, dropped, results }: TakenBody): void {
   if (results !== undefined || dropped.event_too_large !== received) return
-  throw new HttpError(413, 'validation_error', 'event_too_large', 'The event is larger than a message may be.')
+  throw new HttpError(413, 'validation_error', 'event_too_large', `The event is larger than a message may be, or has more than ${MAX_EVENT_VALUES} values.`)
 }
 
 /** The bytes of a request that needs no waiting for them. A GET carries its body in the query. */

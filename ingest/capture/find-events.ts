@@ -2,6 +2,8 @@ import { isUtf8 } from 'node:buffer'
 import { type HttpError, invalidField } from '../../engines/errors.ts'
 import { hasLongNumber, parseJson, roundFields } from '../../engines/body/parse-json.ts'
 import { splitJsonArray } from '../../engines/body/split-json-array.ts'
+import { tooManyValues } from '../../engines/body/read-body.ts'
+import { MAX_EVENT_VALUES, UNLIMITED, type ValueLimits } from '../../engines/body/value-limits.ts'
 
 /** The fields of a JSON object as it was sent. */
 export type Fields = Readonly<Record<string, unknown>>
@@ -17,6 +19,8 @@ export interface SentBody {
   isTextReplaced?: boolean
   /** The events, some at a time. The pieces of a large body are parsed while one goes through them. */
   pieces: Iterable<readonly unknown[]>
+  /** Those that were not parsed because they have too many values: their small fields stand for them. */
+  oversized?: ReadonlySet<unknown>
 }
 
 /** Events of a large body are parsed in pieces of about this size, so that few objects exist at a time. */
@@ -41,18 +45,30 @@ export function findEvents (body: unknown, isTextReplaced = false): SentBody {
  * tree of objects.
  *
  * @param json  UTF-8 text that begins with `{` or `[`, perhaps after blanks.
- * @throws {HttpError} 400 `invalid_batch` or `invalid_json`; for an error inside an event, when its piece is read.
+ * @throws {HttpError} 413 `body_too_large` for too many values; 400 `invalid_batch` or `invalid_json`; for an error
+ *   inside an event, when its piece is read.
  */
-export function findEventsUnparsed (json: Buffer): SentBody {
-  const { fields, names, ranges, unparsed } = splitJsonArray(json, 'batch')
+export function findEventsUnparsed (json: Buffer, limits: ValueLimits = UNLIMITED): SentBody {
+  const { fields, names, ranges, unparsed, oversized, values } = splitJsonArray(json, 'batch', limits)
   const isTextReplaced = !isUtf8(json)
   const isArray = ranges !== null && names.size === 0
   const isEvent = !isArray && !isBatch(names.has('batch'), names.has('event'))
+  // Nothing is left of a body whose only event is not parsed, perhaps not even its key.
+  const isRefused = isEvent ? values > MAX_EVENT_VALUES : ranges?.length === 2 && oversized.size > 0
+  if (isRefused || (ranges !== null && unparsed.some((at) => oversized.has(at)))) throw tooManyValues(MAX_EVENT_VALUES)
   if (isEvent) return { fields, isTextReplaced, pieces: readPieces(json, [0, json.length]) }
   if (ranges === null) throw invalidBatch()
   // Their values are not needed, but a body with an error anywhere is refused.
   for (let i = 0; i < unparsed.length; i += 2) parseRange(json, unparsed[i] as number, unparsed[i + 1] as number)
-  return { fields, isTextReplaced, pieces: readPieces(json, ranges) }
+  const placeholders = new Map<number, Fields>()
+  for (const [start, end] of oversized) placeholders.set(start, readSmallFields(json.subarray(start, end), limits))
+  const pieces = readPieces(json, ranges, placeholders)
+  return { fields, isTextReplaced, pieces, oversized: new Set(placeholders.values()) }
+}
+
+/** Enough to say which event it is. */
+function readSmallFields (event: Buffer, limits: ValueLimits): Fields {
+  return event[0] === OPEN_OBJECT ? splitJsonArray(event, '', limits).fields : {}
 }
 
 function isBatch (hasBatch: boolean, hasEvent: boolean): boolean {
@@ -62,6 +78,8 @@ function isBatch (hasBatch: boolean, hasEvent: boolean): boolean {
 function invalidBatch (): HttpError {
   return invalidField('batch', 'batch must be an array of events.', 'invalid_batch')
 }
+
+const OPEN_OBJECT = 0x7b
 
 interface Piece {
   events: readonly unknown[]
@@ -73,9 +91,10 @@ interface Piece {
  * Parses the events piece by piece: neighbours with the commas between them are an array again. The first piece is
  * remembered, because it is read for the key first and for its events later.
  *
- * @param ranges  Byte positions: start of event 0, its end, start of event 1, ...
+ * @param ranges        Byte positions: start of event 0, its end, start of event 1, ...
+ * @param placeholders  By their start, what stands for the events that are not parsed.
  */
-function readPieces (json: Buffer, ranges: readonly number[]): SentBody['pieces'] {
+function readPieces (json: Buffer, ranges: readonly number[], placeholders?: ReadonlyMap<number, Fields>): SentBody['pieces'] {
   let first: Piece | undefined
   return {
     * [Symbol.iterator] () {
@@ -90,7 +109,12 @@ function readPieces (json: Buffer, ranges: readonly number[]): SentBody['pieces'
   function parsePiece (at: number): Piece {
     const start = ranges[at] as number
     let next = at + 2
-    while (next < ranges.length && (ranges[next + 1] as number) - start <= PIECE_BYTES) next += 2
+    const placeholder = placeholders?.get(start)
+    if (placeholder !== undefined) return { events: [placeholder], next }
+    while (next < ranges.length && (ranges[next + 1] as number) - start <= PIECE_BYTES) {
+      if (placeholders?.has(ranges[next] ?? 0) === true) break
+      next += 2
+    }
     return { events: parseRange(json, start, ranges[next - 1] as number), next }
   }
 }

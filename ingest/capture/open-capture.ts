@@ -26,8 +26,8 @@ import { createTakeEvent } from './take-event.ts'
 const LARGE_BODIES = { maxBytes: 120_000_000, maxWaiting: 64, maxWaitMs: 30_000 }
 
 /**
- * Memory for two bodies of the largest size, inflated; the threads take no more at a time. Those that wait for it have
- * 256 KiB each, or a share of the memory above.
+ * Memory for two bodies of the largest size, inflated. Those that wait for it have 256 KiB each, or a share of the
+ * memory above.
  */
 const INFLATED_BODIES = { maxBytes: 240_000_000, maxWaiting: 256, maxWaitMs: 30_000 }
 
@@ -64,8 +64,8 @@ export async function openCapture (
     maxEventBytes
   })
   const pool = createLargeBodyPool({
-    // One core stays for the event loop; more than two threads would only take memory from everything else.
-    threads: Math.min(Math.max(availableParallelism() - 1, 1), 2),
+    // Of those for one project, one core stays for the event loop; more would only take memory from everything else.
+    threads: Math.min(Math.max(availableParallelism() - 1, 1), 2) + 1,
     names: config.names, readKnownNames, logger, onUnexpected
   })
   const budget = new BodyBudget({ ...LARGE_BODIES, reservedBytes: limits.maxBodyBytes })

@@ -1,5 +1,6 @@
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
 import { HttpError } from '../../engines/errors.ts'
+import { MAX_EVENT_VALUES } from '../../engines/body/value-limits.ts'
 import { describeSchemaFailure } from '../../engines/json-schema/describe-failure.ts'
 import { hashDistinctId } from '../../schema/wire/event-traces.ts'
 import {
@@ -97,11 +98,17 @@ const FAULTY_FIELDS: Partial<Record<DropReason, string>> = {
   unknown_message_type: 'type', invalid_properties: 'properties'
 }
 
+/** In characters. An event with too many values was not parsed, and some fields stand for it. */
+const SHORTEST_TOO_LARGE = 32_768
+
 /** The value because of which an event was dropped. */
 function faultOf (reason: DropReason, sent: unknown): unknown {
   const fields = fieldsOf(sent)
   if (reason === 'not_an_object') return sent
-  if (reason === 'event_too_large') return `${stringifyJson(fields.properties).length} characters of properties`
+  if (reason === 'event_too_large') {
+    const characters = stringifyJson(sent).length
+    return characters < SHORTEST_TOO_LARGE ? `more than ${MAX_EVENT_VALUES} values` : `${characters} characters`
+  }
   const name = FAULTY_FIELDS[reason]
   return name === undefined ? undefined : fields[name]
 }

@@ -124,7 +124,7 @@ export function takeBody (
         if (dialect !== null) takeTranslated(dialect, sent)
         else {
           const event = isEngage ? nameIdentify(sent) : sent
-          finish(takeEvent(event, context), event, sent)
+          finish(take(event, sent), event, sent)
         }
       }
     }
@@ -133,7 +133,7 @@ export function takeBody (
 
     function takeTranslated (dialect: Dialect, sent: unknown): void {
       const { event, drop: fault, uuid, detail, warnings: ofDialect = [] } = dialect.translate(sent)
-      const outcome = fault === null ? takeEvent(event, context) : drop(fault)
+      const outcome = fault === null ? take(event, sent) : drop(fault)
       finish(outcome, fault === null ? event : sent, sent)
       const dropped = outcome.kind === 'dropped' ? outcome.reason : null
       if (dropped === null) {
@@ -141,6 +141,10 @@ export function takeBody (
       }
       if (!dialect.answersEachEvent) return
       (taken.results ??= []).push({ uuid, drop: dropped, detail, messages: sink.messages ?? 0 })
+    }
+
+    function take (event: unknown, sent: unknown): Outcome {
+      return body.oversized?.has(sent) === true ? drop('event_too_large') : takeEvent(event, context)
     }
 
     function finish (outcome: Outcome, event: unknown, sent: unknown): void {

@@ -3,12 +3,20 @@ import { HttpError } from '../../engines/errors.ts'
 export interface BodyBudgetOptions {
   /** Maximum bytes of large bodies in memory, as far as they are known beforehand. */
   maxBytes: number
-  /** Of these, only for senders that have no body in memory: they wait for nobody who fills the rest. Default: 0. */
+  /** Of these, only for holders that have no body in memory: they wait for nobody who fills the rest. Default: 0. */
   reservedBytes?: number
   /** Maximum requests that wait; further ones are refused at once. */
   maxWaiting: number
   /** Longest wait, in milliseconds. */
   maxWaitMs: number
+}
+
+/** Whose a body is. */
+export interface Party {
+  /** Takes turns with others. */
+  sender: string
+  /** For whom room is reserved while it holds none: all senders of a project, once that is known. */
+  holder: string
 }
 
 /** Room for one large body. */
@@ -18,12 +26,13 @@ export interface BodyLease {
    * comes next does.
    */
   resize (bytes: number): void
+  /** Says for whom it is, once that is known. */
+  assign (holder: string): void
   release (): void
 }
 
-interface Waiting {
+interface Waiting extends Party {
   bytes: number
-  sender: string
   grant: () => void
   refuse: () => void
 }
@@ -39,7 +48,7 @@ export class BodyBudget {
   /** The turn in which each sender was served last, since somebody waits. */
   readonly #turns = new Map<string, number>()
   #turn = 0
-  /** The senders of the bodies in memory. */
+  /** Of the bodies in memory. */
   readonly #holders: string[] = []
   #used = 0
 
@@ -56,14 +65,14 @@ export class BodyBudget {
    * @param sender  Whose body it is, as far as anything tells that before it is read.
    * @throws {HttpError} 503 `overloaded` when too many wait, or when none left in time.
    */
-  async acquire (wanted: number, sender = ''): Promise<BodyLease> {
+  async acquire (wanted: number, sender = '', holder = sender): Promise<BodyLease> {
     // A body larger than the whole budget would wait indefinitely; alone it is let through.
     const bytes = Math.min(wanted, this.#options.maxBytes)
-    await this.#wait(bytes, sender)
-    return this.#createLease(bytes, sender)
+    await this.#wait(bytes, { sender, holder })
+    return this.#createLease(bytes, holder)
   }
 
-  #wait (bytes: number, sender: string): Promise<void> {
+  #wait (bytes: number, party: Party): Promise<void> {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         waiting.refuse()
@@ -75,7 +84,7 @@ export class BodyBudget {
       }
       const waiting: Waiting = {
         bytes,
-        sender,
+        ...party,
         grant: () => { leave(); resolve() },
         refuse: () => { leave(); reject(new HttpError(503, 'server_error', 'overloaded', 'Too many large requests. Try again later.')) }
       }
@@ -91,7 +100,8 @@ export class BodyBudget {
     return [...bySender.values()].reduce((most, each) => each.length >= most.length ? each : most).at(-1)
   }
 
-  #createLease (granted: number, sender: string): BodyLease {
+  #createLease (granted: number, first: string): BodyLease {
+    let holder = first
     let held = granted
     let isHeld = true
     const resize = (bytes: number): void => {
@@ -100,10 +110,16 @@ export class BodyBudget {
       held = bytes
       this.#grant()
     }
+    const leave = (): void => { this.#holders.splice(this.#holders.indexOf(holder), 1) }
     return {
       resize,
+      assign: (other) => {
+        if (!isHeld) return
+        leave()
+        this.#holders.push(holder = other)
+      },
       release: () => {
-        if (isHeld) this.#holders.splice(this.#holders.indexOf(sender), 1)
+        if (isHeld) leave()
         resize(0)
         isHeld = false
       }
@@ -114,7 +130,7 @@ export class BodyBudget {
   #candidates (): Waiting[] {
     const unreserved = this.#options.maxBytes - (this.#options.reservedBytes ?? 0)
     return [...Map.groupBy(this.#waiting, ({ sender }) => sender).values()].flatMap((own) => own.slice(0, 1))
-      .filter(({ sender, bytes }) => !this.#holders.includes(sender) || this.#used + bytes <= unreserved)
+      .filter(({ holder, bytes }) => !this.#holders.includes(holder) || this.#used + bytes <= unreserved)
   }
 
   #grant (): void {
@@ -123,7 +139,7 @@ export class BodyBudget {
       const [next] = this.#candidates().sort((a, b) => turnOf(a) - turnOf(b))
       if (next === undefined || this.#used + next.bytes > this.#options.maxBytes) return
       this.#used += next.bytes
-      this.#holders.push(next.sender)
+      this.#holders.push(next.holder)
       if (this.#turns.size > this.#options.maxWaiting) this.#turns.clear()
       this.#turns.set(next.sender, ++this.#turn)
       next.grant()

@@ -1,4 +1,5 @@
 import type { BodyHints } from '../../engines/body/decode-body.ts'
+import { MAX_RATIO } from '../../engines/body/decompress.ts'
 import type { CookielessSalts } from '../normalise/cookieless-salts.ts'
 import type { GeoipFile } from '../../platform/geoip-file.ts'
 import type { FingerprintKey } from '../../schema/wire/frame-message.ts'
@@ -6,7 +7,7 @@ import type { Admit, BodyRequest, TakenBody } from '../capture/take-parsed-body.
 import type { ArrivalFeed } from '../publish/arrival-feed.ts'
 import type { Publishing } from '../publish/open-publishing.ts'
 import type { BodyBudget } from './body-budget.ts'
-import type { LargeBodyPool, LargeBodyResult } from './large-body-pool.ts'
+import type { LargeBodyPool, LargeBodyResult, PostponedBody } from './large-body-pool.ts'
 
 export interface CaptureLargeDeps {
   publishing: Pick<Publishing, 'persons' | 'quarantine' | 'warnings' | 'publishFrames'>
@@ -61,27 +62,49 @@ const MAX_LETTERS_IN_FLIGHT = 64
 
 /**
  * How large a body is without its compression, only inflating tells: 175 KB may be 60 MB. So each takes room for the
- * largest, gives back what it turns out not to need, and keeps the rest until all is published.
+ * largest, gives back what it turns out not to need, and keeps the rest until all is published. Brotli and zstd may
+ * inflate it as far as gzip could, and anything to what may come without compression.
  */
 export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
   const { pool, inflated, arrivals, secrets, geoip, limits } = deps
   const { persons, quarantine, warnings, publishFrames } = deps.publishing
 
-  return async function captureLarge (chunks, { sender, ...request }, { admit, count }) {
-    const owned = chunks.map(ownMemory)
-    const lease = await inflated.acquire(limits.maxDecompressedBytes, sender)
+  return async function captureLarge (chunks, request, hooks) {
+    const length = chunks.reduce((sum, chunk) => sum + chunk.length, 0)
+    const maxBytes = Math.min(limits.maxDecompressedBytes, limits.maxBodyBytes + length * MAX_RATIO)
+    let result: TakenBody | PostponedBody = { chunks: chunks.map(ownMemory), projectId: null }
+    while ('chunks' in result) result = await takeInTurn(result, maxBytes, request, hooks)
+    return result
+  }
+
+  async function takeInTurn (
+    { chunks, projectId }: PostponedBody, maxDecompressedBytes: number,
+    { sender, ...request }: Parameters<CaptureLarge>[1], { admit, count }: CaptureLargeHooks
+  ): Promise<TakenBody | PostponedBody> {
+    const holder = projectId === null ? sender : holderOf(projectId)
+    const lease = await inflated.acquire(maxDecompressedBytes, sender, holder)
     try {
       const result = await pool.run({
         ...request,
-        chunks: owned,
-        maxDecompressedBytes: limits.maxDecompressedBytes,
+        chunks,
+        maxDecompressedBytes,
         maxEventBytes: limits.maxEventBytes(),
         partitions: limits.partitions,
         fingerprintKey: secrets.fingerprintKey(),
         cookielessSalts: secrets.cookielessSalts(),
         geoip: geoip.data,
         watches: arrivals.collector?.watches ?? []
-      }, { admit, sender, onInflated: (bytes) => lease.resize(bytes) })
+      }, {
+        sender,
+        projectId,
+        onInflated: (bytes) => lease.resize(bytes),
+        admit: async (credentials) => {
+          const admission = await admit(credentials)
+          lease.assign(holderOf(admission.project.id))
+          return admission
+        }
+      })
+      if ('chunks' in result) return result
       lease.resize([...result.frames, ...result.updates, ...result.letters]
         .reduce((bytes, { payload }) => bytes + payload.length, 0))
       count(result.taken)
@@ -107,6 +130,10 @@ export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
       await Promise.all(letters.slice(at, at + MAX_LETTERS_IN_FLIGHT).map(quarantine.publish))
     }
   }
+}
+
+function holderOf (projectId: number): string {
+  return `project ${projectId}`
 }
 
 /** Bytes in memory that nothing else uses, as must be to hand them to another thread. */

@@ -4,12 +4,24 @@ import { createLogger } from '../../platform/logger.ts'
 import { HttpError } from '../../engines/errors.ts'
 import type { Admission } from '../capture/take-parsed-body.ts'
 import { NO_LIMITS } from '../../test/support/plain-normaliser.ts'
-import { createLargeBodyPool, type LargeBodyJob, type LargeBodyPool } from './large-body-pool.ts'
+import { createLargeBodyPool, type LargeBodyHooks, type LargeBodyJob, type LargeBodyPool, type LargeBodyResult } from './large-body-pool.ts'
 
-function createPool (t: Test): LargeBodyPool {
+/** A pool of one thread, which postpones nothing. */
+function createPool (t: Test): { run: (job: LargeBodyJob, hooks: LargeBodyHooks) => Promise<LargeBodyResult> } {
+  const pool = openPool(t, 1)
+  return {
+    async run (job, hooks) {
+      const result = await pool.run(job, hooks)
+      if ('chunks' in result) throw new Error('the body was postponed')
+      return result
+    }
+  }
+}
+
+function openPool (t: Test, threads: number): LargeBodyPool {
   const logger = createLogger({ component: 'test', level: 'silent' })
   const pool = createLargeBodyPool({
-    threads: 1, names: NO_LIMITS, readKnownNames: async () => null, logger,
+    threads, names: NO_LIMITS, readKnownNames: async () => null, logger,
     onUnexpected: (error) => t.fail(String(error))
   })
   // The threads keep no process alive; a server does that otherwise.

@@ -1,7 +1,7 @@
 import path from 'node:path'
 import { Worker } from 'node:worker_threads'
 import type { CookielessSalts } from '../normalise/cookieless-salts.ts'
-import { HttpError } from '../../engines/errors.ts'
+import { errorCode, HttpError } from '../../engines/errors.ts'
 import type { BodyHints } from '../../engines/body/decode-body.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { GeoipData } from '../../platform/geoip-file.ts'
@@ -19,7 +19,7 @@ import type { OutgoingMessage } from '../publish/acknowledged-publisher.ts'
 import type { JoinedUpdates } from '../publish/persons-partitions.ts'
 
 export interface LargeBodyPoolOptions {
-  /** Maximum bodies processed at a time. */
+  /** Maximum bodies processed at a time. The last thread is kept for a project that has none. */
   threads: number
   /** Each thread counts the names of its bodies. */
   names: NameLimits
@@ -35,11 +35,15 @@ export interface LargeBodyPool {
   /**
    * Takes a body through all steps but publishing; waits for a free thread. Its chunks are gone afterwards.
    *
+   * Whose body it is shows when its key is read. It is postponed then if its project has all threads that it may have:
+   * run it again, with that project.
+   *
    * @param hooks.admit       Called in this thread, which has the keys.
    * @param hooks.onInflated  Told how many bytes the body has when nothing is wrapped any more.
-   * @throws {HttpError} what is wrong with the body or its key; 503 when the thread died on it.
+   * @throws {HttpError} what is wrong with the body or its key; 413 when it takes more memory than a thread
+   *   has; 503 when the thread died on it.
    */
-  run (job: LargeBodyJob, hooks: LargeBodyHooks): Promise<LargeBodyResult>
+  run (job: LargeBodyJob, hooks: LargeBodyHooks): Promise<LargeBodyResult | PostponedBody>
   close (): Promise<void>
 }
 
@@ -49,6 +53,15 @@ export interface LargeBodyHooks {
   onInflated?: (bytes: number) => void
   /** Whose body it is: another sender's goes before a second one of the same. */
   sender?: string
+  /** Known when the body was postponed. */
+  projectId?: number | null
+}
+
+/** A body of which nothing was taken yet. */
+export interface PostponedBody {
+  chunks: Uint8Array[]
+  /** Null until its key was read. */
+  projectId: number | null
 }
 
 /** What a worker thread needs to take a large body. */
@@ -96,8 +109,8 @@ export type ToWorker =
   | { kind: 'job', job: LargeBodyJob }
   /** Schemas and rules when the thread does not have those of the project; functions do not cross threads. */
   | { kind: 'admitted', admission: Admission, schemas: Given<SchemaDefinition[]>, rules: Given<RuleDefinitions> }
-  /** The key was refused: the job ends. */
-  | { kind: 'rejected' }
+  /** The key was refused, or it is the turn of another project: the job ends. */
+  | { kind: 'rejected' } | { kind: 'postponed' }
   /** What `names` asked for. */
   | { kind: 'known', projectId: number, known: KnownNames }
 
@@ -109,6 +122,8 @@ export type FromWorker =
   | { kind: 'refused', error: RefusedBody }
   /** After `rejected`. */
   | { kind: 'ended' }
+  /** After `postponed`: the body as it came. */
+  | { kind: 'returned', bytes: Uint8Array }
   /** An event could not be stored because of a bug; the job goes on. */
   | { kind: 'unexpected', error: unknown }
   /** A project is beyond its limits of names: which of them are known? */
@@ -123,7 +138,9 @@ const MAX_HEAP_MB = 512
 interface Task {
   job: LargeBodyJob
   hooks: LargeBodyHooks
-  resolve: (result: LargeBodyResult) => void
+  /** Null until its key was read. */
+  projectId: number | null
+  resolve: (result: LargeBodyResult | PostponedBody) => void
   reject: (error: unknown) => void
 }
 
@@ -131,6 +148,8 @@ interface Task {
 interface Thread {
   worker: Worker
   task: Task | null
+  /** Its heap was too small for the body. */
+  isOutOfMemory: boolean
   /** The schemas and rules that it was given, by project. */
   schemas: Map<number, ProjectSchemas>
   rules: Map<number, KeyedRules>
@@ -140,11 +159,13 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
   const { threads: maxThreads, logger } = options
   const threads = new Set<Thread>()
   const waiting: Task[] = []
+  /** Threads that one project may have. */
+  const share = Math.max(maxThreads - 1, 1)
   let lastSender: string | undefined
 
   return {
     run: async (job, hooks) => await new Promise((resolve, reject) => {
-      waiting.push({ job, hooks, resolve, reject })
+      waiting.push({ job, hooks, projectId: hooks.projectId ?? null, resolve, reject })
       startNext()
     }),
     async close () {
@@ -153,28 +174,38 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
   }
 
   function startNext (): void {
+    const able = waiting.filter(({ projectId }) => projectId === null || threadsOf(projectId) < share)
+    const task = able.find(({ hooks }) => hooks.sender !== lastSender) ?? able[0]
+    if (task === undefined) return
     const idle = [...threads].find(({ task }) => task === null)
     const thread = idle ?? (threads.size < maxThreads ? startThread() : undefined)
-    const other = waiting.findIndex(({ hooks }) => hooks.sender !== lastSender)
-    const task = thread === undefined ? undefined : waiting.splice(Math.max(other, 0), 1)[0]
-    if (thread === undefined || task === undefined) return
+    if (thread === undefined) return
+    waiting.splice(waiting.indexOf(task), 1)
     lastSender = task.hooks.sender
     thread.task = task
     send(thread, { kind: 'job', job: task.job }, task.job.chunks.map(({ buffer }) => buffer as ArrayBuffer))
+  }
+
+  function threadsOf (projectId: number): number {
+    return [...threads].filter(({ task }) => task?.projectId === projectId).length
   }
 
   function startThread (): Thread {
     const worker = new Worker(WORKER, {
       name: 'large bodies', workerData: options.names, resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB }
     })
-    const thread: Thread = { worker, task: null, schemas: new Map(), rules: new Map() }
+    const thread: Thread = { worker, task: null, isOutOfMemory: false, schemas: new Map(), rules: new Map() }
     threads.add(thread)
     worker.on('message', (message: FromWorker) => onMessage(thread, message))
-    worker.on('error', (err) => logger.error({ err }, 'a worker thread for large bodies failed'))
+    worker.on('error', (err) => {
+      logger.error({ err }, 'a worker thread for large bodies failed')
+      thread.isOutOfMemory = errorCode(err) === 'ERR_WORKER_OUT_OF_MEMORY'
+    })
     worker.on('exit', () => {
       threads.delete(thread)
-      finish(thread, (task) => task.reject(
-        new HttpError(503, 'server_error', 'overloaded', 'The request could not be processed. Try again.')))
+      finish(thread, (task) => task.reject(thread.isOutOfMemory
+        ? new HttpError(413, 'validation_error', 'body_too_large', `The body takes more than ${MAX_HEAP_MB} MB of memory.`)
+        : new HttpError(503, 'server_error', 'overloaded', 'The request could not be processed. Try again.')))
     })
     // A process with nothing else to do may end.
     worker.unref()
@@ -185,9 +216,10 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
     switch (message.kind) {
       case 'inflated': return thread.task?.hooks.onInflated?.(message.bytes)
       case 'admit':
-        void answerAdmission(thread, message.credentials)
+        void answerAdmission(thread, message.credentials, (projectId) => threadsOf(projectId) <= share)
         return
       case 'done': return finish(thread, (task) => task.resolve(message.result))
+      case 'returned': return finish(thread, (task) => task.resolve({ chunks: [message.bytes], projectId: task.projectId }))
       case 'refused': return finish(thread, (task) => task.reject(toError(message.error)))
       // The task was rejected when its key was.
       case 'ended': return finish(thread, () => {})
@@ -209,11 +241,16 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
 }
 
 /** Asks the main thread's keys on behalf of a thread. */
-async function answerAdmission (thread: Thread, credentials: Credentials): Promise<void> {
+async function answerAdmission (
+  thread: Thread, credentials: Credentials, isWithinShare: (projectId: number) => boolean
+): Promise<void> {
   const task = thread.task
   if (task === null) return
   try {
-    send(thread, { kind: 'admitted', ...withoutChecks(thread, await task.hooks.admit(credentials)) })
+    const admission = await task.hooks.admit(credentials)
+    task.projectId = admission.project.id
+    if (isWithinShare(task.projectId)) send(thread, { kind: 'admitted', ...withoutChecks(thread, admission) })
+    else send(thread, { kind: 'postponed' })
   } catch (error) {
     task.reject(error)
     send(thread, { kind: 'rejected' })

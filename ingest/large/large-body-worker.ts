@@ -5,6 +5,7 @@ import { compileRules, type KeyedRules } from '../../platform/directory/active-r
 import { type LocateAddress, openGeoip } from '../../engines/enrichment/geoip.ts'
 import type { GeoipData } from '../../platform/geoip-file.ts'
 import { unwrapBody } from '../../engines/body/decode-body.ts'
+import { limitsOfBody } from '../../engines/body/value-limits.ts'
 import type { FingerprintKey } from '../../schema/wire/frame-message.ts'
 import type { EventClass } from '../../schema/wire/streams.ts'
 import { ArrivalCollector } from '../capture/arrivals.ts'
@@ -29,19 +30,24 @@ import type { FromWorker, LargeBodyJob, RoutedFrame, ToWorker } from './large-bo
  * conversation:
  *
  * ```
- * main: job --> worker: inflated, admit --> main: admitted | rejected --> worker: done | refused | ended
+ * main: job --> worker: inflated, admit --> main: admitted | rejected | postponed
+ *           --> worker: done | refused | ended | returned
  * ```
  */
 const port = parentPort as MessagePort
+
+/** The main thread has answered the request already, or keeps it for later. */
+class RejectedError extends Error {}
+
 const names = new DescribedNames(workerData as NameLimits, {
   now: Date.now, askKnown: (projectId) => send({ kind: 'names', projectId })
 })
 const readProperties = createPropertyReader(Date.now, names)
-let onAdmission: ((admission: Admission | null) => void) | undefined
+let onAdmission: ((admission: Admission | RejectedError) => void) | undefined
 
 port.on('message', (message: ToWorker) => {
   if (message.kind === 'admitted') onAdmission?.(withChecks(message))
-  else if (message.kind === 'rejected') onAdmission?.(null)
+  else if (message.kind === 'rejected' || message.kind === 'postponed') onAdmission?.(new RejectedError(message.kind))
   else if (message.kind === 'known') names.learn(message.projectId, message.known)
   else void run(message.job)
 })
@@ -59,24 +65,24 @@ function withChecks ({ admission, schemas, rules }: Extract<ToWorker, { kind: 'a
   return { ...admission, project }
 }
 
-/** The main thread has answered the request already. */
-class RejectedError extends Error {}
-
 async function run (job: LargeBodyJob): Promise<void> {
+  const bytes = Buffer.concat(job.chunks.splice(0))
   try {
-    const json = unwrapBody(Buffer.concat(job.chunks.splice(0)), job.hints, job.maxDecompressedBytes)
+    const json = unwrapBody(bytes, job.hints, job.maxDecompressedBytes)
     send({ kind: 'inflated', bytes: json.length })
     const sink = new FrameSink(job)
     const takeEvent = createTakeEventOf(job, sink)
     const arrivals = new ArrivalCollector()
     arrivals.setWatches(job.watches)
-    const taken = await takeBody(findEventsUnparsed(json), job, { admit, takeEvent, sink, arrivals })
+    const body = findEventsUnparsed(json, limitsOfBody(bytes.length))
+    const taken = await takeBody(body, job, { admit, takeEvent, sink, arrivals })
     const frames = sink.finish()
     const updates = sink.updates.finish()
     const result = { taken, frames, updates, letters: sink.letters, arrivals: arrivals.take() }
     send({ kind: 'done', result }, [...frames, ...updates].map(({ payload }) => payload.buffer as ArrayBuffer))
   } catch (error) {
-    if (error instanceof RejectedError) send({ kind: 'ended' })
+    if (error instanceof RejectedError && error.message === 'postponed') giveBack(bytes)
+    else if (error instanceof RejectedError) send({ kind: 'ended' })
     else if (!(error instanceof HttpError)) throw error
     else {
       const { status, type, code, detail, attr } = error
@@ -85,13 +91,19 @@ async function run (job: LargeBodyJob): Promise<void> {
   }
 }
 
+function giveBack (bytes: Buffer): void {
+  const owned = Buffer.allocUnsafeSlow(bytes.length)
+  owned.set(bytes)
+  send({ kind: 'returned', bytes: owned }, [owned.buffer])
+}
+
 /** Asks the main thread, which has the keys. */
 async function admit ({ apiKey, projectId }: Credentials): Promise<Admission> {
-  const { promise, resolve } = Promise.withResolvers<Admission | null>()
+  const { promise, resolve } = Promise.withResolvers<Admission | RejectedError>()
   onAdmission = resolve
   send({ kind: 'admit', credentials: { apiKey, projectId } })
   const admission = await promise
-  if (admission === null) throw new RejectedError()
+  if (admission instanceof RejectedError) throw admission
   return admission
 }
 
