@@ -3,12 +3,16 @@ import { Ajv, type AnySchema, type ValidateFunction } from 'ajv'
 import ajvFormats from 'ajv-formats'
 import type { FastifyInstance, FastifyRequest, FastifySchemaCompiler, FastifySchemaValidationError } from 'fastify'
 import { type HttpError, invalidField } from '../../engines/errors.ts'
-import { normaliseContentType } from '../../engines/body/read-body.ts'
+import { normaliseContentType, tooManyValues } from '../../engines/body/read-body.ts'
+import { hasMoreValues } from '../../engines/body/split-json-array.ts'
 import { isStorableText } from '../../engines/body/storable-text.ts'
 import { malformedBody, unsupportedMediaType } from './errors.ts'
 import { isIsoDateTime, parseBoolean, parseInteger } from './request-values.ts'
 
 const JSON_TYPE = /^\s*[\w.-]+\/(?:[\w.+-]*[.+-])?json\s*(?:;|$)/i
+
+/** Of a body: a list of ids of eight bytes each fills the megabyte that it may have. */
+const MAX_VALUES = 131_072
 
 /**
  * Parses bodies as JSON, whatever their content type: clients send many types for JSON, or none. An empty body counts
@@ -22,6 +26,7 @@ export function readJsonBodies (app: FastifyInstance): void {
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (request, bytes, done) => {
     if (bytes.length === 0) return done(null, undefined)
     // JSON is UTF-8; other bytes would be stored as U+FFFD.
+    if (hasMoreValues(bytes as Buffer, MAX_VALUES)) return done(tooManyValues(MAX_VALUES))
     if (!isUtf8(bytes as Buffer)) return done(invalidField('body', 'The request body is not UTF-8.', 'malformed_request'))
     const body = bytes.toString()
     void parse(request, body, (error, value) => {

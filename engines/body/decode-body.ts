@@ -4,8 +4,8 @@ import { mayHoldUnstorableText, REPLACEMENT, toStorableJson } from './storable-t
 import { decoderOf, isInCharset } from './charset.ts'
 import { hasLongNumber, parseJson, roundFields } from './parse-json.ts'
 import { multipartBoundary, readMultipartEvent } from './multipart-event.ts'
-import { bodyError } from './read-body.ts'
-import { countValues } from './split-json-array.ts'
+import { bodyError, tooManyValues } from './read-body.ts'
+import { hasMoreValues } from './split-json-array.ts'
 import { MAX_EVENT_VALUES, MAX_SMALL_VALUES } from './value-limits.ts'
 import { type ContentEncoding, inflateEncoded, inflateGzip, inflateLz64, isGzip } from './decompress.ts'
 
@@ -31,8 +31,7 @@ export interface BodyHints {
  */
 export function decodeBody (bytes: Buffer, hints: BodyHints, maxBytes: number, asStored = false): unknown {
   const json = unwrapBody(bytes, hints, maxBytes, MAX_SMALL_VALUES)
-  // Each takes a byte.
-  if (json.length > MAX_SMALL_VALUES) countValues(json, MAX_SMALL_VALUES)
+  if (hasMoreValues(json, MAX_SMALL_VALUES)) throw tooManyValues(MAX_SMALL_VALUES)
   const { value } = parseBody(json)
   return asStored && mayHoldUnstorableText(json) ? toStorableJson(value) : value
 }

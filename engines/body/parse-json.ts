@@ -204,7 +204,7 @@ const MARK = `${randomUUID()}:`
 const QUOTE_OR_NUMBER = /"|-?\d[\d.eE+-]*/g
 
 function markNumbers (text: string): string {
-  return replaceOutsideStrings(text, QUOTE_OR_NUMBER, (token) => /^-?\d{16,}$/.test(token) ? `"${MARK}${token}"` : token)
+  return replaceOutsideStrings(text, QUOTE_OR_NUMBER, (token) => token.length >= LONG_DIGITS && !/[.eE]/.test(token) ? `"${MARK}${token}"` : token)
 }
 
 /** Turns the marked strings into numbers, with a list of its own instead of the stack. */

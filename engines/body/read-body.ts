@@ -98,8 +98,8 @@ export function bodyTooLarge (what: string, maxBytes: number): HttpError {
 }
 
 /** A body that has more values than its limit (`value-limits.ts`): answered with 413. */
-export function tooManyValues (max: number): HttpError {
-  return new HttpError(413, 'validation_error', 'body_too_large', `The body has more than ${max} values in its lists and objects.`)
+export function tooManyValues (max: number, what = 'values in its lists and objects'): HttpError {
+  return new HttpError(413, 'validation_error', 'body_too_large', `The body has more than ${max} ${what}.`)
 }
 
 const MEDIA_CHARACTER = "[\\w!#$%&'*+.^`|~-]"

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { splitJsonArray } from './split-json-array.ts'
+import { countValues, hasMoreValues, splitJsonArray } from './split-json-array.ts'
+import { limitsOfBody, MAX_EVENT_VALUES, UNLIMITED } from './value-limits.ts'
 
 /** What the pieces parse to. */
 function parsePieces (text: string): unknown[] | null {
@@ -48,3 +49,40 @@ for (const text of broken) {
     t.throws(() => parsePieces(text), { code: 'invalid_json' })
   })
 }
+
+/** One for each element and field, and for what is empty. */
+function expectedValues (value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0
+  const inner = Object.values(value)
+  return inner.reduce<number>((sum, each) => sum + expectedValues(each), Math.max(inner.length, 1))
+}
+
+t.test('counts the values of any JSON, whatever its texts have, and no more than asked', async (t) => {
+  fc.assert(fc.property(fc.jsonValue(), fc.constantFrom(undefined, 1, '\t'), (value, indent) => {
+    const bytes = Buffer.from(JSON.stringify([value, '[{,\\"[NaN'], null, indent))
+    const expected = 2 + expectedValues(value)
+    t.equal(countValues(bytes, expected), expected)
+    t.throws(() => countValues(bytes, expected - 1), { status: 413, code: 'body_too_large' })
+  }))
+  // It has two letters that only such words have.
+  t.equal(countValues(Buffer.from('[NaN,-Infinity]'), 9), 5)
+  t.equal(hasMoreValues(Buffer.from('[[[['), 3), true)
+  t.equal(hasMoreValues(Buffer.from('[[[['), 4), false)
+  t.equal(hasMoreValues(Buffer.from('no JSON'), 3), false)
+})
+
+t.test('refuses a text at its first value, element or field too many, and marks what is too much for an event', async (t) => {
+  const split = (text: string, limits = {}): ReturnType<typeof splitJsonArray> =>
+    splitJsonArray(Buffer.from(text), 'batch', { ...UNLIMITED, ...limits })
+  const tooMany = { status: 413, code: 'body_too_large' }
+  // Nothing behind the limit is looked at: it would be no JSON.
+  t.throws(() => split('[[[[[[!', { values: 5 }), tooMany)
+  t.throws(() => split('{"batch":[{},{},{},!', { elements: 2 }), tooMany)
+  t.throws(() => split('{"a":1,"a":1,"a":1,!', { fields: 2 }), tooMany)
+  t.equal(split('{"a":[1,{"b":2}],"batch":[{},3]}', { values: 8, elements: 2, fields: 2 }).ranges?.length, 4)
+
+  const list = `[${'1,'.repeat(MAX_EVENT_VALUES - 2)}1]`
+  const batch = `{"large":[${list}],"batch":[${list},[${list}],{"text":"${'x'.repeat(40_000_000)}"}]}`
+  const { oversized, ranges } = split(batch, limitsOfBody(0))
+  t.same([...oversized.keys()], [9, ranges?.[2], ranges?.[4]])
+})

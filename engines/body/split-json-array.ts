@@ -1,6 +1,7 @@
+import { HttpError } from '../errors.ts'
 import { bodyError, tooManyValues } from './read-body.ts'
 import { parseJson } from './parse-json.ts'
-import { MAX_EVENT_VALUES, UNLIMITED, type ValueLimits } from './value-limits.ts'
+import { isTooMuch, UNLIMITED, type ValueLimits } from './value-limits.ts'
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
@@ -34,9 +35,9 @@ export interface SplitJson {
   names: Set<string>
   /** Byte positions: start of element 0, its end, start of element 1, ...; null when there is no such array. */
   ranges: number[] | null
-  /** Byte positions of the fields that are too large to be parsed: start and end of each. */
-  unparsed: number[]
-  /** Byte positions of the elements and fields that have too many values for one event: the end by the start. */
+  /** The fields that are too large to be parsed, with their byte positions. */
+  unparsed: { name: string, start: number, end: number }[]
+  /** Byte positions of the elements and fields that are too much for one event: the end by the start. */
   oversized: Map<number, number>
   /** How many values there are (`value-limits.ts`). */
   values: number
@@ -80,6 +81,18 @@ export function countValues (bytes: Uint8Array, max: number): number {
   return counted.values
 }
 
+/** Whether JSON text has more values than that; false for what is no JSON. */
+export function hasMoreValues (bytes: Uint8Array, max: number): boolean {
+  // Each takes a byte.
+  if (bytes.length <= max) return false
+  try {
+    countValues(bytes, max)
+    return false
+  } catch (error) {
+    return error instanceof HttpError && error.status === 413
+  }
+}
+
 /** How many values were met so far, and may be. */
 interface Counted {
   values: number
@@ -93,7 +106,7 @@ function readFields (bytes: Uint8Array, start: number, into: { split: Splitting,
   let at = skipBlanks(bytes, start + 1)
   if (bytes[at] === CLOSE_OBJECT) return at + 1
   for (let fields = 0; ; fields++) {
-    if (fields === into.split.limits.fields) throw tooManyValues(fields)
+    if (fields === into.split.limits.fields) throw tooManyValues(fields, 'fields in one object')
     if (bytes[at] !== QUOTE) throw invalid()
     const nameEnd = skipString(bytes, at)
     const name = parseRange(bytes, at, nameEnd) as string
@@ -123,7 +136,7 @@ function readField (
     // Not an assignment: a field may be named `__proto__`.
     Object.defineProperty(split.fields, name, { value, enumerable: true, configurable: true })
   } else {
-    split.unparsed.push(start, end)
+    split.unparsed.push({ name, start, end })
   }
   return end
 }
@@ -133,7 +146,7 @@ function readElements (bytes: Uint8Array, start: number, split: Splitting, range
   if (bytes[at] === CLOSE_ARRAY) return at + 1
   while (true) {
     const end = skipMember(bytes, at, split)
-    if (ranges.push(at, end) > 2 * split.limits.elements) throw tooManyValues(split.limits.elements)
+    if (ranges.push(at, end) > 2 * split.limits.elements) throw tooManyValues(split.limits.elements, 'events')
     at = skipBlanks(bytes, end)
     if (bytes[at] === CLOSE_ARRAY) return at + 1
     if (bytes[at] !== COMMA) throw invalid()
@@ -141,11 +154,11 @@ function readElements (bytes: Uint8Array, start: number, split: Splitting, range
   }
 }
 
-/** Position behind an element or the value of a field, which is marked if it has too many values. */
+/** Position behind an element or the value of a field, which is marked if it is too much for one event. */
 function skipMember (bytes: Uint8Array, start: number, split: Splitting): number {
   const before = split.values++
   const end = skipValue(bytes, start, split)
-  if (split.values - before > MAX_EVENT_VALUES) split.oversized.set(start, end)
+  if (isTooMuch(split.values - before, end - start)) split.oversized.set(start, end)
   return end
 }
 

@@ -39,7 +39,8 @@ function quoteHugeNumbers (text: string): string {
 }
 
 function isHuge (token: string): boolean {
-  if (!/^-?\d{19,}$/.test(token)) return false
+  // Not by a pattern for all of it: one of ten million digits exceeds its stack.
+  if (token.length < HUGE_DIGITS || /[.eE]/.test(token)) return false
   // No 64 bits have more digits than 20, and BigInt would take its time for very many.
   if (token.length > 21) return true
   const number = BigInt(token)

@@ -9,6 +9,14 @@
  */
 export const MAX_EVENT_VALUES = 250_000
 
+/** Of an event as it was sent: what JetStream stores as one message. */
+const MAX_EVENT_BYTES = 33_554_432
+
+/** Whether an event is too much to be parsed: half a dozen texts as long as it is are made of it. */
+export function isTooMuch (values: number, bytes: number): boolean {
+  return values > MAX_EVENT_VALUES || bytes > MAX_EVENT_BYTES
+}
+
 /** Limits of a whole text. */
 export interface ValueLimits {
   values: number

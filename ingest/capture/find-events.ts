@@ -1,9 +1,9 @@
 import { isUtf8 } from 'node:buffer'
 import { type HttpError, invalidField } from '../../engines/errors.ts'
 import { hasLongNumber, parseJson, roundFields } from '../../engines/body/parse-json.ts'
-import { splitJsonArray } from '../../engines/body/split-json-array.ts'
+import { type SplitJson, splitJsonArray } from '../../engines/body/split-json-array.ts'
 import { tooManyValues } from '../../engines/body/read-body.ts'
-import { MAX_EVENT_VALUES, UNLIMITED, type ValueLimits } from '../../engines/body/value-limits.ts'
+import { isTooMuch, MAX_EVENT_VALUES, UNLIMITED, type ValueLimits } from '../../engines/body/value-limits.ts'
 
 /** The fields of a JSON object as it was sent. */
 export type Fields = Readonly<Record<string, unknown>>
@@ -49,26 +49,39 @@ export function findEvents (body: unknown, isTextReplaced = false): SentBody {
  *   inside an event, when its piece is read.
  */
 export function findEventsUnparsed (json: Buffer, limits: ValueLimits = UNLIMITED): SentBody {
-  const { fields, names, ranges, unparsed, oversized, values } = splitJsonArray(json, 'batch', limits)
+  const split = splitJsonArray(json, 'batch', limits)
+  const { fields, names, ranges, unparsed, oversized, values } = split
   const isTextReplaced = !isUtf8(json)
   const isArray = ranges !== null && names.size === 0
   const isEvent = !isArray && !isBatch(names.has('batch'), names.has('event'))
-  // Nothing is left of a body whose only event is not parsed, perhaps not even its key.
-  const isRefused = isEvent ? values > MAX_EVENT_VALUES : ranges?.length === 2 && oversized.size > 0
-  if (isRefused || (ranges !== null && unparsed.some((at) => oversized.has(at)))) throw tooManyValues(MAX_EVENT_VALUES)
+  if (isEvent && isTooMuch(values, json.length)) {
+    const event = readSmallFields(json, split, limits)
+    return { fields, isTextReplaced, pieces: [[event]], oversized: new Set([event]) }
+  }
   if (isEvent) return { fields, isTextReplaced, pieces: readPieces(json, [0, json.length]) }
   if (ranges === null) throw invalidBatch()
+  if (unparsed.some(({ start }) => oversized.has(start))) throw tooManyValues(MAX_EVENT_VALUES)
   // Their values are not needed, but a body with an error anywhere is refused.
-  for (let i = 0; i < unparsed.length; i += 2) parseRange(json, unparsed[i] as number, unparsed[i + 1] as number)
+  for (const { start, end } of unparsed) parseRange(json, start, end)
   const placeholders = new Map<number, Fields>()
-  for (const [start, end] of oversized) placeholders.set(start, readSmallFields(json.subarray(start, end), limits))
+  for (const [start, end] of oversized) {
+    const event = json.subarray(start, end)
+    placeholders.set(start, event[0] === OPEN_OBJECT ? readSmallFields(event, splitJsonArray(event, '', limits), limits) : {})
+  }
   const pieces = readPieces(json, ranges, placeholders)
   return { fields, isTextReplaced, pieces, oversized: new Set(placeholders.values()) }
 }
 
-/** Enough to say which event it is. */
-function readSmallFields (event: Buffer, limits: ValueLimits): Fields {
-  return event[0] === OPEN_OBJECT ? splitJsonArray(event, '', limits).fields : {}
+/** Enough to say whose event it is, and which: its small fields, and those of its properties if there are few. */
+function readSmallFields (event: Buffer, { fields, unparsed }: SplitJson, limits: ValueLimits): Fields {
+  const range = unparsed.find(({ name }) => name === 'properties')
+  if (range === undefined || event[range.start] !== OPEN_OBJECT) return fields
+  try {
+    const properties = splitJsonArray(event.subarray(range.start, range.end), '', limits).fields
+    return { ...fields, properties }
+  } catch {
+    return fields
+  }
 }
 
 function isBatch (hasBatch: boolean, hasEvent: boolean): boolean {

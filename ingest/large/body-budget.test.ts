@@ -126,3 +126,23 @@ t.test('a lease that turns out smaller gives back, one that turns out larger mak
 
   t.equal(budget.used, 10)
 })
+
+t.test('what is reserved goes to another holder, however many senders the first one has', async (t) => {
+  const budget = new BodyBudget({ maxBytes: 100, reservedBytes: 40, maxWaiting: 10, maxWaitMs: 60_000 })
+  const first = await budget.acquire(50, 'a', 'unknown')
+  first.assign('project 1')
+  const order: string[] = []
+  const take = async (sender: string, holder: string): Promise<void> => {
+    const lease = await budget.acquire(40, sender, holder)
+    order.push(`${sender} ${holder}`)
+    setImmediate(() => lease.release())
+  }
+  const own = [take('b', 'project 1'), take('c', 'project 1')]
+
+  await take('a', 'project 2')
+  t.same(order, ['a project 2'])
+  first.release()
+  first.assign('project 1')
+  await Promise.all(own)
+  t.same(order, ['a project 2', 'b project 1', 'c project 1'])
+})

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import path from 'node:path'
 import zlib from 'node:zlib'
@@ -123,4 +124,39 @@ t.test('a small body that inflates to a large one has its share of the memory un
   t.equal(await reserved(), 0)
   await waitFor(async () => await ingest.metric('millrace_ingest_spool_bytes') === 0)
   t.equal((await takePublishedEvents(ingest.connection, clickhouse)).length, 3000)
+})
+
+t.test('an event with too many values is dropped with its reason, its neighbours are kept, in every dialect', async (t) => {
+  const build = (event: string, values: number): object => ({
+    event, type: 'track', userId: 'a', distinct_id: 'a', uuid: randomUUID(), timestamp: '2026-11-01T10:00:00Z', properties: { list: Array(values).fill(1) }
+  })
+  const batch = (): object[] => [build('one', 200_000), build('many', 250_000), build('two', 200_000), build('three', 1)]
+  const dropped = async (): Promise<number> => await ingest.metric('millrace_ingest_events_dropped_total{reason="event_too_large"}')
+  const before = await dropped()
+
+  const answers = [
+    await ingest.post('/batch', { api_key: PROJECT_KEY, batch: batch() }),
+    await ingest.post('/e/', batch().map((event) => ({ ...event, token: PROJECT_KEY }))),
+    await ingest.post('/v1/batch', { batch: batch(), writeKey: PROJECT_KEY }),
+    await ingest.post('/i/v1/analytics/events', { batch: batch() }, { headers: { authorization: `Bearer ${PROJECT_KEY}` } })
+  ]
+
+  t.same(answers.map(({ status }) => status), [200, 200, 200, 200])
+  const { results } = await answers[3]?.json() as { results: Record<string, { result: string }> }
+  t.same(Object.values(results).map(({ result }) => result), ['ok', 'drop', 'ok', 'ok'])
+  t.same((await takePublishedEvents(ingest.connection, clickhouse)).map(({ event }) => event).sort(),
+    ['one', 'three', 'two'].flatMap((name) => Array(4).fill(name) as string[]))
+  t.equal(await dropped() - before, 4)
+})
+
+t.test('an event with too many values, alone, is refused with 413, wherever its key is', async (t) => {
+  const many = { event: 'many', distinct_id: 'a', properties: { list: Array(250_000).fill(1) } }
+  const withToken = { ...many, properties: { ...many.properties, token: PROJECT_KEY } }
+  for (const body of [{ ...many, api_key: PROJECT_KEY }, [withToken]]) {
+    const answer = await ingest.post('/e/', body)
+    t.equal(answer.status, 413)
+    t.match(await answer.json(), { code: 'event_too_large', detail: /250000 values/ })
+  }
+  const beside = { api_key: PROJECT_KEY, batch: [], extra: many.properties.list }
+  t.match(await (await ingest.post('/e/', beside)).json(), { code: 'body_too_large' })
 })

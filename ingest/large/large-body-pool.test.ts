@@ -4,7 +4,7 @@ import { createLogger } from '../../platform/logger.ts'
 import { HttpError } from '../../engines/errors.ts'
 import type { Admission } from '../capture/take-parsed-body.ts'
 import { NO_LIMITS } from '../../test/support/plain-normaliser.ts'
-import { createLargeBodyPool, type LargeBodyHooks, type LargeBodyJob, type LargeBodyPool, type LargeBodyResult } from './large-body-pool.ts'
+import { createLargeBodyPool, type LargeBodyHooks, type LargeBodyJob, type LargeBodyPool, type LargeBodyResult, type PostponedBody } from './large-body-pool.ts'
 
 /** A pool of one thread, which postpones nothing. */
 function createPool (t: Test): { run: (job: LargeBodyJob, hooks: LargeBodyHooks) => Promise<LargeBodyResult> } {
@@ -110,4 +110,35 @@ t.test('updates come joined into messages, in their order, and the size of the b
   t.same(read.flatMap(({ set }) => set === undefined ? [] : [(set as { n: number }).n]), batch.map((_, n) => n))
   t.same(updates.flatMap(({ announces }) => announces),
     [0, 2000, 4000, 6000, 8000, 10_000].map((n) => ({ projectId: 1, groupType: `g${n}` })))
+})
+
+t.test('a project leaves the last thread to another, and its body comes back as it was', async (t) => {
+  const pool = openPool(t, 2)
+  const order: string[] = []
+  const take = async (
+    name: string, body: unknown, id: number, known: number | null = null
+  ): Promise<LargeBodyResult | PostponedBody> => {
+    const admit = async (): Promise<Admission> => ({ ...await allow(), project: { id, anonymizeIps: false } })
+    const result = await pool.run(buildJob(body, { maxDecompressedBytes: 1e8 }), { admit, sender: 'the same', projectId: known })
+    order.push(name)
+    return result
+  }
+  // Both threads are there.
+  await Promise.all([take('a', good, 1), take('b', good, 2)])
+  order.length = 0
+  const { promise: admitted, resolve } = Promise.withResolvers<void>()
+  const long = pool.run(
+    buildJob({ api_key: 'k', batch: Array(300_000).fill({ event: 'e', distinct_id: 'd' }) }, { maxDecompressedBytes: 1e8 }),
+    { admit: async () => { setImmediate(resolve); return await allow() } }
+  ).then(() => order.push('long'))
+  await admitted
+
+  const postponed = await take('postponed', good, 1)
+  const again = take('again', good, 1, 1)
+  await take('other', good, 2)
+  await Promise.all([long, again])
+
+  t.match(postponed, { projectId: 1 })
+  t.equal('chunks' in postponed && Buffer.concat(postponed.chunks).toString(), JSON.stringify(good))
+  t.same(order, ['postponed', 'other', 'long', 'again'])
 })

@@ -5,6 +5,7 @@ import t from 'tap'
 import { PROJECT_KEY, startTestIngest, type TestIngest } from '../../ingest/testing/start-test-ingest.ts'
 import type { TestContext } from '../support/test-context.ts'
 import { waitFor } from '../support/wait-for.ts'
+import { hostileBodies } from './hostile-bodies.ts'
 
 const MEGABYTE = 1_048_576
 const EVENT = JSON.stringify({ api_key: PROJECT_KEY, event: 'e', distinct_id: 'd' })
@@ -95,4 +96,39 @@ t.test('JSON of any depth and any number of names is an event or an error, and t
     t.ok(answer.status === status || (answer.status >= 400 && answer.status < 500), `${body.slice(0, 20)}... ${answer.status}`)
   }
   t.equal((await ingest.post('/capture/', EVENT)).status, 200)
+})
+
+t.test('a body that is made to cost much costs little, and its answer says that it can never be taken', async (t) => {
+  const ingest = await startTestIngest(t)
+  // A third of what `npm run check:hostile` sends.
+  for (const { name, path, build, headers = {} } of hostileBodies(PROJECT_KEY, 0.3)) {
+    const body = build()
+    const before = process.cpuUsage()
+    const answer = await ingest.post(path, body, { headers })
+    const { user, system } = process.cpuUsage(before)
+    t.ok([200, 400, 413].includes(answer.status), `${name}: ${answer.status} ${(await answer.text()).slice(0, 200)}`)
+    t.ok(user + system < 5e6, `${name}: ${Math.round((user + system) / 1000)} ms`)
+  }
+  t.equal((await ingest.post('/capture/', EVENT)).status, 200)
+})
+
+t.test('a body of another project does not wait for all that one project sends, even from the same address', async (t) => {
+  const ingest = await startTestIngest(t)
+  const { sql } = ingest.postgres
+  await sql`INSERT INTO projects (name) VALUES ('other')`
+  await sql`INSERT INTO project_api_keys (api_key, project_id, kind) VALUES ('phc_other', 2, 'project')`
+  const events = Array(60_000).fill({ event: 'e', distinct_id: 'd', properties: { $lib: 'l', a: 1 } })
+  const own = { api_key: 'phc_other', batch: events.slice(0, 20_000) }
+  t.equal((await ingest.post('/batch/', own)).status, 200)
+
+  let answered = 0
+  const batches = Array.from({ length: 12 }, async () => {
+    const { status } = await ingest.post('/batch/', { api_key: PROJECT_KEY, batch: events })
+    answered++
+    return status
+  })
+  await waitFor(() => answered > 0)
+  t.equal((await ingest.post('/batch/', own)).status, 200)
+  t.ok(answered < 8, `after ${answered} of ${batches.length} batches`)
+  t.same(new Set(await Promise.all(batches)), new Set([200]))
 })
