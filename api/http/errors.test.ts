@@ -46,6 +46,7 @@ t.test('names the part of a request that cannot be read', async (t) => {
   t.match(await post(`${'{"a":'.repeat(100_000)}{"__proto__": 1}${'}'.repeat(100_000)}`), { status: 400, body: { code: 'invalid_input' } })
   t.match(await post('a=b', 'application/x-www-form-urlencoded'), { status: 415, body: { type: 'invalid_request', code: 'unsupported_media_type', attr: 'content-type' } })
   t.match(await post(JSON.stringify({ name: 'n'.repeat(1_048_576) })), { status: 413, body: { type: 'validation_error', code: 'request_too_large', attr: 'body' } })
+  t.match(await post('['.repeat(200_000)), { status: 413, body: { type: 'validation_error', code: 'body_too_large', detail: /131072 values/ } })
   t.match(await post(`{"name": "n", "feature_flag_key": "k", "filters": ${'{"a":'.repeat(2000)}1${'}'.repeat(2000)}}`), { status: 400, body: { detail: /nested deeper/ } })
   t.match(await send(api.app, { method: 'GET', url: '/api/projects/%E0%A4%A/experiments' }), { status: 400, body: { type: 'invalid_request', attr: null } })
 })

@@ -161,6 +161,7 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
   const waiting: Task[] = []
   /** Threads that one project may have. */
   const share = Math.max(maxThreads - 1, 1)
+  const threadsOf = (id: number): number => [...threads].filter(({ task }) => task?.projectId === id).length
   let lastSender: string | undefined
 
   return {
@@ -186,10 +187,6 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
     send(thread, { kind: 'job', job: task.job }, task.job.chunks.map(({ buffer }) => buffer as ArrayBuffer))
   }
 
-  function threadsOf (projectId: number): number {
-    return [...threads].filter(({ task }) => task?.projectId === projectId).length
-  }
-
   function startThread (): Thread {
     const worker = new Worker(WORKER, {
       name: 'large bodies', workerData: options.names, resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB }
@@ -203,9 +200,7 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
     })
     worker.on('exit', () => {
       threads.delete(thread)
-      finish(thread, (task) => task.reject(thread.isOutOfMemory
-        ? new HttpError(413, 'validation_error', 'body_too_large', `The body takes more than ${MAX_HEAP_MB} MB of memory.`)
-        : new HttpError(503, 'server_error', 'overloaded', 'The request could not be processed. Try again.')))
+      finish(thread, (task) => task.reject(explainEnd(thread)))
     })
     // A process with nothing else to do may end.
     worker.unref()
@@ -238,6 +233,13 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
     if (task !== null) complete(task)
     startNext()
   }
+}
+
+/** Sent again, a body that takes too much memory would only take it again. */
+function explainEnd ({ isOutOfMemory }: Thread): HttpError {
+  return isOutOfMemory
+    ? new HttpError(413, 'validation_error', 'body_too_large', `The body takes more than ${MAX_HEAP_MB} MB of memory.`)
+    : new HttpError(503, 'server_error', 'overloaded', 'The request could not be processed. Try again.')
 }
 
 /** Asks the main thread's keys on behalf of a thread. */

@@ -223,6 +223,8 @@ t.test('a megabyte of overrides is answered, a body over the limit is refused', 
   t.equal((await ask(decide, '/flags/?v=2', { distinct_id: 'u', note: note.repeat(5) })).status, 413)
   const bomb = zlib.gzipSync(JSON.stringify({ api_key: decide.projectKey, note: note.repeat(20) }))
   t.match(await ask(decide, '/flags/?v=2', bomb), { status: 413, body: { type: 'validation_error', code: 'body_too_large' } })
+  const many = { distinct_id: 'u', person_properties: { list: Array(40_000).fill(1) } }
+  t.match(await ask(decide, '/flags/?v=2', many), { status: 413, body: { type: 'validation_error', code: 'body_too_large' } })
 })
 
 t.test('every origin is allowed', async (t) => {
