@@ -6,7 +6,7 @@ import { createSessions } from '../console/server/sessions.ts'
 import type { ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { allowUnserved } from '../platform/cross-origin.ts'
 import { FORWARDED } from '../schema/wire/forwarded-request.ts'
-import { checkServices, type HealthOptions, healthRoutes, pingClickHouse } from '../platform/health-and-readiness.ts'
+import { checkServices, type HealthOptions, type HealthPart, healthRoutes, pingClickHouse } from '../platform/health-and-readiness.ts'
 import { answerClientError, answerHalfClosed, discardRest, discardRests, endWithClient, MAX_HEADER_BYTES } from '../platform/http-server.ts'
 import type { LocateAddress } from '../engines/enrichment/geoip.ts'
 import type { KeyDirectory } from '../platform/directory/key-directory.ts'
@@ -68,6 +68,8 @@ export interface ApiDeps {
   analystUrl: string
   /** Tells the place of an address, for flags; absent: places are unknown. */
   locate?: LocateAddress
+  /** What else health reports. */
+  parts?: () => HealthPart[]
   /** For dead letters and receipts. */
   nats: NatsOnDemand
   /** Keys and projects, in memory, with the owners of personal keys. */
@@ -180,7 +182,8 @@ const compileWhenUsed: ReturnType<typeof SerializerSelector> = (...options) => {
  * The process stays ready without Postgres and without ClickHouse: it serves flags from memory, and definitions without
  * ClickHouse. Before the first read of keys and flags it is starting.
  */
-function describeHealth ({ sql, clickhouse, keys, definitions, metrics, isShuttingDown }: ApiDeps): HealthOptions {
+function describeHealth (deps: ApiDeps): HealthOptions {
+  const { sql, clickhouse, keys, definitions, metrics, isShuttingDown, parts = () => [] } = deps
   const checks = {
     postgres: async () => await sql`SELECT 1`,
     clickhouse: async () => await pingClickHouse(clickhouse)
@@ -191,7 +194,8 @@ function describeHealth ({ sql, clickhouse, keys, definitions, metrics, isShutti
     phase: () => isShuttingDown() ? 'shutting down' : keys.state.isReady && definitions.isReady() ? 'running' : 'starting',
     parts: async () => [
       ...await checkServices(checks),
-      { name: 'flag definitions', healthy: definitions.isReady(), ageMs: definitions.ageMs() }
+      { name: 'flag definitions', healthy: definitions.isReady(), ageMs: definitions.ageMs() },
+      ...parts()
     ]
   }
 }

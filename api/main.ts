@@ -67,7 +67,7 @@ runProcess('api', async () => {
   let shuttingDown = false
   const app = await buildApiApp({
     logger, sql, clickhouse, cluster, nats, keys, metrics, definitions, now, status,
-    ...geoipPath === '' ? {} : { locate: geoip.locate },
+    ...geoipPath === '' ? {} : { locate: geoip.locate, parts: geoip.parts },
     analystUrl: settings.MILLRACE_CLICKHOUSE_ANALYST_URL,
     imports,
     publicUrl: settings.MILLRACE_PUBLIC_URL,

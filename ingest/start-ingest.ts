@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify'
 import type { KeyDirectory } from '../platform/directory/key-directory.ts'
 import { openKeys } from '../platform/directory/open-keys.ts'
 import { openFingerprintKey } from '../platform/fingerprint-key.ts'
-import { API_READINESS_CHECK_MS, type HealthOptions, type ProcessPhase } from '../platform/health-and-readiness.ts'
+import { API_READINESS_CHECK_MS, type HealthOptions, type HealthPart, type ProcessPhase } from '../platform/health-and-readiness.ts'
 import { withTimeout } from '../platform/intervals.ts'
 import type { Logger } from '../platform/logger.ts'
 import { createMetrics } from '../platform/metrics.ts'
@@ -80,7 +80,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
     refuseNewerDatabase(sql, logger)
   ])
   const secrets = { fingerprintKey: () => fingerprintKey.current, cookielessSalts: () => cookielessSalts.current }
-  const { capture, close: closeCapture } = await openCapture(config, {
+  const { capture, parts, close: closeCapture } = await openCapture(config, {
     sql, keys, secrets, publishing, arrivals, counts, metrics, logger
   })
 
@@ -98,7 +98,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
       registry: metrics.registry,
       // Until then every event would be answered with 503: the watermark does not wait for it.
       phase: () => phase === 'running' && !publishing.presence.isRegistered ? 'starting' : phase,
-      ...healthOf(config, publishing, keys)
+      ...healthOf(config, { ...publishing, keys, parts })
     }
   })
   limitConnections(app.server, { maxConnections: config.limits.maxConnections, metrics, logger })
@@ -119,7 +119,8 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
 
 /** What `/_health` and `/_readiness` say beside the phase of the process. */
 function healthOf (
-  config: IngestConfig, { link, presence, spool, failures }: Publishing, keys: KeyDirectory
+  config: IngestConfig,
+  { link, presence, spool, failures, keys, parts }: Publishing & { keys: KeyDirectory, parts: () => HealthPart[] }
 ): Pick<HealthOptions, 'checks' | 'parts'> {
   const isConnected = (): boolean => link.isUp() && presence.isRegistered
   return {
@@ -140,7 +141,8 @@ function healthOf (
         lastError: failures.spool
       },
       // Known keys are answered without Postgres, also after a failed reading.
-      { name: 'keys', healthy: keys.state.isCurrent || keys.state.hits + keys.state.misses === 0 }
+      { name: 'keys', healthy: keys.state.isCurrent || keys.state.hits + keys.state.misses === 0 },
+      ...parts()
     ]
   }
 }

@@ -1,6 +1,7 @@
 import { open, stat } from 'node:fs/promises'
 import { MillraceError } from '../engines/errors.ts'
 import { type LocateAddress, openGeoip } from '../engines/enrichment/geoip.ts'
+import type { HealthPart } from './health-and-readiness.ts'
 import type { Logger } from './logger.ts'
 
 /** How often a file is looked at for whether it was replaced. */
@@ -21,18 +22,21 @@ export interface GeoipFile {
   locate: LocateAddress
   /** For threads; null while there is no file that could be read. */
   readonly data: GeoipData | null
+  /** Empty without a path. */
+  parts: () => HealthPart[]
   close: () => void
 }
 
 /**
  * Reads the file of places and follows it: one that is replaced counts some seconds later. Without a path there are no
  * places, at no cost. A file that is missing or damaged stops nothing: it is logged once for each state of the file,
- * and the last good one stays in use.
+ * health says so, and the last good one stays in use.
  */
 export async function openGeoipFile (path: string, logger: Logger, lookEveryMs = LOOK_EVERY_MS): Promise<GeoipFile> {
-  if (path === '') return { locate: () => null, data: null, close () {} }
+  if (path === '') return { locate: () => null, data: null, parts: () => [], close () {} }
   let locate: LocateAddress = () => null
   let data: GeoipData | null = null
+  let lastError: string | null = null
   /** What the file looked like when it was read last. */
   let seen = ''
 
@@ -45,10 +49,12 @@ export async function openGeoipFile (path: string, logger: Logger, lookEveryMs =
       const bytes = await readShared(path)
       locate = openGeoip(Buffer.from(bytes))
       data = { bytes, version: (data?.version ?? 0) + 1 }
+      lastError = null
       logger.info({ path, bytes: bytes.byteLength }, 'loaded the file of places (GeoIP)')
     } catch (cause) {
       state ||= 'missing'
       if (state === seen) return
+      lastError = `${path} cannot be used: ${cause instanceof Error ? cause.message : String(cause)}`
       const err = new MillraceError('MILLRACE_GEOIP_UNREADABLE', `The file of MILLRACE_GEOIP_PATH cannot be used: ${path}`,
         { action: 'retry', cause })
       logger.error({ err }, data === null
@@ -64,6 +70,7 @@ export async function openGeoipFile (path: string, logger: Logger, lookEveryMs =
   return {
     locate: (address) => locate(address),
     get data () { return data },
+    parts: () => [{ name: 'geoip', healthy: lastError === null, lastError }],
     close: () => clearInterval(timer)
   }
 }

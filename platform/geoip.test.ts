@@ -86,16 +86,18 @@ t.test('a file that is replaced counts, one that is damaged leaves the last good
   t.teardown(() => geoip.close())
   t.equal(geoip.locate('1.2.3.4'), null, 'no file yet')
   t.equal(geoip.data, null)
+  t.match(geoip.parts(), [{ name: 'geoip', healthy: false, lastError: /countries\.mmdb cannot be used: ENOENT/ }])
 
   await replace(buildMmdb({ '1.0.0.0/8': { country: { iso_code: 'AU' } } }))
   await waitFor(() => geoip.locate('1.2.3.4')?.$geoip_country_code === 'AU')
+  t.match(geoip.parts(), [{ healthy: true, lastError: null }])
   const { version } = geoip.data!
   await replace('damaged')
   await replace(buildMmdb({ '1.0.0.0/8': { country: { iso_code: 'NZ' } } }))
   await waitFor(() => geoip.locate('1.2.3.4')?.$geoip_country_code === 'NZ')
   t.ok(geoip.data!.version > version)
   await replace('damaged')
-  await new Promise((resolve) => setTimeout(resolve, 100))
+  await waitFor(() => !geoip.parts()[0]!.healthy)
   t.equal(geoip.locate('1.2.3.4')?.$geoip_country_code, 'NZ')
 })
 
@@ -104,5 +106,6 @@ t.test('without a path nothing is looked up', async (t) => {
 
   t.equal(geoip.locate('1.1.1.1'), null)
   t.equal(geoip.data, null)
+  t.same(geoip.parts(), [])
   geoip.close()
 })

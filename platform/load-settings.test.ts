@@ -47,6 +47,23 @@ t.test('never repeats the value of a secret', async (t) => {
   }
 })
 
+t.test('a key is what clients can send, and a path what somebody meant', async (t) => {
+  const keys: SettingName[] = ['MILLRACE_PROJECT_API_KEY', 'MILLRACE_PERSONAL_API_KEY', 'MILLRACE_KEY']
+  for (const name of keys) {
+    for (const text of ['', 'phc_aB3-_.~', 'sTMFPsFhdP1Ssg']) t.doesNotThrow(() => loadSettings({ [name]: text }, [name]), `${name}=${text}`)
+    for (const text of ['a b', ' phc_a', 'phc_a\n', '"phc_a"', 'phc/a', 'phc_é', 'a?b', 'a#b']) {
+      t.throws(() => loadSettings({ [name]: text }, [name]), { message: new RegExp(`${name} must be of letters, digits`) }, `${name}=${text}`)
+    }
+  }
+  const paths: SettingName[] = ['MILLRACE_DATA_DIR', 'MILLRACE_BACKUP_FOLDER', 'MILLRACE_GEOIP_PATH', 'MILLRACE_IMPORT_FOLDER', 'MILLRACE_NATS_SERVER']
+  for (const name of paths) {
+    for (const text of ['', '/srv/a b', './x', 'C:\\x', '/srv/é']) t.doesNotThrow(() => loadSettings({ [name]: text }, [name]), `${name}=${text}`)
+    for (const text of [' /srv', '/srv\n', '/srv\0x', '/srv ']) {
+      t.throws(() => loadSettings({ [name]: text }, [name]), { message: new RegExp(`${name} must be a path`) }, `${name}=${text}`)
+    }
+  }
+})
+
 t.test('a number is digits: no unit, other notation, blank, or more than is exact', async (t) => {
   const load = (text: string): unknown => loadSettings({ MILLRACE_SPOOL_MAX_BYTES: text }, ['MILLRACE_SPOOL_MAX_BYTES']).MILLRACE_SPOOL_MAX_BYTES
 

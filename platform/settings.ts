@@ -36,7 +36,7 @@ export const settings = {
     'URLs of the pipeline processes whose health the console shows, comma separated. Empty: the one on this machine.'),
   MILLRACE_URL: formatted('http-url', '',
     'Address of Millrace for the command line. Empty: the stack on the data directory.'),
-  MILLRACE_KEY: text('',
+  MILLRACE_KEY: formatted('key', '',
     'Personal API key for the command line. Empty: that of the stack on the data directory.'),
   MILLRACE_PUBLIC_URL: formatted('http-url', '',
     'Base URL of links in responses (pagination), and of the login link that a start prints. Empty: taken from the request; the address that ingest listens on.'),
@@ -53,7 +53,7 @@ export const settings = {
     'Name of the ClickHouse cluster that stores the tables. Empty: a single node.'),
 
   // Embedded stack
-  MILLRACE_DATA_DIR: text('.millrace',
+  MILLRACE_DATA_DIR: formatted('path', '.millrace',
     'Data directory of the embedded stack and of the ingest spool.'),
   MILLRACE_CLICKHOUSE_PORT: port(8123,
     'Port of the embedded ClickHouse server.'),
@@ -68,12 +68,12 @@ export const settings = {
   MILLRACE_POSTGRES_PORT: port(5433,
     'Port of the embedded Postgres.'),
   MILLRACE_PROJECT_API_KEY: {
-    ...text('', 'Project API key of project 1, used when the data directory is created. Empty: generated.'), maxLength: 64
+    ...formatted('key', '', 'Project API key of project 1, used when the data directory is created. Empty: generated.'), maxLength: 64
   },
   MILLRACE_PERSONAL_API_KEY: {
-    ...text('', 'Personal API key of the first user, used when the data directory is created. Empty: generated.'), maxLength: 128
+    ...formatted('key', '', 'Personal API key of the first user, used when the data directory is created. Empty: generated.'), maxLength: 128
   },
-  MILLRACE_NATS_SERVER: text('',
+  MILLRACE_NATS_SERVER: formatted('path', '',
     'Path of a nats-server binary (2.15.1 or newer). Empty: searched in PATH and in the cache, otherwise downloaded.'),
   MILLRACE_OLD_NATS_SERVER: oneOf(['refuse', 'accept'], 'refuse',
     'What to do with a nats-server older than 2.15.1, embedded or of your own, which may lose acknowledged events at a power cut; accept withdraws the promise about power cuts.'),
@@ -83,7 +83,7 @@ export const settings = {
     'Password of the read-only user analyst on the embedded ClickHouse server. Empty: generated.'),
 
   // Backups
-  MILLRACE_BACKUP_FOLDER: text('',
+  MILLRACE_BACKUP_FOLDER: formatted('path', '',
     'Folder for the scheduled backups of this embedded stack; not shared with another stack, best on another disk. Empty: none are made.'),
   MILLRACE_BACKUP_INTERVAL_HOURS: whole(24, { minimum: 1, maximum: 8760 },
     'Hours from one scheduled backup to the next. One that was missed is made at the next start.'),
@@ -119,13 +119,13 @@ export const settings = {
     'Maximum open connections per ingest process; fewer, with a warning, when the limit of open files (ulimit -n) is not 160 higher. Each may use 256 KiB of memory for an unfinished body.'),
   MILLRACE_TRUSTED_PROXIES: formatted('addresses', '',
     'Proxies whose X-Forwarded-For, -Host and -Proto headers ingest trusts: addresses, ranges (10.0.0.0/8), loopback or uniquelocal, comma separated. Empty: none.'),
-  MILLRACE_GEOIP_PATH: text('',
+  MILLRACE_GEOIP_PATH: formatted('path', '',
     'MMDB file of countries or cities, with which ingest and the API look up the place of an address. A replaced file is used within 10 s. Empty: places are not looked up.'),
   MILLRACE_INGEST_RATE_LIMIT: whole(0, { minimum: 0 },
     'Quota of projects that have none of their own: events per second, counted per ingest process, with bursts of ten seconds; then 429. 0: no limit.'),
 
   // API
-  MILLRACE_IMPORT_FOLDER: text('',
+  MILLRACE_IMPORT_FOLDER: formatted('path', '',
     'Folder with exports that the console imports: those of project 1 in its folder 1. The API writes its state there, and needs 300 MB more memory for each of at most two imports. Empty: none; in the embedded stack, imports in the data directory.'),
   MILLRACE_MANAGEMENT_RATE_LIMIT: whole(12_000, { minimum: 0 },
     'Maximum management requests per minute and personal key, counted per API process. 0: no limit.'),

@@ -20,7 +20,7 @@ const run = promisify(execFile)
 async function askWhenReady (settings: Record<string, string>): Promise<{ requests: number, refused: string[] }> {
   const { MILLRACE_PORT: port, MILLRACE_PERSONAL_API_KEY: key, MILLRACE_PROJECT_API_KEY: token } = settings
   const origin = `http://127.0.0.1:${port}`
-  await waitFor(async () => (await fetch(`${origin}/_readiness`)).status === 200, { everyMs: 5, timeoutMs: 180_000 })
+  await waitFor(async () => (await fetch(`${origin}/_readiness`)).status === 200, { everyMs: 5 })
   const management = { headers: { authorization: `Bearer ${key}` } }
   const flags = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ api_key: token, distinct_id: 'you' }) }
   const answers = await Promise.all(Array.from({ length: 25 }, async () => await Promise.all([
@@ -36,7 +36,8 @@ const PARTS = ['api', 'clickhouse', 'ingest', 'nats-server', 'pipeline', 'postgr
 t.test('on an empty data directory', async (t) => {
   const dataDir = await makeDataDir(t)
   const settings: Record<string, string> = {
-    ...await chooseSettings(dataDir), MILLRACE_PROJECT_API_KEY: 'phc_of_the_test', MILLRACE_PERSONAL_API_KEY: 'phx_of_the_test'
+    ...await chooseSettings(dataDir), MILLRACE_PROJECT_API_KEY: 'phc_of_the_test', MILLRACE_PERSONAL_API_KEY: 'phx_of_the_test',
+    MILLRACE_GEOIP_PATH: path.join(dataDir, 'no such.mmdb')
   }
   const main = runMain(t, settings)
   const first = await askWhenReady(settings)
@@ -51,6 +52,12 @@ t.test('on an empty data directory', async (t) => {
     t.match(await waitForText(read, 'hello'), /hello.*you/)
     t.match(main.output(), /Personal API key +phx_\w+/)
     t.equal((await stat(path.join(dataDir, 'credentials.json'))).mode & 0o777, 0o600)
+  })
+
+  await t.test('says at the start, and in the health of ingest and API, that its file of places cannot be used', async (t) => {
+    for (const tier of ['ingest', 'api']) t.match(main.output(), new RegExp(`^ +DEGRADED +${tier}: geoip: .*no such\\.mmdb cannot be used: ENOENT`, 'm'))
+    const { baseUrl, apiUrl } = await readAddresses(dataDir)
+    for (const url of [baseUrl, apiUrl]) t.match(await (await fetch(`${url}/_health`)).json(), { status: 'degraded', stuck: ['geoip'] })
   })
 
   await t.test('refuses a second stack and names the process of the first', async (t) => {

@@ -32,6 +32,18 @@ t.test('keeps keys and passwords from the tiers', async (t) => {
   t.same(env, { MILLRACE_PARTITIONS: '2', MILLRACE_IMPORT_FOLDER: path.resolve('.millrace/imports') })
 })
 
+t.test('gives its processes, which run in another folder, the paths as they are seen from here', async (t) => {
+  const { env, backups, natsServer } = loadStackSettings({ MILLRACE_BACKUP_FOLDER: 'backups', MILLRACE_GEOIP_PATH: './geo.mmdb', MILLRACE_NATS_SERVER: 'bin/nats-server' })
+
+  t.match(env, { MILLRACE_BACKUP_FOLDER: path.resolve('backups'), MILLRACE_GEOIP_PATH: path.resolve('geo.mmdb') })
+  t.match({ backups, natsServer }, { backups: { folder: path.resolve('backups') }, natsServer: path.resolve('bin/nats-server') })
+  t.equal(loadStackSettings({ MILLRACE_NATS_SERVER: 'nats-server' }).natsServer, 'nats-server', 'a name is looked for on PATH')
+})
+
+t.test('refuses a personal key that looks like one of a project', async (t) => {
+  t.throws(() => loadStackSettings({ MILLRACE_PERSONAL_API_KEY: 'phc_wrong' }), { message: /MILLRACE_PERSONAL_API_KEY must not begin with phc_/ })
+})
+
 t.test('refuses a project key that looks like a personal one', async (t) => {
   t.throws(() => loadStackSettings({ MILLRACE_PROJECT_API_KEY: 'phx_wrong' }), { message: /phx_/ })
 })

@@ -48,6 +48,10 @@ const NOT_FOR_TIERS: readonly string[] = [
   'MILLRACE_CLICKHOUSE_ANALYST_URL'
 ]
 
+const NAMES = Object.keys(settings) as SettingName[]
+
+const PATHS = NAMES.filter((name) => 'format' in settings[name] && settings[name].format === 'path')
+
 /**
  * Reads the settings of the whole stack, those of its tiers included: a wrong one is reported before anything is
  * started, together with all others.
@@ -55,7 +59,8 @@ const NOT_FOR_TIERS: readonly string[] = [
  * @throws {SettingsError} listing every problem.
  */
 export function loadStackSettings (env: NodeJS.ProcessEnv): StackSettings {
-  const values = loadSettings(env, Object.keys(settings) as SettingName[])
+  const values = loadSettings(env, NAMES)
+  const chosen = values.MILLRACE_NATS_SERVER
   const isSet = (name: SettingName): boolean => (env[name] ?? '') !== ''
   const problems = findContradictions(values, isSet)
   if (problems.length > 0) throw new SettingsError(problems)
@@ -82,7 +87,8 @@ export function loadStackSettings (env: NodeJS.ProcessEnv): StackSettings {
     clickhouseCluster: values.MILLRACE_CLICKHOUSE_CLUSTER,
     clickhouseMemoryBytes: values.MILLRACE_CLICKHOUSE_MEMORY_BYTES,
     clickhouseSendTimeoutSeconds: values.MILLRACE_CLICKHOUSE_SEND_TIMEOUT_SECONDS,
-    natsServer: values.MILLRACE_NATS_SERVER,
+    // A bare name is looked for on PATH.
+    natsServer: chosen.includes(path.sep) ? path.resolve(chosen) : chosen,
     oldNatsServer: values.MILLRACE_OLD_NATS_SERVER,
     logLevel: values.MILLRACE_LOG_LEVEL,
     backups: {
@@ -98,6 +104,8 @@ export function loadStackSettings (env: NodeJS.ProcessEnv): StackSettings {
     },
     env: {
       ...Object.fromEntries(Object.entries(env).filter(([name]) => !NOT_FOR_TIERS.includes(name))),
+      // They run in another folder.
+      ...Object.fromEntries(PATHS.filter(isSet).map((name) => [name, path.resolve(String(values[name]))])),
       MILLRACE_IMPORT_FOLDER: path.resolve(values.MILLRACE_IMPORT_FOLDER || path.join(values.MILLRACE_DATA_DIR, 'imports'))
     }
   }
@@ -111,6 +119,9 @@ function findContradictions (values: SettingValues<SettingName>, isSet: (name: S
   const problems: string[] = []
   if (values.MILLRACE_PROJECT_API_KEY.startsWith('phx_')) {
     problems.push('MILLRACE_PROJECT_API_KEY must not begin with phx_, which marks personal API keys')
+  }
+  if (values.MILLRACE_PERSONAL_API_KEY.startsWith('phc_')) {
+    problems.push('MILLRACE_PERSONAL_API_KEY must not begin with phc_, which marks project API keys')
   }
   const memory = values.MILLRACE_CLICKHOUSE_MEMORY_BYTES
   if (memory > 0 && memory < LEAST_CLICKHOUSE_MEMORY_BYTES) {

@@ -2,6 +2,7 @@
 import path from 'node:path'
 import type { Credentials, StackAddresses } from '../data-dir/stack-access.ts'
 import type { Progress } from './progress.ts'
+import { fieldsOf } from '../../engines/fields.ts'
 import { startClickHouse } from './start-clickhouse.ts'
 import { startNatsServer } from '../nats/start-nats-server.ts'
 import { startPostgres } from '../postgres/start-postgres.ts'
@@ -188,6 +189,13 @@ export async function startTier (options: TierOptions): Promise<ManagedProcess> 
   const isReady = async (): Promise<boolean> => await answersAs(url, child.pid, options.mayBeStarting ?? false)
   await waitUntilReady(child, { isReady, timeoutMs: READY_TIMEOUT_MS, signal: options.signal })
   return child
+}
+
+/** What a tier says is wrong with it: it has started all the same, as with a file of places that cannot be read. */
+export async function listErrors (url: string): Promise<string[]> {
+  const { parts } = fieldsOf(await askHttp(`${url}/_health`).then(({ body }): unknown => JSON.parse(body), () => ({})))
+  return (Array.isArray(parts) ? parts.map(fieldsOf) : [])
+    .flatMap(({ name, healthy, lastError }) => healthy === false && typeof lastError === 'string' ? `${String(name)}: ${lastError}` : [])
 }
 
 /** A restarted service keeps its first port, which its clients know. */

@@ -11,7 +11,7 @@ import { endRecordedProcesses, openProcessRecord } from './processes/recorded-pr
 import { createStackParts } from './processes/supervise.ts'
 import type { StackSettings } from './stack-settings.ts'
 import { scheduleBackups } from './schedule-backups.ts'
-import { startServices, startTiers } from './start-parts.ts'
+import { listErrors, startServices, startTiers } from './start-parts.ts'
 
 /** The whole system on one machine, running. */
 export interface Stack {
@@ -95,6 +95,10 @@ export async function startStack ({ settings, progress, signal, onForce }: Start
     const tierUrls = await startTiers({ settings, credentials, urls, parts })
     const addresses = { pid: process.pid, ...tierUrls, ...urls, clickhouseCluster: settings.clickhouseCluster }
     await writeAddresses(dataDir, addresses)
+    const { baseUrl: ingest, pipelineUrl: pipeline, apiUrl: api } = tierUrls
+    for (const [tier, url] of Object.entries({ ingest, pipeline, api })) {
+      for (const what of await listErrors(url)) progress.print(`  DEGRADED  ${tier}: ${what}`)
+    }
     if (settings.backups.folder !== '') backups = scheduleBackups({ settings, progress, onSpawn: (child) => record.add(child) })
     const publicUrl = settings.publicUrl || tierUrls.baseUrl
     return {

@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os'
 import type { KeyDirectory } from '../../platform/directory/key-directory.ts'
-import { openGeoipFile } from '../../platform/geoip-file.ts'
+import { type GeoipFile, openGeoipFile } from '../../platform/geoip-file.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
@@ -45,7 +45,7 @@ export interface OpenCaptureDeps {
 /** Composes what a request passes between its route and publishing, on the event loop and in threads. */
 export async function openCapture (
   config: IngestConfig, { sql, keys, secrets, publishing, arrivals, counts, metrics, logger }: OpenCaptureDeps
-): Promise<{ capture: Capture, close: () => Promise<void> }> {
+): Promise<{ capture: Capture, parts: GeoipFile['parts'], close: () => Promise<void> }> {
   const maxEventBytes = publishing.link.maxPayloadBytes
   const limits = { ...config.limits, maxEventBytes, partitions: config.streams.partitions }
   const onUnexpected = (err: unknown): void => logger.error({ err }, 'an event was dropped because of an unexpected error')
@@ -87,6 +87,7 @@ export async function openCapture (
   })
   return {
     capture,
+    parts: geoip.parts,
     async close () {
       geoip.close()
       await pool.close()
