@@ -39,27 +39,17 @@ export async function recordBackup (sql: Sql, record: BackupRecord): Promise<voi
 }
 
 export async function readBackupSummary (sql: Sql): Promise<BackupSummary> {
-  const [row] = await sql<{
-    startedAt: Date | null, endedAt: Date | null, bytes: number | null, sharedBytes: number | null,
-    failures: number, lastError: string | null, lastWarning: string | null
-  }[]>`
-    SELECT done.started_at AS "startedAt", done.ended_at AS "endedAt", done.bytes::float8 AS bytes,
-      done.shared_bytes::float8 AS "sharedBytes",
+  const [{ failures, lastError, lastWarning, startedAt, ...done }] = await sql<[{
+    startedAt: Date | null, endedAt: Date, bytes: number, sharedBytes: number
+    failures: number, lastError: string, lastWarning: string
+  }]>`
+    SELECT done.started_at AS "startedAt", done.ended_at AS "endedAt", done.bytes::float8 AS bytes, done.shared_bytes::float8 AS "sharedBytes",
       (SELECT count(*)::int FROM backups WHERE error <> '') AS failures,
-      (SELECT error FROM backups ORDER BY id DESC LIMIT 1) AS "lastError",
-      (SELECT warning FROM backups ORDER BY id DESC LIMIT 1) AS "lastWarning"
-    FROM (VALUES (1)) AS one LEFT JOIN LATERAL (
-      SELECT * FROM backups WHERE error = '' AND started_at <= now() ORDER BY started_at DESC LIMIT 1
-    ) AS done ON true`
-  const { startedAt, endedAt, bytes, sharedBytes, failures = 0, lastError, lastWarning } = row ?? {}
-  return {
-    last: startedAt instanceof Date && endedAt instanceof Date
-      ? { startedAt, endedAt, bytes: bytes ?? 0, sharedBytes: sharedBytes ?? 0 }
-      : null,
-    failures,
-    lastError: lastError ?? '',
-    lastWarning: lastWarning ?? ''
-  }
+      coalesce(newest.error, '') AS "lastError", coalesce(newest.warning, '') AS "lastWarning"
+    FROM (VALUES (1)) AS one
+      LEFT JOIN LATERAL (SELECT * FROM backups WHERE error = '' AND started_at <= now() ORDER BY started_at DESC LIMIT 1) AS done ON true
+      LEFT JOIN LATERAL (SELECT * FROM backups ORDER BY id DESC LIMIT 1) AS newest ON true`
+  return { last: startedAt === null ? null : { startedAt, ...done }, failures, lastError, lastWarning }
 }
 
 /** Folder of the last complete backup; empty: none is recorded, or it was recorded without a folder. */

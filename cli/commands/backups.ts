@@ -121,10 +121,11 @@ async function findBase (root: string, now: number): Promise<string | undefined>
  * @throws {MillraceError} `MILLRACE_BACKUP_FOLDER_EMPTY` when the last backup was made here, and none is here.
  */
 async function refuseWhenLost (context: CliContext, root: string): Promise<void> {
+  // Before the folder is read: another backup may be completed at any moment.
+  const last = await readLastFolder(await context.postgres())
   const found = await listBackups(root, context.now())
   // The disk is there, wherever a link leads, and although somebody else's backup cannot be read.
   if (found.some(({ isComplete, isLink, unreadable }) => isComplete || isLink || unreadable !== undefined)) return
-  const last = await readLastFolder(await context.postgres())
   if (path.dirname(last) !== root) return
   throw new MillraceError('MILLRACE_BACKUP_FOLDER_EMPTY', `${root} has no backup any more, not even the last one, ${path.basename(last)}: ` +
     'is its disk mounted? If they were removed on purpose, run "millrace backups run --emptied" once')

@@ -64,9 +64,25 @@ t.test('a stack makes its backups, whatever became of the one before', async (t)
   const dataDir = await makeDataDir(t)
   const root = path.join(t.testdir(), 'backups')
   const settings = { ...await chooseSettings(dataDir), MILLRACE_BACKUP_FOLDER: root, MILLRACE_BACKUP_KEEP: '1' }
-  // The first backup is due as soon as the stack is ready: it is under way now, or about to begin.
+  // The first backup is due as soon as the stack is ready, and waits for what is in the spool.
+  const spooled = path.join(dataDir, 'spool', 'stuck.segment')
+  await mkdir(path.dirname(spooled))
+  await writeFile(spooled, 'waits for good')
   const first = runMain(t, settings)
   await first.ready()
+  await t.test('one that is killed is a failure, which the status shows', async (t) => {
+    const pid = await waitFor(async () => {
+      const processes = JSON.parse(await readFile(path.join(dataDir, 'processes.json'), 'utf8')) as { name: string, pid: number }[]
+      return processes.find(({ name }) => name === 'backup')?.pid
+    })
+    process.kill(pid, 'SIGKILL')
+    const status = await waitFor(async () => {
+      const { out } = await runCaptured(['status', '--once'], { PATH: process.env.PATH, MILLRACE_DATA_DIR: dataDir })
+      return out.includes('BACKUP FAILED') && out
+    })
+    t.match(status, /^backup +failed +its process was killed by SIGKILL[^]*STUCK +pipeline: backup/m)
+  })
+  await rm(spooled)
   first.child.kill('SIGTERM')
   t.equal(await first.exited, 0, first.output())
 

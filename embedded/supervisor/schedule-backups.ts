@@ -49,6 +49,22 @@ export function scheduleBackups ({ settings, progress, onSpawn }: {
   let running: ManagedProcess | undefined
   let triedAt = -Infinity
 
+  async function runCommand (...args: string[]): ManagedProcess['exited'] {
+    running = await spawnProcess({
+      name: 'backup',
+      command: process.execPath,
+      args: [path.join(ROOT, 'cli', `main${path.extname(import.meta.filename)}`), 'backups', ...args],
+      env: { ...settings.env, MILLRACE_DATA_DIR: dataDir },
+      cwd: ROOT,
+      logFile: path.join(dataDir, 'logs', 'backup.log'),
+      stopTimeoutMs: STOP_TIMEOUT_MS,
+      onSpawn
+    })
+    const ended = await running.exited
+    running = undefined
+    return ended
+  }
+
   async function run (): Promise<void> {
     // Of a folder that cannot be read the process says why, and it is recorded.
     const now = Date.now()
@@ -56,20 +72,12 @@ export function scheduleBackups ({ settings, progress, onSpawn }: {
     if (now < nextBackupAt(complete.at(-1)?.startedAt, { ...times, now })) return
     if (performance.now() - triedAt < RETRY_AFTER_MS) return
     triedAt = performance.now()
-    running = await spawnProcess({
-      name: 'backup',
-      command: process.execPath,
-      args: [path.join(ROOT, 'cli', `main${path.extname(import.meta.filename)}`), 'backups', 'run'],
-      env: { ...settings.env, MILLRACE_DATA_DIR: dataDir },
-      cwd: ROOT,
-      logFile: path.join(dataDir, 'logs', 'backup.log'),
-      stopTimeoutMs: STOP_TIMEOUT_MS,
-      onSpawn
-    })
-    const { code, requested } = await running.exited
-    running = undefined
+    const { code, signal, requested } = await runCommand('run')
     if (code === 0) triedAt = -Infinity
-    else if (!requested) progress.print(`  a backup failed; next attempt in ${RETRY_AFTER_MS / 60_000} min: see ${path.join(dataDir, 'logs', 'backup.log')}`)
+    if (code === 0 || requested) return
+    progress.print(`  a backup failed; next attempt in ${RETRY_AFTER_MS / 60_000} min: see ${path.join(dataDir, 'logs', 'backup.log')}`)
+    // Whatever else it fails with, it records itself.
+    if (code === null) await runCommand('record', '--error', `its process was killed by ${signal}`, '--started-at', new Date(now).toISOString())
   }
 
   const loop = runAtIntervals({

@@ -5,8 +5,8 @@ import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { Sql } from '../../platform/postgres/connect-postgres.ts'
 
-/** Interval of reading the records of backups, in milliseconds: they change once a day. */
-const INTERVAL_MS = 15_000
+/** Interval of reading the records of backups, in milliseconds: whoever sees one fail looks at the status next. */
+const INTERVAL_MS = 2000
 
 /** A backup may be late by this many intervals: it takes its time, and the next one waits for it. */
 const LATE_INTERVALS = 2
