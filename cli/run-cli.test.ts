@@ -97,6 +97,11 @@ t.test('exits with 2 for a command line that is wrong', async (t) => {
   for (const line of ['keys revoke', 'request', 'request PUT /api/x', 'request GET projects']) {
     t.match(await run(line), { code: 2, out: '' }, line)
   }
+  for (const [line, hint] of Object.entries({
+    doctor: /unknown command 'doctor'\n\(Did you mean status, check or audit\?\)/, 'doctor --fix it': /Did you mean status/, stauts: /Did you mean status/,
+    upgrade: /Did you mean migrate/, frobnicate: /add --help for the commands/, 'help doctor': /unknown command 'doctor'/
+  })) t.match(await run(line), { code: 2, out: '', err: hint }, line)
+  t.notMatch((await run('--help')).out, /doctor/)
   for (const line of ['help nope', 'projects help nope']) {
     t.match(await run(line), { code: 2, out: '', err: /unknown command 'nope'/ }, line)
   }

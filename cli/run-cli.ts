@@ -92,15 +92,29 @@ function buildProgram (context: CliContext): Command {
     })
     .configureHelp({ showGlobalOptions: true })
     .exitOverride()
-    .showHelpAfterError('(add --help for the options)')
+    .showHelpAfterError('(add --help for the commands and options)')
     .configureOutput({
       writeOut: (text) => { context.stdout.write(text) },
       writeErr: (text) => { context.stderr.write(text) }
     })
   for (const add of GROUPS) add(program, context)
+  addHints(program)
   checkHelp(program)
   checkOptions(program)
   return program
+}
+
+/** Names that other programs have for a command, too far from ours for Commander's suggestions. */
+const HINTS = {
+  doctor: 'status, check or audit', health: 'status', up: 'start', dump: 'backup', upgrade: 'migrate', tail: 'logs --follow'
+}
+
+/** Makes the names of `HINTS` known, as unknown commands. */
+function addHints (program: Command): void {
+  for (const [name, hint] of Object.entries(HINTS)) {
+    program.command(name, { hidden: true }).argument('[anything...]').allowUnknownOption().helpOption(false).action(() =>
+      program.error(`error: unknown command '${name}'\n(Did you mean ${hint}?)`, { code: 'commander.unknownCommand' }))
+  }
 }
 
 function readTimeout (text: string): number {
@@ -197,7 +211,8 @@ function checkHelp (group: Command): void {
   for (const each of group.commands) checkHelp(each)
   group.helpCommand(false)
   group.command('help').description('display help for command').argument('[command]', 'name of a command').action((name?: string) => {
-    const found = name === undefined ? group : group.commands.find((each) => each.name() === name)
+    const shown = group.createHelp().visibleCommands(group)
+    const found = name === undefined ? group : shown.find((each) => each.name() === name)
     if (found === undefined) group.error(`error: unknown command '${name}'`, { code: 'commander.unknownCommand' })
     found.help()
   })
