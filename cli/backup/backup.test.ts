@@ -156,7 +156,7 @@ async function refusesWhatIsNotWhole (
   const refusal = async (): Promise<string> => {
     const { code, err } = await cli(['restore', spoilt], path.join(root, 'nothing'))
     t.equal(code, 1)
-    t.same(await readdir(path.join(root, 'nothing')).catch(() => []), [], 'the data directory stays empty')
+    t.same((await readdir(path.join(root, 'nothing'))).filter((name) => !name.startsWith('lock')), ['restore-unfinished.json'], 'the data directory has only the mark')
     return err
   }
 
@@ -173,6 +173,12 @@ async function refusesWhatIsNotWhole (
 
   await rm(manifest)
   t.match(await refusal(), /no complete backup/)
+  await rm(spoilt, { recursive: true })
+  t.match(await refusal(), /there is no folder .*spoilt/)
+
+  const started = runMain(t, await chooseSettings(path.join(root, 'nothing')))
+  t.equal(await started.exited, 1, 'no new installation takes the place of what should have been restored')
+  t.match(started.output(), /was not restored: there is no folder .*spoilt.* Run "npx millrace restore .*spoilt" again.*For a new installation, with new keys, empty/)
 }
 
 async function plantDeadLetter ({ natsUrl }: Stack): Promise<void> {

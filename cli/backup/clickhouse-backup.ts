@@ -10,7 +10,6 @@ import {
 } from '../../schema/backup-statements.ts'
 import { type BackupFile, type OnBytes, writeBackupFile } from './backup-files.ts'
 import { type BackupManifest, type BaseBackup, CHECKSUMS, type ClickHouseTable, hasPart, linkFromBase } from './backup-folder.ts'
-import type { RestoreFrom } from './postgres-backup.ts'
 
 /** A snapshot of the parts of all tables: hard links, which cost no space and never change. */
 export interface FrozenTables {
@@ -149,14 +148,14 @@ export async function removeFrozenTables (dataDir: string): Promise<void> {
  */
 export async function restoreTables (
   clickhouse: ClickHouse, about: BackupManifest['clickhouse'],
-  { folder, mayLack, onPart }: RestoreFrom & { onPart: (part: string) => void }
+  { folder, onPart }: { folder: string, onPart: (part: string) => void }
 ): Promise<void> {
   const found = await queryRows<TableFiles>(clickhouse, LIST_TABLES)
   const targets = new Map(found.map(({ table, dataPath }) => [table, dataPath]))
   for (const [table, { parts, rows, columns }] of Object.entries(about.tables)) {
     const dataPath = targets.get(table)
     if (dataPath === undefined) throw new MillraceError('MILLRACE_RESTORE_FAILED', `there is no table ${table}`)
-    await refuseOtherColumns(clickhouse, table, { columns, mayLack })
+    await refuseOtherColumns(clickhouse, table, columns)
     await addMissingColumns(clickhouse, table, columns)
     // Merges would change the row counts before they are compared.
     await clickhouse.command({ query: setMerges(table, 'STOP') })
@@ -184,11 +183,11 @@ async function readParts (clickhouse: ClickHouse, table: string, folder: string)
 
 /** The files of a part fit only the columns that they were written from. */
 async function refuseOtherColumns (
-  clickhouse: ClickHouse, table: string, { columns, mayLack }: { columns: ColumnOfTable[], mayLack: boolean }
+  clickhouse: ClickHouse, table: string, columns: ColumnOfTable[]
 ): Promise<void> {
   const types = new Map(columns.map(({ name, type }) => [name, type]))
   for (const { name, type } of await queryRows<ColumnOfTable>(clickhouse, LIST_COLUMNS, { table })) {
-    if (types.get(name) === type || (mayLack && !types.has(name))) continue
+    if (types.get(name) === type) continue
     throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `column ${name} of ${table} is ${types.get(name) ?? 'missing'} in the ` +
       `backup and ${type} in this version: restore it with the Millrace version that made it`)
   }

@@ -9,7 +9,7 @@ import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
 import { connectPostgres } from '../../platform/postgres/connect-postgres.ts'
 import { readVersion } from '../../schema/version.ts'
 import { migrateAll } from '../../schema/migrate/migrate-all.ts'
-import { isUnreleased, readMigrations } from '../../schema/migrate/read-migrations.ts'
+import { readMigrations } from '../../schema/migrate/read-migrations.ts'
 import type { CliContext } from '../cli-context.ts'
 import { startProgressBar } from '../terminal-output.ts'
 import type { BackupManifest } from './backup-folder.ts'
@@ -26,9 +26,6 @@ import { restorePostgres } from './postgres-backup.ts'
  * 2. fill them, and compare the counts; publish the dead letters
  * 3. apply the migrations that came since, as an upgrade does; compare the events with the books of the backup
  *
- * A backup of a development state before 0.1.0 has no such migrations: it goes into the tables of this version, where
- * what it lacks has its default.
- *
  * @returns the migrations of step 3, prefixed with their database.
  * @throws {MillraceError} when anything differs from the manifest.
  */
@@ -36,8 +33,7 @@ export async function loadBackup (
   context: CliContext, urls: ServiceUrls, { folder, manifest }: { folder: string, manifest: BackupManifest }
 ): Promise<string[]> {
   const only = { postgres: manifest.postgres.migrations, clickhouse: manifest.clickhouse.migrations }
-  const mayLack = isUnreleased(only.postgres)
-  await migrateAll(mayLack ? urls : { ...urls, only })
+  await migrateAll({ ...urls, only })
   const sql = connectPostgres({ url: urls.databaseUrl, max: 2 })
   const clickhouse = connectClickHouse({ url: urls.clickhouseUrl, requestTimeoutMs: 600_000 })
   const logger = createLogger({ component: 'restore', level: 'silent' })
@@ -45,10 +41,9 @@ export async function loadBackup (
   try {
     const partBytes = sumByPart(manifest)
     const bar = startProgressBar(context, 'restoring', manifest.files.reduce((sum, { bytes }) => sum + bytes, 0))
-    await restorePostgres(sql, manifest.postgres, { folder, mayLack, onBytes: bar.add })
-    await restoreTables(clickhouse, manifest.clickhouse, {
-      folder, mayLack, onPart: (part) => { bar.add(partBytes.get(part) ?? 0) }
-    })
+    await restorePostgres(sql, manifest.postgres, { folder, onBytes: bar.add })
+    const onPart = (part: string): void => { bar.add(partBytes.get(part) ?? 0) }
+    await restoreTables(clickhouse, manifest.clickhouse, { folder, onPart })
     await ensureStreams(nats, loadStreamLimits(context.env))
     let letters = 0
     for (const name of DEAD_LETTER_FILES) letters += await restoreDeadLetters(nats, folder, name)
@@ -67,25 +62,24 @@ export async function loadBackup (
 }
 
 /**
- * Refuses a backup whose tables this version cannot make: one of a newer version, or with migrations that were changed
- * later. One of a development state before 0.1.0 is refused only when its columns do not fit (see `loadBackup`).
+ * Refuses a backup whose tables this version cannot make: one of a newer version, or with other migrations, as of a
+ * development state before 0.1.0.
  *
  * @throws {MillraceError} `MILLRACE_RESTORE_OTHER_VERSION` naming both versions.
  */
 export async function refuseUnknownSchema ({ version, postgres, clickhouse }: BackupManifest): Promise<void> {
-  if (isUnreleased(postgres.migrations)) return
   for (const [database, about] of Object.entries({ postgres, clickhouse })) {
     const known = await readMigrations(path.join(import.meta.dirname, '..', '..', 'schema', database))
     const checksums = new Map(known.map(({ name, checksum }) => [name, checksum]))
     const unknown = about.migrations.find((name) => !checksums.has(name))
     if (unknown !== undefined) {
       throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `the backup is of Millrace ${version}, and this is ` +
-        `${readVersion()}, which does not know migration ${unknown} of ${database}: restore it with ${version} or newer`)
+        `${readVersion()}, which does not know migration ${unknown} of ${database}: restore it with the version that made it, or a newer one`)
     }
     const changed = Object.entries(about.checksums ?? {}).find(([name, checksum]) => checksums.get(name) !== checksum)
     if (changed !== undefined) {
-      throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `migration ${changed[0]} of ${database} in the backup (Millrace ` +
-        `${version}) differs from the one in this version (${readVersion()}): restore it with the Millrace version that made it`)
+      throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `migration ${changed[0]} of ${database} in the backup, of Millrace ` +
+        `${version}, differs from the one in this version, ${readVersion()}: restore it with the Millrace version that made it`)
     }
   }
 }

@@ -29,22 +29,14 @@ export async function backUpPostgres (sql: TransactionSql, folder: string, onByt
   return { about: { version, ...migrations, tables, sequences: [...sequences] }, files }
 }
 
-/** Where a database is restored from. */
-export interface RestoreFrom {
-  /** Of the backup. */
-  folder: string
-  /** Whether the backup may lack tables and columns of this version: they stay empty, or have their defaults. */
-  mayLack: boolean
-}
-
 /** Replaces the contents of a migrated database by those of the backup, in one transaction. */
 export async function restorePostgres (
-  sql: Sql, about: BackupManifest['postgres'], { folder, mayLack, onBytes }: RestoreFrom & { onBytes: OnBytes }
+  sql: Sql, about: BackupManifest['postgres'], { folder, onBytes }: { folder: string, onBytes: OnBytes }
 ): Promise<void> {
   await sql.begin(async (transaction) => {
     await transaction.unsafe(POSTGRES.disableTriggers)
     const found = await listTables(transaction)
-    refuseOtherColumns(found, about.tables, mayLack)
+    refuseOtherColumns(found, about.tables)
     await transaction.unsafe(POSTGRES.truncate(found.map(({ name }) => name)))
     for (const [name, { columns, rows }] of Object.entries(about.tables)) {
       const target = await transaction.copyFrom(POSTGRES.copyIn(name, columns))
@@ -65,13 +57,12 @@ export async function restorePostgres (
 
 /** Rows fit only the columns that they were written from. */
 function refuseOtherColumns (
-  found: readonly { name: string, columns: string[] }[], tables: BackupManifest['postgres']['tables'], mayLack: boolean
+  found: readonly { name: string, columns: string[] }[], tables: BackupManifest['postgres']['tables']
 ): void {
   const here = new Map(found.map(({ name, columns }) => [name, columns]))
   for (const name of new Set([...here.keys(), ...Object.keys(tables)])) {
     const [columns, backedUp] = [here.get(name) ?? [], tables[name]?.columns ?? []]
-    const isComplete = mayLack || columns.every((column) => backedUp.includes(column))
-    if (isComplete && backedUp.every((column) => columns.includes(column))) continue
+    if (columns.toSorted().join() === backedUp.toSorted().join()) continue
     const list = (names: readonly string[]): string => names.toSorted().join(', ') || '-'
     throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `table ${name} of Postgres has columns ${list(backedUp)} in ` +
       `the backup and ${list(columns)} in this version: restore it with the Millrace version that made it`)

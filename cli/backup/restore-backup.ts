@@ -1,7 +1,7 @@
 import { copyFile, readdir, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { loadCredentials } from '../../embedded/data-dir/stack-access.ts'
-import { beginRestore, endRestore, explainFailedStart, UNFINISHED_RESTORE } from '../../embedded/data-dir/check-data-dir.ts'
+import { endRestore, explainFailedStart, markUnrestored, UNFINISHED_RESTORE } from '../../embedded/data-dir/check-data-dir.ts'
 import { lockDataDir } from '../../embedded/data-dir/data-dir-lock.ts'
 import { createProgress } from '../../embedded/supervisor/progress.ts'
 import { endRecordedProcesses, openProcessRecord } from '../../embedded/supervisor/processes/recorded-processes.ts'
@@ -28,33 +28,47 @@ export interface RestoredBackup {
  * the tiers, loads the data, compares the counts, migrates a backup of an earlier version, and stops the services.
  * `npm start` then runs on the directory.
  *
- * Until it is complete the directory is marked as unfinished: if this process is killed, `npm start` refuses the
- * directory, and the next restore starts over.
+ * Until it is complete the directory is marked as unfinished: whether this process fails or is killed, `npm start`
+ * refuses the directory, and the next restore starts over.
  *
- * @throws {MillraceError} when anything differs from the manifest; the data directory is then empty.
+ * @throws {MillraceError} when anything differs from the manifest; the data directory then has nothing but the mark.
  */
 export async function restoreBackup (
   context: CliContext, { dataDir, folder }: { dataDir: string, folder: string }
 ): Promise<RestoredBackup> {
-  const manifest = await readManifest(folder)
-  // Refuse before gigabytes are read.
   await refuseNestedRestore({ dataDir, folder })
   await refuseUnlessEmpty(dataDir)
+  const lock = await lockDataDir(dataDir)
+  try {
+    await refuseUnlessEmpty(dataDir)
+    await markUnrestored(dataDir, { folder })
+    const restored = await readAndFill(context, { dataDir, folder }).catch(async (error: unknown) => {
+      const text = error instanceof Error ? error.message : String(error)
+      await markUnrestored(dataDir, { folder, error: text }).catch(() => {})
+      throw error
+    })
+    // Copied files may still be in the page cache only.
+    await flushTree(dataDir)
+    await endRestore(dataDir)
+    return restored
+  } finally {
+    await lock.release()
+  }
+}
+
+async function readAndFill (
+  context: CliContext, { dataDir, folder }: { dataDir: string, folder: string }
+): Promise<RestoredBackup> {
+  const manifest = await readManifest(folder)
+  // Refuse before gigabytes are read.
   await refuseUnknownSchema(manifest)
   const verifying = startProgressBar(context, 'verifying', manifest.files.reduce((sum, { bytes }) => sum + bytes, 0))
   await verifyBackupFiles(folder, manifest.files, verifying.add)
   verifying.end()
-
-  const lock = await lockDataDir(dataDir)
-  try {
-    await refuseUnlessEmpty(dataDir)
-    // What is there now is of an interrupted restore.
-    await endRecordedProcesses(dataDir)
-    await clear(dataDir)
-    return { manifest, migrations: await fill(context, { dataDir, folder, manifest }) }
-  } finally {
-    await lock.release()
-  }
+  // What is there now is of an interrupted restore.
+  await endRecordedProcesses(dataDir)
+  await clear(dataDir)
+  return { manifest, migrations: await fill(context, { dataDir, folder, manifest }) }
 }
 
 interface Filling { dataDir: string, folder: string, manifest: BackupManifest }
@@ -63,14 +77,9 @@ interface Filling { dataDir: string, folder: string, manifest: BackupManifest }
  * Fills an empty data directory; on failure leaves it empty, so that a partial restore is not taken for a whole one.
  */
 async function fill (context: CliContext, filling: Filling): Promise<string[]> {
-  const { dataDir, folder } = filling
+  const { dataDir } = filling
   try {
-    await beginRestore(dataDir, folder)
-    const migrations = await startAndLoad(context, filling)
-    // Copied files may still be in the page cache only.
-    await flushTree(dataDir)
-    await endRestore(dataDir)
-    return migrations
+    return await startAndLoad(context, filling)
   } catch (error) {
     const explained = await explainFailedStart(dataDir, error)
     await clear(dataDir)
@@ -103,13 +112,12 @@ async function startAndLoad (context: CliContext, { dataDir, folder, manifest }:
   }
 }
 
-/** Removes everything but our lock; the mark of an unfinished restore last. */
+/** Removes everything but our lock and the mark of an unfinished restore. */
 async function clear (dataDir: string): Promise<void> {
   for (const name of await listData(dataDir)) {
     // Processes of a restore that was killed may write for a moment longer.
     await rm(path.join(dataDir, name), { recursive: true, force: true, maxRetries: 20 })
   }
-  await endRestore(dataDir)
 }
 
 /** Entries of a data directory, without locks, the mark of a restore, and the folder that mkfs creates. */

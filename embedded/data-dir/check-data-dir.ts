@@ -112,31 +112,33 @@ async function findForeign (folder: string, levels: number): Promise<{ file: str
 }
 
 /**
- * Marks a data directory as half restored, before anything else is put there.
+ * Marks a data directory as not restored: before anything else is put there, and when the restore has failed. A start
+ * would make a new installation there, with other keys.
  *
- * @param folder  Of the backup.
+ * @param error  What the restore failed with; absent: it is under way.
  */
-export async function beginRestore (dataDir: string, folder: string): Promise<void> {
-  await writeFile(path.join(dataDir, UNFINISHED_RESTORE), JSON.stringify({ folder }), { mode: 0o600, flush: true })
+export async function markUnrestored (dataDir: string, mark: { folder: string, error?: string }): Promise<void> {
+  await writeFile(path.join(dataDir, UNFINISHED_RESTORE), JSON.stringify(mark), { mode: 0o600, flush: true })
   await flushFolder(dataDir)
 }
 
-/** Removes the mark: the data directory is whole, or empty. */
+/** Removes the mark: the data directory is whole. */
 export async function endRestore (dataDir: string): Promise<void> {
   await rm(path.join(dataDir, UNFINISHED_RESTORE), { force: true })
   await flushFolder(dataDir)
 }
 
-/** @throws {MillraceError} `MILLRACE_RESTORE_UNFINISHED` when a restore was interrupted: events would be missing. */
+/** @throws {MillraceError} `MILLRACE_RESTORE_UNFINISHED` when a restore failed or was interrupted. */
 export async function refuseUnfinishedRestore (dataDir: string): Promise<void> {
   const mark = await readFile(path.join(dataDir, UNFINISHED_RESTORE), 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined
     throw error
   })
   if (mark === undefined) return
-  throw new MillraceError('MILLRACE_RESTORE_UNFINISHED', `the data directory ${dataDir} holds only part of a backup: ` +
-    `its restore was interrupted. Run "npx millrace restore ${readFolder(mark)}" again, which starts over, or remove ` +
-    'the data directory')
+  const { folder = '<folder>', error } = readMark(mark)
+  const what = error === undefined ? 'holds only part of a backup: its restore was interrupted' : `was not restored: ${String(error)}`
+  throw new MillraceError('MILLRACE_RESTORE_UNFINISHED', `the data directory ${dataDir} ${what}. Run "npx millrace restore ${String(folder)}" ` +
+    'again, which starts over. For a new installation, with new keys, empty the data directory')
 }
 
 /** What is free for this user on the disk of a folder. */
@@ -167,11 +169,11 @@ export function describeRoom ({ bytes, files }: Room): string {
   return `${(bytes / 1e6).toFixed(1)} MB${Number.isFinite(files) ? ` and ${files} files (inodes)` : ''}`
 }
 
-function readFolder (mark: string): string {
+function readMark (mark: string): Record<string, unknown> {
   try {
-    return String(fieldsOf(JSON.parse(mark)).folder ?? '<folder>')
+    return fieldsOf(JSON.parse(mark))
   } catch {
     // Cut off by a power loss.
-    return '<folder>'
+    return {}
   }
 }

@@ -69,14 +69,6 @@ export async function readAppliedOfPostgres (query: Query): Promise<AppliedMigra
   return [...recorded, ...run.filter((name) => !names.has(name)).map((name) => ({ name, checksum: null }))]
 }
 
-/** The first migration of every development state before 0.1.0, by database. */
-const BEFORE_FIRST_RELEASE = ['0001_create_projects', '0001_create_events']
-
-/** Whether a database with these migrations was made by a development state before 0.1.0. */
-export function isUnreleased (names: readonly string[]): boolean {
-  return BEFORE_FIRST_RELEASE.some((name) => names.includes(name))
-}
-
 /**
  * Returns the migrations that are still to be applied.
  *
@@ -85,17 +77,12 @@ export function isUnreleased (names: readonly string[]): boolean {
 export function selectPending (
   database: string, migrations: readonly Migration[], applied: readonly AppliedMigration[]
 ): Migration[] {
-  if (isUnreleased(applied.map(({ name }) => name))) {
-    throw new MigrationError('MILLRACE_DATABASE_UNRELEASED', `the ${database} database was made by a development state before ` +
-      'Millrace 0.1.0: back it up with "millrace backup" of that state and restore it with "millrace restore" of this one, or ' +
-      'start with an empty data directory or database')
-  }
   const known = new Map(migrations.map((migration) => [migration.name, migration]))
   for (const { name, checksum } of applied) {
     const migration = known.get(name)
     if (migration === undefined) {
       throw new MigrationError('MILLRACE_MIGRATION_UNKNOWN',
-        `${database} has migration ${name}, which this version of Millrace does not know: run a newer version`)
+        `${database} has migration ${name}, which this version of Millrace does not know: run the version that made it, or a newer one`)
     }
     if (checksum !== null && migration.checksum !== checksum) {
       throw new MigrationError('MILLRACE_MIGRATION_CHANGED',
