@@ -50,6 +50,9 @@ t.test('compose files are of the schema of compose files, and each service ends 
     for (const [name, service] of Object.entries(compose.services)) {
       t.match(service.logging, { options: { 'max-size': /^\d+m$/, 'max-file': /^\d+$/ } }, `${name} does not fill the disk with logs`)
       t.ok(Number.parseInt(service.stop_grace_period ?? '0') >= 2 * TIER_ENDS_SECONDS, `${name} may end in peace`)
+      // Three failures in 15 s: a first start on a slow disk would end the whole.
+      const isWaitedFor = Object.values(compose.services).some(({ depends_on: needed = {} }) => needed[name]?.condition === 'service_healthy')
+      if (isWaitedFor) t.match(service.healthcheck, { start_period: '120s' }, `${name} has time for its first start`)
       const isChecked = service.healthcheck !== undefined || (service.image === 'millrace' && ofImage)
       t.ok(service.restart === 'no' || isChecked, `${name} has a health check`)
       for (const other of Object.keys(service.depends_on ?? {})) t.ok(other in compose.services, `${name} waits for ${other}`)

@@ -157,7 +157,7 @@ export const COMPOSE_SCHEMA: Schema = {
         volumes: texts,
         ports: texts,
         ulimits: object({ nofile: count }),
-        healthcheck: object({ test: texts, interval: duration }, ['test']),
+        healthcheck: object({ test: texts, interval: duration, start_period: duration }, ['test']),
         depends_on: {
           type: 'object',
           additionalProperties: object({ condition: { enum: ['service_started', 'service_healthy', 'service_completed_successfully'] } }, ['condition'])
