@@ -16,8 +16,15 @@ const VERSIONS = ['1.2.3', 'v2.0.0', '1.10', '2.0.0-beta', '3.08.1', '0.2.9', '0
 const DATES = ['2024-01-31', '2026-03-01T10:00:00Z', '2025-06-15', '2026-11-20', '2023-02-28T23:59:59.500Z', 'soon', null]
 const NUMBERS = [0, 1, 17.5, '18', 42, '99.5', -3, null, '12 apples', 'many']
 
+/** A property: what users have of it, and what filters ask of it. */
+export interface RandomProperty {
+  key: string
+  value: (random: Random) => unknown
+  filter: (random: Random) => { operator: string, value: unknown }
+}
+
 /** Properties, each with the values that users have and the operators and values of filters. */
-const PROPERTIES: Array<{ key: string, values: unknown[], filters: Array<[string, unknown[]]> }> = [
+const VALUES: Array<{ key: string, values: unknown[], filters: Array<[string, unknown[]]> }> = [
   {
     key: 'plan',
     values: [...PLANS, true, 2.5, null, ['free', 'pro'], { tier: 'pro' }],
@@ -67,6 +74,15 @@ const PROPERTIES: Array<{ key: string, values: unknown[], filters: Array<[string
   }
 ]
 
+const PROPERTIES: readonly RandomProperty[] = VALUES.map(({ key, values, filters }) => ({
+  key,
+  value: (random) => pickOne(values, random),
+  filter (random) {
+    const [operator, values] = pickOne(filters, random)
+    return { operator, value: pickOne(values, random) }
+  }
+}))
+
 /** Operators that the SDK leaves to the server. */
 const SERVER_ONLY: Array<[string, string, unknown]> = [
   ['age', 'between', [1, 20]], ['age', 'not_between', [1, 20]], ['email', 'icontains_multi', ['ann', 'bob']],
@@ -79,10 +95,12 @@ const VARIANT_KEYS = ['control', 'test', 'other']
 export const GROUP_TYPES = ['company', 'team']
 
 /** @param flags  Keys of flags, for some of which the user opted in or out. */
-export function buildRandomUser (random: Random, index: number, flags: readonly string[]): RandomUser {
-  const someOf = (share: number): Json => Object.fromEntries(PROPERTIES
+export function buildRandomUser (
+  random: Random, index: number, flags: readonly string[], properties = PROPERTIES
+): RandomUser {
+  const someOf = (share: number): Json => Object.fromEntries(properties
     .filter(() => random() < share)
-    .map(({ key, values }) => [key, pickOne(values, random)]))
+    .map(({ key, value }) => [key, value(random)]))
   const enrolled = flags.filter(() => random() < 0.3).map((key) => [`$feature_enrollment/${key}`, pickOne(['true', 'false', true, false], random)])
   const groupTypes = GROUP_TYPES.filter(() => random() < 0.6)
   return {
@@ -94,8 +112,10 @@ export function buildRandomUser (random: Random, index: number, flags: readonly 
 }
 
 /** Property groups of dynamic cohorts. */
-export function buildRandomCohort (random: Random): Json {
-  const leaf = (): Json => ({ ...buildProperty(random, null), ...(random() < 0.25 ? { negation: true } : {}) })
+export function buildRandomCohort (random: Random, properties = PROPERTIES): Json {
+  const leaf = (): Json => ({
+    ...buildProperty(random, null, properties), ...(random() < 0.25 ? { negation: true } : {})
+  })
   const inner = (): Json => ({ type: pickOne(['AND', 'OR'], random), values: [leaf(), ...(random() < 0.5 ? [leaf()] : [])] })
   return { type: pickOne(['AND', 'OR'], random), values: random() < 0.5 ? [inner(), inner()] : [leaf(), leaf()] }
 }
@@ -104,6 +124,7 @@ export function buildRandomCohort (random: Random): Json {
 interface Others {
   earlier: readonly TestFlag[]
   cohortIds: readonly number[]
+  properties?: readonly RandomProperty[]
 }
 
 /** One flag of a row of them, with every field of the reference that decides a value. */
@@ -160,25 +181,25 @@ function buildEarlyAccess (random: Random, key: string): Json {
 }
 
 /** A filter of a condition, mostly about what the condition counts by. */
-function buildFilter (random: Random, groupType: number | null, { earlier, cohortIds }: Others): Json {
+function buildFilter (random: Random, groupType: number | null, others: Others): Json {
+  const { earlier, cohortIds, properties } = others
   if (earlier.length > 0 && random() < 0.12) return buildDependency(random, earlier)
   if (random() < (groupType === null ? 0.12 : 0.03)) {
     return { key: 'id', type: 'cohort', value: pickOne(cohortIds, random), operator: pickOne(['in', 'in', 'not_in'], random) }
   }
-  return buildProperty(random, random() < 0.04 ? pickOne([null, 0, 1], random) : groupType)
+  const owner = random() < 0.04 ? pickOne([null, 0, 1], random) : groupType
+  return buildProperty(random, owner, properties)
 }
 
 function asVariant (percentage: number, index: number): Json {
   return { key: VARIANT_KEYS[index], name: '', rollout_percentage: percentage }
 }
 
-function buildProperty (random: Random, groupType: number | null): Json {
-  const { key, filters } = pickOne(PROPERTIES, random)
-  const [operator, values] = pickOne(filters, random)
+function buildProperty (random: Random, groupType: number | null, properties = PROPERTIES): Json {
+  const { key, filter } = pickOne(properties, random)
   return {
     key,
-    operator,
-    value: pickOne(values, random),
+    ...filter(random),
     ...(groupType === null ? { type: 'person' } : { type: 'group', group_type_index: groupType })
   }
 }

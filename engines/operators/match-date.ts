@@ -34,6 +34,17 @@ function compileExpected (text: string, timezone: string): ((nowMs: number) => n
   return Number.isNaN(instant) ? null : () => instant
 }
 
+/**
+ * A date of a filter as SDKs read it, whatever zone they run in: an instant, or how long before the request. Null: they
+ * count days and longer in UTC, the server on the clock of the time zone.
+ */
+export function spellDateForSdk (text: string, timezone: string): string | null {
+  const relative = readRelative(text)
+  if (relative !== null) return relative[1] === 'h' || parseTimezone(timezone) === 'UTC' ? text : null
+  const instant = parseDate(text, timezone)
+  return Number.isNaN(instant) ? null : new Date(instant).toISOString()
+}
+
 /** A property may hold a Unix time (number or string), a date, or a relative date. */
 function readInstant (value: unknown, timezone: string, nowMs: number): number {
   if (typeof value === 'number') return fromUnixTime(value)
@@ -122,14 +133,14 @@ function parseDate (text: string, timezone: string): number {
 const readDate = rememberTexts((text): { wall: number, milliseconds: number, offset: number | null } | null => {
   const match = DATE_TEXT.exec(text)
   if (match === null) return null
-  const [, year, month, day, hour = '0', minute = '0', second = '0', fraction = '0', offset] = match
+  const [, year, month, day, hour = '0', minute = '0', second = '0', fraction = '.', offset] = match
   const wall = Date.UTC(Number(year), Number(month) - 1, Number(day), Number(hour), Number(minute), Number(second))
   const date = new Date(wall)
   // Date.UTC carries over what is out of range: 30 February would be March.
   const exists = date.getUTCMonth() === Number(month) - 1 && date.getUTCHours() === Number(hour) &&
     Number(minute) < 60 && Number(second) < 60
   if (!exists) return { wall: Number.NaN, milliseconds: 0, offset: 0 }
-  const milliseconds = Math.floor(Number(fraction) * 1000)
+  const milliseconds = Number(fraction.slice(1, 4).padEnd(3, '0'))
   return { wall, milliseconds, offset: offset === undefined ? null : parseOffset(offset) }
 })
 

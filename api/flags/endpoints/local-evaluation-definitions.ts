@@ -1,30 +1,36 @@
-import { isFields } from '../../../engines/fields.ts'
+import { fieldsOf, isFields } from '../../../engines/fields.ts'
 import type { FlagSet } from '../../../engines/flags/evaluate-flags.ts'
 import type { FlagDefinition } from '../../../engines/flags/flag-definition.ts'
-import { type ParsedCondition, type ParsedProperty, parseFilters } from '../../../engines/flags/parse-filters.ts'
-
-type Json = Record<string, unknown>
+import {
+  type ParsedCondition, type ParsedFilters, type ParsedProperty, parseFilters
+} from '../../../engines/flags/parse-filters.ts'
+import { createSpelling, type Json, type Spelling } from './spell-for-sdk.ts'
 
 /** Tells SDKs that a boolean equals its text and nothing else; see `match-text.ts`. */
 const PROPERTY_MATCHING_VERSION = 2
 
 /**
- * The definitions of a project for SDKs that evaluate locally. Flags with malformed filters, and those that SDKs would
- * decide otherwise, are omitted, so that SDKs request them from the server, which answers the former as failed.
+ * The definitions of a project for SDKs that evaluate locally. Filters are spelled so that SDKs decide as the server
+ * does, or ask it. Flags of which that cannot be said, and those that cannot be computed, are omitted, so that SDKs
+ * request them from the server.
  *
  * @param withCohorts  False: cohorts that are simple lists of properties are inlined into the filters instead.
  */
 export function describeForSdk (set: FlagSet, withCohorts: boolean): Json {
-  const { definitions: { flags, cohorts, groupTypes, projectId } } = set
+  const { definitions: { flags, cohorts, groupTypes, projectId, timezone } } = set
+  const spelling = createSpelling(timezone)
   const dynamic = new Map(cohorts.filter(({ isStatic }) => !isStatic).map(({ id, filters }) => [id, filters]))
   const expand = (property: Json): Json[] => (withCohorts ? null : expandCohort(property, dynamic)) ?? [property]
-  return {
-    flags: flags.filter((flag) => !set.malformed.has(flag.key) && isDecidedAlike(flag)).map((flag) => ({
+  const served = flags.filter((flag, position) =>
+    set.flags[position]?.broken === null && isDecidedAlike(flag, set, dynamic))
+  const described = {
+    flags: served.map((flag) => ({
       id: flag.id,
       team_id: projectId,
       name: flag.name,
       key: flag.key,
-      filters: describeFilters(flag.filters, (property) => expand(property).map((item) => addChain(item, set))),
+      filters: describeFilters(flag, spelling, (property) =>
+        expand(property).flatMap((item) => spelling.spell(addChain(item, set)))),
       deleted: false,
       active: flag.active,
       ensure_experience_continuity: flag.ensureExperienceContinuity,
@@ -34,22 +40,31 @@ export function describeForSdk (set: FlagSet, withCohorts: boolean): Json {
       has_experiment: flag.hasExperiment
     })),
     group_type_mapping: Object.fromEntries(groupTypes),
-    cohorts: withCohorts ? describeCohorts(dynamic, set) : {},
     property_matching_version: PROPERTY_MATCHING_VERSION
   }
+  const describeLeaf = (leaf: Json): Json => spelling.spellOne(addChain(leaf, set))
+  if (!withCohorts) return { ...described, cohorts: {} }
+  // Those of the spelling last: each describes more of them.
+  return { ...described, cohorts: { ...describeCohorts(dynamic, describeLeaf), ...spelling.cohorts } }
 }
 
 /**
  * Whether SDKs decide an active flag as the server does. They know nothing of early access, and read the properties and
  * the identifier of each condition from one subject. A flag of groups is false for them without its group, whatever its
- * conditions count by.
+ * conditions count by. One that asks for a flag that does not exist is false for the server.
  */
-function isDecidedAlike ({ active, filters }: FlagDefinition): boolean {
-  if (!active) return true
-  const { aggregation, conditions, enrollment, superCondition } = parseFilters(filters)
+function isDecidedAlike (flag: FlagDefinition, set: FlagSet, cohorts: Cohorts): boolean {
+  if (!flag.active) return true
+  const filters = parseFilters(flag.filters)
+  const { aggregation, conditions, enrollment, superCondition, holdout } = filters
   if (enrollment || (superCondition !== null && superCondition.properties.length > 0)) return false
-  return conditions.every((condition) => (aggregation === null || condition.aggregation === aggregation) &&
-    condition.properties.every((property) => isOfSubject(property, condition)))
+  if (holdout !== null && !holdout.variant.startsWith('holdout-')) return false
+  const canBeMixed = aggregation === null && !filters.earlyExit && filters.variants.length === 0
+  return conditions.every((condition) => (canBeMixed || condition.aggregation === aggregation) &&
+    condition.properties.every((property) => isOfSubject(property, condition) &&
+      leavesOf({ ...property }, cohorts).every(({ type, key }) => type === 'flag'
+        ? set.positions.has(String(key))
+        : property.type !== 'cohort' || type !== 'group')))
 }
 
 /** Whether a filter is about what its condition counts by. Members of cohorts are persons. */
@@ -58,19 +73,56 @@ function isOfSubject ({ type, groupTypeIndex }: ParsedProperty, { aggregation }:
   return aggregation === (type === 'person' || type === 'cohort' ? null : groupTypeIndex ?? aggregation)
 }
 
-/** Rewrites the properties of each condition. Filters that are not an object (of inactive flags) stay unchanged. */
-function describeFilters (filters: unknown, rewrite: (property: Json) => Json[]): unknown {
+type Cohorts = ReadonlyMap<number, unknown>
+
+/** The filters that a filter stands for: of a cohort those in its groups, and in the cohorts in it. */
+function leavesOf (filter: unknown, cohorts: Cohorts, within: readonly number[] = []): Json[] {
+  if (!isFields(filter)) return []
+  if (Array.isArray(filter.values)) return filter.values.flatMap((member) => leavesOf(member, cohorts, within))
+  if (isFields(filter.properties)) return leavesOf(filter.properties, cohorts, within)
+  if (filter.type !== 'cohort') return [filter]
+  const id = Number(filter.value)
+  return within.includes(id) ? [] : leavesOf(cohorts.get(id), cohorts, [...within, id])
+}
+
+/** Whether it can matter which of the conditions matches: by its variant, or as none is tried after it. */
+function hasVariousOutcomes ({ conditions, variants, earlyExit }: ParsedFilters): boolean {
+  const forced = conditions.map(({ variant }) => variants.some(({ key }) => key === variant) ? variant : null)
+  return conditions.length > 1 && (earlyExit || (variants.length > 0 && new Set(forced).size > 1))
+}
+
+/**
+ * Rewrites the properties of each condition. Filters that are not an object (of inactive flags) stay unchanged.
+ *
+ * SDKs go on where a condition cannot be told. Where it matters which one matches, the later ones cannot be told then,
+ * either.
+ */
+function describeFilters (flag: FlagDefinition, spelling: Spelling, rewrite: (property: Json) => Json[]): unknown {
+  const { filters } = flag
   if (!isFields(filters)) return filters
   const groups = Array.isArray(filters.groups) ? filters.groups : []
+  const waits = flag.active && hasVariousOutcomes(parseFilters(filters))
+  let earlier: Json[] = []
   return {
     ...filters,
     ...describeHoldout(filters),
+    ...describeVariants(filters),
     groups: groups.map((group: unknown) => {
-      if (!isFields(group) || !Array.isArray(group.properties)) return group
-      const properties = group.properties.flatMap((item: unknown) => (isFields(item) ? rewrite(item) : [item]))
+      if (!isFields(group)) return group
+      const given = Array.isArray(group.properties) ? group.properties : []
+      const own = given.flatMap((item: unknown) => (isFields(item) ? rewrite(item) : []))
+      const properties = [...own, ...earlier]
+      if (waits && own.length > 0) earlier = [spelling.allTold(properties)]
       return { ...group, properties }
     })
   }
+}
+
+/** A variant without a share has none; to SDKs its share is no number. */
+function describeVariants ({ multivariate }: Json): Json {
+  if (!isFields(multivariate) || !Array.isArray(multivariate.variants)) return {}
+  const variants = multivariate.variants.map((variant: unknown) => ({ rollout_percentage: 0, ...fieldsOf(variant) }))
+  return { multivariate: { ...multivariate, variants } }
 }
 
 /** SDKs know the newer form of a holdout only. */
@@ -88,17 +140,17 @@ function addChain (property: Json, set: FlagSet): Json {
   return { ...property, key, operator: 'flag_evaluates_to', dependency_chain: chain }
 }
 
-function describeCohorts (cohorts: ReadonlyMap<number, unknown>, set: FlagSet): Json {
+function describeCohorts (cohorts: Cohorts, describeLeaf: (leaf: Json) => Json): Json {
   const describe = (value: unknown): unknown => {
     if (!isFields(value)) return value
     if (Array.isArray(value.values)) return { ...value, values: value.values.map(describe) }
-    return isFields(value.properties) ? describe(value.properties) : addChain(value, set)
+    return isFields(value.properties) ? describe(value.properties) : describeLeaf(value)
   }
   return Object.fromEntries([...cohorts].map(([id, filters]) => [id, describe(filters)]))
 }
 
 /** The properties of a cohort that is a single list of required properties; null for any other cohort. */
-function expandCohort (property: Json, cohorts: ReadonlyMap<number, unknown>): Json[] | null {
+function expandCohort (property: Json, cohorts: Cohorts): Json[] | null {
   if (property.type !== 'cohort' || property.operator === 'not_in') return null
   let group = cohorts.get(Number(property.value))
   while (isFields(group) && Array.isArray(group.values) && group.values.length === 1 && isFields(group.values[0]) &&
