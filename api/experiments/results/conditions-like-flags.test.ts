@@ -152,7 +152,8 @@ t.test('an operator says the same in flags, rules, questions and experiments', a
 })
 
 t.test('equal values are one part of a breakdown', async (t) => {
-  const values = VALUES.map(send)
+  // Longer ones are cut.
+  const values = VALUES.filter((text) => text === null || text.length < 100).map(send)
   const rows = await select<{ tag: string }>(`${tagOf('k')} AS tag`, values)
   values.forEach(({ properties, text }, index) => {
     const expected = 'k' in properties ? `${TAGS.value}${propertyText(properties.k)}` : TAGS.notSet
