@@ -160,6 +160,12 @@ function changeOf (properties: Record<string, unknown>): unknown {
   return update?.kind === 'person' ? { set: update.set, setOnce: update.setOnce } : update
 }
 
+t.test('what an event of an import sets goes by its time', async (t) => {
+  const [update] = derivePersonsUpdates(row, { $set: { plan: 'pro' } }, () => true, true)
+  t.match(update, { kind: 'person', byTime: true, timestamp: row.timestamp, set: { plan: 'pro' } })
+  t.notOk('byTime' in (derivePersonsUpdates(row, { $set: { plan: 'pro' } }, () => true)[0] ?? {}))
+})
+
 t.test('the operating system of a server is not the person\'s, the page that it reports is', async (t) => {
   const page = { $current_url: 'https://shop.example/', $browser: 'Firefox', utm_source: 'mail' }
   const initial = { $initial_current_url: 'https://shop.example/', $initial_browser: 'Firefox', $initial_utm_source: 'mail' }

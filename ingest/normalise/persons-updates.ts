@@ -1,6 +1,6 @@
 import { isFields } from '../../engines/fields.ts'
 import { toDistinctId, toGroupKey, toGroupType } from '../../schema/wire/identity.ts'
-import { COPIED_PROPERTIES, initialName, type PersonsUpdate } from '../../schema/wire/persons-update.ts'
+import { COPIED_PROPERTIES, initialName, type MergeUpdate, type PersonsUpdate, type PersonUpdate } from '../../schema/wire/persons-update.ts'
 import type { EventRow, SentEvent } from '../event.ts'
 import { formatUuid } from '../../engines/uuid.ts'
 
@@ -24,9 +24,11 @@ const NEVER_PERSON_EVENTS = new Set(['$exception', '$$heatmap'])
  *   change no person: that would be a write for each page view.
  * - `$groupidentify`: a group. `$groups` of any event: its group types get their indexes.
  * - `$process_person_profile: false`: no person and no merge.
+ *
+ * @param isHistorical  The event is of an import: what it sets goes by its time.
  */
 export function derivePersonsUpdates (
-  row: EventRow, properties: Properties, isAnnounced: IsAnnounced
+  row: EventRow, properties: Properties, isAnnounced: IsAnnounced, isHistorical = false
 ): readonly PersonsUpdate[] {
   const { event } = row
   const isPersonEvent = event === '$identify' || event === '$create_alias' || event === '$merge_dangerously' ||
@@ -42,11 +44,14 @@ export function derivePersonsUpdates (
   }
   if (isGroupEvent) pushGroupUpdate(updates, row, properties)
   const wantsNoPerson = properties.$process_person_profile === false || NEVER_PERSON_EVENTS.has(event)
-  if (isPersonEvent && !wantsNoPerson && !isGroupEvent) updates.push(toPersonUpdate(row, properties))
+  if (isPersonEvent && !wantsNoPerson && !isGroupEvent) {
+    const update = toPersonUpdate(row, properties)
+    updates.push(isHistorical ? { ...update, byTime: true } : update)
+  }
   return updates
 }
 
-function toPersonUpdate (row: EventRow, properties: Properties): PersonsUpdate {
+function toPersonUpdate (row: EventRow, properties: Properties): PersonUpdate | MergeUpdate {
   const origin = originOf(row)
   const { distinctId } = row
   const changes = changesOf(properties)

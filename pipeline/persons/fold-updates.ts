@@ -5,6 +5,7 @@ import { changeProperties } from './change-properties.ts'
 import { createPerson, markIdentified, type PersonsState, type PersonState } from './persons-state.ts'
 import { mergePersons } from './merge-persons.ts'
 import { type PersonsOutcome, refuseUpdate } from './persons-outcome.ts'
+import { changeByTime } from './property-times.ts'
 import { MAX_PROPERTIES_BYTES } from './properties-size.ts'
 
 /**
@@ -37,10 +38,12 @@ function foldMergeUpdate (state: PersonsState, update: MergeUpdate, outcome: Per
 }
 
 function foldProperties (person: PersonState, update: PersonUpdate | MergeUpdate, outcome: PersonsOutcome): void {
-  if (changeProperties(person, update) === 'done') return
+  if (changeByTime(person, update) === 'done') return
   const { set, setOnce, unset, ...rest } = update
-  const { projectId, uuid, timestamp, distinctId } = rest
-  const change = { ...(set && { set }), ...(setOnce && { setOnce }), ...(unset && { unset }) }
+  const { projectId, uuid, timestamp, distinctId, byTime } = rest
+  const change = {
+    ...(set && { set }), ...(setOnce && { setOnce }), ...(unset && { unset }), ...(byTime && { byTime })
+  }
   // The dead letter carries properties only: the ids are merged already, and a replay must not merge them again.
   outcome.refused.push(refuseUpdate({ kind: 'person', projectId, uuid, timestamp, distinctId, ...change },
     'properties_too_large', `the properties of the person would exceed ${MAX_PROPERTIES_BYTES} bytes`))

@@ -9,10 +9,14 @@ const MAX_BYTES_PER_UNIT = 3
 /** Properties with no more bytes are read together with what has them: nearly all are. */
 const SMALL_BYTES = 4096
 
+/** Properties of a person, in a list with their times if it has any: they are as large. */
+const OWNED = `CASE WHEN property_times IS NULL THEN properties::text
+  ELSE jsonb_build_array(properties, property_times)::text END`
+
 /** A person or a group as it is stored. */
 interface StoredRow {
   projectId: number
-  /** JSON; null: large, and not read yet. */
+  /** JSON, of a person perhaps with the times of the properties; null: large, and not read yet. */
   properties: string | null
   /** Of the JSON. */
   bytes: number
@@ -121,7 +125,7 @@ async function findPersons (
       CASE WHEN octet_length(text) <= ${SMALL_BYTES} THEN text END AS properties
     FROM json_to_recordset(${JSON.stringify([...named.values()])}::text::json) AS named (p integer, d text)
     CROSS JOIN LATERAL (
-      SELECT persons.*, properties::text AS text
+      SELECT persons.*, ${transaction.unsafe(OWNED)} AS text
       FROM person_distinct_ids AS ids JOIN persons ON persons.id = ids.person_id
       WHERE ids.project_id = p AND ids.distinct_id = d LIMIT 1
     ) AS person`
@@ -178,7 +182,7 @@ async function findGroups (
 async function readLargePersons (transaction: TransactionSql, persons: readonly PersonRow[]): Promise<void> {
   if (persons.length === 0) return
   const rows = await transaction<{ id: number, properties: string }[]>`
-    SELECT id, properties::text AS properties FROM persons WHERE id = ANY (${persons.map(({ id }) => id)}::bigint[])`
+    SELECT id, ${transaction.unsafe(OWNED)} AS properties FROM persons WHERE id = ANY (${persons.map(({ id }) => id)}::bigint[])`
   const read = new Map(rows.map(({ id, properties }) => [id, properties]))
   for (const person of persons) person.properties = read.get(person.id) as string
 }
@@ -223,12 +227,16 @@ function addGroups (state: PersonsState, groups: FoundRows['groups']): number {
   return read
 }
 
-function toOwner (properties: string): PropertyOwner {
+function toOwner (text: string): PropertyOwner {
+  const parsed = parseStoredJson(text)
+  // Postgres made the list, of two objects.
+  const [properties, times] = (Array.isArray(parsed) ? parsed : [parsed]) as [Properties, Record<string, number>?]
   return {
-    properties: parseStoredJson(properties) as Properties,
-    sizeBound: properties.length * MAX_BYTES_PER_UNIT,
+    properties,
+    sizeBound: text.length * MAX_BYTES_PER_UNIT,
     isMeasured: false,
-    changed: false
+    changed: false,
+    ...times && { times: new Map(Object.entries(times)) }
   }
 }
 

@@ -2,6 +2,7 @@ import type { MergeUpdate } from '../../schema/wire/persons-update.ts'
 import { type MergeOutcome, type PersonsOutcome, refuseUpdate } from './persons-outcome.ts'
 import { createPerson, markIdentified, type PersonsState, type PersonState } from './persons-state.ts'
 import { MAX_PROPERTIES_BYTES } from './properties-size.ts'
+import { uniteTimes } from './property-times.ts'
 import { uniteProperties } from './unite-properties.ts'
 
 /** What clients send when they have no id, in any letter case: merging by one would make strangers one person. */
@@ -55,6 +56,7 @@ function mergeIds (state: PersonsState, update: MergeUpdate, outcome: PersonsOut
 
 /** The target keeps its id and its properties; the source's properties fill the gaps. */
 function absorbPerson (target: PersonState, source: PersonState, update: MergeUpdate, outcome: PersonsOutcome): void {
+  uniteTimes(target, source)
   if (uniteProperties(target, source) === 'too_large') deadLetterProperties(source, update, outcome)
   target.createdAt = Math.min(target.createdAt, source.createdAt)
   target.changed = true

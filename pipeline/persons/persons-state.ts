@@ -13,6 +13,13 @@ export interface PropertyOwner {
   isMeasured: boolean
   /** Differs from what is stored. */
   changed: boolean
+  /**
+   * Of a person, by name: when an event set the value, epoch milliseconds, below zero of a live event. As far as they
+   * are known; see `property-times.ts`.
+   */
+  times?: Map<string, number>
+  /** Its times differ from what is stored. */
+  isRetimed?: boolean
 }
 
 /** A person while a batch is applied in memory. */

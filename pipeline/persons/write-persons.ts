@@ -21,7 +21,8 @@ export async function writePersons (
   const gone = state.persons.filter((person) => person.mergedInto !== null && person.id !== null)
 
   await insertPersons(transaction, alive.filter((person) => person.id === null), versionOf)
-  await updatePersons(transaction, alive.filter((person) => person.id !== null && person.changed), versionOf)
+  const isChanged = ({ id, changed, isRetimed }: PersonState): boolean => id !== null && (changed || isRetimed === true)
+  await updatePersons(transaction, alive.filter(isChanged), versionOf)
   for (const person of alive) if (person.changed) copies.persons.push(copyPerson(person, versionOf, 0))
   if (gone.length > 0) {
     for (const moved of await moveDistinctIds(transaction, alive, versionOf)) copyDistinctId(copies, moved)
@@ -44,10 +45,10 @@ async function insertPersons (
     return { ...toRow(person, versionOf), p: person.projectId, uuid: person.uuid }
   })
   await transaction`
-    INSERT INTO persons (id, project_id, uuid, properties, is_identified, created_at, version)
-    SELECT id, p, uuid, properties, identified, to_timestamp(created / 1000.0), version
+    INSERT INTO persons (id, project_id, uuid, properties, property_times, is_identified, created_at, version)
+    SELECT id, p, uuid, properties, times, identified, to_timestamp(created / 1000.0), version
     FROM json_to_recordset(${JSON.stringify(rows)}::text::json) AS new
-      (id bigint, p integer, uuid uuid, properties jsonb, identified boolean, created bigint, version bigint)`
+      (id bigint, p integer, uuid uuid, properties jsonb, times jsonb, identified boolean, created bigint, version bigint)`
 }
 
 async function updatePersons (
@@ -56,10 +57,10 @@ async function updatePersons (
   if (persons.length === 0) return
   const rows = persons.map((person) => toRow(person, versionOf))
   await planEachTime(transaction, async () => await transaction`
-    UPDATE persons SET properties = changed.properties, is_identified = identified,
+    UPDATE persons SET properties = changed.properties, property_times = times, is_identified = identified,
       created_at = to_timestamp(created / 1000.0), version = changed.version
     FROM json_to_recordset(${JSON.stringify(rows)}::text::json) AS changed
-      (id bigint, properties jsonb, identified boolean, created bigint, version bigint)
+      (id bigint, properties jsonb, times jsonb, identified boolean, created bigint, version bigint)
     WHERE persons.id = changed.id`)
 }
 
@@ -67,6 +68,7 @@ function toRow (person: PersonState, versionOf: VersionOf): Record<string, unkno
   return {
     id: person.id,
     properties: person.properties,
+    ...person.times && { times: Object.fromEntries(person.times) },
     identified: person.isIdentified,
     created: person.createdAt,
     version: versionOf(person.projectId)

@@ -24,6 +24,8 @@ export interface PersonUpdate extends UpdateOrigin {
   set?: Record<string, unknown>
   setOnce?: Record<string, unknown>
   unset?: string[]
+  /** The event is of an import: it sets only what no later event has set. */
+  byTime?: boolean
   /** The event was an `$identify`: the person counts as identified. */
   identify?: boolean
 }
@@ -40,6 +42,8 @@ export interface MergeUpdate extends UpdateOrigin {
   set?: Record<string, unknown>
   setOnce?: Record<string, unknown>
   unset?: string[]
+  /** As of `person`, but for a forced merge, which always sets. */
+  byTime?: boolean
 }
 
 /** Sets properties of a group, which is created when new, as is its group type. */

@@ -15,7 +15,7 @@ const ROOT = path.join(import.meta.dirname, '..', '..')
 t.test('an upgrade applies what is missing, and nothing goes back', async (t) => {
   const { sql, clickhouse, env } = await createEmptyDatabases(t)
   const nats = await startTestNats(t)
-  // As if the imports of Postgres and the watermark of ClickHouse were of this version.
+  // As if the times of properties in Postgres and the watermark of ClickHouse were of this version.
   const [postgres, inClickHouse] = await Promise.all((['postgres', 'clickhouse'] as const).map(async (database) =>
     (await readMigrations(path.join(ROOT, 'schema', database))).map(({ name }) => name)))
   const urls = { databaseUrl: env.DATABASE_URL, clickhouseUrl: env.CLICKHOUSE_URL }
@@ -24,7 +24,7 @@ t.test('an upgrade applies what is missing, and nothing goes back', async (t) =>
   const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-test-check-'))
   t.teardown(async () => { await rm(dataDir, { recursive: true, force: true }) })
   const settings = { ...env, NATS_URL: nats.url, MILLRACE_DATA_DIR: dataDir, MILLRACE_PORT: '1', MILLRACE_PIPELINE_PORT: '1', MILLRACE_API_URL: 'http://127.0.0.1:1' }
-  t.same(await migrateAll(urls), ['postgres/0007_create_imports', 'clickhouse/0006_create_watermark'])
+  t.same(await migrateAll(urls), ['postgres/0008_add_property_times', 'clickhouse/0006_create_watermark'])
 
   await t.test('the migration names files to apply by hand that changed, once', async (t) => {
     await sql`UPDATE schema_versions SET files = files || '{"deploy/nats/permissions.conf": "of before"}'`
