@@ -6,12 +6,11 @@ import { parseTimezone } from '../../engines/operators/match-date.ts'
 import { createAmplitudeMapper } from '../../engines/import/from-amplitude.ts'
 import { completeMapping, createMapper } from '../../engines/import/from-mapping.ts'
 import { createMixpanelMapper } from '../../engines/import/from-mixpanel.ts'
-import { createPosthogMapper, requireColumns } from '../../engines/import/from-posthog.ts'
-import type { ImportTarget } from '../../engines/import/imported-event.ts'
+import { createPosthogMapper, type PosthogTarget, requireColumns } from '../../engines/import/from-posthog.ts'
 import type { CliContext } from '../cli-context.ts'
 import { queryStoredEvents } from '../import/query-store.ts'
 import { listFiles } from '../import/list-files.ts'
-import { createReporter } from '../import/report-import.ts'
+import { createReporter, describeUnread } from '../import/report-import.ts'
 import type { ImportResult, MapperOf } from '../import/import-options.ts'
 import { runImport } from '../import/run-import.ts'
 import { findManagementApi } from '../management-client.ts'
@@ -89,7 +88,7 @@ async function importFiles (
     reporter, mode, source, project, projectKey, stateFolder, files: listed, personsFrom: persons, url: access.url,
     eventsPerSecond: options.eventsPerSecond,
     store: queryStoredEvents(api, project),
-    createMapperOf: () => chooseMapper(source, { project, now: context.now() }, options, notice),
+    createMapperOf: () => chooseMapper(source, { project, now: context.now(), personsFrom: persons }, options, notice),
     onProgress: (file, rows) => { context.stderr.write(`${file}: ${rows} rows so far\n`) }
   })
   if (json === true) context.stdout.write(`${JSON.stringify(result, null, 2)}\n`)
@@ -117,7 +116,7 @@ async function warnOfRetention (context: CliContext, project: number, notice: (t
 
 /** @param notice  Told the mapping of each file. */
 function chooseMapper (
-  source: Source, target: ImportTarget, { map = [], timezone = 'UTC' }: Pick<ImportCommandOptions, 'map' | 'timezone'>, notice: (text: string) => void
+  source: Source, target: PosthogTarget, { map = [], timezone = 'UTC' }: Pick<ImportCommandOptions, 'map' | 'timezone'>, notice: (text: string) => void
 ): MapperOf {
   const mappers = {
     posthog: createPosthogMapper(target), amplitude: createAmplitudeMapper(target),
@@ -148,6 +147,7 @@ function print (
     const isMissing = proof.differing.some(({ missing }) => missing > 0)
     context.stdout.write(`\nThe uuids are in ${path.join(stateFolder, 'proof.json')}${isMissing ? '; the receipt of a missing event says why' : ''}.\n`)
   }
+  for (const text of describeUnread(result.unread)) context.stderr.write(`${text}\n`)
   for (const file of empty) context.stderr.write(`${file}: has no rows\n`)
   if (altered > 0) context.stderr.write('Altered events have a text or number that cannot be stored, such as half of an emoji or 1e400: U+FFFD or null is stored instead, or a number as its text.\n')
   if (conflicts.length > 0) printRows(context, conflicts, [['events in several versions, of which one is stored', 'group'], 'rows'], {})

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { appendFile, mkdir, mkdtemp, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises'
+import { appendFile, mkdir, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import path from 'node:path'
@@ -11,78 +11,21 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import zlib from 'node:zlib'
 import { parquetWriteBuffer } from 'hyparquet-writer'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { createPosthogMapper } from '../../engines/import/from-posthog.ts'
 import type { ImportedEvent } from '../../engines/import/imported-event.ts'
 import { tryLockFile } from '../../platform/durable-folder.ts'
 import { SipHasher } from '../../schema/sip-hash.ts'
 import { writeZip } from '../../test/history/generate-export.ts'
-import { createStackProject, type StackProject } from '../../test/start-stack.ts'
 import { createRandom, pickOne, type Random, shuffle } from '../../test/support/random.ts'
-import { storesFolder } from '../../test/support/stores-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { type Captured, runCaptured } from '../testing/run-captured.ts'
+import { runCaptured } from '../testing/run-captured.ts'
+import { lines, nested, posthogRow, START, startImport } from '../testing/start-import.ts'
 import { EventTable } from './event-digest.ts'
 import { listFiles } from './list-files.ts'
 import { type Proof, proveImport } from './prove-import.ts'
 import type { ImportResult } from './import-options.ts'
 import { runImport } from './run-import.ts'
-
-const START = Date.parse('2023-01-01')
-
-interface Import {
-  stack: StackProject
-  folder: string
-  run: (...args: string[]) => Promise<Captured>
-  /** Events of the project, by name. */
-  counts: () => Promise<Record<string, number>>
-}
-
-async function startImport (t: Test, { withProjectKey = false } = {}): Promise<Import> {
-  const stack = await createStackProject(t)
-  const key = withProjectKey ? await createProjectKey(stack) : stack.personalApiKey
-  const folder = await mkdtemp(path.join(storesFolder(), 'millrace-import-'))
-  t.teardown(async () => await rm(folder, { recursive: true, force: true }))
-  await mkdir(path.join(folder, 'export'))
-  const where = ['--project', String(stack.project), '--state', path.join(folder, 'state'), '--events-per-second', '0']
-  return {
-    stack,
-    folder: path.join(folder, 'export'),
-    run: async (...args) => await runCaptured(['import', ...args, ...where], { MILLRACE_URL: stack.url, MILLRACE_KEY: key }),
-    async counts () {
-      const rows = await stack.select<{ event: string, n: string }>(
-        'SELECT event, count() AS n FROM events WHERE project_id = {project:UInt32} GROUP BY event ORDER BY event', { project: stack.project })
-      return Object.fromEntries(rows.map(({ event, n }) => [event, Number(n)]))
-    }
-  }
-}
-
-/** A key that may do no more than an import needs. */
-async function createProjectKey ({ url, personalApiKey, project }: StackProject): Promise<string> {
-  const response = await fetch(`${url}/api/personal_api_keys/`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${personalApiKey}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ label: 'import', scopes: ['project:read', 'event:read'], scoped_teams: [project] })
-  })
-  const { value } = await response.json() as { value: string }
-  return value
-}
-
-/** An event as a batch export of PostHog has it, its objects as JSON texts. */
-function posthogRow (i: number, names = ['seen', 'paid', 'Ünïcode ✓']): Record<string, unknown> {
-  const uuid = `${i.toString(16).padStart(8, '0')}-aaaa-4bbb-8ccc-123456789012`
-  return {
-    uuid, event: names[i % names.length], distinct_id: `user ${i % 50}`, timestamp: new Date(START + i * 3_600_000 + i % 1000).toISOString(),
-    properties: JSON.stringify({ amount: i / 7, text: 'ä "quoted"\n', list: [1, { deep: null }], $set: { plan: i % 3 } }), elements_chain: '',
-    person_id: 'p', team_id: 1, created_at: new Date(START).toISOString(), _inserted_at: new Date(START).toISOString()
-  }
-}
-
-function nested (row: Record<string, unknown>): Record<string, unknown> {
-  return { ...row, properties: JSON.parse(String(row['properties'])) }
-}
-
-const lines = (rows: readonly unknown[]): string => rows.map((row) => `${JSON.stringify(row)}\n`).join('')
 
 t.test('PostHog: every format and compression, twice; the second time stores nothing', async (t) => {
   const { folder, run, counts, stack } = await startImport(t)
@@ -496,7 +439,7 @@ t.test('where nothing is known to be stored yet, as on a new installation, an im
       digests: async () => [], events: async function * () {},
       completeThrough: async () => received === 0 ? 0 : Date.now() + 60_000
     },
-    createMapperOf: () => async () => createPosthogMapper({ project: 1, now: Date.now() })
+    createMapperOf: () => async () => createPosthogMapper({ project: 1, now: Date.now(), personsFrom: 'export' })
   })
   t.equal(sentNow, 1)
 })

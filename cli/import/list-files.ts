@@ -10,6 +10,8 @@ export interface SourceFile {
   /** Below the folder that was named: the same wherever the export lies. */
   name: string
   bytes: number
+  /** Of a zip: the file in it that is read. */
+  part?: string
   /** How far it is read; only while it is. */
   bytesRead?: () => number
 }

@@ -202,6 +202,7 @@ async function * readZip (file: SourceFile): AsyncGenerator<Rows> {
   for await (const { name, offset, open } of listZip(file.path)) {
     let last = 0
     file.bytesRead = () => offset
+    file.part = name
     try {
       for await (const rows of readText(await open(), name)) {
         const start = before

@@ -7,7 +7,7 @@ import { errorCode, HttpError, MillraceError } from '../../engines/errors.ts'
 import { readVersion } from '../../schema/version.ts'
 import type { ManagementClient } from '../management-client.ts'
 import { type Digest, formatDay } from './event-digest.ts'
-import { type ImportCounts, type ImportOptions, type ImportReporter, type ImportResult, IMPORTED_WITH_DIFFERENCES } from './import-options.ts'
+import { type ImportCounts, type ImportOptions, type ImportReporter, type ImportResult, IMPORTED_WITH_DIFFERENCES, type UnreadColumn } from './import-options.ts'
 
 const INTERVAL_MS = 3000
 
@@ -154,7 +154,7 @@ function describe (result: ImportResult, source: readonly Digest[], said: Readon
   const { events, duplicates, altered, conflicts, storedNow: stored, broken, proof } = result
   const conflicting = Object.values(conflicts).reduce((sum, rows) => sum + rows, 0)
   const names = broken.slice(0, MOST.broken).map(({ file, error }) => cut(`${file.slice(-100)}: ${error}`))
-  const notices = [...said].slice(0, MOST.notices).map(cut)
+  const notices = [...describeUnread(result.unread), ...said].slice(0, MOST.notices).map(cut)
   const counts = { events, duplicates, altered, stored, conflicting, broken: names, notices }
   if (proof === null) return { ...counts, proof }
   const { isComplete, groups, equal, differing, differences } = proof
@@ -169,6 +169,27 @@ function describe (result: ImportResult, source: readonly Digest[], said: Readon
   const listed = differences.slice(0, MOST.differences)
     .map(({ uuid, day, event, what }) => ({ uuid, day, event: cut(event), what }))
   return { ...counts, proof: { is_complete: isComplete, groups, equal, rows, differences: listed } }
+}
+
+/** Says which columns nothing reads, in texts that the API takes whole. */
+export function describeUnread (unread: readonly UnreadColumn[]): string[] {
+  const texts: string[] = []
+  for (const alike of Map.groupBy(unread, ({ file, files }) => `${file} ${files}`).values()) {
+    const [{ file, files } = { file: '', files: 0 }] = alike
+    const others = files > 1 ? ` and ${files - 1} other ${files > 2 ? 'files' : 'file'}` : ''
+    const begin = `Columns of ${file.slice(-50)}${others} that nothing reads: `
+    let text = begin
+    for (const { column } of alike) {
+      const name = column === 'person_properties' ? `${column} (--persons events takes it)` : cut(column).slice(0, 100)
+      if (text !== begin && text.length + name.length > 196) {
+        texts.push(text)
+        text = begin
+      }
+      text += text === begin ? name : `, ${name}`
+    }
+    texts.push(text)
+  }
+  return texts
 }
 
 /** What the API takes of a text: no NUL, no half of a character, at most 200 code units. */

@@ -3,15 +3,14 @@ import { closeSync, openSync, renameSync, writeFileSync } from 'node:fs'
 import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { stringifyJson } from '../../engines/body/stringify-json.ts'
 import { errorCode, MillraceError } from '../../engines/errors.ts'
-import { type ImportedEvent, type MapRow, RejectedRowError } from '../../engines/import/imported-event.ts'
 import { tryLockFile } from '../../platform/durable-folder.ts'
 import { type Digest, DigestCollector, formatDay, keyOf } from './event-digest.ts'
-import { type ImportOptions, type ImportResult, IMPORTED_WITH_DIFFERENCES, type MapperOf } from './import-options.ts'
+import { type ImportOptions, type ImportResult, IMPORTED_WITH_DIFFERENCES } from './import-options.ts'
 import { type Proof, proveImport } from './prove-import.ts'
-import type { ReadRow, SourceFile } from './list-files.ts'
-import { readRows, sampleColumns } from './read-rows.ts'
+import type { SourceFile } from './list-files.ts'
+import { personsOf, readEvents } from './read-events.ts'
+import { RowMemory } from './row-memory.ts'
 import { createSender } from './send-events.ts'
 
 /** Rows of each file that are acknowledged. */
@@ -38,9 +37,10 @@ export async function runImport (options: ImportOptions): Promise<ImportResult> 
     const lock = tryLockFile(path.join(stateFolder, 'lock'))
     if (lock === null) throw new MillraceError('MILLRACE_IMPORT_STATE', `another import uses ${stateFolder}; wait for its end, or name another folder with --state`)
     if (options.mode !== 'dry run') await rm(path.join(stateFolder, 'proof.json'), { force: true })
+    const memory = new RowMemory(path.join(stateFolder, 'rows.sqlite'))
     const rejects = openSync(path.join(stateFolder, 'rejected.ndjson'), 'w')
     try {
-      return await importFiles(options, (rejected) => {
+      return await importFiles(options, memory, (rejected) => {
         options.reporter?.addRejected(rejected.error)
         writeFileSync(rejects, `${JSON.stringify(rejected)}\n`)
       })
@@ -49,6 +49,7 @@ export async function runImport (options: ImportOptions): Promise<ImportResult> 
       throw error
     } finally {
       closeSync(rejects)
+      memory.close()
       lock.release()
     }
   } catch (cause) {
@@ -66,7 +67,7 @@ function isOfState (error: unknown): error is Error {
 }
 
 async function importFiles (
-  options: ImportOptions,
+  options: ImportOptions, memory: RowMemory,
   reject: (rejected: { file: string, row: number, error: string, text?: string | undefined }) => void
 ): Promise<ImportResult> {
   const { source: product, project, url, files, stateFolder, mode, store, reporter } = options
@@ -74,7 +75,7 @@ async function importFiles (
   const digests = new DigestCollector(path.join(stateFolder, 'digests'))
   const result: ImportResult = {
     source: product, project, url, files, mode, finishedAt: '', exitCode: 0, rows: 0, events: 0, duplicates: 0, rejected: 0,
-    altered: 0, conflicts: {}, sentNow: 0, storedNow: 0, empty: [], broken: [], days: null, proof: null
+    altered: 0, conflicts: {}, sentNow: 0, storedNow: 0, unread: [], empty: [], broken: [], days: null, proof: null
   }
   const sentBefore = new Map<SourceFile, number>()
   const mapperOf = options.createMapperOf()
@@ -88,7 +89,8 @@ async function importFiles (
   }))
   const completeBefore = mode === 'import' ? await store.completeThrough() : 0
 
-  for (const file of files) {
+  const sources = [...files, personsOf(files)]
+  for (const file of sources) {
     // Another answer to who changes persons sends the events again; other content is found by the proof.
     const done = progress[`${file.name} ${file.bytes} ${options.personsFrom}`] ??= { file: file.name, rows: 0 }
     let savedAt = performance.now()
@@ -108,8 +110,10 @@ async function importFiles (
     const rowsBefore = result.rows
     reading = file
     try {
-      await readEvents(file, mapperOf, (event, position) => {
+      await readEvents(file, { mapperOf, memory }, (event, position) => {
+        reporter?.throwIfStopped()
         digests.add(event)
+        memory.addPerson(event)
         if (event.isAltered === true) result.altered++
         if (mode !== 'import' || position <= alreadySent) return
         result.sentNow++
@@ -124,8 +128,8 @@ async function importFiles (
         }
         if (result.rows % 100_000 === 0) options.onProgress(file.name, result.rows)
       })
-      if ((await stat(file.path).catch(() => null))?.size !== file.bytes) throw new Error('it changed meanwhile; run the same command again')
-      if (result.rows === rowsBefore) result.empty.push(file.name)
+      if (file.path !== '' && (await stat(file.path).catch(() => null))?.size !== file.bytes) throw new Error('it changed meanwhile; run the same command again')
+      if (file.path !== '' && result.rows === rowsBefore) result.empty.push(file.name)
     } catch (error) {
       if (errorCode(error) === 'MILLRACE_IMPORT_STOPPED') {
         await sender.finish()
@@ -140,11 +144,15 @@ async function importFiles (
     reading = undefined
   }
 
-  await conclude(options, result, digests, { answeredAt, sentBefore, completeBefore })
+  result.unread = memory.unreadColumns
+  const sent = { digests, memory, answeredAt, sentBefore, completeBefore }
+  await conclude({ ...options, files: sources }, result, sent)
   return result
 }
 
 interface Sent {
+  digests: DigestCollector
+  memory: RowMemory
   /** Time of the server at the last answer. */
   answeredAt: number
   /** Rows of each file that an earlier run sent. */
@@ -155,8 +163,7 @@ interface Sent {
 
 /** Sums up what was read, proves that it is stored, and writes down how the import ended. */
 async function conclude (
-  options: ImportOptions, result: ImportResult, digests: DigestCollector,
-  { answeredAt, sentBefore, completeBefore }: Sent
+  options: ImportOptions, result: ImportResult, { digests, memory, answeredAt, sentBefore, completeBefore }: Sent
 ): Promise<void> {
   const { stateFolder, mode, store, reporter } = options
   const source = digests.finish()
@@ -167,7 +174,7 @@ async function conclude (
   if (first !== undefined && last !== undefined) result.days = [formatDay(first.day), formatDay(last.day)]
   if (mode !== 'dry run') {
     await awaitStored(options, answeredAt)
-    result.proof = await proveAndMend(source, options, sentBefore, result)
+    result.proof = await proveAndMend(source, options, memory, { sentBefore, result })
     result.proof.isComplete &&= result.broken.length === 0
     const groups = new Set(source.map(keyOf))
     const received = result.sentNow > 0 && first && last ? await store.digests(first.day, last.day, completeBefore) : []
@@ -188,7 +195,8 @@ async function conclude (
  * What this run has sent and is missing was refused: to repeat it would change nothing.
  */
 async function proveAndMend (
-  source: readonly Digest[], options: ImportOptions, sentBefore: ReadonlyMap<SourceFile, number>, result: ImportResult
+  source: readonly Digest[], options: ImportOptions, memory: RowMemory,
+  { sentBefore, result }: { sentBefore: ReadonlyMap<SourceFile, number>, result: ImportResult }
 ): Promise<Proof> {
   const mapperOf = options.createMapperOf()
   const sender = createSender({ ...options, onAcknowledged: () => {} })
@@ -198,7 +206,7 @@ async function proveAndMend (
     for (const file of options.files) {
       const sent = sentBefore.get(file) ?? 0
       try {
-        await readEvents(file, mapperOf, (event, position) => {
+        await readEvents(file, { mapperOf, memory }, (event, position) => {
           options.reporter?.throwIfStopped()
           wasSentBefore = position <= sent
           return onEvent(event)
@@ -215,39 +223,7 @@ async function proveAndMend (
   })
   if (result.sentNow === sentNow) return proof
   await awaitStored(options, await sender.finish())
-  return await proveAndMend(source, options, new Map(), result)
-}
-
-/**
- * Reads the events of a file one after the other.
- *
- * @param onRow  Told of each row, before its events: what is no event has its error.
- */
-async function readEvents (
-  file: SourceFile, mapperOf: MapperOf, onEvent: (event: ImportedEvent, position: number) => Promise<void> | undefined,
-  onRow: (read: ReadRow) => void = () => {}
-): Promise<void> {
-  let map: MapRow | undefined
-  for await (const rows of readRows(file)) {
-    for (const read of rows) {
-      let told = read
-      let events: readonly ImportedEvent[] = []
-      if ('row' in read) {
-        map ??= await mapperOf(async () => await sampleColumns(file))
-        try {
-          events = map(read.row, `${file.name}:${read.position}`)
-        } catch (error) {
-          if (!(error instanceof RejectedRowError)) throw error
-          told = { position: read.position, error: error.message, text: stringifyJson(read.row) }
-        }
-      }
-      onRow(told)
-      for (const event of events) {
-        const room = onEvent(event, read.position)
-        if (room !== undefined) await room
-      }
-    }
-  }
+  return await proveAndMend(source, options, memory, { sentBefore: new Map(), result })
 }
 
 async function readProgress (folder: string): Promise<Progress> {

@@ -4,8 +4,8 @@
  * `user_properties` and `groups`.
  */
 import {
-  checked, createIdentify, type ImportTarget, type MapRow, readObject, readText, readTime, RejectedRowError,
-  requireObject, uuidOfRow
+  createIdentify, type ImportTarget, type MapRow, readObject, readText, readTime, RejectedRowError, requireObject,
+  withUuid
 } from './imported-event.ts'
 
 /** Fields that are properties under another name. */
@@ -19,10 +19,16 @@ const PROPERTIES: Readonly<Record<string, string>> = {
 /** Names of Amplitude for what has one here. */
 const EVENTS: ReadonlyMap<string, string> = new Map([['[Amplitude] Page Viewed', '$pageview'], ['$identify', '$set']])
 
+const READ = new Set([
+  'uuid', '$insert_id', 'event_type', 'event_time', 'user_id', 'amplitude_id', 'event_properties', 'user_properties', 'groups',
+  ...Object.keys(PROPERTIES)
+])
+
 export function createAmplitudeMapper ({ project, now }: ImportTarget): MapRow {
   const identify = createIdentify()
-  return (row, place) => {
+  return (row, before) => {
     const fields = requireObject(row)
+    before.noteColumns(fields, READ)
     const { user_id: userId, device_id: deviceId } = fields
     const sentName = readText(fields['event_type'], 'event_type')
     if (sentName === '$groupidentify') throw new RejectedRowError('event_type $groupidentify: properties of groups are not imported')
@@ -38,8 +44,7 @@ export function createAmplitudeMapper ({ project, now }: ImportTarget): MapRow {
     const $groups = Object.fromEntries(Object.entries(readObject(fields['groups'], 'groups'))
       .map(([type, group]) => [type, Array.isArray(group) ? group[0] : group]))
     const timestamp = readTime(fields['event_time'], 'event_time', now)
-    return [...identify(userId, deviceId, timestamp), checked({
-      uuid: uuidOfRow(fields['uuid'], project, fields, place),
+    return [...identify(userId, deviceId, timestamp), withUuid({
       event: EVENTS.get(sentName) ?? sentName,
       distinct_id: readText(id, 'user_id'),
       timestamp,
@@ -48,6 +53,6 @@ export function createAmplitudeMapper ({ project, now }: ImportTarget): MapRow {
         ...Object.keys($set).length > 0 && { $set },
         ...Object.keys($groups).length > 0 && { $groups }
       }
-    })]
+    }, fields['uuid'] ?? fields['$insert_id'], project, before)]
   }
 }

@@ -1,6 +1,6 @@
 /** Any table of events: CSV, JSON Lines or Parquet, with a mapping of its columns. */
 import {
-  checked, type ImportTarget, type MapRow, readObject, readText, readTime, RejectedRowError, requireObject, uuidOfRow
+  type ImportTarget, type MapRow, readObject, readText, readTime, RejectedRowError, requireObject, withUuid
 } from './imported-event.ts'
 
 /** Which column is which field. `properties` names a column with an object; all other columns are properties. */
@@ -57,7 +57,7 @@ export function completeMapping (given: readonly string[], columns: readonly str
 
 export function createMapper (mapping: Mapping, { project, now }: ImportTarget): MapRow {
   const mapped = new Set<string>(Object.values(mapping))
-  return (row, place) => {
+  return (row, before) => {
     const fields = requireObject(row)
     const columns = Object.entries(fields)
       .filter(([column, value]) => !mapped.has(column) && value !== null && value !== '')
@@ -65,12 +65,11 @@ export function createMapper (mapping: Mapping, { project, now }: ImportTarget):
       ...mapping.properties !== undefined && readObject(fields[mapping.properties], mapping.properties),
       ...Object.fromEntries(columns)
     }
-    return [checked({
-      uuid: uuidOfRow(mapping.uuid === undefined ? undefined : fields[mapping.uuid], project, fields, place),
+    return [withUuid({
       event: readText(fields[mapping.event], mapping.event),
       distinct_id: readText(fields[mapping.distinct_id], mapping.distinct_id),
       timestamp: readTime(fields[mapping.timestamp], mapping.timestamp, now),
       properties
-    })]
+    }, mapping.uuid === undefined ? undefined : fields[mapping.uuid], project, before)]
   }
 }

@@ -5,7 +5,7 @@
  */
 import { fromWallClock } from '../operators/match-date.ts'
 import {
-  checked, createIdentify, type MapRow, readObject, readText, readTime, RejectedRowError, requireObject,
+  checked, createIdentify, type MapRow, numberUuid, readObject, readText, readTime, RejectedRowError, requireObject,
   type UncheckedEvent, uuidOf
 } from './imported-event.ts'
 
@@ -15,14 +15,17 @@ const NAMES: ReadonlyMap<string, string> = new Map(Object.entries({
   $app_version_string: '$app_version'
 }))
 
+const READ = new Set(['event', 'properties'])
+
 /**
  * @param options.timeZone  Of the project: `time` of one made before 2023 is the wall clock of that zone, counted as if
  *   it were UTC. `UTC` for newer ones.
  */
 export function createMixpanelMapper ({ now, timeZone }: { now: number, timeZone: string }): MapRow {
   const identify = createIdentify()
-  return (row) => {
+  return (row, before) => {
     const fields = requireObject(row)
+    before.noteColumns(fields, READ)
     const sent = readObject(fields['properties'], 'properties')
     const { time, distinct_id: id, $insert_id: insertId, ...rest } = sent
     const { $device_id: deviceId, $user_id: userId } = rest
@@ -31,8 +34,10 @@ export function createMixpanelMapper ({ now, timeZone }: { now: number, timeZone
     if (time === undefined) throw new RejectedRowError('properties.time is missing')
     const timestamp = fromWallClock(readTime(time, 'properties.time', now + 86_400_000), timeZone)
     const properties = Object.fromEntries(Object.entries(rest).map(([name, value]) => [NAMES.get(name) ?? name, value]))
+    const hasId = (insertId ?? '') !== ''
+    const uuid = uuidOf('mixpanel', event, distinctId, JSON.stringify(time), hasId && typeof insertId === 'string' ? insertId : JSON.stringify(sent))
     const mapped = checked(toMerge({
-      uuid: uuidOf('mixpanel', event, distinctId, JSON.stringify(time), typeof insertId === 'string' ? insertId : JSON.stringify(sent)),
+      uuid: hasId ? uuid : numberUuid(uuid, timestamp, before),
       event,
       distinct_id: distinctId,
       timestamp,

@@ -7,14 +7,32 @@
 import { stringifyJson } from '../body/stringify-json.ts'
 import {
   checked, type ImportedEvent, type ImportTarget, type MapRow, readObject, readText, readTime, RejectedRowError,
-  requireObject, uuidOf, uuidOfRow
+  requireObject, type RowsBefore, uuidOf, withUuid
 } from './imported-event.ts'
 
-export function createPosthogMapper (target: ImportTarget): MapRow {
-  return (row, place) => {
+export interface PosthogTarget extends ImportTarget {
+  personsFrom: 'events' | 'export'
+}
+
+const READ_OF_EVENTS = [
+  'uuid', 'event', 'distinct_id', 'timestamp', 'properties', 'elements_chain', 'set', 'set_once'
+]
+const READ_OF_PERSONS = new Set([
+  'person_id', 'distinct_id', 'properties', 'person_version', 'is_deleted', 'is_identified', 'created_at', '_inserted_at'
+])
+
+export function createPosthogMapper (target: PosthogTarget): MapRow {
+  const readsPersons = target.personsFrom === 'events'
+  const readOfEvents = new Set([...READ_OF_EVENTS, ...readsPersons ? ['person_properties'] : []])
+  return (row, before) => {
     const fields = requireObject(row)
     const isOfPersons = fields['event'] === undefined && fields['person_id'] !== undefined
-    return isOfPersons ? mapPerson(fields, target) : [mapEvent(fields, place, target)]
+    before.noteColumns(fields, isOfPersons ? READ_OF_PERSONS : readOfEvents)
+    if (isOfPersons) return mapPerson(fields, target)
+    const event = mapEvent(fields, before, target)
+    const personProperties = readsPersons ? readObject(fields['person_properties'], 'person_properties') : {}
+    if (Object.keys(personProperties).length > 0) event.personProperties = personProperties
+    return [event]
   }
 }
 
@@ -27,18 +45,21 @@ export function requireColumns (columns: readonly string[]): void {
   if (missing.length > 0) throw new RejectedRowError(`no column ${missing.join(' and ')}; columns: ${columns.join(', ')}`)
 }
 
-function mapEvent (fields: Record<string, unknown>, place: string, { project, now }: ImportTarget): ImportedEvent {
+function mapEvent (fields: Record<string, unknown>, before: RowsBefore, { project, now }: ImportTarget): ImportedEvent {
   const properties = readObject(fields['properties'], 'properties')
   const chain = fields['elements_chain']
-  return checked({
-    uuid: uuidOfRow(fields['uuid'], project, fields, place),
+  const [set, setOnce] = [readObject(fields['set'], 'set'), readObject(fields['set_once'], 'set_once')]
+  return withUuid({
     event: readText(fields['event'], 'event'),
     distinct_id: readText(fields['distinct_id'], 'distinct_id'),
     timestamp: readTime(fields['timestamp'], 'timestamp', now),
-    properties: typeof chain === 'string' && chain !== '' && properties['$elements_chain'] === undefined
-      ? { ...properties, $elements_chain: chain }
-      : properties
-  })
+    properties: {
+      ...properties,
+      ...typeof chain === 'string' && chain !== '' && properties['$elements_chain'] === undefined && { $elements_chain: chain },
+      ...Object.keys(set).length > 0 && properties['$set'] === undefined && { $set: set },
+      ...Object.keys(setOnce).length > 0 && properties['$set_once'] === undefined && { $set_once: setOnce }
+    }
+  }, fields['uuid'], project, before)
 }
 
 /**

@@ -19,6 +19,8 @@ export interface ImportedEvent {
   json: string
   /** It is no event of the source: it says what the source knows of a person. */
   isOfPerson?: true
+  /** What the source knew of its person then, when events are to say so. */
+  personProperties?: Record<string, unknown>
   /** A text or number of it cannot be stored as it is: U+FFFD, null or the digits as a text are stored instead. */
   isAltered?: true
 }
@@ -39,15 +41,22 @@ export interface ImportTarget {
   now: number
 }
 
+/** What is known of the rows of the file that is read. */
+export interface RowsBefore {
+  /** Counts an event without an id, by its time and the uuid of its content. @returns 1 for the first in the file. */
+  count: (uuid: string, timestamp: number) => number
+  /** Notes the columns of a row that are not among those that its source reads. */
+  noteColumns: (fields: Record<string, unknown>, read: ReadonlySet<string>) => void
+}
+
 /**
  * Turns a row of a source into the events to send: none for what the source has no event for, such as a deleted
  * person.
  *
- * @param row    As a file has it.
- * @param place  Names the row for the uuid of one that has no other identity: the file and the position in it.
+ * @param row  As a file has it.
  * @throws {RejectedRowError} when the row is no event.
  */
-export type MapRow = (row: unknown, place: string) => ImportedEvent[]
+export type MapRow = (row: unknown, before: RowsBefore) => ImportedEvent[]
 
 /** A row that cannot be imported. Its message names the field. */
 export class RejectedRowError extends Error {}
@@ -105,11 +114,33 @@ export function uuidOf (...parts: readonly string[]): string {
 /** The usual text of one: no nil uuid, which stands for none. */
 const UUID = /^(?!0{8}-0{4}-0{4}-0{4}-0{12})[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/
 
-/** The uuid that capture gives an event with this one; of a row without one, a uuid of its content and place. */
-export function uuidOfRow (value: unknown, project: number, row: unknown, place: string): string {
+/** The uuid that capture gives an event with this one; null when that is none. */
+function readSentUuid (value: unknown, project: number): string | null {
   if (typeof value === 'string' && UUID.test(value)) return value
   const words = readUuid(value, project)
-  return words === null ? uuidOf('row', place, stringifyJson(row)) : formatUuid(words)
+  return words === null ? null : formatUuid(words)
+}
+
+/**
+ * The uuid of an event without an id: that of its content, and of its number among equal ones of the file. So equal
+ * rows are as many events, and the rows of a file that overlaps are the same ones.
+ *
+ * @param uuid  Of its content.
+ */
+export function numberUuid (uuid: string, timestamp: number, before: RowsBefore): string {
+  const number = before.count(uuid, timestamp)
+  return number === 1 ? uuid : uuidOf(uuid, String(number))
+}
+
+/** Checks an event, and gives it the uuid of its row. @param sent  The id that the row has, if any. */
+export function withUuid (
+  event: Omit<UncheckedEvent, 'uuid'>, sent: unknown, project: number, before: RowsBefore
+): ImportedEvent {
+  const uuid = readSentUuid(sent, project)
+  const ready = checked({ ...event, uuid: uuid ?? '' })
+  const { event: name, distinct_id: id, timestamp, json } = ready
+  if (uuid === null) ready.uuid = numberUuid(uuidOf('row', name, id, String(timestamp), json), timestamp, before)
+  return ready
 }
 
 /** Pairs that are remembered at a time; one that comes again later is sent again, and stored once. */

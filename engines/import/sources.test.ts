@@ -6,18 +6,22 @@ import { createAmplitudeMapper } from './from-amplitude.ts'
 import { completeMapping, createMapper } from './from-mapping.ts'
 import { createMixpanelMapper } from './from-mixpanel.ts'
 import { createPosthogMapper, requireColumns } from './from-posthog.ts'
-import { createIdentify, type MapRow, readTime, RejectedRowError, uuidOf } from './imported-event.ts'
+import { createIdentify, type MapRow, readTime, RejectedRowError, type RowsBefore, uuidOf } from './imported-event.ts'
 import { toFlag } from './posthog-flags.ts'
 import { readPosthogProject } from './posthog-project.ts'
 
 const NOW = Date.parse('2026-11-26T12:00:00Z')
-const TARGET = { project: 7, now: NOW }
+const TARGET = { project: 7, now: NOW, personsFrom: 'export' } as const
 const AT = Date.parse('2024-03-31T10:00:00.250Z')
+/** Of a file in which each row comes once. */
+const FIRST: RowsBefore = { count: () => 1, noteColumns () {} }
+/** Of a file that has the row twice already. */
+const THIRD: RowsBefore = { ...FIRST, count: () => 3 }
 const UUID = '018e94a1-2f3b-7c4d-8e5f-0123456789ab'
 
 function rejects (map: MapRow, row: unknown): string {
   try {
-    map(row, 'file:1')
+    map(row, FIRST)
     return 'not rejected'
   } catch (error) {
     if (!(error instanceof RejectedRowError)) throw error
@@ -34,25 +38,25 @@ t.test('PostHog: an event, with objects nested as in JSON Lines or as texts as i
     json: '{"amount":12.5,"$set":{"plan":"pro"},"$elements_chain":"button:text=\\"Buy\\""}'
   }]
 
-  t.same(map({ ...event, properties, timestamp: '2024-03-31T10:00:00.250000+00:00' }, ''), expected)
-  t.same(map({ ...event, properties: JSON.stringify(properties), timestamp: '2024-03-31 10:00:00.250000' }, ''), expected)
-  t.same(map({ ...event, properties: JSON.stringify(properties), timestamp: new Date(AT) }, ''), expected)
-  t.equal(JSON.stringify(map({ ...event, properties: '{"id":12345678901234567890}', timestamp: AT }, '')[0]!.properties['id']), '12345678901234567890')
+  t.same(map({ ...event, properties, timestamp: '2024-03-31T10:00:00.250000+00:00' }, FIRST), expected)
+  t.same(map({ ...event, properties: JSON.stringify(properties), timestamp: '2024-03-31 10:00:00.250000' }, FIRST), expected)
+  t.same(map({ ...event, properties: JSON.stringify(properties), timestamp: new Date(AT) }, FIRST), expected)
+  t.equal(JSON.stringify(map({ ...event, properties: '{"id":12345678901234567890}', timestamp: AT }, FIRST)[0]!.properties['id']), '12345678901234567890')
 })
 
 t.test('a uuid is read as capture reads it, so that an event that is imported and captured counts once', async (t) => {
   const posthog = createPosthogMapper(TARGET)
   const files = createMapper({ event: 'event', timestamp: 'timestamp', distinct_id: 'distinct_id', uuid: 'uuid' }, TARGET)
-  const uuidOf = (map: MapRow, uuid: unknown, place = 'a:1'): string =>
-    map({ uuid, event: 'e', distinct_id: 'a', timestamp: AT, properties: {} }, place)[0]!.uuid
+  const uuidOf = (map: MapRow, uuid: unknown, before = FIRST): string =>
+    map({ uuid, event: 'e', distinct_id: 'a', timestamp: AT, properties: {} }, before)[0]!.uuid
 
   for (const form of [UUID, UUID.toUpperCase(), UUID.replaceAll('-', ''), `{${UUID}}`, `urn:uuid:${UUID}`]) t.equal(uuidOf(posthog, form), UUID, form)
   for (const other of ['order-17', 17, 17.5]) {
     t.equal(uuidOf(files, other), formatUuid(readUuid(other, TARGET.project)!), String(other))
-    t.equal(uuidOf(files, other, 'b:2'), uuidOf(files, other), 'wherever it stands')
+    t.equal(uuidOf(files, other, THIRD), uuidOf(files, other), 'however often it comes')
   }
   for (const none of [undefined, null, '', '00000000-0000-0000-0000-000000000000', '{00000000-0000-0000-0000-000000000000}']) {
-    t.not(uuidOf(files, none, 'b:2'), uuidOf(files, none), 'of the row and its place')
+    t.not(uuidOf(files, none, THIRD), uuidOf(files, none), 'of the row and its number')
   }
 })
 
@@ -60,41 +64,41 @@ t.test('PostHog: a person is its id, with which its distinct ids are merged; a d
   const map = createPosthogMapper(TARGET)
   const row = { team_id: 1, distinct_id: 'ann', person_id: UUID, properties: '{"plan":"pro"}', created_at: '2024-03-31 10:00:00.25', is_deleted: false }
 
-  t.match(map(row, ''), [{
+  t.match(map(row, FIRST), [{
     event: '$merge_dangerously', distinct_id: UUID, timestamp: AT, properties: { alias: 'ann', $set: { plan: 'pro' }, $mark_identified: false }
   }])
-  t.equal(map({ ...row, is_identified: 'true' }, '')[0]!.properties['$mark_identified'], undefined)
-  t.equal(map(row, 'one')[0]!.uuid, map(row, 'another')[0]!.uuid)
-  t.not(map({ ...row, person_version: 1 }, '')[0]!.uuid, map({ ...row, person_version: 2 }, '')[0]!.uuid)
-  t.not(map({ ...row, properties: '{"plan":"free"}' }, '')[0]!.uuid, map(row, '')[0]!.uuid)
-  t.same(map({ ...row, is_deleted: true }, ''), [])
+  t.equal(map({ ...row, is_identified: 'true' }, FIRST)[0]!.properties['$mark_identified'], undefined)
+  t.equal(map(row, FIRST)[0]!.uuid, map(row, THIRD)[0]!.uuid)
+  t.not(map({ ...row, person_version: 1 }, FIRST)[0]!.uuid, map({ ...row, person_version: 2 }, FIRST)[0]!.uuid)
+  t.not(map({ ...row, properties: '{"plan":"free"}' }, FIRST)[0]!.uuid, map(row, FIRST)[0]!.uuid)
+  t.same(map({ ...row, is_deleted: true }, FIRST), [])
 })
 
 t.test('Mixpanel: the insert id, the distinct id, the time and the name are the uuid', async (t) => {
   const map = createMixpanelMapper({ now: NOW, timeZone: 'UTC' })
   const properties = { time: 1711879200, distinct_id: 'ann', $insert_id: 'abc', $city: 'Berlin', mp_lib: 'web', plan: 'pro' }
-  const [event] = map({ event: 'Signed up', properties }, 'a:1')
+  const [event] = map({ event: 'Signed up', properties }, FIRST)
 
   t.match(event, {
     event: 'Signed up', distinct_id: 'ann', timestamp: 1711879200000, properties: { $geoip_city_name: 'Berlin', $lib: 'web', plan: 'pro' }
   })
   t.equal(event!.properties['time'], undefined)
-  t.equal(map({ event: 'Signed up', properties }, 'b:9')[0]!.uuid, event!.uuid)
-  t.not(map({ event: 'Signed up', properties: { ...properties, $insert_id: 'abd' } }, 'a:1')[0]!.uuid, event!.uuid)
+  t.equal(map({ event: 'Signed up', properties }, THIRD)[0]!.uuid, event!.uuid)
+  t.not(map({ event: 'Signed up', properties: { ...properties, $insert_id: 'abd' } }, FIRST)[0]!.uuid, event!.uuid)
 })
 
 t.test('Mixpanel: device and user are merged once a day, and merges of old projects stay merges', async (t) => {
   const map = createMixpanelMapper({ now: NOW, timeZone: 'UTC' })
   const login = { event: 'login', properties: { time: 1711879200, distinct_id: 'ann', $device_id: 'd1', $user_id: 'ann', $insert_id: '1' } }
 
-  t.match(map(login, ''), [
+  t.match(map(login, FIRST), [
     { event: '$identify', distinct_id: 'ann', timestamp: Date.parse('2024-03-31'), properties: { $anon_distinct_id: '$device:d1' } },
     { event: 'login', distinct_id: 'ann', properties: { $device_id: 'd1', $user_id: 'ann' } }
   ])
-  t.equal(map(login, '').length, 1)
-  t.match(map({ event: '$identify', properties: { time: 1711879200, distinct_id: 'x', $identified_id: 'ann', $anon_id: 'anon' } }, ''),
+  t.equal(map(login, FIRST).length, 1)
+  t.match(map({ event: '$identify', properties: { time: 1711879200, distinct_id: 'x', $identified_id: 'ann', $anon_id: 'anon' } }, FIRST),
     [{ event: '$identify', distinct_id: 'ann', properties: { $anon_distinct_id: 'anon' } }])
-  t.match(map({ event: '$merge', properties: { time: 1711879200, distinct_id: 'x', $distinct_ids: ['ann', 'anna'] } }, ''),
+  t.match(map({ event: '$merge', properties: { time: 1711879200, distinct_id: 'x', $distinct_ids: ['ann', 'anna'] } }, FIRST),
     [{ event: '$merge_dangerously', distinct_id: 'ann', properties: { alias: 'anna' } }])
 })
 
@@ -102,7 +106,7 @@ t.test('Mixpanel: times of an old project are the wall clock of its zone', async
   const map = createMixpanelMapper({ now: NOW, timeZone: 'Europe/Berlin' })
   const at = (wall: string): string => new Date(map({
     event: 'e', properties: { time: Date.parse(`${wall}Z`) / 1000, distinct_id: 'a' }
-  }, '')[0]!.timestamp).toISOString()
+  }, FIRST)[0]!.timestamp).toISOString()
 
   t.equal(at('2024-01-15T12:00:00'), '2024-01-15T11:00:00.000Z')
   t.equal(at('2024-07-15T00:30:00'), '2024-07-14T22:30:00.000Z')
@@ -125,7 +129,7 @@ t.test('Amplitude: fields become properties, those of the user $set, and its gro
     event_properties: { path: '/' }, user_properties: { plan: 'pro' }, groups: { org: ['acme', 'other'] }
   }
 
-  t.match(map(row, ''), [
+  t.match(map(row, FIRST), [
     {
       uuid: uuidOf('identify', 'ann', 'd1', String(Date.parse('2024-03-31'))),
       event: '$identify', distinct_id: 'ann', timestamp: Date.parse('2024-03-31'), properties: { $anon_distinct_id: 'd1' }
@@ -138,8 +142,8 @@ t.test('Amplitude: fields become properties, those of the user $set, and its gro
       }
     }
   ])
-  t.match(map({ ...row, user_id: null }, ''), [{ distinct_id: 'd1' }])
-  t.match(map({ ...row, user_id: null, device_id: '' }, ''), [{ distinct_id: '123' }])
+  t.match(map({ ...row, user_id: null }, FIRST), [{ distinct_id: 'd1' }])
+  t.match(map({ ...row, user_id: null, device_id: '' }, FIRST), [{ distinct_id: '123' }])
 })
 
 t.test('files: columns are mapped as told, guessed by their names, or asked for', async (t) => {
@@ -153,30 +157,30 @@ t.test('files: columns are mapped as told, guessed by their names, or asked for'
 
   const map = createMapper({ event: 'what', timestamp: 'at', distinct_id: 'who' }, TARGET)
   const row = { what: 'paid', at: '2024-03-31T10:00:00.250Z', who: 7, amount: '3', note: '' }
-  t.match(map(row, 'a:1'), [{ event: 'paid', distinct_id: '7', timestamp: AT, properties: { amount: '3', note: undefined } }])
-  t.equal(map(row, 'a:1')[0]!.uuid, map(row, 'a:1')[0]!.uuid)
-  t.not(map(row, 'a:1')[0]!.uuid, map(row, 'a:2')[0]!.uuid, 'equal rows are two events')
+  t.match(map(row, FIRST), [{ event: 'paid', distinct_id: '7', timestamp: AT, properties: { amount: '3', note: undefined } }])
+  t.equal(map(row, FIRST)[0]!.uuid, map(row, FIRST)[0]!.uuid)
+  t.not(map(row, FIRST)[0]!.uuid, map(row, THIRD)[0]!.uuid, 'equal rows are two events')
 })
 
 t.test('what cannot be stored as it is says so, and has the ids that are stored', async (t) => {
   const map = createMapper({ event: 'what', timestamp: 'at', distinct_id: 'who', properties: 'more' }, TARGET)
   const row = { what: 'paid', at: AT, who: 'a\0b', note: 'x' }
-  t.match(map(row, 'a:1'), [{ distinct_id: 'a\ufffdb', isAltered: true }])
-  for (const more of [{ half: ['\ud800'] }, { large: { n: Infinity } }, { '\udc00': 1 }]) t.match(map({ ...row, who: 'a', more }, 'a:1'), [{ isAltered: true }])
-  t.equal(map({ ...row, who: 'a', more: { n: 1e308, text: '✓' } }, 'a:1')[0]!.isAltered, undefined)
+  t.match(map(row, FIRST), [{ distinct_id: 'a\ufffdb', isAltered: true }])
+  for (const more of [{ half: ['\ud800'] }, { large: { n: Infinity } }, { '\udc00': 1 }]) t.match(map({ ...row, who: 'a', more }, FIRST), [{ isAltered: true }])
+  t.equal(map({ ...row, who: 'a', more: { n: 1e308, text: '✓' } }, FIRST)[0]!.isAltered, undefined)
   t.match(createIdentify()('a\0', 'b', AT), [{ distinct_id: 'a\ufffd' }])
-  t.throws(() => map({ ...row, note: 'x'.repeat(19_990_000) }, 'a:1'), new RejectedRowError('properties have more than 19990000 bytes, which no request has room for'))
-  t.ok(map({ ...row, note: 'x'.repeat(19_000_000) }, 'a:1'))
+  t.throws(() => map({ ...row, note: 'x'.repeat(19_990_000) }, FIRST), new RejectedRowError('properties have more than 19990000 bytes, which no request has room for'))
+  t.ok(map({ ...row, note: 'x'.repeat(19_000_000) }, FIRST))
 })
 
 t.test('names that every object of JavaScript has are names like any other', async (t) => {
   const map = createMapper({ event: 'what', timestamp: 'at', distinct_id: 'who' }, TARGET)
-  const [first] = map(JSON.parse(`{"what": "e", "at": ${AT}, "who": "a", "__proto__": "kept"}`), 'a:1')
+  const [first] = map(JSON.parse(`{"what": "e", "at": ${AT}, "who": "a", "__proto__": "kept"}`), FIRST)
   t.equal(JSON.stringify(first!.properties), '{"__proto__":"kept"}')
   const mixpanel = createMixpanelMapper({ now: NOW, timeZone: 'UTC' })
-  t.match(mixpanel({ event: 'e', properties: { time: AT, distinct_id: 'a', constructor: 1 } }, ''), [{ properties: { constructor: 1 } }])
+  t.match(mixpanel({ event: 'e', properties: { time: AT, distinct_id: 'a', constructor: 1 } }, FIRST), [{ properties: { constructor: 1 } }])
   const amplitude = createAmplitudeMapper(TARGET)
-  t.match(amplitude({ event_type: 'toString', event_time: AT, user_id: 'a' }, ''), [{ event: 'toString' }])
+  t.match(amplitude({ event_type: 'toString', event_time: AT, user_id: 'a' }, FIRST), [{ event: 'toString' }])
 })
 
 t.test('times are read in every notation of these products', async (t) => {

@@ -42,6 +42,8 @@ export interface ExportOptions {
   folder: string
   seed: number
   formats?: readonly HistoryFormat[]
+  /** Of PostHog: events say what their persons were, and there are no rows of persons. */
+  withPersons?: boolean
 }
 
 const START_MS = Date.UTC(2024, 0)
@@ -64,11 +66,11 @@ type Row = (index: number) => Fields
 
 /** Files below a folder. For the same seed the same. */
 export async function generateExport (
-  { source, rows, folder, seed, formats = FORMATS[source] }: ExportOptions
+  { source, rows, folder, seed, formats = FORMATS[source], withPersons = false }: ExportOptions
 ): Promise<GeneratedExport> {
   const random = createRandom(seed)
   const generated = { hostile: 0, duplicates: 0 }
-  const row = ROWS[source](rows)
+  const row: Row = withPersons ? (index) => toRowWithPerson(ROWS.posthog(rows)(index), index) : ROWS[source](rows)
   await mkdir(folder, { recursive: true })
   for (let from = 0, file = 0; from < rows; from += ROWS_PER_FILE, file++) {
     const format = formats[file % formats.length] ?? 'jsonl.gz'
@@ -76,7 +78,7 @@ export async function generateExport (
     const content = writeRows({ row, from, to: Math.min(from + ROWS_PER_FILE, rows), earliest: source === 'files' ? from : 0, random, generated })
     await writeFormat(path.join(folder, `events-${String(from).padStart(10, '0')}.${format}`), content, random)
   }
-  if (source === 'posthog') await compressLines(path.join(folder, 'persons.jsonl.gz'), writeLines(listPersons(), random))
+  if (source === 'posthog' && !withPersons) await compressLines(path.join(folder, 'persons.jsonl.gz'), writeLines(listPersons(), random))
   return generated
 }
 
@@ -240,6 +242,22 @@ const ROWS: Record<HistorySource, (rows: number) => Row> = {
     const { amount, text, url } = propertiesOf(index)
     return { id: `row ${index}`, what: name, at: new Date(at).toISOString(), who: `user-${user}`, amount, text, url, quantity: index % 7 }
   }
+}
+
+/** As exports of autumn 2026 have it: the person as it was at the event, and nothing that sets its properties. */
+function toRowWithPerson (row: Fields, index: number): Fields {
+  const { $set: _, ...properties } = { $set: null, ...row['properties'] as Fields }
+  return { ...row, properties, person_properties: { index, plan: index % 3, city: `Straße ${index % 7}` } }
+}
+
+/** The latest of the events of some distinct ids: the number that their person has as `index`. */
+export function findLatest (ids: readonly string[], rows: number): number {
+  let latest = { at: 0, index: -1 }
+  for (let index = 0; index < rows; index++) {
+    const { at, user } = describe(index, rows)
+    if (at > latest.at && ids.includes(index % 5 === 0 ? `device-${user}` : `user-${user}`)) latest = { at, index }
+  }
+  return latest.index
 }
 
 function * listPersons (): Generator<Fields> {

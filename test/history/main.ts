@@ -22,7 +22,7 @@ import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { auditBooks } from '../faults/audit/audit-books.ts'
 import { startStack, type Stack } from '../start-stack.ts'
 import { createRandom, pickOne } from '../support/random.ts'
-import { generateExport, HISTORY_SOURCES, type HistorySource, IMPORT_ARGUMENTS } from './generate-export.ts'
+import { findLatest, generateExport, HISTORY_SOURCES, type HistorySource, IMPORT_ARGUMENTS } from './generate-export.ts'
 
 const options = new Command('npm run check:import --')
   .addOption(new Option('--source <name>').choices(HISTORY_SOURCES).default('posthog'))
@@ -30,9 +30,11 @@ const options = new Command('npm run check:import --')
   .option('--kills <number>', 'during the first import', Number, 0)
   .option('--kill-seconds <number>', 'between two kills, on average', readCount, 10)
   .option('--rate <number>', 'events a second; 0: no limit', Number, 0)
+  .addOption(new Option('--persons <from>', 'posthog only').choices(['events', 'export']).default('export'))
   .option('--seed <number>', 'of the export and the kills', readCount, 1)
   .parse()
-  .opts<{ source: HistorySource, events: number, kills: number, killSeconds: number, rate: number, seed: number }>()
+  .opts<{ source: HistorySource, events: number, kills: number, killSeconds: number, rate: number, persons: 'events' | 'export', seed: number }>()
+const withPersons = options.persons === 'events'
 
 const VICTIMS = ['importer', 'ingest', 'pipeline', 'api', 'clickhouse', 'nats', 'postgres'] as const
 const MAIN = path.join(import.meta.dirname, '../../cli/main.ts')
@@ -45,7 +47,7 @@ let importer: ChildProcess | undefined
 let stack: Stack | undefined
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => { void stop().finally(() => process.exit(128 + constants.signals[signal])) })
 try {
-  const generated = await generateExport({ source: options.source, rows: options.events, folder: path.join(folder, 'export'), seed: options.seed })
+  const generated = await generateExport({ source: options.source, rows: options.events, folder: path.join(folder, 'export'), seed: options.seed, withPersons })
   say(`generated ${options.events} events, ${generated.duplicates} of them twice, and ${generated.hostile} hostile rows`)
   stack = await startStack({ env: { MILLRACE_LOG_LEVEL: 'fatal' } })
   await importTwice(stack, generated.hostile)
@@ -69,6 +71,7 @@ async function importTwice (stack: Stack, hostile: number): Promise<void> {
   compare(await importUntilDone(stack, 'second', 0), hostile)
   const again = await countStored(stack)
   if (again !== stored) problems.push(`the second import stored ${again - stored} events`)
+  if (withPersons) await comparePersons(stack)
   const connection = await connectNats({ url: stack.natsUrl, name: 'check-import', logger: pino({ level: 'silent' }) })
   const clickhouse = connectClickHouse({ url: stack.clickhouseUrl })
   const { drift, compared, problems: inBooks } = await auditBooks({ connection, stored: clickhouse })
@@ -80,7 +83,7 @@ async function importTwice (stack: Stack, hostile: number): Promise<void> {
 /** Starts the importer again as long as it is killed; what ends it otherwise is its result. */
 async function importUntilDone (stack: Stack, name: string, kills: number): Promise<ImportResult> {
   const state = path.join(folder, name)
-  const what = [options.source, path.join(folder, 'export'), ...IMPORT_ARGUMENTS[options.source], '--state', state]
+  const what = [options.source, path.join(folder, 'export'), ...IMPORT_ARGUMENTS[options.source], ...withPersons ? ['--persons', 'events'] : [], '--state', state]
   const args = ['import', ...what, '--events-per-second', String(options.rate), '--json']
   const begun = performance.now()
   const done = new AbortController()
@@ -130,6 +133,23 @@ function compare ({ proof, rejected, broken, duplicates }: ImportResult, hostile
   if (proof?.isComplete !== true || proof.equal !== proof.groups) problems.push(`the proof: ${JSON.stringify(proof?.differing.slice(0, 5))}`)
   if (rejected !== hostile) problems.push(`${rejected} rows were rejected in place of ${hostile}`)
   if (broken.length > 0 || duplicates === 0) problems.push(`broken ${JSON.stringify(broken)}, duplicates ${duplicates}`)
+}
+
+/** Persons have what the latest of their events says, whoever was merged with whom. */
+async function comparePersons ({ sql }: Pick<Stack, 'sql'>, givesUpAt = performance.now() + 60_000): Promise<void> {
+  const persons = await sql<{ ids: string[], index: number }[]>`
+    SELECT array_agg(distinct_id) AS ids, (p.properties->'index')::int AS index
+    FROM persons p JOIN person_distinct_ids d ON d.person_id = p.id GROUP BY p.id ORDER BY p.id`
+  const wrong = persons.filter((_, i) => i % Math.ceil(persons.length / 200) === 0)
+    .filter(({ ids, index }) => findLatest(ids, options.events) !== index)
+  // The last ones may still be on their way.
+  if (wrong.length > 0 && performance.now() < givesUpAt) {
+    await sleep(1000)
+    await comparePersons({ sql }, givesUpAt)
+    return
+  }
+  say(`${persons.length} persons, of 200 of them ${wrong.length} wrong`)
+  if (persons.length === 0 || wrong.length > 0) problems.push(`persons: ${JSON.stringify(wrong.slice(0, 3))}`)
 }
 
 async function countStored (stack: Stack): Promise<number> {

@@ -1,0 +1,115 @@
+/** What an import remembers of the rows that it read. It is on disk: memory does not grow with the number of rows. */
+import { rmSync } from 'node:fs'
+import { DatabaseSync } from 'node:sqlite'
+import { parseStoredJson } from '../../engines/body/parse-json.ts'
+import { stringifyJson } from '../../engines/body/stringify-json.ts'
+import { fieldsOf } from '../../engines/fields.ts'
+import { checked, type ImportedEvent, type RowsBefore, uuidOf } from '../../engines/import/imported-event.ts'
+import type { UnreadColumn } from './import-options.ts'
+
+/** Pages of this many KiB are in memory. Rows of a file come roughly by time, and so do those that are looked for. */
+const CACHE_KIB = 16_000
+
+/** Columns that are named; JSON may have any number. */
+const MAX_COLUMNS = 1000
+
+const MAX_KEYS = 10_000
+
+/**
+ * Per row without an id, 24 bytes: its time and 96 bits of the hash of its content. Per person whose properties events
+ * tell, the latest of them for each set of names that it had.
+ */
+const TABLES = `
+  CREATE TABLE counts (at INTEGER, high INTEGER, low INTEGER, rows INTEGER, PRIMARY KEY (at, high, low)) WITHOUT ROWID;
+  CREATE TABLE persons (id TEXT, names INTEGER, at INTEGER, properties TEXT, PRIMARY KEY (id, names))`
+
+/** It is needed in one run only: each reads all files. */
+export class RowMemory implements RowsBefore {
+  readonly #path: string
+  readonly #database: DatabaseSync
+  readonly #count
+  readonly #addPerson
+  readonly #columns = new Map<string, UnreadColumn & { last: string }>()
+  /** Of sets of names. */
+  readonly #keys = new Map<string, number>()
+  #lastKey = 0
+  #file = ''
+
+  constructor (path: string) {
+    this.#path = path
+    rmSync(path, { force: true })
+    this.#database = new DatabaseSync(path)
+    // Nothing is committed, so that what fits into the cache is never written.
+    this.#database.exec(`PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;
+      PRAGMA cache_size = -${CACHE_KIB}; BEGIN; ${TABLES}`)
+    this.#count = this.#database.prepare(
+      'INSERT INTO counts VALUES (?, ?, ?, 1) ON CONFLICT DO UPDATE SET rows = rows + 1 RETURNING rows')
+    this.#addPerson = this.#database.prepare(`INSERT INTO persons VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
+      SET at = excluded.at, properties = excluded.properties WHERE (excluded.at, excluded.properties) > (at, properties)`)
+  }
+
+  /** Rows are counted in each file of its own, also in a zip. */
+  beginFile (name: string): void {
+    this.#file = name
+    this.#database.exec('DELETE FROM counts')
+  }
+
+  count (uuid: string, timestamp: number): number {
+    const [high, low] = [uuid.slice(0, 8) + uuid.slice(9, 13), uuid.slice(24)]
+    return Number(this.#count.get(timestamp, parseInt(high, 16), parseInt(low, 16))?.['rows'])
+  }
+
+  noteColumns (fields: Record<string, unknown>, read: ReadonlySet<string>): void {
+    for (const column in fields) {
+      if (read.has(column)) continue
+      const known = this.#columns.get(column)
+      if (known?.last === this.#file) continue
+      if (known !== undefined) {
+        known.files++
+        known.last = this.#file
+      } else if (this.#columns.size < MAX_COLUMNS) {
+        this.#columns.set(column, { column, file: this.#file, files: 1, last: this.#file })
+      }
+    }
+  }
+
+  get unreadColumns (): UnreadColumn[] {
+    return [...this.#columns.values()].map(({ last: _, ...column }) => column)
+  }
+
+  /** Adds what an event says of its person. */
+  addPerson ({ distinct_id: id, timestamp, personProperties }: ImportedEvent): void {
+    if (personProperties === undefined) return
+    const names = Object.keys(personProperties).sort().join('\0')
+    let key = this.#keys.get(names)
+    if (key === undefined) {
+      // One that has several keys costs a row more.
+      if (this.#keys.size === MAX_KEYS) this.#keys.clear()
+      this.#keys.set(names, key = ++this.#lastKey)
+    }
+    this.#addPerson.run(id, key, timestamp, stringifyJson(personProperties))
+  }
+
+  /** Events that set each property of a person as it was last, at the time of that; each time in the same order. */
+  * listPersons (): Generator<ImportedEvent> {
+    const rows = this.#database.prepare('SELECT id, at, properties FROM persons ORDER BY id, at DESC, properties DESC').iterate()
+    let [id, known] = ['', new Set<string>()]
+    for (const row of rows) {
+      if (row['id'] !== id) [id, known] = [String(row['id']), new Set()]
+      const entries = Object.entries(fieldsOf(parseStoredJson(String(row['properties'])))).filter(([name]) => !known.has(name))
+      if (entries.length === 0) continue
+      for (const [name] of entries) known.add(name)
+      const $set = Object.fromEntries(entries)
+      const timestamp = Number(row['at'])
+      yield checked({
+        uuid: uuidOf('person properties', id, String(timestamp), stringifyJson($set)),
+        event: '$set', distinct_id: id, timestamp, properties: { $set }, isOfPerson: true
+      })
+    }
+  }
+
+  close (): void {
+    this.#database.close()
+    rmSync(this.#path, { force: true })
+  }
+}
