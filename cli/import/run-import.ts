@@ -71,6 +71,7 @@ async function importFiles (
   reject: (rejected: { file: string, row: number, error: string, text?: string | undefined }) => void
 ): Promise<ImportResult> {
   const { source: product, project, url, files, stateFolder, mode, store, reporter } = options
+  const sources = [...files, personsOf(files)]
   const progress = await readProgress(stateFolder)
   const digests = new DigestCollector(path.join(stateFolder, 'digests'))
   const result: ImportResult = {
@@ -89,7 +90,6 @@ async function importFiles (
   }))
   const completeBefore = mode === 'import' ? await store.completeThrough() : 0
 
-  const sources = [...files, personsOf(files)]
   for (const file of sources) {
     // Another answer to who changes persons sends the events again; other content is found by the proof.
     const done = progress[`${file.name} ${file.bytes} ${options.personsFrom}`] ??= { file: file.name, rows: 0 }
@@ -105,9 +105,8 @@ async function importFiles (
         saveProgress(stateFolder, progress)
       }
     })
-    const alreadySent = done.rows
+    const [alreadySent, rowsBefore] = [done.rows, result.rows]
     if (mode === 'import') sentBefore.set(file, alreadySent)
-    const rowsBefore = result.rows
     reading = file
     try {
       await readEvents(file, { mapperOf, memory }, (event, position) => {
@@ -128,7 +127,7 @@ async function importFiles (
         }
         if (result.rows % 100_000 === 0) options.onProgress(file.name, result.rows)
       })
-      if (file.path !== '' && (await stat(file.path).catch(() => null))?.size !== file.bytes) throw new Error('it changed meanwhile; run the same command again')
+      if (await hasChanged(file)) throw new Error('it changed meanwhile; run the same command again')
       if (file.path !== '' && result.rows === rowsBefore) result.empty.push(file.name)
     } catch (error) {
       if (errorCode(error) === 'MILLRACE_IMPORT_STOPPED') {
@@ -144,11 +143,13 @@ async function importFiles (
     reading = undefined
   }
 
-  result.unread = memory.unreadColumns
-  const sent = { digests, memory, answeredAt, sentBefore, completeBefore }
-  await conclude({ ...options, files: sources }, result, sent)
+  await conclude({ ...options, files: sources }, result, { digests, memory, answeredAt, sentBefore, completeBefore })
   return result
 }
+
+/** Since the files were listed. */
+const hasChanged = async ({ path, bytes }: SourceFile): Promise<boolean> =>
+  path !== '' && (await stat(path).catch(() => null))?.size !== bytes
 
 interface Sent {
   digests: DigestCollector
@@ -167,6 +168,7 @@ async function conclude (
 ): Promise<void> {
   const { stateFolder, mode, store, reporter } = options
   const source = digests.finish()
+  result.unread = memory.unreadColumns
   result.events = source.reduce((sum, { count }) => sum + count, 0)
   result.duplicates = digests.events - result.events
   result.conflicts = Object.fromEntries(digests.conflicts)
