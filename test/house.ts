@@ -34,14 +34,14 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 83_700,
-  platformLines: 5_454,
-  trackedFiles: 1_560,
+  lines: 83_512,
+  platformLines: 5_453,
+  trackedFiles: 1_519,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
-  assertions: 161,
-  casts: 281
+  assertions: 158,
+  casts: 279
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there. */
