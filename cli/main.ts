@@ -1,4 +1,4 @@
-import { readVersion } from '../schema/version.ts'
+import { describeVersion } from '../schema/version.ts'
 import { PROCESSES } from './commands/processes.ts'
 
 const args = process.argv.slice(2)
@@ -6,7 +6,7 @@ const started = args.length === 1 ? PROCESSES[args[0]!] : undefined
 
 // A process that runs for years keeps no command line in memory, and a number needs none.
 if (started !== undefined) await started.run()
-else if (args.length === 1 && (args[0] === '--version' || args[0] === '-V')) process.stdout.write(`${readVersion()}\n`)
+else if (args.length === 1 && (args[0] === '--version' || args[0] === '-V')) process.stdout.write(`${describeVersion()}\n`)
 else await runCommand()
 
 async function runCommand (): Promise<void> {

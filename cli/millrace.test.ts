@@ -5,7 +5,7 @@ import { constants } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { readVersion } from '../schema/version.ts'
+import { describeVersion } from '../schema/version.ts'
 import { waitFor } from '../test/support/wait-for.ts'
 
 const run = promisify(execFile)
@@ -43,7 +43,7 @@ for (const node of [process.execPath, ...otherNodes()]) {
       'process.on("exit", () => process.stderr.write(String(n)))'
     for (const option of ['--version', '-V']) {
       const { stdout, stderr } = await run(process.execPath, ['--import', `data:text/javascript,${encodeURIComponent(count)}`, BIN, option], { env })
-      t.equal(stdout, `${readVersion()}\n`)
+      t.equal(stdout, `${describeVersion()}\n`)
       t.ok(Number.parseInt(stderr) <= 4, stderr)
     }
   })

@@ -3,7 +3,7 @@ import { HttpError, MillraceError } from '../engines/errors.ts'
 import { classifyClickHouseError } from '../platform/clickhouse/clickhouse-errors.ts'
 import { classifyPostgresError } from '../platform/postgres/postgres-errors.ts'
 import { isUnavailable } from '../platform/store-errors.ts'
-import { readVersion } from '../schema/version.ts'
+import { describeVersion } from '../schema/version.ts'
 import {
   type CliContext, type CliWorld, createCliContext, DEFAULT_TIMEOUT_MS, NO_ANSWER, SERVICE_SETTINGS,
   type ServiceName, ServiceTimeoutError
@@ -80,7 +80,7 @@ function buildProgram (context: CliContext): Command {
       'MILLRACE_URL with MILLRACE_KEY, else of the stack that "millrace start" runs on the data directory\n' +
       '(MILLRACE_DATA_DIR, else .millrace). Those that work without the API find the services in the same way, or by\n' +
       'DATABASE_URL, CLICKHOUSE_URL and NATS_URL.')
-    .version(readVersion())
+    .version(describeVersion())
     .option('--url <url>', 'address of Millrace, such as https://events.example.com', readUrl)
     .option('--key <key>', 'personal API key (phx_...)')
     .addOption(new Option('--timeout <duration>', 'how long to wait for a service that does not answer')

@@ -12,6 +12,7 @@ import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync 
 import { stripTypeScriptTypes } from 'node:module'
 import path from 'node:path'
 import ts from 'typescript'
+import { readCommit } from '../schema/version.ts'
 import { BUNDLED, bundleConsole } from '../console/server/bundle-assets.ts'
 
 const ROOT = path.join(import.meta.dirname, '..')
@@ -35,7 +36,8 @@ export function buildPackage (target: string): string[] {
     .filter((file) => !LEFT_OUT.test(file))
   const written = files.map((file) => copy(file, target))
   // What the sources read of package.json, one folder above them as ever.
-  writeFileSync(path.join(target, 'package.json'), `${JSON.stringify({ name, version, type: 'module' }, null, 2)}\n`)
+  const manifest = { name, version, commit: readCommit(), type: 'module' }
+  writeFileSync(path.join(target, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`)
   return [...written, 'package.json']
 }
 

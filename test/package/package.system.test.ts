@@ -8,6 +8,7 @@ import t from 'tap'
 import ts from 'typescript'
 import { BUNDLED } from '../../console/server/bundle-assets.ts'
 import { toJavaScript } from '../../deploy/build-package.ts'
+import { describeVersion } from '../../schema/version.ts'
 import { withoutSettings } from '../support/environments.ts'
 import { findMachineNode, packPackage, ROOT, tryFirstSession, unpackPackage } from './installed-package.ts'
 
@@ -56,7 +57,7 @@ t.test('the Node of the machine runs the commands, however old it is', async (t)
   const millrace = [path.join(installed, 'cli', 'millrace.js')]
   const node = await findMachineNode()
 
-  t.equal((await run(node, [...millrace, '--version'], { env })).stdout, `${manifest.version}\n`)
+  t.equal((await run(node, [...millrace, '--version'], { env })).stdout, `${describeVersion()}\n`, 'with the commit that it was packed of')
   t.match((await run(node, [...millrace, 'ingest', '--help'], { env })).stdout, 'Usage: millrace ingest')
   await t.rejects(run(node, [...millrace, 'migrate'], { env }), { code: 1, stderr: /DATABASE_URL/ })
 })
