@@ -167,7 +167,7 @@ t.test('the age of the last backup, and why there is no newer one', async (t) =>
   t.match(draw(`${complete} failed=0`, null), /^backup +ok +2\.0 h old +took 3\.0 s$/m)
   t.match(draw(`${complete} failed=1`, 'no\u001b[2J\nroom'), /^backup +failed +2\.0 h old +took 3\.0 s +no \[2J room$/m)
   t.match(draw(`${complete} failed=1`, 'no room'), /^BACKUP FAILED +see npx millrace backups list$/m, 'a command that runs')
-  t.match(draw(`${complete} failed=0`, null, '/b/old cannot be read'), /^backup +ok +2\.0 h old +took 3\.0 s +\/b\/old cannot be read$/m)
+  t.match(draw(`${complete} failed=0`, null, '/b/old cannot be read'), /^backup +warning +2\.0 h old +took 3\.0 s +\/b\/old cannot be read$/m)
   t.match(draw('bytes=0 age_seconds=9 interval_seconds=60 failed=1', 'x'.repeat(2000)), /^backup +failed +x{200}\.\.\.$/m)
   t.notMatch(draw('bytes=0 age_seconds=9 interval_seconds=0 failed=0', null), /^backup/m)
 })

@@ -45,7 +45,8 @@ export function printFields (context: CliContext, fields: Record<string, unknown
   }
 }
 
-function toText (value: unknown): string {
+/** A value on one line of a terminal. */
+export function toText (value: unknown): string {
   if (value === null || value === undefined) return '-'
   if (value instanceof Date) return value.toISOString().replace(/\.\d+Z$/, 'Z')
   if (Array.isArray(value)) return value.length === 0 ? '-' : value.join(', ')

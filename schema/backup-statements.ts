@@ -7,24 +7,56 @@ export type ColumnOfTable = Record<'name' | 'type' | 'kind' | 'expression', stri
 export const addColumn = (table: string, { name, type, kind, expression, comment = '', codec = '' }: ColumnOfTable, onCluster = ''): string =>
   `ALTER TABLE ${table} ${onCluster} ADD COLUMN IF NOT EXISTS ${quoteIdentifier(name)} ${type} ${kind} ${expression} COMMENT ${quoteString(comment)} ${codec}`
 
+/** Where the books of a backup are taken from: a copy of `events` made of hard links. */
+export const COPY_DATABASE = 'millrace_backup'
+
+/** Databases that are not of the server itself, nor of a backup. */
+const NOT_OF_THE_SERVER = `NOT IN ('system', 'information_schema', 'INFORMATION_SCHEMA', 'chdb_server', '${COPY_DATABASE}')`
+
+export interface DatabaseRow { name: string, engine: string }
+export const LIST_DATABASES = `SELECT name, engine FROM system.databases WHERE name ${NOT_OF_THE_SERVER} ORDER BY name`
+
+/** A table, a view or a dictionary. */
+export interface ObjectRow {
+  database: string
+  name: string
+  engine: string
+  /** Whether its database is the one of Millrace. */
+  isOwn: 0 | 1
+  /** Empty: it has no folder. */
+  dataPath: string
+  /** Null: unknown. */
+  rows: number | null
+  /** Whether it keeps rows on the disk. */
+  hasData: 0 | 1
+}
+
+/** Views come last: they may keep their rows in a table that is made for them. */
+export const LIST_OBJECTS = `SELECT database, name, engine, database = currentDatabase() AS isOwn,
+    data_paths[1] AS dataPath, toFloat64(total_rows) AS rows, has_own_data AS hasData
+  FROM system.tables WHERE database IN {databases: Array(String)} ORDER BY engine LIKE '%View', database, name`
+export const LIST_DETACHED = `SELECT database, table AS name FROM system.detached_tables
+  WHERE database IN (SELECT name FROM system.databases WHERE engine = 'Atomic' AND name ${NOT_OF_THE_SERVER}) ORDER BY database, name`
+/** What is in the database of Millrace, and the other databases. */
+export const LIST_NAMES = `SELECT concat('table ', name) AS what FROM system.tables WHERE database = currentDatabase() AND NOT startsWith(name, '.')
+  UNION ALL SELECT concat('database ', name) FROM system.databases
+  WHERE name ${NOT_OF_THE_SERVER} AND name NOT IN ('default', currentDatabase(), concat(currentDatabase(), '_all'))`
 export const LIST_COLUMNS = `SELECT name, type, default_kind AS kind, default_expression AS expression, comment, compression_codec AS codec
-  FROM system.columns WHERE database = currentDatabase() AND table = {table: String} ORDER BY position`
-export const LIST_TABLES = `SELECT name AS table, data_paths[1] AS dataPath FROM system.tables
-  WHERE database = currentDatabase() AND engine LIKE '%MergeTree' AND name != 'schema_migrations' ORDER BY name`
+  FROM system.columns WHERE database = {database: String} AND table = {name: String} ORDER BY position`
 export const COUNT_ROWS = `SELECT sum(rows) AS rows FROM system.parts
-  WHERE active AND database = currentDatabase() AND table = {table: String}`
+  WHERE active AND database = {database: String} AND table = {name: String}`
 export const LIST_MIGRATIONS = 'SELECT name, checksum FROM schema_migrations FINAL ORDER BY name'
 export const READ_VERSION = 'SELECT version() AS version'
 
-export const freezeTable = (table: string, name: string): string => `ALTER TABLE "${table}" FREEZE WITH NAME '${name}'`
-export const attachPart = (table: string, part: string): string => `ALTER TABLE "${table}" ATTACH PART ${quoteString(part)}`
-export const setMerges = (table: string, how: 'STOP' | 'START'): string => `SYSTEM ${how} MERGES "${table}"`
+/** @param table  With its database, quoted; as in the next ones. */
+export const freezeTable = (table: string, name: string): string => `ALTER TABLE ${table} FREEZE WITH NAME '${name}'`
+export const attachPart = (table: string, part: string): string => `ALTER TABLE ${table} ATTACH PART ${quoteString(part)}`
+export const setMerges = (table: string, how: 'STOP' | 'START'): string => `SYSTEM ${how} MERGES ${table}`
 
-/** A copy of `events` in a database of its own, made of hard links. */
-export const copyEventsTo = (database: string): string[] => [
-  `CREATE DATABASE ${database}`, `CREATE TABLE ${database}.events AS events`, `ALTER TABLE ${database}.events ATTACH PARTITION ALL FROM events`
+export const COPY_EVENTS = [
+  `CREATE DATABASE ${COPY_DATABASE}`, `CREATE TABLE ${COPY_DATABASE}.events AS events`, `ALTER TABLE ${COPY_DATABASE}.events ATTACH PARTITION ALL FROM events`
 ]
-export const dropDatabase = (database: string): string => `DROP DATABASE IF EXISTS ${database} SYNC`
+export const DROP_COPY = `DROP DATABASE IF EXISTS ${COPY_DATABASE} SYNC`
 
 /** Count and order-free checksum of each project and day. */
 export const readBooksOf = (table: string): string => `SELECT project_id AS project, toString(toDate(received_at, 'UTC')) AS day,
@@ -38,7 +70,13 @@ export const POSTGRES = {
   readBytes: 'SELECT pg_database_size(current_database()) AS bytes',
   listMigrations: 'SELECT name, checksum FROM schema_migration_checksums ORDER BY name',
   listSequences: "SELECT sequencename AS name, last_value::text AS last FROM pg_sequences WHERE schemaname = 'public' ORDER BY 1",
-  setSequence: 'SELECT setval($1::text::regclass, $2::text::bigint)',
+  /** Nothing where there is no such sequence: one of users. */
+  setSequence: "SELECT setval(to_regclass(format('public.%I', $1::text)), $2::text::bigint)",
+  /** Databases, and what is in schemas of users, or is no table. */
+  listOthers: `SELECT format('database %I', datname) AS what FROM pg_database WHERE NOT datistemplate AND datname NOT IN (current_database(), 'postgres')
+    UNION ALL SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE n.nspname !~ '^(pg_|information_schema$)' AND (c.relkind IN ('p', 'v', 'm', 'f') OR (c.relkind = 'r' AND n.nspname <> 'public'))
+    ORDER BY 1`,
   /** But for those of the first parameter. */
   listTables: `SELECT c.relname AS name, array_agg(a.attname::text ORDER BY a.attnum) AS columns
     FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
@@ -48,9 +86,9 @@ export const POSTGRES = {
   /** Disables triggers and foreign keys, as rows arrive table by table; together they are consistent. */
   disableTriggers: 'SET LOCAL session_replication_role = replica',
   truncate: (tables: readonly string[]): string => `TRUNCATE ${quoteNames(tables)}`,
-  countRows: (table: string): string => `SELECT count(*) AS rows FROM "${table}"`,
-  copyOut: (table: string, columns: readonly string[]): string => `COPY "${table}" (${quoteNames(columns)}) TO STDOUT`,
-  copyIn: (table: string, columns: readonly string[]): string => `COPY "${table}" (${quoteNames(columns)}) FROM STDIN`
+  countRows: (table: string): string => `SELECT count(*) AS rows FROM ${quoteNames([table])}`,
+  copyOut: (table: string, columns: readonly string[]): string => `COPY ${quoteNames([table])} (${quoteNames(columns)}) TO STDOUT`,
+  copyIn: (table: string, columns: readonly string[]): string => `COPY ${quoteNames([table])} (${quoteNames(columns)}) FROM STDIN`
 } as const
 
 const quoteNames = (names: readonly string[]) => names.map((name) => `"${name.replaceAll('"', '""')}"`).join(', ')

@@ -3,21 +3,32 @@ import path from 'node:path'
 import { errorCode, MillraceError } from '../../engines/errors.ts'
 import { flushFolder } from '../../platform/durable-folder.ts'
 import type { ColumnOfTable } from '../../schema/backup-statements.ts'
+import { describeVersion } from '../../schema/version.ts'
 import { type BackupFile, unreadable } from './backup-files.ts'
 import type { BooksDay } from './books.ts'
+import type { Definition, LeftOut } from './clickhouse-definitions.ts'
 
 /** Contents of a backup. Written last: only a folder with a manifest is a complete backup. */
 export interface BackupManifest {
   format: 1
   /** Version of Millrace that wrote it. */
   version: string
+  /** Of that version. Absent where it was not known. */
+  commit?: string
   /** Every event acknowledged before this time is in the backup. ISO 8601. */
   startedAt: string
   /** Time of the snapshot of both databases: no later event is in the backup. ISO 8601. */
   snapshotAt: string
-  clickhouse: BackedUpSchema & { tables: Record<string, ClickHouseTable> }
+  clickhouse: BackedUpSchema & {
+    /** By the names of their folders. */
+    tables: Record<string, ClickHouseTable>
+    /** Of everything in ClickHouse, also of what users made. Absent in backups of before 0.1.0. */
+    definitions?: Definition[]
+  }
   postgres: BackedUpSchema & { tables: Record<string, PostgresTable>, sequences: Sequence[] }
   deadLetters: number
+  /** What users have in the databases and the backup does not, or only as a definition. Absent as above. */
+  leftOut?: LeftOut[]
   /** What a restore compares its events with. Absent in backups of earlier versions. */
   books?: BooksDay[]
   /** The earlier backup with which it shares files, and their bytes. Absent when it shares none. */
@@ -35,13 +46,25 @@ export interface BackedUpSchema {
   checksums?: Record<string, string>
 }
 
-export interface ClickHouseTable { rows: number, parts: string[], columns: ColumnOfTable[] }
+export interface ClickHouseTable {
+  rows: number
+  parts: string[]
+  columns: ColumnOfTable[]
+  /** Absent in backups of before 0.1.0. */
+  database?: string
+  name?: string
+}
 export interface PostgresTable { rows: number, columns: string[] }
 
 export interface Sequence {
   name: string
   /** null when it was never used. */
   last: string | null
+}
+
+/** Data of users that a backup does not have, in words for people. */
+export function listLost ({ leftOut = [] }: BackupManifest): string[] {
+  return leftOut.filter(({ isLost }) => isLost).map(({ what }) => what)
 }
 
 const FILE = 'manifest.json'
@@ -75,7 +98,7 @@ export async function readManifest (folder: string): Promise<BackupManifest> {
   })
   const manifest = parseManifest(text)
   if (manifest === undefined) throw incomplete(`${path.join(folder, FILE)} is damaged: use another backup`)
-  if (manifest.format !== 1) throw incomplete(`the backup in ${folder} was written by another version, ${manifest.version}`)
+  if (manifest.format !== 1) throw incomplete(`the backup in ${folder} was written by another version, ${describeVersion(manifest)}`)
   return manifest
 }
 

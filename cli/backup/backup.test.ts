@@ -169,7 +169,7 @@ async function refusesWhatIsNotWhole (
   const { postgres, ...others } = JSON.parse(whole) as { postgres: { migrations: string[] } }
   const migrations = [...postgres.migrations, '9999_of_a_later_version']
   await writeFile(manifest, JSON.stringify({ ...others, postgres: { ...postgres, migrations } }))
-  t.match(await refusal(), /of Millrace [\d.]+, and this is [\d.]+, which does not know migration 9999_of_a_later_version of postgres/)
+  t.match(await refusal(), /of Millrace [\d.]+ \(commit \w+\), and this is [\d.]+ \(commit \w+\), which does not know migration 9999_of_a_later_version of postgres/)
 
   await rm(manifest)
   t.match(await refusal(), /no complete backup/)

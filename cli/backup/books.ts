@@ -1,6 +1,6 @@
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { MillraceError } from '../../engines/errors.ts'
-import { copyEventsTo, dropDatabase, readBooksOf } from '../../schema/backup-statements.ts'
+import { COPY_DATABASE, COPY_EVENTS, DROP_COPY, readBooksOf } from '../../schema/backup-statements.ts'
 
 /** Events of a project that were received on a day (UTC), as one number and one checksum. */
 export interface BooksDay {
@@ -12,20 +12,17 @@ export interface BooksDay {
   checksum: string
 }
 
-/** Where the books of a backup are taken from: a copy of `events` made of hard links. */
-const COPY_DATABASE = 'millrace_backup'
-
 /**
  * Copies `events` as it is now, as hard links: the copy stays as it is while events are inserted, merged and removed.
  * A copy that a killed backup left is replaced.
  */
 export async function copyEvents (clickhouse: ClickHouse): Promise<void> {
   await dropCopy(clickhouse)
-  for (const query of copyEventsTo(COPY_DATABASE)) await clickhouse.command({ query })
+  for (const query of COPY_EVENTS) await clickhouse.command({ query })
 }
 
 export async function dropCopy (clickhouse: ClickHouse): Promise<void> {
-  await clickhouse.command({ query: dropDatabase(COPY_DATABASE) })
+  await clickhouse.command({ query: DROP_COPY })
 }
 
 /** The books of the copy of `events`. */

@@ -6,14 +6,17 @@ import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-cl
 import { MillraceError } from '../../engines/errors.ts'
 import {
   addColumn, attachPart, type ColumnOfTable, COUNT_ROWS, describeMigrations, freezeTable, LIST_COLUMNS, LIST_MIGRATIONS,
-  LIST_TABLES, READ_VERSION, setMerges
+  type ObjectRow, READ_VERSION, setMerges
 } from '../../schema/backup-statements.ts'
 import { type BackupFile, type OnBytes, writeBackupFile } from './backup-files.ts'
 import { type BackupManifest, type BaseBackup, CHECKSUMS, type ClickHouseTable, hasPart, linkFromBase } from './backup-folder.ts'
+import { type LeftOut, listObjects, quoteTable, readDefinitions, restoreDefinitions } from './clickhouse-definitions.ts'
 
 /** A snapshot of the parts of all tables: hard links, which cost no space and never change. */
 export interface FrozenTables {
   about: BackupManifest['clickhouse']
+  /** What of users is not in it. */
+  leftOut: LeftOut[]
   /** Total size of all parts. */
   bytes: number
   /** Files and folders of a copy, also of what the base has. */
@@ -42,8 +45,7 @@ interface FrozenPart {
   sha256: string
 }
 
-/** A row of `LIST_TABLES`. */
-interface TableFiles { table: string, dataPath: string }
+type TableName = Pick<ObjectRow, 'database' | 'name'>
 
 /** Prefix of the names of snapshots by backups; an operator may make others. */
 const FROZEN_BY_BACKUP = 'backup_'
@@ -57,30 +59,34 @@ const FROZEN_BY_BACKUP = 'backup_'
 export async function freezeTables (clickhouse: ClickHouse, dataDir: string, id: string): Promise<FrozenTables> {
   const name = `${FROZEN_BY_BACKUP}${id}`
   const shadow = path.join(dataDir, 'shadow', name)
-  const tables = await queryRows<TableFiles>(clickhouse, LIST_TABLES)
-  for (const { table } of tables) await clickhouse.command({ query: freezeTable(table, name) })
+  const { definitions, tables, leftOut } = await readDefinitions(clickhouse, dataDir)
+  // Somebody may drop or replace a table of their own at any moment; the others are backed up all the same.
+  const unlessReplaced = async <T>(table: ObjectRow, work: () => Promise<T>): Promise<T | undefined> =>
+    await work().catch((error: unknown) => {
+      if (table.isOwn) throw error
+      leftOut.push({ what: `${quoteTable(table)}: dropped or replaced during the backup`, isLost: true })
+      return undefined
+    })
   const parts: FrozenPart[] = []
   const described: Record<string, ClickHouseTable> = {}
-  let bytes = 0
-  for (const { table, dataPath } of tables) {
-    const folder = path.join(shadow, dataPath.slice(dataPath.lastIndexOf('/store/') + 1))
-    const names = await readParts(clickhouse, table, folder)
-    let rows = 0
-    for (const part of names) {
-      const frozen = await describePart(path.join('clickhouse', table, part), path.join(folder, part))
-      bytes += sizeOf(frozen)
-      rows += Number(await readFile(path.join(folder, part, 'count.txt'), 'utf8'))
-      parts.push(frozen)
-    }
-    described[table] = { rows, parts: names, columns: await queryRows(clickhouse, LIST_COLUMNS, { table }) }
+  for (const table of tables) {
+    await unlessReplaced(table, async () => await clickhouse.command({ query: freezeTable(quoteTable(table), name) }))
+  }
+  for (const table of tables) {
+    const found = await unlessReplaced(table, async () => await describeTable(clickhouse, shadow, table))
+    if (found === undefined) continue
+    parts.push(...found.frozen)
+    described[table.key] = found.about
   }
   return {
     about: {
       version: (await queryRows<{ version: string }>(clickhouse, READ_VERSION))[0]?.version ?? '',
       ...describeMigrations(await queryRows(clickhouse, LIST_MIGRATIONS)),
-      tables: described
+      tables: described,
+      definitions
     },
-    bytes,
+    leftOut,
+    bytes: parts.reduce((sum, part) => sum + sizeOf(part), 0),
     files: parts.reduce((sum, { files }) => sum + files.length + 1, 0),
     newBytes: (base) => parts.filter(({ name, sha256 }) => !hasPart(base, name, sha256))
       .reduce((sum, part) => sum + sizeOf(part), 0),
@@ -91,6 +97,22 @@ export async function freezeTables (clickhouse: ClickHouse, dataDir: string, id:
     },
     async release () { await rm(shadow, { recursive: true, force: true }) }
   }
+}
+
+async function describeTable (
+  clickhouse: ClickHouse, shadow: string, table: ObjectRow & { key: string }
+): Promise<{ about: ClickHouseTable, frozen: FrozenPart[] }> {
+  const { key, database, name, dataPath } = table
+  const folder = path.join(shadow, dataPath.slice(dataPath.lastIndexOf('/store/') + 1))
+  const parts = await readParts(clickhouse, table, folder)
+  const frozen: FrozenPart[] = []
+  let rows = 0
+  for (const part of parts) {
+    frozen.push(await describePart(path.join('clickhouse', key, part), path.join(folder, part)))
+    rows += Number(await readFile(path.join(folder, part, 'count.txt'), 'utf8'))
+  }
+  const columns = await queryRows<ColumnOfTable>(clickhouse, LIST_COLUMNS, { database, name })
+  return { about: { database, name, rows, parts, columns }, frozen }
 }
 
 async function describePart (name: string, folder: string): Promise<FrozenPart> {
@@ -140,68 +162,87 @@ export async function removeFrozenTables (dataDir: string): Promise<void> {
   }
 }
 
+export interface RestoreTablesOptions {
+  /** Of the backup. */
+  folder: string
+  /** Data folder of ClickHouse, on this machine. */
+  dataDir: string
+  onPart: (part: string) => void
+}
+
 /**
- * Attaches the parts of a backup to the empty tables of a migrated database. Attaching does not trigger materialized
- * views: their tables have parts of their own in the backup.
+ * Makes what users had in ClickHouse, and attaches the parts of a backup to the empty tables. Attaching does not
+ * trigger materialized views: their tables have parts of their own in the backup.
  *
+ * @returns what of users could not be restored.
  * @throws {MillraceError} `MILLRACE_RESTORE_FAILED` when a table is missing or has another number of rows afterwards.
  */
 export async function restoreTables (
-  clickhouse: ClickHouse, about: BackupManifest['clickhouse'],
-  { folder, onPart }: { folder: string, onPart: (part: string) => void }
-): Promise<void> {
-  const found = await queryRows<TableFiles>(clickhouse, LIST_TABLES)
-  const targets = new Map(found.map(({ table, dataPath }) => [table, dataPath]))
-  for (const [table, { parts, rows, columns }] of Object.entries(about.tables)) {
-    const dataPath = targets.get(table)
-    if (dataPath === undefined) throw new MillraceError('MILLRACE_RESTORE_FAILED', `there is no table ${table}`)
-    await refuseOtherColumns(clickhouse, table, columns)
-    await addMissingColumns(clickhouse, table, columns)
+  clickhouse: ClickHouse, about: BackupManifest['clickhouse'], { folder, dataDir, onPart }: RestoreTablesOptions
+): Promise<LeftOut[]> {
+  const { tables = [], views = [] } = Object.groupBy(about.definitions ?? [], ({ isView }) => isView === true ? 'views' : 'tables')
+  const failed = await restoreDefinitions(clickhouse, dataDir, tables)
+  const found = await listObjects(clickhouse)
+  for (const [key, { parts, rows, columns, database, name = key }] of Object.entries(about.tables)) {
+    const target = found.find((each) =>
+      each.name === name && (database === undefined ? each.isOwn : each.database === database))
+    if (target === undefined) {
+      if (failed.some(({ table }) => database !== undefined && table === quoteTable({ database, name }))) continue
+      throw new MillraceError('MILLRACE_RESTORE_FAILED', `there is no table ${name}`)
+    }
+    const table = quoteTable(target)
+    await refuseOtherColumns(clickhouse, target, columns)
+    await addMissingColumns(clickhouse, target, columns)
     // Merges would change the row counts before they are compared.
     await clickhouse.command({ query: setMerges(table, 'STOP') })
     for (const part of parts) {
-      const source = path.join('clickhouse', table, part)
-      await cp(path.join(folder, source), path.join(dataPath, 'detached', part), { recursive: true })
+      const source = path.join('clickhouse', key, part)
+      await cp(path.join(folder, source), path.join(target.dataPath, 'detached', part), { recursive: true })
       await clickhouse.command({ query: attachPart(table, part) })
       onPart(source)
     }
-    const found = await countRows(clickhouse, table)
-    if (found !== rows) throw new MillraceError('MILLRACE_RESTORE_FAILED', `table ${table} has ${found} rows instead of ${rows}`)
+    const count = await countRows(clickhouse, target)
+    if (count !== rows) throw new MillraceError('MILLRACE_RESTORE_FAILED', `table ${table} has ${count} rows instead of ${rows}`)
     // Later migrations may rewrite parts, which is done by merges.
     await clickhouse.command({ query: setMerges(table, 'START') })
   }
+  return [...failed, ...await restoreDefinitions(clickhouse, dataDir, views)]
 }
 
 /** Parts in the snapshot of a table; an empty table has no folder. */
-async function readParts (clickhouse: ClickHouse, table: string, folder: string): Promise<string[]> {
+async function readParts (clickhouse: ClickHouse, table: TableName, folder: string): Promise<string[]> {
   const names = await readdir(folder).catch(() => [])
   if (names.length === 0 && await countRows(clickhouse, table) > 0) {
-    throw new MillraceError('MILLRACE_BACKUP_FAILED', `${folder} holds no parts of table ${table}`)
+    throw new MillraceError('MILLRACE_BACKUP_FAILED', `${folder} holds no parts of table ${quoteTable(table)}`)
   }
   return names
 }
 
 /** The files of a part fit only the columns that they were written from. */
 async function refuseOtherColumns (
-  clickhouse: ClickHouse, table: string, columns: ColumnOfTable[]
+  clickhouse: ClickHouse, { database, name }: TableName, columns: ColumnOfTable[]
 ): Promise<void> {
   const types = new Map(columns.map(({ name, type }) => [name, type]))
-  for (const { name, type } of await queryRows<ColumnOfTable>(clickhouse, LIST_COLUMNS, { table })) {
-    if (types.get(name) === type) continue
-    throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `column ${name} of ${table} is ${types.get(name) ?? 'missing'} in the ` +
-      `backup and ${type} in this version: restore it with the Millrace version that made it`)
+  for (const column of await queryRows<ColumnOfTable>(clickhouse, LIST_COLUMNS, { database, name })) {
+    if (types.get(column.name) === column.type) continue
+    throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `column ${column.name} of ${name} is ${types.get(column.name) ?? 'missing'} in the ` +
+      `backup and ${column.type} in this version: restore it with the Millrace version that made it`)
   }
 }
 
 /** Adds columns that no migration creates: those of promoted properties. */
-async function addMissingColumns (clickhouse: ClickHouse, table: string, columns: ColumnOfTable[]): Promise<void> {
-  const present = new Set((await queryRows<ColumnOfTable>(clickhouse, LIST_COLUMNS, { table })).map(({ name }) => name))
+async function addMissingColumns (
+  clickhouse: ClickHouse, { database, name }: TableName, columns: ColumnOfTable[]
+): Promise<void> {
+  const found = await queryRows<ColumnOfTable>(clickhouse, LIST_COLUMNS, { database, name })
+  const present = new Set(found.map(({ name }) => name))
+  const table = quoteTable({ database, name })
   for (const column of columns) {
     if (!present.has(column.name)) await clickhouse.command({ query: addColumn(table, column) })
   }
 }
 
-async function countRows (clickhouse: ClickHouse, table: string): Promise<number> {
-  const [row] = await queryRows<{ rows: string }>(clickhouse, COUNT_ROWS, { table })
+async function countRows (clickhouse: ClickHouse, { database, name }: TableName): Promise<number> {
+  const [row] = await queryRows<{ rows: string }>(clickhouse, COUNT_ROWS, { database, name })
   return Number(row?.rows)
 }

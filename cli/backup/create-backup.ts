@@ -7,7 +7,7 @@ import { isRoot } from '../../embedded/postgres/postgres-cluster.ts'
 import { errorCode, MillraceError } from '../../engines/errors.ts'
 import { type FileLock, makeFolder, tryLockFile } from '../../platform/durable-folder.ts'
 import { POSTGRES } from '../../schema/backup-statements.ts'
-import { readVersion } from '../../schema/version.ts'
+import { readCommit, readVersion } from '../../schema/version.ts'
 import type { CliContext } from '../cli-context.ts'
 import { startProgressBar } from '../terminal-output.ts'
 import { refuseLostFiles, writeBackupFile } from './backup-files.ts'
@@ -113,6 +113,7 @@ async function copyAll (
 ): Promise<BackupManifest> {
   const [nats, sql, clickhouse] = [await context.nats(), await context.postgres(), await context.clickhouse()]
   const startedAt = new Date(context.now()).toISOString()
+  const commit = readCommit()
 
   // First, because a dead letter that is replayed meanwhile may be gone later.
   const letters = await backUpDeadLetters(nats, folder, DEAD_LETTER_FILES[0], 1)
@@ -136,8 +137,9 @@ async function copyAll (
       const parts = await frozen.copyTo(folder, { base, onBytes: bar.add })
       bar.end()
       return {
-        format: 1, version: readVersion(), startedAt, snapshotAt,
+        format: 1, version: readVersion(), ...commit === undefined ? {} : { commit }, startedAt, snapshotAt,
         clickhouse: frozen.about, postgres: postgres.about, deadLetters: letters.letters + laterLetters.letters, books,
+        leftOut: [...frozen.leftOut, ...postgres.leftOut],
         ...base === undefined ? {} : { base: { folder: base.folder, sharedBytes: parts.sharedBytes } },
         files: [credentials, letters.file, laterLetters.file, ...postgres.files, ...parts.files]
       }

@@ -6,18 +6,26 @@ import { loadSettings } from '../../platform/load-settings.ts'
 import { createLogger } from '../../platform/logger.ts'
 import { connectNats } from '../../platform/nats/connect-nats.ts'
 import { ensureStreams } from '../../platform/nats/prepare-jetstream.ts'
-import { connectPostgres } from '../../platform/postgres/connect-postgres.ts'
-import { readVersion } from '../../schema/version.ts'
+import { recordBackup } from '../../platform/backup-records.ts'
+import { connectPostgres, type Sql } from '../../platform/postgres/connect-postgres.ts'
+import { describeVersion } from '../../schema/version.ts'
 import { migrateAll } from '../../schema/migrate/migrate-all.ts'
 import { readMigrations } from '../../schema/migrate/read-migrations.ts'
 import type { CliContext } from '../cli-context.ts'
 import { startProgressBar } from '../terminal-output.ts'
-import type { BackupManifest } from './backup-folder.ts'
+import { type BackupManifest, listLost } from './backup-folder.ts'
 import { verifyBooks } from './books.ts'
 import { restoreTables } from './clickhouse-backup.ts'
 import { DEAD_LETTER_FILES } from './create-backup.ts'
 import { restoreDeadLetters } from './dead-letters-backup.ts'
 import { restorePostgres } from './postgres-backup.ts'
+
+export interface LoadedBackup {
+  /** Those that were applied to data of an earlier version, prefixed with their database. */
+  migrations: string[]
+  /** What of users is in the backup and could not be restored, in words for people. */
+  leftOut: string[]
+}
 
 /**
  * Loads a backup into empty services, and brings it to this version:
@@ -26,12 +34,13 @@ import { restorePostgres } from './postgres-backup.ts'
  * 2. fill them, and compare the counts; publish the dead letters
  * 3. apply the migrations that came since, as an upgrade does; compare the events with the books of the backup
  *
- * @returns the migrations of step 3, prefixed with their database.
+ * @param options.clickhouseDir  Data folder of ClickHouse, on this machine.
  * @throws {MillraceError} when anything differs from the manifest.
  */
 export async function loadBackup (
-  context: CliContext, urls: ServiceUrls, { folder, manifest }: { folder: string, manifest: BackupManifest }
-): Promise<string[]> {
+  context: CliContext, urls: ServiceUrls,
+  { folder, manifest, clickhouseDir }: { folder: string, manifest: BackupManifest, clickhouseDir: string }
+): Promise<LoadedBackup> {
   const only = { postgres: manifest.postgres.migrations, clickhouse: manifest.clickhouse.migrations }
   await migrateAll({ ...urls, only })
   const sql = connectPostgres({ url: urls.databaseUrl, max: 2 })
@@ -41,9 +50,12 @@ export async function loadBackup (
   try {
     const partBytes = sumByPart(manifest)
     const bar = startProgressBar(context, 'restoring', manifest.files.reduce((sum, { bytes }) => sum + bytes, 0))
-    await restorePostgres(sql, manifest.postgres, { folder, onBytes: bar.add })
-    const onPart = (part: string): void => { bar.add(partBytes.get(part) ?? 0) }
-    await restoreTables(clickhouse, manifest.clickhouse, { folder, onPart })
+    const leftOut = [
+      ...await restorePostgres(sql, manifest.postgres, { folder, onBytes: bar.add }),
+      ...await restoreTables(clickhouse, manifest.clickhouse, {
+        folder, dataDir: clickhouseDir, onPart: (part) => { bar.add(partBytes.get(part) ?? 0) }
+      })
+    ].map(({ what }) => what)
     await ensureStreams(nats, loadStreamLimits(context.env))
     let letters = 0
     for (const name of DEAD_LETTER_FILES) letters += await restoreDeadLetters(nats, folder, name)
@@ -53,7 +65,8 @@ export async function loadBackup (
     bar.end()
     const migrations = await migrateAll(urls)
     if (manifest.books !== undefined) await verifyBooks(clickhouse, manifest.books)
-    return migrations
+    await recordLoss(sql, { folder, manifest, leftOut })
+    return { migrations, leftOut }
   } finally {
     await sql.end({ timeout: 1 })
     await clickhouse.close()
@@ -67,21 +80,35 @@ export async function loadBackup (
  *
  * @throws {MillraceError} `MILLRACE_RESTORE_OTHER_VERSION` naming both versions.
  */
-export async function refuseUnknownSchema ({ version, postgres, clickhouse }: BackupManifest): Promise<void> {
+export async function refuseUnknownSchema (manifest: BackupManifest): Promise<void> {
+  const { postgres, clickhouse } = manifest
   for (const [database, about] of Object.entries({ postgres, clickhouse })) {
     const known = await readMigrations(path.join(import.meta.dirname, '..', '..', 'schema', database))
     const checksums = new Map(known.map(({ name, checksum }) => [name, checksum]))
     const unknown = about.migrations.find((name) => !checksums.has(name))
     if (unknown !== undefined) {
-      throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `the backup is of Millrace ${version}, and this is ` +
-        `${readVersion()}, which does not know migration ${unknown} of ${database}: restore it with the version that made it, or a newer one`)
+      throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `the backup is of Millrace ${describeVersion(manifest)}, and this is ` +
+        `${describeVersion()}, which does not know migration ${unknown} of ${database}: restore it with the version that made it, or a newer one`)
     }
     const changed = Object.entries(about.checksums ?? {}).find(([name, checksum]) => checksums.get(name) !== checksum)
     if (changed !== undefined) {
       throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `migration ${changed[0]} of ${database} in the backup, of Millrace ` +
-        `${version}, differs from the one in this version, ${readVersion()}: restore it with the Millrace version that made it`)
+        `${describeVersion(manifest)}, differs from the one in this version, ${describeVersion()}: restore it with the Millrace version that made it`)
     }
   }
+}
+
+/** Makes `status` of the restored installation say what the backup lacked, or could not be made. */
+async function recordLoss (
+  sql: Sql, { folder, manifest, leftOut }: { folder: string, manifest: BackupManifest, leftOut: string[] }
+): Promise<void> {
+  const lost = [...listLost(manifest), ...leftOut]
+  if (lost.length === 0) return
+  await recordBackup(sql, {
+    startedAt: new Date(manifest.startedAt), endedAt: new Date(manifest.snapshotAt), folder, error: '',
+    warning: `the restore of this backup left out ${lost.length}: ${lost.join('; ')}`,
+    bytes: manifest.files.reduce((sum, { bytes }) => sum + bytes, 0), sharedBytes: manifest.base?.sharedBytes ?? 0
+  })
 }
 
 /** Bytes of each part, by `clickhouse/<table>/<part>`. */

@@ -7,11 +7,17 @@ import type { Sql, TransactionSql } from '../../platform/postgres/connect-postgr
 import { describeMigrations, POSTGRES } from '../../schema/backup-statements.ts'
 import { type BackupFile, type OnBytes, writeBackupFile } from './backup-files.ts'
 import type { BackupManifest, Sequence } from './backup-folder.ts'
+import type { LeftOut } from './clickhouse-definitions.ts'
 
 /** Tables that the migrations of a restore fill, and the salts of visitors without cookies, which nobody may keep. */
 const LEFT_OUT = ['schema_migrations', 'schema_migration_checksums', 'schema_versions', 'cookieless_salts']
 
-export interface PostgresBackup { about: BackupManifest['postgres'], files: BackupFile[] }
+export interface PostgresBackup {
+  about: BackupManifest['postgres']
+  files: BackupFile[]
+  /** What users made, and the backup does not have. */
+  leftOut: LeftOut[]
+}
 
 /** Copies every table as the transaction sees it. The transaction must be repeatable read. */
 export async function backUpPostgres (sql: TransactionSql, folder: string, onBytes: OnBytes): Promise<PostgresBackup> {
@@ -26,19 +32,33 @@ export async function backUpPostgres (sql: TransactionSql, folder: string, onByt
   }
   const sequences = await sql.unsafe<Sequence[]>(POSTGRES.listSequences)
   const migrations = describeMigrations(await sql.unsafe(POSTGRES.listMigrations))
-  return { about: { version, ...migrations, tables, sequences: [...sequences] }, files }
+  const others = await sql.unsafe<{ what: string }[]>(POSTGRES.listOthers)
+  return {
+    about: { version, ...migrations, tables, sequences: [...sequences] },
+    files,
+    leftOut: others.map(({ what }) => ({ what: `Postgres: ${what} (only tables of the schema public are included)`, isLost: true }))
+  }
 }
 
-/** Replaces the contents of a migrated database by those of the backup, in one transaction. */
+/**
+ * Replaces the contents of a migrated database by those of the backup, in one transaction.
+ *
+ * @returns tables of users, which no migration makes.
+ */
 export async function restorePostgres (
   sql: Sql, about: BackupManifest['postgres'], { folder, onBytes }: { folder: string, onBytes: OnBytes }
-): Promise<void> {
-  await sql.begin(async (transaction) => {
+): Promise<LeftOut[]> {
+  return await sql.begin(async (transaction) => {
     await transaction.unsafe(POSTGRES.disableTriggers)
-    const found = await listTables(transaction)
+    const found = new Map((await listTables(transaction)).map(({ name, columns }) => [name, columns]))
     refuseOtherColumns(found, about.tables)
-    await transaction.unsafe(POSTGRES.truncate(found.map(({ name }) => name)))
+    await transaction.unsafe(POSTGRES.truncate([...found.keys()]))
+    const leftOut: LeftOut[] = []
     for (const [name, { columns, rows }] of Object.entries(about.tables)) {
+      if (!found.has(name)) {
+        leftOut.push({ what: `Postgres: table ${name}, which Millrace does not create; its rows are in ${fileOf(name)} of the backup`, isLost: true })
+        continue
+      }
       const target = await transaction.copyFrom(POSTGRES.copyIn(name, columns))
       await pipeline(createReadStream(path.join(folder, fileOf(name))), async function * (chunks) {
         for await (const chunk of chunks) {
@@ -46,22 +66,20 @@ export async function restorePostgres (
           yield chunk
         }
       }, createZstdDecompress(), target)
-      const [found] = await transaction.unsafe<{ rows: number }[]>(POSTGRES.countRows(name))
-      if (found?.rows !== rows) throw new Error(`table ${name} of Postgres has ${found?.rows} rows instead of ${rows}`)
+      const [counted] = await transaction.unsafe<{ rows: number }[]>(POSTGRES.countRows(name))
+      if (counted?.rows !== rows) throw new Error(`table ${name} of Postgres has ${counted?.rows} rows instead of ${rows}`)
     }
     for (const { name, last } of about.sequences) {
-      if (last !== null) await transaction.unsafe(POSTGRES.setSequence, [`public."${name}"`, last])
+      if (last !== null) await transaction.unsafe(POSTGRES.setSequence, [name, last])
     }
+    return leftOut
   })
 }
 
 /** Rows fit only the columns that they were written from. */
-function refuseOtherColumns (
-  found: readonly { name: string, columns: string[] }[], tables: BackupManifest['postgres']['tables']
-): void {
-  const here = new Map(found.map(({ name, columns }) => [name, columns]))
-  for (const name of new Set([...here.keys(), ...Object.keys(tables)])) {
-    const [columns, backedUp] = [here.get(name) ?? [], tables[name]?.columns ?? []]
+function refuseOtherColumns (found: ReadonlyMap<string, string[]>, tables: BackupManifest['postgres']['tables']): void {
+  for (const [name, columns] of found) {
+    const backedUp = tables[name]?.columns ?? []
     if (columns.toSorted().join() === backedUp.toSorted().join()) continue
     const list = (names: readonly string[]): string => names.toSorted().join(', ') || '-'
     throw new MillraceError('MILLRACE_RESTORE_OTHER_VERSION', `table ${name} of Postgres has columns ${list(backedUp)} in ` +
@@ -74,5 +92,5 @@ async function listTables (sql: TransactionSql): Promise<{ name: string, columns
 }
 
 function fileOf (table: string): string {
-  return path.join('postgres', `${table}.copy.zst`)
+  return path.join('postgres', `${encodeURIComponent(table)}.copy.zst`)
 }

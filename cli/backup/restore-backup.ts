@@ -11,16 +11,14 @@ import { loadStackSettings } from '../../embedded/supervisor/stack-settings.ts'
 import { startServices } from '../../embedded/supervisor/start-parts.ts'
 import { verifyBackupFiles } from './backup-files.ts'
 import { type BackupManifest, readManifest, refuseNestedRestore } from './backup-folder.ts'
-import { loadBackup, refuseUnknownSchema } from './load-backup.ts'
+import { loadBackup, type LoadedBackup, refuseUnknownSchema } from './load-backup.ts'
 import { MillraceError } from '../../engines/errors.ts'
 import { flushTree } from '../../platform/durable-folder.ts'
 import type { CliContext } from '../cli-context.ts'
 import { startProgressBar } from '../terminal-output.ts'
 
-export interface RestoredBackup {
+export interface RestoredBackup extends LoadedBackup {
   manifest: BackupManifest
-  /** Migrations that were applied to data of an earlier version, prefixed with their database. */
-  migrations: string[]
 }
 
 /**
@@ -68,7 +66,7 @@ async function readAndFill (
   // What is there now is of an interrupted restore.
   await endRecordedProcesses(dataDir)
   await clear(dataDir)
-  return { manifest, migrations: await fill(context, { dataDir, folder, manifest }) }
+  return { manifest, ...await fill(context, { dataDir, folder, manifest }) }
 }
 
 interface Filling { dataDir: string, folder: string, manifest: BackupManifest }
@@ -76,7 +74,7 @@ interface Filling { dataDir: string, folder: string, manifest: BackupManifest }
 /**
  * Fills an empty data directory; on failure leaves it empty, so that a partial restore is not taken for a whole one.
  */
-async function fill (context: CliContext, filling: Filling): Promise<string[]> {
+async function fill (context: CliContext, filling: Filling): Promise<LoadedBackup> {
   const { dataDir } = filling
   try {
     return await startAndLoad(context, filling)
@@ -87,7 +85,7 @@ async function fill (context: CliContext, filling: Filling): Promise<string[]> {
   }
 }
 
-async function startAndLoad (context: CliContext, { dataDir, folder, manifest }: Filling): Promise<string[]> {
+async function startAndLoad (context: CliContext, { dataDir, folder, manifest }: Filling): Promise<LoadedBackup> {
   const record = openProcessRecord(dataDir)
   const progress = createProgress({ write: (text) => context.stderr.write(text) }, () => performance.now())
   const { signal } = new AbortController()
@@ -105,7 +103,7 @@ async function startAndLoad (context: CliContext, { dataDir, folder, manifest }:
     const ports = { origin: 0, api: 0, pipeline: 0, clickhouse: 0, nats: 0, postgres: 0 }
     const urls = await startServices({ settings: { ...settings, ports }, credentials, parts, progress })
     await ensureDatabase(urls.databaseUrl)
-    return await loadBackup(context, urls, { folder, manifest })
+    return await loadBackup(context, urls, { folder, manifest, clickhouseDir: path.join(dataDir, 'clickhouse') })
   } finally {
     await parts.stop()
     await record.written()

@@ -6,12 +6,12 @@ import { MillraceError } from '../../engines/errors.ts'
 import { type BackupRecord, readLastFolder, recordBackup } from '../../platform/backup-records.ts'
 import { loadSettings } from '../../platform/load-settings.ts'
 import { findLostFile } from '../backup/backup-files.ts'
-import { type BackupManifest, readManifest } from '../backup/backup-folder.ts'
+import { type BackupManifest, listLost, readManifest } from '../backup/backup-folder.ts'
 import { createBackup } from '../backup/create-backup.ts'
 import { restoreBackup } from '../backup/restore-backup.ts'
 import type { CliContext } from '../cli-context.ts'
 import { readDuration, readInstant, readString } from '../read-arguments.ts'
-import { JSON_OPTION, type Output, printFields, printRows } from '../terminal-output.ts'
+import { JSON_OPTION, type Output, printFields, printRows, toText } from '../terminal-output.ts'
 
 /** Longest wait of a scheduled backup until acknowledged events are stored, in milliseconds. */
 const STORE_MS = 300_000
@@ -98,9 +98,11 @@ async function runBackup (
   const { removed, left } = await pruneBackups(root, { keep, now: endedAt.getTime(), made: folder })
     .catch((error: unknown) => ({ removed: [], left: [`no old backup was removed: ${String(error)}`] }))
   const summary = summarize(manifest)
-  const warning = left.join('; ')
-  await record({ error: '', warning, bytes: Number(summary.bytes), sharedBytes: Number(summary.shared_bytes) }, endedAt)
-  if (warning !== '') context.stderr.write(`the backup is made, but ${warning}\n`)
+  const lost = listLost(manifest)
+  const warning = [...left, ...lost.length === 0 ? [] : [`it leaves out ${lost.length}: ${lost.join('; ')}`]].join('; ')
+  await record({ error: '', warning, bytes: summary.bytes, sharedBytes: summary.shared_bytes }, endedAt)
+  if (left.length > 0) context.stderr.write(`the backup is made, but ${left.join('; ')}\n`)
+  sayLeftOut(context, summary.left_out)
   return { folder, ...summary, removed, left }
 }
 
@@ -176,7 +178,10 @@ export function addBackupCommands (program: Command, context: CliContext): void 
         dataDir: findDataDir(context), folder: path.resolve(folder), storeMs: wait * 1000,
         base: base === undefined ? undefined : path.resolve(base)
       }
-      printFields(context, summarize(await createBackup(context, options)), output)
+      const manifest = await createBackup(context, options)
+      const summary = summarize(manifest)
+      sayLeftOut(context, summary.left_out)
+      printFields(context, summary, output)
     })
 
   program.command('restore')
@@ -185,8 +190,10 @@ export function addBackupCommands (program: Command, context: CliContext): void 
     .option(...JSON_OPTION)
     .action(async (folder: string, output: Output) => {
       const options = { dataDir: findDataDir(context), folder: path.resolve(folder) }
-      const { manifest, migrations } = await restoreBackup(context, options)
-      printFields(context, { ...summarize(manifest), migrations }, output)
+      const { manifest, migrations, leftOut } = await restoreBackup(context, options)
+      const { left_out: lacked, ...summary } = summarize(manifest)
+      sayLeftOut(context, [...lacked, ...leftOut])
+      printFields(context, { ...summary, left_out: [...lacked, ...leftOut], migrations }, output)
     })
 }
 
@@ -196,7 +203,7 @@ function findDataDir ({ env }: CliContext): string {
 }
 
 /** What a person wants to know of a backup. */
-function summarize (manifest: BackupManifest): Record<string, unknown> {
+function summarize (manifest: BackupManifest) {
   return {
     version: manifest.version,
     complete_up_to: manifest.startedAt,
@@ -205,6 +212,11 @@ function summarize (manifest: BackupManifest): Record<string, unknown> {
     dead_letters: manifest.deadLetters,
     files: manifest.files.length,
     bytes: manifest.files.reduce((sum, { bytes }) => sum + bytes, 0),
-    shared_bytes: manifest.base?.sharedBytes ?? 0
+    shared_bytes: manifest.base?.sharedBytes ?? 0,
+    left_out: manifest.leftOut?.map(({ what }) => what) ?? []
   }
+}
+
+function sayLeftOut ({ stderr }: CliContext, leftOut: readonly string[]): void {
+  for (const what of leftOut) stderr.write(`left out: ${toText(what)}\n`)
 }

@@ -3,7 +3,7 @@ import { type CliContext, findAddress } from '../cli-context.ts'
 import type { MoveSides } from '../move/copy-tables.ts'
 import { type MoveResult, reopenSource, runMove } from '../move/run-move.ts'
 import { openMoveStore } from '../move/store.ts'
-import { JSON_OPTION, type Output, printRows } from '../terminal-output.ts'
+import { JSON_OPTION, type Output, printRows, toText } from '../terminal-output.ts'
 
 interface MoveCommandOptions extends Output, Partial<Record<'migrate' | 'finish' | 'reopen' | 'targetLost' | 'removeExtra', true>> {
   to: string
@@ -49,6 +49,7 @@ async function move (context: CliContext, options: MoveCommandOptions): Promise<
       return
     }
     const result = await runMove({ ...sides, migrate, finish })
+    for (const what of result.not_moved) context.stderr.write(`not moved, as Millrace did not make it: ${toText(what)}\n`)
     if (options.json === true) context.stdout.write(`${JSON.stringify(result, null, 2)}\n`)
     else print(context, result)
     context.exitCode = result.isEqual ? 0 : 1

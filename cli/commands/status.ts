@@ -202,7 +202,7 @@ function isBalanced ({ missing, extra }: NonNullable<Status['books']>): boolean 
 function backupRow ({ ageSeconds, durationSeconds, intervalSeconds, failed, lastError, lastWarning }: Status['backup']): string[] {
   if (ageSeconds === null && !failed && (intervalSeconds ?? 0) === 0) return []
   const isLate = ageSeconds !== null && (intervalSeconds ?? 0) > 0 && ageSeconds > 2 * intervalSeconds!
-  return [row('backup', failed ? 'failed' : isLate ? 'late' : ageSeconds === null ? 'none yet' : 'ok', [
+  return [row('backup', failed ? 'failed' : isLate ? 'late' : ageSeconds === null ? 'none yet' : lastWarning === null ? 'ok' : 'warning', [
     ...ageSeconds === null ? [] : [`${(ageSeconds / 3600).toFixed(1)} h old`, `took ${seconds(durationSeconds)}`],
     ...lastError === null ? [] : [oneLine(lastError)],
     ...lastWarning === null ? [] : [oneLine(lastWarning)]

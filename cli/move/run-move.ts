@@ -4,7 +4,7 @@ import { classifyClickHouseError } from '../../platform/clickhouse/clickhouse-er
 import {
   allShardsUrl, connectClickHouse, LOCAL_DATABASE, onCluster, queryRows, systemTableOfShards
 } from '../../platform/clickhouse/connect-clickhouse.ts'
-import { addColumn, LIST_MIGRATIONS } from '../../schema/backup-statements.ts'
+import { addColumn, LIST_MIGRATIONS, LIST_NAMES } from '../../schema/backup-statements.ts'
 import { migrateClickHouse } from '../../schema/migrate/migrate-clickhouse.ts'
 import {
   COUNT_UUIDS, FIND_ALL_SHARDS, FIND_MIGRATIONS, LIST_MONTHS, READ_CLOCK, READ_TABLE_ID, sampleUuids, sumBytes,
@@ -29,6 +29,8 @@ export interface MoveResult {
   differing: (DifferingEvents & { month: number })[]
   tables: ProvenTable[]
   isEqual: boolean
+  /** What users made in the source, and the target does not have. */
+  not_moved: string[]
   /** Events inserted before this time were compared; null: all, and the source is closed. */
   before: string | null
 }
@@ -120,7 +122,10 @@ async function copyAndProve (options: MoveOptions, before: number | undefined): 
   const copied = await copyMonths(options, before)
   const tables = await copyOthers(options, { isLast: before === undefined })
   const upTo = before === undefined ? null : new Date(before).toISOString()
-  const result: MoveResult = { copied, months: [], differing: [], tables, isEqual: false, before: upTo }
+  const notMoved = await listNotMoved(options)
+  const result: MoveResult = {
+    copied, months: [], differing: [], tables, isEqual: false, not_moved: notMoved, before: upTo
+  }
   for (const { month } of await listMonths(options.from)) {
     const { groups, source, target, differing } = await proveMonth(options, { month, before })
     result.months.push({ month, days_and_events: groups, source, target, differing: differing.length })
@@ -128,6 +133,13 @@ async function copyAndProve (options: MoveOptions, before: number | undefined): 
   }
   result.isEqual = result.differing.length === 0 && tables.every(({ isEqual }) => isEqual)
   return result
+}
+
+async function listNotMoved ({ from, to }: MoveSides): Promise<string[]> {
+  const list = async ({ local }: MoveStore): Promise<string[]> =>
+    (await queryRows<{ what: string }>(local, LIST_NAMES)).map(({ what }) => what)
+  const there = new Set(await list(to))
+  return (await list(from)).filter((what) => !there.has(what)).sort()
 }
 
 async function readClock ({ local }: MoveStore): Promise<number> {

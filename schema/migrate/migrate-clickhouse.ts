@@ -6,11 +6,11 @@ import {
   renderClickHouseSql
 } from './clickhouse-topology.ts'
 import {
-  type AppliedMigration, type Migration, MigrationError, readMigrations, selectPending, splitStatements
+  type AppliedMigration, listTables, type Migration, MigrationError, readMigrations, selectPending, splitStatements
 } from './read-migrations.ts'
 import { refreshEventsWithPerson } from './refresh-events-with-person.ts'
 
-const FOLDER = path.join(import.meta.dirname, '..', 'clickhouse')
+export const CLICKHOUSE_FOLDER = path.join(import.meta.dirname, '..', 'clickhouse')
 
 /**
  * Settings with which a table answers an insert only when its rows are on the disk.
@@ -55,7 +55,6 @@ ORDER BY name
 COMMENT 'Migrations that this database has'`
 
 const VIEW = /^(?:CREATE MATERIALIZED VIEW IF NOT EXISTS|ALTER TABLE) (\w+_view)\b/m
-const CREATE_TABLE = /^CREATE TABLE IF NOT EXISTS (\w+)/gm
 
 /**
  * Creates the database when it is missing and applies the pending ClickHouse migrations.
@@ -94,7 +93,7 @@ export async function migrateClickHouse (
       query: `SELECT DISTINCT name, checksum FROM ${everywhere(topology, 'schema_migrations')}`, format: 'JSONEachRow'
     })
     const applied = await state.json<AppliedMigration>()
-    const migrations = await readMigrations(FOLDER)
+    const migrations = await readMigrations(CLICKHOUSE_FOLDER)
     const pending = selectPending('clickhouse', migrations, applied).filter(({ name }) => only?.includes(name) ?? true)
     for (const migration of pending) {
       for (const sql of splitStatements(migration)) {
@@ -205,7 +204,7 @@ function everywhere ({ cluster }: ClickHouseTopology, table: string, database = 
 export async function flushInserts (
   client: ClickHouseClient, { migrations, topology }: { migrations: readonly Migration[], topology: ClickHouseTopology }
 ): Promise<string[]> {
-  const names = ['schema_migrations', ...migrations.flatMap(({ sql }) => [...sql.matchAll(CREATE_TABLE)].map(([, name = '']) => name))]
+  const names = ['schema_migrations', ...listTables(migrations)]
   const result = await client.query({
     query: `SELECT DISTINCT name FROM ${everywhere(topology, 'tables', 'system')}
       WHERE database = currentDatabase() AND name IN {names: Array(String)} AND engine LIKE '%MergeTree'

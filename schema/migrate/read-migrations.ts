@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { MillraceError } from '../../engines/errors.ts'
+import { describeVersion } from '../version.ts'
 import { describeNewerDatabase, type Query, type SchemaVersion } from './schema-versions.ts'
 
 /** One migration file: `NNNN_verb_noun.sql`, never edited once released. */
@@ -30,6 +31,11 @@ export async function readMigrations (folder: string): Promise<Migration[]> {
  */
 export function splitStatements ({ sql }: Pick<Migration, 'sql'>): string[] {
   return sql.split(/;\n/).filter((statement) => statement.trim() !== '')
+}
+
+/** Names of the tables that ClickHouse migrations make. */
+export function listTables (migrations: readonly Pick<Migration, 'sql'>[]): string[] {
+  return migrations.flatMap(({ sql }) => [...sql.matchAll(/^CREATE TABLE IF NOT EXISTS (\w+)/gm)].map(([, name = '']) => name))
 }
 
 /** What a database remembers of a migration that it has. */
@@ -82,7 +88,7 @@ export function selectPending (
     const migration = known.get(name)
     if (migration === undefined) {
       throw new MigrationError('MILLRACE_MIGRATION_UNKNOWN',
-        `${database} has migration ${name}, which this version of Millrace does not know: run the version that made it, or a newer one`)
+        `${database} has migration ${name}, which this version of Millrace, ${describeVersion()}, does not know: run the version that made it, or a newer one`)
     }
     if (checksum !== null && migration.checksum !== checksum) {
       throw new MigrationError('MILLRACE_MIGRATION_CHANGED',

@@ -50,7 +50,7 @@ function Receipt ({ deletion }: { deletion: PersonDeletion }) {
         <div><dt>Nothing left</dt><dd class='numbers'>{done === null ? 'not yet' : <Time at={done} isZoned />}</dd></div>
         <div><dt>Swept</dt><dd class='numbers'>{swept === null ? 'not yet' : <Time at={swept} isZoned />}</dd></div>
       </dl>
-      <p class='hint'>Not searched: the spool of ingest, dead letters, backups.</p>
+      <p class='hint'>Not searched: the spool of ingest, dead letters, backups, tables of your own.</p>
     </>
   )
 }
