@@ -1,11 +1,13 @@
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
-import { compareVersions, OLDEST_COMPATIBLE_VERSION, readVersion } from '../version.ts'
+import { compareVersions, describeVersion, OLDEST_COMPATIBLE_VERSION, readCommit, readVersion } from '../version.ts'
 
 /** What `schema_versions` says of the newest version that migrated the databases. */
 export interface SchemaVersion {
   version: string
+  /** Undefined where it was not known, and of 0.1.0, which did not record it. */
+  commit: string | undefined
   oldestCompatible: string
   /** SHA-256, by path, of `FILES_BY_HAND` as that version had them. */
   files: Record<string, string>
@@ -31,6 +33,7 @@ export async function readSchemaVersion (query: Query): Promise<SchemaVersion | 
   if (row === undefined) return undefined
   return {
     version: String(row.version),
+    commit: row.commit ? String(row.commit) : undefined,
     oldestCompatible: String(row.oldest_compatible),
     files: row.files as Record<string, string>,
     migratedAt: new Date(row.migrated_at as string)
@@ -49,12 +52,12 @@ export interface NewerDatabase {
 export function describeNewerDatabase (known: SchemaVersion | undefined): NewerDatabase | undefined {
   const own = readVersion()
   if (known === undefined || compareVersions(own, known.version) >= 0) return undefined
-  const { version, oldestCompatible } = known
+  const { version, commit, oldestCompatible } = known
   const mayRun = compareVersions(own, oldestCompatible) >= 0
   const works = mayRun ? '' : `, which works with ${oldestCompatible} and newer`
   return {
     mayRun,
-    why: `the database was migrated by Millrace ${version}${works}, and this is ${own}: run ${version}, or restore a backup of before the upgrade`
+    why: `the database was migrated by Millrace ${describeVersion({ version, commit })}${works}, and this is ${describeVersion()}: run ${version}, or restore a backup of before the upgrade`
   }
 }
 
@@ -74,10 +77,10 @@ export function howToApply (file: string): string {
 /** Records that this version has migrated both databases; once, unless its files changed. */
 export async function recordSchemaVersion (query: Query): Promise<void> {
   if (!await hasTable(query)) return
-  await query(`INSERT INTO schema_versions AS known (version, oldest_compatible, files) VALUES ($1, $2, $3)
-    ON CONFLICT (version) DO UPDATE SET oldest_compatible = EXCLUDED.oldest_compatible, files = EXCLUDED.files
-    WHERE (known.oldest_compatible, known.files) IS DISTINCT FROM (EXCLUDED.oldest_compatible, EXCLUDED.files)`,
-  [readVersion(), OLDEST_COMPATIBLE_VERSION, JSON.stringify(await hashFilesByHand())])
+  await query(`INSERT INTO schema_versions AS known (version, oldest_compatible, files, commit) VALUES ($1, $2, $3, $4)
+    ON CONFLICT (version) DO UPDATE SET oldest_compatible = EXCLUDED.oldest_compatible, files = EXCLUDED.files, commit = EXCLUDED.commit
+    WHERE (known.oldest_compatible, known.files, known.commit) IS DISTINCT FROM (EXCLUDED.oldest_compatible, EXCLUDED.files, EXCLUDED.commit)`,
+  [readVersion(), OLDEST_COMPATIBLE_VERSION, JSON.stringify(await hashFilesByHand()), readCommit() ?? ''])
 }
 
 async function hasTable (query: Query): Promise<boolean> {

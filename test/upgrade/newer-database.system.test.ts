@@ -6,7 +6,7 @@ import path from 'node:path'
 import t from 'tap'
 import { migrateAll } from '../../schema/migrate/migrate-all.ts'
 import { readMigrations } from '../../schema/migrate/read-migrations.ts'
-import { readVersion } from '../../schema/version.ts'
+import { describeVersion, readVersion } from '../../schema/version.ts'
 import { startTestNats } from '../support/test-processes.ts'
 import { createEmptyDatabases } from './empty-databases.ts'
 
@@ -15,7 +15,7 @@ const ROOT = path.join(import.meta.dirname, '..', '..')
 t.test('an upgrade applies what is missing, and nothing goes back', async (t) => {
   const { sql, clickhouse, env } = await createEmptyDatabases(t)
   const nats = await startTestNats(t)
-  // As if the times of properties in Postgres and the watermark of ClickHouse were of this version.
+  // As if the last migration of each were of this version.
   const [postgres, inClickHouse] = await Promise.all((['postgres', 'clickhouse'] as const).map(async (database) =>
     (await readMigrations(path.join(ROOT, 'schema', database))).map(({ name }) => name)))
   const urls = { databaseUrl: env.DATABASE_URL, clickhouseUrl: env.CLICKHOUSE_URL }
@@ -24,7 +24,7 @@ t.test('an upgrade applies what is missing, and nothing goes back', async (t) =>
   const dataDir = await mkdtemp(path.join(tmpdir(), 'millrace-test-check-'))
   t.teardown(async () => { await rm(dataDir, { recursive: true, force: true }) })
   const settings = { ...env, NATS_URL: nats.url, MILLRACE_DATA_DIR: dataDir, MILLRACE_PORT: '1', MILLRACE_PIPELINE_PORT: '1', MILLRACE_API_URL: 'http://127.0.0.1:1' }
-  t.same(await migrateAll(urls), ['postgres/0008_add_property_times', 'clickhouse/0006_create_watermark'])
+  t.same(await migrateAll(urls), [`postgres/${postgres!.at(-1)}`, `clickhouse/${inClickHouse!.at(-1)}`])
 
   await t.test('the migration names files to apply by hand that changed, once', async (t) => {
     await sql`UPDATE schema_versions SET files = files || '{"deploy/nats/permissions.conf": "of before"}'`
@@ -39,7 +39,7 @@ t.test('an upgrade applies what is missing, and nothing goes back', async (t) =>
     await t.rejects(migrateAll(urls), { message: /9000_of_a_later_version, which this version .* does not know: run the version that made it, or a newer one/ })
     await sql`DELETE FROM schema_migrations WHERE name = '9000_of_a_later_version'`
     await sql`INSERT INTO schema_versions VALUES ('9.0.0', ${readVersion()}, '{}')`
-    await t.rejects(migrateAll(urls), { message: `the database was migrated by Millrace 9.0.0, and this is ${readVersion()}: run 9.0.0, or restore a backup of before the upgrade` })
+    await t.rejects(migrateAll(urls), { message: `the database was migrated by Millrace 9.0.0 (commit unknown), and this is ${describeVersion()}: run 9.0.0, or restore a backup of before the upgrade` })
   })
 
   await t.test('a newer database is refused by every program, with both versions', async (t) => {
@@ -47,7 +47,7 @@ t.test('an upgrade applies what is missing, and nothing goes back', async (t) =>
     for (const tier of ['ingest', 'pipeline', 'api']) {
       const { code, output } = await runTier(tier, settings)
       t.equal(code, 1)
-      t.match(output, `the database was migrated by Millrace 9.1.0, which works with 9.0.0 and newer, and this is ${readVersion()}`)
+      t.match(output, `the database was migrated by Millrace 9.1.0 (commit unknown), which works with 9.0.0 and newer, and this is ${describeVersion()}`)
       t.notMatch(output, /^ +at /m, 'a sentence, no stack')
     }
     await sql`INSERT INTO schema_migration_checksums VALUES ('9000_of_a_later_version', '')`
