@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 83_882,
+  lines: 83_887,
   platformLines: 5_453,
-  trackedFiles: 1_519,
+  trackedFiles: 1_523,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
