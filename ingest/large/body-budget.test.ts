@@ -146,3 +146,18 @@ t.test('what is reserved goes to another holder, however many senders the first 
   await Promise.all(own)
   t.same(order, ['a project 2', 'b project 1', 'c project 1'])
 })
+
+t.test('holders take turns, and so do the senders of each, however many one of them has', async (t) => {
+  const budget = new BodyBudget({ maxBytes: 100, maxWaiting: 20, maxWaitMs: 60_000 })
+  const order: string[] = []
+  const take = async (sender: string, holder: string): Promise<void> => {
+    const lease = await budget.acquire(100, sender, holder)
+    order.push(sender)
+    setImmediate(() => lease.release())
+  }
+
+  await Promise.all([take('a x', 'a'), take('a x', 'a'), take('a x', 'a'), take('a y', 'a'), take('b z', 'b')])
+
+  // Nobody waited when the first came, so its turn is not remembered.
+  t.same(order, ['a x', 'a x', 'b z', 'a y', 'a x'])
+})

@@ -39,13 +39,13 @@ interface Waiting extends Party {
 
 /**
  * Bounds the memory of large bodies: a request that gets no room is not read further, so that the bytes wait with the
- * client. Senders take turns; of one sender, first come, first served. When too many wait, the last of the sender with
- * the most is refused.
+ * client. Holders take turns, and the senders of each; of one sender, first come, first served. When too many wait,
+ * the last of the holder with the most is refused.
  */
 export class BodyBudget {
   readonly #options: BodyBudgetOptions
   readonly #waiting: Waiting[] = []
-  /** The turn in which each sender was served last, since somebody waits. */
+  /** The turn in which each holder and sender was served last, since somebody waits. */
   readonly #turns = new Map<string, number>()
   #turn = 0
   /** Of the bodies in memory. */
@@ -94,10 +94,10 @@ export class BodyBudget {
     })
   }
 
-  /** The last that waits of the sender with the most. */
+  /** The last that waits of the holder with the most. */
   #lastOfMost (): Waiting | undefined {
-    const bySender = Map.groupBy(this.#waiting, ({ sender }) => sender)
-    return [...bySender.values()].reduce((most, each) => each.length >= most.length ? each : most).at(-1)
+    const byHolder = Map.groupBy(this.#waiting, ({ holder }) => holder)
+    return [...byHolder.values()].reduce((most, each) => each.length >= most.length ? each : most).at(-1)
   }
 
   #createLease (granted: number, first: string): BodyLease {
@@ -134,14 +134,15 @@ export class BodyBudget {
   }
 
   #grant (): void {
-    const turnOf = ({ sender }: Waiting): number => this.#turns.get(sender) ?? 0
+    const turnOf = (name: string): number => this.#turns.get(name) ?? 0
     while (this.#waiting.length > 0) {
-      const [next] = this.#candidates().sort((a, b) => turnOf(a) - turnOf(b))
+      const [next] = this.#candidates()
+        .sort((a, b) => turnOf(a.holder) - turnOf(b.holder) || turnOf(a.sender) - turnOf(b.sender))
       if (next === undefined || this.#used + next.bytes > this.#options.maxBytes) return
       this.#used += next.bytes
       this.#holders.push(next.holder)
       if (this.#turns.size > this.#options.maxWaiting) this.#turns.clear()
-      this.#turns.set(next.sender, ++this.#turn)
+      this.#turns.set(next.sender, ++this.#turn).set(next.holder, this.#turn)
       next.grant()
     }
     this.#turns.clear()

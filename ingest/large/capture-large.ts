@@ -1,5 +1,6 @@
 import type { BodyHints } from '../../engines/body/decode-body.ts'
 import { MAX_RATIO } from '../../engines/body/decompress.ts'
+import { peekInflatedBytes, peekKey } from '../../engines/body/peek-body.ts'
 import type { CookielessSalts } from '../normalise/cookieless-salts.ts'
 import type { GeoipFile } from '../../platform/geoip-file.ts'
 import type { FingerprintKey } from '../../schema/wire/frame-message.ts'
@@ -61,9 +62,9 @@ export type CaptureLarge = (
 const MAX_LETTERS_IN_FLIGHT = 64
 
 /**
- * How large a body is without its compression, only inflating tells: 175 KB may be 60 MB. So each takes room for the
- * largest, gives back what it turns out not to need, and keeps the rest until all is published. Brotli and zstd may
- * inflate it as far as gzip could, and anything to what may come without compression.
+ * How large a body is without its compression, only inflating tells for sure: 175 KB may be 60 MB. Each takes room for
+ * what it says or for the largest, corrects that when it is inflated, and keeps it until all is published. Brotli and
+ * zstd may inflate a body as far as gzip could, and anything to what may come without compression.
  */
 export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
   const { pool, inflated, arrivals, secrets, geoip, limits } = deps
@@ -72,22 +73,24 @@ export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
   return async function captureLarge (chunks, request, hooks) {
     const length = chunks.reduce((sum, chunk) => sum + chunk.length, 0)
     const maxBytes = Math.min(limits.maxDecompressedBytes, limits.maxBodyBytes + length * MAX_RATIO)
+    const peeked = { maxBytes, likelyBytes: peekInflatedBytes(chunks, length, maxBytes), key: peekKey(chunks) }
     let result: TakenBody | PostponedBody = { chunks: chunks.map(ownMemory), projectId: null }
-    while ('chunks' in result) result = await takeInTurn(result, maxBytes, request, hooks)
+    while ('chunks' in result) result = await takeInTurn(result, peeked, request, hooks)
     return result
   }
 
   async function takeInTurn (
-    { chunks, projectId }: PostponedBody, maxDecompressedBytes: number,
+    { chunks, projectId }: PostponedBody, peeked: { maxBytes: number, likelyBytes: number, key: string },
     { sender, ...request }: Parameters<CaptureLarge>[1], { admit, count }: CaptureLargeHooks
   ): Promise<TakenBody | PostponedBody> {
+    const { key, likelyBytes, maxBytes } = peeked
     const holder = projectId === null ? sender : holderOf(projectId)
-    const lease = await inflated.acquire(maxDecompressedBytes, sender, holder)
+    const lease = await inflated.acquire(likelyBytes, `${sender} ${key}`, holder)
     try {
       const result = await pool.run({
         ...request,
         chunks,
-        maxDecompressedBytes,
+        maxDecompressedBytes: maxBytes,
         maxEventBytes: limits.maxEventBytes(),
         partitions: limits.partitions,
         fingerprintKey: secrets.fingerprintKey(),
@@ -96,6 +99,7 @@ export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
         watches: arrivals.collector?.watches ?? []
       }, {
         sender,
+        key,
         projectId,
         onInflated: (bytes) => lease.resize(bytes),
         admit: async (credentials) => {

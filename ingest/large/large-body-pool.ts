@@ -53,6 +53,8 @@ export interface LargeBodyHooks {
   onInflated?: (bytes: number) => void
   /** Whose body it is: another sender's goes before a second one of the same. */
   sender?: string
+  /** And of one sender, another key's. */
+  key?: string
   /** Known when the body was postponed. */
   projectId?: number | null
 }
@@ -162,7 +164,7 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
   /** Threads that one project may have. */
   const share = Math.max(maxThreads - 1, 1)
   const threadsOf = (id: number): number => [...threads].filter(({ task }) => task?.projectId === id).length
-  let lastSender: string | undefined
+  let last: LargeBodyHooks | undefined
 
   return {
     run: async (job, hooks) => await new Promise((resolve, reject) => {
@@ -176,13 +178,14 @@ export function createLargeBodyPool (options: LargeBodyPoolOptions): LargeBodyPo
 
   function startNext (): void {
     const able = waiting.filter(({ projectId }) => projectId === null || threadsOf(projectId) < share)
-    const task = able.find(({ hooks }) => hooks.sender !== lastSender) ?? able[0]
+    const task = able.find(({ hooks }) => hooks.sender !== last?.sender) ??
+      able.find(({ hooks }) => hooks.key !== last?.key) ?? able[0]
     if (task === undefined) return
     const idle = [...threads].find(({ task }) => task === null)
     const thread = idle ?? (threads.size < maxThreads ? startThread() : undefined)
     if (thread === undefined) return
     waiting.splice(waiting.indexOf(task), 1)
-    lastSender = task.hooks.sender
+    last = task.hooks
     thread.task = task
     send(thread, { kind: 'job', job: task.job }, task.job.chunks.map(({ buffer }) => buffer as ArrayBuffer))
   }
