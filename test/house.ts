@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 83_887,
+  lines: 83_927,
   platformLines: 5_453,
-  trackedFiles: 1_523,
+  trackedFiles: 1_525,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
