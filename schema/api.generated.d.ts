@@ -2609,7 +2609,7 @@ export interface components {
             }[];
             /** @description Version that is enforced; null: none. */
             active_version: number | null;
-            /** @description Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/change/rules.md. */
+            /** @description Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/change/rules-and-schemas.md. */
             condition: {
                 [key: string]: unknown;
             } | null;
@@ -2672,7 +2672,7 @@ export interface components {
             mode: "observe" | "quarantine" | "reject";
             /** @description Who is asked about it: a person or a team. */
             owner: string;
-            /** @description JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/change/schemas.md. */
+            /** @description JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/change/rules-and-schemas.md. */
             schema: {
                 [key: string]: unknown;
             };
@@ -5698,7 +5698,7 @@ export interface operations {
                     mode?: "observe" | "quarantine" | "reject";
                     /** @description Who is asked about it: a person or a team. */
                     owner?: string;
-                    /** @description JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/change/schemas.md. */
+                    /** @description JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/change/rules-and-schemas.md. */
                     schema: {
                         [key: string]: unknown;
                     };
@@ -5796,7 +5796,7 @@ export interface operations {
                     mode?: "observe" | "quarantine" | "reject";
                     /** @description Who is asked about it: a person or a team. */
                     owner?: string;
-                    /** @description JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/change/schemas.md. */
+                    /** @description JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/change/rules-and-schemas.md. */
                     schema?: {
                         [key: string]: unknown;
                     };
@@ -5933,7 +5933,7 @@ export interface operations {
                                 /** Format: uuid */
                                 uuid: string;
                             } | null;
-                            /** @description JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/change/schemas.md. */
+                            /** @description JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/change/rules-and-schemas.md. */
                             schema: {
                                 [key: string]: unknown;
                             };
@@ -8815,7 +8815,7 @@ export interface operations {
                     }[];
                     /** @description Version that is enforced; null: none. */
                     active_version?: number | null;
-                    /** @description Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/change/rules.md. */
+                    /** @description Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/change/rules-and-schemas.md. */
                     condition?: {
                         [key: string]: unknown;
                     } | null;
@@ -8913,7 +8913,7 @@ export interface operations {
                     }[];
                     /** @description Version that is enforced; null: none. */
                     active_version?: number | null;
-                    /** @description Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/change/rules.md. */
+                    /** @description Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/change/rules-and-schemas.md. */
                     condition?: {
                         [key: string]: unknown;
                     } | null;
@@ -8963,7 +8963,7 @@ export interface operations {
                     actions?: {
                         [key: string]: unknown;
                     }[];
-                    /** @description Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/change/rules.md. */
+                    /** @description Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/change/rules-and-schemas.md. */
                     condition?: {
                         [key: string]: unknown;
                     } | null;
@@ -9061,7 +9061,7 @@ export interface operations {
                             actions: {
                                 [key: string]: unknown;
                             }[];
-                            /** @description Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/change/rules.md. */
+                            /** @description Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/change/rules-and-schemas.md. */
                             condition: {
                                 [key: string]: unknown;
                             } | null;

@@ -11,9 +11,10 @@ import { createLogger } from '../../platform/logger.ts'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 
-/** The blocks of a language of a guide, in order. */
-function blocks (guide: string, language: string): string[] {
-  const text = readFileSync(path.join(import.meta.dirname, guide), 'utf8')
+/** The blocks of a language of a section of the guide, in order. */
+function blocks (section: 'Rules' | 'Schemas', language: string): string[] {
+  const guide = readFileSync(path.join(import.meta.dirname, 'rules-and-schemas.md'), 'utf8')
+  const text = guide.split('\n## ').find((part) => part.startsWith(`${section}\n`)) ?? ''
   return [...text.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, 'gms'))].map(([, text = '']) => text)
 }
 
@@ -32,7 +33,7 @@ t.test('the commands and queries of the schemas guide do what it says, in its or
   const file = path.join(t.testdir(), 'order-paid.json')
   const nats = createNatsOnDemand({ url: system.nats.url, logger: createLogger({ component: 'test', level: 'silent' }) })
   const { env } = await startApi(t, { clickhouse: clickhouse.client, nats }, system.postgres)
-  const commands = blocks('schemas.md', 'sh').flatMap((block) => block.trim().split('\n'))
+  const commands = blocks('Schemas', 'sh').flatMap((block) => block.trim().split('\n'))
   const run = async (): Promise<Captured> => {
     const line = commands.shift()!
     const captured = await runCaptured(wordsOf(line).map((word) => word === '@order-paid.json' ? `@${file}` : word), env)
@@ -58,7 +59,7 @@ t.test('the commands and queries of the schemas guide do what it says, in its or
   t.match(JSON.parse((await run()).out), {
     events: 1, schema: { type: 'object', required: ['plan', 'seats'], properties: { plan: { type: 'string' }, seats: { type: 'integer' } } }
   }, 'infer')
-  await writeFile(file, blocks('schemas.md', 'json')[0]!)
+  await writeFile(file, blocks('Schemas', 'json')[0]!)
   t.match(JSON.parse((await run()).out), { id: 1, version: 1, active_version: null }, 'create')
   t.match(JSON.parse((await run()).out), { events: 1, met: 0 }, 'check')
   await run()
@@ -74,15 +75,15 @@ t.test('the commands and queries of the schemas guide do what it says, in its or
   t.match(JSON.parse((await run()).out), { active_version: 2 }, 'activate')
   t.same(commands, [])
 
-  for (const query of blocks('schemas.md', 'sql')) await clickhouse.client.query({ query })
+  for (const query of blocks('Schemas', 'sql')) await clickhouse.client.query({ query })
 })
 
 t.test('the commands of the rules guide do what it says, in its order', async (t) => {
   const [system, clickhouse] = await Promise.all([startTestIngest(t), createTestClickHouse(t)])
   const file = path.join(t.testdir(), 'no-test-orders.json')
-  await writeFile(file, blocks('rules.md', 'json')[0]!)
+  await writeFile(file, blocks('Rules', 'json')[0]!)
   const { env } = await startApi(t, { clickhouse: clickhouse.client }, system.postgres)
-  const commands = blocks('rules.md', 'sh').flatMap((block) => block.trim().split('\n'))
+  const commands = blocks('Rules', 'sh').flatMap((block) => block.trim().split('\n'))
   const run = async (): Promise<Captured> => {
     const line = commands.shift()!
     const captured = await runCaptured(wordsOf(line).map((word) => word === '@no-test-orders.json' ? `@${file}` : word), env)
@@ -111,4 +112,6 @@ t.test('the commands of the rules guide do what it says, in its order', async (t
   t.match(JSON.parse((await run()).out), { active_version: null }, 'disable')
   await waitFor(async () => await stored() === 2)
   t.same(commands, [])
+
+  for (const query of blocks('Rules', 'sql')) await clickhouse.client.query({ query })
 })

@@ -5,7 +5,7 @@
  * - In what SDKs send it is stored as `null`: an event must not be lost for one number.
  * - In what people write (event schemas, rules) it is refused with the place: `null` would be another rule than theirs.
  *
- * Whole numbers beyond 2^53 are the nearest double, as everywhere (docs/change/schemas.md).
+ * Whole numbers beyond 2^53 are the nearest double, as everywhere (docs/change/rules-and-schemas.md).
  */
 import { isExactNumber } from './parse-json.ts'
 

@@ -2,7 +2,7 @@ import type { DefinitionError } from '../errors.ts'
 import type { CompilePattern, TextTest } from './compile-text.ts'
 import type { Check } from './evaluation.ts'
 
-/** Bounds of a schema (docs/change/schemas.md). */
+/** Bounds of a schema (docs/change/rules-and-schemas.md). */
 export const SCHEMA_LIMITS = {
   /** Of its JSON text. */
   bytes: 65_536,

@@ -19,7 +19,7 @@ export interface RuleDefinition {
   actions: unknown
 }
 
-/** Bounds of a rule (docs/change/rules.md). */
+/** Bounds of a rule (docs/change/rules-and-schemas.md). */
 export const RULE_LIMITS = {
   /** Of its JSON text. */
   bytes: 32_768,

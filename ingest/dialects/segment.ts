@@ -5,7 +5,7 @@ import type { Dialect, DialectRequest, Translated } from './dialect.ts'
 type Fields = Readonly<Record<string, unknown>>
 
 /**
- * The messages of Segment's SDKs (docs/send/segment.md): `track`, `identify`, `page`, `screen`, `group` and `alias`,
+ * The messages of Segment's SDKs (docs/send/connect-sdk.md): `track`, `identify`, `page`, `screen`, `group`, `alias`,
  * each a row as PostHog's SDKs would have sent it. A user is the `userId`, or the `anonymousId` while there is none.
  */
 export function createSegment ({ eventType }: DialectRequest): Dialect {

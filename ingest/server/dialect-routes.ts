@@ -60,8 +60,8 @@ const MAX_REQUEST_ID = 200
 
 /**
  * Capture V1 (docs/reference/contract/sdks.md 1.9), events of language models with their large properties as parts of a
- * form (1.10), and Segment's tracking API (docs/send/segment.md). The key is in a header, or in Segment's bodies for
- * pages; everything between headers and answer is the same as for the other paths.
+ * form (1.10), and Segment's tracking API (docs/send/connect-sdk.md). The key is in a header, or in Segment's bodies
+ * for pages; everything between headers and answer is the same as for the other paths.
  */
 export async function dialectRoutes (app: FastifyInstance, options: CaptureRoutesOptions): Promise<void> {
   const { capture, counts, noteRefusal, answerError } = options

@@ -1,4 +1,4 @@
-/** The stock SDKs of Segment and RudderStack for Node, and what their messages become (docs/send/segment.md). */
+/** The stock SDKs of Segment and RudderStack for Node, and what their messages become (docs/send/connect-sdk.md). */
 import { randomUUID } from 'node:crypto'
 import { Analytics } from '@segment/analytics-node'
 import RudderAnalytics from '@rudderstack/rudder-sdk-node'

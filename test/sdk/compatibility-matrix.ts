@@ -139,7 +139,7 @@ export const MATRIX: readonly MatrixRow[] = [
   },
   {
     client: '@segment/analytics-node',
-    shown: 'every kind of message ([Segment\'s SDKs](../send/segment.md))',
+    shown: 'every kind of message ([Segment\'s SDKs](../send/connect-sdk.md#segments-sdks))',
     endpoints: ['/v1/batch'],
     file: SEGMENT,
     titles: ['unmodified @segment/analytics-node: each kind of message is a row of its own']

@@ -18,7 +18,7 @@ const definition = {
   condition: {
     type: ['object', 'null'],
     additionalProperties: true,
-    description: 'Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/change/rules.md.'
+    description: 'Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/change/rules-and-schemas.md.'
   },
   actions: { type: 'array', items: anyObject, maxItems: RULE_LIMITS.actions, description: 'What becomes of them, in order.' }
 } as const

@@ -15,7 +15,7 @@ export interface EventSchema extends ShownDefinition {
 const schema = {
   type: 'object',
   additionalProperties: true,
-  description: 'JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/change/schemas.md.'
+  description: 'JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/change/rules-and-schemas.md.'
 } as const
 
 export const SCHEMA_FIELDS = describeFields({

@@ -60,7 +60,7 @@ export function linkToQuarantined (project: number, event: string): string {
   return `/projects/${project}/dead-letters?${new URLSearchParams({ at: 'schema', event }).toString()}`
 }
 
-/** Which SDKs send events that do not meet the schema, of those that are stored; `docs/change/schemas.md`. */
+/** Which SDKs send events that do not meet the schema, of those that are stored; `docs/change/rules-and-schemas.md`. */
 const BY_SDK = `SELECT lib, lib_version, count() AS events, countIf(schema_version < 0) AS not_met, round(not_met / events * 100, 2) AS percent
 FROM events
 WHERE project_id = {project:UInt32} AND event = {event:String} AND schema_version != 0 AND timestamp > now() - INTERVAL 7 DAY
