@@ -1,7 +1,7 @@
 -- The read-only login of analysts on a ClickHouse server: a role, its limits, its quota, one user. `millrace logins create`
 -- runs it as an administrator, with your password in the place of the mark; a further analyst is the last two statements
 -- with another name. Names must not begin with "millrace": queries of such logins count as the
--- product's own (docs/change/management-api.md, how usage is counted). A cluster keeps its users in Keeper
+-- product's own. A cluster keeps its users in Keeper
 -- (user_directories.replicated), or add ON CLUSTER to each statement. The embedded ClickHouse server has the same limits in its profiles.ts.
 --
 -- Limits. Each may be lowered by a query and not raised; MIN 1, because 0 would mean none. The two of results have no MIN:
