@@ -50,7 +50,7 @@ export function createRandom (seed: number): Random {
 }
 
 /**
- * The rules of docs/reference/contract/sdks.md 3.4 once more, on plain arrays: what a list must answer, without pages.
+ * The rules of docs/reference/contract/sdks.md 3.3 once more, on plain arrays: what a list must answer, without pages.
  */
 export function listByModel (world: ModelWorld, filters: ModelFilters): { name: string, seen: string | null }[] {
   const hidden = filters.type === 'event' ? HIDDEN_EVENT_PROPERTIES : []

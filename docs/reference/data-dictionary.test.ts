@@ -36,24 +36,46 @@ async function readColumns (client: ClickHouse): Promise<Column[]> {
     WHERE database = currentDatabase() ORDER BY table, position`)
 }
 
+/** What a view reads, and what only Millrace does: nobody queries their columns. */
+function isInternal ({ name, comment }: Table): boolean {
+  return / query \w+/.test(comment) || name === 'schema_migrations'
+}
+
+function renderRow ({ name, type, comment }: Column): string {
+  return `| \`${name}\` | ${type.replaceAll('|', '\\|')} | ${comment} |`
+}
+
+/** The rows of a table; of one that begins with all columns of `events`, only those that differ. */
+function renderColumns (table: string, columns: readonly Column[]): string {
+  const own = columns.filter((column) => column.table === table).map(renderRow)
+  const ofEvents = new Set(columns.filter((column) => column.table === 'events').map(renderRow))
+  const shared = table === 'events' ? [] : own.filter((row) => ofEvents.has(row))
+  const rows = shared.length > 10 ? own.filter((row) => !ofEvents.has(row)) : own
+  const note = rows === own ? '' : `The other ${shared.length} columns are those of \`events\`.\n\n`
+  return `${note}| column | type | meaning |\n|---|---|---|\n${rows.join('\n')}\n`
+}
+
 function render (tables: readonly Table[], columns: readonly Column[]): string {
-  const sections = tables.map(({ name, engine, comment }) => {
-    const rows = columns.filter(({ table }) => table === name)
-      .map((column) => `| \`${column.name}\` | ${column.type.replaceAll('|', '\\|')} | ${column.comment} |`)
-    const kind = engine === 'View' ? 'View. ' : ''
-    return `## ${name}\n\n${kind}${comment}.\n\n| column | type | meaning |\n|---|---|---|\n${rows.join('\n')}\n`
-  })
+  const sections = tables.filter((table) => !isInternal(table)).map(({ name, engine, comment }) =>
+    `## ${name}\n\n${engine === 'View' ? 'View. ' : ''}${comment}.\n\n${renderColumns(name, columns)}`)
+  const internal = tables.filter(isInternal).map(({ name, comment }) => `| \`${name}\` | ${comment} |`)
   return `# Data dictionary
 
-Every table and view of the ClickHouse database \`millrace\`, from the comments of the tables themselves. Views, listed first, are
-what to query; tables that are "partly merged" are what the views read. Sample queries: [queries](../query/queries/README.md).
+The tables and views of the ClickHouse database \`millrace\`, from their comments. Sample queries: [queries](../query/queries/README.md).
 
-Columns of \`events\` whose names begin with \`p_\` are [promoted properties](../query/promoted-properties.md): each installation has its
-own, and their comments say which property they hold.
+Columns of \`events\` that begin with \`p_\` are the [promoted properties](../query/promoted-properties.md) of this installation; their comments name the property.
 
 This page is generated: \`MILLRACE_TEST_WRITE=1 npx node docs/reference/data-dictionary.test.ts\`.
 
-${sections.join('\n')}`
+${sections.join('\n')}
+## Tables behind the views
+
+Columns: \`DESCRIBE TABLE\`.
+
+| table | meaning |
+|---|---|
+${internal.join('\n')}
+`
 }
 
 t.test('every table, view and column says what it is', async (t) => {

@@ -15,7 +15,7 @@ const NONE: readonly PersonsUpdate[] = []
 const NEVER_PERSON_EVENTS = new Set(['$exception', '$$heatmap'])
 
 /**
- * Tells what an event changes about persons and groups (docs/reference/contract/sdks.md 5.2 to 5.4).
+ * Tells what an event changes about persons and groups (docs/reference/contract/sdks.md 5.1 to 5.3).
  *
  * - `$identify` with `$anon_distinct_id`, `$create_alias` and `$merge_dangerously` with `alias`: a merge. Whether the
  *   ids may be merged is decided where merges are applied, which counts the refused ones.

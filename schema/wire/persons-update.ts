@@ -83,7 +83,7 @@ export function withoutProperties (update: PersonsUpdate): PersonsUpdate {
 }
 
 /**
- * Event properties that also describe the person (docs/reference/contract/sdks.md 5.3): of an event that changes a
+ * Event properties that also describe the person (docs/reference/contract/sdks.md 5.2): of an event that changes a
  * person the latest is set under its own name, and the first under `initialName`.
  */
 export const COPIED_PROPERTIES: readonly string[] = [

@@ -10,8 +10,6 @@ export interface MatrixRow {
   /** How it is used, where there are several ways. */
   use?: string
   shown: string
-  /** Paths that it asks for. */
-  endpoints: string[]
   file: string
   /** Full titles of tests of that file. */
   titles: string[]
@@ -27,8 +25,7 @@ export const MATRIX: readonly MatrixRow[] = [
   {
     client: 'posthog-js',
     use: 'snippet; snippet with configuration; npm',
-    shown: 'page views and leaves, autocapture, `capture`, `identify`, flags; no error in the console, each event once',
-    endpoints: ['/static/', '/array/<key>/', '/e/', '/flags/'],
+    shown: 'page views and leaves, autocapture, `capture`, `identify`, flags; each event once',
     file: BROWSER,
     titles: ['the snippet', 'the snippet that loads configuration and SDK in one', 'posthog-js from npm'].map((how) => `${how}: ${VISIT}`)
   },
@@ -36,7 +33,6 @@ export const MATRIX: readonly MatrixRow[] = [
     client: 'posthog-js',
     use: '`capture_exceptions`, `capture_dead_clicks`, web vitals',
     shown: 'the scripts load, exceptions are stored',
-    endpoints: ['/static/', '/e/'],
     file: BROWSER,
     titles: ['what a page switches on by itself is loaded and stored']
   },
@@ -44,7 +40,6 @@ export const MATRIX: readonly MatrixRow[] = [
     client: 'posthog-js',
     use: 'a page is left with events in the queue',
     shown: '`sendBeacon` at the leave, each event once',
-    endpoints: ['/e/'],
     file: BROWSER,
     titles: ['what waits in the queue of posthog-js when a page is reloaded goes by sendBeacon, once']
   },
@@ -52,15 +47,13 @@ export const MATRIX: readonly MatrixRow[] = [
     client: 'posthog-js',
     use: 'a clock that is an hour behind',
     shown: 'true times, at the first attempt and after a retry',
-    endpoints: ['/e/'],
     file: BROWSER,
     titles: ['a clock that is an hour behind: events have their true time, at the first attempt and after a retry']
   },
   {
     client: 'posthog-js',
     use: '`cookieless_mode`',
-    shown: 'visitors are told apart, the browser keeps nothing',
-    endpoints: ['/e/'],
+    shown: 'visitors are distinguished, the browser keeps nothing',
     file: BROWSER,
     titles: ['visitors without cookies are told apart, and nothing of them is kept in the browser']
   },
@@ -68,7 +61,6 @@ export const MATRIX: readonly MatrixRow[] = [
     client: 'posthog-js',
     use: 'flags',
     shown: 'values, payloads, continuity after `identify`',
-    endpoints: ['/flags/'],
     file: `${FLAGS}/posthog-js.test.ts`,
     titles: [
       'the page gets values, payloads and a notification',
@@ -78,14 +70,12 @@ export const MATRIX: readonly MatrixRow[] = [
   {
     client: 'posthog-js-lite',
     shown: '`capture`, `identify`; the queue is kept over a reload, each event once',
-    endpoints: ['/batch/', '/flags/'],
     file: BROWSER,
     titles: ['posthog-js-lite keeps its queue over a reload, and every event is stored once']
   },
   {
     client: 'posthog-node',
     shown: '1,000 compressed events, identify, alias, groups',
-    endpoints: ['/batch/'],
     file: 'test/sdk/capture.test.ts',
     titles: [
       '1,000 compressed events of posthog-node are each stored once, as sent',
@@ -96,21 +86,18 @@ export const MATRIX: readonly MatrixRow[] = [
     client: 'posthog-node',
     use: '`POSTHOG_CAPTURE_MODE=v1`',
     shown: 'Capture V1: 101 events, each once',
-    endpoints: ['/i/v1/analytics/events'],
     file: 'ingest/server/capture-v1.test.ts',
     titles: ['unmodified posthog-node in mode v1: every event is stored once, as by the older path']
   },
   {
     client: '@posthog/ai',
     shown: 'generations of language models, whole with `enableFullAiCapture`',
-    endpoints: ['/batch/', '/i/v0/ai/batch/'],
     file: 'test/sdk/other-clients.system.test.ts',
     titles: ['with its usual', 'whole'].map((how) => `@posthog/ai: a generation is stored once, ${how} contents`)
   },
   {
     client: '@flags-sdk/posthog',
     shown: 'flags, variants, payloads; the list for its explorer',
-    endpoints: ['/flags/', '/api/projects/<id>/feature_flags'],
     file: 'test/sdk/other-clients.system.test.ts',
     titles: ['@flags-sdk/posthog: flags, variants and payloads, and the list of flags for its explorer']
   },
@@ -118,36 +105,31 @@ export const MATRIX: readonly MatrixRow[] = [
     client: 'posthog-node',
     use: 'flags',
     shown: 'remote and local evaluation, remote configuration',
-    endpoints: ['/flags/', '/flags/definitions', '/api/projects/@current/feature_flags/<key>/remote_config'],
     file: `${FLAGS}/posthog-node.test.ts`,
     titles: ['posthog-node reads values, variants and payloads', 'posthog-node evaluates locally, and requests what it cannot decide']
   },
   {
     client: 'posthog-node',
     use: 'as an oracle',
-    shown: 'random flags have the values that it computes itself',
-    endpoints: ['/flags/definitions', '/flags/', '/decide/'],
+    shown: 'random flags have the values it computes',
     file: `${FLAGS}/posthog-node.test.ts`,
     titles: ['decide and flags agree with what posthog-node computes from our definitions']
   },
   {
     client: '@openfeature/ofrep-provider',
     shown: 'the same values as `/flags`',
-    endpoints: ['/ofrep/v1/evaluate/flags'],
     file: `${FLAGS}/ofrep.test.ts`,
     titles: ['@openfeature/ofrep-provider has the values that /flags answers, for many users']
   },
   {
     client: '@segment/analytics-node',
-    shown: 'every kind of message ([Segment\'s SDKs](../send/connect-sdk.md#segments-sdks))',
-    endpoints: ['/v1/batch'],
+    shown: 'every kind of message ([Segment\'s SDKs](../../send/connect-sdk.md#segments-sdks))',
     file: SEGMENT,
     titles: ['unmodified @segment/analytics-node: each kind of message is a row of its own']
   },
   {
     client: '@rudderstack/rudder-sdk-node',
     shown: 'every kind of message',
-    endpoints: ['/v1/batch'],
     file: SEGMENT,
     titles: ['unmodified @rudderstack/rudder-sdk-node']
   }
@@ -160,9 +142,9 @@ export const RECORDED_TEST = 'test/sdk/recorded-requests.test.ts'
 const RECORDED_COLUMNS: Record<string, RegExp> = {
   events: /events/,
   flags: /^flags/,
-  'definitions for local evaluation': /^flag definitions$/,
-  'remote configuration of a flag': /^remote configuration$/,
-  'configuration of the SDK': /^configuration$/
+  'local evaluation': /^flag definitions$/,
+  'remote configuration': /^remote configuration$/,
+  'SDK configuration': /^configuration$/
 }
 
 /** Every test that the tables stand on: file and full title. */
@@ -181,14 +163,14 @@ export function renderTables (page: string): string {
 }
 
 function renderUnmodified (): string {
-  const rows = MATRIX.map(({ client, use = '', shown, endpoints, file }) =>
-    [`\`${client}\` ${readVersion(client)}`, use, shown, endpoints.map(quote).join(', '), quote(file)])
-  return renderTable(['client', 'use', 'what is shown', 'paths', 'test'], rows)
+  const rows = MATRIX.map(({ client, use = '', shown, file }) =>
+    [`\`${client}\` ${readVersion(client)}`, use, shown, quote(file)])
+  return renderTable(['client', 'use', 'tested', 'test'], rows)
 }
 
 function renderRecorded (): string {
   const rows = readRecordedSdks().map(({ name, version, requests }) => [
-    `[${name}](../../test/sdk/recorded/${name}.http) ${version}`,
+    `[${name}](../../../test/sdk/recorded/${name}.http) ${version}`,
     ...Object.values(RECORDED_COLUMNS).map((column) => {
       const paths = requests.filter(({ feature }) => column.test(feature)).map(({ path }) => quote(describePath(path)))
       return [...new Set(paths)].join(', ')

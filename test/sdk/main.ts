@@ -1,6 +1,6 @@
 /**
  * `npm run test:sdks`: runs the tests of clients that others have written, and makes the tables of
- * `docs/reference/compatibility.md` when all have passed. Fails when a test failed or did not run; then the page stays
+ * `docs/reference/contract/sdks.md` when all have passed. Fails when a test failed or did not run; then the page stays
  * as it is.
  */
 import { spawn } from 'node:child_process'
@@ -10,10 +10,10 @@ import path from 'node:path'
 import { listShownTests, renderTables } from './compatibility-matrix.ts'
 
 const ROOT = path.join(import.meta.dirname, '..', '..')
-const PAGE = path.join(ROOT, 'docs', 'reference', 'compatibility.md')
+const PAGE = path.join(ROOT, 'docs', 'reference', 'contract', 'sdks.md')
 
 const shown = listShownTests()
-/** What a server owes SDKs, each duty a test (docs/reference/contract/sdk-duties.md). */
+/** What a server owes SDKs, each duty a test (test/sdk/duties/harness-cases.ts). */
 const duties = (await readdir(path.join(ROOT, 'test/sdk/duties'))).filter((name) => name.endsWith('.test.ts')).sort()
 const files = [...new Set(shown.map(({ file }) => file)), ...duties.map((name) => `test/sdk/duties/${name}`)]
 const runner = spawn(process.execPath, [path.join(ROOT, 'test', 'main.ts'), ...files], { cwd: ROOT, stdio: 'inherit' })
@@ -27,7 +27,7 @@ if (code !== 0 || missing.length > 0) {
   process.exitCode = 1
 } else {
   await writeFile(PAGE, renderTables(await readFile(PAGE, 'utf8')))
-  process.stdout.write(`${shown.length} tests of ${files.length} files passed; docs/reference/compatibility.md says so\n`)
+  process.stdout.write(`${shown.length} tests of ${files.length} files passed; docs/reference/contract/sdks.md says so\n`)
 }
 
 /** A file is a test of its process, and its own tests are below it. The runner escapes `#`, which our titles lack. */

@@ -31,7 +31,7 @@ t.test('a version that nobody looked up fails, whatever the page knows of others
 })
 
 t.test('the page was checked against every binary that is installed, and nothing is open', async (t) => {
-  const page = await readFile(path.join(import.meta.dirname, '..', '..', 'docs', 'reference', 'known-vulnerabilities.md'), 'utf8')
+  const page = await readFile(path.join(import.meta.dirname, '..', '..', 'docs', 'reference', 'dependencies.md'), 'utf8')
 
   const { known, problems } = auditBinaries(page, await readInstalled())
 

@@ -1,5 +1,5 @@
 /**
- * Compares the binaries that are installed with `docs/reference/known-vulnerabilities.md`; part of `npm run audit`.
+ * Compares the binaries that are installed with `docs/reference/dependencies.md`; part of `npm run audit`.
  * Exits with 1 when a vulnerability that is called open is installed, or a version that nobody has looked up.
  */
 import { readFile } from 'node:fs/promises'
@@ -23,7 +23,7 @@ export function auditBinaries (page: string, installed: Readonly<Record<string, 
   const problems: string[] = []
   for (const [binary, version] of Object.entries(installed)) {
     const checked = rows.find((row) => row.length === 3 && row[0] === binary)?.[2]
-    if (checked !== version) problems.push(`${binary} ${version} is installed, and ${checked ?? 'none'} was checked: look it up, then change known-vulnerabilities.md`)
+    if (checked !== version) problems.push(`${binary} ${version} is installed, and ${checked ?? 'none'} was checked: look it up, then change docs/reference/dependencies.md`)
     for (const [name, fixedIn = '', since, ids, here = ''] of rows.filter((row) => row.length === 5)) {
       if (name !== binary || compareVersions(normal(version), normal(fixedIn)) >= 0) continue
       known.push(`${binary} ${version}, fixed in ${fixedIn} (${since}): ${ids}; ${here}`)
@@ -64,7 +64,7 @@ function normal (version: string): string {
 }
 
 if (process.argv[1] === import.meta.filename) {
-  const page = await readFile(path.join(ROOT, 'docs', 'reference', 'known-vulnerabilities.md'), 'utf8')
+  const page = await readFile(path.join(ROOT, 'docs', 'reference', 'dependencies.md'), 'utf8')
   const { known, problems } = auditBinaries(page, await readInstalled())
   for (const line of known) process.stdout.write(`audit: known: ${line}\n`)
   for (const line of problems) process.stdout.write(`audit: ${line}\n`)

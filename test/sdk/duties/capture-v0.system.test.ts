@@ -1,5 +1,5 @@
 /**
- * What a server owes the SDKs that send `/batch/` and `/e/` (docs/reference/contract/sdk-duties.md), each duty a test.
+ * What a server owes the SDKs that send `/batch/` and `/e/` (harness-cases.ts), each duty a test.
  */
 import { gzipSync } from 'node:zlib'
 import { PostHog } from 'posthog-node'

@@ -1,4 +1,4 @@
-/** What a server owes the requests of Capture V1 (docs/reference/contract/sdk-duties.md), each duty a test. */
+/** What a server owes the requests of Capture V1 (harness-cases.ts), each duty a test. */
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { waitFor } from '../../support/wait-for.ts'

@@ -1,4 +1,4 @@
-/** What a server owes the SDKs that ask for flags (docs/reference/contract/sdk-duties.md), each duty a test. */
+/** What a server owes the SDKs that ask for flags (harness-cases.ts), each duty a test. */
 import { PostHog } from 'posthog-node'
 import t, { type Test } from 'tap'
 import { waitFor } from '../../support/wait-for.ts'
