@@ -63,7 +63,7 @@ function render (tables: readonly Table[], columns: readonly Column[]): string {
 
 The tables and views of the ClickHouse database \`millrace\`, from their comments. Sample queries: [queries](../query/queries/README.md).
 
-Columns of \`events\` that begin with \`p_\` are the [promoted properties](../query/promoted-properties.md) of this installation; their comments name the property.
+Columns of \`events\` that begin with \`p_\` are the [promoted properties](../query/bi-tools.md#a-column-for-a-property) of this installation; their comments name the property.
 
 This page is generated: \`MILLRACE_TEST_WRITE=1 npx node docs/reference/data-dictionary.test.ts\`.
 

@@ -147,9 +147,9 @@ async function readShownQueries (): Promise<string[]> {
   ])
 }
 
-/** The statements of the page about promoted properties: add, fill and drop a column. */
+/** The statements about promoted properties: add, fill and drop a column. */
 async function readPromotion (): Promise<string[]> {
-  const page = await readFile(path.join(ROOT, 'docs', 'query', 'promoted-properties.md'), 'utf8')
+  const page = await readFile(path.join(ROOT, 'docs', 'query', 'bi-tools.md'), 'utf8')
   return [...page.matchAll(/^(ALTER TABLE .*?);/gm)].map(([, statement]) => statement!)
 }
 
@@ -159,7 +159,6 @@ function answersOfPages (ids: Record<string, string>): [string, unknown[][]][] {
     ['volume, last_seen FROM event_volumes', [
       ['$feature_flag_called', 3, '2026-03-03 00:00:02.000'], ['$pageview', 6, '2026-03-02 12:00:00.000'],
       ['cart opened', 2, '2026-03-02 12:30:00.000'], ['order paid', 1, '2026-03-01 10:05:00.000']]],
-    ["event = 'broken'", [[0]]],
     ["'plan') AS plan, uniqExact", [['', 2, 2], ['gold', 1, 3]]],
     ['override.version', [[ids.ann, 7], [ids.bob, 4], [ids.cid, 1]]],
     ["'name') AS company", [['', 9], ['Acme', 3]]],
