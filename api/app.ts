@@ -7,7 +7,7 @@ import type { ClickHouse } from '../platform/clickhouse/connect-clickhouse.ts'
 import { allowUnserved } from '../platform/cross-origin.ts'
 import { FORWARDED } from '../schema/wire/forwarded-request.ts'
 import { checkServices, type HealthOptions, type HealthPart, healthRoutes, pingClickHouse } from '../platform/health-and-readiness.ts'
-import { answerClientError, answerHalfClosed, discardRest, discardRests, endWithClient, MAX_HEADER_BYTES } from '../platform/http-server.ts'
+import { answerClientError, answerHalfClosed, closeUnusedConnections, discardRest, discardRests, endWithClient, MAX_HEADER_BYTES } from '../platform/http-server.ts'
 import type { LocateAddress } from '../engines/enrichment/geoip.ts'
 import type { KeyDirectory } from '../platform/directory/key-directory.ts'
 import type { Logger } from '../platform/logger.ts'
@@ -138,6 +138,7 @@ export async function buildApiApp (deps: ApiDeps): Promise<FastifyInstance> {
   // Node enforces the shorter of the two timeouts only when it is this one, which is a minute by default.
   app.server.headersTimeout = REQUEST_TIMEOUT_MS
   answerHalfClosed(app.server)
+  closeUnusedConnections(app.server)
   app.setErrorHandler(errorHandler)
   setSecurityHeaders(app)
   answerUnknownRoutes(app)

@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import { type AddressInfo, connect } from 'node:net'
+import { type AddressInfo, connect, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
-import { answerClientError, answerHalfClosed, discardRest, MAX_HEADER_BYTES } from './http-server.ts'
+import { answerClientError, answerHalfClosed, closeUnusedConnections, discardRest, MAX_HEADER_BYTES } from './http-server.ts'
 
 t.test('answers what is no request, or too large or too slow, in the shape of the contract', async (t) => {
   const server = createServer({
@@ -94,4 +94,27 @@ t.test('what a client sends after its answer is read up to a limit, in bytes and
     limits = { bytes: 1e9, ms: 50 }
     t.match(await send(`connection: ${connection}`, 1e6), /^HTTP\/1\.1 200 /, `${connection}, too slow`)
   }
+})
+
+t.test('a server that stops does not wait for connections on which nothing arrived', async (t) => {
+  const server = createServer((_request, response) => { setTimeout(() => response.end('fine'), 200) })
+  closeUnusedConnections(server)
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const open = async (): Promise<Socket> => {
+    const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+    await Promise.all([once(socket, 'connect'), once(server, 'connection')])
+    return socket
+  }
+  const [unused, busy] = [await open(), await open()]
+  busy.write('GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n')
+  await once(server, 'request')
+
+  server.close()
+  server.closeIdleConnections()
+
+  const ended = once(server, 'close')
+  t.equal((await unused.toArray()).length, 0)
+  t.match(Buffer.concat(await busy.toArray() as Buffer[]).toString(), /^HTTP\/1.1 200 [^]*fine$/, 'a request is answered')
+  await ended
 })

@@ -61,6 +61,23 @@ export function answerHalfClosed (server: Server): void {
 }
 
 /**
+ * Closes, with its idle connections, those on which nothing arrived yet, such as browsers open ahead of a request. Node
+ * calls them busy: a server that stops would wait a minute for their first request.
+ */
+export function closeUnusedConnections (server: Server): void {
+  const open = new Set<Socket>()
+  server.on('connection', (socket: Socket) => {
+    open.add(socket)
+    socket.once('close', () => open.delete(socket))
+  })
+  const closeIdleConnections = server.closeIdleConnections.bind(server)
+  server.closeIdleConnections = () => {
+    for (const socket of open) if (socket.bytesRead === 0) socket.destroy()
+    closeIdleConnections()
+  }
+}
+
+/**
  * Ends an answer as soon as its client closes its side. For answers that go on until their client leaves:
  * `answerHalfClosed` lets the server think that such a client still listens, so that it would be noticed only when
  * something is written to it, twice.

@@ -2,7 +2,7 @@ import { fastify, type FastifyInstance, type FastifyReply } from 'fastify'
 import { allowUnserved } from '../../platform/cross-origin.ts'
 import { HttpError } from '../../engines/errors.ts'
 import { type HealthOptions, healthRoutes } from '../../platform/health-and-readiness.ts'
-import { answerClientError, answerHalfClosed, discardRest, discardRests, MAX_HEADER_BYTES } from '../../platform/http-server.ts'
+import { answerClientError, answerHalfClosed, closeUnusedConnections, discardRest, discardRests, MAX_HEADER_BYTES } from '../../platform/http-server.ts'
 import { normaliseContentType } from '../../engines/body/read-body.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { NoteUnknownPath } from '../capture/request-warnings.ts'
@@ -64,6 +64,7 @@ export async function buildIngestApp (options: IngestAppOptions): Promise<Fastif
   // Node checks the shorter of the two only when it is this one.
   app.server.headersTimeout = REQUEST_TIMEOUT_MS
   answerHalfClosed(app.server)
+  closeUnusedConnections(app.server)
   app.setErrorHandler(answerError)
   app.addHook('onRequest', (request, reply, done) => {
     // Not before: the next connection would come here again.
