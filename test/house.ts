@@ -34,9 +34,9 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 83_946,
+  lines: 83_962,
   platformLines: 5_470,
-  trackedFiles: 1_525,
+  trackedFiles: 1_508,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,

@@ -1,4 +1,7 @@
-/** Runs `millrace import` beside the API, on exports that lie on the server (docs/decisions/0042). */
+/**
+ * Runs `millrace import` beside the API, on exports that lie on the server: a process of its own keeps up to 300 MB of
+ * memory away from the API, and uploads would need the size of the export on its disk.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, readdir, stat } from 'node:fs/promises'

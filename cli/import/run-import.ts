@@ -1,4 +1,7 @@
-/** An import from its files to the proof: what `millrace import` does. */
+/**
+ * An import from its files to the proof: what `millrace import` does. Events go through capture, under uuids equal in
+ * every run: rules, schemas, receipts and exactly-once apply without a second way into the table.
+ */
 import { closeSync, openSync, renameSync, writeFileSync } from 'node:fs'
 import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'

@@ -24,8 +24,9 @@ export interface CompiledSchema {
 }
 
 /**
- * Compiles a JSON Schema of the properties of an event into closures. There is no generated code: a schema is
- * untrusted input (docs/decisions/0026).
+ * Compiles a JSON Schema of the properties of an event into closures. There is no generated code, as Ajv's: a schema is
+ * untrusted input, and its patterns, recursion and steps need limits. Looking back runs the same closures: keywords in
+ * SQL (700 lines) predicted ten million events in 6 s instead of 20, but were unsure where it mattered.
  *
  * What is not in the list of keywords is refused, so that nobody relies on a rule that is not enforced.
  *

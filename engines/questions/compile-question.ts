@@ -6,7 +6,8 @@ import { compileTrend } from './trend-sql.ts'
 
 /**
  * The one query of ClickHouse that answers a question, for the login of analysts, whose profile counts duplicates that
- * are not merged yet once. It has no parameters, so that it gives the same wherever it is opened.
+ * are not merged yet once. It has no parameters, so that it gives the same wherever it is opened, and can be compared
+ * with a plain computation. Materialized answers would have to follow merges and late events.
  */
 export function compileQuestion (question: Question, projectId: number, range: ResolvedRange): string {
   const { firstDay, lastDay, timezone } = range

@@ -17,7 +17,11 @@ export interface SpoolOptions {
   logger: Logger
 }
 
-/** What is appended but not yet published, in a folder that belongs to this process. */
+/**
+ * What is appended but not yet published, in a folder that belongs to this process. While the stream is unavailable or
+ * full, ingest answers 200 from here, and 503 only when this is full too: a stock posthog-node discards a batch after
+ * nine seconds of 503, and restarting a stream takes longer.
+ */
 export class Spool {
   readonly #options: SpoolOptions
   readonly #reader: SegmentReader

@@ -1,4 +1,8 @@
-/** What became of an event, as far as the stores know: docs/send/what-happens-to-an-event.md has the limits. */
+/**
+ * What became of an event, as far as the stores know: docs/send/what-happens-to-an-event.md has the limits. It is
+ * computed on read: a row of history would cost an event as much as storing it. Only what leaves no other trace
+ * (duplicates, drops, deletions) is written by uuid, capped, so that senders cannot inflate it.
+ */
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import type { DeadLetter } from '../../../platform/dead-letters/publish-dead-letter.ts'
 import { scanDeadLetters } from '../../../platform/dead-letters/read-dead-letters.ts'
