@@ -27,11 +27,13 @@ const noTesting = {
 }
 
 /** The package chdb-server knows nothing of Millrace, its tests neither; and it needs chdb alone. */
-const serverFolders = [['embedded/clickhouse', '^\\.\\./'], ['embedded/clickhouse/*', '^\\.\\./\\.\\./']]
-const outsideOfServer = (regex) => ({ regex, message: 'embedded/clickhouse is a package of its own: it imports nothing outside of itself.' })
+const serverFolders = ['', '/*', '/*/*'].map((depth, up) => [`chdb-server${depth}`, `^${'\\.\\./'.repeat(up + 1)}`])
+const outsideOfServer = (regex) => ({ regex, message: 'chdb-server is a package of its own: it imports nothing outside of itself.' })
+/** Everything else has the package by its name. */
+const serverByName = { regex: '^\\..*/chdb-server/', message: "Import what the package exports: 'chdb-server', 'chdb-server/sql-lexer', in tests 'chdb-server/testing'." }
 const notOfServer = { regex: '^(?!\\.|node:|chdb$)', message: 'chdb-server has one dependency, chdb.' }
 
-const restrictImports = (...patterns) => ({ 'no-restricted-imports': ['error', { patterns }] })
+const restrictImports = (...patterns) => ({ 'no-restricted-imports': ['error', { patterns: [serverByName, ...patterns] }] })
 
 export default [
   ...neostandard({ ts: true, ignores: ['node_modules', 'dist', '.tap', '.millrace', '**/*.generated.*'] }),
@@ -67,6 +69,7 @@ export default [
       '@typescript-eslint/no-import-type-side-effects': 'error'
     }
   },
+  { files: ['**/*.ts', '**/*.tsx'], rules: restrictImports() },
   { files: ['**/*.ts', '**/*.tsx'], ignores: notProduction, rules: restrictImports(noTesting) },
   // Of several entries for a file the last one counts, so that production code has both patterns.
   ...Object.entries(mayNotImport).flatMap(([folder, others]) => [

@@ -76,7 +76,7 @@ const TIERS = [
   { tier: 'ingest', command: /ingest\/main\.ts/ },
   { tier: 'nats', command: /nats-server/ },
   { tier: 'pipeline', command: /pipeline\/main\.ts/ },
-  { tier: 'clickhouse', command: /embedded\/clickhouse\/main\.ts|clickhouse-lab\/node/ },
+  { tier: 'clickhouse', command: /chdb-server\/main\.ts|clickhouse-lab\/node/ },
   { tier: 'api', command: /api\/main\.ts/ },
   { tier: 'postgres', command: /postgres/ }
 ] as const

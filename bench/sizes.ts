@@ -25,7 +25,7 @@ const REST_MS = 10_000
 const WATCH_MS = 500
 
 const PROCESSES = [
-  ['guards', /process-guard/], ['ClickHouse', /embedded\/clickhouse\/main/], ['nats-server', /nats-server/],
+  ['guards', /process-guard/], ['ClickHouse', /chdb-server\/main/], ['nats-server', /nats-server/],
   ['Postgres', /postgres/], ['ingest', /ingest\/main/], ['api', /api\/main/], ['pipeline', /pipeline\/main/]
 ] as const
 

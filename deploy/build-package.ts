@@ -5,8 +5,8 @@
  *     node deploy/build-package.ts [FOLDER]     # default: dist
  *
  * Node refuses TypeScript below node_modules. So types are blanked out, by what also runs the sources here; lines and
- * columns stay, and a stack trace of the package is one of the sources. Imports get the ending `.js`. Of the pages of
- * the console there is what they are bundled to.
+ * columns stay, and a stack trace of the package is one of the sources. Imports get the ending `.js`; what comes from
+ * chdb-server, which is in no registry, gets its path. Of the pages of the console there is what they are bundled to.
  */
 import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
@@ -17,14 +17,17 @@ import { BUNDLED, bundleConsole } from '../console/server/bundle-assets.ts'
 
 const ROOT = path.join(import.meta.dirname, '..')
 const SOURCES = [
-  'api', 'cli', 'console', 'deploy/clickhouse', 'deploy/postgres', 'docs/query/queries', 'embedded', 'engines', 'ingest', 'pipeline', 'platform', 'schema'
+  'api', 'chdb-server', 'cli', 'console', 'deploy/clickhouse', 'deploy/postgres', 'docs/query/queries', 'embedded', 'engines', 'ingest', 'pipeline', 'platform', 'schema'
 ]
+
+const SERVER: { name: string, exports: Record<string, string> } =
+  JSON.parse(readFileSync(path.join(ROOT, 'chdb-server/package.json'), 'utf8'))
 
 /**
  * Only tests, benchmarks and the work on the sources need these, and what the pages of the console are bundled from.
  * Plain scripts that choose between sources and `dist/` stay outside.
  */
-const LEFT_OUT = /\.(test|bench)\.ts$|^embedded\/clickhouse\/(build-dist\.ts|chdb-server\.js)$|\.d\.ts$|\.md$|(^|\/)tsconfig\.json$|(^|\/)(testing|generate-[\w-]+\.ts)(\/|$)|^cli\/millrace\.js$|^console\/web\//
+const LEFT_OUT = /\.(test|bench)\.ts$|^chdb-server\/(build-dist\.ts|chdb-server\.js|dist\/.*|node_modules\/.*)$|\.d\.ts$|\.md$|(^|\/)tsconfig\.json$|(^|\/)(testing|generate-[\w-]+\.ts)(\/|$)|^cli\/millrace\.js$|^console\/web\//
 
 /** Replaces the folder; returns the paths of its files. */
 export function buildPackage (target: string): string[] {
@@ -46,24 +49,27 @@ function copy (file: string, target: string): string {
   const name = isSource ? file.replace(/\.ts$/, '.js') : file
   mkdirSync(path.join(target, path.dirname(name)), { recursive: true })
   const read = (): string => readFileSync(path.join(ROOT, file), 'utf8')
-  if (isSource) writeFileSync(path.join(target, name), toJavaScript(read()))
+  if (isSource) writeFileSync(path.join(target, name), toJavaScript(read(), path.dirname(file)))
   else copyFileSync(path.join(ROOT, file), path.join(target, name))
   return name
 }
 
-/** The source without its types; `./a.ts` in an import becomes `./a.js`, which is as long. */
-export function toJavaScript (source: string): string {
-  return stripTypeScriptTypes(importJavaScript(source))
+/** The source without its types; `./a.ts` in an import becomes `./a.js`. */
+export function toJavaScript (source: string, folder: string): string {
+  let text = source
+  for (const { fileName, pos } of ts.preProcessFile(source, true, true).importedFiles.toReversed()) {
+    const imported = fileName.startsWith(SERVER.name) ? findExport(fileName, folder) : fileName
+    if (!/^\..*\.ts$/.test(imported)) continue
+    const start = source.indexOf(fileName, pos)
+    text = `${text.slice(0, start)}${imported.slice(0, -3)}.js${text.slice(start + fileName.length)}`
+  }
+  return stripTypeScriptTypes(text)
 }
 
-function importJavaScript (source: string): string {
-  let text = source
-  for (const { fileName, pos } of ts.preProcessFile(source, true, true).importedFiles) {
-    if (!/^\..*\.ts$/.test(fileName)) continue
-    const ending = source.indexOf(fileName, pos) + fileName.length - 3
-    text = `${text.slice(0, ending)}.js${text.slice(ending + 3)}`
-  }
-  return text
+/** `chdb-server/sql-lexer` for a file in a folder: `../chdb-server/statement/sql-lexer.ts`. */
+function findExport (name: string, folder: string): string {
+  const exported = SERVER.exports[name.replace(SERVER.name, '.')]
+  return exported === undefined ? name : path.relative(folder, path.join(SERVER.name, exported))
 }
 
 if (import.meta.main) {

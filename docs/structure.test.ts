@@ -4,7 +4,7 @@ import t from 'tap'
 import { parse } from 'yaml'
 
 const ROOT = path.join(import.meta.dirname, '..')
-const FOLDERS = ['api', 'cli', 'console', 'deploy', 'embedded', 'engines', 'ingest', 'pipeline', 'platform', 'schema']
+const FOLDERS = ['api', 'chdb-server', 'cli', 'console', 'deploy', 'embedded', 'engines', 'ingest', 'pipeline', 'platform', 'schema']
 
 /** Folders of one or two source files, each with the reason why they are not in their parent. */
 const SMALL_FOLDERS: Record<string, string> = {

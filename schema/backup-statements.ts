@@ -1,5 +1,5 @@
 /** The SQL of backups and restores. Texts only; `cli/backup` runs them. */
-import { quoteIdentifier, quoteString } from '../engines/clickhouse-sql.ts'
+import { quoteIdentifier, quoteString } from 'chdb-server/sql-lexer'
 
 /** A column of a table of ClickHouse; backups of earlier versions lack comments and codecs. */
 export type ColumnOfTable = Record<'name' | 'type' | 'kind' | 'expression', string> & Partial<Record<'comment' | 'codec', string>>

@@ -10,7 +10,7 @@ import path from 'node:path'
 import ts from 'typescript'
 
 const ROOT = path.join(import.meta.dirname, '..')
-const FOLDERS = ['api', 'cli', 'console', 'deploy', 'embedded', 'engines', 'ingest', 'pipeline', 'platform', 'schema']
+const FOLDERS = ['api', 'chdb-server', 'cli', 'console', 'deploy', 'embedded', 'engines', 'ingest', 'pipeline', 'platform', 'schema']
 const LONGEST_FUNCTION = 80
 
 /** Entry points, which every tier has. */
@@ -19,6 +19,8 @@ const COMMON_NAMES = new Set(['main.ts', 'app.ts'])
 export interface House {
   /** Lines of what runs: no tests, no benchmarks, nothing generated. */
   lines: number
+  /** Of the package chdb-server, which is not in `lines`. */
+  serverLines: number
   platformLines: number
   trackedFiles: number
   /** Groups of files that import each other in a circle, types included. */
@@ -34,9 +36,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 83_962,
+  lines: 78_172,
+  serverLines: 5_816,
   platformLines: 5_470,
-  trackedFiles: 1_508,
+  trackedFiles: 1_512,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
@@ -49,6 +52,7 @@ export function measureHouse (root: string, files: readonly string[]): House {
   const sources = files.filter(isSource)
   const house: House = {
     lines: 0,
+    serverLines: 0,
     platformLines: 0,
     trackedFiles: files.length,
     circles: [],
@@ -61,7 +65,8 @@ export function measureHouse (root: string, files: readonly string[]): House {
   for (const file of sources) {
     const text = readFileSync(path.join(root, file), 'utf8')
     const lines = text.split('\n').length - 1
-    house.lines += lines
+    if (file.startsWith('chdb-server/')) house.serverLines += lines
+    else house.lines += lines
     if (file.startsWith('platform/')) house.platformLines += lines
     if (/\.tsx?$/.test(file)) imports.set(file, readModule(file, text, house))
   }

@@ -39,7 +39,7 @@ t.test('a test is of the kind that what it imports makes it', async (t) => {
 t.test('the modules by which kinds are told are there, and tests of each kind', async (t) => {
   const named = [...SYSTEMS, ...SERVICES, ...ALONE, ...EMBEDDED_CORE]
   for (const file of named) t.ok(existsSync(path.join(ROOT, file)), file)
-  const files = await Array.fromAsync(glob('{engines,schema,platform,ingest,pipeline,api,cli,console,embedded,deploy,bench,docs,test}/**/*.test.ts', { cwd: ROOT }))
+  const files = await Array.fromAsync(glob('{chdb-server,engines,schema,platform,ingest,pipeline,api,cli,console,embedded,deploy,bench,docs,test}/**/*.test.ts', { cwd: ROOT }))
   const counts = Map.groupBy(files, createTestKinds().kindOf)
 
   t.ok(counts.get('unit')!.length > 50)

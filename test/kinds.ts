@@ -28,18 +28,18 @@ export const SYSTEMS: readonly string[] = [
   'embedded/supervisor/testing/run-main.ts', 'test/package/installed-package.ts'
 ]
 
-/** The package of the embedded ClickHouse server, whose tests `npm run test:embedded` runs. */
-export const EMBEDDED = 'embedded/clickhouse'
+/** The package of the embedded ClickHouse server, whose tests `npm run test:chdb-server` runs. */
+export const EMBEDDED = 'chdb-server'
 /** Those that `npm test` runs, too: what the rest of the system counts on. */
 export const EMBEDDED_CORE: readonly string[] = [
-  'clickhouse-client', 'http', 'blocks/blocks', 'insert/run-insert', 'insert/flush-tokens', 'analyst/analyst',
-  'analyst/ordinary-queries', 'options', 'request/read-query-body',
+  'http/clickhouse-client', 'http/http', 'http/blocks', 'insert/run-insert', 'insert/flush-tokens', 'analyst/analyst',
+  'analyst/ordinary-queries', 'options', 'http/read-query-body',
   'statement/read-statement'
 ].map((name) => `${EMBEDDED}/${name}.test.ts`)
 
 /** Modules that start a service are here, load the engine, or name the entry of a process that they start. */
 export const SERVICES: readonly string[] = ['embedded/postgres/', 'embedded/nats/', 'embedded/supervisor/']
-const ENGINE = /^import [^']* from 'chdb'/m
+const ENGINE = /^import [^']* from '(?:chdb|chdb-server\/testing)'/m
 const ENTRY = /['/][\w-]*main\.ts'/
 
 /** Tests that measure or change their process, and so have it to themselves. */

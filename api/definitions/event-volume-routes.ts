@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { quoteString } from '../../engines/clickhouse-sql.ts'
+import { quoteString } from 'chdb-server/sql-lexer'
 import type { ClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { askRows } from '../http/describe-clickhouse-error.ts'
 import { array, object, optional } from '../http/json-schema.ts'

@@ -2,7 +2,7 @@ import http, { type IncomingMessage } from 'node:http'
 import https from 'node:https'
 import type { ClickHouseAddress } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { describeFailure, noAnswer, type QueryFailure, QueryFailedError } from './query-failure.ts'
-import { type SqlToken, tokenizeSql } from '../../engines/clickhouse-sql.ts'
+import { type SqlToken, tokenizeSql } from 'chdb-server/sql-lexer'
 
 /** A query of an analyst, as it goes to ClickHouse. */
 export interface AnalystQuery {

@@ -1,5 +1,5 @@
 /** Reads stored events for a look back, newest day first. */
-import { quoteString } from '../../engines/clickhouse-sql.ts'
+import { quoteString } from 'chdb-server/sql-lexer'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 
 const DAY_MS = 86_400_000

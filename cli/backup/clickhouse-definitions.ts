@@ -4,7 +4,7 @@
  */
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { quoteIdentifier } from '../../engines/clickhouse-sql.ts'
+import { quoteIdentifier } from 'chdb-server/sql-lexer'
 import { errorCode } from '../../engines/errors.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { CLICKHOUSE_FOLDER } from '../../schema/migrate/migrate-clickhouse.ts'

@@ -10,7 +10,7 @@ import { INSERT_SETTINGS, INSERT_SETTINGS_VERSION } from '../../pipeline/events/
 import type { ColumnOfTable } from '../../schema/backup-statements.ts'
 import { insertRows, LIST_STORED_COLUMNS } from '../../schema/move/move-statements.ts'
 import { isWhole } from '../../schema/move/moved-tables.ts'
-import { quoteIdentifier } from '../../engines/clickhouse-sql.ts'
+import { quoteIdentifier } from 'chdb-server/sql-lexer'
 
 /** Comparing a month reads it whole, in milliseconds. */
 const REQUEST_TIMEOUT_MS = 1_800_000

@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import t from 'tap'
 import { createTestClickHouse } from '../../test/support/test-stores.ts'
-import { ANALYST_PROFILE } from '../../embedded/clickhouse/engine/profiles.ts'
+import { ANALYST_PROFILE } from 'chdb-server'
 
 const FOLDER = import.meta.dirname
 

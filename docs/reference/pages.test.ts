@@ -103,7 +103,7 @@ t.test('every case of the harness of the SDKs is shown by a test that exists, or
   }
 })
 
-const FOLDERS = ['api', 'cli', 'console', 'deploy', 'embedded', 'engines', 'ingest', 'pipeline', 'platform', 'schema']
+const FOLDERS = ['api', 'chdb-server', 'cli', 'console', 'deploy', 'embedded', 'engines', 'ingest', 'pipeline', 'platform', 'schema']
 
 /** Source of everything that runs in production. */
 const source = FOLDERS.flatMap((folder) => globSync(`${folder}/**/*.ts`, { cwd: ROOT }))

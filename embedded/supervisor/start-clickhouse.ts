@@ -1,12 +1,11 @@
 import { existsSync, mkdirSync, realpathSync } from 'node:fs'
 import path from 'node:path'
+import { digestPassword, MAIN, makeSpoolFolders, removeSpoolFolders } from 'chdb-server'
 import { findCompileCache } from '../data-dir/cache-dir.ts'
 import { checkRoom, ROOM_OF_START } from '../data-dir/check-data-dir.ts'
 import { findMissingLibraries } from './find-missing-libraries.js'
 import { startOnPort, toClientHost } from './ports.ts'
 import { askHttp, type Service, type ServiceOptions, ServiceStartError, waitUntilReady } from './processes/service.ts'
-import { makeSpoolFolders, removeSpoolFolders } from '../clickhouse/engine/body-spool.ts'
-import { digestPassword } from '../clickhouse/request/authenticate.ts'
 import { type ManagedProcess, spawnProcess, type SpawnProcessOptions } from './processes/spawn-process.ts'
 
 export interface ClickHouseOptions extends ServiceOptions {
@@ -34,8 +33,6 @@ interface Confinement {
 }
 
 const ROOT = path.resolve(import.meta.dirname, '..', '..')
-/** `main.ts`, in the package `main.js`. */
-const SERVER = path.join(ROOT, `embedded/clickhouse/main${path.extname(import.meta.filename)}`)
 
 const SCRIPT = path.join(import.meta.dirname, 'confine.pl')
 const PERL = '/usr/bin/perl'
@@ -71,7 +68,7 @@ export async function startClickHouse (options: ClickHouseOptions): Promise<Serv
   const compileCache = path.resolve(NODE_COMPILE_CACHE!, 'clickhouse')
   const folders = { read: readable(), write: makeFolders(dataDir, compileCache) }
   return await startOnPort(options.port, async (port) => {
-    const program = { command: process.execPath, args: [SERVER, ...argumentsOf({ ...options, dataDir, port })] }
+    const program = { command: process.execPath, args: [MAIN, ...argumentsOf({ ...options, dataDir, port })] }
     const confined = confineCommand(program, folders)
     const env = { ...pickSystemVariables(process.env), NODE_COMPILE_CACHE: compileCache }
     const start = async (command: Command): Promise<ManagedProcess> =>
@@ -159,7 +156,7 @@ function pickSystemVariables (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
  * in its folder.
  */
 function readable (): string[] {
-  return ['package.json', 'embedded/clickhouse'].map((name) => path.join(ROOT, name))
+  return ['package.json', 'chdb-server'].map((name) => path.join(ROOT, name))
     .concat(findPackageFolders(ROOT), path.dirname(realpathSync(process.execPath)))
 }
 

@@ -1,4 +1,4 @@
-import { quoteString } from '../clickhouse-sql.ts'
+import { quoteString } from 'chdb-server/sql-lexer'
 import type { ResolvedRange } from './calendar.ts'
 import type { Breakdown, Funnel } from './question.ts'
 import { choiceSql, mergesSql, PERSON, rowsSql, spanSql, TAGS, tagOf } from './question-sql.ts'

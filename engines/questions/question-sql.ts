@@ -1,7 +1,7 @@
 /** The parts of SQL that all kinds of questions have. What a person wrote stands in it as quoted text only. */
 import type { PropertyCondition } from '../operators/property-conditions.ts'
 import { SORTED_LEVELS } from '../operators/property-test.ts'
-import { quoteString } from '../clickhouse-sql.ts'
+import { quoteString } from 'chdb-server/sql-lexer'
 import type { Calendar, Span } from './calendar.ts'
 import type { EventChoice, Interval } from './question.ts'
 

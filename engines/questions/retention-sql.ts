@@ -1,4 +1,4 @@
-import { quoteString } from '../clickhouse-sql.ts'
+import { quoteString } from 'chdb-server/sql-lexer'
 import { listBuckets, type ResolvedRange } from './calendar.ts'
 import type { Retention } from './question.ts'
 import { choiceSql, hasPersonConditions, instantSql, mergesSql, PERSON, rowsSql } from './question-sql.ts'

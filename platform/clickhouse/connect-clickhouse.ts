@@ -2,7 +2,7 @@ import http from 'node:http'
 import https from 'node:https'
 import { ClickHouseLogLevel, type ClickHouseSettings, createClient } from '@clickhouse/client'
 import { databaseOfAllShards, ONLY_ACTIVE_NODES } from '../../schema/migrate/clickhouse-topology.ts'
-import { quoteString } from '../../engines/clickhouse-sql.ts'
+import { quoteString } from 'chdb-server/sql-lexer'
 
 export type ClickHouse = ReturnType<typeof createClient>
 

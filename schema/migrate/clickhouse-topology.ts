@@ -1,4 +1,4 @@
-import { quoteString } from '../../engines/clickhouse-sql.ts'
+import { quoteString } from 'chdb-server/sql-lexer'
 import { type Migration, splitStatements } from './read-migrations.ts'
 
 /** Where the tables live: on one node, or replicated on the nodes of a cluster. */

@@ -1,6 +1,6 @@
 import path from 'node:path'
 import { type ClickHouseClient, ClickHouseLogLevel, type ClickHouseSettings, createClient } from '@clickhouse/client'
-import { quoteString } from '../../engines/clickhouse-sql.ts'
+import { quoteString } from 'chdb-server/sql-lexer'
 import {
   type ClickHouseTopology, databaseOfAllShards, distributedTables, type DistributedTablesOptions, ONLY_ACTIVE_NODES,
   renderClickHouseSql

@@ -1,5 +1,5 @@
 import type { createClient } from '@clickhouse/client'
-import { quoteIdentifier, quoteString } from '../../engines/clickhouse-sql.ts'
+import { quoteIdentifier, quoteString } from 'chdb-server/sql-lexer'
 import { databaseOfAllShards, renderClickHouseSql, type ClickHouseTopology } from './clickhouse-topology.ts'
 
 const VIEW = 'events_with_person'

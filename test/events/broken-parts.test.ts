@@ -4,7 +4,7 @@ import { pino } from 'pino'
 import t from 'tap'
 import { connectClickHouse } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { createMetrics } from '../../platform/metrics.ts'
-import { startTestServer, TEST_PASSWORDS } from '../../embedded/clickhouse/testing/start-test-server.ts'
+import { startTestServer, TEST_PASSWORDS } from 'chdb-server/testing'
 import { waitFor } from '../support/wait-for.ts'
 import { type ClickHouseWatch, watchClickHouse } from '../../pipeline/health/watch-clickhouse.ts'
 

@@ -1,6 +1,6 @@
 /** Names that every object of JavaScript has, wherever users may choose a name: nothing is lost, and nothing throws. */
 import t from 'tap'
-import { startTestServer } from '../../embedded/clickhouse/testing/start-test-server.ts'
+import { startTestServer } from 'chdb-server/testing'
 import { compileFlagSet, tryFlags } from '../../engines/flags/evaluate-flags.ts'
 import { NO_FACTS } from '../../engines/flags/subject.ts'
 import { buildDefinitions, buildFlag, buildSubject } from '../../engines/flags/testing/build-definitions.ts'

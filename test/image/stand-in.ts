@@ -43,7 +43,7 @@ function startClickHouse (): void {
   }
   const digests = Object.entries(passwords).map(([user, password]) => [user, createHash('sha256').update(password ?? '').digest('hex')])
   const child = spawn(process.execPath, [
-    '/millrace/dist/embedded/clickhouse/main.js', '--logins-on-stdin', '--data-dir=/var/lib/clickhouse', '--port=8124'
+    '/millrace/dist/chdb-server/main.js', '--logins-on-stdin', '--data-dir=/var/lib/clickhouse', '--port=8124'
   ], { stdio: ['pipe', 'inherit', 'inherit'] })
   child.stdin.end(JSON.stringify(Object.fromEntries(digests)))
   createServer((from, to) => {

@@ -1,6 +1,7 @@
 /** The stores of machine 1: Postgres as on the page, and the embedded ClickHouse server in place of a real one. */
 import { appendFileSync, mkdirSync } from 'node:fs'
 import path from 'node:path'
+import { MAIN as SERVER } from 'chdb-server'
 import { createPostgresLogins } from '../../cli/commands/logins.ts'
 import { findPostgres } from '../../embedded/postgres/find-postgres.ts'
 import { POSTGRES_UID } from '../../embedded/postgres/postgres-cluster.ts'
@@ -9,7 +10,6 @@ import { connectPostgres, type Sql } from '../../platform/postgres/connect-postg
 import { waitFor } from '../support/wait-for.ts'
 import type { Machine } from './machine.ts'
 
-const SERVER = path.join(import.meta.dirname, '..', '..', 'embedded', 'clickhouse', 'main.ts')
 const READY_MS = 120_000
 
 /** `<NATS api password>` becomes `5-nats-api`; logins of ClickHouse but the analyst's that of the embedded server. */

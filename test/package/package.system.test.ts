@@ -47,10 +47,10 @@ t.test('whatever the JavaScript imports is in the package, or is a dependency of
 })
 
 t.test('a line of the JavaScript is the line of the source, with imports of .js', async (t) => {
-  const source = "import { a, type B } from './a.ts'\nconst c = (b: B): string => a(b)\nawait import('../d/e.ts')\nconst text = './f.ts'\n"
+  const source = "import { a, type B } from './a.ts'\nconst c = (b: B): string => a(b)\nawait import('../d/e.ts')\nimport { q } from 'chdb-server/sql-lexer'\nconst text = './f.ts'\n"
 
-  t.equal(toJavaScript(source),
-    "import { a,        } from './a.js'\nconst c = (b   )         => a(b)\nawait import('../d/e.js')\nconst text = './f.ts'\n")
+  t.equal(toJavaScript(source, 'engines/questions'),
+    "import { a,        } from './a.js'\nconst c = (b   )         => a(b)\nawait import('../d/e.js')\nimport { q } from '../../chdb-server/statement/sql-lexer.js'\nconst text = './f.ts'\n")
 })
 
 t.test('the Node of the machine runs the commands, however old it is', async (t) => {

@@ -8,7 +8,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } fr
 import { createRequire } from 'node:module'
 import path from 'node:path'
 import t from 'tap'
-import { startTestServer, TEST_PASSWORDS } from '../../embedded/clickhouse/testing/start-test-server.ts'
+import { startTestServer, TEST_PASSWORDS } from 'chdb-server/testing'
 import { openPage } from '../sdk/open-page.ts'
 
 /** Where they are installed at the first run of a version of the list. */

@@ -10,7 +10,7 @@ import { waitFor } from '../support/wait-for.ts'
 const REPOSITORY = path.resolve(import.meta.dirname, '..', '..')
 
 /** What a release consists of, as far as an upgrade is concerned. */
-const PARTS = ['embedded/clickhouse', 'engines', 'ingest', 'pipeline', 'platform', 'schema', 'package.json']
+const PARTS = ['engines', 'ingest', 'pipeline', 'platform', 'schema', 'package.json']
 
 type Database = 'postgres' | 'clickhouse'
 

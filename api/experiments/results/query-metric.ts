@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
-import { quoteString } from '../../../engines/clickhouse-sql.ts'
+import { quoteString } from 'chdb-server/sql-lexer'
 import { conditionSql } from '../../../engines/questions/question-sql.ts'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { askRows } from '../../http/describe-clickhouse-error.ts'

@@ -1,4 +1,4 @@
-import { tokenizeSql } from '../../../engines/clickhouse-sql.ts'
+import { tokenizeSql } from 'chdb-server/sql-lexer'
 
 /** A value that a query asks for: `{name:Type}`. */
 export interface Parameter { name: string, type: string }

@@ -1,7 +1,7 @@
 /**
  * The same requests to ClickHouse's own HTTP handler and to the embedded server, and what differs in their answers.
  *
- * Every difference has to be one of `KNOWN`, which `embedded/clickhouse/README.md` lists.
+ * Every difference has to be one of `KNOWN`, which `chdb-server/README.md` lists.
  */
 import { execFile } from 'node:child_process'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
@@ -9,9 +9,7 @@ import http from 'node:http'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import zlib from 'node:zlib'
-import { readBlocks } from '../../../embedded/clickhouse/testing/read-blocks.ts'
-import type { RecordedRequest } from '../../../embedded/clickhouse/testing/record-requests.ts'
-import { startTestServer, TEST_PASSWORDS } from '../../../embedded/clickhouse/testing/start-test-server.ts'
+import { readBlocks, type RecordedRequest, startTestServer, TEST_PASSWORDS } from 'chdb-server/testing'
 import { supervise } from '../../faults/system/supervise.ts'
 import { type LabNode, startLab } from './start-lab.ts'
 import { madeRequests, prepareDatabases } from './http-requests.ts'
@@ -19,8 +17,8 @@ import { madeRequests, prepareDatabases } from './http-requests.ts'
 const ROOT = path.join(import.meta.dirname, '..', '..', '..')
 /** Suites of clients, whose requests are recorded in the order in which they are sent. */
 const SUITES = [
-  'embedded/clickhouse/clickhouse-client.test.ts', 'embedded/clickhouse/recorded-clients.test.ts',
-  'embedded/clickhouse/analyst/ordinary-queries.test.ts', 'test/sql-clients/main.ts'
+  'chdb-server/http/clickhouse-client.test.ts', 'chdb-server/http/recorded-clients.test.ts',
+  'chdb-server/analyst/ordinary-queries.test.ts', 'test/sql-clients/main.ts'
 ]
 /** The first run of a suite installs its clients. */
 const SUITE_TIMEOUT_MS = 600_000
@@ -46,7 +44,7 @@ export interface HttpDifference {
   embedded: string
 }
 
-/** A difference that `embedded/clickhouse/README.md` lists by this name. */
+/** A difference that `chdb-server/README.md` lists by this name. */
 interface KnownDifference {
   name: string
   is: (difference: HttpDifference, text: string) => boolean
@@ -237,9 +235,9 @@ function tidyBody (text: string, isError: boolean): string {
  * @returns how many requests there were. @throws naming each difference that is not listed.
  */
 export async function compareHttp (dataDir: string, giveUp: AbortSignal): Promise<string> {
-  const readme = await readFile(path.join(ROOT, 'embedded', 'clickhouse', 'README.md'), 'utf8')
+  const readme = await readFile(path.join(ROOT, 'chdb-server', 'README.md'), 'utf8')
   const unlisted = KNOWN_NAMES.filter((name) => !readme.includes(`| ${name} |`))
-  if (unlisted.length > 0) throw new Error(`embedded/clickhouse/README.md does not list ${unlisted.join(', ')}`)
+  if (unlisted.length > 0) throw new Error(`chdb-server/README.md does not list ${unlisted.join(', ')}`)
   const requests = [...prepareDatabases(), ...madeRequests(), ...await recordClients()]
   const ends: (() => unknown)[] = []
   try {

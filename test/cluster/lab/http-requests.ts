@@ -1,6 +1,6 @@
 /** Requests for what ClickHouse's HTTP interface has: methods, logins, settings, formats, types, sessions, errors. */
 import zlib from 'node:zlib'
-import { TEST_PASSWORDS } from '../../../embedded/clickhouse/testing/start-test-server.ts'
+import { TEST_PASSWORDS } from 'chdb-server/testing'
 import type { ComparedRequest } from './compare-http.ts'
 
 const OWNER = { 'x-clickhouse-user': 'owner', 'x-clickhouse-key': TEST_PASSWORDS.owner }

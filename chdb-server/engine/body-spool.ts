@@ -1,0 +1,115 @@
+/** Files between HTTP and the engine: bodies of inserts, long results, and pipes for rows. */
+import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { appendFileSync, mkdirSync, readdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { errorCode, QueryError } from '../http/query-errors.ts'
+import type { InsertRows } from '../http/read-query-body.ts'
+import { keepFreeBytes } from './profiles.ts'
+
+export interface SpooledBody {
+  path: string
+  remove: () => void
+}
+
+/** Bodies in memory are limited to a quarter of what is free, so that they can never push the machine into trouble. */
+const SHARE_OF_FREE = 0.25
+
+/**
+ * Where bodies of inserts wait for the engine, and the pipes through which it answers: bodies of a known size in shared
+ * memory, which costs less than a file of a disk, everything else in the data directory. No file is flushed, and one
+ * that is removed within seconds is never written to the disk.
+ *
+ * The engine holds a lock on its folder, so two processes never share a spool.
+ */
+export class Spool {
+  readonly #dataDir: string
+  readonly #disk: string
+  readonly #memory: string
+  #made = 0
+
+  /** Empties what a killed process left. */
+  constructor (dataDir: string) {
+    this.#dataDir = dataDir;
+    [this.#disk, this.#memory] = makeSpoolFolders(dataDir)
+    for (const folder of [this.#disk, this.#memory]) {
+      for (const name of readdirSync(folder)) rmSync(path.join(folder, name))
+    }
+  }
+
+  /**
+   * @param bytes  About so many are to be written; 0: unknown.
+   * @throws {QueryError} 243 on a disk on which only the room is left that is kept free.
+   */
+  newPath (bytes: number): string {
+    const name = `body-${++this.#made}`
+    const memory = statfsSync(this.#memory)
+    if (bytes > 0 && bytes < memory.bavail * memory.bsize * SHARE_OF_FREE) return path.join(this.#memory, name)
+    const { bavail, blocks, bsize } = statfsSync(this.#disk)
+    if (bavail * bsize < keepFreeBytes(blocks * bsize)) throw new QueryError(243, 'Cannot spool: the disk is full')
+    return path.join(this.#disk, name)
+  }
+
+  /** Paths of named pipes, ready to use. */
+  makePipes (count: number): string[] {
+    const paths = Array.from({ length: count }, (_, i) => path.join(this.#memory, `pipe-${i + 1}`))
+    execFileSync('mkfifo', ['-m', '600', ...paths])
+    return paths
+  }
+
+  close (): void {
+    removeSpoolFolders(this.#dataDir)
+  }
+}
+
+/**
+ * Makes the folders of a data directory's spool, on the disk and in shared memory; one and the same without such. A
+ * confined process of the engine cannot make them: they are made before.
+ */
+export function makeSpoolFolders (dataDir: string): [disk: string, memory: string] {
+  const [disk, memory] = spoolFolders(dataDir)
+  mkdirSync(disk, { recursive: true, mode: 0o700 })
+  try {
+    mkdirSync(memory, { recursive: true, mode: 0o700 })
+    return [disk, memory]
+  } catch {
+    // Not Linux, or a container without it.
+    return [disk, disk]
+  }
+}
+
+/** Removes them, or what is in them where this process may not. */
+export function removeSpoolFolders (dataDir: string): void {
+  for (const folder of spoolFolders(dataDir)) {
+    try {
+      rmSync(folder, { recursive: true, force: true })
+    } catch {
+      // The folder itself is for the process that made it.
+    }
+  }
+}
+
+export function spoolFolders (dataDir: string): [disk: string, memory: string] {
+  const name = createHash('sha256').update(path.resolve(dataDir)).digest('hex').slice(0, 16)
+  return [path.join(dataDir, 'clickhouse-spool'), `/dev/shm/chdb-server-${name}`]
+}
+
+/**
+ * Writes a body to a file as it comes, unread. A body whose sender goes away is removed: half an insert is never run.
+ *
+ * @throws {QueryError} 210 when the body ends early, 243 or an ENOSPC error when there is no room for it.
+ */
+export async function spoolBody (spool: Spool, { head, stream, expectedBytes }: InsertRows): Promise<SpooledBody> {
+  const file = spool.newPath(expectedBytes)
+  const remove = (): void => { rmSync(file, { force: true }) }
+  try {
+    // A plain copy, cheaper done at once than handed to a thread.
+    writeFileSync(file, head, { mode: 0o600 })
+    for await (const chunk of stream as AsyncIterable<Buffer>) appendFileSync(file, chunk)
+    return { path: file, remove }
+  } catch (error) {
+    remove()
+    if (errorCode(error) !== 'ECONNRESET') throw error
+    throw new QueryError(210, 'The client closed the connection before the body was complete; nothing was stored')
+  }
+}
