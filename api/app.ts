@@ -272,9 +272,9 @@ const STATUS_CLASSES = ['1xx', '2xx', '3xx', '4xx', '5xx'] as const
 /** Measures every request by route, method and status. Not by path, because each id would be a series. */
 function observeRequests (app: FastifyInstance, metrics: Metrics): void {
   const duration = metrics.histogram('request_duration_seconds',
-    'Duration of requests, from receiving the head to the end of the answer.', BUCKETS, ['method', 'route', 'status'])
+    'Duration of requests, from head to end of the answer.', BUCKETS, ['method', 'route', 'status'])
   // Series of the histogram begin with the first response of a route: an alert on it would miss the first errors.
-  const responses = metrics.counter('responses_total', 'Responses by class of status, except those of health and metrics.', { status: STATUS_CLASSES })
+  const responses = metrics.counter('responses_total', 'Responses by status class, without health and metrics.', { status: STATUS_CLASSES })
   app.addHook('onResponse', (request, reply, done) => {
     // What a client reads for as long as it likes says nothing about how fast answers are.
     if (request.routeOptions.config.isEndless === true) return done()

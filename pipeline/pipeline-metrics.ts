@@ -35,9 +35,9 @@ export function createPipelineMetrics (partitions: () => Iterable<PartitionState
   const byPartition = {
     storedRows: metrics.counter('rows_stored_total', 'Rows stored in ClickHouse.', ofPartition),
     storedBatches: metrics.counter('batches_stored_total', 'Inserts confirmed by ClickHouse.', ofPartition),
-    deduplicatedRows: metrics.counter('rows_deduplicated_total', 'Rows not inserted because the same event is already stored.', ofPartition),
-    deadLettersWaiting: metrics.counter('dead_letter_refusals_total', 'Attempts to publish a dead letter that failed because the dead-letter stream is full; the partition waits and retries.', ofPartition),
-    confirmedRows: metrics.counter('rows_confirmed_total', 'Rows looked up in ClickHouse before their insert: suspected duplicates, and a sample of remembered rows.', ofPartition)
+    deduplicatedRows: metrics.counter('rows_deduplicated_total', 'Rows not inserted, as the event is already stored.', ofPartition),
+    deadLettersWaiting: metrics.counter('dead_letter_refusals_total', 'Attempts to publish a dead letter into the full stream; the partition retries.', ofPartition),
+    confirmedRows: metrics.counter('rows_confirmed_total', 'Rows looked up before their insert: suspected duplicates and a sample.', ofPartition)
   }
   const byCode = {
     insertRetries: metrics.counter('insert_retries_total', 'Inserts retried, by ClickHouse error code.', { partition: null, code: null }),
@@ -49,10 +49,10 @@ export function createPipelineMetrics (partitions: () => Iterable<PartitionState
     batchBytes: metrics.histogram('batch_bytes', 'Compressed bytes per confirmed insert.',
       [1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000], partition),
     storedAgeSeconds: metrics.histogram('stored_age_seconds',
-      'Delay from receiving the oldest event of a batch to its confirmed insert: how late rows become visible.',
+      'Delay from the receipt of the oldest event of a batch to its confirmed insert.',
       [0.1, 0.25, 0.5, 1, 2, 5, 15, 60, 300, 3600], partition),
     deliverySeconds: metrics.histogram('delivery_seconds',
-      'Delay from the storage of a message of EVENTS, or from the pull that asked for it if that came later, to its delivery.',
+      'Delay from the storage of an EVENTS message, or a later pull for it, to its delivery.',
       DELIVERY_BUCKETS, partition)
   }
   const started = new Set<string>()
@@ -71,13 +71,13 @@ export function createPipelineMetrics (partitions: () => Iterable<PartitionState
         (action === 'refuse' || action === 'mismatch' ? byCode.refusedBatches : byCode.insertRetries).inc({ partition, code }, 0)
       }
     },
-    deadLetters: metrics.counter('dead_letters_total', 'Rows and messages moved to the dead-letter stream.', { stage: ['writer'], reason: WRITER_REFUSALS })
+    deadLetters: metrics.counter('dead_letters_total', 'Rows and messages dead-lettered.', { stage: ['writer'], reason: WRITER_REFUSALS })
   }
 }
 
 function addPartitionGauges ({ gauge }: Metrics, partitions: () => Iterable<PartitionState>): void {
-  const pending = gauge('partition_pending_messages', 'Messages of a partition that are not yet acknowledged.', ['partition'])
-  const bytes = gauge('partition_pending_bytes', 'Bytes of the messages of a partition that are not yet acknowledged; estimated from those in memory.', ['partition'])
+  const pending = gauge('partition_pending_messages', 'Unacknowledged messages of a partition.', ['partition'])
+  const bytes = gauge('partition_pending_bytes', 'Unacknowledged bytes of a partition, estimated from messages in memory.', ['partition'])
   const lag = gauge('partition_lag_seconds', 'Age of the oldest unacknowledged message in memory.', ['partition'])
   const healthy = gauge('partition_healthy', '1 while a partition stores its messages, 0 while it waits or fails.', ['partition'])
   // Partitions come and go: all gauges are filled again when the first of them is read.

@@ -51,7 +51,7 @@ export function createMetrics (component: string): Metrics {
 
   const common = { registers: [registry] }
   new Gauge({
-    ...common, name: `${prefix}build_info`, help: 'Always 1; the label is the version of Millrace.', labelNames: ['version']
+    ...common, name: `${prefix}build_info`, help: 'Always 1; the label is the version.', labelNames: ['version']
   }).set({ version: readVersion() }, 1)
   return {
     registry,

@@ -49,11 +49,11 @@ export function reportEnforced (metrics: Metrics, keys: KeyDirectory, now: () =>
   for (const kind of KINDS) {
     const read = (): EnforcedVersions =>
       keys.state.isReady ? enforcedVersions(keys.projects(), kind) : { count: NaN, fingerprint: NaN }
-    metrics.gaugeFrom(`${kind}_enforced`, `Active ${words[kind]} of all projects that this process enforces.`, () => read().count)
+    metrics.gaugeFrom(`${kind}_enforced`, `Active ${words[kind]} enforced by this process.`, () => read().count)
     metrics.gaugeFrom(`${kind}_fingerprint`,
-      `Fingerprint of the versions of the ${words[kind]} that this process enforces; equal in processes that enforce the same ${kind}.`,
+      `Fingerprint of the enforced ${words[kind]}; equal in processes that enforce the same.`,
       () => read().fingerprint)
   }
-  metrics.gaugeFrom('keys_age_seconds', 'Time since this process read keys, schemas, rules and quotas from Postgres; NaN before the first time.',
+  metrics.gaugeFrom('keys_age_seconds', 'Time since keys, schemas, rules and quotas were read from Postgres; NaN before.',
     () => (now() - keys.state.readAt) / 1000)
 }

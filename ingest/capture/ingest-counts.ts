@@ -8,7 +8,7 @@ export interface IngestCounts {
   received: number
   accepted: number
   dropped: Record<DropReason, number>
-  /** Events that were answered with 200 and dead-lettered because they do not meet their schema. */
+  /** Events answered with 200 and dead-lettered because of their schema. */
   quarantined: number
   /** Events of visitors without cookies that were stored under one id for all of them. */
   unknownVisitors: number
@@ -36,15 +36,15 @@ export function createIngestCounts (metrics: Metrics, paths: readonly string[]):
   metrics.counterFrom('events_accepted_total', 'Events accepted and encoded for publishing.', () => counts.accepted)
   metrics.countersFrom('events_dropped_total', 'Events dropped from accepted requests, by reason.',
     ['reason'], () => Object.entries(counts.dropped).map(([reason, count]) => [{ reason }, count] as const))
-  metrics.counterFrom('events_quarantined_total', 'Events that were answered with 200 and dead-lettered because they do not meet their schema.',
+  metrics.counterFrom('events_quarantined_total', 'Events answered with 200 and dead-lettered because of their schema.',
     () => counts.quarantined)
   metrics.counterFrom('cookieless_unknown_visitors_total',
-    'Events of visitors without cookies that could not be told apart, stored under $posthog_cookieless.',
+    'Events of indistinguishable visitors without cookies, stored under $posthog_cookieless.',
     () => counts.unknownVisitors)
-  metrics.countersFrom('requests_total', 'Capture requests, by path and status of the answer.', ['path', 'status'], () =>
+  metrics.countersFrom('requests_total', 'Capture requests, by path and status.', ['path', 'status'], () =>
     [...counts.answers].flatMap(([path, statuses]) =>
       [...statuses].map(([status, count]) => [{ path, status: String(status) }, count] as const)))
-  metrics.counterFrom('body_bytes_total', 'Bytes of request bodies as received, before decompression.', () => counts.bytes)
+  metrics.counterFrom('body_bytes_total', 'Bytes of request bodies before decompression.', () => counts.bytes)
   return counts
 }
 

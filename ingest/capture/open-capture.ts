@@ -71,7 +71,7 @@ export async function openCapture (
   const budget = new BodyBudget({ ...LARGE_BODIES, reservedBytes: limits.maxBodyBytes })
   const inflated = new BodyBudget({ ...INFLATED_BODIES, reservedBytes: limits.maxDecompressedBytes })
   metrics.gaugeFrom('large_body_bytes', 'Bytes reserved for large request bodies in memory.', () => budget.used)
-  metrics.gaugeFrom('inflated_body_bytes', 'Bytes reserved for large request bodies once decompressed, and for their messages until they are published.', () => inflated.used)
+  metrics.gaugeFrom('inflated_body_bytes', 'Bytes reserved for large decompressed bodies and their unpublished messages.', () => inflated.used)
   const capture = createCapture({
     admissions: createAdmissions({
       keys,

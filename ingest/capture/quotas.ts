@@ -59,7 +59,7 @@ interface State {
 export function createQuotas ({ metrics, now }: { metrics: Metrics, now: () => number }): Quotas {
   const states = new Map<number, State>()
   const refused = { second: 0, month: 0 }
-  metrics.countersFrom('quota_refused_requests_total', 'Requests answered with 429 because their project exceeded its quota, by limit.',
+  metrics.countersFrom('quota_refused_requests_total', 'Requests answered with 429 for an exceeded quota, by limit.',
     ['limit'], () => Object.entries(refused).map(([limit, count]) => [{ limit }, count] as const))
 
   return {

@@ -186,16 +186,16 @@ function codeOf (error: unknown): string {
 }
 
 export function createPublishCounts (metrics: Metrics, spool: Pick<Spool, 'bytes' | 'refusedBytes'>): PublishCounts {
-  const ackSeconds = metrics.histogram('publish_seconds', 'Time from publishing a message to the acknowledgement of the stream.',
+  const ackSeconds = metrics.histogram('publish_seconds', 'Time from publishing a message to its acknowledgement.',
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5])
   const counts: PublishCounts = {
     published: 0, spooled: 0, drained: 0, refused: 0, inFlightBytes: 0,
     observeAckMs: (ms) => ackSeconds.observe(ms / 1000)
   }
-  metrics.countersFrom('messages_total', 'Messages by outcome. A spooled message counts again when it is drained.', ['outcome'],
+  metrics.countersFrom('messages_total', 'Messages by outcome; a spooled one counts again when drained.', ['outcome'],
     () => (['published', 'spooled', 'drained', 'refused'] as const).map((outcome) => [{ outcome }, counts[outcome]] as const))
-  metrics.gaugeFrom('in_flight_bytes', 'Bytes published and not yet acknowledged by the stream.', () => counts.inFlightBytes)
-  metrics.gaugeFrom('spool_bytes', 'Bytes in the spool that wait to be published.', () => spool.bytes)
-  metrics.gaugeFrom('spool_refused_bytes', 'Bytes in files of the spool folder whose messages the stream refuses while it takes others. They count against the maximum.', () => spool.refusedBytes)
+  metrics.gaugeFrom('in_flight_bytes', 'Bytes published but not yet acknowledged.', () => counts.inFlightBytes)
+  metrics.gaugeFrom('spool_bytes', 'Spooled bytes waiting to be published.', () => spool.bytes)
+  metrics.gaugeFrom('spool_refused_bytes', 'Spooled bytes of messages that the stream refuses; they count against the maximum.', () => spool.refusedBytes)
   return counts
 }

@@ -67,7 +67,7 @@ export async function openPublishing (
 
   const spools = { root: path.join(config.spool.dataDir, 'spool'), maxBytes: config.spool.maxBytes, logger }
   const spool = await openOwnSpool(spools)
-  metrics.gaugeFrom('spool_max_bytes', 'Maximum bytes of the spool; when it is full, requests are answered with 503.', () => spools.maxBytes)
+  metrics.gaugeFrom('spool_max_bytes', 'Maximum bytes of the spool; when full, requests get 503.', () => spools.maxBytes)
   const publisher = createDurablePublisher({ link, spool, logger }, createPublishCounts(metrics, spool))
   const clock = new ReceiptClock()
   const publishedThrough = new PublishedThrough(() => clock.now(), () => spool.isSettled)

@@ -105,7 +105,7 @@ export function countStoredLetters (
   metrics: Metrics, warnings: () => Pick<WarningTotals, 'addRefused'> | null
 ): LetterPublishing['onStored'] {
   const stored = metrics.counter('events_stored_without_dead_letter_total',
-    'Events stored although they do not meet their schema: the dead-letter stream had no room for more of their project.')
+    'Events stored despite their schema, for lack of room in the dead-letter stream.')
   return ({ headers }) => {
     stored.inc()
     warnings()?.addRefused(Number(headers[DEAD_LETTER_HEADER.project]), 'schema_not_met', () => ({

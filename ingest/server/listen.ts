@@ -95,7 +95,7 @@ export function limitConnections (server: Server, options: ConnectionLimitOption
     // The log makes one line of those that come again and again.
     logger.warn({ limit }, 'closed a new connection because the maximum number is open; clients see a reset, and SDKs retry')
   })
-  metrics.counterFrom('refused_connections_total', 'Connections closed because the maximum number was open.', () => refused)
+  metrics.counterFrom('refused_connections_total', 'Connections closed at the maximum number.', () => refused)
 }
 
 /** Linux only; elsewhere the setting alone counts. */

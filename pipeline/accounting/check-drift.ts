@@ -48,12 +48,12 @@ export function createDriftCheck (options: DriftCheckOptions): () => Promise<voi
   // Of the whole deployment, so without the name of a tier.
   const drift = new Gauge({
     registers: [registry], name: 'millrace_ledger_drift_events', labelNames: ['kind'],
-    help: 'Events of the last three hours by which the events table differs from the books: missing or extra.'
+    help: 'Events missing or extra in the events table, compared with the ledger of the last three hours.'
   })
   let checkedAt = performance.now()
   const age: Gauge = new Gauge({
     registers: [registry], name: 'millrace_ledger_check_age_seconds',
-    help: 'Time since the books were last compared with the events table; 0 in processes that do not check.',
+    help: 'Time since the ledger was compared with events; 0 in processes that do not check.',
     collect: () => age.set(isChecker() ? (performance.now() - checkedAt) / 1000 : 0)
   })
   const show = (found: readonly Drift[]): void => {

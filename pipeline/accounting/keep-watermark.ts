@@ -93,7 +93,7 @@ export class WatermarkKeeper {
     this.#entries = new IngestEntries(connection, bucket, logger)
     this.#nats = new Outage(logger, 'NATS does not answer')
     this.#clickhouse = new Outage(logger, 'the watermark cannot be written to ClickHouse')
-    metrics.gaugeFrom('watermark_lag_seconds', 'Age of the watermark, the time of receipt up to which every acknowledged event is stored; NaN in a process that does not keep it, and while it is unknown.',
+    metrics.gaugeFrom('watermark_lag_seconds', 'Age of the watermark; NaN while unknown, and in a process that does not keep it.',
       () => this.#isKeeping && this.#reached !== null ? this.#describe().lagMs / 1000 : Number.NaN)
     this.#loop = runAtIntervals({
       everyMs: () => this.#isResting || !this.#isKeeping ? REST_MS : roundMs,

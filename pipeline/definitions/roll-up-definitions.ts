@@ -91,10 +91,10 @@ export interface LastRound {
 export function startRollUp (deps: RollUpDeps): RollUp {
   let lastError: string | null = null
   const rounds = deps.metrics.counter('roll_up_rounds_total', 'Rounds of the roll-up of definitions, by outcome.', { outcome: ['done', 'skipped', 'failed'] })
-  const written = deps.metrics.counter('roll_up_definitions_total', 'Definitions that the roll-up read from ClickHouse.')
+  const written = deps.metrics.counter('roll_up_definitions_total', 'Definitions read from ClickHouse by the roll-up.')
 
   let rolledUpAt = Date.now()
-  deps.metrics.gaugeFrom('definitions_age_seconds', 'Time since the last successful round of the roll-up: how stale definitions may be.',
+  deps.metrics.gaugeFrom('definitions_age_seconds', 'Time since the last successful roll-up of definitions.',
     () => (Date.now() - rolledUpAt) / 1000)
 
   let last: LastRound | undefined

@@ -29,16 +29,16 @@ export function watchBackups ({ sql, intervalMs, metrics, logger }: {
   // Without any backup the age is that of the process, so that an alert on the age fires.
   const ageMs = (): number => Date.now() - (known.last?.startedAt.getTime() ?? startedAt)
 
-  metrics.gaugeFrom('backup_age_seconds', 'Seconds since the last complete backup began or, if there is none, since the process started.',
+  metrics.gaugeFrom('backup_age_seconds', 'Seconds since the last complete backup began or, without one, since the process started.',
     () => ageMs() / 1000)
   metrics.gaugeFrom('backup_interval_seconds', 'Interval of scheduled backups; 0: none are scheduled.', () => intervalMs / 1000)
-  metrics.gaugeFrom('backup_duration_seconds', 'How long the last complete backup took.',
+  metrics.gaugeFrom('backup_duration_seconds', 'Duration of the last complete backup.',
     () => known.last === null ? 0 : (known.last.endedAt.getTime() - known.last.startedAt.getTime()) / 1000)
   metrics.gaugeFrom('backup_bytes', 'Size of the last complete backup.', () => known.last?.bytes ?? 0)
   metrics.gaugeFrom('backup_failed', '1 while the most recent backup has failed.', () => known.lastError === '' ? 0 : 1)
-  metrics.gaugeFrom('backup_warned', '1 while the most recent backup succeeded with a warning, for example that an older one can be neither read nor removed.',
+  metrics.gaugeFrom('backup_warned', '1 while the most recent backup succeeded with a warning.',
     () => known.lastWarning === '' ? 0 : 1)
-  metrics.gaugeFrom('backup_failures', 'Failed backups among the last 1,000; falls when old ones leave that window.', () => known.failures)
+  metrics.gaugeFrom('backup_failures', 'Failed backups among the last 1,000.', () => known.failures)
 
   const { stop } = runAtIntervals({
     everyMs: INTERVAL_MS,

@@ -159,7 +159,7 @@ function watchParts ({ clickhouse, cluster, metrics, logger }: WatchClickHouseDe
   let broken: BrokenPart[] = []
   let reported = new Set<string>()
   metrics.gaugeFrom('clickhouse_broken_parts',
-    'Parts that ClickHouse detached as broken; their rows are missing in all queries.', () => broken.length)
+    'Parts that ClickHouse detached as broken; queries lack their rows.', () => broken.length)
 
   async function poll (): Promise<void> {
     try {

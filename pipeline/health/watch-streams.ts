@@ -73,7 +73,7 @@ export function watchStreams ({ connection, counter, metrics, logger }: WatchStr
   let warnedAt = -Infinity
   showFills(metrics, fills)
   metrics.gaugeFrom('stream_missing_messages',
-    'Messages that vanished from EVENTS in the last 24 hours, neither stored nor dead-lettered.', () => missingMessages())
+    'Messages vanished from EVENTS in 24 hours, neither stored nor dead-lettered.', () => missingMessages())
 
   function missingMessages (): number {
     return missing !== null && Date.now() - missing.at < MISSING_MS ? missing.messages : 0
@@ -151,16 +151,16 @@ function deadLettersOf (fills: ReadonlyMap<string, StreamFill>): DeadLetterFill 
 
 /** The gauges of the streams; none for a stream of which nothing is known. */
 function showFills (metrics: Metrics, fills: ReadonlyMap<string, StreamFill>): void {
-  metrics.gaugeFrom('dead_letters', 'Messages in the dead-letter stream; NaN while NATS does not answer.',
+  metrics.gaugeFrom('dead_letters', 'Dead letters; NaN while NATS does not answer.',
     () => deadLettersOf(fills)?.letters ?? Number.NaN)
   metrics.gaugeFrom('dead_letters_fill_ratio', 'Used share of the dead-letter stream, 0 to 1; NaN while NATS does not answer.',
     () => deadLettersOf(fills)?.ratio ?? Number.NaN)
   const gauges = {
     messages: metrics.gauge('stream_messages', 'Messages in a stream.', ['stream']),
     bytes: metrics.gauge('stream_bytes', 'Bytes in a stream.', ['stream']),
-    maxBytes: metrics.gauge('stream_max_bytes', 'Maximum bytes of a stream; a full stream refuses messages.', ['stream']),
+    maxBytes: metrics.gauge('stream_max_bytes', 'Maximum bytes of a stream, beyond which it refuses messages.', ['stream']),
     oldest: metrics.gauge('stream_oldest_message_seconds', 'Age of the oldest message in a stream; 0 when it is empty.', ['stream']),
-    lost: metrics.gauge('stream_lost_bytes', 'Bytes of messages that nats-server could not read at its last start.', ['stream'])
+    lost: metrics.gauge('stream_lost_bytes', 'Bytes of messages that nats-server could not read at start.', ['stream'])
   }
   Object.assign(gauges.messages, {
     collect () {

@@ -27,7 +27,7 @@ export interface ViewWatch {
 export function watchViews ({ clickhouse, cluster, metrics, logger }: WatchClickHouseDeps): ViewWatch {
   const failures = new Map<string, { at: number, error: string }>()
   const recent = () => [...failures].filter(([, { at }]) => Date.now() - at < REPORTED_MS)
-  metrics.gaugeFrom('clickhouse_failing_views', 'Materialized views of users that failed in an insert within ten minutes; they lack its rows.',
+  metrics.gaugeFrom('clickhouse_failing_views', 'Materialized views of users that failed within ten minutes; they lack rows.',
     () => recent().length)
 
   function note (view: string, text: string, at: number): void {

@@ -19,13 +19,13 @@ const UPDATE_KINDS: readonly PersonsUpdate['kind'][] = ['person', 'merge', 'grou
 
 export function createPersonsMetrics (metrics: Metrics): PersonsMetrics {
   const updates = metrics.counter('persons_updates_total', 'Applied updates of persons and groups.', { kind: UPDATE_KINDS })
-  const deduplicated = metrics.counter('persons_updates_deduplicated_total', 'Updates skipped because they were already applied.')
+  const deduplicated = metrics.counter('persons_updates_deduplicated_total', 'Updates skipped as already applied.')
   const merges = metrics.counter('persons_merges_total', 'Merges of persons, by outcome.', { outcome: MERGE_OUTCOMES })
-  const refused = metrics.counter('persons_dead_letters_total', 'Refused updates, or parts of updates; despite the name, includes those without a dead letter.', { reason: PERSONS_REFUSALS })
+  const refused = metrics.counter('persons_dead_letters_total', 'Refused updates, or parts; includes those without a dead letter.', { reason: PERSONS_REFUSALS })
   const leftOut = metrics.counter('persons_dead_letters_left_out_total',
-    'Refused updates, or parts of updates, without a dead letter: the stream has no room for more of their project.', { reason: PERSONS_REFUSALS })
+    'Refused updates, or parts, without a dead letter for lack of room.', { reason: PERSONS_REFUSALS })
   const ignored = metrics.counter('persons_group_types_ignored_total',
-    'Updates ignored because their project already has the maximum number of group types (MILLRACE_MAX_GROUP_TYPES).')
+    'Updates ignored beyond MILLRACE_MAX_GROUP_TYPES.')
   const batchUpdates = metrics.histogram('persons_batch_updates', 'Updates per transaction.', [1, 10, 100, 1000, 10_000])
   const applySeconds: Histogram = metrics.histogram('persons_apply_seconds', 'Duration of a transaction that applies updates.', [0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10])
   return {
@@ -43,13 +43,13 @@ export function createPersonsMetrics (metrics: Metrics): PersonsMetrics {
       batchUpdates.observe(sum)
       applySeconds.observe(seconds)
     },
-    pendingMessages: metrics.gauge('persons_pending_messages', 'Messages of a persons partition that are not applied yet.', ['partition']),
+    pendingMessages: metrics.gauge('persons_pending_messages', 'Unapplied messages of a persons partition.', ['partition']),
     deliverySeconds: metrics.histogram('persons_delivery_seconds',
-      'Delay from the storage of a message of PERSONS, or from the pull that asked for it if that came later, to its delivery.',
+      'Delay from the storage of a PERSONS message, or a later pull for it, to its delivery.',
       DELIVERY_BUCKETS),
     copiesStored: metrics.counter('persons_copies_total', 'Rows of persons and groups copied to ClickHouse.'),
-    copiesRefused: metrics.counter('persons_copies_refused_total', 'Rows of persons_outbox that ClickHouse refused and that are not retried.'),
-    copiesWaitingBytes: metrics.gauge('persons_copies_waiting_bytes', 'Compressed bytes in persons_outbox that are not copied to ClickHouse yet.'),
-    copiesWaitingSeconds: metrics.gauge('persons_copies_waiting_seconds', 'Age of the oldest row of persons_outbox that is not copied to ClickHouse yet.')
+    copiesRefused: metrics.counter('persons_copies_refused_total', 'Rows of persons_outbox refused by ClickHouse, not retried.'),
+    copiesWaitingBytes: metrics.gauge('persons_copies_waiting_bytes', 'Compressed bytes in persons_outbox not yet copied.'),
+    copiesWaitingSeconds: metrics.gauge('persons_copies_waiting_seconds', 'Age of the oldest row of persons_outbox not yet copied.')
   }
 }

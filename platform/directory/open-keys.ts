@@ -29,7 +29,7 @@ export function openKeys (options: OpenKeysOptions): { keys: KeyDirectory, close
   const refresh = (): void => { void keys.refresh() }
   const listener = listenPostgres({ url, channel: 'millrace_keys', onChange: refresh, logger })
   const timer = setInterval(refresh, refreshMs).unref()
-  metrics.countersFrom('key_lookups_total', 'Lookups of API keys: hits in memory, and misses, which read Postgres again.', ['outcome'],
+  metrics.countersFrom('key_lookups_total', 'Lookups of API keys: hits in memory, misses in Postgres.', ['outcome'],
     () => [[{ outcome: 'hit' }, keys.state.hits], [{ outcome: 'miss' }, keys.state.misses]])
   return {
     keys,
