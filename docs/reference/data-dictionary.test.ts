@@ -42,17 +42,30 @@ function isInternal ({ name, comment }: Table): boolean {
 }
 
 function renderRow ({ name, type, comment }: Column): string {
-  return `| \`${name}\` | ${type.replaceAll('|', '\\|')} | ${comment} |`
+  const plain = type.replace(/^SimpleAggregateFunction\(\w+, (.+)\)$/, '$1').replaceAll(/ = \d+/g, '')
+  return `| \`${name}\` | ${plain} | ${comment} |`
 }
 
-/** The rows of a table; of one that begins with all columns of `events`, only those that differ. */
+/** The property that a column of text holds, by its comment: `Browser ($browser)`. */
+function propertyOf ({ type, comment }: Column): string | undefined {
+  return /^(?:LowCardinality\()?String\)?$/.test(type) ? /\((\$?\w+)\)$/.exec(comment)?.[1] : undefined
+}
+
+/** The columns of a table, those of one property in a sentence; beside those of `events`, only what differs. */
 function renderColumns (table: string, columns: readonly Column[]): string {
-  const own = columns.filter((column) => column.table === table).map(renderRow)
-  const ofEvents = new Set(columns.filter((column) => column.table === 'events').map(renderRow))
-  const shared = table === 'events' ? [] : own.filter((row) => ofEvents.has(row))
-  const rows = shared.length > 10 ? own.filter((row) => !ofEvents.has(row)) : own
-  const note = rows === own ? '' : `The other ${shared.length} columns are those of \`events\`.\n\n`
-  return `${note}| column | type | meaning |\n|---|---|---|\n${rows.join('\n')}\n`
+  const own = columns.filter((column) => column.table === table && column.comment !== 'Project')
+  const ofEvents = new Set(columns.filter((column) => column.table === 'events' && table !== 'events').map(renderRow))
+  const differing = own.filter((column) => !ofEvents.has(renderRow(column)))
+  const shared = own.length - differing.length
+  const listed = shared > 10 ? differing : own
+  const ofProperties = listed.filter((column) => propertyOf(column) !== undefined)
+  const text = ofProperties.map((column) => `\`${column.name}\` (\`${propertyOf(column)}\`)`).join(', ')
+  const rows = listed.filter((column) => propertyOf(column) === undefined).map(renderRow)
+  return [
+    `| column | type | meaning |\n|---|---|---|\n${rows.join('\n')}\n`,
+    ...shared > 10 ? [`The other ${shared} columns are those of \`events\`.\n`] : [],
+    ...text === '' ? [] : [`Text of one property each: ${text}.\n`]
+  ].join('\n')
 }
 
 function render (tables: readonly Table[], columns: readonly Column[]): string {
@@ -61,7 +74,7 @@ function render (tables: readonly Table[], columns: readonly Column[]): string {
   const internal = tables.filter(isInternal).map(({ name, comment }) => `| \`${name}\` | ${comment} |`)
   return `# Data dictionary
 
-The tables and views of the ClickHouse database \`millrace\`, from their comments. Sample queries: [queries](../query/queries/README.md).
+The tables and views of the ClickHouse database \`millrace\`, from their comments. A \`project_id\` that is not listed is the project (UInt32). Sample queries: [queries](../query/queries/README.md).
 
 Columns of \`events\` that begin with \`p_\` are the [promoted properties](../query/bi-tools.md#a-column-for-a-property) of this installation; their comments name the property.
 

@@ -16,11 +16,12 @@ async function readPackageJson (): Promise<PackageJson> {
   return JSON.parse(await readFile(path.join(import.meta.dirname, '..', '..', 'package.json'), 'utf8')) as PackageJson
 }
 
-/** Rows of the table of packages: name, and what it is for. */
+/** Packages of the table: name, and what it is for. */
 async function readListed (): Promise<[name: string, purpose: string][]> {
   const page = await readFile(path.join(import.meta.dirname, 'dependencies.md'), 'utf8')
   const section = page.slice(page.indexOf('## Packages'), page.indexOf('## Written by hand'))
-  return [...section.matchAll(/^\| `([^`]+)` \| (.*) \|$/gm)].map(([, name = '', purpose = '']) => [name, purpose])
+  return [...section.matchAll(/^\| (`.+?`) \| (.*) \|$/gm)].flatMap(([, names = '', purpose = '']) =>
+    findAll(names, /`([^`]+)`/g).map((name): [string, string] => [name, purpose]))
 }
 
 t.test('each package is listed once, with what it is for', async (t) => {

@@ -138,15 +138,6 @@ export const MATRIX: readonly MatrixRow[] = [
 /** The test of what SDKs send that cannot run here; its titles are made of name, version and feature. */
 export const RECORDED_TEST = 'test/sdk/recorded-requests.test.ts'
 
-/** Columns of the table of recorded SDKs, and the features that each stands for. */
-const RECORDED_COLUMNS: Record<string, RegExp> = {
-  events: /events/,
-  flags: /^flags/,
-  'local evaluation': /^flag definitions$/,
-  'remote configuration': /^remote configuration$/,
-  'SDK configuration': /^configuration$/
-}
-
 /** Every test that the tables stand on: file and full title. */
 export function listShownTests (): { file: string, title: string }[] {
   return [
@@ -163,20 +154,16 @@ export function renderTables (page: string): string {
 }
 
 function renderUnmodified (): string {
-  const rows = MATRIX.map(({ client, use = '', shown, file }) =>
-    [`\`${client}\` ${readVersion(client)}`, use, shown, quote(file)])
-  return renderTable(['client', 'use', 'tested', 'test'], rows)
+  const rows = MATRIX.map(({ client, use = '', shown }) => [`\`${client}\` ${readVersion(client)}`, use, shown])
+  return renderTable(['client', 'use', 'tested'], rows)
 }
 
 function renderRecorded (): string {
   const rows = readRecordedSdks().map(({ name, version, requests }) => [
     `[${name}](../../../test/sdk/recorded/${name}.http) ${version}`,
-    ...Object.values(RECORDED_COLUMNS).map((column) => {
-      const paths = requests.filter(({ feature }) => column.test(feature)).map(({ path }) => quote(describePath(path)))
-      return [...new Set(paths)].join(', ')
-    })
+    [...new Set(requests.map(({ path }) => quote(describePath(path))))].join(', ')
   ])
-  return renderTable(['SDK', ...Object.keys(RECORDED_COLUMNS)], rows)
+  return renderTable(['SDK', 'paths'], rows)
 }
 
 function renderTable (head: string[], rows: string[][]): string {
