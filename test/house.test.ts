@@ -16,7 +16,9 @@ t.test('counts lines, circles of types, names, functions and assertions of sourc
     api: {
       'b.ts': "import { one } from '../platform/one.ts'\nexport type B = typeof one\n",
       'same.ts': "export const list = ['a'] as const\n",
-      'b.test.ts': 'const a = b! as C\n',
+      'b.test.ts': '// There are none.\nconst a = b! as C\n',
+      'c.generated.ts': '// There are none.\n',
+      'read.md': 'By now, what is known of it is told.\n',
       'app.ts': '',
       'table.sql': 'SELECT 1\n'
     },
@@ -27,12 +29,13 @@ t.test('counts lines, circles of types, names, functions and assertions of sourc
   t.match(measureHouse(t.testdir(files), names), {
     lines: 2 + 82 + 2 + 1 + 1,
     platformLines: 84,
-    trackedFiles: 8,
+    trackedFiles: 10,
     circles: [['platform/one.ts', 'api/b.ts']],
     repeatedNames: ['same.ts: platform/same.ts api/same.ts'],
     longFunctions: ['platform/same.ts:1 long'],
     assertions: 1,
-    casts: 1
+    casts: 1,
+    phrases: ['api/b.test.ts:1 // There are none.', 'api/read.md:1 By now, what is known of it is told.']
   })
 })
 
