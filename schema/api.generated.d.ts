@@ -76,7 +76,7 @@ export interface paths {
         };
         /**
          * Group dead letters
-         * @description By stage, reason, code of the error and name of the event; most first.
+         * @description By stage, reason, error code and event name; largest group first.
          *
          *     Requires the scope dead_letter:read.
          */
@@ -100,7 +100,7 @@ export interface paths {
         put?: never;
         /**
          * Purge dead letters
-         * @description Deletes dead letters for good, oldest first: their events are lost.
+         * @description Permanently deletes dead letters and the events in them, oldest first.
          *
          *     Requires the scope dead_letter:write.
          */
@@ -122,7 +122,7 @@ export interface paths {
         put?: never;
         /**
          * Replay dead letters
-         * @description Publishes dead letters to their stream again. Events keep their UUID, which is compared with what is stored, so a replay stores each once.
+         * @description Publishes dead letters to their stream again. Events keep their UUID and are deduplicated against stored events, so a replay stores each once.
          *
          *     Requires the scope dead_letter:write.
          */
@@ -192,7 +192,7 @@ export interface paths {
         put?: never;
         /**
          * Replace a personal key
-         * @description The new key has the same rights and the same expiry. It is revoked together with the key of this request and with the key that created the old one. The old key is accepted for a grace period.
+         * @description The new key has the same rights and expiry. Revoking the requesting key, or the key that created the old one, revokes it too. The old key is accepted for a grace period.
          *
          *     Requires the scope user:write.
          */
@@ -218,7 +218,7 @@ export interface paths {
         put?: never;
         /**
          * Create a project
-         * @description The answer has the project API key. Requires a key for all projects.
+         * @description Returns the project API key. Requires a key for all projects.
          *
          *     Requires the scope project:write.
          */
@@ -317,8 +317,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Answer what stands on a board
-         * @description Answers are used again while the watermark is at most a minute past complete_through. Saved queries need a key of all projects.
+         * Answer the tiles of a board
+         * @description Answers are cached while the watermark is at most a minute past complete_through. Saved queries need a key of all projects.
          *
          *     Requires the scope query:read.
          */
@@ -345,7 +345,7 @@ export interface paths {
         get: operations["getProjectsByProjectIdBoardsByIdLinks"];
         put?: never;
         /**
-         * Make a link to a board
+         * Create a link to a board
          * @description Anyone with the key can view this board only. A saved query is shown only if it is on the board when the link is made, has not been changed since, and your key covers all projects.
          *
          *     Requires the scope query:write.
@@ -368,7 +368,7 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * End a link to a board
+         * Delete a link to a board
          * @description Requires the scope query:write.
          */
         delete: operations["deleteProjectsByProjectIdBoardsByIdLinksByLinkId"];
@@ -394,7 +394,7 @@ export interface paths {
         put?: never;
         /**
          * Create a cohort
-         * @description The persons whose properties match filters. A cohort cannot be changed; create another one instead.
+         * @description All persons whose properties match the filters. A cohort cannot be changed; create another one instead.
          *
          *     Requires the scope feature_flag:write.
          */
@@ -502,7 +502,7 @@ export interface paths {
         };
         /**
          * Group dead letters
-         * @description By stage, reason, code of the error and name of the event; most first.
+         * @description By stage, reason, error code and event name; largest group first.
          *
          *     Requires the scope dead_letter:read.
          */
@@ -526,7 +526,7 @@ export interface paths {
         put?: never;
         /**
          * Purge dead letters
-         * @description Deletes dead letters for good, oldest first: their events are lost.
+         * @description Permanently deletes dead letters and the events in them, oldest first.
          *
          *     Requires the scope dead_letter:write.
          */
@@ -548,7 +548,7 @@ export interface paths {
         put?: never;
         /**
          * Replay dead letters
-         * @description Publishes dead letters to their stream again. Events keep their UUID, which is compared with what is stored, so a replay stores each once.
+         * @description Publishes dead letters to their stream again. Events keep their UUID and are deduplicated against stored events, so a replay stores each once.
          *
          *     Requires the scope dead_letter:write.
          */
@@ -702,7 +702,7 @@ export interface paths {
         head?: never;
         /**
          * Update an event schema
-         * @description Another schema creates a version; active_version selects the one that is enforced. With `version`, 409 `conflict` if there is a newer one.
+         * @description Another schema creates a version; active_version selects the enforced one. With `version`, 409 `conflict` if there is a newer one.
          *
          *     Requires the scope event_definition:write.
          */
@@ -786,7 +786,7 @@ export interface paths {
         put?: never;
         /**
          * Infer a draft of an event schema from stored events
-         * @description Names and types of properties, which of them are required, and the values of those that have few. Nothing is stored.
+         * @description Names and types of properties, the required ones, and the values of those with few values. Stores nothing.
          *
          *     Requires the scope event:read.
          */
@@ -806,7 +806,7 @@ export interface paths {
         };
         /**
          * List stored events
-         * @description Newest first by event time, each event once. Without properties, which `/events/<uuid>` has.
+         * @description Newest first by event time, each event once. Properties are omitted; see `/events/<uuid>`.
          *
          *     Requires the scope event:read.
          */
@@ -827,7 +827,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Show an event as it is stored
+         * Show a stored event
          * @description For an event that is not stored, see its receipt.
          *
          *     Requires the scope event:read.
@@ -869,7 +869,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Show when the first and the last event arrived
+         * Show when the first and last events arrived
          * @description Read from event definitions, which lag by a few seconds.
          *
          *     Requires the scope event:read.
@@ -1158,7 +1158,7 @@ export interface paths {
         };
         /**
          * Retrieve the payload of a feature flag
-         * @description For the remote configuration of SDKs. With a token, @current is the project of that key. Errors have no body, because SDKs would take it for the payload.
+         * @description For the remote configuration of SDKs. With a token, @current is the project of that key. Errors have no body, because SDKs would read it as the payload.
          *
          *     Requires the scope feature_flag:read.
          */
@@ -1182,7 +1182,7 @@ export interface paths {
         put?: never;
         /**
          * Test feature flags for a distinct id
-         * @description Every flag, condition and filter, with the value that it saw and the source of that value. Stored values are shown to keys with the scope 'person:read'.
+         * @description Every flag, condition and filter, with the value it evaluated and the source of that value. Stored values are shown to keys with the scope 'person:read'.
          *
          *     Requires the scope feature_flag:read.
          */
@@ -1202,7 +1202,7 @@ export interface paths {
         };
         /**
          * List groups of a type
-         * @description By key: groups that were sent with `$groupidentify`, and up to 10,000 that only stored events name, if ClickHouse finds them within ten seconds. `search` finds words in the key and in the property `name`.
+         * @description By key: groups described by `$groupidentify`, and up to 10,000 known from events only, if ClickHouse finds them within ten seconds. `search` finds words in the key and in the property `name`.
          *
          *     Requires the scope person:read.
          */
@@ -1244,7 +1244,7 @@ export interface paths {
         };
         /**
          * List imports
-         * @description The newest first. A project keeps 200, those that run before all others.
+         * @description Newest first. A project keeps 200 records, running imports before finished ones.
          *
          *     Requires the scope event:read.
          */
@@ -1279,7 +1279,7 @@ export interface paths {
         post?: never;
         /**
          * Delete the record of an import
-         * @description Its events stay. One that runs is refused with 409: without its record nobody sees it, or stops it.
+         * @description Its events stay. Returns 409 while the import runs, because nobody could see or stop it without its record.
          *
          *     Requires the scope event:write.
          */
@@ -1299,8 +1299,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Report how far an import is, or how it ended
-         * @description Sent by `millrace import` every few seconds. An import that ended takes no report until it is resumed.
+         * Report the progress or outcome of an import
+         * @description Sent by `millrace import` every few seconds. A finished import accepts no reports until it is resumed.
          *
          *     Requires the scope event:write.
          */
@@ -1322,7 +1322,7 @@ export interface paths {
         put?: never;
         /**
          * Stop an import
-         * @description It ends at its next report, and goes on from there when the same command, or the same request, is run again.
+         * @description Ends at its next report. The same command or request resumes it.
          *
          *     Requires the scope event:write.
          */
@@ -1342,7 +1342,7 @@ export interface paths {
         };
         /**
          * List exports on the server
-         * @description They were copied there: nothing is uploaded.
+         * @description Exports copied to the import folder; there is no upload.
          *
          *     Requires the scope event:read.
          */
@@ -1366,7 +1366,7 @@ export interface paths {
         put?: never;
         /**
          * Run an import on the server
-         * @description What `millrace import` does, on what `files` lists. Needs the scopes project:read and event:read, too. The same request again resumes one that was ended. An API process runs two at a time, of different projects.
+         * @description Runs `millrace import` on an export listed by `files`. Also needs the scopes project:read and event:read. Repeating the request resumes a stopped import. An API process runs two imports at a time, of different projects.
          *
          *     Requires the scope event:write.
          */
@@ -1524,7 +1524,7 @@ export interface paths {
         };
         /**
          * Show the history of a person
-         * @description Its distinct ids, and when each came to it by a merge.
+         * @description Its distinct ids, and when a merge assigned each.
          *
          *     Requires the scope person:read.
          */
@@ -1546,7 +1546,7 @@ export interface paths {
         };
         /**
          * List deletions of persons
-         * @description The record of what was deleted, newest first. It stays, and has no distinct ids and no properties.
+         * @description Newest first. The record is permanent, without distinct ids and properties.
          *
          *     Requires the scope person:read.
          */
@@ -1590,7 +1590,7 @@ export interface paths {
         };
         /**
          * List persons by their last event
-         * @description Everybody with events, the last seen first. Each page reads the events since its last person, newest days first. Requires the scope event:read, too.
+         * @description All persons with events, last seen first. Each page reads the events since its last person, newest days first. Also requires the scope event:read.
          *
          *     Requires the scope person:read.
          */
@@ -1612,7 +1612,7 @@ export interface paths {
         };
         /**
          * List property definitions
-         * @description Properties that were seen on event_names first, then by name.
+         * @description Properties seen on event_names first, then by name.
          *
          *     Requires the scope property_definition:read.
          */
@@ -1641,7 +1641,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a property definition
-         * @description The property stays in its events; the next event with it creates a new definition.
+         * @description Stored events keep the property; the next event that carries it creates a new definition.
          *
          *     Requires the scope property_definition:write.
          */
@@ -1684,7 +1684,7 @@ export interface paths {
         };
         /**
          * Count events by property
-         * @description Events that ever carried each property, or set it on a person: the 500 most frequent properties, without internal ones of SDKs.
+         * @description Number of events that carried each property or set it on a person, for the 500 most frequent properties, without internal SDK properties.
          *
          *     Requires the scope property_definition:read.
          */
@@ -1782,7 +1782,7 @@ export interface paths {
         put?: never;
         /**
          * Answer a definition
-         * @description One that need not be stored.
+         * @description The definition need not be saved.
          *
          *     Requires the scope query:read.
          */
@@ -1804,7 +1804,7 @@ export interface paths {
         put?: never;
         /**
          * List who dropped out of a funnel
-         * @description Persons who reached the step before and not this one; the last to enter comes first. Needs the scope person:read as well.
+         * @description Persons who reached the previous step but not this one, latest entry first. Also needs the scope person:read.
          *
          *     Requires the scope query:read.
          */
@@ -1824,7 +1824,7 @@ export interface paths {
         };
         /**
          * Show the quota
-         * @description How many events the project may send, and how many it has sent this month. Without a quota all limits are null.
+         * @description Limits of the project, and its usage this month. Without a quota all limits are null.
          *
          *     Requires the scope project:read.
          */
@@ -1855,7 +1855,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List receipts of the newest events of a distinct id
+         * List receipts of the latest events of a distinct id
          * @description Stored events, dead letters, events that wait in the stream, and recorded drops; newest first.
          *
          *     Requires the scope event:read.
@@ -1880,7 +1880,7 @@ export interface paths {
         put?: never;
         /**
          * Rotate the key of a project
-         * @description Previous keys are accepted for a grace period, because web pages and phones still send them.
+         * @description Previous keys are accepted for a grace period, because deployed pages and apps still send them.
          *
          *     Requires the scope project:write.
          */
@@ -1944,7 +1944,7 @@ export interface paths {
         head?: never;
         /**
          * Update a rule
-         * @description Another condition or action creates a version; active_version selects the one that is enforced. With `version`, 409 `conflict` if there is a newer one.
+         * @description Another condition or action creates a version; active_version selects the enforced one. With `version`, 409 `conflict` if there is a newer one.
          *
          *     Requires the scope event_definition:write.
          */
@@ -2080,7 +2080,7 @@ export interface paths {
         };
         /**
          * Count events by day of receipt
-         * @description From the ledger: what is stored, what is not, and what was refused. Lags the pipeline by up to ten seconds.
+         * @description Events stored, dropped and refused, from the ledger. Lags the pipeline by up to ten seconds.
          *
          *     Requires the scope project:read.
          */
@@ -2110,7 +2110,7 @@ export interface paths {
         put?: never;
         /**
          * Set a retention rule
-         * @description Older data is deleted for good, within an hour. For keys of all projects.
+         * @description Older data is permanently deleted within an hour. For keys of all projects.
          *
          *     Requires the scope *.
          */
@@ -2132,7 +2132,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Retrieve the board of a link */
+        /** Retrieve a board by its link */
         get: operations["getSharedBoard"];
         put?: never;
         post?: never;
@@ -2150,7 +2150,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Answer what stands on the board of a link
+         * Answer the tiles of a board by its link
          * @description As on the board, without the SQL.
          */
         get: operations["getSharedBoardAnswersByTileKindByTileId"];
@@ -2195,7 +2195,7 @@ export interface paths {
         put?: never;
         /**
          * Download the result of a query
-         * @description The whole result, or an error: at most 200000000 bytes. In CSV, texts that a spreadsheet would run as a formula begin with an apostrophe. For keys of all projects.
+         * @description The whole result, or an error: at most 200000000 bytes. In CSV, an apostrophe precedes text that a spreadsheet would run as a formula. For keys of all projects.
          *
          *     Requires the scope query:read.
          */
@@ -2214,7 +2214,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the tables that a query may read
+         * List the tables that queries can read
          * @description With their columns. For keys of all projects.
          *
          *     Requires the scope query:read.
@@ -2237,7 +2237,7 @@ export interface paths {
         };
         /**
          * Show the status of the installation
-         * @description Throughput, backlogs and failures of all parts. Rates cover about a second, so the first answer takes one. For keys of all projects.
+         * @description Throughput, backlogs and failures of all parts. The first answer takes a second, to measure rates. For keys of all projects.
          *
          *     Requires the scope project:read.
          */
@@ -2304,8 +2304,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Show the watermark and what it waits for
-         * @description Every event that was acknowledged and received before complete_through is stored. For keys of all projects.
+         * Show the watermark and the stage that delays it
+         * @description Every acknowledged event received before complete_through is stored. For keys of all projects.
          *
          *     Requires the scope project:read.
          */
@@ -2329,7 +2329,7 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Stop waiting for a spool folder that is lost
+         * Stop waiting for a lost spool folder
          * @description Acknowledged events in it will never be stored, and the watermark advances past them. For keys of all projects.
          *
          *     Requires the scope *.
@@ -2477,14 +2477,14 @@ export interface components {
             };
             /** @description Project API key. A personal API key needs the scope event:write, and project_id. In a batch, beside batch. */
             api_key?: string;
-            /** @description Who did it; here or in properties. */
+            /** @description Id of the user; here or in properties. */
             distinct_id?: string;
             /** @description Name of the event. */
             event: string;
             properties?: {
                 [key: string]: unknown;
             };
-            /** @description When it happened, ISO 8601; default: the time of receipt. */
+            /** @description Time of the event, ISO 8601; default: the time of receipt. */
             timestamp?: string;
             /**
              * Format: uuid
@@ -2493,28 +2493,28 @@ export interface components {
             uuid?: string;
         };
         Cohort: {
-            /** @description As they were written; null for a static cohort. */
+            /** @description As written; null for a static cohort. */
             filters: {
                 [key: string]: unknown;
             } | null;
             id: number;
-            /** @description A list of persons, not filters. */
+            /** @description true: a list of persons instead of filters. */
             is_static: boolean;
             name: string;
         };
         DeadLetter: {
-            /** @description Message of the error. */
+            /** @description Error message. */
             error: string;
-            /** @description Code of the error, such as that of ClickHouse. */
+            /** @description Error code, for example from ClickHouse. */
             error_code: string | null;
-            /** @description Name of the event; null when the dead letter is not about one event. */
+            /** @description Event name; null unless the dead letter holds exactly one event. */
             event: string | null;
             id: number;
-            /** @description Id of its project; null when the dead letter is about several, or about none. */
+            /** @description Project id; null if the dead letter belongs to several projects or to none. */
             project: number | null;
-            /** @description Why it failed, as a code. */
+            /** @description Machine-readable reason. */
             reason: string;
-            /** @description Number of events in it; null when it has other content. */
+            /** @description Number of events in it; null if the content is something else. */
             rows: number | null;
             /** @description Stage that failed. */
             stage: string;
@@ -2523,7 +2523,7 @@ export interface components {
              * @description When it was dead-lettered.
              */
             time: string;
-            /** @description Uuid of that event. */
+            /** @description UUID of that event. */
             uuid: string | null;
         };
         Error: {
@@ -2555,9 +2555,9 @@ export interface components {
                 /** Format: uuid */
                 uuid: string;
             } | null;
-            /** @description What it means, in words of the people who send it. */
+            /** @description Meaning of the event or property, written by its users. */
             description: string;
-            /** @description Left out of lists with `exclude_hidden=true`; its events are stored and counted as usual. */
+            /** @description Omitted from lists with `exclude_hidden=true`; events are stored and counted as usual. */
             hidden: boolean;
             /** Format: uuid */
             id: string;
@@ -2572,7 +2572,7 @@ export interface components {
             last_calculated_at: string | null;
             /**
              * Format: date-time
-             * @description Time of the latest event; its arrival if its clock was ahead by more than a minute.
+             * @description Timestamp of the latest event; its time of receipt if its clock was more than a minute ahead.
              */
             last_seen_at: string | null;
             /**
@@ -2594,22 +2594,22 @@ export interface components {
             } | null;
             /** @description Stored only; nothing is posted to Slack. */
             post_to_slack: boolean;
-            /** @description What a client wrote; 0 otherwise: queries are not counted. */
+            /** @description Value written by a client, else 0: queries are not counted. */
             query_usage_30_day: number;
             tags: string[];
             /** @description Whether a user has verified this definition. */
             verified: boolean;
-            /** @description Events of that name in the last 30 days, updated all the time. */
+            /** @description Events of that name in the last 30 days, updated continuously. */
             volume_30_day: number;
         };
         EventRule: {
-            /** @description What becomes of them, in order. */
+            /** @description Actions on matching events, in order. */
             actions: {
                 [key: string]: unknown;
             }[];
-            /** @description Version that is enforced; null: none. */
+            /** @description Enforced version; null: not enforced. */
             active_version: number | null;
-            /** @description Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/change/rules-and-schemas.md. */
+            /** @description Events to match: a comparison, or {type: AND or OR, values} of several; null: all events. See docs/change/rules-and-schemas.md. */
             condition: {
                 [key: string]: unknown;
             } | null;
@@ -2626,14 +2626,14 @@ export interface components {
                 /** Format: uuid */
                 uuid: string;
             } | null;
-            /** @description What the rule is for. */
+            /** @description Purpose of the rule. */
             description: string;
-            /** @description First version of this rule. Those before are of deleted rules of the same name. */
+            /** @description First version of this rule. Earlier ones belong to deleted rules with the same name. */
             first_version: number;
             id: number;
-            /** @description Shown in receipts of events that it drops. Cannot be changed. */
+            /** @description Shown in receipts of dropped events. Cannot be changed. */
             name: string;
-            /** @description Rules run by this number. Default: after the others. */
+            /** @description Rules run in ascending order. Default: after all others. */
             position: number;
             /** @description Id of the project. */
             team_id: number;
@@ -2643,7 +2643,7 @@ export interface components {
             version: number;
         };
         EventSchema: {
-            /** @description Version that is enforced; null: none. */
+            /** @description Enforced version; null: not enforced. */
             active_version: number | null;
             /** Format: date-time */
             created_at: string;
@@ -2658,21 +2658,21 @@ export interface components {
                 /** Format: uuid */
                 uuid: string;
             } | null;
-            /** @description What the event is for. */
+            /** @description Purpose of the event. */
             description: string;
-            /** @description Name of the event; each has one schema. Cannot be changed. */
+            /** @description Event name; one schema per name. Cannot be changed. */
             event: string;
-            /** @description First version of this schema. Those before are of deleted schemas of the same event. */
+            /** @description First version of this schema. Earlier ones belong to deleted schemas with the same event. */
             first_version: number;
             id: number;
             /**
-             * @description What becomes of events that do not meet the active version: observe stores and counts them, quarantine dead-letters them, reject drops and counts them.
+             * @description Action on events that violate the active version: observe stores and counts them, quarantine dead-letters them, reject drops and counts them.
              * @enum {string}
              */
             mode: "observe" | "quarantine" | "reject";
-            /** @description Who is asked about it: a person or a team. */
+            /** @description Contact person or team. */
             owner: string;
-            /** @description JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/change/rules-and-schemas.md. */
+            /** @description JSON Schema (2020-12) of the event's properties. Supported keywords: docs/change/rules-and-schemas.md. */
             schema: {
                 [key: string]: unknown;
             };
@@ -2742,7 +2742,7 @@ export interface components {
             /** @description An inactive flag is false for everyone. */
             active: boolean;
             /**
-             * @description Which id is hashed for rollouts and variants.
+             * @description Id that is hashed for rollouts and variants.
              * @enum {string}
              */
             bucketing_identifier: "distinct_id" | "device_id";
@@ -2764,7 +2764,7 @@ export interface components {
             /** @description Users keep their value when they are identified. */
             ensure_experience_continuity: boolean;
             /**
-             * @description Which SDKs get the flag: those of servers, of clients (browsers and apps), or all.
+             * @description SDKs that get the flag: server, client (browsers and apps), or all.
              * @enum {string}
              */
             evaluation_runtime: "all" | "server" | "client";
@@ -2775,7 +2775,7 @@ export interface components {
             id: number;
             /** @description Name of the flag in SDKs: letters, digits, hyphens and underscores; unique in the project. */
             key: string;
-            /** @description What the flag is for. */
+            /** @description Purpose of the flag. */
             name: string;
             /** @description Id of the project. */
             team_id: number;
@@ -2792,12 +2792,12 @@ export interface components {
              * @description When the change was made.
              */
             created_at: string;
-            /** @description The fields of the flag after the change, all that can be written: a PATCH with them puts this version back. */
+            /** @description All writable fields of the flag after the change; a PATCH with them restores this version. */
             definition: {
                 [key: string]: unknown;
             };
             detail: {
-                /** @description The fields that changed; none when the flag was created. */
+                /** @description Changed fields; empty for the creation of the flag. */
                 changes: {
                     /** @enum {string} */
                     action: "changed";
@@ -2815,10 +2815,10 @@ export interface components {
                 trigger: null;
                 type: null;
             };
-            /** @description Name of the experiment for which the flag was written; null when the flag itself was. */
+            /** @description Name of the experiment whose change wrote the flag; null if the flag was changed directly. */
             experiment: string | null;
             id: string;
-            /** @description Always false: nobody but users changes flags. */
+            /** @description Always false: only users change flags. */
             is_system: boolean;
             /** @description Id of the flag. */
             item_id: string;
@@ -2826,7 +2826,7 @@ export interface components {
             key_label: string;
             /** @enum {string} */
             scope: "FeatureFlag";
-            /** @description Whose key it was; null when the user is gone. */
+            /** @description Owner of the key; null if the user was deleted. */
             user: {
                 distinct_id: string;
                 /** Format: email */
@@ -2837,7 +2837,7 @@ export interface components {
                 /** Format: uuid */
                 uuid: string;
             } | null;
-            /** @description Of the flag after the change. */
+            /** @description Version of the flag after the change. */
             version: number;
         };
         FeedBatch: {
@@ -2871,7 +2871,7 @@ export interface components {
         Group: {
             /**
              * Format: date-time
-             * @description When it was first described; null: only events name it.
+             * @description When it was first described; null: known from events only.
              */
             created_at: string | null;
             group_key: string;
@@ -2880,7 +2880,7 @@ export interface components {
             };
         };
         Import: {
-            /** @description Of all files. */
+            /** @description Total size of all files. */
             bytes: number;
             /** @description Who created it; null when that is not a user or the user is gone. */
             created_by: {
@@ -2895,17 +2895,17 @@ export interface components {
             } | null;
             /** Format: date-time */
             ended_at: string | null;
-            /** @description What interrupted it, a code. */
+            /** @description Machine-readable cause of the interruption. */
             error: string | null;
             file_count: number;
             id: number;
-            /** @description It has not ended, and did not report for a minute: it was killed, or cannot reach the API. */
+            /** @description Unfinished and no report for a minute: it was killed, or cannot reach the API. */
             is_silent: boolean;
             /** Format: date-time */
             last_reported_at: string;
             /** @enum {string} */
             mode: "import" | "dry_run" | "verification";
-            /** @description As they were given, such as `--events-per-second 5000`. */
+            /** @description Options of the command, such as `--events-per-second 5000`. */
             options: string[];
             progress: {
                 accepted: number;
@@ -2914,7 +2914,7 @@ export interface components {
                 rejected: number;
                 rows: number;
             };
-            /** @description Product that the files come from. */
+            /** @description Product that exported the files. */
             source: string;
             /** Format: date-time */
             started_at: string;
@@ -2924,11 +2924,11 @@ export interface components {
             stop_requested_at: string | null;
             /** @description Id of the project. */
             team_id: number;
-            /** @description Of the importer. */
+            /** @description Version of the importer. */
             version: string;
         };
         ImportDetail: {
-            /** @description Of all files. */
+            /** @description Total size of all files. */
             bytes: number;
             /** @description Who created it; null when that is not a user or the user is gone. */
             created_by: {
@@ -2943,7 +2943,7 @@ export interface components {
             } | null;
             /** Format: date-time */
             ended_at: string | null;
-            /** @description What interrupted it, a code. */
+            /** @description Machine-readable cause of the interruption. */
             error: string | null;
             file_count: number;
             /** @description The first 500. */
@@ -2952,19 +2952,19 @@ export interface components {
                 name: string;
             }[];
             id: number;
-            /** @description It has not ended, and did not report for a minute: it was killed, or cannot reach the API. */
+            /** @description Unfinished and no report for a minute: it was killed, or cannot reach the API. */
             is_silent: boolean;
             /** Format: date-time */
             last_reported_at: string;
             /** @enum {string} */
             mode: "import" | "dry_run" | "verification";
-            /** @description As they were given, such as `--events-per-second 5000`. */
+            /** @description Options of the command, such as `--events-per-second 5000`. */
             options: string[];
             progress: {
                 accepted: number;
                 bytes_read: number;
                 events_per_second: number;
-                /** @description Rejected rows by reason; nothing of their content. */
+                /** @description Rejected rows by reason, without their content. */
                 reasons: {
                     reason: string;
                     rows: number;
@@ -2975,17 +2975,17 @@ export interface components {
             /** @description Of an import that ended with one. */
             result: {
                 altered: number;
-                /** @description Files that were not read completely, at most 100, each with its reason. */
+                /** @description Files not read completely, each with its reason; at most 100. */
                 broken: string[];
                 conflicting: number;
                 duplicates: number;
-                /** @description Events in the files, each once. */
+                /** @description Distinct events in the files. */
                 events: number;
-                /** @description What the command said beside its counts, such as which columns it took. */
+                /** @description Other output of the command, such as the columns it chose. */
                 notices: string[];
                 /** @description The files compared with the store; null for a dry run. */
                 proof: {
-                    /** @description Events that differ, at most 100. */
+                    /** @description Differing events, at most 100. */
                     differences: {
                         /** Format: date */
                         day: string;
@@ -2995,12 +2995,12 @@ export interface components {
                         /** @enum {string} */
                         what: "missing" | "changed" | "properties";
                     }[];
-                    /** @description Those that are stored exactly so. */
+                    /** @description Groups stored identically. */
                     equal: number;
                     /** @description Days and event names in the files. */
                     groups: number;
                     is_complete: boolean;
-                    /** @description Those that differ, then the others, at most 500. */
+                    /** @description Groups that differ, then equal ones; at most 500. */
                     rows: {
                         changed: number;
                         /** Format: date */
@@ -3011,10 +3011,10 @@ export interface components {
                         other_properties: number;
                     }[];
                 } | null;
-                /** @description Events that were stored since the run began. */
+                /** @description Events stored since the run began. */
                 stored: number;
             } | null;
-            /** @description Product that the files come from. */
+            /** @description Product that exported the files. */
             source: string;
             /** Format: date-time */
             started_at: string;
@@ -3024,30 +3024,30 @@ export interface components {
             stop_requested_at: string | null;
             /** @description Id of the project. */
             team_id: number;
-            /** @description Of the importer. */
+            /** @description Version of the importer. */
             version: string;
         };
         LedgerMinute: {
-            /** @description Events that ingest published and the pipeline has dealt with. */
+            /** @description Events published by ingest and processed by the pipeline. */
             accepted: number;
-            /** @description accepted + replayed - duplicates - dead_lettered - deleted: so many rows must be stored. */
+            /** @description Expected rows in `events`: accepted + replayed - duplicates - dead_lettered - deleted. */
             balance: number;
-            /** @description Kept as dead letters. */
+            /** @description Events dead-lettered. */
             dead_lettered: number;
-            /** @description Removed by retention or with a person, or being removed. */
+            /** @description Events deleted, or being deleted, by retention or with a person. */
             deleted: number;
-            /** @description Answered with 200 and not published: no events. */
+            /** @description Items answered with 200 and not published, because they are not valid events. */
             dropped: number;
-            /** @description Not stored, because the event was stored before. */
+            /** @description Events not stored again, because they were stored before. */
             duplicates: number;
             /**
              * Format: date-time
              * @description Start of the minute of receipt.
              */
             minute: string;
-            /** @description Events of dead letters that were replayed. */
+            /** @description Events replayed from dead letters. */
             replayed: number;
-            /** @description Rows in `events`, counted there. Of minutes whose events are just being stored it may be ahead of `balance`. */
+            /** @description Actual rows in `events`. May exceed `balance` for minutes whose events are being stored. */
             stored: number;
         };
         ListedEvent: {
@@ -3062,7 +3062,7 @@ export interface components {
              * @description The person that the event belongs to now, merges included.
              */
             person_id: string;
-            /** @description Address of the page, else name of the screen; empty for neither. */
+            /** @description Page URL, else screen name; empty without either. */
             place: string;
             /** Format: date-time */
             received_at: string;
@@ -3075,7 +3075,7 @@ export interface components {
             uuid: string;
         };
         Lookup: {
-            /** @description Other projects that the key has access to. */
+            /** @description Matches in other projects that the key can access. */
             elsewhere: {
                 project_id: number;
                 /** @enum {string} */
@@ -3226,7 +3226,7 @@ export interface components {
              */
             id: string;
             is_identified: boolean;
-            /** @description The first of its email, name and username, else a distinct id. */
+            /** @description Email, else name, else username, else a distinct id. */
             name: string;
             properties: {
                 [key: string]: unknown;
@@ -3240,23 +3240,23 @@ export interface components {
         PersonHistory: {
             /**
              * Format: date-time
-             * @description When anything of the person changed last.
+             * @description Last change of the person.
              */
             changed_at: string | null;
             distinct_id_count: number;
-            /** @description The newest first, at most 200. */
+            /** @description Newest first, at most 200. */
             distinct_ids: {
                 distinct_id: string;
                 is_first: boolean;
                 /**
                  * Format: date-time
-                 * @description When it came to this person.
+                 * @description When it was assigned to this person.
                  */
                 since: string | null;
             }[];
         };
         Project: {
-            /** @description The addresses of clients are not stored. */
+            /** @description true: client addresses are not stored. */
             anonymize_ips: boolean;
             /** @description The project API key that SDKs send. It is public. Null when all are expired. */
             api_token: string | null;
@@ -3269,7 +3269,7 @@ export interface components {
             /** Format: uuid */
             uuid: string;
             /**
-             * @description First day of the week in questions that name none.
+             * @description Default first day of the week in questions.
              * @enum {string}
              */
             week_starts: "monday" | "sunday";
@@ -3280,16 +3280,16 @@ export interface components {
              * @description When an event first carried it.
              */
             created_at: string;
-            /** @description What it means, in words of the people who send it. */
+            /** @description Meaning of the event or property, written by its users. */
             description: string;
-            /** @description Left out of lists with `exclude_hidden=true`; its events are stored and counted as usual. */
+            /** @description Omitted from lists with `exclude_hidden=true`; events are stored and counted as usual. */
             hidden: boolean;
             /** Format: uuid */
             id: string;
-            /** @description True exactly when property_type is Numeric. */
+            /** @description True if property_type is Numeric. */
             is_numerical: boolean;
             /**
-             * @description Whether the property was seen on any event of event_names; null when the request names none.
+             * @description Whether the property was seen on any event in event_names; null without event_names.
              * @enum {string|null}
              */
             is_seen_on_filtered_events: "true" | "false" | null;
@@ -3315,7 +3315,7 @@ export interface components {
              * @enum {string|null}
              */
             property_type: "DateTime" | "String" | "Numeric" | "Boolean" | null;
-            /** @description What a client wrote; 0 otherwise: queries are not counted. */
+            /** @description Value written by a client, else 0: queries are not counted. */
             query_usage_30_day: number;
             tags: string[];
             /** @description Whether a user has verified this definition. */
@@ -3339,13 +3339,13 @@ export interface components {
             };
             /** @description Last line of a query that failed. */
             error?: {
-                /** @description What to do; empty when the detail says it. */
+                /** @description Suggested fix; empty if the detail includes it. */
                 advice: string;
-                /** @description The error code of ClickHouse; 0 when it did not answer. */
+                /** @description ClickHouse error code; 0 if it did not answer. */
                 code: number;
                 detail: string;
                 name: string;
-                /** @description Where in the query, in bytes from 1; null when not known. */
+                /** @description Position in the query, in bytes from 1; null if unknown. */
                 position: number | null;
             };
             progress?: {
@@ -3354,7 +3354,7 @@ export interface components {
                 /** @description 0: not estimated. */
                 total_rows: number;
             };
-            /** @description First line: the id in the query log of ClickHouse. */
+            /** @description First line: the query id in ClickHouse's query log. */
             query_id?: string;
             /** @description Values as JSON; integers of 64 bits, decimals and NaN are strings. */
             rows?: unknown[][];
@@ -3388,7 +3388,7 @@ export interface components {
         };
         QuestionAnswer: {
             answer: {
-                /** @description Of a retention: how many people returned in the k-th period after, from 0. */
+                /** @description Retention: people who returned in the k-th period after, from 0. */
                 cohorts?: {
                     /** @description Null: retention removed the events. */
                     people: number | null;
@@ -3402,30 +3402,30 @@ export interface components {
                 /** @enum {string} */
                 kind: "trend" | "funnel" | "retention";
                 lines?: {
-                    /** @description Events without a number in the property of a sum or an average, which count in neither. */
+                    /** @description Events left out of a sum or average, because the property is not a number. */
                     left_out: number;
                     name: string;
                     /**
-                     * @description Which part this is: all events or people, or one part of the breakdown.
+                     * @description All events or people, or one part of the breakdown.
                      * @enum {string}
                      */
                     part: "all" | "value" | "not_set" | "rest";
-                    /** @description Which of the asked series, from 0. */
+                    /** @description Index of the requested series, from 0. */
                     series: number;
                     total: number | null;
                     /** @description The value of the property; null unless `part` is `value`. */
                     value: string | null;
                     values: (number | null)[];
                 }[];
-                /** @description Of a funnel: everybody first. */
+                /** @description Funnel: everyone first. */
                 parts?: {
                     /**
-                     * @description Which part this is: all events or people, or one part of the breakdown.
+                     * @description All events or people, or one part of the breakdown.
                      * @enum {string}
                      */
                     part: "all" | "value" | "not_set" | "rest";
                     steps: {
-                        /** @description Share of those who entered. */
+                        /** @description Share of people who entered the funnel. */
                         conversion: number | null;
                         /** @description Median time to reach this step. */
                         median_ms: number | null;
@@ -3436,10 +3436,10 @@ export interface components {
                     /** @description The value of the property; null unless `part` is `value`. */
                     value: string | null;
                 }[];
-                /** @description Of a trend: its buckets. */
+                /** @description Trend: its buckets. */
                 points?: {
                     is_partial: boolean;
-                    /** @description Retention removed its events: it has no value. */
+                    /** @description true: retention removed its events, so it has no value. */
                     is_removed: boolean;
                     start: string;
                 }[];
@@ -3448,15 +3448,15 @@ export interface components {
                     /** Format: date-time */
                     from: string;
                     lines: {
-                        /** @description Events without a number in the property of a sum or an average, which count in neither. */
+                        /** @description Events left out of a sum or average, because the property is not a number. */
                         left_out: number;
                         name: string;
                         /**
-                         * @description Which part this is: all events or people, or one part of the breakdown.
+                         * @description All events or people, or one part of the breakdown.
                          * @enum {string}
                          */
                         part: "all" | "value" | "not_set" | "rest";
-                        /** @description Which of the asked series, from 0. */
+                        /** @description Index of the requested series, from 0. */
                         series: number;
                         total: number | null;
                         /** @description The value of the property; null unless `part` is `value`. */
@@ -3465,7 +3465,7 @@ export interface components {
                     }[];
                     points: {
                         is_partial: boolean;
-                        /** @description Retention removed its events: it has no value. */
+                        /** @description true: retention removed its events, so it has no value. */
                         is_removed: boolean;
                         start: string;
                     }[];
@@ -3478,23 +3478,23 @@ export interface components {
             };
             /**
              * Format: date-time
-             * @description Every acknowledged event received before this time is counted; null while nothing is known.
+             * @description Every acknowledged event received before this time is counted; null while unknown.
              */
             complete_through: string | null;
-            /** @description First day, of the time zone of the project. */
+            /** @description First day, in the project's time zone. */
             from: string;
             includes_bots: boolean;
-            /** @description Events of days (UTC) before this one are removed by retention; null: none are. */
+            /** @description Retention removed events of UTC days before this one; null: no events were removed. */
             kept_from: string | null;
             ms: number;
             read_bytes: number;
             read_rows: number;
             /**
-             * @description weighted: an event of a sample counts as many as it stands for; people are always those of stored events.
+             * @description weighted: a sampled event counts with its weight; people are always counted from stored events.
              * @enum {string}
              */
             samples: "weighted" | "as_stored";
-            /** @description The query of ClickHouse that gave the answer, without parameters. */
+            /** @description ClickHouse query behind the answer, without parameters. */
             sql: string;
             timezone: string;
             /** @description Last day, included. */
@@ -3502,17 +3502,17 @@ export interface components {
         };
         Quota: {
             /**
-             * @description reject: requests beyond the quota are answered with 429. sample: only the events of a share of all distinct ids are stored.
+             * @description reject: requests beyond the quota get 429. sample: only events of a share of all distinct ids are stored.
              * @enum {string}
              */
             beyond: "reject" | "sample";
-            /** @description Events that may come at once after a silence; null: 10 seconds' worth. */
+            /** @description Burst size in events; null: 10 seconds' worth. */
             burst: number | null;
-            /** @description Events of a calendar month of receipt, UTC, of all processes; null: no limit. */
+            /** @description Events per calendar month of receipt (UTC) over all processes; null: no limit. */
             events_per_month: number | null;
-            /** @description Events a second, of each ingest process; null: no limit. */
+            /** @description Events per second and ingest process; null: no limit. */
             events_per_second: number | null;
-            /** @description What ingest judges by; null: not measured yet, or no limit of the month. */
+            /** @description Usage that ingest applies the quota to; null: not measured yet, or no monthly limit. */
             month: {
                 /**
                  * Format: date-time
@@ -3521,18 +3521,18 @@ export interface components {
                 begin: string;
                 /**
                  * Format: date-time
-                 * @description All events received before are counted.
+                 * @description All events received before this time are counted.
                  */
                 counted_through: string;
-                /** @description Events of the month that are stored. */
+                /** @description Events of the month in storage. */
                 events: number;
                 exceeded: boolean;
             } | null;
-            /** @description That share. The stored events have the weight 1 / sample_rate. */
+            /** @description Share of distinct ids to store. Stored events have the weight 1 / sample_rate. */
             sample_rate: number;
             /**
              * Format: date-time
-             * @description null: the project has no quota.
+             * @description Null: the project has no quota.
              */
             updated_at: string | null;
         };
@@ -3563,10 +3563,10 @@ export interface components {
                  * @description First day that retention keeps.
                  */
                 kept_since: string | null;
-                /** @description null: not known; it would have been deleted by now, if it was ever stored. */
+                /** @description null: unknown; too old to be kept if it was ever stored. */
                 was_stored: boolean | null;
                 /**
-                 * @description unknown: it was stored and is gone.
+                 * @description unknown: it was stored and has been deleted.
                  * @enum {string}
                  */
                 why: "person" | "retention" | "unknown";
@@ -3581,7 +3581,7 @@ export interface components {
             } | null;
             /** @description With fate stored, else null. */
             duplicates: {
-                /** @description How often it came again in the last 30 days, as far as recorded. */
+                /** @description Recorded duplicates in the last 30 days. */
                 count: number;
                 /** @description At most five, newest first. */
                 last: {
@@ -3594,11 +3594,11 @@ export interface components {
                 }[];
             } | null;
             /**
-             * @description unknown: no process acknowledged it, it was dropped longer ago than drops are remembered, or it is in one of `may_be_in`.
+             * @description unknown: it was never acknowledged, its drop is no longer on record, or it is in one of `may_be_in`.
              * @enum {string}
              */
             fate: "stored" | "dead_letter" | "waiting" | "dropped" | "deleted" | "unknown";
-            /** @description With fate unknown: where it may be all the same. Else null. */
+            /** @description With fate unknown: places that were not searched and may have it. Else null. */
             may_be_in: {
                 /** @description Ingest process; null for the stream. */
                 process: string | null;
@@ -3608,12 +3608,12 @@ export interface components {
                  */
                 since: string | null;
                 /**
-                 * @description Disk or memory of an ingest process, or messages that were not searched.
+                 * @description Disk or memory of an ingest process, or unsearched messages of the stream.
                  * @enum {string}
                  */
                 where: "spool" | "in_flight" | "stream";
             }[] | null;
-            /** @description With fate waiting and unknown: messages of the stream that were searched, and how many there were. Else null. */
+            /** @description With fate waiting and unknown: messages of the stream searched, and their total. Else null. */
             searched: {
                 messages: number;
                 of: number;
@@ -3634,7 +3634,7 @@ export interface components {
                 partition: string | null;
                 /** Format: date-time */
                 received_at: string;
-                /** @description Ingest processes that received the messages of the insert; the event came through one of them. */
+                /** @description Ingest processes that received the messages of the insert; one of them received the event. */
                 received_by: string[];
                 /** Format: date-time */
                 timestamp: string;
@@ -3645,7 +3645,7 @@ export interface components {
             waiting: {
                 distinct_id: string;
                 event: string;
-                /** @description Messages of its partition that come first. */
+                /** @description Messages ahead of it in its partition. */
                 messages_ahead: number;
                 partition: string;
                 /**
@@ -3665,20 +3665,20 @@ export interface components {
         };
         ReceiptList: {
             results: components["schemas"]["Receipt"][];
-            /** @description With fate waiting and unknown: messages of the stream that were searched, and how many there were. Else null. */
+            /** @description With fate waiting and unknown: messages of the stream searched, and their total. Else null. */
             searched: {
                 messages: number;
                 of: number;
             };
         };
         SavedQuery: {
-            /** @description How the result is drawn; null: as a table. */
+            /** @description Chart of the result; null: a table. */
             chart: {
                 /** @enum {string} */
                 kind: "line" | "bar";
                 /** @description Column of the horizontal axis. */
                 x?: string;
-                /** @description Columns that are drawn. */
+                /** @description Columns to plot. */
                 y?: string[];
             } | null;
             /** Format: date-time */
@@ -3702,7 +3702,7 @@ export interface components {
             parameters: {
                 [key: string]: string;
             };
-            /** @description ClickHouse's SQL; nothing checks it before it runs. */
+            /** @description ClickHouse SQL, not validated until it runs. */
             query: string;
             /** @description Id of the project. */
             team_id: number;
@@ -3726,12 +3726,12 @@ export interface components {
                 lastError: string | null;
                 lastWarning: string | null;
             };
-            /** @description What has a backlog, the oldest first. */
+            /** @description Parts with a backlog, oldest first. */
             behind: {
                 lagSeconds: number;
                 part: string;
             }[];
-            /** @description By how many events of the last three hours the table of events differs from the ledger; null when no process compares them. */
+            /** @description Difference in events between the events table and the ledger over the last three hours; null if no process compares them. */
             books: {
                 ageSeconds: number;
                 extra: number;
@@ -3739,7 +3739,7 @@ export interface components {
             } | null;
             clients: {
                 /**
-                 * @description spooled: answered, and stored on the disk of ingest; refused: some got 503 between the two readings.
+                 * @description spooled: acknowledged from ingest's disk; refused: some requests got 503 between the two readings.
                  * @enum {string}
                  */
                 captures: "answered" | "spooled" | "refused" | "no answer";
@@ -3784,10 +3784,10 @@ export interface components {
                 stored: number | null;
                 storedPerSecond: number | null;
             };
-            /** @description Why data may be lost in a power cut; null while no process reports a reason. */
+            /** @description Reason why a power cut may lose data; null while no process reports one. */
             powerCuts: string | null;
             /**
-             * @description down: captures are refused or get no answer. degraded: clients are served, but something is stuck or unavailable, or the ledger does not balance. behind: everything works, but something has a backlog.
+             * @description down: captures are refused or unanswered. degraded: clients are served, but something is stuck or unavailable, or the ledger does not balance. behind: everything works, but something has a backlog.
              * @enum {string}
              */
             status: "ok" | "behind" | "degraded" | "down";
@@ -3824,7 +3824,7 @@ export interface components {
                     oldestSeconds: number;
                 };
             };
-            /** @description As "<tier>: <part>", in the order in which events flow. */
+            /** @description As "<tier>: <part>", in event-flow order. */
             stuck: string[];
             tiers: {
                 eventLoopP99Ms: number | null;
@@ -3834,7 +3834,7 @@ export interface components {
                 stuck: string[];
                 /** @enum {string} */
                 tier: "ingest" | "pipeline" | "api";
-                /** @description Empty when the stack does not run. */
+                /** @description Empty if the stack is not running. */
                 url: string;
             }[];
             /** Format: date-time */
@@ -3852,7 +3852,7 @@ export interface components {
             /** @description Of a question. */
             question: {
                 answer: {
-                    /** @description Of a retention: how many people returned in the k-th period after, from 0. */
+                    /** @description Retention: people who returned in the k-th period after, from 0. */
                     cohorts?: {
                         /** @description Null: retention removed the events. */
                         people: number | null;
@@ -3866,30 +3866,30 @@ export interface components {
                     /** @enum {string} */
                     kind: "trend" | "funnel" | "retention";
                     lines?: {
-                        /** @description Events without a number in the property of a sum or an average, which count in neither. */
+                        /** @description Events left out of a sum or average, because the property is not a number. */
                         left_out: number;
                         name: string;
                         /**
-                         * @description Which part this is: all events or people, or one part of the breakdown.
+                         * @description All events or people, or one part of the breakdown.
                          * @enum {string}
                          */
                         part: "all" | "value" | "not_set" | "rest";
-                        /** @description Which of the asked series, from 0. */
+                        /** @description Index of the requested series, from 0. */
                         series: number;
                         total: number | null;
                         /** @description The value of the property; null unless `part` is `value`. */
                         value: string | null;
                         values: (number | null)[];
                     }[];
-                    /** @description Of a funnel: everybody first. */
+                    /** @description Funnel: everyone first. */
                     parts?: {
                         /**
-                         * @description Which part this is: all events or people, or one part of the breakdown.
+                         * @description All events or people, or one part of the breakdown.
                          * @enum {string}
                          */
                         part: "all" | "value" | "not_set" | "rest";
                         steps: {
-                            /** @description Share of those who entered. */
+                            /** @description Share of people who entered the funnel. */
                             conversion: number | null;
                             /** @description Median time to reach this step. */
                             median_ms: number | null;
@@ -3900,10 +3900,10 @@ export interface components {
                         /** @description The value of the property; null unless `part` is `value`. */
                         value: string | null;
                     }[];
-                    /** @description Of a trend: its buckets. */
+                    /** @description Trend: its buckets. */
                     points?: {
                         is_partial: boolean;
-                        /** @description Retention removed its events: it has no value. */
+                        /** @description true: retention removed its events, so it has no value. */
                         is_removed: boolean;
                         start: string;
                     }[];
@@ -3912,15 +3912,15 @@ export interface components {
                         /** Format: date-time */
                         from: string;
                         lines: {
-                            /** @description Events without a number in the property of a sum or an average, which count in neither. */
+                            /** @description Events left out of a sum or average, because the property is not a number. */
                             left_out: number;
                             name: string;
                             /**
-                             * @description Which part this is: all events or people, or one part of the breakdown.
+                             * @description All events or people, or one part of the breakdown.
                              * @enum {string}
                              */
                             part: "all" | "value" | "not_set" | "rest";
-                            /** @description Which of the asked series, from 0. */
+                            /** @description Index of the requested series, from 0. */
                             series: number;
                             total: number | null;
                             /** @description The value of the property; null unless `part` is `value`. */
@@ -3929,7 +3929,7 @@ export interface components {
                         }[];
                         points: {
                             is_partial: boolean;
-                            /** @description Retention removed its events: it has no value. */
+                            /** @description true: retention removed its events, so it has no value. */
                             is_removed: boolean;
                             start: string;
                         }[];
@@ -3942,27 +3942,27 @@ export interface components {
                 };
                 /**
                  * Format: date-time
-                 * @description Every acknowledged event received before this time is counted; null while nothing is known.
+                 * @description Every acknowledged event received before this time is counted; null while unknown.
                  */
                 complete_through: string | null;
                 /** @description Of kind trend, funnel or retention; docs/query/questions.md has the fields of each. */
                 definition: {
                     [key: string]: unknown;
                 };
-                /** @description First day, of the time zone of the project. */
+                /** @description First day, in the project's time zone. */
                 from: string;
                 includes_bots: boolean;
-                /** @description Events of days (UTC) before this one are removed by retention; null: none are. */
+                /** @description Retention removed events of UTC days before this one; null: no events were removed. */
                 kept_from: string | null;
                 ms: number;
                 read_bytes: number;
                 read_rows: number;
                 /**
-                 * @description weighted: an event of a sample counts as many as it stands for; people are always those of stored events.
+                 * @description weighted: a sampled event counts with its weight; people are always counted from stored events.
                  * @enum {string}
                  */
                 samples: "weighted" | "as_stored";
-                /** @description The query of ClickHouse that gave the answer, without parameters. */
+                /** @description ClickHouse query behind the answer, without parameters. */
                 sql: string;
                 timezone: string;
                 /** @description Last day, included. */
@@ -4002,9 +4002,9 @@ export interface operations {
             query?: {
                 /** @description Cursor of the page; taken from a `next` link. */
                 after?: string;
-                /** @description Only those with this code of the error; empty: those without one. */
+                /** @description Only dead letters with this error code; empty: only those without one. */
                 error_code?: string;
-                /** @description Only dead letters about this event; empty: those that are not about one event. */
+                /** @description Only dead letters of this event; empty: only those that do not hold exactly one event. */
                 event?: string;
                 /** @description Dead-lettered at or after. */
                 from?: string;
@@ -4062,23 +4062,23 @@ export interface operations {
                     "application/json": {
                         /** @description The original body. */
                         body_base64: string;
-                        /** @description The decoded body: events or JSON; null when it is neither. */
+                        /** @description The decoded body: events or JSON; null if it is neither. */
                         content: unknown;
-                        /** @description Message of the error. */
+                        /** @description Error message. */
                         error: string;
-                        /** @description Code of the error, such as that of ClickHouse. */
+                        /** @description Error code, for example from ClickHouse. */
                         error_code: string | null;
-                        /** @description Name of the event; null when the dead letter is not about one event. */
+                        /** @description Event name; null unless the dead letter holds exactly one event. */
                         event: string | null;
                         headers: {
                             [key: string]: string;
                         };
                         id: number;
-                        /** @description Id of its project; null when the dead letter is about several, or about none. */
+                        /** @description Project id; null if the dead letter belongs to several projects or to none. */
                         project: number | null;
-                        /** @description Why it failed, as a code. */
+                        /** @description Machine-readable reason. */
                         reason: string;
-                        /** @description Number of events in it; null when it has other content. */
+                        /** @description Number of events in it; null if the content is something else. */
                         rows: number | null;
                         /** @description Stage that failed. */
                         stage: string;
@@ -4087,7 +4087,7 @@ export interface operations {
                          * @description When it was dead-lettered.
                          */
                         time: string;
-                        /** @description Uuid of that event. */
+                        /** @description UUID of that event. */
                         uuid: string | null;
                     };
                 };
@@ -4134,9 +4134,9 @@ export interface operations {
                     "application/json": {
                         /** @description Dead letters that match. */
                         matched: number;
-                        /** @description Dead letters that were published to their stream again. */
+                        /** @description Dead letters published to their stream again. */
                         replayed: number;
-                        /** @description Dead letters of unknown origin, which are kept. */
+                        /** @description Dead letters kept because their origin is unknown. */
                         skipped: number;
                     };
                 };
@@ -4146,9 +4146,9 @@ export interface operations {
     getDeadLettersGroups: {
         parameters: {
             query?: {
-                /** @description Only those with this code of the error; empty: those without one. */
+                /** @description Only dead letters with this error code; empty: only those without one. */
                 error_code?: string;
-                /** @description Only dead letters about this event; empty: those that are not about one event. */
+                /** @description Only dead letters of this event; empty: only those that do not hold exactly one event. */
                 event?: string;
                 /** @description Dead-lettered at or after. */
                 from?: string;
@@ -4173,15 +4173,15 @@ export interface operations {
                         /** @description Dead letters that match. */
                         count: number;
                         results: {
-                            /** @description Dead letters of each of the last 24 hours, oldest hour first. */
+                            /** @description Dead letters per hour over the last 24 hours, oldest first. */
                             by_hour: number[];
                             /** @description Dead letters in the group. */
                             count: number;
-                            /** @description Message of the error of the newest. */
+                            /** @description Error message of the newest dead letter. */
                             error: string;
-                            /** @description Code of the error, such as that of ClickHouse. */
+                            /** @description Error code, for example from ClickHouse. */
                             error_code: string | null;
-                            /** @description Name of the event; null when the dead letter is not about one event. */
+                            /** @description Event name; null unless the dead letter holds exactly one event. */
                             event: string | null;
                             /**
                              * Format: date-time
@@ -4193,14 +4193,14 @@ export interface operations {
                              * @description When the newest was dead-lettered.
                              */
                             last: string;
-                            /** @description Id of its project; null when the dead letter is about several, or about none. */
+                            /** @description Project id; null if the dead letter belongs to several projects or to none. */
                             project: number | null;
-                            /** @description Why it failed, as a code. */
+                            /** @description Machine-readable reason. */
                             reason: string;
                             /** @description Stage that failed. */
                             stage: string;
                         }[];
-                        /** @description Those in none of the groups: there are more than 500, of which these are the largest. */
+                        /** @description Dead letters outside the 500 largest groups. */
                         ungrouped: number;
                     };
                 };
@@ -4217,18 +4217,18 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Only count them. */
+                    /** @description Count only. */
                     dry_run?: boolean;
-                    /** @description Only those with this code of the error; empty: those without one. */
+                    /** @description Only dead letters with this error code; empty: only those without one. */
                     error_code?: string;
-                    /** @description Only dead letters about this event; empty: those that are not about one event. */
+                    /** @description Only dead letters of this event; empty: only those that do not hold exactly one event. */
                     event?: string;
                     /**
                      * Format: date-time
                      * @description Dead-lettered at or after.
                      */
                     from?: string;
-                    /** @description Maximum number of dead letters, oldest first; required without dry_run. Give what the dry run counted: what came later stays. */
+                    /** @description Maximum number of dead letters, oldest first; required without dry_run. Pass the count of the dry run to keep dead letters that arrived since. */
                     limit?: number;
                     reason?: string;
                     /** @enum {string} */
@@ -4251,7 +4251,7 @@ export interface operations {
                     "application/json": {
                         /** @description Dead letters that match, up to the limit. */
                         matched: number;
-                        /** @description Dead letters that were deleted. */
+                        /** @description Deleted dead letters. */
                         purged: number;
                     };
                 };
@@ -4268,11 +4268,11 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Only count them, without a replay. */
+                    /** @description Count only, without a replay. */
                     dry_run?: boolean;
-                    /** @description Only those with this code of the error; empty: those without one. */
+                    /** @description Only dead letters with this error code; empty: only those without one. */
                     error_code?: string;
-                    /** @description Only dead letters about this event; empty: those that are not about one event. */
+                    /** @description Only dead letters of this event; empty: only those that do not hold exactly one event. */
                     event?: string;
                     /**
                      * Format: date-time
@@ -4302,9 +4302,9 @@ export interface operations {
                     "application/json": {
                         /** @description Dead letters that match. */
                         matched: number;
-                        /** @description Dead letters that were published to their stream again. */
+                        /** @description Dead letters published to their stream again. */
                         replayed: number;
-                        /** @description Dead letters of unknown origin, which are kept. */
+                        /** @description Dead letters kept because their origin is unknown. */
                         skipped: number;
                     };
                 };
@@ -4348,7 +4348,7 @@ export interface operations {
                             expires_at: string | null;
                             /** Format: uuid */
                             id: string;
-                            /** @description It is the key of this request. */
+                            /** @description true: the key of this request. */
                             is_current: boolean;
                             label: string;
                             /**
@@ -4388,20 +4388,20 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: date-time
-                     * @description Null: when the key of this request expires, or never.
+                     * @description Null: expires with the requesting key, or never.
                      * @default null
                      */
                     expires_at?: string | null;
-                    /** @description What the key is for. */
+                    /** @description Purpose of the key. */
                     label: string;
                     /**
-                     * @description Ids of its projects; null for all that the key of this request is for.
+                     * @description Ids of its projects; null for all projects of the requesting key.
                      * @default null
                      */
                     scoped_teams?: number[] | null;
-                    /** @description Such as experiment:read; * is everything. The requesting key must have each of them; write includes read. */
+                    /** @description For example experiment:read; * grants everything. The requesting key must have each of them; write includes read. */
                     scopes: string[];
-                    /** @description Owner of the key; default: the user of this request. Another owner needs scope * for all projects. */
+                    /** @description Owner of the key; default: the requesting user. Another owner requires scope * for all projects. */
                     user_id?: number;
                 };
             };
@@ -4423,7 +4423,7 @@ export interface operations {
                         expires_at: string | null;
                         /** Format: uuid */
                         id: string;
-                        /** @description It is the key of this request. */
+                        /** @description true: the key of this request. */
                         is_current: boolean;
                         label: string;
                         /**
@@ -4445,7 +4445,7 @@ export interface operations {
                             first_name: string;
                             id: number;
                         };
-                        /** @description The key, shown this once: only its hash is stored. */
+                        /** @description The key. Shown only once: only its hash is stored. */
                         value: string;
                     };
                 };
@@ -4509,7 +4509,7 @@ export interface operations {
                         expires_at: string | null;
                         /** Format: uuid */
                         id: string;
-                        /** @description It is the key of this request. */
+                        /** @description true: the key of this request. */
                         is_current: boolean;
                         label: string;
                         /**
@@ -4531,7 +4531,7 @@ export interface operations {
                             first_name: string;
                             id: number;
                         };
-                        /** @description The key, shown this once: only its hash is stored. */
+                        /** @description The key. Shown only once: only its hash is stored. */
                         value: string;
                     };
                 };
@@ -4582,10 +4582,10 @@ export interface operations {
             content: {
                 "application/json": {
                     name: string;
-                    /** @description IANA name: in it the days of reports begin. UTC for a new project. */
+                    /** @description IANA name. Days of reports begin in this time zone. UTC for a new project. */
                     timezone?: string;
                     /**
-                     * @description First day of the week in questions that name none. Monday for a new project.
+                     * @description Default first day of the week in questions. Monday for a new project.
                      * @enum {string}
                      */
                     week_starts?: "monday" | "sunday";
@@ -4641,10 +4641,10 @@ export interface operations {
             content: {
                 "application/json": {
                     name?: string;
-                    /** @description IANA name: in it the days of reports begin. UTC for a new project. */
+                    /** @description IANA name. Days of reports begin in this time zone. UTC for a new project. */
                     timezone?: string;
                     /**
-                     * @description First day of the week in questions that name none. Monday for a new project.
+                     * @description Default first day of the week in questions. Monday for a new project.
                      * @enum {string}
                      */
                     week_starts?: "monday" | "sunday";
@@ -4672,7 +4672,7 @@ export interface operations {
                 limit?: number;
                 /** @description Items to skip. */
                 offset?: number;
-                /** @description Words that must all occur in the name, in any order and case. There are no wildcards. */
+                /** @description Words that must all occur in the name, in any order and case, without wildcards. */
                 search?: string;
             };
             header?: never;
@@ -4841,7 +4841,7 @@ export interface operations {
     getProjectsByProjectIdBoardsByIdAnswersByTileKindByTileId: {
         parameters: {
             query?: {
-                /** @description Compute it, whatever is known. */
+                /** @description Recompute the answers instead of using cached ones. */
                 refresh?: boolean;
             };
             header?: never;
@@ -4903,7 +4903,7 @@ export interface operations {
                             } | null;
                             /**
                              * Format: date-time
-                             * @description Null: it ends when it is deleted.
+                             * @description Null: valid until deleted.
                              */
                             expires_at: string | null;
                             id: number;
@@ -4931,7 +4931,7 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: date-time
-                     * @description Null: it ends when it is deleted.
+                     * @description Null: valid until deleted.
                      */
                     expires_at?: string | null;
                 } | null;
@@ -4960,7 +4960,7 @@ export interface operations {
                         } | null;
                         /**
                          * Format: date-time
-                         * @description Null: it ends when it is deleted.
+                         * @description Null: valid until deleted.
                          */
                         expires_at: string | null;
                         id: number;
@@ -5034,7 +5034,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description `{type: AND | OR, values: [...]}`, nested: filters as in conditions of flags, each perhaps with `negation`. */
+                    /** @description `{type: AND | OR, values: [...]}`, nested: filters as in flag conditions, each optionally with `negation`. */
                     filters: {
                         [key: string]: unknown;
                     };
@@ -5081,9 +5081,9 @@ export interface operations {
             query?: {
                 /** @description Cursor of the page; taken from a `next` link. */
                 after?: string;
-                /** @description Only those with this code of the error; empty: those without one. */
+                /** @description Only dead letters with this error code; empty: only those without one. */
                 error_code?: string;
-                /** @description Only dead letters about this event; empty: those that are not about one event. */
+                /** @description Only dead letters of this event; empty: only those that do not hold exactly one event. */
                 event?: string;
                 /** @description Dead-lettered at or after. */
                 from?: string;
@@ -5146,23 +5146,23 @@ export interface operations {
                     "application/json": {
                         /** @description The original body. */
                         body_base64: string;
-                        /** @description The decoded body: events or JSON; null when it is neither. */
+                        /** @description The decoded body: events or JSON; null if it is neither. */
                         content: unknown;
-                        /** @description Message of the error. */
+                        /** @description Error message. */
                         error: string;
-                        /** @description Code of the error, such as that of ClickHouse. */
+                        /** @description Error code, for example from ClickHouse. */
                         error_code: string | null;
-                        /** @description Name of the event; null when the dead letter is not about one event. */
+                        /** @description Event name; null unless the dead letter holds exactly one event. */
                         event: string | null;
                         headers: {
                             [key: string]: string;
                         };
                         id: number;
-                        /** @description Id of its project; null when the dead letter is about several, or about none. */
+                        /** @description Project id; null if the dead letter belongs to several projects or to none. */
                         project: number | null;
-                        /** @description Why it failed, as a code. */
+                        /** @description Machine-readable reason. */
                         reason: string;
-                        /** @description Number of events in it; null when it has other content. */
+                        /** @description Number of events in it; null if the content is something else. */
                         rows: number | null;
                         /** @description Stage that failed. */
                         stage: string;
@@ -5171,7 +5171,7 @@ export interface operations {
                          * @description When it was dead-lettered.
                          */
                         time: string;
-                        /** @description Uuid of that event. */
+                        /** @description UUID of that event. */
                         uuid: string | null;
                     };
                 };
@@ -5222,9 +5222,9 @@ export interface operations {
                     "application/json": {
                         /** @description Dead letters that match. */
                         matched: number;
-                        /** @description Dead letters that were published to their stream again. */
+                        /** @description Dead letters published to their stream again. */
                         replayed: number;
-                        /** @description Dead letters of unknown origin, which are kept. */
+                        /** @description Dead letters kept because their origin is unknown. */
                         skipped: number;
                     };
                 };
@@ -5234,9 +5234,9 @@ export interface operations {
     getProjectsByProjectIdDeadLettersGroups: {
         parameters: {
             query?: {
-                /** @description Only those with this code of the error; empty: those without one. */
+                /** @description Only dead letters with this error code; empty: only those without one. */
                 error_code?: string;
-                /** @description Only dead letters about this event; empty: those that are not about one event. */
+                /** @description Only dead letters of this event; empty: only those that do not hold exactly one event. */
                 event?: string;
                 /** @description Dead-lettered at or after. */
                 from?: string;
@@ -5264,15 +5264,15 @@ export interface operations {
                         /** @description Dead letters that match. */
                         count: number;
                         results: {
-                            /** @description Dead letters of each of the last 24 hours, oldest hour first. */
+                            /** @description Dead letters per hour over the last 24 hours, oldest first. */
                             by_hour: number[];
                             /** @description Dead letters in the group. */
                             count: number;
-                            /** @description Message of the error of the newest. */
+                            /** @description Error message of the newest dead letter. */
                             error: string;
-                            /** @description Code of the error, such as that of ClickHouse. */
+                            /** @description Error code, for example from ClickHouse. */
                             error_code: string | null;
-                            /** @description Name of the event; null when the dead letter is not about one event. */
+                            /** @description Event name; null unless the dead letter holds exactly one event. */
                             event: string | null;
                             /**
                              * Format: date-time
@@ -5284,14 +5284,14 @@ export interface operations {
                              * @description When the newest was dead-lettered.
                              */
                             last: string;
-                            /** @description Id of its project; null when the dead letter is about several, or about none. */
+                            /** @description Project id; null if the dead letter belongs to several projects or to none. */
                             project: number | null;
-                            /** @description Why it failed, as a code. */
+                            /** @description Machine-readable reason. */
                             reason: string;
                             /** @description Stage that failed. */
                             stage: string;
                         }[];
-                        /** @description Those in none of the groups: there are more than 500, of which these are the largest. */
+                        /** @description Dead letters outside the 500 largest groups. */
                         ungrouped: number;
                     };
                 };
@@ -5311,18 +5311,18 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Only count them. */
+                    /** @description Count only. */
                     dry_run?: boolean;
-                    /** @description Only those with this code of the error; empty: those without one. */
+                    /** @description Only dead letters with this error code; empty: only those without one. */
                     error_code?: string;
-                    /** @description Only dead letters about this event; empty: those that are not about one event. */
+                    /** @description Only dead letters of this event; empty: only those that do not hold exactly one event. */
                     event?: string;
                     /**
                      * Format: date-time
                      * @description Dead-lettered at or after.
                      */
                     from?: string;
-                    /** @description Maximum number of dead letters, oldest first; required without dry_run. Give what the dry run counted: what came later stays. */
+                    /** @description Maximum number of dead letters, oldest first; required without dry_run. Pass the count of the dry run to keep dead letters that arrived since. */
                     limit?: number;
                     reason?: string;
                     /** @enum {string} */
@@ -5345,7 +5345,7 @@ export interface operations {
                     "application/json": {
                         /** @description Dead letters that match, up to the limit. */
                         matched: number;
-                        /** @description Dead letters that were deleted. */
+                        /** @description Deleted dead letters. */
                         purged: number;
                     };
                 };
@@ -5365,11 +5365,11 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Only count them, without a replay. */
+                    /** @description Count only, without a replay. */
                     dry_run?: boolean;
-                    /** @description Only those with this code of the error; empty: those without one. */
+                    /** @description Only dead letters with this error code; empty: only those without one. */
                     error_code?: string;
-                    /** @description Only dead letters about this event; empty: those that are not about one event. */
+                    /** @description Only dead letters of this event; empty: only those that do not hold exactly one event. */
                     event?: string;
                     /**
                      * Format: date-time
@@ -5399,9 +5399,9 @@ export interface operations {
                     "application/json": {
                         /** @description Dead letters that match. */
                         matched: number;
-                        /** @description Dead letters that were published to their stream again. */
+                        /** @description Dead letters published to their stream again. */
                         replayed: number;
-                        /** @description Dead letters of unknown origin, which are kept. */
+                        /** @description Dead letters kept because their origin is unknown. */
                         skipped: number;
                     };
                 };
@@ -5413,9 +5413,9 @@ export interface operations {
             query?: {
                 /** @description Cursor of the page; taken from a `next` link. */
                 after?: string;
-                /** @description event_posthog: names that begin with $; event_custom: the others; all, event: both. */
+                /** @description event_posthog: names that begin with $; event_custom: all other names; all, event: both. */
                 event_type?: "all" | "event" | "event_custom" | "event_posthog";
-                /** @description true: without hidden ones. */
+                /** @description true: omit hidden definitions. */
                 exclude_hidden?: boolean;
                 /** @description Items per page. */
                 limit?: number;
@@ -5423,9 +5423,9 @@ export interface operations {
                 offset?: number;
                 /** @description Field to sort by, with - descending; then by name. */
                 ordering?: "name" | "-name" | "volume_30_day" | "-volume_30_day" | "last_seen_at" | "-last_seen_at";
-                /** @description Words that must all occur in the name, in any order and case. There are no wildcards. */
+                /** @description Words that must all occur in the name, in any order and case, without wildcards. */
                 search?: string;
-                /** @description true: only verified ones; false: only the others. Default: both. */
+                /** @description true: only verified definitions; false: only unverified ones. Default: both. */
                 verified?: boolean;
             };
             header?: never;
@@ -5446,7 +5446,7 @@ export interface operations {
                     "application/json": {
                         /**
                          * Format: date-time
-                         * @description Every acknowledged event received before is counted in these definitions; null while that is not known.
+                         * @description These definitions count every acknowledged event received before this time; null while unknown.
                          */
                         complete_through: string | null;
                         /** @description Total number of items. */
@@ -5527,7 +5527,7 @@ export interface operations {
                     hidden?: boolean;
                     /**
                      * Format: date-time
-                     * @description Replaces the computed value until an event of that name arrives; then it is the time of the latest one.
+                     * @description Overrides the computed value until the next event of that name.
                      */
                     last_seen_at?: string;
                     /** @description Renames the definition. Its values stay until an event of the new name arrives. An event of the old name creates a new definition. */
@@ -5539,7 +5539,7 @@ export interface operations {
                     query_usage_30_day?: number;
                     tags?: string[];
                     verified?: boolean;
-                    /** @description Replaces the computed value until an event of that name arrives; then all events of the last 30 days are counted. */
+                    /** @description Overrides the computed value until the next event of that name, which restores the count of the last 30 days. */
                     volume_30_day?: number;
                 };
             };
@@ -5576,7 +5576,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        /** @description The 50 properties that most of these events carry, over all time. */
+                        /** @description The 50 most frequent properties of the event, over all time. */
                         properties: {
                             events: number;
                             name: string;
@@ -5629,7 +5629,7 @@ export interface operations {
     getProjectsByProjectIdEventSchemas: {
         parameters: {
             query?: {
-                /** @description true: only schemas with an active version; false: only the others. Default: both. */
+                /** @description true: only schemas with an active version; false: only those without. Default: both. */
                 active?: boolean;
                 /** @description Cursor of the page; taken from a `next` link. */
                 after?: string;
@@ -5637,7 +5637,7 @@ export interface operations {
                 limit?: number;
                 /** @description Items to skip. */
                 offset?: number;
-                /** @description Words that must all occur in the name, in any order and case. There are no wildcards. */
+                /** @description Words that must all occur in the name, in any order and case, without wildcards. */
                 search?: string;
             };
             header?: never;
@@ -5681,24 +5681,24 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Version that is enforced; null: none. */
+                    /** @description Enforced version; null: not enforced. */
                     active_version?: number | null;
                     readonly created_at?: unknown;
                     readonly created_by?: unknown;
-                    /** @description What the event is for. */
+                    /** @description Purpose of the event. */
                     description?: string;
-                    /** @description Name of the event; each has one schema. Cannot be changed. */
+                    /** @description Event name; one schema per name. Cannot be changed. */
                     event: string;
                     readonly first_version?: unknown;
                     readonly id?: unknown;
                     /**
-                     * @description What becomes of events that do not meet the active version: observe stores and counts them, quarantine dead-letters them, reject drops and counts them.
+                     * @description Action on events that violate the active version: observe stores and counts them, quarantine dead-letters them, reject drops and counts them.
                      * @enum {string}
                      */
                     mode?: "observe" | "quarantine" | "reject";
-                    /** @description Who is asked about it: a person or a team. */
+                    /** @description Contact person or team. */
                     owner?: string;
-                    /** @description JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/change/rules-and-schemas.md. */
+                    /** @description JSON Schema (2020-12) of the event's properties. Supported keywords: docs/change/rules-and-schemas.md. */
                     schema: {
                         [key: string]: unknown;
                     };
@@ -5780,29 +5780,29 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Version that is enforced; null: none. */
+                    /** @description Enforced version; null: not enforced. */
                     active_version?: number | null;
                     readonly created_at?: unknown;
                     readonly created_by?: unknown;
-                    /** @description What the event is for. */
+                    /** @description Purpose of the event. */
                     description?: string;
                     readonly event?: unknown;
                     readonly first_version?: unknown;
                     readonly id?: unknown;
                     /**
-                     * @description What becomes of events that do not meet the active version: observe stores and counts them, quarantine dead-letters them, reject drops and counts them.
+                     * @description Action on events that violate the active version: observe stores and counts them, quarantine dead-letters them, reject drops and counts them.
                      * @enum {string}
                      */
                     mode?: "observe" | "quarantine" | "reject";
-                    /** @description Who is asked about it: a person or a team. */
+                    /** @description Contact person or team. */
                     owner?: string;
-                    /** @description JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/change/rules-and-schemas.md. */
+                    /** @description JSON Schema (2020-12) of the event's properties. Supported keywords: docs/change/rules-and-schemas.md. */
                     schema?: {
                         [key: string]: unknown;
                     };
                     readonly team_id?: unknown;
                     readonly updated_at?: unknown;
-                    /** @description The newest version when the change was begun. When there is another one by now, 409 `conflict`: nothing is changed. */
+                    /** @description Version that the change is based on. If there is a newer one, the answer is 409 `conflict` and nothing changes. */
                     version?: number;
                 };
             };
@@ -5854,9 +5854,9 @@ export interface operations {
                     "application/json": {
                         /** @description false: there are more events than the limit. */
                         complete: boolean;
-                        /** @description Events that were checked. */
+                        /** @description Number of checked events. */
                         events: number;
-                        /** @description Those that do not. */
+                        /** @description Events that violate it. */
                         failed: number;
                         /** @description By place and keyword, most events first; an event with several failures counts under each. */
                         failures: {
@@ -5875,7 +5875,7 @@ export interface operations {
                             lib: string;
                             lib_version: string;
                         }[];
-                        /** @description Those that meet the schema. */
+                        /** @description Events that conform to the schema. */
                         met: number;
                     };
                 };
@@ -5887,7 +5887,7 @@ export interface operations {
             query?: {
                 /** @description Cursor of the page; taken from a `next` link. */
                 after?: string;
-                /** @description true: also versions of deleted ones of this name, by which events may have been checked. Default: false. */
+                /** @description true: include versions of deleted ones of this name, which may have checked events. Default: false. */
                 deleted?: boolean;
                 /** @description Items per page. */
                 limit?: number;
@@ -5933,7 +5933,7 @@ export interface operations {
                                 /** Format: uuid */
                                 uuid: string;
                             } | null;
-                            /** @description JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/change/rules-and-schemas.md. */
+                            /** @description JSON Schema (2020-12) of the event's properties. Supported keywords: docs/change/rules-and-schemas.md. */
                             schema: {
                                 [key: string]: unknown;
                             };
@@ -5968,13 +5968,13 @@ export interface operations {
                     "application/json": {
                         /** @description Schemas with no checked events are omitted. */
                         results: {
-                            /** @description Events that ingest checked by it. */
+                            /** @description Events checked by ingest. */
                             checked: number;
-                            /** @description Of them, those that did not meet it, and were stored. */
+                            /** @description Violating events that were stored. */
                             kept: number;
-                            /** @description Those that did not meet it, and were dead-lettered. */
+                            /** @description Violating events that were dead-lettered. */
                             quarantined: number;
-                            /** @description Those that did not meet it, and were dropped. */
+                            /** @description Violating events that were dropped. */
                             rejected: number;
                             /** @description Id of the schema. */
                             schema: number;
@@ -6003,7 +6003,7 @@ export interface operations {
                     event: string;
                     /** @description Also describe properties whose names begin with $. Default: false. */
                     include_sdk?: boolean;
-                    /** @description Events that are read at most; default 100,000. */
+                    /** @description Maximum number of events to read; default 100,000. */
                     limit?: number;
                 };
             };
@@ -6016,7 +6016,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        /** @description Events that were read. */
+                        /** @description Number of events read. */
                         events: number;
                         /** @description Most events first. */
                         properties: {
@@ -6024,7 +6024,7 @@ export interface operations {
                             name: string;
                             types: string[];
                         }[];
-                        /** @description A draft that every event which was read meets. Nothing is stored. */
+                        /** @description A draft that every read event conforms to. Stores nothing. */
                         schema: {
                             [key: string]: unknown;
                         };
@@ -6042,20 +6042,20 @@ export interface operations {
                 distinct_id?: string;
                 /** @description Only events of this name. */
                 event?: string;
-                /** @description Events that happened at or after. */
+                /** @description Events with a timestamp at or after this time. */
                 from?: string;
                 group_key?: string;
                 /** @description With `group_key`: only events of this group. */
                 group_type?: string;
                 /** @description Events per page. */
                 limit?: number;
-                /** @description Only events of the person with this id, also one from before a merge. */
+                /** @description Only events of the person with this id; ids from before a merge work too. */
                 person?: string;
-                /** @description Only events that have this property, and with `value` those whose property is that. */
+                /** @description Only events with this property, or, with `value`, with this value of it. */
                 property?: string;
-                /** @description Events that happened before. */
+                /** @description Events with a timestamp before this time. */
                 to?: string;
-                /** @description A text as it is, anything else as JSON: `12.5`, `true`. */
+                /** @description Strings as they are, other values as JSON: `12.5`, `true`. */
                 value?: string;
             };
             header?: never;
@@ -6076,15 +6076,15 @@ export interface operations {
                     "application/json": {
                         /**
                          * Format: date-time
-                         * @description Every event that was received before is in the list. Null: not known.
+                         * @description The list includes every event received before this time. Null: unknown.
                          */
                         complete_through: string | null;
-                        /** @description Link to the events before these; null: there are none in the period. */
+                        /** @description Link to the next page of older events; null on the last page. */
                         next: string | null;
                         results: components["schemas"]["ListedEvent"][];
                         /**
                          * Format: date-time
-                         * @description Where the search ended before the page was full, because it took 10 s; `next` goes on from there. Null: it did not.
+                         * @description Set if the search stopped after 10 s with the page not full: it covered events from this time on, and `next` continues before it.
                          */
                         searched_from: string | null;
                     };
@@ -6118,7 +6118,7 @@ export interface operations {
                             event: string;
                             /** @description The user agent says that it is a crawler, a monitor or another program. */
                             is_bot: boolean;
-                            /** @description JSON as stored: numbers have all their digits. */
+                            /** @description JSON as stored, with all digits of numbers. */
                             properties: string;
                             /** Format: date-time */
                             timestamp: string;
@@ -6131,14 +6131,14 @@ export interface operations {
     getProjectsByProjectIdEventsByUuidReceipt: {
         parameters: {
             query?: {
-                /** @description Time of the event. Give it for a UUID that is not version 7: the search is faster, and can tell whether retention removed the event. */
+                /** @description Timestamp of the event. Speeds up the search for a UUID that is not version 7, and shows whether retention removed the event. */
                 timestamp?: string;
             };
             header?: never;
             path: {
                 /** @description Id of the project, or @current for the first project the key has access to. */
                 project_id: string;
-                /** @description As the SDK sent it: with hyphens or without, in braces, or as an urn. */
+                /** @description As sent by the SDK: with or without hyphens, in braces, or as a URN. */
                 uuid: string;
             };
             cookie?: never;
@@ -6177,12 +6177,12 @@ export interface operations {
                     "application/json": {
                         /**
                          * Format: date-time
-                         * @description When the first event was received; null while it is not known, also when there are events.
+                         * @description When the first event was received; null while unknown, even if there are events.
                          */
                         first_received_at: string | null;
                         /**
                          * Format: date-time
-                         * @description Time of the last event, some seconds late; null without any.
+                         * @description Timestamp of the last event, delayed by a few seconds; null without events.
                          */
                         last_event_at: string | null;
                     };
@@ -6215,18 +6215,18 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        /** @description There are more than 10000: ask for fewer days. */
+                        /** @description true: more than 10000 rows; request fewer days. */
                         is_cut: boolean;
                         results: {
                             count: number;
                             /** Format: date */
                             day: string;
                             event: string;
-                            /** @description Of 64 bits, in decimal. */
+                            /** @description 64-bit integer, in decimal. */
                             sum: string;
-                            /** @description Sum of the hash XOR the hash of the properties as stored. */
+                            /** @description Sum of (hash XOR hash of the stored properties). */
                             with_properties: string;
-                            /** @description Of 64 bits, in decimal. */
+                            /** @description 64-bit integer, in decimal. */
                             xor: string;
                         }[];
                     };
@@ -6241,7 +6241,7 @@ export interface operations {
                 after_event?: string;
                 after_uuid?: string;
                 day: string;
-                /** @description Only those of this name. */
+                /** @description Only events of this name. */
                 event?: string;
             };
             header?: never;
@@ -6260,14 +6260,14 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        /** @description More follow: ask for those after the last one. */
+                        /** @description true: more follow; request those after the last one. */
                         is_cut: boolean;
                         results: {
                             distinct_id: string;
                             event: string;
-                            /** @description Of 64 bits, in decimal. */
+                            /** @description 64-bit integer, in decimal. */
                             identity: string;
-                            /** @description Of 64 bits, in decimal. */
+                            /** @description 64-bit integer, in decimal. */
                             properties: string;
                             uuid: string;
                         }[];
@@ -6315,7 +6315,7 @@ export interface operations {
                 limit?: number;
                 /** @description Items to skip. */
                 offset?: number;
-                /** @description Words that must all occur in the name, in any order and case. There are no wildcards. */
+                /** @description Words that must all occur in the name, in any order and case, without wildcards. */
                 search?: string;
             };
             header?: never;
@@ -6829,7 +6829,7 @@ export interface operations {
                 limit?: number;
                 /** @description Items to skip. */
                 offset?: number;
-                /** @description Words that must all occur in the name, in any order and case. There are no wildcards. */
+                /** @description Words that must all occur in the name, in any order and case, without wildcards. */
                 search?: string;
             };
             header?: never;
@@ -6876,7 +6876,7 @@ export interface operations {
                     /** @description An inactive flag is false for everyone. */
                     active?: boolean;
                     /**
-                     * @description Which id is hashed for rollouts and variants.
+                     * @description Id that is hashed for rollouts and variants.
                      * @enum {string}
                      */
                     bucketing_identifier?: "distinct_id" | "device_id";
@@ -6887,7 +6887,7 @@ export interface operations {
                     /** @description Users keep their value when they are identified. */
                     ensure_experience_continuity?: boolean;
                     /**
-                     * @description Which SDKs get the flag: those of servers, of clients (browsers and apps), or all.
+                     * @description SDKs that get the flag: server, client (browsers and apps), or all.
                      * @enum {string}
                      */
                     evaluation_runtime?: "all" | "server" | "client";
@@ -6898,7 +6898,7 @@ export interface operations {
                     readonly id?: unknown;
                     /** @description Name of the flag in SDKs: letters, digits, hyphens and underscores; unique in the project. */
                     key: string;
-                    /** @description What the flag is for. */
+                    /** @description Purpose of the flag. */
                     name?: string;
                     readonly team_id?: unknown;
                     readonly updated_at?: unknown;
@@ -6981,7 +6981,7 @@ export interface operations {
                     /** @description An inactive flag is false for everyone. */
                     active?: boolean;
                     /**
-                     * @description Which id is hashed for rollouts and variants.
+                     * @description Id that is hashed for rollouts and variants.
                      * @enum {string}
                      */
                     bucketing_identifier?: "distinct_id" | "device_id";
@@ -6992,7 +6992,7 @@ export interface operations {
                     /** @description Users keep their value when they are identified. */
                     ensure_experience_continuity?: boolean;
                     /**
-                     * @description Which SDKs get the flag: those of servers, of clients (browsers and apps), or all.
+                     * @description SDKs that get the flag: server, client (browsers and apps), or all.
                      * @enum {string}
                      */
                     evaluation_runtime?: "all" | "server" | "client";
@@ -7003,15 +7003,15 @@ export interface operations {
                     readonly id?: unknown;
                     /** @description Name of the flag in SDKs: letters, digits, hyphens and underscores; unique in the project. */
                     key?: string;
-                    /** @description What the flag is for. */
+                    /** @description Purpose of the flag. */
                     name?: string;
-                    /** @description With another version: the flag as it was when the change was begun. Fields that are as they were then are left alone, and 409 only answers a change of a field that somebody else changed as well. */
+                    /** @description With another version: the flag as it was when the change was begun. Fields that are as they were then are ignored, and 409 is only returned for a field that another user changed as well. */
                     original_flag?: {
                         [key: string]: unknown;
                     };
                     readonly team_id?: unknown;
                     readonly updated_at?: unknown;
-                    /** @description The version that the change is based on. When the flag has another one by now, 409 `conflict`: nothing is changed. */
+                    /** @description Version that the change is based on. If the flag has a newer one, the answer is 409 `conflict` and nothing changes. */
                     version?: number;
                 };
             };
@@ -7110,14 +7110,14 @@ export interface operations {
                 "application/json": {
                     /** @description For flags that hash device ids. */
                     device_id?: string;
-                    /** @description Whose flags: a distinct id. */
+                    /** @description Distinct id to evaluate the flags for. */
                     distinct_id: string;
-                    /** @description A flag that is not saved, with the fields of a feature flag: it takes the place of the flag with its key. */
+                    /** @description An unsaved flag, with the fields of a feature flag; it replaces the flag with the same key. */
                     draft?: {
                         /** @description An inactive flag is false for everyone. */
                         active?: boolean;
                         /**
-                         * @description Which id is hashed for rollouts and variants.
+                         * @description Id that is hashed for rollouts and variants.
                          * @enum {string}
                          */
                         bucketing_identifier?: "distinct_id" | "device_id";
@@ -7128,7 +7128,7 @@ export interface operations {
                         /** @description Users keep their value when they are identified. */
                         ensure_experience_continuity?: boolean;
                         /**
-                         * @description Which SDKs get the flag: those of servers, of clients (browsers and apps), or all.
+                         * @description SDKs that get the flag: server, client (browsers and apps), or all.
                          * @enum {string}
                          */
                         evaluation_runtime?: "all" | "server" | "client";
@@ -7139,7 +7139,7 @@ export interface operations {
                         readonly id?: unknown;
                         /** @description Name of the flag in SDKs: letters, digits, hyphens and underscores; unique in the project. */
                         key: string;
-                        /** @description What the flag is for. */
+                        /** @description Purpose of the flag. */
                         name?: string;
                         readonly team_id?: unknown;
                         readonly updated_at?: unknown;
@@ -7155,7 +7155,7 @@ export interface operations {
                     groups?: {
                         [key: string]: unknown;
                     };
-                    /** @description As sent with a request: they take precedence over stored ones. */
+                    /** @description As sent with a request; they override stored properties. */
                     person_properties?: {
                         [key: string]: unknown;
                     };
@@ -7190,7 +7190,7 @@ export interface operations {
                 limit?: number;
                 /** @description Items to skip. */
                 offset?: number;
-                /** @description Words that must all occur in the name, in any order and case. There are no wildcards. */
+                /** @description Words that must all occur in the name, in any order and case, without wildcards. */
                 search?: string;
             };
             header?: never;
@@ -7242,9 +7242,9 @@ export interface operations {
                     "application/json": {
                         results: {
                             group_type: string;
-                            /** @description Number in its project, by order of appearance. */
+                            /** @description Index in the project, by order of appearance. */
                             group_type_index: number;
-                            /** @description Groups that sent `$groupidentify`. */
+                            /** @description Groups described by `$groupidentify`. */
                             groups: number;
                         }[];
                     };
@@ -7303,11 +7303,11 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Of all files. */
+                    /** @description Total size of all files. */
                     bytes: number;
                     /**
                      * Format: uuid
-                     * @description Made by the importer: an import that is resumed sends the same.
+                     * @description Generated by the importer; the same for a resumed import.
                      */
                     checkpoint: string;
                     file_count: number;
@@ -7318,11 +7318,11 @@ export interface operations {
                     }[];
                     /** @enum {string} */
                     mode: "import" | "dry_run" | "verification";
-                    /** @description As they were given, such as `--events-per-second 5000`. */
+                    /** @description Options of the command, such as `--events-per-second 5000`. */
                     options: string[];
-                    /** @description Product that the files come from. */
+                    /** @description Product that exported the files. */
                     source: string;
-                    /** @description Of the importer. */
+                    /** @description Version of the importer. */
                     version: string;
                 };
             };
@@ -7412,13 +7412,13 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description What interrupted it, a code. */
+                    /** @description Machine-readable cause of the interruption. */
                     error?: string | null;
                     progress: {
                         accepted: number;
                         bytes_read: number;
                         events_per_second: number;
-                        /** @description Rejected rows by reason; nothing of their content. */
+                        /** @description Rejected rows by reason, without their content. */
                         reasons: {
                             reason: string;
                             rows: number;
@@ -7429,17 +7429,17 @@ export interface operations {
                     /** @description Of an import that ended with one. */
                     result?: {
                         altered: number;
-                        /** @description Files that were not read completely, at most 100, each with its reason. */
+                        /** @description Files not read completely, each with its reason; at most 100. */
                         broken: string[];
                         conflicting: number;
                         duplicates: number;
-                        /** @description Events in the files, each once. */
+                        /** @description Distinct events in the files. */
                         events: number;
-                        /** @description What the command said beside its counts, such as which columns it took. */
+                        /** @description Other output of the command, such as the columns it chose. */
                         notices: string[];
                         /** @description The files compared with the store; null for a dry run. */
                         proof: {
-                            /** @description Events that differ, at most 100. */
+                            /** @description Differing events, at most 100. */
                             differences: {
                                 /** Format: date */
                                 day: string;
@@ -7449,12 +7449,12 @@ export interface operations {
                                 /** @enum {string} */
                                 what: "missing" | "changed" | "properties";
                             }[];
-                            /** @description Those that are stored exactly so. */
+                            /** @description Groups stored identically. */
                             equal: number;
                             /** @description Days and event names in the files. */
                             groups: number;
                             is_complete: boolean;
-                            /** @description Those that differ, then the others, at most 500. */
+                            /** @description Groups that differ, then equal ones; at most 500. */
                             rows: {
                                 changed: number;
                                 /** Format: date */
@@ -7465,7 +7465,7 @@ export interface operations {
                                 other_properties: number;
                             }[];
                         } | null;
-                        /** @description Events that were stored since the run began. */
+                        /** @description Events stored since the run began. */
                         stored: number;
                     } | null;
                     /** @enum {string} */
@@ -7481,7 +7481,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        /** @description Somebody asked for its end: it can be resumed. */
+                        /** @description true: a user stopped the import; it can be resumed. */
                         stop: boolean;
                     };
                 };
@@ -7531,14 +7531,14 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        /** @description The first 1,000 by name, without hidden ones. */
+                        /** @description The first 1,000 by name, without hidden files. */
                         files: {
-                            /** @description Of a file. */
+                            /** @description Null for a folder. */
                             bytes: number | null;
                             is_folder: boolean;
                             name: string;
                         }[];
-                        /** @description Where the exports of the project lie on the server; null: the API runs no imports (`MILLRACE_IMPORT_FOLDER`). */
+                        /** @description Import folder of the project on the server; null: the API runs no imports (`MILLRACE_IMPORT_FOLDER`). */
                         folder: string | null;
                     };
                 };
@@ -7558,11 +7558,11 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Read and count, without sending. */
+                    /** @description Read and count events without sending them. */
                     dry_run?: boolean;
-                    /** @description Limit, default 5,000; 0: none. */
+                    /** @description Rate limit, default 5,000; 0: unlimited. */
                     events_per_second?: number;
-                    /** @description files only: column of each field; default: guessed from the names of the columns. */
+                    /** @description files only: column of each field; default: guessed from the column names. */
                     map?: {
                         distinct_id?: string;
                         event?: string;
@@ -7570,10 +7570,10 @@ export interface operations {
                         timestamp?: string;
                         uuid?: string;
                     };
-                    /** @description Of a file or folder in the folder of the project; default: all that is there. */
+                    /** @description File or folder in the import folder of the project; default: everything in it. */
                     name?: string;
                     /**
-                     * @description posthog only: what changes persons; default: export.
+                     * @description posthog only: source of person properties; default: export.
                      * @enum {string}
                      */
                     persons?: "events" | "export";
@@ -7592,7 +7592,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        /** @description Of the import; null: it has not reported yet. */
+                        /** @description Id of the import; null until its first report. */
                         id: number | null;
                     };
                 };
@@ -7644,14 +7644,14 @@ export interface operations {
                             /** @description Cases of the last minute that has some, at most five. */
                             samples: {
                                 distinct_id: string;
-                                /** @description Name of the event; empty when unknown, as are the other texts. */
+                                /** @description Event name. All fields are empty if unknown. */
                                 event: string;
                                 /** @description SDK. */
                                 lib: string;
                                 lib_version: string;
                                 /** Format: date-time */
                                 received_at: string;
-                                /** @description As it was sent. */
+                                /** @description UUID as sent. */
                                 uuid: string;
                                 /** @description The value at fault, at most 200 characters. */
                                 value: string;
@@ -7682,7 +7682,7 @@ export interface operations {
                 content: {
                     "application/json": {
                         results: {
-                            /** @description Public: it is in every page that sends events. */
+                            /** @description Public: every page that sends events contains it. */
                             api_key: string;
                             /** Format: date-time */
                             created_at: string;
@@ -7704,13 +7704,13 @@ export interface operations {
             query?: {
                 /** @description Cursor of the page; taken from a `next` link. */
                 after?: string;
-                /** @description Minutes that begin at or after. */
+                /** @description Minutes that begin at or after this time. */
                 from?: string;
                 /** @description Items per page. */
                 limit?: number;
                 /** @description Items to skip. */
                 offset?: number;
-                /** @description Minutes that begin before. */
+                /** @description Minutes that begin before this time. */
                 to?: string;
             };
             header?: never;
@@ -7835,7 +7835,7 @@ export interface operations {
     deleteProjectsByProjectIdPersonsById: {
         parameters: {
             query?: {
-                /** @description Also delete the events received so far, of all distinct ids of the person. */
+                /** @description Also delete the events received so far for all distinct ids of the person. */
                 delete_events?: boolean;
             };
             header?: never;
@@ -7855,7 +7855,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Deleted: a count found nothing left of the person and, if asked, of its events. */
+            /** @description Deleted, and verified by a count of the person's rows and, with delete_events, its events. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -7897,7 +7897,7 @@ export interface operations {
                 limit?: number;
                 /** @description Items to skip. */
                 offset?: number;
-                /** @description Only those of the person with this id. */
+                /** @description Only deletions of the person with this id. */
                 person?: string;
             };
             header?: never;
@@ -7925,13 +7925,13 @@ export interface operations {
                         results: {
                             /**
                              * Format: date-time
-                             * @description When a count found nothing left in ClickHouse; null: not yet.
+                             * @description When ClickHouse was verified to hold nothing of the person; null: not yet.
                              */
                             done_at: string | null;
                             id: number;
                             /**
                              * Format: uuid
-                             * @description Id of the person that was deleted.
+                             * @description Id of the deleted person.
                              */
                             person: string;
                             /** Format: date-time */
@@ -7941,7 +7941,7 @@ export interface operations {
                              * @description When events still in the stream at the time of the request had also been stored and deleted; null: not yet.
                              */
                             swept_at: string | null;
-                            /** @description Whether its events were to be deleted, too. */
+                            /** @description Whether the deletion includes the events. */
                             with_events: boolean;
                         }[];
                     };
@@ -7972,7 +7972,7 @@ export interface operations {
                     "application/json": {
                         matches: {
                             /**
-                             * @description What matched.
+                             * @description Field that matched.
                              * @enum {string}
                              */
                             by: "uuid" | "old uuid" | "distinct id" | "email" | "name" | "username" | "beginning of a distinct id";
@@ -7981,11 +7981,11 @@ export interface operations {
                             /** @description The first three. */
                             distinct_ids: string[];
                             is_identified: boolean;
-                            /** @description The first of its email, name and username; empty when it has none. */
+                            /** @description Email, else name, else username; empty without any of them. */
                             name: string;
                             uuid: string;
                         }[];
-                        /** @description False: ClickHouse is unavailable, and only ids were searched. */
+                        /** @description false: ClickHouse is unavailable, so only ids were searched. */
                         searched_properties: boolean;
                     };
                 };
@@ -7999,9 +7999,9 @@ export interface operations {
                 after?: string;
                 /** @description Persons per page. */
                 limit?: number;
-                /** @description Only persons that have this property, and with `value` those whose property is that. */
+                /** @description Only persons with this property, or, with `value`, with this value of it. */
                 property?: string;
-                /** @description A text as it is, anything else as JSON: `12.5`, `true`. */
+                /** @description Strings as they are, other values as JSON: `12.5`, `true`. */
                 value?: string;
             };
             header?: never;
@@ -8022,23 +8022,23 @@ export interface operations {
                     "application/json": {
                         /**
                          * Format: date-time
-                         * @description Every event that was received before counts. Null: not known.
+                         * @description The list includes every event received before this time. Null: unknown.
                          */
                         complete_through: string | null;
-                        /** @description Link to the persons who were seen before these. */
+                        /** @description Link to the next page, of persons seen earlier. */
                         next: string | null;
                         results: {
-                            /** @description Of its last event. */
+                            /** @description Distinct id of its last event. */
                             distinct_id: string;
                             is_identified: boolean;
-                            /** @description False: it has no properties and was never identified, so no person is stored. */
+                            /** @description false: no properties and never identified, so no person is stored. */
                             is_known: boolean;
                             /**
                              * Format: date-time
-                             * @description When its last event happened.
+                             * @description Timestamp of its last event.
                              */
                             last_seen: string;
-                            /** @description The first of its email, name and username, else the distinct id of its last event. */
+                            /** @description Email, else name, else username, else the distinct id of its last event. */
                             name: string;
                             /**
                              * Format: uuid
@@ -8048,7 +8048,7 @@ export interface operations {
                         }[];
                         /**
                          * Format: date-time
-                         * @description Persons who were seen before this are left out, because reading their events took longer than 10 s. Null: nobody is left out.
+                         * @description Persons last seen before this time are omitted, because reading their events took longer than 10 s. Null: the list is complete.
                          */
                         searched_from: string | null;
                     };
@@ -8061,19 +8061,19 @@ export interface operations {
             query?: {
                 /** @description Cursor of the page; taken from a `next` link. */
                 after?: string;
-                /** @description Events for is_seen_on_filtered_events; a JSON array, or separated by commas. For type event only. */
+                /** @description Events for is_seen_on_filtered_events; separated by commas, or a JSON array. For type event only. */
                 event_names?: string;
-                /** @description true: without hidden ones. */
+                /** @description true: omit hidden definitions. */
                 exclude_hidden?: boolean;
-                /** @description All but these names; a JSON array, or separated by commas. */
+                /** @description Omit these names; separated by commas, or a JSON array. */
                 excluded_properties?: string;
-                /** @description true: only properties that were seen on one of event_names. */
+                /** @description true: only properties seen on one of event_names. */
                 filter_by_event_names?: boolean;
-                /** @description Index of the group type; required for type group, refused for others. */
+                /** @description Index of the group type; required for type group, rejected for other types. */
                 group_type_index?: number;
-                /** @description true: only names that begin with $feature/; false: only the others. */
+                /** @description true: only names that begin with $feature/; false: only other names. */
                 is_feature_flag?: boolean;
-                /** @description true: only numeric ones, without distinct_id and timestamp; false has no effect. */
+                /** @description true: only numeric properties, without distinct_id and timestamp; false has no effect. */
                 is_numerical?: boolean;
                 /** @description Items per page. */
                 limit?: number;
@@ -8081,11 +8081,11 @@ export interface operations {
                 offset?: number;
                 /** @description Only these names; separated by commas, or a JSON array. */
                 properties?: string;
-                /** @description Words that must all occur in the name, in any order and case. There are no wildcards. */
+                /** @description Words that must all occur in the name, in any order and case, without wildcards. */
                 search?: string;
-                /** @description What the properties belong to. Internal properties of SDKs are not listed for events. */
+                /** @description Owner of the properties. Internal SDK properties of events are omitted. */
                 type?: "event" | "person" | "group";
-                /** @description true: only verified ones; false: only the others. Default: both. */
+                /** @description true: only verified definitions; false: only unverified ones. Default: both. */
                 verified?: boolean;
             };
             header?: never;
@@ -8106,7 +8106,7 @@ export interface operations {
                     "application/json": {
                         /**
                          * Format: date-time
-                         * @description Every acknowledged event received before is counted in these definitions; null while that is not known.
+                         * @description These definitions count every acknowledged event received before this time; null while unknown.
                          */
                         complete_through: string | null;
                         /** @description Total number of items. */
@@ -8183,14 +8183,14 @@ export interface operations {
                 "application/json": {
                     description?: string;
                     hidden?: boolean;
-                    /** @description true sets property_type to Numeric; false sets a Numeric one to String and leaves others as they are. */
+                    /** @description true sets property_type to Numeric; false changes Numeric to String and leaves other types unchanged. */
                     is_numerical?: boolean;
                     /** @description Renames the definition. Its type stays until an event has a property of the new name. An event with the old name creates a new definition. */
                     name?: string;
                     /** @description Id of a user; null: nobody. */
                     owner?: number | null;
                     /**
-                     * @description A type set here is kept whatever values arrive; null returns to inference.
+                     * @description A type set here overrides inference; null restores inference.
                      * @enum {string|null}
                      */
                     property_type?: "DateTime" | "String" | "Numeric" | "Boolean" | null;
@@ -8240,10 +8240,10 @@ export interface operations {
                         }[];
                         /**
                          * Format: date
-                         * @description The first of 30 days, UTC; times of events.
+                         * @description First of 30 UTC days, by event timestamp.
                          */
                         from: string;
-                        /** @description The types that its values had in these days, most frequent first. */
+                        /** @description Types of its values in these days, most frequent first. */
                         types: {
                             events: number;
                             /** Format: date-time */
@@ -8255,7 +8255,7 @@ export interface operations {
                                 events: number;
                                 value: string;
                             }[] | null;
-                            /** @description Of the events that carry the property. */
+                            /** @description Share of the events that carry the property. */
                             share: number;
                             /**
                              * @description none: null, arrays and objects.
@@ -8273,7 +8273,7 @@ export interface operations {
     getProjectsByProjectIdPropertyDefinitionsVolumes: {
         parameters: {
             query?: {
-                /** @description What the properties belong to. */
+                /** @description Owner of the properties. */
                 type?: "event" | "person";
             };
             header?: never;
@@ -8310,7 +8310,7 @@ export interface operations {
                 limit?: number;
                 /** @description Items to skip. */
                 offset?: number;
-                /** @description Words that must all occur in the name, in any order and case. There are no wildcards. */
+                /** @description Words that must all occur in the name, in any order and case, without wildcards. */
                 search?: string;
             };
             header?: never;
@@ -8548,11 +8548,11 @@ export interface operations {
                     /** @default 100 */
                     limit?: number;
                     /**
-                     * @description Which part this is: all events or people, or one part of the breakdown.
+                     * @description All events or people, or one part of the breakdown.
                      * @enum {string}
                      */
                     part?: "all" | "value" | "not_set" | "rest";
-                    /** @description The step that they did not reach, from 1. */
+                    /** @description Step that was not reached, from 1. */
                     step: number;
                     /** @description The value of the property; null unless `part` is `value`. */
                     value?: string | null;
@@ -8569,13 +8569,13 @@ export interface operations {
                     "application/json": {
                         /**
                          * Format: date-time
-                         * @description Every acknowledged event received before this time is counted; null while nothing is known.
+                         * @description Every acknowledged event received before this time is counted; null while unknown.
                          */
                         complete_through: string | null;
-                        /** @description First day, of the time zone of the project. */
+                        /** @description First day, in the project's time zone. */
                         from: string;
                         includes_bots: boolean;
-                        /** @description Events of days (UTC) before this one are removed by retention; null: none are. */
+                        /** @description Retention removed events of UTC days before this one; null: no events were removed. */
                         kept_from: string | null;
                         ms: number;
                         read_bytes: number;
@@ -8583,18 +8583,18 @@ export interface operations {
                         results: {
                             /** Format: date-time */
                             entered_at: string;
-                            /** @description False: it has no properties and was never identified, so no person is stored. */
+                            /** @description false: no properties and never identified, so no person is stored. */
                             is_known: boolean;
-                            /** @description Email, name, username or a distinct id; empty for a person of whom only events are stored. */
+                            /** @description Email, name, username or a distinct id; empty for a person known from events only. */
                             name: string;
                             person_id: string;
                         }[];
                         /**
-                         * @description weighted: an event of a sample counts as many as it stands for; people are always those of stored events.
+                         * @description weighted: a sampled event counts with its weight; people are always counted from stored events.
                          * @enum {string}
                          */
                         samples: "weighted" | "as_stored";
-                        /** @description The query of ClickHouse that gave the answer, without parameters. */
+                        /** @description ClickHouse query behind the answer, without parameters. */
                         sql: string;
                         timezone: string;
                         /** @description Last day, included. */
@@ -8639,7 +8639,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Also when there was none. */
+            /** @description Removed, or there was no quota. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -8662,17 +8662,17 @@ export interface operations {
             content: {
                 "application/json": {
                     /**
-                     * @description reject: requests beyond the quota are answered with 429. sample: only the events of a share of all distinct ids are stored.
+                     * @description reject: requests beyond the quota get 429. sample: only events of a share of all distinct ids are stored.
                      * @enum {string}
                      */
                     beyond?: "reject" | "sample";
-                    /** @description Events that may come at once after a silence; null: 10 seconds' worth. */
+                    /** @description Burst size in events; null: 10 seconds' worth. */
                     burst?: number | null;
-                    /** @description Events of a calendar month of receipt, UTC, of all processes; null: no limit. */
+                    /** @description Events per calendar month of receipt (UTC) over all processes; null: no limit. */
                     events_per_month?: number | null;
-                    /** @description Events a second, of each ingest process; null: no limit. */
+                    /** @description Events per second and ingest process; null: no limit. */
                     events_per_second?: number | null;
-                    /** @description That share. The stored events have the weight 1 / sample_rate. */
+                    /** @description Share of distinct ids to store. Stored events have the weight 1 / sample_rate. */
                     sample_rate?: number;
                 };
             };
@@ -8692,7 +8692,7 @@ export interface operations {
     getProjectsByProjectIdReceipts: {
         parameters: {
             query: {
-                /** @description As the SDK sent it; truncated and made storable as ingest does. */
+                /** @description As sent by the SDK; normalized as by ingest. */
                 distinct_id: string;
                 limit?: number;
             };
@@ -8757,7 +8757,7 @@ export interface operations {
     getProjectsByProjectIdRules: {
         parameters: {
             query?: {
-                /** @description true: only rules with an active version; false: only the others. Default: both. */
+                /** @description true: only rules with an active version; false: only those without. Default: both. */
                 active?: boolean;
                 /** @description Cursor of the page; taken from a `next` link. */
                 after?: string;
@@ -8765,7 +8765,7 @@ export interface operations {
                 limit?: number;
                 /** @description Items to skip. */
                 offset?: number;
-                /** @description Words that must all occur in the name, in any order and case. There are no wildcards. */
+                /** @description Words that must all occur in the name, in any order and case, without wildcards. */
                 search?: string;
             };
             header?: never;
@@ -8809,25 +8809,25 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description What becomes of them, in order. */
+                    /** @description Actions on matching events, in order. */
                     actions: {
                         [key: string]: unknown;
                     }[];
-                    /** @description Version that is enforced; null: none. */
+                    /** @description Enforced version; null: not enforced. */
                     active_version?: number | null;
-                    /** @description Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/change/rules-and-schemas.md. */
+                    /** @description Events to match: a comparison, or {type: AND or OR, values} of several; null: all events. See docs/change/rules-and-schemas.md. */
                     condition?: {
                         [key: string]: unknown;
                     } | null;
                     readonly created_at?: unknown;
                     readonly created_by?: unknown;
-                    /** @description What the rule is for. */
+                    /** @description Purpose of the rule. */
                     description?: string;
                     readonly first_version?: unknown;
                     readonly id?: unknown;
-                    /** @description Shown in receipts of events that it drops. Cannot be changed. */
+                    /** @description Shown in receipts of dropped events. Cannot be changed. */
                     name: string;
-                    /** @description Rules run by this number. Default: after the others. */
+                    /** @description Rules run in ascending order. Default: after all others. */
                     position?: number;
                     readonly team_id?: unknown;
                     readonly updated_at?: unknown;
@@ -8907,28 +8907,28 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description What becomes of them, in order. */
+                    /** @description Actions on matching events, in order. */
                     actions?: {
                         [key: string]: unknown;
                     }[];
-                    /** @description Version that is enforced; null: none. */
+                    /** @description Enforced version; null: not enforced. */
                     active_version?: number | null;
-                    /** @description Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/change/rules-and-schemas.md. */
+                    /** @description Events to match: a comparison, or {type: AND or OR, values} of several; null: all events. See docs/change/rules-and-schemas.md. */
                     condition?: {
                         [key: string]: unknown;
                     } | null;
                     readonly created_at?: unknown;
                     readonly created_by?: unknown;
-                    /** @description What the rule is for. */
+                    /** @description Purpose of the rule. */
                     description?: string;
                     readonly first_version?: unknown;
                     readonly id?: unknown;
                     readonly name?: unknown;
-                    /** @description Rules run by this number. Default: after the others. */
+                    /** @description Rules run in ascending order. Default: after all others. */
                     position?: number;
                     readonly team_id?: unknown;
                     readonly updated_at?: unknown;
-                    /** @description The newest version when the change was begun. When there is another one by now, 409 `conflict`: nothing is changed. */
+                    /** @description Version that the change is based on. If there is a newer one, the answer is 409 `conflict` and nothing changes. */
                     version?: number;
                 };
             };
@@ -8963,7 +8963,7 @@ export interface operations {
                     actions?: {
                         [key: string]: unknown;
                     }[];
-                    /** @description Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/change/rules-and-schemas.md. */
+                    /** @description Events to match: a comparison, or {type: AND or OR, values} of several; null: all events. See docs/change/rules-and-schemas.md. */
                     condition?: {
                         [key: string]: unknown;
                     } | null;
@@ -8982,13 +8982,13 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        /** @description Of the matched ones: stored with other properties. */
+                        /** @description Matched events stored with changed properties. */
                         changed: number;
                         /** @description false: there are more events than the limit. */
                         complete: boolean;
-                        /** @description Of the matched ones: not stored. */
+                        /** @description Matched events not stored. */
                         dropped: number;
-                        /** @description Events of names with which the rule may do something; others are not looked into. */
+                        /** @description Events whose name the rule can match; others are skipped. */
                         events: number;
                         /** @description By SDK, most matched events first. */
                         libs: {
@@ -9005,14 +9005,14 @@ export interface operations {
                             events: number;
                             matched: number;
                         }[];
-                        /** @description Of the matched ones: not stored, because their distinct id is not in the share. */
+                        /** @description Matched events not stored, because their distinct id is outside the sample. */
                         sampled: number;
-                        /** @description Some events that match. */
+                        /** @description Samples of matching events. */
                         samples: {
                             event: string;
                             uuid: string;
                         }[];
-                        /** @description Events without a stored address, of which a condition on it cannot be predicted. */
+                        /** @description Events without a stored address, for which a condition on the address cannot be predicted. */
                         without_address: number;
                     };
                 };
@@ -9024,7 +9024,7 @@ export interface operations {
             query?: {
                 /** @description Cursor of the page; taken from a `next` link. */
                 after?: string;
-                /** @description true: also versions of deleted ones of this name, by which events may have been checked. Default: false. */
+                /** @description true: include versions of deleted ones of this name, which may have checked events. Default: false. */
                 deleted?: boolean;
                 /** @description Items per page. */
                 limit?: number;
@@ -9057,11 +9057,11 @@ export interface operations {
                         /** @description Link to the previous page, with the same filters. */
                         previous: string | null;
                         results: {
-                            /** @description What becomes of them, in order. */
+                            /** @description Actions on matching events, in order. */
                             actions: {
                                 [key: string]: unknown;
                             }[];
-                            /** @description Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/change/rules-and-schemas.md. */
+                            /** @description Events to match: a comparison, or {type: AND or OR, values} of several; null: all events. See docs/change/rules-and-schemas.md. */
                             condition: {
                                 [key: string]: unknown;
                             } | null;
@@ -9107,7 +9107,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        /** @description By id of the rule; rules that did nothing are missing. */
+                        /** @description By rule id. Rules that did nothing are omitted. */
                         results: {
                             changed: number;
                             dropped: number;
@@ -9128,7 +9128,7 @@ export interface operations {
                 limit?: number;
                 /** @description Items to skip. */
                 offset?: number;
-                /** @description Words that must all occur in the name, in any order and case. There are no wildcards. */
+                /** @description Words that must all occur in the name, in any order and case, without wildcards. */
                 search?: string;
             };
             header?: never;
@@ -9172,13 +9172,13 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description How the result is drawn; null: as a table. */
+                    /** @description Chart of the result; null: a table. */
                     chart?: {
                         /** @enum {string} */
                         kind: "line" | "bar";
                         /** @description Column of the horizontal axis. */
                         x?: string;
-                        /** @description Columns that are drawn. */
+                        /** @description Columns to plot. */
                         y?: string[];
                     } | null;
                     readonly created_at?: unknown;
@@ -9191,7 +9191,7 @@ export interface operations {
                     parameters?: {
                         [key: string]: string;
                     };
-                    /** @description ClickHouse's SQL; nothing checks it before it runs. */
+                    /** @description ClickHouse SQL, not validated until it runs. */
                     query: string;
                     readonly team_id?: unknown;
                     readonly updated_at?: unknown;
@@ -9270,13 +9270,13 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description How the result is drawn; null: as a table. */
+                    /** @description Chart of the result; null: a table. */
                     chart?: {
                         /** @enum {string} */
                         kind: "line" | "bar";
                         /** @description Column of the horizontal axis. */
                         x?: string;
-                        /** @description Columns that are drawn. */
+                        /** @description Columns to plot. */
                         y?: string[];
                     } | null;
                     readonly created_at?: unknown;
@@ -9289,7 +9289,7 @@ export interface operations {
                     parameters?: {
                         [key: string]: string;
                     };
-                    /** @description ClickHouse's SQL; nothing checks it before it runs. */
+                    /** @description ClickHouse SQL, not validated until it runs. */
                     query?: string;
                     readonly team_id?: unknown;
                     /**
@@ -9336,7 +9336,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        /** @description Sum of the days. */
+                        /** @description Sum over all days. */
                         events: number;
                         /**
                          * Format: date
@@ -9350,17 +9350,17 @@ export interface operations {
                              * @description Day of receipt, UTC.
                              */
                             day: string;
-                            /** @description Kept as dead letters. */
+                            /** @description Events dead-lettered. */
                             dead_lettered: number;
-                            /** @description Answered with 200 and not stored, for any reason. Known for 90 days. */
+                            /** @description Events answered with 200 and not stored, for any reason. Kept for 90 days. */
                             dropped: number;
-                            /** @description Not stored again, because they were stored before. */
+                            /** @description Events not stored again, because they were stored before. */
                             duplicates: number;
-                            /** @description Stored, each event once, whatever was deleted later: what a quota of the month counts. */
+                            /** @description Distinct events stored, including those deleted later. Monthly quotas apply to this count. */
                             events: number;
-                            /** @description Of the dropped ones: beyond the quota, and not in its sample. */
+                            /** @description Dropped events beyond the quota and outside its sample. */
                             quota_sampled: number;
-                            /** @description Requests (not events) answered with 429. Known for 90 days. */
+                            /** @description Requests (not events) answered with 429. Kept for 90 days. */
                             refused_requests: number;
                         }[];
                         /**
@@ -9392,7 +9392,7 @@ export interface operations {
                         results: {
                             /** @description Full days to keep, by the timestamp of events in UTC; null: forever. */
                             days: number | null;
-                            /** @description Null: the default, for projects without a rule of their own. Dead letters have only this default. */
+                            /** @description Null: the default for projects without their own rule. Dead letters have only this default. */
                             project_id: number | null;
                             /** @enum {string} */
                             what: "events" | "dead_letters";
@@ -9414,7 +9414,7 @@ export interface operations {
                 "application/json": {
                     /** @description Full days to keep, by the timestamp of events in UTC; null: forever. */
                     days: number | null;
-                    /** @description Null: the default, for projects without a rule of their own. Dead letters have only this default. */
+                    /** @description Null: the default for projects without their own rule. Dead letters have only this default. */
                     project_id: number | null;
                     /** @enum {string} */
                     what: "events" | "dead_letters";
@@ -9432,7 +9432,7 @@ export interface operations {
                         results: {
                             /** @description Full days to keep, by the timestamp of events in UTC; null: forever. */
                             days: number | null;
-                            /** @description Null: the default, for projects without a rule of their own. Dead letters have only this default. */
+                            /** @description Null: the default for projects without their own rule. Dead letters have only this default. */
                             project_id: number | null;
                             /** @enum {string} */
                             what: "events" | "dead_letters";
@@ -9533,7 +9533,7 @@ export interface operations {
                     parameters?: {
                         [key: string]: string;
                     };
-                    /** @description ClickHouse's SQL; a FORMAT at its end is ignored. */
+                    /** @description ClickHouse SQL; a trailing FORMAT clause is ignored. */
                     query: string;
                 };
             };
@@ -9566,7 +9566,7 @@ export interface operations {
                     parameters?: {
                         [key: string]: string;
                     };
-                    /** @description ClickHouse's SQL; a FORMAT at its end is ignored. */
+                    /** @description ClickHouse SQL; a trailing FORMAT clause is ignored. */
                     query: string;
                 };
             };
@@ -9657,7 +9657,7 @@ export interface operations {
                             first_name: string;
                             id: number;
                             is_email_verified: boolean;
-                            /** @description Personal keys that can be used now. */
+                            /** @description Number of valid personal keys. */
                             keys: number;
                             /** Format: uuid */
                             uuid: string;
@@ -9700,7 +9700,7 @@ export interface operations {
                         first_name: string;
                         id: number;
                         is_email_verified: boolean;
-                        /** @description Personal keys that can be used now. */
+                        /** @description Number of valid personal keys. */
                         keys: number;
                         /** Format: uuid */
                         uuid: string;
@@ -9731,13 +9731,13 @@ export interface operations {
                         first_name: string;
                         id: number;
                         is_email_verified: boolean;
-                        /** @description What the key of this request may do. */
+                        /** @description Rights of the key of this request. */
                         personal_api_key: {
                             /** @description Ids of its projects; null for all. */
                             scoped_teams: number[] | null;
                             scopes: string[];
                         };
-                        /** @description The project that @current stands for; null when the key has access to none. */
+                        /** @description The project of @current; null if the key has no project. */
                         team: {
                             id: number;
                             name: string;
@@ -9769,12 +9769,12 @@ export interface operations {
                     "application/json": {
                         /**
                          * Format: date-time
-                         * @description Null while nothing is known.
+                         * @description Null while unknown.
                          */
                         complete_through: string | null;
-                        /** @description Blocking stage; empty if it lags by a few seconds at most. */
+                        /** @description Blocking stage; empty if the watermark lags by at most a few seconds. */
                         held_by: string | null;
-                        /** @description Every spool folder that it waits for, whether its process runs or not, furthest behind first; null while NATS does not answer. */
+                        /** @description Spool folders that the watermark waits for, including those of stopped processes, furthest behind first; null if NATS does not answer. */
                         ingest: {
                             folder: string;
                             host: string;
@@ -9799,7 +9799,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description Of the folder, as the watermark lists it. */
+                /** @description Id of the folder, as listed by the watermark. */
                 id: string;
             };
             cookie?: never;
@@ -9828,9 +9828,9 @@ export interface operations {
                     /** @description Project API key. A personal API key needs the scope event:write, and project_id. */
                     api_key: string;
                     batch: components["schemas"]["CapturedEvent"][];
-                    /** @description An import: its events are processed behind live ones. */
+                    /** @description true: an import; its events are processed after live ones. */
                     historical_migration?: boolean;
-                    /** @description Time of sending by the clock of the client; timestamps are corrected by it. */
+                    /** @description Time of sending by the client's clock, used to correct timestamps. */
                     sent_at?: string;
                 };
             };
@@ -9890,7 +9890,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Distinct id of the user before being identified. */
+                    /** @description Anonymous distinct id from before identification. */
                     $anon_distinct_id?: string;
                     /** @description Project API key; also accepted as token. A personal key needs project_id. */
                     api_key: string;
@@ -9931,7 +9931,7 @@ export interface operations {
                         editorParams: {
                             [key: string]: unknown;
                         };
-                        /** @description true when some flags could not be computed; they are omitted, or marked as failed. */
+                        /** @description true if some flags could not be computed; they are omitted or marked as failed. */
                         errorComputingFlags?: boolean;
                         /** @description The same, under the name that SDKs read. */
                         errorsWhileComputingFlags?: boolean;
@@ -9950,7 +9950,7 @@ export interface operations {
                         editorParams: {
                             [key: string]: unknown;
                         };
-                        /** @description true when some flags could not be computed; they are omitted, or marked as failed. */
+                        /** @description true if some flags could not be computed; they are omitted or marked as failed. */
                         errorComputingFlags?: boolean;
                         /** @description The same, under the name that SDKs read. */
                         errorsWhileComputingFlags?: boolean;
@@ -9971,7 +9971,7 @@ export interface operations {
                         editorParams: {
                             [key: string]: unknown;
                         };
-                        /** @description true when some flags could not be computed; they are omitted, or marked as failed. */
+                        /** @description true if some flags could not be computed; they are omitted or marked as failed. */
                         errorComputingFlags: boolean;
                         /** @description The same, under the name that SDKs read. */
                         errorsWhileComputingFlags: boolean;
@@ -10005,7 +10005,7 @@ export interface operations {
                             [key: string]: unknown;
                         };
                         elementsChainAsString?: unknown;
-                        /** @description true when some flags could not be computed; they are omitted, or marked as failed. */
+                        /** @description true if some flags could not be computed; they are omitted or marked as failed. */
                         errorComputingFlags: boolean;
                         /** @description The same, under the name that SDKs read. */
                         errorsWhileComputingFlags: boolean;
@@ -10016,7 +10016,7 @@ export interface operations {
                         flags: {
                             [key: string]: {
                                 enabled: boolean;
-                                /** @description true when the flag could not be computed; keep the value you had. */
+                                /** @description true if the flag could not be computed; clients keep their previous value. */
                                 failed?: boolean;
                                 key: string;
                                 /** Metadata */
@@ -10069,7 +10069,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Distinct id of the user before being identified. */
+                    /** @description Anonymous distinct id from before identification. */
                     $anon_distinct_id?: string;
                     /** @description Project API key; also accepted as token. A personal key needs project_id. */
                     api_key: string;
@@ -10111,7 +10111,7 @@ export interface operations {
                         capturePerformance?: unknown;
                         defaultIdentifiedOnly?: unknown;
                         elementsChainAsString?: unknown;
-                        /** @description true when some flags could not be computed; they are omitted, or marked as failed. */
+                        /** @description true if some flags could not be computed; they are omitted or marked as failed. */
                         errorComputingFlags: boolean;
                         /** @description The same, under the name that SDKs read. */
                         errorsWhileComputingFlags: boolean;
@@ -10144,7 +10144,7 @@ export interface operations {
                         capturePerformance?: unknown;
                         defaultIdentifiedOnly?: unknown;
                         elementsChainAsString?: unknown;
-                        /** @description true when some flags could not be computed; they are omitted, or marked as failed. */
+                        /** @description true if some flags could not be computed; they are omitted or marked as failed. */
                         errorComputingFlags: boolean;
                         /** @description The same, under the name that SDKs read. */
                         errorsWhileComputingFlags: boolean;
@@ -10155,7 +10155,7 @@ export interface operations {
                         flags: {
                             [key: string]: {
                                 enabled: boolean;
-                                /** @description true when the flag could not be computed; keep the value you had. */
+                                /** @description true if the flag could not be computed; clients keep their previous value. */
                                 failed?: boolean;
                                 key: string;
                                 /** Metadata */

@@ -13,7 +13,7 @@ export const linkFields = {
   mask_value: { type: 'string', description: 'The first and last characters of its key.' },
   created_by: userSummarySchema,
   created_at: time,
-  expires_at: { ...time, type: ['string', 'null'], description: 'Null: it ends when it is deleted.' }
+  expires_at: { ...time, type: ['string', 'null'], description: 'Null: valid until deleted.' }
 } as const
 
 export type BoardLink = Row<{ type: 'object', required: string[], properties: typeof linkFields }>
@@ -53,7 +53,7 @@ export async function createLink (
   const link = links.find(({ id }) => id === created?.id)
   if (link !== undefined) return { ...link, value: key }
   if (links.length < MAX_LINKS) throw notFound()
-  throw new HttpError(400, 'validation_error', 'invalid_input', `A board has at most ${MAX_LINKS} links: end one first.`)
+  throw new HttpError(400, 'validation_error', 'invalid_input', `A board can have at most ${MAX_LINKS} links: delete one first.`)
 }
 
 /** @throws {HttpError} 404 when the board has no such link. */

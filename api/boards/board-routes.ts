@@ -74,10 +74,10 @@ export async function boardRoutes (app: FastifyInstance, deps: BoardDeps): Promi
   await documentRoutes(app, deps, BOARDS)
 
   routes.get('/:id/answers/:tile_kind/:tile_id', {
-    summary: 'Answer what stands on a board',
-    description: 'Answers are used again while the watermark is at most a minute past complete_through. Saved queries need a key of all projects.',
+    summary: 'Answer the tiles of a board',
+    description: 'Answers are cached while the watermark is at most a minute past complete_through. Saved queries need a key of all projects.',
     params: optional({ ...idParams.properties, ...ofTile }),
-    query: optional({ refresh: { type: 'boolean', description: 'Compute it, whatever is known.' } }),
+    query: optional({ refresh: { type: 'boolean', description: 'Recompute the answers instead of using cached ones.' } }),
     answer: { $ref: 'TileAnswer#' }
   }, async ({ params, query: { refresh = false } }, access) => {
     const { projectId } = access
@@ -92,7 +92,7 @@ export async function boardRoutes (app: FastifyInstance, deps: BoardDeps): Promi
   }, async ({ params: { id } }, { projectId }) => ({ results: await listLinks(sql, { projectId, boardId: id }) }))
 
   routes.create('/:id/links', {
-    summary: 'Make a link to a board', params: idParams,
+    summary: 'Create a link to a board', params: idParams,
     description: 'Anyone with the key can view this board only. A saved query is shown only if it is on the board when the link is made, has not been changed since, and your key covers all projects.',
     body: { type: ['object', 'null'], additionalProperties: false, properties: { expires_at: linkFields.expires_at } },
     answer: object({ ...linkFields, value: { ...string, description: 'The link key. Shown only once.' } })
@@ -105,7 +105,7 @@ export async function boardRoutes (app: FastifyInstance, deps: BoardDeps): Promi
   })
 
   routes.delete('/:id/links/:link_id', {
-    summary: 'End a link to a board', params: optional({ ...idParams.properties, link_id: idParams.properties.id })
+    summary: 'Delete a link to a board', params: optional({ ...idParams.properties, link_id: idParams.properties.id })
   }, async ({ params }, { projectId }) => { await deleteLink(sql, { projectId, boardId: params.id }, params.link_id) })
 }
 
@@ -146,14 +146,14 @@ export async function sharedBoardRoutes (
 
   app.get('/', {
     schema: {
-      tags: ['boards'], security, summary: 'Retrieve the board of a link',
+      tags: ['boards'], security, summary: 'Retrieve a board by its link',
       response: { 200: object({ name: string, description: string, timezone: string, tiles }) }
     }
   }, async (request) => sharedBoardOf(request))
 
   app.get<{ Params: { tile_kind: string, tile_id: number } }>('/answers/:tile_kind/:tile_id', {
     schema: {
-      tags: ['boards'], security, summary: 'Answer what stands on the board of a link', description: 'As on the board, without the SQL.',
+      tags: ['boards'], security, summary: 'Answer the tiles of a board by its link', description: 'As on the board, without the SQL.',
       params: optional(ofTile), response: { 200: { $ref: 'TileAnswer#' } }
     }
   }, async (request) => {
@@ -166,6 +166,6 @@ export async function sharedBoardRoutes (
 }
 
 function sharedBoardOf ({ sharedBoard }: FastifyRequest): SharedBoard {
-  if (sharedBoard === null) throw new Error('the request came without a link')
+  if (sharedBoard === null) throw new Error('the request has no link')
   return sharedBoard
 }

@@ -35,7 +35,7 @@ export interface TileAsked {
   projectId: number
   tile: Tile
   logComment: string
-  /** Compute it, whatever is known. */
+  /** Recompute it, ignoring the cache. */
   refresh?: boolean
   /** When the link was made: what a saved query became since is not shown, not even while it is being changed. */
   unchangedSince?: Date | undefined
@@ -55,7 +55,7 @@ export function createTileAnswers (deps: QuestionDeps): (asked: TileAsked) => Pr
       await runQuery(queries.begin('boards', MAX_SECONDS), async ({ signal }) => await compute(signal))
     ).catch((cause: unknown) => {
       if (!(cause instanceof SemaphoreTimeoutError)) throw cause
-      throw new HttpError(429, 'throttled_error', 'throttled', 'Other answers of boards are computed; try again in a moment.', { cause })
+      throw new HttpError(429, 'throttled_error', 'throttled', 'Too many board answers are being computed; try again in a moment.', { cause })
     })
   }
 

@@ -13,10 +13,10 @@ export function selectNotes (sql: Sql): Statement {
 
 /** Their schema in answers, under the names of PostHog's API. */
 export const notesSchema = {
-  description: { type: 'string', description: 'What it means, in words of the people who send it.' },
+  description: { type: 'string', description: 'Meaning of the event or property, written by its users.' },
   owner: { ...userSummarySchema, description: 'Owner; null if unset or deleted.' },
   verified: { type: 'boolean', description: 'Whether a user has verified this definition.' },
-  hidden: { type: 'boolean', description: 'Left out of lists with `exclude_hidden=true`; its events are stored and counted as usual.' }
+  hidden: { type: 'boolean', description: 'Omitted from lists with `exclude_hidden=true`; events are stored and counted as usual.' }
 } as const
 
 /** Their schema in bodies. */
@@ -34,8 +34,8 @@ export const tagListSchema = { type: 'array', maxItems: MAX_TAGS, items: { type:
 
 /** Filters of a list by its notes. */
 export const noteFiltersSchema = {
-  exclude_hidden: { type: 'boolean', default: false, description: 'true: without hidden ones.' },
-  verified: { type: 'boolean', description: 'true: only verified ones; false: only the others. Default: both.' }
+  exclude_hidden: { type: 'boolean', default: false, description: 'true: omit hidden definitions.' },
+  verified: { type: 'boolean', description: 'true: only verified definitions; false: only unverified ones. Default: both.' }
 } as const
 
 export type NoteFilters = Partial<Value<{ type: 'object', properties: typeof noteFiltersSchema }>>

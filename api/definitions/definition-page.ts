@@ -34,7 +34,7 @@ export function definitionPageSchema (items: object): object {
       ...page.properties,
       complete_through: {
         type: ['string', 'null'], format: 'date-time',
-        description: 'Every acknowledged event received before is counted in these definitions; null while that is not known.'
+        description: 'These definitions count every acknowledged event received before this time; null while unknown.'
       }
     }
   }

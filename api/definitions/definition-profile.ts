@@ -16,11 +16,11 @@ const SAMPLED_EVENTS = 1000
 const MAX_SAMPLES = 5
 const MAX_SAMPLE_CHARACTERS = 300
 
-const day = { type: 'string', format: 'date', description: 'The first of 30 days, UTC; times of events.' } as const
+const day = { type: 'string', format: 'date', description: 'First of 30 UTC days, by event timestamp.' } as const
 const typeName = { type: 'string', enum: ['String', 'Numeric', 'Boolean', 'DateTime', 'none'], description: 'none: null, arrays and objects.' } as const
 
 export const eventProfileSchema = object({
-  properties: array(object({ name: { type: 'string' }, types: { type: 'array', items: typeName, description: 'Most frequent first.' }, events: { type: 'integer' } }), { description: 'The 50 properties that most of these events carry, over all time.' })
+  properties: array(object({ name: { type: 'string' }, types: { type: 'array', items: typeName, description: 'Most frequent first.' }, events: { type: 'integer' } }), { description: 'The 50 most frequent properties of the event, over all time.' })
 })
 
 export const propertyProfileSchema = object({
@@ -28,7 +28,7 @@ export const propertyProfileSchema = object({
   types: array(object({
     type: typeName,
     events: { type: 'integer' },
-    share: { type: 'number', description: 'Of the events that carry the property.' },
+    share: { type: 'number', description: 'Share of the events that carry the property.' },
     first_seen_at: time,
     last_seen_at: time,
     volumes: { type: 'array', items: { type: 'integer' }, description: 'Events of each day, today last.' },
@@ -37,7 +37,7 @@ export const propertyProfileSchema = object({
       description: 'The most frequent values among 1,000 events of the last day with this type, as JSON text cut to 300 characters; null without the scope event:read.',
       items: object({ value: { type: 'string' }, events: { type: 'integer' } })
     }
-  }), { description: 'The types that its values had in these days, most frequent first.' }),
+  }), { description: 'Types of its values in these days, most frequent first.' }),
   events: array(object({ name: { type: 'string' }, events: { type: 'integer' } }), { description: 'The 50 events that carry it most often, over all time.' })
 })
 

@@ -29,7 +29,7 @@ const listQuery = pageQuery({
   ...searchQueryProperties,
   event_type: {
     type: 'string', enum: EVENT_TYPES, default: 'all',
-    description: 'event_posthog: names that begin with $; event_custom: the others; all, event: both.'
+    description: 'event_posthog: names that begin with $; event_custom: all other names; all, event: both.'
   },
   ...noteFiltersSchema,
   ordering: {
@@ -75,7 +75,7 @@ export async function eventDefinitionRoutes (
 async function refuseLanguage (request: FastifyRequest): Promise<void> {
   const { id } = request.params as { id: string }
   if (!/^[a-z]+$/i.test(id)) return
-  throw new HttpError(404, 'invalid_request', 'not_found', `No types are generated for ${id.slice(0, 50)}: only typescript and json.`)
+  throw new HttpError(404, 'invalid_request', 'not_found', `Types are not generated for ${id.slice(0, 50)}, only for typescript and json.`)
 }
 
 type EventDefinitionQuery = Value<typeof listQuery>

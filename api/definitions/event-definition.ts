@@ -28,10 +28,10 @@ export async function findEventDefinition (sql: Sql, projectId: number, id: stri
 export const eventDefinitionSchema = object({
   id: { type: 'string', format: 'uuid' },
   name: { type: 'string' },
-  volume_30_day: count('Events of that name in the last 30 days, updated all the time.'),
-  query_usage_30_day: count('What a client wrote; 0 otherwise: queries are not counted.'),
+  volume_30_day: count('Events of that name in the last 30 days, updated continuously.'),
+  query_usage_30_day: count('Value written by a client, else 0: queries are not counted.'),
   created_at: { type: 'string', format: 'date-time', description: 'When the event was first seen.' },
-  last_seen_at: { type: ['string', 'null'], format: 'date-time', description: 'Time of the latest event; its arrival if its clock was ahead by more than a minute.' },
+  last_seen_at: { type: ['string', 'null'], format: 'date-time', description: 'Timestamp of the latest event; its time of receipt if its clock was more than a minute ahead.' },
   last_updated_at: { type: 'string', format: 'date-time', description: 'Last change by a user.' },
   tags: { type: 'array', items: { type: 'string' } },
   is_action: { type: 'string', description: 'Always "false": there are no actions.' },
@@ -53,7 +53,7 @@ export const eventDefinitionChangesSchema = optional({
   },
   volume_30_day: {
     type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER,
-    description: 'Replaces the computed value until an event of that name arrives; then all events of the last 30 days are counted.'
+    description: 'Overrides the computed value until the next event of that name, which restores the count of the last 30 days.'
   },
   query_usage_30_day: {
     type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER,
@@ -62,7 +62,7 @@ export const eventDefinitionChangesSchema = optional({
   created_at: { type: 'string', format: 'date-time' },
   last_seen_at: {
     type: 'string', format: 'date-time',
-    description: 'Replaces the computed value until an event of that name arrives; then it is the time of the latest one.'
+    description: 'Overrides the computed value until the next event of that name.'
   },
   tags: tagListSchema,
   post_to_slack: { type: 'boolean' },

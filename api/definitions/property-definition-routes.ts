@@ -28,7 +28,7 @@ const MAX_VOLUMES = 500
 const MAX_SECONDS = 10
 
 const volumesQuery = optional({
-  type: { type: 'string', enum: ['event', 'person'], default: 'event', description: 'What the properties belong to.' }
+  type: { type: 'string', enum: ['event', 'person'], default: 'event', description: 'Owner of the properties.' }
 })
 
 /** Property definitions of a project (docs/reference/contract/service.md 4.2), from Postgres, values excepted. */
@@ -43,13 +43,13 @@ export async function propertyDefinitionRoutes (
 
   routes.get('/', {
     summary: 'List property definitions', query: propertyDefinitionQuerySchema, answer: definitionPageSchema(one),
-    description: 'Properties that were seen on event_names first, then by name.'
+    description: 'Properties seen on event_names first, then by name.'
   }, async (request, { projectId }, reply) => await answerDefinitions(
     sql, propertyDefinitionList(sql, projectId, request.query), { request, reply, publicUrl, projectId }))
 
   routes.get('/volumes', {
     summary: 'Count events by property', query: volumesQuery,
-    description: `Events that ever carried each property, or set it on a person: the ${MAX_VOLUMES} most frequent properties, without internal ones of SDKs.`,
+    description: `Number of events that carried each property or set it on a person, for the ${MAX_VOLUMES} most frequent properties, without internal SDK properties.`,
     answer: object({ results: array(object({ name: { type: 'string' }, volume: { type: 'integer' } })) })
   }, async ({ query: { type } }, { projectId }) => {
     const results = await askRows<{ name: string, volume: number }>(clickhouse, `
@@ -70,7 +70,7 @@ export async function propertyDefinitionRoutes (
 
   routes.delete('/:id', {
     summary: 'Delete a property definition', params: uuidParams,
-    description: 'The property stays in its events; the next event with it creates a new definition.'
+    description: 'Stored events keep the property; the next event that carries it creates a new definition.'
   }, async ({ params: { id } }, { projectId }) => { await deleteDefinition(sql, 'property', { projectId, id }) })
 }
 

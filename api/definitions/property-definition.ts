@@ -37,8 +37,8 @@ export async function findPropertyDefinition (sql: Sql, projectId: number, id: s
 export const propertyDefinitionSchema = object({
   id: { type: 'string', format: 'uuid' },
   name: { type: 'string' },
-  is_numerical: { type: 'boolean', description: 'True exactly when property_type is Numeric.' },
-  query_usage_30_day: count('What a client wrote; 0 otherwise: queries are not counted.'),
+  is_numerical: { type: 'boolean', description: 'True if property_type is Numeric.' },
+  query_usage_30_day: count('Value written by a client, else 0: queries are not counted.'),
   property_type: {
     type: ['string', 'null'], enum: [...PROPERTY_TYPES, null],
     description: 'Inferred from the values, or set by a user; null while only null, arrays or objects were seen.'
@@ -46,7 +46,7 @@ export const propertyDefinitionSchema = object({
   tags: { type: 'array', items: { type: 'string' } },
   is_seen_on_filtered_events: {
     type: ['string', 'null'], enum: ['true', 'false', null],
-    description: 'Whether the property was seen on any event of event_names; null when the request names none.'
+    description: 'Whether the property was seen on any event in event_names; null without event_names.'
   },
   created_at: { type: 'string', format: 'date-time', description: 'When an event first carried it.' },
   last_seen_at: { type: ['string', 'null'], format: 'date-time', description: 'Time of the latest event that carried it.' },
@@ -59,14 +59,14 @@ export const propertyDefinitionChangesSchema = optional({
     type: 'string', minLength: 1, pattern: '\\S', maxLength: 400,
     description: 'Renames the definition. Its type stays until an event has a property of the new name. An event with the old name creates a new definition.'
   },
-  is_numerical: { type: 'boolean', description: 'true sets property_type to Numeric; false sets a Numeric one to String and leaves others as they are.' },
+  is_numerical: { type: 'boolean', description: 'true sets property_type to Numeric; false changes Numeric to String and leaves other types unchanged.' },
   query_usage_30_day: {
     type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER,
     description: 'Stored as written; queries are not counted.'
   },
   property_type: {
     type: ['string', 'null'], enum: [...PROPERTY_TYPES, null],
-    description: 'A type set here is kept whatever values arrive; null returns to inference.'
+    description: 'A type set here overrides inference; null restores inference.'
   },
   tags: tagListSchema,
   ...noteChangesSchema

@@ -14,22 +14,22 @@ export const propertyDefinitionQuerySchema = pageQuery({
   ...searchQueryProperties,
   type: {
     type: 'string', enum: ['event', 'person', 'group'], default: 'event',
-    description: 'What the properties belong to. Internal properties of SDKs are not listed for events.'
+    description: 'Owner of the properties. Internal SDK properties of events are omitted.'
   },
   group_type_index: {
-    type: 'integer', minimum: 0, maximum: 2_147_483_647, description: 'Index of the group type; required for type group, refused for others.'
+    type: 'integer', minimum: 0, maximum: 2_147_483_647, description: 'Index of the group type; required for type group, rejected for other types.'
   },
   properties: { ...nameList, description: 'Only these names; separated by commas, or a JSON array.' },
-  excluded_properties: { ...nameList, description: 'All but these names; a JSON array, or separated by commas.' },
+  excluded_properties: { ...nameList, description: 'Omit these names; separated by commas, or a JSON array.' },
   event_names: {
     ...nameList,
-    description: 'Events for is_seen_on_filtered_events; a JSON array, or separated by commas. For type event only.'
+    description: 'Events for is_seen_on_filtered_events; separated by commas, or a JSON array. For type event only.'
   },
   filter_by_event_names: {
-    type: 'boolean', default: false, description: 'true: only properties that were seen on one of event_names.'
+    type: 'boolean', default: false, description: 'true: only properties seen on one of event_names.'
   },
-  is_feature_flag: { type: 'boolean', description: 'true: only names that begin with $feature/; false: only the others.' },
-  is_numerical: { type: 'boolean', description: 'true: only numeric ones, without distinct_id and timestamp; false has no effect.' },
+  is_feature_flag: { type: 'boolean', description: 'true: only names that begin with $feature/; false: only other names.' },
+  is_numerical: { type: 'boolean', description: 'true: only numeric properties, without distinct_id and timestamp; false has no effect.' },
   ...noteFiltersSchema
 })
 

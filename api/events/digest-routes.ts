@@ -15,21 +15,21 @@ const HASHES = `${EVENT_IDENTITY} AS identity, ${EVENT_PROPERTIES_HASH} AS prope
 const OF_DAYS = 'project_id = {project: UInt32} AND timestamp >= {from: Date} AND timestamp < {to: Date} + 1'
 
 const date = { type: 'string', format: 'date' } as const
-const word = { type: 'string', description: 'Of 64 bits, in decimal.' } as const
+const word = { type: 'string', description: '64-bit integer, in decimal.' } as const
 
 const digestsSchema = object({
   results: array(object({
     day: date, event: { type: 'string' }, count: { type: 'integer' }, xor: word, sum: word,
-    with_properties: { ...word, description: 'Sum of the hash XOR the hash of the properties as stored.' }
+    with_properties: { ...word, description: 'Sum of (hash XOR hash of the stored properties).' }
   })),
-  is_cut: { type: 'boolean', description: `There are more than ${MAX_ROWS}: ask for fewer days.` }
+  is_cut: { type: 'boolean', description: `true: more than ${MAX_ROWS} rows; request fewer days.` }
 })
 
 const hashesSchema = object({
   results: array(object({
     uuid: { type: 'string' }, event: { type: 'string' }, distinct_id: { type: 'string' }, identity: word, properties: word
   })),
-  is_cut: { type: 'boolean', description: 'More follow: ask for those after the last one.' }
+  is_cut: { type: 'boolean', description: 'true: more follow; request those after the last one.' }
 })
 
 const HASH = 'sipHash64 of uuid, name, distinct id and time (epoch milliseconds), joined by line feeds'
@@ -67,7 +67,7 @@ export async function digestRoutes (app: FastifyInstance, { clickhouse }: { clic
     description: `In order of uuid as ClickHouse has it, distinct id and name. \`identity\` is ${HASH}.`,
     query: partial({
       day: date,
-      event: { type: 'string', maxLength: 400, default: '', description: 'Only those of this name.' },
+      event: { type: 'string', maxLength: 400, default: '', description: 'Only events of this name.' },
       after_uuid: { type: 'string', format: 'uuid', default: '00000000-0000-0000-0000-000000000000' },
       after_distinct_id: { type: 'string', maxLength: 400, default: '' },
       after_event: { type: 'string', maxLength: 400, default: '' }

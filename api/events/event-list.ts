@@ -19,7 +19,7 @@ const listedEventSchema = object({
   person_id: { ...string, format: 'uuid', description: 'The person that the event belongs to now, merges included.' },
   timestamp: { ...time, description: 'When it happened.' },
   received_at: time,
-  place: { ...string, description: 'Address of the page, else name of the screen; empty for neither.' },
+  place: { ...string, description: 'Page URL, else screen name; empty without either.' },
   lib: string,
   lib_version: string,
   is_bot: { type: 'boolean', description: 'The user agent says that it is a crawler, a monitor or another program.' }
@@ -27,9 +27,9 @@ const listedEventSchema = object({
 
 const eventPageSchema = object({
   results: array({ $ref: 'ListedEvent#' }),
-  next: { type: ['string', 'null'], description: 'Link to the events before these; null: there are none in the period.' },
-  searched_from: { ...timeOrNull, description: `Where the search ended before the page was full, because it took ${BUDGET_MS / 1000} s; \`next\` goes on from there. Null: it did not.` },
-  complete_through: { ...timeOrNull, description: 'Every event that was received before is in the list. Null: not known.' }
+  next: { type: ['string', 'null'], description: 'Link to the next page of older events; null on the last page.' },
+  searched_from: { ...timeOrNull, description: `Set if the search stopped after ${BUDGET_MS / 1000} s with the page not full: it covered events from this time on, and \`next\` continues before it.` },
+  complete_through: { ...timeOrNull, description: 'The list includes every event received before this time. Null: unknown.' }
 })
 
 type ListedEvent = Value<typeof listedEventSchema>
@@ -37,13 +37,13 @@ type ListedEvent = Value<typeof listedEventSchema>
 const eventListQuerySchema = optional({
   event: { ...string, maxLength: 400, description: 'Only events of this name.' },
   distinct_id: { ...string, maxLength: 400, description: 'Only events of this distinct id.' },
-  person: { ...string, format: 'uuid', description: 'Only events of the person with this id, also one from before a merge.' },
-  property: { ...string, maxLength: 400, description: 'Only events that have this property, and with `value` those whose property is that.' },
-  value: { ...string, maxLength: 4000, description: 'A text as it is, anything else as JSON: `12.5`, `true`.' },
+  person: { ...string, format: 'uuid', description: 'Only events of the person with this id; ids from before a merge work too.' },
+  property: { ...string, maxLength: 400, description: 'Only events with this property, or, with `value`, with this value of it.' },
+  value: { ...string, maxLength: 4000, description: 'Strings as they are, other values as JSON: `12.5`, `true`.' },
   group_type: { ...string, maxLength: 400, description: 'With `group_key`: only events of this group.' },
   group_key: { ...string, maxLength: 400 },
-  from: { ...time, description: 'Events that happened at or after.' },
-  to: { ...time, description: 'Events that happened before.' },
+  from: { ...time, description: 'Events with a timestamp at or after this time.' },
+  to: { ...time, description: 'Events with a timestamp before this time.' },
   limit: { type: 'integer', minimum: 1, maximum: 200, default: 50, description: 'Events per page.' },
   after: { ...string, maxLength: 4000, description: 'Cursor of the page; taken from a `next` link.' }
 }, { dependencies: { value: ['property'], group_type: ['group_key'], group_key: ['group_type'] } })
@@ -57,7 +57,7 @@ export async function eventListRoutes (
   app.addSchema(listedEventSchema)
   routesOf(app, { tag: 'events', object: 'event' }).get('/events', {
     summary: 'List stored events', query: eventListQuerySchema, answer: eventPageSchema,
-    description: 'Newest first by event time, each event once. Without properties, which `/events/<uuid>` has.'
+    description: 'Newest first by event time, each event once. Properties are omitted; see `/events/<uuid>`.'
   }, async (request, { projectId }) => {
     try {
       // Before the events: whatever it covers is among them.

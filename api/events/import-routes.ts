@@ -35,7 +35,7 @@ export async function importRoutes (
   }
 
   routes.list('/', {
-    summary: 'List imports', description: `The newest first. A project keeps ${MAX_IMPORTS}, those that run before all others.`, item: { $ref: 'Import#' }
+    summary: 'List imports', description: `Newest first. A project keeps ${MAX_IMPORTS} records, running imports before finished ones.`, item: { $ref: 'Import#' }
   }, async ({ query }, { projectId }) => await selectPage<{ id: number }>(sql, query, {
     order: 'newest', kind: 'integer', select: columns(sql), from: sql`imports AS i`, key: sql`i.id`, keyOf: ({ id }) => id,
     where: sql`i.project_id = ${projectId}`
@@ -64,10 +64,10 @@ export async function importRoutes (
   }, async ({ params: { id } }, { projectId }) => await find(projectId, id))
 
   routes.post('/:id/report', {
-    summary: 'Report how far an import is, or how it ended',
-    description: 'Sent by `millrace import` every few seconds. An import that ended takes no report until it is resumed.',
+    summary: 'Report the progress or outcome of an import',
+    description: 'Sent by `millrace import` every few seconds. A finished import accepts no reports until it is resumed.',
     params, body: reportSchema,
-    answer: object({ stop: { type: 'boolean', description: 'Somebody asked for its end: it can be resumed.' } })
+    answer: object({ stop: { type: 'boolean', description: 'true: a user stopped the import; it can be resumed.' } })
   }, async ({ params: { id }, body }, { projectId }) => {
     const { state, progress, error = null, result = null } = body
     const hasEnded = state !== 'running' && state !== 'proving'
@@ -79,7 +79,7 @@ export async function importRoutes (
   })
 
   routes.post('/:id/stop', {
-    summary: 'Stop an import', description: 'It ends at its next report, and goes on from there when the same command, or the same request, is run again.',
+    summary: 'Stop an import', description: 'Ends at its next report. The same command or request resumes it.',
     params, answer: detail
   }, async ({ params: { id } }, { projectId }) => {
     const [changed] = await sql`UPDATE imports SET stop_requested_at = coalesce(stop_requested_at, now())
@@ -88,25 +88,25 @@ export async function importRoutes (
   })
 
   routes.delete('/:id', {
-    summary: 'Delete the record of an import', description: 'Its events stay. One that runs is refused with 409: without its record nobody sees it, or stops it.', params
+    summary: 'Delete the record of an import', description: 'Its events stay. Returns 409 while the import runs, because nobody could see or stop it without its record.', params
   }, async ({ params: { id } }, { projectId }) => {
     const deleted = await sql`DELETE FROM imports AS i WHERE i.project_id = ${projectId} AND i.id = ${id} AND NOT ${isRunning(sql)} RETURNING i.id`
     if (deleted.length > 0) return
     await find(projectId, id)
-    throw new HttpError(409, 'invalid_request', 'conflict', 'The import runs: stop it first.')
+    throw new HttpError(409, 'invalid_request', 'conflict', 'The import is running: stop it first.')
   })
 }
 
 /** The same command, run by the API on what lies on the server. */
 function runRoutes (routes: Routes, imports: ImportRunner): void {
   routes.get('/files', {
-    summary: 'List exports on the server', description: 'They were copied there: nothing is uploaded.', answer: importFilesSchema
+    summary: 'List exports on the server', description: 'Exports copied to the import folder; there is no upload.', answer: importFilesSchema
   }, async (_, { projectId }) => await imports.list(projectId))
 
   routes.create('/run', {
     summary: 'Run an import on the server',
-    description: 'What `millrace import` does, on what `files` lists. Needs the scopes project:read and event:read, too. The same request again resumes one that was ended. An API process runs two at a time, of different projects.',
-    body: runSchema, answer: object({ id: { type: ['integer', 'null'], description: 'Of the import; null: it has not reported yet.' } })
+    description: 'Runs `millrace import` on an export listed by `files`. Also needs the scopes project:read and event:read. Repeating the request resumes a stopped import. An API process runs two imports at a time, of different projects.',
+    body: runSchema, answer: object({ id: { type: ['integer', 'null'], description: 'Id of the import; null until its first report.' } })
   }, async ({ body }, access) => ({ id: await imports.run(access, body) }))
 }
 

@@ -9,9 +9,9 @@ import { routesOf } from '../http/routes.ts'
 const effects = [...new Set(Object.values(INGESTION_WARNINGS))]
 const sampleSchema = object({
   received_at: time,
-  event: { ...string, description: 'Name of the event; empty when unknown, as are the other texts.' },
+  event: { ...string, description: 'Event name. All fields are empty if unknown.' },
   distinct_id: string,
-  uuid: { ...string, description: 'As it was sent.' },
+  uuid: { ...string, description: 'UUID as sent.' },
   lib: { ...string, description: 'SDK.' },
   lib_version: string,
   value: { ...string, description: 'The value at fault, at most 200 characters.' }
@@ -93,5 +93,5 @@ async function readSummary (
 
 function notForOneProject (): HttpError {
   return new HttpError(403, 'authentication_error', 'permission_denied',
-    'Requests that belong to no project are about the whole installation, and this key is limited to some projects.')
+    'Requests without a project concern the whole installation, and this key is limited to some projects.')
 }

@@ -9,21 +9,21 @@ import { pageQuery, routesOf } from '../http/routes.ts'
 
 const properties = {
   minute: { type: 'string', format: 'date-time', description: 'Start of the minute of receipt.' },
-  accepted: count('Events that ingest published and the pipeline has dealt with.'),
-  replayed: count('Events of dead letters that were replayed.'),
-  duplicates: count('Not stored, because the event was stored before.'),
-  dead_lettered: count('Kept as dead letters.'),
-  deleted: count('Removed by retention or with a person, or being removed.'),
-  balance: count('accepted + replayed - duplicates - dead_lettered - deleted: so many rows must be stored.'),
-  stored: count('Rows in `events`, counted there. Of minutes whose events are just being stored it may be ahead of `balance`.'),
-  dropped: count('Answered with 200 and not published: no events.')
+  accepted: count('Events published by ingest and processed by the pipeline.'),
+  replayed: count('Events replayed from dead letters.'),
+  duplicates: count('Events not stored again, because they were stored before.'),
+  dead_lettered: count('Events dead-lettered.'),
+  deleted: count('Events deleted, or being deleted, by retention or with a person.'),
+  balance: count('Expected rows in `events`: accepted + replayed - duplicates - dead_lettered - deleted.'),
+  stored: count('Actual rows in `events`. May exceed `balance` for minutes whose events are being stored.'),
+  dropped: count('Items answered with 200 and not published, because they are not valid events.')
 } as const
 
 const ledgerSchema = object(properties, { $id: 'LedgerMinute' })
 
 const querySchema = pageQuery({
-  from: { type: 'string', format: 'date-time', description: 'Minutes that begin at or after.' },
-  to: { type: 'string', format: 'date-time', description: 'Minutes that begin before.' }
+  from: { type: 'string', format: 'date-time', description: 'Minutes that begin at or after this time.' },
+  to: { type: 'string', format: 'date-time', description: 'Minutes that begin before this time.' }
 })
 
 type LedgerQuery = Value<typeof querySchema>

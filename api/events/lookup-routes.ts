@@ -33,7 +33,7 @@ const lookupSchema = object({
     reason: { ...string, enum: Object.keys(INGESTION_WARNINGS) }, effect: string, received_at: time,
     event: string, distinct_id: string, uuid: string, value: string
   }), { description: `Cases of ingestion warnings, newest first, at most ${SHOWN_WARNINGS}.` }),
-  elsewhere: array(object({ project_id: { type: 'integer' }, what: { type: 'string', enum: ['name', 'distinct id', 'uuid'] } }), { description: 'Other projects that the key has access to.' })
+  elsewhere: array(object({ project_id: { type: 'integer' }, what: { type: 'string', enum: ['name', 'distinct id', 'uuid'] } }), { description: 'Matches in other projects that the key can access.' })
 }, { $id: 'Lookup' })
 
 /** What is known of a text besides receipts: stored events of this name, warnings, and other projects. */
@@ -114,7 +114,7 @@ const storedSchema = object({
     event: { type: 'string' },
     distinct_id: { type: 'string' },
     timestamp: { type: 'string', format: 'date-time' },
-    properties: { type: 'string', description: 'JSON as stored: numbers have all their digits.' },
+    properties: { type: 'string', description: 'JSON as stored, with all digits of numbers.' },
     is_bot: { type: 'boolean', description: 'The user agent says that it is a crawler, a monitor or another program.' }
   }, 'Null: it is not stored, or not yet.')
 })
@@ -123,8 +123,8 @@ const storedSchema = object({
 type StoredContent = NonNullable<Value<typeof storedSchema>['stored']>
 
 const arrivalsSchema = object({
-  first_received_at: { ...timeOrNull, description: 'When the first event was received; null while it is not known, also when there are events.' },
-  last_event_at: { ...timeOrNull, description: 'Time of the last event, some seconds late; null without any.' }
+  first_received_at: { ...timeOrNull, description: 'When the first event was received; null while unknown, even if there are events.' },
+  last_event_at: { ...timeOrNull, description: 'Timestamp of the last event, delayed by a few seconds; null without events.' }
 })
 
 /** Whether events of a project arrive, and an event as it is stored. */
@@ -134,7 +134,7 @@ export async function eventRoutes (
   const routes = routesOf(app, { tag: 'events', object: 'event' })
 
   routes.get('/events/arrivals', {
-    summary: 'Show when the first and the last event arrived', answer: arrivalsSchema,
+    summary: 'Show when the first and last events arrived', answer: arrivalsSchema,
     description: 'Read from event definitions, which lag by a few seconds.'
   }, async (request, { projectId }) => {
     const [known] = await sql<[{ first: Date | null, last: Date | null }]>`
@@ -146,7 +146,7 @@ export async function eventRoutes (
   })
 
   routes.get('/events/:uuid', {
-    summary: 'Show an event as it is stored', description: 'For an event that is not stored, see its receipt.',
+    summary: 'Show a stored event', description: 'For an event that is not stored, see its receipt.',
     params: optional({ uuid: { type: 'string', format: 'uuid' } }), answer: storedSchema
   }, async ({ params: { uuid } }, { projectId }) => ({
     stored: await readStored(clickhouse, projectId, uuid.toLowerCase())

@@ -88,9 +88,9 @@ export function createImportRunner (deps: RunImportsOptions): ImportRunner {
     async run (access, options) {
       const { projectId, scopes } = access
       for (const scope of SCOPES) requireScope(scopes, scope)
-      if (folder === '') throw conflict('This API has no folder of exports (MILLRACE_IMPORT_FOLDER): run the command where the files are.')
+      if (folder === '') throw conflict('This API has no import folder (MILLRACE_IMPORT_FOLDER): run the command where the files are.')
       if (running.has(projectId) || running.size >= MAX_RUNNING) {
-        throw conflict(`This API runs ${running.has(projectId) ? 'an import of this project' : `${MAX_RUNNING} imports`} already: wait for its end, or stop it.`)
+        throw conflict(`This API is already running ${running.has(projectId) ? 'an import of this project' : `${MAX_RUNNING} imports`}: wait until it ends, or stop it.`)
       }
       return await new Promise((resolve, reject) => {
         const command = { access, options, folder: folderOf(projectId), signal: closed.signal }

@@ -26,7 +26,7 @@ export async function errorHandler (error: FastifyError, request: FastifyRequest
     return await send(reply, new HttpError(500, 'server_error', 'error', 'A server error occurred.'))
   }
   if (known.status >= 500) {
-    request.log.warn({ err: error, code: known.code, reqId: request.id }, 'request could not be served')
+    request.log.warn({ err: error, code: known.code, reqId: request.id }, 'request failed')
   }
   await send(reply, known)
 }

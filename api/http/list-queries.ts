@@ -11,7 +11,7 @@ export type CursorKind = 'text' | 'integer' | 'time'
 export const searchQueryProperties = {
   search: {
     type: 'string', maxLength: 1000,
-    description: 'Words that must all occur in the name, in any order and case. There are no wildcards.'
+    description: 'Words that must all occur in the name, in any order and case, without wildcards.'
   }
 } as const
 

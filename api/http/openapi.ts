@@ -53,9 +53,9 @@ export async function describeApi (app: FastifyInstance): Promise<void> {
 
 type Schema = Record<string, unknown>
 
-const ERROR = { description: 'What is wrong, and with which field.', $ref: 'Error#' }
+const ERROR = { description: 'Error, with the invalid field.', $ref: 'Error#' }
 
-const ERROR_WITHOUT_BODY = { type: 'null', description: 'No body; the header millrace-error has the code of the error.' }
+const ERROR_WITHOUT_BODY = { type: 'null', description: 'No body; the header millrace-error has the error code.' }
 
 const PROJECT_ID = { type: 'string', description: 'Id of the project, or @current for the first project the key has access to.' }
 
@@ -103,8 +103,8 @@ function describeCapturePaths (): Record<string, object> {
     '/batch': describePath('Capture a batch of events', partial({
       api_key: API_KEY,
       batch: { type: 'array', items: { $ref: '#/components/schemas/CapturedEvent' } },
-      sent_at: { type: 'string', description: 'Time of sending by the clock of the client; timestamps are corrected by it.' },
-      historical_migration: { type: 'boolean', description: 'An import: its events are processed behind live ones.' }
+      sent_at: { type: 'string', description: "Time of sending by the client's clock, used to correct timestamps." },
+      historical_migration: { type: 'boolean', description: 'true: an import; its events are processed after live ones.' }
     }, 'api_key', 'batch'))
   }
 }
@@ -119,16 +119,16 @@ const capturedEventSchema = {
   properties: {
     api_key: { ...API_KEY, description: `${API_KEY.description} In a batch, beside batch.` },
     event: { type: 'string' as const, description: 'Name of the event.' },
-    distinct_id: { type: 'string' as const, description: 'Who did it; here or in properties.' },
+    distinct_id: { type: 'string' as const, description: 'Id of the user; here or in properties.' },
     properties: { type: 'object' as const, additionalProperties: true },
-    timestamp: { type: 'string' as const, description: 'When it happened, ISO 8601; default: the time of receipt.' },
+    timestamp: { type: 'string' as const, description: 'Time of the event, ISO 8601; default: the time of receipt.' },
     uuid: { type: 'string' as const, format: 'uuid', description: 'Id of the event: events with the same uuid count once.' },
     $set: PERSON_PROPERTIES,
     $set_once: PERSON_PROPERTIES
   }
 }
 
-const CAPTURE_ERROR = { description: 'What is wrong.', content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } } }
+const CAPTURE_ERROR = { description: 'Error.', content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } } }
 
 function describePath (summary: string, body: object): object {
   return {

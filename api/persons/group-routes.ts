@@ -9,15 +9,15 @@ import { pageQuery, routesOf } from '../http/routes.ts'
 const groupTypesSchema = object({
   results: array(object({
     group_type: { type: 'string' },
-    group_type_index: { type: 'integer', description: 'Number in its project, by order of appearance.' },
-    groups: { type: 'integer', description: 'Groups that sent `$groupidentify`.' }
+    group_type_index: { type: 'integer', description: 'Index in the project, by order of appearance.' },
+    groups: { type: 'integer', description: 'Groups described by `$groupidentify`.' }
   }))
 })
 
 const groupSchema = object({
   group_key: { type: 'string' },
   properties: { type: 'object', additionalProperties: true },
-  created_at: { ...timeOrNull, description: 'When it was first described; null: only events name it.' }
+  created_at: { ...timeOrNull, description: 'When it was first described; null: known from events only.' }
 }, { $id: 'Group' })
 
 const groupQuery = pageQuery({
@@ -48,7 +48,7 @@ export async function groupRoutes (
 
   routes.list('/', {
     summary: 'List groups of a type', query: { ...groupQuery, required: ['group_type_index'] }, item: { $ref: 'Group#' },
-    description: 'By key: groups that were sent with `$groupidentify`, and up to 10,000 that only stored events name, if ClickHouse finds them within ten seconds. `search` finds words in the key and in the property `name`.'
+    description: 'By key: groups described by `$groupidentify`, and up to 10,000 known from events only, if ClickHouse finds them within ten seconds. `search` finds words in the key and in the property `name`.'
   }, async ({ query }, { projectId }) => {
     const { group_type_index: index, group_key: key, search } = query
     const [type] = await sql<{ name: string }[]>`

@@ -33,20 +33,20 @@ const LIMITS = 'max_execution_time = 10, max_memory_usage = 1000000000'
 
 const searchSchema = object({
   matches: array(object({
-    by: { type: 'string', enum: MATCHED_BY, description: 'What matched.' },
+    by: { type: 'string', enum: MATCHED_BY, description: 'Field that matched.' },
     uuid: string,
-    name: { ...string, description: 'The first of its email, name and username; empty when it has none.' },
+    name: { ...string, description: 'Email, else name, else username; empty without any of them.' },
     distinct_ids: { type: 'array', items: string, description: 'The first three.' },
     is_identified: { type: 'boolean' },
     created_at: time
   })),
-  searched_properties: { type: 'boolean', description: 'False: ClickHouse is unavailable, and only ids were searched.' }
+  searched_properties: { type: 'boolean', description: 'false: ClickHouse is unavailable, so only ids were searched.' }
 })
 
 const historySchema = object({
-  changed_at: { ...timeOrNull, description: 'When anything of the person changed last.' },
+  changed_at: { ...timeOrNull, description: 'Last change of the person.' },
   distinct_id_count: { type: 'integer' },
-  distinct_ids: array(object({ distinct_id: string, since: { ...timeOrNull, description: 'When it came to this person.' }, is_first: { type: 'boolean' } }), { description: `The newest first, at most ${SHOWN_IDS}.` })
+  distinct_ids: array(object({ distinct_id: string, since: { ...timeOrNull, description: 'When it was assigned to this person.' }, is_first: { type: 'boolean' } }), { description: `Newest first, at most ${SHOWN_IDS}.` })
 }, { $id: 'PersonHistory' })
 
 /** Searches persons by anything that names them, and tells how the distinct ids of one came to it. */
@@ -61,7 +61,7 @@ export async function personHistoryRoutes (app: FastifyInstance, stores: PersonS
   }, async ({ query }, { projectId }) => await search(stores, projectId, query.search))
 
   routes.get('/:id/history', {
-    summary: 'Show the history of a person', description: 'Its distinct ids, and when each came to it by a merge.',
+    summary: 'Show the history of a person', description: 'Its distinct ids, and when a merge assigned each.',
     params: uuidParams, answer: { $ref: 'PersonHistory#' }
   }, async ({ params: { id } }, { projectId }) => await readHistory(stores.sql, projectId, id.toLowerCase()))
 }

@@ -17,14 +17,14 @@ import { deletePerson } from './delete-person.ts'
 /** Maximum wait for the deletion in ClickHouse, in milliseconds. */
 const WAIT_MS = 20_000
 
-const deletionsQuery = pageQuery({ person: { type: 'string', format: 'uuid', description: 'Only those of the person with this id.' } })
+const deletionsQuery = pageQuery({ person: { type: 'string', format: 'uuid', description: 'Only deletions of the person with this id.' } })
 
 const deletionSchema = object({
   id: { type: 'integer' },
-  person: { type: 'string', format: 'uuid', description: 'Id of the person that was deleted.' },
-  with_events: { type: 'boolean', description: 'Whether its events were to be deleted, too.' },
+  person: { type: 'string', format: 'uuid', description: 'Id of the deleted person.' },
+  with_events: { type: 'boolean', description: 'Whether the deletion includes the events.' },
   requested_at: { type: 'string', format: 'date-time' },
-  done_at: { ...timeOrNull, description: 'When a count found nothing left in ClickHouse; null: not yet.' },
+  done_at: { ...timeOrNull, description: 'When ClickHouse was verified to hold nothing of the person; null: not yet.' },
   swept_at: { ...timeOrNull, description: 'When events still in the stream at the time of the request had also been stored and deleted; null: not yet.' }
 })
 
@@ -48,7 +48,7 @@ export async function personRoutes (app: FastifyInstance, deps: PersonDeps): Pro
 
   routes.list('/deletions', {
     summary: 'List deletions of persons', query: deletionsQuery, item: deletionSchema,
-    description: 'The record of what was deleted, newest first. It stays, and has no distinct ids and no properties.'
+    description: 'Newest first. The record is permanent, without distinct ids and properties.'
   }, async ({ query }, { projectId }) => await selectPage<Row<typeof deletionSchema>>(sql, query, {
     order: 'newest deletions', key: sql`person_deletions.id`, kind: 'integer', keyOf: ({ id }) => id,
     select: sql`id, person_uuid AS person, with_events, requested_at, done_at, swept_at`, from: sql`person_deletions`,
@@ -68,11 +68,11 @@ export async function personRoutes (app: FastifyInstance, deps: PersonDeps): Pro
     description: 'By person id, including ids from before a merge. Later events create a new person. Not searched: dead letters, events in spools, groups whose key or properties name the person, properties of the events of others, backups, and tables that users made.',
     params: uuidParams,
     query: optional({
-      delete_events: { type: 'boolean', default: false, description: 'Also delete the events received so far, of all distinct ids of the person.' }
+      delete_events: { type: 'boolean', default: false, description: 'Also delete the events received so far for all distinct ids of the person.' }
     }),
     answers: {
       202: { type: 'null', description: 'Accepted: the deletion goes on in the background, because ClickHouse is slow or unavailable.' },
-      204: { type: 'null', description: 'Deleted: a count found nothing left of the person and, if asked, of its events.' }
+      204: { type: 'null', description: "Deleted, and verified by a count of the person's rows and, with delete_events, its events." }
     }
   }, async ({ params: { id: uuid }, query: { delete_events: withEvents } }, { projectId }, reply) => {
     const deleted = await deletePerson({ projectId, uuid, withEvents }, { ...deps, waitMs: WAIT_MS })
@@ -84,7 +84,7 @@ export async function personRoutes (app: FastifyInstance, deps: PersonDeps): Pro
 function translate (error: unknown): unknown {
   if (!(error instanceof MillraceError) || error.code !== 'MILLRACE_MERGED_PERSONS_UNAVAILABLE') return error
   return new HttpError(503, 'server_error', 'clickhouse_unavailable',
-    'No person has this id, and ClickHouse, which knows the ids of merged persons, is unavailable.', { cause: error })
+    'No current person has this id, and ids of merged persons cannot be looked up while ClickHouse is unavailable.', { cause: error })
 }
 
 type ListedPerson = Row<typeof personSchema>
@@ -95,7 +95,7 @@ const SHOWN_IDS = 100
 const personSchema = object({
   id: { type: 'string', format: 'uuid', description: 'The person_id of events.' },
   uuid: { type: 'string', format: 'uuid', description: 'The same.' },
-  name: { type: 'string', description: 'The first of its email, name and username, else a distinct id.' },
+  name: { type: 'string', description: 'Email, else name, else username, else a distinct id.' },
   distinct_ids: { type: 'array', items: { type: 'string' }, description: `In alphabetical order; ${SHOWN_IDS} at most.` },
   properties: { type: 'object', additionalProperties: true },
   is_identified: { type: 'boolean' },

@@ -18,8 +18,8 @@ import { describePersons } from './person-history-routes.ts'
 const FIRST_SPAN_EVENTS = 50_000
 
 const querySchema = optional({
-  property: { ...string, maxLength: 400, description: 'Only persons that have this property, and with `value` those whose property is that.' },
-  value: { ...string, maxLength: 4000, description: 'A text as it is, anything else as JSON: `12.5`, `true`.' },
+  property: { ...string, maxLength: 400, description: 'Only persons with this property, or, with `value`, with this value of it.' },
+  value: { ...string, maxLength: 4000, description: 'Strings as they are, other values as JSON: `12.5`, `true`.' },
   limit: { type: 'integer', minimum: 1, maximum: 200, default: 50, description: 'Persons per page.' },
   after: { ...string, maxLength: 4000, description: 'Cursor of the page; taken from a `next` link.' }
 }, { dependencies: { value: ['property'] } })
@@ -29,15 +29,15 @@ type SeenQuery = Value<typeof querySchema>
 const answerSchema = object({
   results: array(object({
     uuid: { ...string, format: 'uuid', description: 'The person_id of events, merges included.' },
-    name: { ...string, description: 'The first of its email, name and username, else the distinct id of its last event.' },
-    distinct_id: { ...string, description: 'Of its last event.' },
-    last_seen: { ...time, description: 'When its last event happened.' },
-    is_known: { type: 'boolean', description: 'False: it has no properties and was never identified, so no person is stored.' },
+    name: { ...string, description: 'Email, else name, else username, else the distinct id of its last event.' },
+    distinct_id: { ...string, description: 'Distinct id of its last event.' },
+    last_seen: { ...time, description: 'Timestamp of its last event.' },
+    is_known: { type: 'boolean', description: 'false: no properties and never identified, so no person is stored.' },
     is_identified: { type: 'boolean' }
   })),
-  next: { type: ['string', 'null'], description: 'Link to the persons who were seen before these.' },
-  searched_from: { ...timeOrNull, description: `Persons who were seen before this are left out, because reading their events took longer than ${BUDGET_MS / 1000} s. Null: nobody is left out.` },
-  complete_through: { ...timeOrNull, description: 'Every event that was received before counts. Null: not known.' }
+  next: { type: ['string', 'null'], description: 'Link to the next page, of persons seen earlier.' },
+  searched_from: { ...timeOrNull, description: `Persons last seen before this time are omitted, because reading their events took longer than ${BUDGET_MS / 1000} s. Null: the list is complete.` },
+  complete_through: { ...timeOrNull, description: 'The list includes every event received before this time. Null: unknown.' }
 })
 
 interface SeenPerson { uuid: string, distinct_id: string, last_seen: string }
@@ -50,7 +50,7 @@ export async function seenPersonRoutes (
 ): Promise<void> {
   routesOf(app, { tag: 'persons', object: 'person' }).get('/seen', {
     summary: 'List persons by their last event', query: querySchema, answer: answerSchema,
-    description: 'Everybody with events, the last seen first. Each page reads the events since its last person, newest days first. Requires the scope event:read, too.'
+    description: 'All persons with events, last seen first. Each page reads the events since its last person, newest days first. Also requires the scope event:read.'
   }, async (request, { projectId, scopes }) => {
     requireScope(scopes, 'event:read')
     try {

@@ -16,8 +16,8 @@ const projectSchema = object({
   name: { type: 'string' },
   api_token: { type: ['string', 'null'], description: 'The project API key that SDKs send. It is public. Null when all are expired.' },
   timezone: { type: 'string', description: 'IANA name.' },
-  week_starts: { type: 'string', enum: ['monday', 'sunday'], description: 'First day of the week in questions that name none.' },
-  anonymize_ips: { type: 'boolean', description: 'The addresses of clients are not stored.' },
+  week_starts: { type: 'string', enum: ['monday', 'sunday'], description: 'Default first day of the week in questions.' },
+  anonymize_ips: { type: 'boolean', description: 'true: client addresses are not stored.' },
   created_at: { type: 'string', format: 'date-time' }
 }, { $id: 'Project' })
 
@@ -25,15 +25,15 @@ const ownUserSchema = object({
   ...userSummarySchema.properties,
   team: nullableObject(
     { id: { type: 'integer' }, uuid: { type: 'string', format: 'uuid' }, name: { type: 'string' } },
-    'The project that @current stands for; null when the key has access to none.'
+    'The project of @current; null if the key has no project.'
   ),
   personal_api_key: object({
     scopes: { type: 'array', items: { type: 'string' } },
     scoped_teams: { type: ['array', 'null'], items: { type: 'integer' }, description: 'Ids of its projects; null for all.' }
-  }, { description: 'What the key of this request may do.' })
+  }, { description: 'Rights of the key of this request.' })
 })
 
-const userSchema = object({ ...userSummarySchema.properties, keys: { type: 'integer', description: 'Personal keys that can be used now.' } })
+const userSchema = object({ ...userSummarySchema.properties, keys: { type: 'integer', description: 'Number of valid personal keys.' } })
 
 const newUserSchema = bodyOf({
   email: { type: 'string', minLength: 3, maxLength: 254 },

@@ -20,7 +20,7 @@ export const shownKeySchema = object({
   expires_at: { ...timeOrNull, description: 'Null: never.' },
   revoked_at: timeOrNull,
   made_by: { type: 'array', items: { type: 'string', format: 'uuid' }, description: 'Revoking any of these keys revokes this one.' },
-  is_current: { type: 'boolean', description: 'It is the key of this request.' }
+  is_current: { type: 'boolean', description: 'true: the key of this request.' }
 })
 
 /** The columns of a `ShownKey`, for a query on `personal_api_keys AS k` joined to `users AS u`. */

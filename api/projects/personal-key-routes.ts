@@ -21,21 +21,21 @@ const GRACE_SECONDS = 86_400
 const MAX_GRACE_SECONDS = 7_776_000
 
 const withValue = object({
-  ...shownKeySchema.properties, value: { type: 'string', description: 'The key, shown this once: only its hash is stored.' }
+  ...shownKeySchema.properties, value: { type: 'string', description: 'The key. Shown only once: only its hash is stored.' }
 })
 
 const newKeySchema = bodyOf({
-  label: { type: 'string', minLength: 1, pattern: '\\S', maxLength: 40, description: 'What the key is for.' },
+  label: { type: 'string', minLength: 1, pattern: '\\S', maxLength: 40, description: 'Purpose of the key.' },
   scopes: {
     type: 'array', minItems: 1, maxItems: 50, items: { type: 'string', maxLength: 60 },
-    description: 'Such as experiment:read; * is everything. The requesting key must have each of them; write includes read.'
+    description: 'For example experiment:read; * grants everything. The requesting key must have each of them; write includes read.'
   },
   scoped_teams: {
     type: ['array', 'null'], minItems: 1, maxItems: 1000, items: { type: 'integer', minimum: 1, maximum: 2_147_483_647 }, default: null,
-    description: 'Ids of its projects; null for all that the key of this request is for.'
+    description: 'Ids of its projects; null for all projects of the requesting key.'
   },
-  expires_at: { type: ['string', 'null'], format: 'date-time', default: null, description: 'Null: when the key of this request expires, or never.' },
-  user_id: { type: 'integer', minimum: 1, maximum: 2_147_483_647, description: 'Owner of the key; default: the user of this request. Another owner needs scope * for all projects.' }
+  expires_at: { type: ['string', 'null'], format: 'date-time', default: null, description: 'Null: expires with the requesting key, or never.' },
+  user_id: { type: 'integer', minimum: 1, maximum: 2_147_483_647, description: 'Owner of the key; default: the requesting user. Another owner requires scope * for all projects.' }
 }, 'label', 'scopes')
 
 const rotationSchema = optional({
@@ -75,7 +75,7 @@ export async function personalKeyRoutes (app: FastifyInstance, deps: KeyDeps): P
 
   routes.create('/personal_api_keys/:id/rotate', {
     summary: 'Replace a personal key', params: uuidParams, body: rotationSchema, answer: withValue,
-    description: 'The new key has the same rights and the same expiry. It is revoked together with the key of this request and with the key that created the old one. The old key is accepted for a grace period.'
+    description: 'The new key has the same rights and expiry. Revoking the requesting key, or the key that created the old one, revokes it too. The old key is accepted for a grace period.'
   }, async ({ params: { id }, body }, access) => await rotateKey(deps, access, { id, ...body }))
 
   routes.delete('/personal_api_keys/:id', {

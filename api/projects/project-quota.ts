@@ -8,35 +8,35 @@ import { array, count, object, time, type Value } from '../http/json-schema.ts'
 
 const writable = {
   events_per_second: {
-    type: ['integer', 'null'], minimum: 1, maximum: QUOTA_LIMITS.eventsPerSecond, description: 'Events a second, of each ingest process; null: no limit.'
+    type: ['integer', 'null'], minimum: 1, maximum: QUOTA_LIMITS.eventsPerSecond, description: 'Events per second and ingest process; null: no limit.'
   },
   burst: {
     type: ['integer', 'null'],
     minimum: 1,
     maximum: QUOTA_LIMITS.burst,
-    description: `Events that may come at once after a silence; null: ${BURST_SECONDS} seconds' worth.`
+    description: `Burst size in events; null: ${BURST_SECONDS} seconds' worth.`
   },
   events_per_month: {
-    type: ['integer', 'null'], minimum: 1, maximum: QUOTA_LIMITS.eventsPerMonth, description: 'Events of a calendar month of receipt, UTC, of all processes; null: no limit.'
+    type: ['integer', 'null'], minimum: 1, maximum: QUOTA_LIMITS.eventsPerMonth, description: 'Events per calendar month of receipt (UTC) over all processes; null: no limit.'
   },
   beyond: {
-    type: 'string', enum: BEYOND, description: 'reject: requests beyond the quota are answered with 429. sample: only the events of a share of all distinct ids are stored.'
+    type: 'string', enum: BEYOND, description: 'reject: requests beyond the quota get 429. sample: only events of a share of all distinct ids are stored.'
   },
   sample_rate: {
-    type: 'number', minimum: QUOTA_LIMITS.minSampleRate, exclusiveMaximum: 1, description: 'That share. The stored events have the weight 1 / sample_rate.'
+    type: 'number', minimum: QUOTA_LIMITS.minSampleRate, exclusiveMaximum: 1, description: 'Share of distinct ids to store. Stored events have the weight 1 / sample_rate.'
   }
 } as const
 
 const monthSchema = object({
   begin: { ...time, description: 'Start of the calendar month, UTC.' },
-  events: { type: 'integer', description: 'Events of the month that are stored.' },
-  counted_through: { ...time, description: 'All events received before are counted.' },
+  events: { type: 'integer', description: 'Events of the month in storage.' },
+  counted_through: { ...time, description: 'All events received before this time are counted.' },
   exceeded: { type: 'boolean' }
-}, { type: ['object', 'null'], description: 'What ingest judges by; null: not measured yet, or no limit of the month.' })
+}, { type: ['object', 'null'], description: 'Usage that ingest applies the quota to; null: not measured yet, or no monthly limit.' })
 
 const properties = {
   ...writable,
-  updated_at: { type: ['string', 'null'], format: 'date-time', description: 'null: the project has no quota.' },
+  updated_at: { type: ['string', 'null'], format: 'date-time', description: 'Null: the project has no quota.' },
   month: monthSchema
 } as const
 
@@ -116,17 +116,17 @@ function defaultBurst (eventsPerSecond: number): number {
 
 const dayProperties = {
   day: { type: 'string', format: 'date', description: 'Day of receipt, UTC.' },
-  events: count('Stored, each event once, whatever was deleted later: what a quota of the month counts.'),
-  duplicates: count('Not stored again, because they were stored before.'),
-  dead_lettered: count('Kept as dead letters.'),
-  dropped: count('Answered with 200 and not stored, for any reason. Known for 90 days.'),
-  quota_sampled: count('Of the dropped ones: beyond the quota, and not in its sample.'),
-  refused_requests: count('Requests (not events) answered with 429. Known for 90 days.')
+  events: count('Distinct events stored, including those deleted later. Monthly quotas apply to this count.'),
+  duplicates: count('Events not stored again, because they were stored before.'),
+  dead_lettered: count('Events dead-lettered.'),
+  dropped: count('Events answered with 200 and not stored, for any reason. Kept for 90 days.'),
+  quota_sampled: count('Dropped events beyond the quota and outside its sample.'),
+  refused_requests: count('Requests (not events) answered with 429. Kept for 90 days.')
 } as const
 
 export const usageSchema = object({
   from: { type: 'string', format: 'date', description: 'The first day, UTC.' },
   to: { type: 'string', format: 'date', description: 'The last day.' },
-  events: count('Sum of the days.'),
+  events: count('Sum over all days.'),
   results: array(object(dayProperties), { description: 'Every day, newest first.' })
 })

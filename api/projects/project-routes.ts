@@ -14,7 +14,7 @@ const MAX_GRACE_SECONDS = 31_536_000
 const MAX_KEYS = 1000
 
 const projectKeySchema = object({
-  api_key: { type: 'string', description: 'Public: it is in every page that sends events.' },
+  api_key: { type: 'string', description: 'Public: every page that sends events contains it.' },
   kind: { type: 'string', enum: ['project', 'team'] },
   created_at: { type: 'string', format: 'date-time' },
   expires_at: { type: ['string', 'null'], format: 'date-time', description: 'A rotated key is accepted until then; null for a current one.' }
@@ -23,8 +23,8 @@ const projectKeySchema = object({
 /** Of a new project; of a change nothing is required. */
 export const newProjectSchema = bodyOf({
   name: { type: 'string', minLength: 1, pattern: '\\S', maxLength: 200 },
-  timezone: { type: 'string', maxLength: 100, description: 'IANA name: in it the days of reports begin. UTC for a new project.' },
-  week_starts: { type: 'string', enum: ['monday', 'sunday'], description: 'First day of the week in questions that name none. Monday for a new project.' }
+  timezone: { type: 'string', maxLength: 100, description: 'IANA name. Days of reports begin in this time zone. UTC for a new project.' },
+  week_starts: { type: 'string', enum: ['monday', 'sunday'], description: 'Default first day of the week in questions. Monday for a new project.' }
 }, 'name')
 
 const rotationSchema = optional({
@@ -44,7 +44,7 @@ const rotatedSchema = object({
 export function projectRoutes (routes: Routes, { sql, now }: { sql: Sql, now: () => number }): void {
   routes.create('/projects', {
     summary: 'Create a project', body: newProjectSchema, answer: { $ref: 'Project#' },
-    description: 'The answer has the project API key. Requires a key for all projects.'
+    description: 'Returns the project API key. Requires a key for all projects.'
   }, async ({ body: { name, timezone, week_starts: weekStarts } }, access) => {
     requireAllProjects(access)
     const { id, apiKey } = await createProject(sql, { name, timezone: readTimezone(timezone ?? 'UTC'), weekStarts })
@@ -63,7 +63,7 @@ export function projectRoutes (routes: Routes, { sql, now }: { sql: Sql, now: ()
 
   routes.post('/projects/:project_id/rotate_key', {
     summary: 'Rotate the key of a project', body: rotationSchema, answer: rotatedSchema,
-    description: 'Previous keys are accepted for a grace period, because web pages and phones still send them.'
+    description: 'Previous keys are accepted for a grace period, because deployed pages and apps still send them.'
   }, async ({ body: { grace_seconds: graceSeconds = GRACE_SECONDS } }, { projectId }) => {
     const rotated = await rotateProjectKey(sql, { projectId, graceSeconds, now: new Date(now()) })
     return { api_key: rotated.apiKey, old_keys: rotated.oldKeys, old_keys_expire_at: rotated.oldKeysExpireAt }
@@ -74,7 +74,7 @@ export function projectRoutes (routes: Routes, { sql, now }: { sql: Sql, now: ()
 export function readTimezone (text: string): string {
   const timezone = parseTimezone(text)
   if (timezone !== null) return timezone
-  const detail = `There is no time zone "${text}": give an IANA name such as Europe/Berlin.`
+  const detail = `Unknown time zone "${text}": use an IANA name such as Europe/Berlin.`
   throw invalidField('timezone', detail)
 }
 

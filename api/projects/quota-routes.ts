@@ -37,7 +37,7 @@ export async function quotaRoutes (
 
   routes.get('/quota', {
     summary: 'Show the quota', answer: one,
-    description: 'How many events the project may send, and how many it has sent this month. Without a quota all limits are null.'
+    description: 'Limits of the project, and its usage this month. Without a quota all limits are null.'
   }, async (request, { projectId }) => await show(projectId))
 
   routes.patch('/quota', {
@@ -55,12 +55,12 @@ export async function quotaRoutes (
   })
 
   routes.delete('/quota', {
-    summary: 'Remove the quota', answer: { type: 'null', description: 'Also when there was none.' }
+    summary: 'Remove the quota', answer: { type: 'null', description: 'Removed, or there was no quota.' }
   }, async (request, { projectId }) => { await clearQuota(sql, projectId) })
 
   routes.get('/usage', {
     summary: 'Count events by day of receipt', query: usageQuery, answer: usageSchema,
-    description: 'From the ledger: what is stored, what is not, and what was refused. Lags the pipeline by up to ten seconds.'
+    description: 'Events stored, dropped and refused, from the ledger. Lags the pipeline by up to ten seconds.'
   }, async ({ query }, { projectId }) => {
     const span = readSpan(query, now())
     const days = await answerInTime(listUsage({ clickhouse, cluster: '' }, projectId, span))

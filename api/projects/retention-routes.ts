@@ -10,7 +10,7 @@ const what = { type: 'string', enum: ['events', 'dead_letters'] } as const
 const projectId = { type: 'integer', minimum: 1, maximum: 2_147_483_647 } as const
 const rule = object({
   what,
-  project_id: { ...projectId, type: ['integer', 'null'], description: 'Null: the default, for projects without a rule of their own. Dead letters have only this default.' },
+  project_id: { ...projectId, type: ['integer', 'null'], description: 'Null: the default for projects without their own rule. Dead letters have only this default.' },
   days: { type: ['integer', 'null'], minimum: 1, maximum: 36_500, description: 'Full days to keep, by the timestamp of events in UTC; null: forever.' }
 }, { additionalProperties: false })
 const rules = object({ results: array(rule) })
@@ -26,7 +26,7 @@ export async function retentionRoutes (app: FastifyInstance, { sql }: { sql: Sql
 
   routes.post('/', {
     scope: '*', summary: 'Set a retention rule', body: rule, answer: rules,
-    description: 'Older data is deleted for good, within an hour. For keys of all projects.'
+    description: 'Older data is permanently deleted within an hour. For keys of all projects.'
   }, async ({ body: { what, project_id: projectId, days } }) => {
     if (what === 'dead_letters' && projectId !== null) {
       throw invalidField('project_id', 'Dead letters have one rule, of all projects: it must be null.')

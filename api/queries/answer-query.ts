@@ -103,12 +103,12 @@ export class RunningQueries {
     const releaseOwn = own.tryAcquire()
     if (releaseOwn === null) {
       throw new HttpError(429, 'throttled_error', 'throttled',
-        `${MAX_QUERIES_PER_KEY} queries of your key run already; cancel one, or wait until one has ended.`)
+        `${MAX_QUERIES_PER_KEY} queries of your key are already running; cancel one or wait for one to finish.`)
     }
     const releaseShared = this.#all.tryAcquire()
     if (releaseShared === null) {
       releaseOwn()
-      throw new HttpError(429, 'throttled_error', 'throttled', 'The maximum number of queries is running; try again in a moment.')
+      throw new HttpError(429, 'throttled_error', 'throttled', 'Too many queries are running; try again in a moment.')
     }
     this.#byKey.set(keyHash, own)
     return () => {

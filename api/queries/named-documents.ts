@@ -149,7 +149,7 @@ async function create<S extends Schemas> (
 
 function outdated (noun: string): HttpError {
   return new HttpError(409, 'invalid_request', 'conflict',
-    `The ${noun} was changed since you read it. Nothing was changed. Read it again and decide what holds.`, { attr: 'updated_at' })
+    `The ${noun} was changed since you read it, so your change was not saved. Reload it and resolve the conflict.`, { attr: 'updated_at' })
 }
 
 function notUnique (noun: string): HttpError {

@@ -71,7 +71,7 @@ export function noAnswer (): QueryFailure {
 /** A bug of the API, or its end; the log tells. */
 export function failedUnexpectedly (): QueryFailure {
   return {
-    code: 0, name: 'UNEXPECTED', detail: 'The API could not run the query.', advice: 'Try again; if it keeps failing, see the log of the API.',
+    code: 0, name: 'UNEXPECTED', detail: 'The API could not run the query.', advice: 'Try again; if it keeps failing, see the API log.',
     position: null
   }
 }
@@ -79,7 +79,7 @@ export function failedUnexpectedly (): QueryFailure {
 /** The query ran longer than the console waits. */
 export function tookTooLong (seconds: number): QueryFailure {
   return {
-    code: 159, name: 'TIMEOUT_EXCEEDED', detail: `The query and the reading of its result took more than ${seconds} seconds.`,
+    code: 159, name: 'TIMEOUT_EXCEEDED', detail: `Running the query and reading its result took more than ${seconds} seconds.`,
     advice: ADVICE[159] ?? '', position: null
   }
 }

@@ -5,7 +5,7 @@ import { type DocumentKind, documentRoutes } from './named-documents.ts'
 const columnName = { type: 'string', maxLength: 400 } as const
 
 const fields = {
-  query: { type: 'string', minLength: 1, maxLength: 100_000, description: "ClickHouse's SQL; nothing checks it before it runs." },
+  query: { type: 'string', minLength: 1, maxLength: 100_000, description: 'ClickHouse SQL, not validated until it runs.' },
   parameters: {
     type: 'object', maxProperties: 50, propertyNames: { maxLength: 64 }, additionalProperties: { type: 'string', maxLength: 10_000 },
     description: 'Values of the parameters {name:Type} of the query, by name.'
@@ -15,9 +15,9 @@ const fields = {
     properties: {
       kind: { type: 'string', enum: ['line', 'bar'] },
       x: { ...columnName, description: 'Column of the horizontal axis.' },
-      y: { type: 'array', maxItems: 10, items: columnName, description: 'Columns that are drawn.' }
+      y: { type: 'array', maxItems: 10, items: columnName, description: 'Columns to plot.' }
     },
-    description: 'How the result is drawn; null: as a table.'
+    description: 'Chart of the result; null: a table.'
   }
 } as const
 

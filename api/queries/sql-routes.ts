@@ -30,7 +30,7 @@ type DownloadBody = Value<typeof downloadBody>
 type QueryBody = Omit<DownloadBody, 'format'>
 
 const shared = {
-  query: { type: 'string', minLength: 1, maxLength: 100_000, description: "ClickHouse's SQL; a FORMAT at its end is ignored." },
+  query: { type: 'string', minLength: 1, maxLength: 100_000, description: 'ClickHouse SQL; a trailing FORMAT clause is ignored.' },
   parameters: {
     type: 'object', maxProperties: 50, propertyNames: { pattern: '^[A-Za-z_][A-Za-z0-9_]{0,63}$' },
     additionalProperties: { type: 'string', maxLength: 10_000 },
@@ -42,7 +42,7 @@ const downloadBody = bodyOf({ ...shared, format: { type: 'string', enum: ['csv',
 
 /** A line of the answer to a query; each has one of these. */
 const queryLineSchema = optional({
-  query_id: { ...string, description: 'First line: the id in the query log of ClickHouse.' },
+  query_id: { ...string, description: "First line: the query id in ClickHouse's query log." },
   progress: object({ read_rows: integer, read_bytes: integer, total_rows: { ...integer, description: '0: not estimated.' } }),
   columns: { type: 'array', items: { type: 'array', items: string }, description: 'Names, then types, of the columns.' },
   rows: {
@@ -54,10 +54,10 @@ const queryLineSchema = optional({
     cut: { type: ['string', 'null'], enum: ['rows', 'bytes', null], description: 'Which limit cut the result; null when it is whole.' }
   }, { description: 'Last line of a result.' }),
   error: object({
-    code: { ...integer, description: 'The error code of ClickHouse; 0 when it did not answer.' },
+    code: { ...integer, description: 'ClickHouse error code; 0 if it did not answer.' },
     name: string, detail: string,
-    advice: { ...string, description: 'What to do; empty when the detail says it.' },
-    position: { type: ['integer', 'null'], description: 'Where in the query, in bytes from 1; null when not known.' }
+    advice: { ...string, description: 'Suggested fix; empty if the detail includes it.' },
+    position: { type: ['integer', 'null'], description: 'Position in the query, in bytes from 1; null if unknown.' }
   }, { description: 'Last line of a query that failed.' })
 }, { $id: 'QueryLine' })
 
@@ -101,7 +101,7 @@ export async function sqlRoutes (
     const question = toAnalystQuery(request.body, access)
     const maxRows = request.body.max_rows ?? DEFAULT_ROWS
     void answerQuery({ clickhouse, asked: question, maxRows, stream, signal: query.signal })
-      .catch((err: unknown) => { if (!stream.destroyed) request.log.error({ err }, 'an SQL query failed unexpectedly') })
+      .catch((err: unknown) => { if (!stream.destroyed) request.log.error({ err }, 'SQL query failed unexpectedly') })
       .finally(() => {
         query.end()
         stream.end()
@@ -112,7 +112,7 @@ export async function sqlRoutes (
   routes.post('/download', {
     ...asked,
     summary: 'Download the result of a query',
-    description: `The whole result, or an error: at most ${MAX_DOWNLOAD_BYTES} bytes. In CSV, texts that a spreadsheet would run as a formula begin with an apostrophe. For keys of all projects.`,
+    description: `The whole result, or an error: at most ${MAX_DOWNLOAD_BYTES} bytes. In CSV, an apostrophe precedes text that a spreadsheet would run as a formula. For keys of all projects.`,
     body: downloadBody,
     answer: { description: 'The file.', content: { 'text/csv': file, 'application/vnd.apache.parquet': file } }
   }, async (request, access, reply) => {
@@ -129,7 +129,7 @@ export async function sqlRoutes (
   })
 
   routes.get('/tables', {
-    summary: 'List the tables that a query may read', description: 'With their columns. For keys of all projects.', answer: tablesSchema
+    summary: 'List the tables that queries can read', description: 'With their columns. For keys of all projects.', answer: tablesSchema
   }, async (request, access) => {
     const clickhouse = authorize(access, address)
     const logComment = logCommentOf(access)
@@ -162,7 +162,7 @@ export async function runQuery<T> (query: RunningQuery, answer: (query: RunningQ
 
 export function sqlNotSetUp (): HttpError {
   return new HttpError(503, 'server_error', 'sql_not_set_up',
-    'The API has no login for analysts. Set MILLRACE_CLICKHOUSE_ANALYST_URL and restart the API.')
+    'The API has no ClickHouse login for analysts. Set MILLRACE_CLICKHOUSE_ANALYST_URL and restart the API.')
 }
 
 interface Download { clickhouse: ClickHouseAddress, asked: AnalystQuery, query: RunningQuery }
@@ -209,7 +209,7 @@ function refuseBeyond (maxBytes: number): Transform {
   return new Transform({
     transform (chunk: Buffer, _, done) {
       bytes += chunk.length
-      if (bytes > maxBytes) done(new Error(`a download has more than ${maxBytes} bytes`))
+      if (bytes > maxBytes) done(new Error(`download exceeds ${maxBytes} bytes`))
       else done(null, chunk)
     }
   })

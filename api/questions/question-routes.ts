@@ -41,7 +41,7 @@ export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps &
   })
 
   routes.post('/answer', {
-    scope: 'query:read', summary: 'Answer a definition', description: 'One that need not be stored.',
+    scope: 'query:read', summary: 'Answer a definition', description: 'The definition need not be saved.',
     body: object({ definition: definitionSchema }, { additionalProperties: false }), answer
   }, async ({ body }, access, reply) => {
     const question = readQuestion(body.definition)
@@ -53,9 +53,9 @@ export async function questionRoutes (app: FastifyInstance, deps: QuestionDeps &
     // Before the body is looked at, as for every scope.
     preValidation: async (request) => requireScope(accessOf(request).scopes, 'person:read'),
     summary: 'List who dropped out of a funnel',
-    description: 'Persons who reached the step before and not this one; the last to enter comes first. Needs the scope person:read as well.',
+    description: 'Persons who reached the previous step but not this one, latest entry first. Also needs the scope person:read.',
     body: bodyOf({
-      definition: definitionSchema, step: { type: 'integer', minimum: 2, description: 'The step that they did not reach, from 1.' },
+      definition: definitionSchema, step: { type: 'integer', minimum: 2, description: 'Step that was not reached, from 1.' },
       limit: { type: 'integer', minimum: 1, maximum: 1000, default: 100 },
       ...part
     }, 'definition', 'step'),

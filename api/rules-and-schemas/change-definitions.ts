@@ -125,7 +125,7 @@ async function refuseOutdated (
     WHERE v.${tx.unsafe(kind.parentColumn)} = ${stored.id} AND v.version = ${stored.version}`
   throw new HttpError(409, 'invalid_request', 'conflict',
     `The ${kind.noun} has version ${stored.version}${author === undefined ? '' : `, stored by ${author.email}`}; your change is based on ` +
-    `version ${version}. Nothing was changed. Read the ${kind.noun} again and decide what holds.`, { attr: 'version' })
+    `version ${version}. Nothing was changed. Reload the ${kind.noun} and resolve the conflict.`, { attr: 'version' })
 }
 
 /** Stores what the change makes of the newest version, if that is something else. @returns the newest version. */

@@ -112,7 +112,7 @@ export function describeFields ({ $id, noun, makesVersion, name, own, content, r
     ...own,
     ...content,
     active_version: {
-      type: ['integer', 'null'], minimum: 1, maximum: 2_147_483_647, description: 'Version that is enforced; null: none.'
+      type: ['integer', 'null'], minimum: 1, maximum: 2_147_483_647, description: 'Enforced version; null: not enforced.'
     }
   }
   const [nameColumn = ''] = Object.keys(name)
@@ -120,7 +120,7 @@ export function describeFields ({ $id, noun, makesVersion, name, own, content, r
     id: { type: 'integer' },
     team_id: { type: 'integer', description: 'Id of the project.' },
     version: { type: 'integer', description: `Newest version; ${makesVersion}.` },
-    first_version: { type: 'integer', description: `First version of this ${noun}. Those before are of deleted ${noun}s of the same ${nameColumn}.` },
+    first_version: { type: 'integer', description: `First version of this ${noun}. Earlier ones belong to deleted ${noun}s with the same ${nameColumn}.` },
     ...originSchemas
   }
   const { id, team_id: teamId, version, first_version: first, ...changed } = readOnly
@@ -140,7 +140,7 @@ export function describeFields ({ $id, noun, makesVersion, name, own, content, r
       properties: {
         ...body.properties,
         [nameColumn]: { readOnly: true },
-        version: { type: 'integer', description: 'The newest version when the change was begun. When there is another one by now, 409 `conflict`: nothing is changed.' }
+        version: { type: 'integer', description: 'Version that the change is based on. If there is a newer one, the answer is 409 `conflict` and nothing changes.' }
       }
     }
   }

@@ -87,7 +87,7 @@ function registerChanges (routes: Routes, { sql }: DefinitionDeps, { kind, field
 
   routes.patch('/:id', {
     ...limits, summary: `Update ${kind.one}`, params: idParams, body: schemaOf<DefinitionFields>(fields.change), answer: one,
-    description: `${titles.updated} creates a version; active_version selects the one that is enforced. With \`version\`, 409 ` +
+    description: `${titles.updated} creates a version; active_version selects the enforced one. With \`version\`, 409 ` +
       '`conflict` if there is a newer one.'
   }, async ({ params: { id }, body }, { projectId, userId }) =>
     await updateDefinition(sql, kind, { projectId, id }, { fields: body, userId }))

@@ -120,7 +120,7 @@ function streamLines (reply: FastifyReply, run: (options: LookBackOptions) => Pr
   void run({ onProgress, signal: gone.signal })
     // The status is sent long ago, so an error is the last line.
     .catch((error: unknown) => {
-      if (!gone.signal.aborted) reply.log.warn({ err: error }, 'a check of stored events failed')
+      if (!gone.signal.aborted) reply.log.warn({ err: error }, 'check of stored events failed')
       return toHttpErrorBody(error instanceof HttpError ? error : new HttpError(500, 'server_error', 'error', 'A server error occurred.'))
     })
     .then(write)

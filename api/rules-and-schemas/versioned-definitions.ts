@@ -10,7 +10,7 @@ import { selectCreatedBy } from '../projects/users.ts'
 import type { AnyKind, DefinitionKind } from './definition-kind.ts'
 
 export const versionsQuery = pageQuery({
-  deleted: { type: 'boolean', description: 'true: also versions of deleted ones of this name, by which events may have been checked. Default: false.' },
+  deleted: { type: 'boolean', description: 'true: include versions of deleted ones of this name, which may have checked events. Default: false.' },
   version: { type: 'integer', minimum: 1, maximum: 2_147_483_647, description: 'Only this version.' }
 })
 
@@ -18,7 +18,7 @@ export const versionsQuery = pageQuery({
 export function definitionsQuery (noun: string) {
   return pageQuery({
     ...searchQueryProperties,
-    active: { type: 'boolean', description: `true: only ${noun}s with an active version; false: only the others. Default: both.` }
+    active: { type: 'boolean', description: `true: only ${noun}s with an active version; false: only those without. Default: both.` }
   })
 }
 

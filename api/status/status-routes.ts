@@ -31,12 +31,12 @@ export async function statusRoutes (
 
   routes.get('/status', {
     summary: 'Show the status of the installation', answer: { $ref: 'Status#' },
-    description: 'Throughput, backlogs and failures of all parts. Rates cover about a second, so the first answer takes one. For keys of all projects.'
+    description: 'Throughput, backlogs and failures of all parts. The first answer takes a second, to measure rates. For keys of all projects.'
   }, status)
 
   routes.get('/watermark', {
-    summary: 'Show the watermark and what it waits for', answer: watermarkSchema,
-    description: 'Every event that was acknowledged and received before complete_through is stored. For keys of all projects.'
+    summary: 'Show the watermark and the stage that delays it', answer: watermarkSchema,
+    description: 'Every acknowledged event received before complete_through is stored. For keys of all projects.'
   }, async () => {
     const [[watermark], ingest] = await Promise.all([
       answerInTime(queryRows<{ through: number, updated: number, held_by: string }>(clickhouse, READ_WATERMARK)),
@@ -61,9 +61,9 @@ export async function statusRoutes (
   })
 
   routes.delete('/watermark/ingest/:id', {
-    scope: '*', summary: 'Stop waiting for a spool folder that is lost',
+    scope: '*', summary: 'Stop waiting for a lost spool folder',
     description: 'Acknowledged events in it will never be stored, and the watermark advances past them. For keys of all projects.',
-    params: optional({ id: { type: 'string', description: 'Of the folder, as the watermark lists it.' } })
+    params: optional({ id: { type: 'string', description: 'Id of the folder, as listed by the watermark.' } })
   }, async ({ params: { id } }) => {
     await askStream(nats, undefined, async (connection) => { await forgetIngest(connection, id, now()) })
   })
@@ -107,7 +107,7 @@ const ALIVE_MS = 10_000
 async function forgetIngest (connection: NatsConnection, id: string, now: number): Promise<void> {
   const known = orNotFound((await listIngest(connection)).find((each) => each.id === id))
   if (now - known.storedAt < ALIVE_MS) {
-    throw new HttpError(409, 'invalid_request', 'ingest_alive', `Ingest ${id} on ${known.host} runs: stop it instead.`)
+    throw new HttpError(409, 'invalid_request', 'ingest_alive', `Ingest ${id} on ${known.host} is running: stop it instead.`)
   }
   await (await new Kvm(connection).open(INGEST_BUCKET)).delete(presenceKey(id))
 }

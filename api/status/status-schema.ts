@@ -11,7 +11,7 @@ const counts = (description: string) => ({ type: 'object', additionalProperties:
 
 const tier = object({
   tier: { type: 'string', enum: ['ingest', 'pipeline', 'api'] },
-  url: { ...string, description: 'Empty when the stack does not run.' },
+  url: { ...string, description: 'Empty if the stack is not running.' },
   status: health, stuck: texts, eventLoopP99Ms: figure(), memoryBytes: figure()
 })
 
@@ -48,18 +48,18 @@ export const statusSchema = {
   ...object({
     status: {
       ...health,
-      description: 'down: captures are refused or get no answer. degraded: clients are served, but something is stuck or unavailable, or the ledger ' +
+      description: 'down: captures are refused or unanswered. degraded: clients are served, but something is stuck or unavailable, or the ledger ' +
         'does not balance. behind: everything works, but something has a backlog.'
     },
     clients: object({
       captures: {
         type: 'string', enum: ['answered', 'spooled', 'refused', 'no answer'],
-        description: 'spooled: answered, and stored on the disk of ingest; refused: some got 503 between the two readings.'
+        description: "spooled: acknowledged from ingest's disk; refused: some requests got 503 between the two readings."
       },
       flags: { type: 'string', enum: ['answered', 'no answer'] }
     }),
-    stuck: { ...texts, description: 'As "<tier>: <part>", in the order in which events flow.' },
-    behind: { type: 'array', items: object({ part: string, lagSeconds: number }), description: 'What has a backlog, the oldest first.' },
+    stuck: { ...texts, description: 'As "<tier>: <part>", in event-flow order.' },
+    behind: { type: 'array', items: object({ part: string, lagSeconds: number }), description: 'Parts with a backlog, oldest first.' },
     time: { ...string, format: 'date-time' },
     version: { ...string, description: 'Versions of all processes; several during an upgrade.' },
     tiers: { type: 'array', items: tier },
@@ -67,26 +67,26 @@ export const statusSchema = {
     streams: { type: 'object', additionalProperties: object({ messages: number, bytes: number, maxBytes: number, oldestSeconds: number }) },
     pipeline,
     books: nullable({ missing: number, extra: number, ageSeconds: number },
-      'By how many events of the last three hours the table of events differs from the ledger; null when no process compares them.'),
+      'Difference in events between the events table and the ledger over the last three hours; null if no process compares them.'),
     backup: object({
       ageSeconds: figure('Of the last complete one.'), durationSeconds: figure(), intervalSeconds: figure('0: none are scheduled.'),
       failed: { type: 'boolean' }, lastError: { type: ['string', 'null'] }, lastWarning: { type: ['string', 'null'] }
     }),
     api: object({ requestsPerSecond: figure(), flagEvaluationsPerSecond: figure(), requestMs: figure() }),
     stores,
-    powerCuts: { type: ['string', 'null'], description: 'Why data may be lost in a power cut; null while no process reports a reason.' }
+    powerCuts: { type: ['string', 'null'], description: 'Reason why a power cut may lose data; null while no process reports one.' }
   }, { description: 'Rates are per second. A figure is null when unknown; a mean is also null without samples.' })
 }
 
 export type Status = Value<typeof statusSchema>
 
 export const watermarkSchema = object({
-  complete_through: { ...timeOrNull, description: 'Null while nothing is known.' },
+  complete_through: { ...timeOrNull, description: 'Null while unknown.' },
   updated_at: timeOrNull,
-  held_by: { type: ['string', 'null'], description: 'Blocking stage; empty if it lags by a few seconds at most.' },
+  held_by: { type: ['string', 'null'], description: 'Blocking stage; empty if the watermark lags by at most a few seconds.' },
   ingest: {
     type: ['array', 'null'],
-    description: 'Every spool folder that it waits for, whether its process runs or not, furthest behind first; null while NATS does not answer.',
+    description: 'Spool folders that the watermark waits for, including those of stopped processes, furthest behind first; null if NATS does not answer.',
     items: object({
       id: string, host: string, folder: string, version: string, published_through: timeOrNull, in_flight: number,
       spool_bytes: number, reported_at: timeOrNull

@@ -109,7 +109,7 @@ t.test('one that was killed is silent after a minute, and the same command goes 
     [record] = (await ask('GET', '~/imports/')).results
     return record?.progress?.accepted > 0
   }, { timeoutMs: 60_000 })
-  t.match(await ask('DELETE', `~/imports/${record.id}/`), { code: 'conflict', detail: 'The import runs: stop it first.' })
+  t.match(await ask('DELETE', `~/imports/${record.id}/`), { code: 'conflict', detail: 'The import is running: stop it first.' })
   child.kill('SIGKILL')
   await ended
   await stack.sql`UPDATE imports SET last_reported_at = last_reported_at - interval '1 minute' WHERE id = ${record.id}`

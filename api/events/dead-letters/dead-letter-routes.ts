@@ -65,7 +65,7 @@ function readingRoutes (routes: Routes, { nats, now }: DeadLetterDeps): void {
 
   routes.get('/groups', {
     summary: 'Group dead letters', query: groupsQuerySchema, answer: deadLetterGroupsSchema,
-    description: 'By stage, reason, code of the error and name of the event; most first.'
+    description: 'By stage, reason, error code and event name; largest group first.'
   }, async ({ query }, access) => {
     const filter = readFilter(access, query)
     const nothing = { count: 0, ungrouped: 0, results: [] }
@@ -87,7 +87,7 @@ function replayRoutes (routes: Routes, { nats }: DeadLetterDeps): void {
     // No body means all of them.
     preValidation: async (request) => { request.body ??= {} },
     summary: 'Replay dead letters', body: replayBodySchema, answer: replayResultSchema,
-    description: 'Publishes dead letters to their stream again. Events keep their UUID, which is compared with what is stored, so a replay stores each once.'
+    description: 'Publishes dead letters to their stream again. Events keep their UUID and are deduplicated against stored events, so a replay stores each once.'
   }, async ({ body }, access) => {
     const { limit = DEFAULT_REPLAY_LIMIT, dry_run: dryRun = false } = body
     const work = { ...readFilter(access, body), limit, dryRun }
@@ -107,7 +107,7 @@ function replayRoutes (routes: Routes, { nats }: DeadLetterDeps): void {
 function purgeRoutes (routes: Routes, { nats }: DeadLetterDeps): void {
   routes.post('/purge', {
     summary: 'Purge dead letters', body: purgeBodySchema, answer: purgeResultSchema,
-    description: 'Deletes dead letters for good, oldest first: their events are lost.'
+    description: 'Permanently deletes dead letters and the events in them, oldest first.'
   }, async ({ body }, access) => {
     const { limit, dry_run: dryRun = false } = body
     if (!dryRun && limit === undefined) {

@@ -8,14 +8,14 @@ const nullableText = { type: ['string', 'null'] } as const
 const properties = {
   id: { type: 'integer' },
   stage: { type: 'string', description: 'Stage that failed.' },
-  reason: { type: 'string', description: 'Why it failed, as a code.' },
+  reason: { type: 'string', description: 'Machine-readable reason.' },
   time: { type: 'string', format: 'date-time', description: 'When it was dead-lettered.' },
-  error: { type: 'string', description: 'Message of the error.' },
-  error_code: { ...nullableText, description: 'Code of the error, such as that of ClickHouse.' },
-  project: { type: ['integer', 'null'], description: 'Id of its project; null when the dead letter is about several, or about none.' },
-  event: { ...nullableText, description: 'Name of the event; null when the dead letter is not about one event.' },
-  uuid: { ...nullableText, description: 'Uuid of that event.' },
-  rows: { type: ['integer', 'null'], description: 'Number of events in it; null when it has other content.' }
+  error: { type: 'string', description: 'Error message.' },
+  error_code: { ...nullableText, description: 'Error code, for example from ClickHouse.' },
+  project: { type: ['integer', 'null'], description: 'Project id; null if the dead letter belongs to several projects or to none.' },
+  event: { ...nullableText, description: 'Event name; null unless the dead letter holds exactly one event.' },
+  uuid: { ...nullableText, description: 'UUID of that event.' },
+  rows: { type: ['integer', 'null'], description: 'Number of events in it; null if the content is something else.' }
 } as const
 
 export const deadLetterSchema = object(properties, { $id: 'DeadLetter' })
@@ -23,21 +23,21 @@ export const deadLetterSchema = object(properties, { $id: 'DeadLetter' })
 export const openedDeadLetterSchema = object({
   ...properties,
   headers: { type: 'object', additionalProperties: { type: 'string' } },
-  content: { description: 'The decoded body: events or JSON; null when it is neither.' },
+  content: { description: 'The decoded body: events or JSON; null if it is neither.' },
   body_base64: { type: 'string', description: 'The original body.' }
 })
 
 export const replayResultSchema = object({
   matched: { type: 'integer', description: 'Dead letters that match.' },
-  replayed: { type: 'integer', description: 'Dead letters that were published to their stream again.' },
-  skipped: { type: 'integer', description: 'Dead letters of unknown origin, which are kept.' }
+  replayed: { type: 'integer', description: 'Dead letters published to their stream again.' },
+  skipped: { type: 'integer', description: 'Dead letters kept because their origin is unknown.' }
 })
 
 const filter = {
   stage: { type: 'string', enum: DEAD_LETTER_STAGES },
   reason: { type: 'string', pattern: '^[a-z0-9_]{1,100}$' },
-  event: { type: 'string', maxLength: 400, description: 'Only dead letters about this event; empty: those that are not about one event.' },
-  error_code: { type: 'string', maxLength: 100, description: 'Only those with this code of the error; empty: those without one.' },
+  event: { type: 'string', maxLength: 400, description: 'Only dead letters of this event; empty: only those that do not hold exactly one event.' },
+  error_code: { type: 'string', maxLength: 100, description: 'Only dead letters with this error code; empty: only those without one.' },
   from: { type: 'string', format: 'date-time', description: 'Dead-lettered at or after.' },
   to: { type: 'string', format: 'date-time', description: 'Dead-lettered before.' }
 } as const
@@ -55,13 +55,13 @@ const group = {
   count: { type: 'integer', description: 'Dead letters in the group.' },
   first: { type: 'string', format: 'date-time', description: 'When the oldest was dead-lettered.' },
   last: { type: 'string', format: 'date-time', description: 'When the newest was dead-lettered.' },
-  error: { type: 'string', description: 'Message of the error of the newest.' },
-  by_hour: { type: 'array', items: { type: 'integer' }, description: 'Dead letters of each of the last 24 hours, oldest hour first.' }
+  error: { type: 'string', description: 'Error message of the newest dead letter.' },
+  by_hour: { type: 'array', items: { type: 'integer' }, description: 'Dead letters per hour over the last 24 hours, oldest first.' }
 } as const
 
 export const deadLetterGroupsSchema = object({
   count: { type: 'integer', description: 'Dead letters that match.' },
-  ungrouped: { type: 'integer', description: 'Those in none of the groups: there are more than 500, of which these are the largest.' },
+  ungrouped: { type: 'integer', description: 'Dead letters outside the 500 largest groups.' },
   results: { type: 'array', items: object(group) }
 })
 
@@ -72,20 +72,20 @@ const limit = { type: 'integer', minimum: 1, maximum: 10_000 } as const
 export const replayBodySchema = optional({
   ...filter,
   limit: { ...limit, description: 'Maximum number of dead letters; default 1,000.' },
-  dry_run: { type: 'boolean', description: 'Only count them, without a replay.' }
+  dry_run: { type: 'boolean', description: 'Count only, without a replay.' }
 }, { additionalProperties: false })
 
 export const purgeBodySchema = optional({
   ...filter,
   limit: {
-    ...limit, description: 'Maximum number of dead letters, oldest first; required without dry_run. Give what the dry run counted: what came later stays.'
+    ...limit, description: 'Maximum number of dead letters, oldest first; required without dry_run. Pass the count of the dry run to keep dead letters that arrived since.'
   },
-  dry_run: { type: 'boolean', description: 'Only count them.' }
+  dry_run: { type: 'boolean', description: 'Count only.' }
 }, { additionalProperties: false })
 
 export const purgeResultSchema = object({
   matched: { type: 'integer', description: 'Dead letters that match, up to the limit.' },
-  purged: { type: 'integer', description: 'Dead letters that were deleted.' }
+  purged: { type: 'integer', description: 'Deleted dead letters.' }
 })
 
 /** Filters of a request. */

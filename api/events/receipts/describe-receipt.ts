@@ -11,7 +11,7 @@ function only (fate: string, properties: Record<string, object>): object {
 }
 
 const place = object({
-  where: { ...string, enum: ['spool', 'in_flight', 'stream'], description: 'Disk or memory of an ingest process, or messages that were not searched.' },
+  where: { ...string, enum: ['spool', 'in_flight', 'stream'], description: 'Disk or memory of an ingest process, or unsearched messages of the stream.' },
   process: nullable(string, 'Ingest process; null for the stream.'),
   since: nullable(time, 'How old the oldest event there is; null when unknown.')
 })
@@ -22,7 +22,7 @@ const stored = {
   timestamp: time,
   received_at: time,
   inserted_at: time,
-  received_by: { type: 'array', items: string, description: 'Ingest processes that received the messages of the insert; the event came through one of them.' },
+  received_by: { type: 'array', items: string, description: 'Ingest processes that received the messages of the insert; one of them received the event.' },
   partition: nullable(string, 'Partition of the stream, such as live.0; null for events stored before this was recorded. So are the next three.'),
   first_sequence: nullable(integer, 'First stream sequence of the insert.'),
   last_sequence: nullable(integer, 'Last stream sequence of the insert.'),
@@ -40,28 +40,28 @@ const waiting = {
   partition: string,
   sequence: { ...integer, description: 'Stream sequence of its message.' },
   published_at: { ...time, description: 'When the stream stored the message.' },
-  messages_ahead: { ...integer, description: 'Messages of its partition that come first.' }
+  messages_ahead: { ...integer, description: 'Messages ahead of it in its partition.' }
 }
 
 const deleted = {
-  why: { ...string, enum: ['person', 'retention', 'unknown'], description: 'unknown: it was stored and is gone.' },
+  why: { ...string, enum: ['person', 'retention', 'unknown'], description: 'unknown: it was stored and has been deleted.' },
   asked_at: nullable(time, 'When the deletion of its person was asked for.'),
   kept_since: nullable({ type: 'string', format: 'date' }, 'First day that retention keeps.'),
-  was_stored: { type: ['boolean', 'null'], description: 'null: not known; it would have been deleted by now, if it was ever stored.' }
+  was_stored: { type: ['boolean', 'null'], description: 'null: unknown; too old to be kept if it was ever stored.' }
 }
 
-const searched = object({ messages: integer, of: integer }, { type: ['object', 'null'], description: 'With fate waiting and unknown: messages of the stream that were searched, and how many there were. Else null.' })
+const searched = object({ messages: integer, of: integer }, { type: ['object', 'null'], description: 'With fate waiting and unknown: messages of the stream searched, and their total. Else null.' })
 
 const properties = {
   uuid: { ...string, format: 'uuid' },
   fate: {
     ...string,
     enum: ['stored', 'dead_letter', 'waiting', 'dropped', 'deleted', 'unknown'],
-    description: 'unknown: no process acknowledged it, it was dropped longer ago than drops are remembered, or it is in one of `may_be_in`.'
+    description: 'unknown: it was never acknowledged, its drop is no longer on record, or it is in one of `may_be_in`.'
   },
   stored: only('stored', stored),
   duplicates: only('stored', {
-    count: { ...integer, description: 'How often it came again in the last 30 days, as far as recorded.' },
+    count: { ...integer, description: 'Recorded duplicates in the last 30 days.' },
     last: { type: 'array', items: duplicate, description: 'At most five, newest first.' }
   }),
   dead_letter: only('dead_letter', {
@@ -70,7 +70,7 @@ const properties = {
   waiting: only('waiting', waiting),
   dropped: only('dropped', { reason: string, received_at: time, received_by: process }),
   deleted: only('deleted', deleted),
-  may_be_in: { type: ['array', 'null'], items: place, description: 'With fate unknown: where it may be all the same. Else null.' },
+  may_be_in: { type: ['array', 'null'], items: place, description: 'With fate unknown: places that were not searched and may have it. Else null.' },
   searched
 }
 

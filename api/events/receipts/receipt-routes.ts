@@ -31,9 +31,9 @@ export async function receiptRoutes (
 
   routes.get('/events/:uuid/receipt', {
     summary: 'Retrieve the receipt of an event',
-    params: optional({ uuid: { type: 'string', description: 'As the SDK sent it: with hyphens or without, in braces, or as an urn.' } }),
+    params: optional({ uuid: { type: 'string', description: 'As sent by the SDK: with or without hyphens, in braces, or as a URN.' } }),
     query: optional({
-      timestamp: { type: 'string', format: 'date-time', description: 'Time of the event. Give it for a UUID that is not version 7: the search is faster, and can tell whether retention removed the event.' }
+      timestamp: { type: 'string', format: 'date-time', description: 'Timestamp of the event. Speeds up the search for a UUID that is not version 7, and shows whether retention removed the event.' }
     }),
     answer: { $ref: 'Receipt#' }
   }, async (request, { projectId }) => {
@@ -45,10 +45,10 @@ export async function receiptRoutes (
   })
 
   routes.get('/receipts', {
-    summary: 'List receipts of the newest events of a distinct id',
+    summary: 'List receipts of the latest events of a distinct id',
     description: 'Stored events, dead letters, events that wait in the stream, and recorded drops; newest first.',
     query: partial({
-      distinct_id: { type: 'string', minLength: 1, description: 'As the SDK sent it; truncated and made storable as ingest does.' },
+      distinct_id: { type: 'string', minLength: 1, description: 'As sent by the SDK; normalized as by ingest.' },
       limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 }
     }, 'distinct_id'),
     answer: { $ref: 'ReceiptList#' }
@@ -67,6 +67,6 @@ async function askNats<T> (nats: NatsOnDemand, ask: (connection: NatsConnection)
     return await ask(await nats.get())
   } catch (cause) {
     throw new HttpError(503, 'server_error', 'stream_unavailable',
-      'NATS, where events may wait, is unavailable; try again later.', { cause, action: 'retry' })
+      'NATS is unavailable, and the event may be waiting there; try again later.', { cause, action: 'retry' })
   }
 }

@@ -53,7 +53,7 @@ export async function decideRoutes (app: FastifyInstance, options: DecideOptions
     'Failed or timed-out reads of stored persons; flags that needed them were answered as failed.')
   const guard = createCircuitBreaker({ ...CIRCUIT, now }, (err) => {
     failures.inc()
-    app.log.warn({ err }, 'could not read stored persons for flags; flags that need them are answered as failed')
+    app.log.warn({ err }, 'could not read stored persons for flags; flags that need them are marked as failed')
   })
   const deps = { ...options, guard }
 

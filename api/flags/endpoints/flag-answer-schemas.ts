@@ -39,12 +39,12 @@ const requestSchema = partial({
   groups: { type: 'object', additionalProperties: string, description: 'Group key by group type.' },
   person_properties: { ...anyObject, description: 'Properties that override the stored ones of the person.' },
   group_properties: { type: 'object', additionalProperties: anyObject, description: 'Properties that override the stored ones of the groups, by group type.' },
-  $anon_distinct_id: { ...string, description: 'Distinct id of the user before being identified.' },
+  $anon_distinct_id: { ...string, description: 'Anonymous distinct id from before identification.' },
   flag_keys_to_evaluate: { type: 'array', items: string, description: 'Keys of the flags to answer. Default: all.' }
 }, 'api_key', 'distinct_id')
 
 const failures = {
-  errorComputingFlags: { ...boolean, description: 'true when some flags could not be computed; they are omitted, or marked as failed.' },
+  errorComputingFlags: { ...boolean, description: 'true if some flags could not be computed; they are omitted or marked as failed.' },
   errorsWhileComputingFlags: { ...boolean, description: 'The same, under the name that SDKs read.' }
 }
 
@@ -70,7 +70,7 @@ const detailedFlags = {
       metadata: closed('Metadata', {
         id: { type: 'integer' }, version: { type: 'integer' }, description: { type: ['string', 'null'] }, has_experiment: boolean
       }, { payload: { ...string, description: 'JSON text.' } })
-    }, { failed: { ...boolean, description: 'true when the flag could not be computed; keep the value you had.' } })
+    }, { failed: { ...boolean, description: 'true if the flag could not be computed; clients keep their previous value.' } })
   },
   ...failures,
   requestId: { type: 'string', format: 'uuid' },

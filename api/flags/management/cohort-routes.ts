@@ -14,14 +14,14 @@ const MAX_COHORTS = 10_000
 
 const filtersSchema = {
   type: 'object', additionalProperties: true,
-  description: '`{type: AND | OR, values: [...]}`, nested: filters as in conditions of flags, each perhaps with `negation`.'
+  description: '`{type: AND | OR, values: [...]}`, nested: filters as in flag conditions, each optionally with `negation`.'
 } as const
 
 const cohortSchema = object({
   id: { type: 'integer' },
   name: { type: 'string' },
-  is_static: { type: 'boolean', description: 'A list of persons, not filters.' },
-  filters: { ...filtersSchema, type: ['object', 'null'], description: 'As they were written; null for a static cohort.' }
+  is_static: { type: 'boolean', description: 'true: a list of persons instead of filters.' },
+  filters: { ...filtersSchema, type: ['object', 'null'], description: 'As written; null for a static cohort.' }
 }, { $id: 'Cohort' })
 
 const newCohortSchema = bodyOf({
@@ -45,7 +45,7 @@ export async function cohortRoutes (app: FastifyInstance, { sql }: { sql: Sql })
 
   routes.create('/', {
     summary: 'Create a cohort', body: newCohortSchema, answer: one,
-    description: 'The persons whose properties match filters. A cohort cannot be changed; create another one instead.'
+    description: 'All persons whose properties match the filters. A cohort cannot be changed; create another one instead.'
   }, async ({ body: { name, filters } }, { projectId, userId, keyHash }) => await sql.begin(async (tx) => {
     const { definitions } = await openFlagWriter(tx, { projectId, userId, keyHash })
     refuseInvalid(() => { validateCohort(filters, definitions) })

@@ -56,7 +56,7 @@ export async function featureFlagRoutes (
     config: { errorsWithoutBody: true },
     summary: 'Retrieve the payload of a feature flag',
     description: 'For the remote configuration of SDKs. With a token, @current is the project of that key. ' +
-      'Errors have no body, because SDKs would take it for the payload.',
+      'Errors have no body, because SDKs would read it as the payload.',
     params: optional({ key: { type: 'string', description: 'Key of the flag.' } }),
     query: optional({ token: { type: 'string', description: 'Project API key.' } }),
     answer: { description: 'The payload: any JSON.' }

@@ -15,7 +15,7 @@ export function selectFeatureFlag (sql: Sql): Statement {
 }
 
 const writable = {
-  name: { type: 'string', maxLength: 10_000, description: 'What the flag is for.' },
+  name: { type: 'string', maxLength: 10_000, description: 'Purpose of the flag.' },
   key: { type: 'string', description: 'Name of the flag in SDKs: letters, digits, hyphens and underscores; unique in the project.' },
   filters: {
     type: 'object',
@@ -27,9 +27,9 @@ const writable = {
   deleted: { type: 'boolean', description: 'true deletes the flag; its key may be used again.' },
   active: { type: 'boolean', description: 'An inactive flag is false for everyone.' },
   ensure_experience_continuity: { type: 'boolean', description: 'Users keep their value when they are identified.' },
-  evaluation_runtime: { type: 'string', enum: ['all', 'server', 'client'], description: 'Which SDKs get the flag: those of servers, of clients (browsers and apps), or all.' },
+  evaluation_runtime: { type: 'string', enum: ['all', 'server', 'client'], description: 'SDKs that get the flag: server, client (browsers and apps), or all.' },
   bucketing_identifier: {
-    type: 'string', enum: ['distinct_id', 'device_id'], description: 'Which id is hashed for rollouts and variants.'
+    type: 'string', enum: ['distinct_id', 'device_id'], description: 'Id that is hashed for rollouts and variants.'
   }
 } as const
 
@@ -73,11 +73,11 @@ export const featureFlagChangesSchema = schemaOf<FeatureFlagChange>({
   ...body,
   properties: {
     ...body.properties,
-    version: { type: 'integer', description: 'The version that the change is based on. When the flag has another one by now, 409 `conflict`: nothing is changed.' },
+    version: { type: 'integer', description: 'Version that the change is based on. If the flag has a newer one, the answer is 409 `conflict` and nothing changes.' },
     original_flag: {
       type: 'object', additionalProperties: true,
       description: 'With another version: the flag as it was when the change was begun. Fields that are as they were then are ' +
-        'left alone, and 409 only answers a change of a field that somebody else changed as well.'
+        'ignored, and 409 is only returned for a field that another user changed as well.'
     }
   }
 })

@@ -31,8 +31,8 @@ export type FlagActivity = Value<typeof flagActivitySchema, Date>
 
 export const flagActivitySchema = object({
   id: { type: 'string' },
-  user: { ...userSummarySchema, description: 'Whose key it was; null when the user is gone.' },
-  is_system: { type: 'boolean', description: 'Always false: nobody but users changes flags.' },
+  user: { ...userSummarySchema, description: 'Owner of the key; null if the user was deleted.' },
+  is_system: { type: 'boolean', description: 'Always false: only users change flags.' },
   activity: { type: 'string', enum: ['created', 'updated', 'deleted'] },
   item_id: { type: 'string', description: 'Id of the flag.' },
   scope: { type: 'string', enum: ['FeatureFlag'] },
@@ -44,18 +44,18 @@ export const flagActivitySchema = object({
       field: { type: 'string' },
       before: { description: 'Any JSON.' },
       after: { description: 'Any JSON.' }
-    }), { description: 'The fields that changed; none when the flag was created.' }),
+    }), { description: 'Changed fields; empty for the creation of the flag.' }),
     short_id: { type: 'null' },
     type: { type: 'null' },
     trigger: { type: 'null' }
   }),
   created_at: { type: 'string', format: 'date-time', description: 'When the change was made.' },
-  version: { type: 'integer', description: 'Of the flag after the change.' },
+  version: { type: 'integer', description: 'Version of the flag after the change.' },
   key_label: { type: 'string', description: 'Name of the personal key at that time.' },
-  experiment: { type: ['string', 'null'], description: 'Name of the experiment for which the flag was written; null when the flag itself was.' },
+  experiment: { type: ['string', 'null'], description: 'Name of the experiment whose change wrote the flag; null if the flag was changed directly.' },
   definition: {
     type: 'object', additionalProperties: true,
-    description: 'The fields of the flag after the change, all that can be written: a PATCH with them puts this version back.'
+    description: 'All writable fields of the flag after the change; a PATCH with them restores this version.'
   }
 }, { $id: 'FeatureFlagActivity' })
 

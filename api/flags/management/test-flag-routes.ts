@@ -24,15 +24,15 @@ const READ_TIMEOUT_MS = 3000
 const freeObject = { type: 'object', additionalProperties: true } as const
 
 const testBody = bodyOf({
-  distinct_id: { type: 'string', minLength: 1, description: 'Whose flags: a distinct id.' },
+  distinct_id: { type: 'string', minLength: 1, description: 'Distinct id to evaluate the flags for.' },
   device_id: { type: 'string', description: 'For flags that hash device ids.' },
   groups: { ...freeObject, description: 'Group key by group type, as SDKs send it.' },
-  person_properties: { ...freeObject, description: 'As sent with a request: they take precedence over stored ones.' },
+  person_properties: { ...freeObject, description: 'As sent with a request; they override stored properties.' },
   group_properties: { ...freeObject, description: 'The same for groups, by group type.' },
   flag_keys: { type: 'array', items: { type: 'string' }, maxItems: 1000, description: 'Only these flags. Default: all.' },
   draft: {
     ...featureFlagFieldsSchema, required: ['key'],
-    description: 'A flag that is not saved, with the fields of a feature flag: it takes the place of the flag with its key.'
+    description: 'An unsaved flag, with the fields of a feature flag; it replaces the flag with the same key.'
   }
 }, 'distinct_id')
 
@@ -61,7 +61,7 @@ export async function testFlagRoutes (
   routesOf(app, { tag: 'feature flags', object: 'feature_flag' }).post('/test', {
     scope: 'feature_flag:read',
     summary: 'Test feature flags for a distinct id',
-    description: 'Every flag, condition and filter, with the value that it saw and the source of that value. ' +
+    description: 'Every flag, condition and filter, with the value it evaluated and the source of that value. ' +
       "Stored values are shown to keys with the scope 'person:read'.",
     body: testBody, answer: explained
   }, async ({ body: { draft, ...asked } }, { projectId, scopes }) => {

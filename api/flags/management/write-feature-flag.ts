@@ -123,7 +123,7 @@ async function refuseUnderExperiment (
   const running = await flags.findRunning(stored.id)
   if (running.length === 0) return
   throw new HttpError(400, 'validation_error', 'flag_in_use',
-    `${describeRunning(running)} End it first: until then the flag cannot be deleted or renamed, and its variants and group type cannot be changed.`, { attr })
+    `${describeRunning(running)} End it first: a running experiment locks the key, variants and group type of its flag, and the flag cannot be deleted.`, { attr })
 }
 
 /** The field of a change that would invalidate a running experiment; undefined when there is none. */

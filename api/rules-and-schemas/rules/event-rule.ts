@@ -18,20 +18,20 @@ const definition = {
   condition: {
     type: ['object', 'null'],
     additionalProperties: true,
-    description: 'Which events: a comparison, or {type: AND or OR, values} of several; null: all. See docs/change/rules-and-schemas.md.'
+    description: 'Events to match: a comparison, or {type: AND or OR, values} of several; null: all events. See docs/change/rules-and-schemas.md.'
   },
-  actions: { type: 'array', items: anyObject, maxItems: RULE_LIMITS.actions, description: 'What becomes of them, in order.' }
+  actions: { type: 'array', items: anyObject, maxItems: RULE_LIMITS.actions, description: 'Actions on matching events, in order.' }
 } as const
 
 export const RULE_FIELDS = describeFields({
   $id: 'EventRule',
   noun: 'rule',
   makesVersion: 'every change of condition or actions makes one',
-  name: { name: { type: 'string', minLength: 1, maxLength: 100, description: 'Shown in receipts of events that it drops. Cannot be changed.' } },
+  name: { name: { type: 'string', minLength: 1, maxLength: 100, description: 'Shown in receipts of dropped events. Cannot be changed.' } },
   own: {
-    description: { type: 'string', maxLength: 3000, description: 'What the rule is for.' },
+    description: { type: 'string', maxLength: 3000, description: 'Purpose of the rule.' },
     position: {
-      type: 'integer', minimum: 0, maximum: 1_000_000, description: 'Rules run by this number. Default: after the others.'
+      type: 'integer', minimum: 0, maximum: 1_000_000, description: 'Rules run in ascending order. Default: after all others.'
     }
   },
   content: definition,
@@ -100,16 +100,16 @@ export const ruleCheckBodySchema = describeCheck({
 }, RULE_CHECK_LIMIT)
 
 const predicted = {
-  events: { ...integer, description: 'Events of names with which the rule may do something; others are not looked into.' },
+  events: { ...integer, description: 'Events whose name the rule can match; others are skipped.' },
   matched: { ...integer, description: 'Number of events that match the condition.' },
-  dropped: { ...integer, description: 'Of the matched ones: not stored.' },
-  sampled: { ...integer, description: 'Of the matched ones: not stored, because their distinct id is not in the share.' },
-  changed: { ...integer, description: 'Of the matched ones: stored with other properties.' },
-  without_address: { ...integer, description: 'Events without a stored address, of which a condition on it cannot be predicted.' },
+  dropped: { ...integer, description: 'Matched events not stored.' },
+  sampled: { ...integer, description: 'Matched events not stored, because their distinct id is outside the sample.' },
+  changed: { ...integer, description: 'Matched events stored with changed properties.' },
+  without_address: { ...integer, description: 'Events without a stored address, for which a condition on the address cannot be predicted.' },
   complete: { type: 'boolean', description: 'false: there are more events than the limit.' },
   names: { ...listOf({ event: string, events: integer, matched: integer }), description: 'By name, most matched events first.' },
   libs: { ...listOf({ lib: string, lib_version: string, events: integer, matched: integer }), description: 'By SDK, most matched events first.' },
-  samples: { ...listOf({ uuid: string, event: string }), description: 'Some events that match.' }
+  samples: { ...listOf({ uuid: string, event: string }), description: 'Samples of matching events.' }
 } as const
 
 export const rulePredictionSchema = object(predicted)
@@ -119,6 +119,6 @@ export type RulePrediction = Value<typeof rulePredictionSchema>
 
 export const ruleCountsSchema = object({
   results: {
-    ...listOf({ rule: integer, dropped: integer, sampled: integer, changed: integer }), description: 'By id of the rule; rules that did nothing are missing.'
+    ...listOf({ rule: integer, dropped: integer, sampled: integer, changed: integer }), description: 'By rule id. Rules that did nothing are omitted.'
   }
 })

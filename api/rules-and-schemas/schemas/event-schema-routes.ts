@@ -51,7 +51,7 @@ export async function eventSchemaRoutes (app: FastifyInstance, deps: DefinitionD
   // It shows values of stored events.
   routesOf(app, { tag: EVENT_SCHEMAS.tag, object: 'event' }).post('/infer', {
     scope: 'event:read', summary: 'Infer a draft of an event schema from stored events', body: inferBodySchema, answer: inferredSchema,
-    description: 'Names and types of properties, which of them are required, and the values of those that have few. Nothing is stored.'
+    description: 'Names and types of properties, the required ones, and the values of those with few values. Stores nothing.'
   }, async ({ body: { event, days = 30, limit = 100_000, include_sdk: includeSdk = false } }, { projectId }) =>
     await inferSchema(deps.clickhouse, { projectId, event, days, limit, includeSdk, now: deps.now() })
       .catch((error: unknown) => { throw describeClickHouseError(error) }))

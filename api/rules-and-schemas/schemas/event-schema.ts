@@ -15,7 +15,7 @@ export interface EventSchema extends ShownDefinition {
 const schema = {
   type: 'object',
   additionalProperties: true,
-  description: 'JSON Schema (2020-12) of the properties of the event; the keywords are those of docs/change/rules-and-schemas.md.'
+  description: "JSON Schema (2020-12) of the event's properties. Supported keywords: docs/change/rules-and-schemas.md."
 } as const
 
 export const SCHEMA_FIELDS = describeFields({
@@ -24,16 +24,16 @@ export const SCHEMA_FIELDS = describeFields({
   makesVersion: 'every change of the schema makes one',
   name: {
     event: {
-      type: 'string', minLength: 1, maxLength: 200, description: 'Name of the event; each has one schema. Cannot be changed.'
+      type: 'string', minLength: 1, maxLength: 200, description: 'Event name; one schema per name. Cannot be changed.'
     }
   },
   own: {
-    description: { type: 'string', maxLength: 3000, description: 'What the event is for.' },
-    owner: { type: 'string', maxLength: 400, description: 'Who is asked about it: a person or a team.' },
+    description: { type: 'string', maxLength: 3000, description: 'Purpose of the event.' },
+    owner: { type: 'string', maxLength: 400, description: 'Contact person or team.' },
     mode: {
       type: 'string',
       enum: SCHEMA_MODES,
-      description: 'What becomes of events that do not meet the active version: observe stores and counts them, quarantine ' +
+      description: 'Action on events that violate the active version: observe stores and counts them, quarantine ' +
         'dead-letters them, reject drops and counts them.'
     }
   },
@@ -88,14 +88,14 @@ export const checkBodySchema = describeCheck({ schema: { ...schema, description:
 export const inferBodySchema = bodyOf({
   event: { type: 'string', minLength: 1, maxLength: 200, description: 'Name of the event.' },
   days: { type: 'integer', minimum: 1, maximum: 365, description: 'Days before now, by the timestamp of the events; default 30.' },
-  limit: { type: 'integer', minimum: 1, maximum: 1_000_000, description: 'Events that are read at most; default 100,000.' },
+  limit: { type: 'integer', minimum: 1, maximum: 1_000_000, description: 'Maximum number of events to read; default 100,000.' },
   include_sdk: { type: 'boolean', description: 'Also describe properties whose names begin with $. Default: false.' }
 }, 'event')
 
 export const predictionSchema = object({
-  events: { ...integer, description: 'Events that were checked.' },
-  met: { ...integer, description: 'Those that meet the schema.' },
-  failed: { ...integer, description: 'Those that do not.' },
+  events: { ...integer, description: 'Number of checked events.' },
+  met: { ...integer, description: 'Events that conform to the schema.' },
+  failed: { ...integer, description: 'Events that violate it.' },
   complete: { type: 'boolean', description: 'false: there are more events than the limit.' },
   failures: {
     ...listOf({ path: string, keyword: string, events: integer, samples: listOf({ uuid: string, value: string }) }),
@@ -109,17 +109,17 @@ export type SchemaPrediction = Value<typeof predictionSchema>
 
 const counted = {
   schema: { ...integer, description: 'Id of the schema.' },
-  checked: { ...integer, description: 'Events that ingest checked by it.' },
-  kept: { ...integer, description: 'Of them, those that did not meet it, and were stored.' },
-  quarantined: { ...integer, description: 'Those that did not meet it, and were dead-lettered.' },
-  rejected: { ...integer, description: 'Those that did not meet it, and were dropped.' }
+  checked: { ...integer, description: 'Events checked by ingest.' },
+  kept: { ...integer, description: 'Violating events that were stored.' },
+  quarantined: { ...integer, description: 'Violating events that were dead-lettered.' },
+  rejected: { ...integer, description: 'Violating events that were dropped.' }
 } as const
 
 export const schemaCountsSchema = object({ results: { ...listOf(counted), description: 'Schemas with no checked events are omitted.' } })
 
 export const inferredSchema = object({
-  schema: { ...schema, description: 'A draft that every event which was read meets. Nothing is stored.' },
-  events: { ...integer, description: 'Events that were read.' },
+  schema: { ...schema, description: 'A draft that every read event conforms to. Stores nothing.' },
+  events: { ...integer, description: 'Number of events read.' },
   properties: {
     ...listOf({ name: string, events: integer, types: { type: 'array', items: string } }), description: 'Most events first.'
   }
