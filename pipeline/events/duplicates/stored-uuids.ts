@@ -1,6 +1,6 @@
 /**
- * Which uuids are stored, as a table in memory: it answers for old uuids, in 0.2 us what costs 18 us an event as a
- * look-up in ClickHouse. A bloom filter index matches every granule once thousands of uuids are asked for.
+ * Which uuids are stored, as a table in memory: of old uuids it answers in 0.2 us an event what a look-up
+ * in ClickHouse answers in 18 us. A bloom filter index matches every granule once thousands of uuids are asked for.
  */
 import { randomInt } from 'node:crypto'
 import type { Readable } from 'node:stream'
