@@ -137,7 +137,7 @@ t.test('docs/reference/metrics.md has every metric that is served, and no other'
   const text = await scrape(stack.dataDir)
   const helps = new Map([...text.matchAll(/^# HELP (\w+) (.*)$/gm)].map(([, name, help]) => [name, help]))
   const served = [...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].filter(([, name]) => !OF_PROM_CLIENT.test(name!))
-    .map(([, name, type]) => `| \`${name}\` | ${type} | ${helps.get(name)} |`)
+    .map(([, name, type]) => `| \`${name}\` | ${type === 'histogram' ? 'Histogram. ' : ''}${helps.get(name)} |`)
 
   t.ok(described.length > 70)
   t.same(served.filter((row) => !described.includes(row)), [], 'rows to add')

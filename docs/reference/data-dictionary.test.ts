@@ -36,14 +36,19 @@ async function readColumns (client: ClickHouse): Promise<Column[]> {
     WHERE database = currentDatabase() ORDER BY table, position`)
 }
 
-/** What a view reads, and what only Millrace does: nobody queries their columns. */
+/** What views and receipts read, and what only Millrace does: nobody queries their columns. */
 function isInternal ({ name, comment }: Table): boolean {
-  return / query \w+/.test(comment) || name === 'schema_migrations'
+  return / query \w+/.test(comment) || ['event_traces', 'schema_migrations'].includes(name)
 }
 
 function renderRow ({ name, type, comment }: Column): string {
   const plain = type.replace(/^SimpleAggregateFunction\(\w+, (.+)\)$/, '$1').replaceAll(/ = \d+/g, '')
   return `| \`${name}\` | ${plain} | ${comment} |`
+}
+
+/** The same in each copy of a row of Postgres. */
+function isOfCopies ({ name }: Column): boolean {
+  return name === 'version' || name === 'copied_at'
 }
 
 /** The property that a column of text holds, by its comment: `Browser ($browser)`. */
@@ -53,7 +58,7 @@ function propertyOf ({ type, comment }: Column): string | undefined {
 
 /** The columns of a table, those of one property in a sentence; beside those of `events`, only what differs. */
 function renderColumns (table: string, columns: readonly Column[]): string {
-  const own = columns.filter((column) => column.table === table && column.comment !== 'Project')
+  const own = columns.filter((column) => column.table === table && !isOfCopies(column) && column.comment !== 'Project')
   const ofEvents = new Set(columns.filter((column) => column.table === 'events' && table !== 'events').map(renderRow))
   const differing = own.filter((column) => !ofEvents.has(renderRow(column)))
   const shared = own.length - differing.length
@@ -74,14 +79,14 @@ function render (tables: readonly Table[], columns: readonly Column[]): string {
   const internal = tables.filter(isInternal).map(({ name, comment }) => `| \`${name}\` | ${comment} |`)
   return `# Data dictionary
 
-The tables and views of the ClickHouse database \`millrace\`, from their comments. A \`project_id\` that is not listed is the project (UInt32). Sample queries: [queries](../query/queries/README.md).
+The tables and views of the ClickHouse database \`millrace\`, from their comments. A \`project_id\` that is not listed is the project (UInt32); copies also have \`version\` (UInt64, the highest is valid) and \`copied_at\` (DateTime). Sample queries: [queries](../query/queries/README.md).
 
 Columns of \`events\` that begin with \`p_\` are the [promoted properties](../query/bi-tools.md#a-column-for-a-property) of this installation; their comments name the property.
 
 This page is generated: \`MILLRACE_TEST_WRITE=1 npx node docs/reference/data-dictionary.test.ts\`.
 
 ${sections.join('\n')}
-## Tables behind the views
+## Internal tables
 
 Columns: \`DESCRIBE TABLE\`.
 

@@ -38,15 +38,15 @@ export const MATRIX: readonly MatrixRow[] = [
   },
   {
     client: 'posthog-js',
-    use: 'a page is left with events in the queue',
-    shown: '`sendBeacon` at the leave, each event once',
+    use: 'events in the queue of a page that is left',
+    shown: '`sendBeacon`, each event once',
     file: BROWSER,
     titles: ['what waits in the queue of posthog-js when a page is reloaded goes by sendBeacon, once']
   },
   {
     client: 'posthog-js',
     use: 'a clock that is an hour behind',
-    shown: 'true times, at the first attempt and after a retry',
+    shown: 'true times, also after a retry',
     file: BROWSER,
     titles: ['a clock that is an hour behind: events have their true time, at the first attempt and after a retry']
   },
@@ -85,7 +85,7 @@ export const MATRIX: readonly MatrixRow[] = [
   {
     client: 'posthog-node',
     use: '`POSTHOG_CAPTURE_MODE=v1`',
-    shown: 'Capture V1: 101 events, each once',
+    shown: '101 events of Capture V1, each once',
     file: 'ingest/server/capture-v1.test.ts',
     titles: ['unmodified posthog-node in mode v1: every event is stored once, as by the older path']
   },
@@ -138,7 +138,7 @@ export const MATRIX: readonly MatrixRow[] = [
 /** The test of what SDKs send that cannot run here; its titles are made of name, version and feature. */
 export const RECORDED_TEST = 'test/sdk/recorded-requests.test.ts'
 
-/** Every test that the tables stand on: file and full title. */
+/** Every test that the lists stand on: file and full title. */
 export function listShownTests (): { file: string, title: string }[] {
   return [
     ...MATRIX.flatMap(({ file, titles }) => titles.map((title) => ({ file, title }))),
@@ -147,27 +147,22 @@ export function listShownTests (): { file: string, title: string }[] {
   ]
 }
 
-/** The page with its tables as they must read now. */
-export function renderTables (page: string): string {
+/** The page with its lists as they must read now. */
+export function renderLists (page: string): string {
   return [['unmodified', renderUnmodified()], ['recorded', renderRecorded()]].reduce((text, [name, table]) => text.replace(
     new RegExp(`(<!-- ${name}:start -->\\n)[^]*(<!-- ${name}:end -->)`), (_, start: string, end: string) => `${start}${table}\n${end}`), page)
 }
 
 function renderUnmodified (): string {
-  const rows = MATRIX.map(({ client, use = '', shown }) => [`\`${client}\` ${readVersion(client)}`, use, shown])
-  return renderTable(['client', 'use', 'tested'], rows)
+  return [...Map.groupBy(MATRIX, ({ client }) => client)].map(([client, rows]) =>
+    `- \`${client}\` ${readVersion(client)}: ${rows.map(({ use, shown }) => use === undefined ? shown : `${shown} (${use})`).join(' · ')}`).join('\n')
 }
 
 function renderRecorded (): string {
-  const rows = readRecordedSdks().map(({ name, version, requests }) => [
-    `[${name}](../../../test/sdk/recorded/${name}.http) ${version}`,
-    [...new Set(requests.map(({ path }) => quote(describePath(path))))].join(', ')
-  ])
-  return renderTable(['SDK', 'paths'], rows)
-}
-
-function renderTable (head: string[], rows: string[][]): string {
-  return [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
+  return readRecordedSdks().map(({ name, version, requests }) => {
+    const paths = [...new Set(requests.map(({ path }) => `\`${describePath(path)}\``))]
+    return `- [${name}](../../../test/sdk/recorded/${name}.http) ${version}: ${paths.join(', ')}`
+  }).join('\n')
 }
 
 /** Without keys and with the version of the answer alone. */
@@ -175,10 +170,6 @@ function describePath (path: string): string {
   const [bare = '', query = ''] = path.split('?')
   const version = query.split('&').find((part) => part.startsWith('v='))
   return bare.replace('{{project key}}', '<key>').replace('/settings/', '/<key>/') + (version === undefined ? '' : `?${version}`)
-}
-
-function quote (text: string): string {
-  return `\`${text}\``
 }
 
 /** Of the installed package. */

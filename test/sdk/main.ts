@@ -1,5 +1,5 @@
 /**
- * `npm run test:sdks`: runs the tests of clients that others have written, and makes the tables of
+ * `npm run test:sdks`: runs the tests of clients that others have written, and makes the lists of
  * `docs/reference/contract/sdks.md` when all have passed. Fails when a test failed or did not run; then the page stays
  * as it is.
  */
@@ -7,7 +7,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { listShownTests, renderTables } from './compatibility-matrix.ts'
+import { listShownTests, renderLists } from './compatibility-matrix.ts'
 
 const ROOT = path.join(import.meta.dirname, '..', '..')
 const PAGE = path.join(ROOT, 'docs', 'reference', 'contract', 'sdks.md')
@@ -26,7 +26,7 @@ for (const { file, title } of missing) process.stdout.write(`not shown by this r
 if (code !== 0 || missing.length > 0) {
   process.exitCode = 1
 } else {
-  await writeFile(PAGE, renderTables(await readFile(PAGE, 'utf8')))
+  await writeFile(PAGE, renderLists(await readFile(PAGE, 'utf8')))
   process.stdout.write(`${shown.length} tests of ${files.length} files passed; docs/reference/contract/sdks.md says so\n`)
 }
 
