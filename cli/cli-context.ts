@@ -123,7 +123,7 @@ export function createCliContext (world: CliWorld): CliContext {
     },
     async postgres (isWatched = true) {
       const url = await findAddress(world.env, 'DATABASE_URL')
-      // A command waits for a slow server as long as it was told; only one that shows what is unavailable does not.
+      // Commands wait for a slow server until --timeout, except those that show which servers are unavailable.
       const patience = isWatched ? { connectTimeoutMs: context.timeoutMs } : {}
       // Retention works beside the transaction that holds its lock.
       const sql = connectPostgres({ url, max: 2, ...patience })
@@ -167,7 +167,7 @@ export function createCliContext (world: CliWorld): CliContext {
 export class ServiceTimeoutError extends MillraceError {
   constructor (service: ServiceName, timeoutMs: number) {
     super('MILLRACE_SERVICE_TIMEOUT', `${service} did not answer for ${timeoutMs / 1000} s, so the command gave up: ` +
-      'a change that it began may be done or not')
+      'a change may or may not have been applied')
     this.name = 'ServiceTimeoutError'
   }
 }

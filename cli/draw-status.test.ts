@@ -110,7 +110,7 @@ t.test('the headline says what clients see', async (t) => {
   }
 
   t.match(headline(reading(refused(5)), reading(refused(5))), /DEGRADED {2}captures are answered,/)
-  t.match(headline(reading(''), reading('millrace_ingest_spool_bytes 7\n')), /DEGRADED {2}captures are answered, and wait on the disk/)
+  t.match(headline(reading(''), reading('millrace_ingest_spool_bytes 7\n')), /DEGRADED {2}captures are answered from the disk/)
   t.match(headline(reading(refused(5)), reading(refused(6))), /DOWN {2}captures are refused/)
   t.match(headline(reading(''), reading('', 'silent')), /DOWN {2}captures get no answer/)
 })
@@ -146,7 +146,7 @@ t.test('the books balance or differ, and everything is stored up to a moment', a
 
   t.match(draw(0), /^books +ok +0 missing +0 extra +compared 0\.0 s ago$/m)
   t.match(draw(3), /^books +differ +3 missing +0 extra +compared 12\.0 s ago$/m)
-  t.match(draw(3), /\nBOOKS DIFFER {2}3 events are missing and 0 too many: npx millrace audit names the minutes\n$/)
+  t.match(draw(3), /\nBOOKS DIFFER {2}3 events missing, 0 extra: npx millrace audit lists the minutes\n$/)
   t.match(draw(0), /\nnothing is stuck\n$|\nSTUCK/)
   t.match(draw(0, { completeThrough: '2026-11-22T19:00:00.123000Z', heldBy: '' }), /^complete +ok +through 2026-11-22 19:00:00\.123$/m)
   t.match(draw(0, { completeThrough: '2026-11-22T19:00:00.123000Z', heldBy: 'spool of a' }), /^complete +waiting .*(?<= )waits for spool of a$/m)

@@ -56,7 +56,7 @@ export async function findManagementApi (
   const url = named.url === '' ? stack?.baseUrl ?? `http://127.0.0.1:${port}` : named.url
   const key = named.key === '' && stack !== undefined ? await readOwnKey(dataDir) : named.key
   if (key !== '') return { url, key }
-  throw new MillraceError('MILLRACE_KEY_MISSING', `no personal API key for ${url}: give --key, or set MILLRACE_KEY, or MILLRACE_DATA_DIR to the data directory of a stack on this machine`)
+  throw new MillraceError('MILLRACE_KEY_MISSING', `no personal API key for ${url}: pass --key, or set MILLRACE_KEY, or set MILLRACE_DATA_DIR to the data directory of a stack on this machine`)
 }
 
 async function readOwnKey (dataDir: string): Promise<string> {
@@ -78,14 +78,14 @@ export function createManagementClient ({ url, key }: ManagementAccess, timeoutM
       signal: AbortSignal.timeout(patience),
       ...(body === undefined ? {} : { body: JSON.stringify(body) })
     }).catch((cause: unknown) => {
-      throw new MillraceError('MILLRACE_API_UNAVAILABLE', `the API at ${url} does not answer; look at npx millrace status, start Millrace ` +
-        '(npx millrace start), or give --url', { cause, action: 'retry' })
+      throw new MillraceError('MILLRACE_API_UNAVAILABLE', `the API at ${url} does not answer; check npx millrace status, start Millrace ` +
+        '(npx millrace start), or pass --url', { cause, action: 'retry' })
     })
     if (response.ok) return response
     const error = await readError(response)
     const project = params['project_id']
     if (isNotFound(error) && project !== undefined && (template === PROJECT || !await hasProject(project))) {
-      throw new MillraceError('MILLRACE_PROJECT_NOT_FOUND', `there is no project ${project}, or the key has no access to it; npx millrace projects list shows all`)
+      throw new MillraceError('MILLRACE_PROJECT_NOT_FOUND', `there is no project ${project}, or the key cannot access it; npx millrace projects list shows all`)
     }
     throw error
   }

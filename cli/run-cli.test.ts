@@ -59,7 +59,7 @@ t.test('revokes a key by its id or by the key itself', async (t) => {
 
   t.equal((await run('keys', 'revoke', first.id)).code, 0)
   t.equal((await run('keys', 'revoke', second.value)).code, 0)
-  t.match(await run('keys', 'revoke', 'phx_unknown'), { code: 1, err: /no personal key is shown as phx_...nown/ })
+  t.match(await run('keys', 'revoke', 'phx_unknown'), { code: 1, err: /no personal key matches phx_...nown/ })
 
   t.same((await sql`SELECT id FROM personal_api_keys WHERE revoked_at IS NOT NULL`).map(({ id }) => id).sort(), [first.id, second.id].sort())
 })
@@ -83,7 +83,7 @@ t.test('says what is wrong, and what to do', async (t) => {
   t.match(await run('keys', 'create', '--scope', 'all'), { code: 1, err: /"all" is not a scope/ })
   t.match(await run('keys', 'create', '--project', '7', '--project', '8'), { code: 1, err: /no project 7/ })
   t.match(await run('projects', 'rotate-key', '7'), { code: 1, err: /there is no project 7/ })
-  t.match(await run('projects', 'create', 'Shop', '--timezone', 'Mars/Phobos'), { code: 1, err: /no time zone/ })
+  t.match(await run('projects', 'create', 'Shop', '--timezone', 'Mars/Phobos'), { code: 1, err: /Unknown time zone/ })
 })
 
 t.test('exits with 2 for a command line that is wrong', async (t) => {
@@ -119,7 +119,7 @@ t.test('refuses a repeated option, an empty value, and a project that does not e
 
   for (const args of [
     ['audit', '--project', '1', '--project', '2'], ['keys', 'create', '--label', 'a', '--label', 'b'], ['dead-letters', 'list', '--stage', 'writer', '--stage', 'schema']
-  ]) t.match(await run(...args), { code: 2, err: /is given twice; give it once/ }, args.join(' '))
+  ]) t.match(await run(...args), { code: 2, err: /can only be given once/ }, args.join(' '))
   for (const args of [
     ['audit', '--project', ''], ['dead-letters', 'list', '--event', ''], ['keys', 'create', '--label', ' '],
     ['keys', 'create', '--scope', ','], ['status', '--ingest', ''], ['backup', '']

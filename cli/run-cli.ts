@@ -83,7 +83,7 @@ function buildProgram (context: CliContext): Command {
     .version(describeVersion())
     .option('--url <url>', 'address of Millrace, such as https://events.example.com', readUrl)
     .option('--key <key>', 'personal API key (phx_...)')
-    .addOption(new Option('--timeout <duration>', 'how long to wait for a service that does not answer')
+    .addOption(new Option('--timeout <duration>', 'maximum wait for an unresponsive service')
       .argParser(readTimeout).default(DEFAULT_TIMEOUT_MS / 1000, '10s; request: 10m'))
     .hook('preAction', () => {
       const { timeout, ...access } = program.opts<{ timeout: number, url?: string, key?: string }>()
@@ -156,7 +156,7 @@ function describeFailure (
       : unavailable.map((name) => SERVICE_SETTINGS[name])
     return {
       exitCode: EXIT.noAnswer,
-      message: `${who} ${verb} not answer; look at npx millrace status, start Millrace (npx millrace start), or set ${settings.join(' or ')}`
+      message: `${who} ${verb} not answer; check npx millrace status, start Millrace (npx millrace start), or set ${settings.join(' or ')}`
     }
   }
   return failed(message)
@@ -185,7 +185,7 @@ function checkOptions (command: Command): void {
     let isGiven = false
     option.argParser((text: string, before: unknown) => {
       refuseEmpty(text)
-      if (isGiven && !COLLECTORS.includes(read)) throw new InvalidArgumentError('The option is given twice; give it once.')
+      if (isGiven && !COLLECTORS.includes(read)) throw new InvalidArgumentError('The option can only be given once.')
       isGiven = true
       return read === undefined ? text : read(text, before)
     })
@@ -219,5 +219,5 @@ function checkHelp (group: Command): void {
 }
 
 function refuseEmpty (text: string): void {
-  if (text.trim() === '') throw new InvalidArgumentError('It is empty; give a value.')
+  if (text.trim() === '') throw new InvalidArgumentError('The value is empty; give a value.')
 }

@@ -93,5 +93,5 @@ async function readSummary (
 
 function notForOneProject (): HttpError {
   return new HttpError(403, 'authentication_error', 'permission_denied',
-    'Requests without a project concern the whole installation, and this key is limited to some projects.')
+    'Requests without a project are about the whole installation, and this key is limited to some projects.')
 }

@@ -99,7 +99,7 @@ export function accessOf (request: FastifyRequest): Access {
 /** @throws {HttpError} 403 for a key that is limited to some projects. */
 export function requireAllProjects ({ projectIds }: Access): void {
   if (projectIds === null) return
-  throw new HttpError(403, 'authentication_error', 'permission_denied', 'This route concerns the whole installation, and your key is limited to some projects.')
+  throw new HttpError(403, 'authentication_error', 'permission_denied', 'This route is about the whole installation, and your key is limited to some projects.')
 }
 
 async function authenticate (request: FastifyRequest, text: string, options: AuthenticateOptions): Promise<Access> {

@@ -52,13 +52,13 @@ export async function verifyBackupFiles (
       if (errorCode(cause) === 'EACCES') throw unreadable(path.join(folder, file.path), cause)
       throw damaged(folder, file, `cannot be read (${errorCode(cause)})`, cause)
     }
-    if (tap.digest() !== file.sha256) throw damaged(folder, file, 'is not what was written (checksum)')
+    if (tap.digest() !== file.sha256) throw damaged(folder, file, 'does not match its checksum')
   }
 }
 
 function damaged (folder: string, file: BackupFile, what: string, cause?: unknown): MillraceError {
   return new MillraceError('MILLRACE_BACKUP_DAMAGED', `the backup ${folder} is damaged: its file ${file.path} ${what}. Use another ` +
-    'backup; one that shares the file with it (--base) has the same damage, one that was copied to another disk has not', { cause })
+    'backup; backups that share the file with it (--base) have the same damage, copies on another disk do not', { cause })
 }
 
 /** Passes bytes on, and computes their number and checksum. */
@@ -108,5 +108,5 @@ export async function findLostFile (folder: string, files: readonly BackupFile[]
 /** A backup is readable by its owner alone, and may well be a good one. */
 export function unreadable (file: string, cause: unknown): MillraceError {
   return new MillraceError('MILLRACE_BACKUP_UNREADABLE', `the user ${process.getuid?.() ?? ''} may not read ${file}: run the command as ` +
-    'the user to whom it belongs, or give the whole folder to this one (chown --recursive)', { cause })
+    'its owner, or change the owner of the whole folder to this user (chown --recursive)', { cause })
 }

@@ -43,7 +43,7 @@ t.test('a manifest that lacks something is no backup', async (t) => {
 t.test('a folder that is not there, or no folder, is not called a backup that is not complete', async (t) => {
   const folder = t.testdir({ file: '', empty: {} })
   const cases = {
-    missing: /^there is no folder .*missing: .*disk mounted/,
+    missing: /^folder .*missing does not exist: .*disk mounted/,
     file: /file is a file, not/,
     empty: /empty holds no complete backup/
   }

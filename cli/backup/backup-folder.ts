@@ -123,7 +123,7 @@ async function refuseMissingFolder (folder: string, cause: unknown): Promise<voi
   if (isFolder === true) return
   const why = isFolder === false
     ? `${folder} is a file, not the folder of a backup`
-    : `there is no folder ${folder}: is its name right, and its disk mounted?`
+    : `folder ${folder} does not exist: is the name right, and the disk mounted?`
   throw new MillraceError('MILLRACE_BACKUP_NOT_FOUND', why, { cause })
 }
 

@@ -174,11 +174,11 @@ async function refusesWhatIsNotWhole (
   await rm(manifest)
   t.match(await refusal(), /no complete backup/)
   await rm(spoilt, { recursive: true })
-  t.match(await refusal(), /there is no folder .*spoilt/)
+  t.match(await refusal(), /folder .*spoilt does not exist/)
 
   const started = runMain(t, await chooseSettings(path.join(root, 'nothing')))
   t.equal(await started.exited, 1, 'no new installation takes the place of what should have been restored')
-  t.match(started.output(), /was not restored: there is no folder .*spoilt.* Run "npx millrace restore .*spoilt" again.*For a new installation, with new keys, empty/)
+  t.match(started.output(), /was not restored: folder .*spoilt does not exist.* Run "npx millrace restore .*spoilt" again.*For a new installation, with new keys, empty/)
 }
 
 async function plantDeadLetter ({ natsUrl }: Stack): Promise<void> {

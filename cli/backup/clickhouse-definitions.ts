@@ -48,7 +48,7 @@ const IN_MEMORY = new Set(['Memory', 'Buffer'])
 /** Engines of databases whose tables this server keeps. */
 const LOCAL_DATABASES = new Set(['Atomic', 'Ordinary', 'Overlay', 'Memory'])
 
-/** Folders of what is in no database, in the order in which it is made. */
+/** Folders of objects outside of databases, in the order of creation. */
 const OF_THE_SERVER = { user_defined: 'function', named_collections: 'named collection' } as const
 
 /** @param dataDir  Data folder of ClickHouse, on this machine. */
@@ -111,7 +111,7 @@ export const quoteTable = ({ database, name }: Pick<ObjectRow, 'database' | 'nam
   `${quoteIdentifier(database)}.${quoteIdentifier(name)}`
 
 /**
- * Makes what is defined and not there, in whatever order it depends on each other. Tables are empty: their rows are
+ * Creates missing objects, in the order of their dependencies. Tables are empty: their rows are
  * restored later.
  *
  * @param dataDir  Data folder of ClickHouse, on this machine.

@@ -92,18 +92,18 @@ async function writeAll (context: CliContext, addresses: StackAddresses, options
   }
 }
 
-/** Replaces the error of a backup by one that says so when its disk filled up, went away or became read-only. */
+/** Explains the error of a backup whose disk filled up, disappeared or became read-only. */
 async function explainFailedWrite (folder: string, cause: unknown): Promise<unknown> {
   const code = errorCode(cause)
   if (code === 'ENOSPC' || code === 'EDQUOT') {
-    return new MillraceError('MILLRACE_BACKUP_NO_ROOM', `the disk of ${folder} filled up (${code}): what was written there is removed. ` +
+    return new MillraceError('MILLRACE_BACKUP_NO_ROOM', `the disk of ${folder} filled up (${code}), so the incomplete backup was removed. ` +
       'Remove older backups, or choose another disk', { cause })
   }
   const refusal = await access(folder, constants.W_OK | constants.X_OK)
     .then(() => undefined, (error: NodeJS.ErrnoException) => error.code)
   if (refusal === undefined) return cause
-  const what = await stat(folder).then(() => 'could not be written to any more', () => 'went away')
-  return new MillraceError('MILLRACE_FOLDER_UNUSABLE', `the folder ${folder} ${what} while the backup was made ` +
+  const what = await stat(folder).then(() => 'could no longer be written to', () => 'disappeared')
+  return new MillraceError('MILLRACE_FOLDER_UNUSABLE', `the folder ${folder} ${what} during the backup ` +
     `(${code || refusal}): is its disk still mounted, and writable?`, { cause })
 }
 
@@ -159,7 +159,7 @@ async function lockBackups (dataDir: string): Promise<FileLock> {
     throw await explainUnusable(dataDir, error)
   }
   if (lock !== null) return lock
-  throw new MillraceError('MILLRACE_BACKUP_RUNNING', `another backup of ${dataDir} is being made: wait until it is done`)
+  throw new MillraceError('MILLRACE_BACKUP_RUNNING', `another backup of ${dataDir} is running: wait until it ends`)
 }
 
 async function findStack (dataDir: string): Promise<StackAddresses> {
@@ -190,9 +190,9 @@ async function refuseRootForAnother (dataDir: string): Promise<void> {
  */
 async function makeEmptyFolder (folder: string): Promise<boolean> {
   const isNew = await makeFolder(path.resolve(folder), { mode: 0o700 }).catch((cause: NodeJS.ErrnoException) => {
-    throw new MillraceError('MILLRACE_FOLDER_UNUSABLE', `the folder ${folder} cannot be made (${cause.code}): choose one that the user ` +
+    throw new MillraceError('MILLRACE_FOLDER_UNUSABLE', `the folder ${folder} cannot be created (${cause.code}): choose one that the user ` +
       `${process.getuid?.() ?? ''} may write to. A service of systemd may write only to the folders that its unit ` +
-      'names: add this one as ReadWritePaths (docs/run/install.md)', { cause })
+      'lists: add this one to ReadWritePaths (docs/run/install.md)', { cause })
   })
   if ((await readdir(folder)).length > 0) {
     throw new MillraceError('MILLRACE_FOLDER_NOT_EMPTY', `${folder} is not empty: choose another folder`)

@@ -35,7 +35,7 @@ export async function waitUntilStored (options: WaitUntilStoredOptions): Promise
     while (!await isDone()) {
       if (performance.now() > deadline) {
         throw new MillraceError('MILLRACE_BACKUP_WAIT_TIMEOUT', `${what} after ${Math.round(timeoutMs / 1000)} s: ` +
-          'a backup now would miss acknowledged events. See "npx millrace status" for what is stuck')
+          'a backup now would miss acknowledged events. "npx millrace status" shows the stuck part')
       }
       await delay(POLL_INTERVAL_MS)
     }

@@ -63,7 +63,7 @@ async function readAndFill (
   const verifying = startProgressBar(context, 'verifying', manifest.files.reduce((sum, { bytes }) => sum + bytes, 0))
   await verifyBackupFiles(folder, manifest.files, verifying.add)
   verifying.end()
-  // What is there now is of an interrupted restore.
+  // Left by an interrupted restore.
   await endRecordedProcesses(dataDir)
   await clear(dataDir)
   return { manifest, ...await fill(context, { dataDir, folder, manifest }) }

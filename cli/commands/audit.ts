@@ -62,8 +62,8 @@ function printAudit (context: CliContext, audit: LedgerAudit): void {
     'project', 'accepted', 'replayed', 'stored', 'duplicates', ['dead letters', 'deadLettered'], 'deleted', 'changing', 'missing', 'extra', 'dropped'
   ], {})
   write('')
-  write(`waiting in the stream, on neither side: ${waitingMessages} messages`)
-  if (unsettled > 0) write(`${unsettled} rows belong to inserts that do not end; ask again when the pipeline is healthy`)
+  write(`not compared, still in the stream: ${waitingMessages} messages`)
+  if (unsettled > 0) write(`${unsettled} rows belong to unfinished inserts; run the audit again when the pipeline is healthy`)
   if (drift.length === 0) return write('drift: 0')
   write('')
   printRows(context, drift.slice(0, LISTED_MINUTES), ['project', ['minute of receipt', 'minute'], 'missing', 'extra'], {})

@@ -30,12 +30,12 @@ t.test('the list shows a backup whose files are gone or shorter as damaged', asy
   t.match(JSON.parse((await list(root, '--json')).out), [{}, { damage: 'damaged', lost_file: 'clickhouse/data.bin' }])
 })
 
-t.test('a backup of other programs is recorded with where it is, or what it failed with', async (t) => {
+t.test('a backup of another program is recorded with its location or its error', async (t) => {
   const { sql, url } = await createTestPostgres(t)
   const record = async (...options: string[]): Promise<Captured> =>
     await runCaptured(['backups', 'record', ...options], { DATABASE_URL: url })
 
-  t.match(await record(), { code: 2, out: '', err: /say where the backup is \(--folder <text>\), or what it failed with/ })
+  t.match(await record(), { code: 2, out: '', err: /give the location of the backup \(--folder <text>\) or its error/ })
   t.same(await sql`SELECT FROM backups`, [], 'nothing that was not made is recorded')
 
   t.match(await record('--folder', 's3://backups/monday'), { code: 0, out: /recorded +complete[^]*folder +s3:\/\/backups\/monday/ })

@@ -21,8 +21,8 @@ export function addBackupsCommands (program: Command, context: CliContext): void
   const backups = program.command('backups').description('scheduled backups, in MILLRACE_BACKUP_FOLDER')
 
   backups.command('run')
-    .description('make one now, which shares what did not change with the last one; remove those beyond MILLRACE_BACKUP_KEEP.\n' +
-      '"start" does it every MILLRACE_BACKUP_INTERVAL_HOURS')
+    .description('make a backup now, sharing unchanged files with the last one, and remove the oldest beyond MILLRACE_BACKUP_KEEP.\n' +
+      '"millrace start" does this every MILLRACE_BACKUP_INTERVAL_HOURS')
     .option('--emptied', 'confirm that the backups were removed from the folder on purpose (its disk is mounted)')
     .option(...JSON_OPTION)
     .action(async ({ emptied = false, ...output }: Output & { emptied?: boolean }) => {
@@ -31,7 +31,7 @@ export function addBackupsCommands (program: Command, context: CliContext): void
     })
 
   backups.command('list')
-    .description('list them, the newest first')
+    .description('list backups, newest first')
     .option(...JSON_OPTION)
     .action(async (output: Output) => {
       const { root } = readFolder(context)
@@ -46,17 +46,17 @@ export function addBackupsCommands (program: Command, context: CliContext): void
     })
 
   backups.command('record')
-    .description('record a backup that other programs made, for health, metrics and the alert: at the end of a timer of your own')
+    .description('record a backup made by another program, for health, metrics and alerts; run it at the end of your own backup job')
     .option('--started-at <time>', 'when it began; default: now', readInstant)
     .option('--error <text>', 'error of a failed backup; without it, the backup counts as complete', readString(1000), '')
-    .option('--folder <text>', 'where it is, for people; of a complete one', readString(1000), '')
+    .option('--folder <text>', 'location of a complete backup, for display', readString(1000), '')
     .option(...JSON_OPTION)
     .action(async (options: Output & { error: string, startedAt?: Date, folder: string }) => {
       const { error, folder, startedAt, ...output } = options
       // Without either, a timer that made nothing, or a try by hand, would silence the alert on their age.
       if (error === '' && folder === '') {
-        throw new InvalidArgumentError('say where the backup is (--folder <text>), or what it failed with (--error <text>): ' +
-          'this only records one that other programs made. "millrace backups run" makes one of the embedded stack')
+        throw new InvalidArgumentError('give the location of the backup (--folder <text>) or its error (--error <text>): ' +
+          'this only records a backup made by another program. "millrace backups run" backs up the embedded stack')
       }
       const now = new Date(context.now())
       if (startedAt !== undefined && startedAt > now) throw new InvalidArgumentError('--started-at is in the future')
@@ -129,7 +129,7 @@ async function refuseWhenLost (context: CliContext, root: string): Promise<void>
   // The disk is there, wherever a link leads, and although somebody else's backup cannot be read.
   if (found.some(({ isComplete, isLink, unreadable }) => isComplete || isLink || unreadable !== undefined)) return
   if (path.dirname(last) !== root) return
-  throw new MillraceError('MILLRACE_BACKUP_FOLDER_EMPTY', `${root} has no backup any more, not even the last one, ${path.basename(last)}: ` +
+  throw new MillraceError('MILLRACE_BACKUP_FOLDER_EMPTY', `${root} no longer has any backup, not even the last one, ${path.basename(last)}: ` +
     'is its disk mounted? If they were removed on purpose, run "millrace backups run --emptied" once')
 }
 

@@ -18,11 +18,11 @@ import { JSON_OPTION, type Output } from '../terminal-output.ts'
 
 /** `millrace check`: whether servers of one's own can be trusted with events. */
 export function addCheckCommands (program: Command, context: CliContext): void {
-  const check = program.command('check').description('look at servers of your own before they are trusted, and after each change')
+  const check = program.command('check').description('check your own servers before you rely on them, and after each change')
 
   check.command('clickhouse')
-    .description('look at ClickHouse with an administrator\'s login (CLICKHOUSE_URL, MILLRACE_CLICKHOUSE_CLUSTER): nodes, replicas, tokens,\n' +
-      'logins. Inserts into a scratch database only. Exits with 1 when something is wrong.\n' +
+    .description('check ClickHouse with an administrator\'s login (CLICKHOUSE_URL, MILLRACE_CLICKHOUSE_CLUSTER): nodes, replicas, tokens,\n' +
+      'logins. Inserts into a scratch database only. Exits with 1 if a check fails.\n' +
       `Tries the logins whose password is set: ${CHECKED_LOGINS.map(variableOf).join(', ')}`)
     .option('--node <url>', 'address of a further node with the same login; separate several by commas', collectStrings)
     .option(...JSON_OPTION)
@@ -32,8 +32,8 @@ export function addCheckCommands (program: Command, context: CliContext): void {
       report(context, await checkClickHouse({ url, client, cluster, nodes: node, env: context.env }), json)
     })
   check.command('nats')
-    .description('look at the nats-servers of NATS_URL and their cluster: whether each nats-server is a version that keeps what it acknowledged when\n' +
-      'the power is cut')
+    .description('check the nats-servers of NATS_URL and their cluster: whether each version keeps acknowledged messages in a\n' +
+      'power cut')
     .option(...JSON_OPTION)
     .action(async ({ json }: Output) => {
       const { NATS_URL: url, MILLRACE_DATA_DIR: dataDir } = loadSettings(context.env, ['NATS_URL', 'MILLRACE_DATA_DIR'])
@@ -77,7 +77,7 @@ const ON_A_CLUSTER: [string, Check][] = [
 async function checkClickHouse (options: CheckClickHouseOptions): Promise<Finding[]> {
   const findings: Finding[] = []
   const add = async (subject: string, look: Promise<Finding[]>): Promise<void> => {
-    const found = await look.catch((error: unknown) => [wrong(`cannot be checked: ${String(error).slice(0, 300)}`)])
+    const found = await look.catch((error: unknown) => [wrong(`check failed: ${String(error).slice(0, 300)}`)])
     findings.push(...found.map((finding) => ({ ...finding, subject })))
   }
   const definition: Definition = { nodes: [], answering: [] }
@@ -106,7 +106,7 @@ async function checkNodes (options: CheckClickHouseOptions, definition: Definiti
   const nodes = await queryRows<ClusterNode>(system, LIST_NODES, { cluster, database: databaseOf(url) })
     .finally(async () => { await system.close() })
   if (nodes.length === 0) return [wrong(`no cluster ${cluster} in remote_servers of this node: add it, or set MILLRACE_CLICKHOUSE_CLUSTER to its name`)]
-  if (nodes.every(({ own }) => own === 0)) return [wrong(`the node that is asked is none of those that its remote_servers names for ${cluster}, so statements ON CLUSTER pass it by: give the address of one of them, or name it there by its own address and tcp_port`)]
+  if (nodes.every(({ own }) => own === 0)) return [wrong(`remote_servers of this node does not list it in ${cluster}, so ON CLUSTER statements skip it: use the address of a listed node, or add this one with its own address and tcp_port`)]
   if (nodes[0]?.migrated === 0) return [wrong(`no database ${databaseOf(url)}: run "millrace migrate"`)]
   const startedAt = performance.now()
   const rows = await askNodes(options, NODE_VERSION)
@@ -117,7 +117,7 @@ async function checkNodes (options: CheckClickHouseOptions, definition: Definiti
 const databaseOf = (url: string): string => new URL(url).pathname.slice(1)
 
 const ALONE = 'events is not replicated: a kill -9 of this server in the middle of an insert may lose its token and store a repetition twice (docs/decisions/0008); a cluster of one node does not'
-const NOT_OF_CLUSTER = 'events is of one server, not of the cluster: name another database, and bring the events there by "millrace move clickhouse"'
+const NOT_OF_CLUSTER = 'the events table belongs to one server, not to the cluster: use another database, and copy the events there with "millrace move clickhouse"'
 
 async function checkFlush ({ client, cluster }: CheckClickHouseOptions): Promise<Finding[]> {
   const rows = await queryRows<{ name: string }>(client, listUnflushed(systemTable(cluster, 'tables')))
@@ -146,9 +146,9 @@ async function checkTokens ({ url, client, cluster, nodes }: CheckClickHouseOpti
     const [row] = await queryRows<{ rows: number }>(client, probe.count)
     const reached = new Set([url, ...nodes].map((node) => new URL(node).host)).size
     return [
-      row?.rows === 100 ? ok(`an insert repeated through ${reached} addresses is stored once`) : wrong(`100 rows that were inserted ${clients.length + 2} times under one token count as ${row?.rows}: repeated inserts would be stored twice`),
-      ms > SLOW_INSERT_MS ? wrong(`an insert takes ${Math.round(ms)} ms: look at the disks and the network of Keeper`) : ok(`an insert takes ${Math.round(ms)} ms, Keeper included`),
-      ...cluster !== '' && nodes.length === 0 ? [note('only one address was tried: name the others with --node')] : []
+      row?.rows === 100 ? ok(`an insert repeated through ${reached} addresses is stored once`) : wrong(`100 rows inserted ${clients.length + 2} times under one token are stored as ${row?.rows}: repeated inserts would be stored twice`),
+      ms > SLOW_INSERT_MS ? wrong(`an insert takes ${Math.round(ms)} ms: check Keeper's disks and network`) : ok(`an insert takes ${Math.round(ms)} ms, Keeper included`),
+      ...cluster !== '' && nodes.length === 0 ? [note('only one address was checked: pass the others with --node')] : []
     ]
   } finally {
     await client.command({ query: probe.drop }).catch(() => {})

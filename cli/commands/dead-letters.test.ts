@@ -46,7 +46,7 @@ t.test('replays what matches, after a dry run', async (t) => {
   t.match(JSON.parse((await run('dead-letters replay --project 2 --limit 1 --json')).out), { matched: 1, replayed: 1 })
   t.match(JSON.parse((await run('dead-letters replay 1 --json')).out), { matched: 1, replayed: 1 })
   t.match(await run('dead-letters replay 1'), { code: 1, err: /no dead letter 1/ })
-  t.match(await run('dead-letters replay 3 --stage writer'), { code: 2, err: /give an id, or/ })
+  t.match(await run('dead-letters replay 3 --stage writer'), { code: 2, err: /give either an id or/ })
 
   t.match(JSON.parse((await run('dead-letters list --json')).out), [{ id: 3 }])
 })

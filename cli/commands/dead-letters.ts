@@ -43,7 +43,7 @@ export function addDeadLettersCommands (program: Command, context: CliContext): 
   group.command('show')
     .description('show one dead letter with its content, as JSON')
     .argument('<id>', 'id from "dead-letters list"', readCount)
-    .option('--project <id>', 'its project, for a key that is not for all', readId)
+    .option('--project <id>', 'its project, for a key limited to projects', readId)
     .action(async (id: number, options: Options) => {
       const api = await context.api()
       const { base, params } = locate(options)
@@ -62,7 +62,7 @@ export function addDeadLettersCommands (program: Command, context: CliContext): 
       ], options)
     })
 
-  addWorkOptions(group.command('replay').description('publish dead letters again where they came from; safe to repeat'))
+  addWorkOptions(group.command('replay').description('publish dead letters to their stream again; safe to repeat'))
     .action(async (id: number | undefined, options: Options) => {
       await work(context, 'replay', { ...options, id })
     })
@@ -84,7 +84,7 @@ async function work (context: CliContext, what: 'replay' | 'purge', options: Opt
   let done = 0
   let matched = 1
   if (id !== undefined) {
-    if (Object.keys(filter).length > 0) throw new InvalidArgumentError('give an id, or what dead letters must match')
+    if (Object.keys(filter).length > 0) throw new InvalidArgumentError('give either an id or filters, not both')
     const one = { params: { ...params, id } }
     const found = await orNone<unknown>(isDry
       ? api.get(`${base}/{id}` as const, one)

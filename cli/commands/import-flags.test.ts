@@ -1,4 +1,4 @@
-/** `millrace import-flags`: what is carried over, what is left out and why, and where it is read from. */
+/** `millrace import-flags`: imported objects, skipped ones with their reasons, and sources. */
 import t from 'tap'
 import type { CarriedItem } from '../import/carry-over.ts'
 import { startHttp, writeFiles } from '../testing/posthog-double.ts'
@@ -70,7 +70,7 @@ t.test('what would answer otherwise is left out with its reason, and so is what 
   t.match(dry, { code: 1, out: /cohort +2 +0 +0 +2\nflag +10 +0 +0 +11/, err: 'notes.json is not JSON' })
   t.match(dry.out, /a b +key: Only letters/, 'what the API would refuse')
   t.match(dry.out, /flag-13 +shares 40\/40\/40 are served as 40\/40\/20\n/)
-  t.match(dry.out, /flag-15 +another flag of the files has this key/)
+  t.match(dry.out, /flag-15 +another flag in the files has this key/)
   t.match(dry.err, /other\.json is not recognized[^]*groups_types: the files have 1 of 2; some are in them more than once/)
   t.same((await api.call('GET', '~/feature_flags/')).body.results, [], 'nothing was created')
 
@@ -160,7 +160,7 @@ t.test('experiments and definitions, read from the API of PostHog itself', async
   t.match(problems, [/^property_definitions: .* answered 403/, /^groups_types: .* answered 403/])
   t.match(Object.fromEntries(items.map(({ name, outcome, reason }) => [name, reason ?? outcome])), {
     split: 'created', paused: 'created', 'Experiment 1': 'created', 'Experiment 2': 'a metric has the unsupported type ratio', 'Experiment 3': 'its flag is off',
-    'Experiment 4': 'created', 'Experiment 5': 'its flag unknown was not imported', paid: 'updated', seen: 'already differs here in description', never: 'no event with it has arrived here yet'
+    'Experiment 4': 'created', 'Experiment 5': 'its flag unknown was not imported', paid: 'updated', seen: 'was already changed here: description', never: 'no event with it has arrived yet'
   })
   const experiments = (await api.call('GET', '~/experiments/')).body.results
   t.match(experiments[1], {

@@ -40,7 +40,7 @@ export function addImportCommands (program: Command, context: CliContext): void 
     .option('--project <id>', 'destination project', readId, 1)
     .option('--map <field=column>', 'files only: column of event, timestamp, distinct_id, uuid or properties (default: guessed from column names)', collectStrings)
     .option('--timezone <zone>', 'mixpanel only: time zone of a project created before 2023 (default: UTC)')
-    .addOption(new Option('--persons <from>', 'posthog only: what changes persons: rows of persons alone, or events too (default: export)').choices(['events', 'export']))
+    .addOption(new Option('--persons <from>', 'posthog only: source of person properties: person rows only, or events too (default: export)').choices(['events', 'export']))
     .option('--events-per-second <number>', 'send rate limit, so that live events are not delayed; 0: no limit', readRate, 5000)
     .option('--state <folder>', 'folder for progress, rejected.ndjson and proof.json (default: millrace-import-<source>-<project>)')
     .option('--dry-run', 'read and count, without sending')
@@ -76,13 +76,13 @@ async function importFiles (
   }
   const listed = await listFiles(files, (name) => { notice(`${name}: left out; it is not an event file`) })
   const { persons = source === 'posthog' ? 'export' : 'events' } = options
-  const others = persons === 'export' ? 'from rows of persons only; events change none. Without an export of persons, pass --persons events' : 'events change them, those of earlier imports included; --persons export: rows of persons only'
+  const others = persons === 'export' ? 'from person rows only, not from events. Without an export of persons, pass --persons events' : 'from events too, including those of earlier imports; --persons export: person rows only'
   if (source === 'posthog') notice(`Persons: ${others}.`)
   await warnOfRetention(context, project, notice)
   const mode = dryRun ? 'dry run' : verify ? 'verification' : 'import'
   const reporter = createReporter(api, {
     source, project, mode, notices, files: listed, options: describeOptions({ ...options, persons: source === 'posthog' ? persons : undefined }),
-    tell: (why) => { context.stderr.write(`The import goes on, but the API does not show it, or not all of it: ${why}\n`) }
+    tell: (why) => { context.stderr.write(`The import continues, but the API may not show all of its progress: ${why}\n`) }
   })
   const result = await runImport({
     reporter, mode, source, project, projectKey, stateFolder, files: listed, personsFrom: persons, url: access.url,
@@ -111,10 +111,10 @@ async function warnOfRetention (context: CliContext, project: number, notice: (t
   const { results } = await api.get('/api/retention').catch(() => ({ results: [] }))
   const rules = results.filter(({ what, project_id: of }) => what === 'events' && (of ?? project) === project)
   const { days = null } = rules.find(({ project_id: of }) => of !== null) ?? rules[0] ?? {}
-  if (days !== null) notice(`Retention deletes events of more than ${days} days, also right after they are imported; docs/run/operations.md says how to change that.`)
+  if (days !== null) notice(`Retention deletes events older than ${days} days, even right after their import; see docs/run/operations.md to change that.`)
 }
 
-/** @param notice  Told the mapping of each file. */
+/** @param notice  Called with the mapping of each file. */
 function chooseMapper (
   source: Source, target: PosthogTarget, { map = [], timezone = 'UTC' }: Pick<ImportCommandOptions, 'map' | 'timezone'>, notice: (text: string) => void
 ): MapperOf {
@@ -145,7 +145,7 @@ function print (
     context.stdout.write('\n')
     printRows(context, proof.differing, ['day', 'event', 'source', 'stored', 'missing', 'changed', ['other properties', 'otherProperties']], {})
     const isMissing = proof.differing.some(({ missing }) => missing > 0)
-    context.stdout.write(`\nThe uuids are in ${path.join(stateFolder, 'proof.json')}${isMissing ? '; the receipt of a missing event says why' : ''}.\n`)
+    context.stdout.write(`\nThe uuids are in ${path.join(stateFolder, 'proof.json')}${isMissing ? '; receipts explain each missing event' : ''}.\n`)
   }
   for (const text of describeUnread(result.unread)) context.stderr.write(`${text}\n`)
   for (const file of empty) context.stderr.write(`${file}: has no rows\n`)

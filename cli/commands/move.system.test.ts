@@ -89,7 +89,7 @@ t.test('everything that is stored is copied once, repeated as often as one likes
   t.match(await move('--finish'), { code: 0, out: /this run copied 1\. Both/ }, 'and finished once more')
   t.match(await move('--target-lost'), { code: 2, err: /with --reopen/ })
   await store(to, 5)
-  t.match(await move('--reopen'), { code: 1, err: /has 5 events more .*the pipeline stores there by now/ })
+  t.match(await move('--reopen'), { code: 1, err: /has 5 events more .*the pipeline already stores events there/ })
   t.match(await move('--finish'), { code: 1, err: /at least 5 rows that .* does not have/ })
   t.equal(await count(to), 3516, 'nothing of it was changed')
 })
@@ -100,7 +100,7 @@ t.test('a target that is not one is refused, and left as it is', async (t) => {
   t.match(await move('--to-cluster', ''), { code: 2 })
   const run = async (target: string): Promise<Captured> =>
     await runCaptured(['move', 'clickhouse', '--to', target], { CLICKHOUSE_URL: from.url })
-  t.match(await run(from.url), { code: 1, err: /are the same: --to must name another ClickHouse/ })
+  t.match(await run(from.url), { code: 1, err: /are the same: --to must be another ClickHouse/ })
   t.match(await run('ftp://nowhere'), { code: 2, err: /Give an address such as/ })
   const silent = await run('http://127.0.0.1:1/millrace')
   t.not(silent.code, 0, silent.err)
@@ -110,7 +110,7 @@ t.test('a target that is not one is refused, and left as it is', async (t) => {
   await from.client.command({ query: `DROP DATABASE ${all}` })
   const empty = new URL(to.url)
   empty.pathname = '/default'
-  t.match(await run(empty.href), { code: 1, err: /has no tables of Millrace: repeat the command with --migrate/ })
+  t.match(await run(empty.href), { code: 1, err: /has no Millrace tables: repeat the command with --migrate/ })
 
   await store(to, 20)
   t.match(await move(), { code: 1, err: /of 20 events of .* has 0: it belongs to another Millrace/ })

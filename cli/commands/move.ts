@@ -12,25 +12,25 @@ interface MoveCommandOptions extends Output, Partial<Record<'migrate' | 'finish'
 
 /** `millrace move clickhouse`: everything that is stored goes to another ClickHouse, with a proof. */
 export function addMoveCommands (program: Command, context: CliContext): void {
-  program.command('move').description('move what is stored to another store')
+  program.command('move').description('move stored events to another store')
     .command('clickhouse')
     .description('copy everything from the ClickHouse in use (that of the stack, or CLICKHOUSE_URL with MILLRACE_CLICKHOUSE_CLUSTER) to another\n' +
-      'one, and compare both. Repeat it as you like: events go on being stored meanwhile, and it copies what is new. With --finish the\n' +
-      'source takes nothing more: events wait in the stream until the pipeline runs on the target. Ends with 0 when both are equal')
+      'one, and compare both. Safe to repeat: events keep being stored, and each run copies the new ones. With --finish, the\n' +
+      'source is closed: events wait in the stream until the pipeline runs on the target. Exits with 0 when both are equal')
     .requiredOption('--to <url>', 'address of the target with an administrator\'s login, such as https://user:password@host:8443/millrace', readStore)
     .option('--to-cluster <name>', 'name of the cluster in remote_servers of the target; default: a single server')
-    .option('--migrate', 'make the tables of the target first')
-    .option('--finish', 'close the source, copy the rest, and say what to switch')
-    .option('--reopen', 'open a source that --finish closed, before the pipeline has stored anything in the target')
-    .option('--target-lost', 'with --reopen, for a target that answers no more and on which the pipeline has never run')
-    .option('--remove-extra', 'remove from the target what the source does not have any more')
+    .option('--migrate', 'create the tables of the target first')
+    .option('--finish', 'close the source, copy the rest, and print the settings to change')
+    .option('--reopen', 'reopen a source closed by --finish, as long as the pipeline has stored nothing in the target')
+    .option('--target-lost', 'with --reopen, for a target that is unreachable and that the pipeline has never used')
+    .option('--remove-extra', 'remove rows from the target that the source no longer has')
     .option(...JSON_OPTION)
     .action(async (options: MoveCommandOptions) => { await move(context, options) })
 }
 
 function readStore (text: string): string {
   const url = URL.parse(text)
-  if (url === null || !/^https?:$/.test(url.protocol)) throw new InvalidArgumentError('Give an address such as https://user:password@host:8443/millrace.')
+  if (url === null || !/^https?:$/.test(url.protocol)) throw new InvalidArgumentError('Use an address such as https://user:password@host:8443/millrace.')
   if (url.pathname === '/') url.pathname = '/millrace'
   return url.href
 }
@@ -49,7 +49,7 @@ async function move (context: CliContext, options: MoveCommandOptions): Promise<
       return
     }
     const result = await runMove({ ...sides, migrate, finish })
-    for (const what of result.not_moved) context.stderr.write(`not moved, as Millrace did not make it: ${toText(what)}\n`)
+    for (const what of result.not_moved) context.stderr.write(`not moved, because Millrace did not create it: ${toText(what)}\n`)
     if (options.json === true) context.stdout.write(`${JSON.stringify(result, null, 2)}\n`)
     else print(context, result)
     context.exitCode = result.isEqual ? 0 : 1

@@ -16,7 +16,7 @@ export const PROCESSES: Readonly<Record<string, MillraceProcess>> = {
     run: async () => await import('../../embedded/supervisor/main.ts')
   },
   ingest: {
-    description: 'run an ingest process: HTTP of the SDKs in, JetStream out',
+    description: 'run an ingest process: HTTP from SDKs in, JetStream out',
     run: async () => await import('../../ingest/main.ts')
   },
   pipeline: {
@@ -34,7 +34,7 @@ export const PROCESSES: Readonly<Record<string, MillraceProcess>> = {
   }
 }
 
-/** `millrace start|ingest|pipeline|api|migrate`. All of them are told what they need by the environment alone. */
+/** `millrace start|ingest|pipeline|api|migrate`, configured by the environment alone. */
 export function addProcessCommands (program: Command): void {
   for (const [name, { description, run, ends }] of Object.entries(PROCESSES)) {
     program.command(name)

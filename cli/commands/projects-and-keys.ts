@@ -34,7 +34,7 @@ export function addProjectsCommands (program: Command, context: CliContext): voi
     })
 
   projects.command('list')
-    .description('list all projects, each with the key that SDKs send')
+    .description('list all projects with their API keys')
     .option(...JSON_OPTION)
     .action(async (output: Output) => {
       const api = await context.api()
@@ -42,7 +42,7 @@ export function addProjectsCommands (program: Command, context: CliContext): voi
     })
 
   projects.command('keys')
-    .description('list the keys of a project; rotated ones with their end')
+    .description('list the keys of a project, and when rotated ones expire')
     .argument('<id>', 'id of the project', readId)
     .option(...JSON_OPTION)
     .action(async (id: number, output: Output) => {
@@ -71,8 +71,8 @@ export function addKeysCommands (program: Command, context: CliContext): void {
   keys.command('create')
     .description('create a personal API key and show it once; it is revoked with the key that creates it')
     .option('--user <email>', 'owner of the key (default: that of the key in use)')
-    .option('--label <text>', 'what the key is for', 'command line')
-    .option('--scope <scope>', 'what the key may do, such as experiment:read; repeat or separate by commas (default: *)', collectStrings)
+    .option('--label <text>', 'purpose of the key', 'command line')
+    .option('--scope <scope>', 'scope of the key, such as experiment:read; repeat or separate by commas (default: *)', collectStrings)
     .option('--project <id>', 'limit the key to this project; repeat for several (default: all)', collectIds)
     .option('--expires <duration>', 'how long the key is valid, such as 90d (default: as long as the key in use)', readValidity)
     .option(...JSON_OPTION)
@@ -104,18 +104,18 @@ export function addKeysCommands (program: Command, context: CliContext): void {
     })
 
   keys.command('revoke')
-    .description('revoke a personal API key permanently, and the keys that were made with it')
+    .description('permanently revoke a personal API key and the keys created with it')
     .argument('<id-or-key>', 'id from "keys list", or the key itself')
     .action(async (idOrKey: string) => {
       const api = await context.api()
       const id = idOrKey.startsWith('phx_') ? await findKey(api, idOrKey) : idOrKey
       await api.delete('/api/personal_api_keys/{id}', { params: { id } })
-      context.stdout.write(`Revoked ${id}, and the keys that were made with it.\n`)
+      context.stdout.write(`Revoked ${id} and the keys created with it.\n`)
     })
 
   keys.command('bootstrap')
-    .description('create a key that may do everything, and its user, in Postgres itself (DATABASE_URL): the first one, or when all\n' +
-      'are lost. Writes the key alone: export MILLRACE_KEY=$(millrace keys bootstrap me@example.com)')
+    .description('create a key with all rights, and its user, directly in Postgres (DATABASE_URL): the first key, or a new one when all\n' +
+      'are lost. Prints only the key: export MILLRACE_KEY=$(millrace keys bootstrap me@example.com)')
     .argument('<email>', 'owner of the key')
     .action(async (email: string) => {
       const sql = await context.postgres()
@@ -136,16 +136,16 @@ function readValidity (text: string): number {
 async function findUser (api: ManagementClient, email: string): Promise<number> {
   const user = (await api.get('/api/users')).results.find((each) => each.email === email.trim().toLowerCase())
   if (user !== undefined) return user.id
-  throw new MillraceError('MILLRACE_USER_NOT_FOUND', `there is no user ${email}, or the key may not make keys of other users`)
+  throw new MillraceError('MILLRACE_USER_NOT_FOUND', `there is no user ${email}, or the key may not create keys for other users`)
 }
 
 async function listKeys (api: ManagementClient): Promise<Key[]> {
   return await listAll(async (query) => await api.get('/api/personal_api_keys', { query }))
 }
 
-/** The id of a key by what is shown of it; the API does not find keys by their text, which would be in its log. */
+/** Finds a key by its mask. The API cannot look up keys by their text, which would end up in its log. */
 async function findKey (api: ManagementClient, key: string): Promise<string> {
   const [found, ...others] = (await listKeys(api)).filter(({ mask_value: mask }) => mask === maskKey(key))
   if (found !== undefined && others.length === 0) return found.id
-  throw new MillraceError('MILLRACE_KEY_NOT_FOUND', `${found === undefined ? 'no' : 'more than one'} personal key is shown as ${maskKey(key)}: give its id`)
+  throw new MillraceError('MILLRACE_KEY_NOT_FOUND', `${found === undefined ? 'no' : 'more than one'} personal key matches ${maskKey(key)}: use its id`)
 }

@@ -58,7 +58,7 @@ t.test('shows the watermark and who holds it back, and forgets a folder that is 
   t.match(await forget('ab', { ...api.env, MILLRACE_KEY: key }), { code: 1, err: /scope '\*'/ })
 
   aheadMs = -60_000
-  t.match(await forget('ab'), { code: 1, err: /runs: stop it instead/ })
+  t.match(await forget('ab'), { code: 1, err: /is running: stop it instead/ })
   aheadMs = 60_000
   t.match(await forget('ab'), { code: 0 })
   t.match(await read(), { ingest: [] })

@@ -16,7 +16,7 @@ export function addRequestCommands (program: Command, context: CliContext): void
     .argument('<path>', 'path and query, such as /api/projects/1/rules/?limit=10', readPath)
     .option('--data <json>', 'body of the request; @file reads it from a file')
     .action(async (method: string, path: string, { data }: { data?: string }) => {
-      if (method === 'GET' && data !== undefined) throw new InvalidArgumentError('GET has no body: leave --data out, or give another method.')
+      if (method === 'GET' && data !== undefined) throw new InvalidArgumentError('GET has no body: omit --data, or choose another method.')
       const body = data === undefined ? undefined : await readBody(data)
       const timeoutMs = program.getOptionValueSource('timeout') === 'default' ? LOOK_BACK_MS : context.timeoutMs
       const answer = await (await context.api()).send(method, path, { body, timeoutMs }).catch(nameField)

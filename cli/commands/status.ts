@@ -94,7 +94,7 @@ export async function findTiers (env: NodeJS.ProcessEnv, given: Partial<TierUrls
 
 const CLIENTS = {
   answered: 'captures are answered',
-  spooled: 'captures are answered, and wait on the disk of ingest',
+  spooled: 'captures are answered from the disk of ingest',
   refused: 'captures are refused with 503',
   'no answer': 'captures get no answer'
 } as const
@@ -109,7 +109,7 @@ const UNKNOWN = 'unknown'
 const MAX_ERROR_LENGTH = 200
 
 /**
- * Draws the status as text, one row per stage, and what is wrong.
+ * Renders the status as text: one row per stage, then the problems.
  *
  * @param why  Why nothing answers; empty when that is not known.
  */
@@ -175,21 +175,21 @@ function countsRow (label: string, counts: Record<string, number>): string[] {
   return entries.length === 0 ? [] : [`${label}: ${entries.map(([name, count]) => `${name} ${number(count)}`).join(', ')}`]
 }
 
-/** What is wrong, the worst last, where a reader looks first. */
+/** Problems, the worst last, where a reader looks first. */
 function findings ({ behind, stuck, books, backup, pipeline, powerCuts }: Status): string[] {
   const isFull = pipeline.deadLetterFill !== null && pipeline.deadLetterFill >= FULL_SOON
   const found = [
     ...(behind.length === 0 ? [] : [`BEHIND ${behind.map(({ part, lagSeconds }) => `${part} by ${seconds(lagSeconds)}`).join('; ')}`]),
     ...(backup.failed ? ['BACKUP FAILED  see npx millrace backups list'] : []),
     ...(isFull
-      ? ['DEAD LETTERS ARE FULL SOON  see npx millrace dead-letters stats']
+      ? ['DEAD LETTERS ALMOST FULL  see npx millrace dead-letters stats']
       : (pipeline.deadLetters ?? 0) > 0 ? [`DEAD LETTERS  ${number(pipeline.deadLetters)} wait, see npx millrace dead-letters stats`] : []),
     ...(powerCuts === null ? [] : [`POWER CUTS ARE NOT SURVIVED  ${powerCuts}`]),
     ...(stuck.length === 0 ? [] : [`STUCK  ${stuck.join('; ')}`]),
     // Events that are gone do not come back by waiting.
     ...(books === null || isBalanced(books)
       ? []
-      : [`BOOKS DIFFER  ${number(books.missing)} events are missing and ${number(books.extra)} too many: npx millrace audit names the minutes`])
+      : [`BOOKS DIFFER  ${number(books.missing)} events missing, ${number(books.extra)} extra: npx millrace audit lists the minutes`])
   ]
   return found.length === 0 ? ['nothing is stuck'] : found
 }

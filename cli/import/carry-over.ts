@@ -74,7 +74,7 @@ interface Transfer {
   project: PosthogProject
   options: CarryOverOptions
   params: { project_id: number }
-  /** Grows with what is carried over. */
+  /** Collects the imported objects. */
   names: CarriedNames & { cohorts: Map<number, number>, flags: Map<string, string> }
   /** Asks the API whether it would take a flag, without the filters on what a dry run does not create. */
   tryFlag: (flag: Pick<CarriedFlag, 'key' | 'filters'>) => Promise<void>
@@ -115,7 +115,7 @@ async function carryFlags ({ project, options, params, names, carry, tryFlag }: 
   for (const flag of ordered) {
     await carry('flag', String(flag['key']), async (notes) => {
       const body = toFlag(flag, names, { ...options, notes })
-      if (names.flags.get(body.key) === body.key) refuse('another flag of the files has this key')
+      if (names.flags.get(body.key) === body.key) refuse('another flag in the files has this key')
       const here = listed.find(({ key }) => key === body.key)
       const differing = differingFields(here, body)
       if (differing.length > 0 && !isUpdate) refuse(`already exists here and differs in ${differing.join(', ')}; pass --update to overwrite`)
@@ -170,10 +170,10 @@ async function carryNotes ({ project, options: { api, isDryRun }, params, carry 
     for (const { name, notes } of noted) {
       await carry(kind, name, async () => {
         const mine = byName.get(name)
-        if (mine === undefined) return refuse('no event with it has arrived here yet')
+        if (mine === undefined) return refuse('no event with it has arrived yet')
         const differing = differingFields(mine, notes)
         if (differing.length === 0) return 'unchanged'
-        if (Object.keys(notesOf(mine)).length > 0) refuse(`already differs here in ${differing.join(', ')}`)
+        if (Object.keys(notesOf(mine)).length > 0) refuse(`was already changed here: ${differing.join(', ')}`)
         if (!isDryRun) await api.patch(`${path}/{id}`, { params: { ...params, id: mine.id }, body: notes })
         return 'updated'
       })
@@ -200,7 +200,7 @@ function differingFields (here: object | undefined, body: object): string[] {
   })
 }
 
-/** @throws what is no reason to leave one thing out, such as an API that does not answer. */
+/** @throws errors that concern the whole import, such as an API that does not answer. */
 function reasonOf (error: unknown): string {
   if (error instanceof NotCarriedOverError) return error.message
   if (error instanceof MalformedFlagError) return `${error.attr}: ${error.message}`

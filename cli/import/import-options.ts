@@ -60,7 +60,7 @@ export interface ImportResult extends Pick<ImportOptions, 'source' | 'project' |
   empty: string[]
   /** Files that could not be read to their end, with the reason. */
   broken: { file: string, error: string }[]
-  /** First and last UTC day of the events; null: there is none. */
+  /** First and last UTC day of the events; null without events. */
   days: [first: string, last: string] | null
   /** Null for a dry run. */
   proof: Proof | null

@@ -310,7 +310,7 @@ t.test('the folder of the state is of one import at a time, and a full disk ther
   await writeFile(path.join(folder, 'a.jsonl'), `${lines([nested(posthogRow(0))])}none\n`)
   await mkdir(state)
   const lock = tryLockFile(path.join(state, 'lock'))
-  t.match(await run('posthog', folder), { code: 1, err: /another import uses .*state; wait for its end, or name another folder/ })
+  t.match(await run('posthog', folder), { code: 1, err: /another import uses .*state; wait until it ends, or choose another folder/ })
   lock?.release()
   await symlink('/dev/full', path.join(state, 'rejected.ndjson'))
   t.match(await run('posthog', folder), { code: 1, err: /cannot write to .*state: ENOSPC.*; run the same command again once it can/ })
@@ -343,7 +343,7 @@ t.test('a retention rule is named before anything is sent', async (t) => {
     body: JSON.stringify({ what: 'events', project_id: stack.project, days: 4000 })
   })
   t.equal(status, 200)
-  t.match(await run('posthog', folder, '--dry-run'), { code: 0, err: /Retention deletes events of more than 4000 days/ })
+  t.match(await run('posthog', folder, '--dry-run'), { code: 0, err: /Retention deletes events older than 4000 days/ })
 })
 
 t.test('what the store lacks is sent again: files of another content under one name, and events that were deleted', async (t) => {
@@ -474,7 +474,7 @@ t.test('without an export of persons the events change them when told so, also a
   t.match(await run('posthog', folder), { code: 0, out: /sent now +1\n/ })
   const plans = async (): Promise<unknown[]> => (await stack.sql<{ plan: unknown }[]>`
     SELECT properties->'plan' AS plan FROM persons WHERE project_id = ${stack.project}`).map(({ plan }) => plan)
-  t.match(await run('posthog', folder, '--persons', 'events'), { code: 0, out: /sent now +1\n/, err: /^Persons: events change them/ })
+  t.match(await run('posthog', folder, '--persons', 'events'), { code: 0, out: /sent now +1\n/, err: /^Persons: from events too/ })
   await waitFor(async () => isDeepStrictEqual(await plans(), [1]), { timeoutMs: 60_000 })
   t.same(await counts(), { paid: 1 }, 'not stored twice')
 })
@@ -487,7 +487,7 @@ t.test('options that do not apply are refused', async (t) => {
   t.match(await run('files', folder, '--persons', 'events'), { code: 2, err: /--persons is an option of posthog/ })
   t.match(await run('files', folder, '--map', 'foo=what'), { code: 2, err: /--map foo=what: expected event, timestamp/ })
   t.match(await run('posthog', folder, '--dry-run', '--verify'), { code: 2, err: /cannot be used with/ })
-  t.match(await run('posthog', folder, '--dry-run'), { code: 0, err: /^Persons: from rows of persons only; .*--persons events\.\n/ })
+  t.match(await run('posthog', folder, '--dry-run'), { code: 0, err: /^Persons: from person rows only; .*--persons events\.\n/ })
 })
 
 t.test('a dry run counts and sends nothing', async (t) => {

@@ -1,4 +1,4 @@
-/** Finds the files of an export, and says what is read of one. */
+/** Finds the files of an export. */
 import { readdir, stat } from 'node:fs/promises'
 import path from 'node:path'
 import type { Readable } from 'node:stream'
@@ -16,7 +16,7 @@ export interface SourceFile {
   bytesRead?: () => number
 }
 
-/** A row, or why there is none at its position. */
+/** A row, or the reason why it could not be read. */
 export type ReadRow = { position: number } & ({ row: unknown } | { error: string, text: string })
 
 /** Rows that are there at once, to be read before the next ones: a promise for each costs as much as to parse it. */
@@ -33,7 +33,7 @@ const isOfEvents = (name: string): boolean => KNOWN_NAME.test(name) && !MANIFEST
  * Lists the files of an export: those that are named, and all of the folders that are named, in the order of their
  * names. Hidden ones are left out. A file that links give several paths is listed once: by its own if that is there.
  *
- * @param onSkipped  Told the name of what a folder has beside files of events.
+ * @param onSkipped  Called with the name of each entry of a folder that is not an event file.
  * @throws {MillraceError} `MILLRACE_IMPORT_FILE_MISSING`; also when two files have one name.
  */
 export async function listFiles (
@@ -61,7 +61,7 @@ export async function listFiles (
       }
     } else if (found?.isFile() === true && (root === '' ? !MANIFEST.test(name) : isOfEvents(path.basename(file)))) {
       files.push({ path: file, name, bytes: found.size })
-      // What is wrong with a zip is told by who reads it.
+      // The reader reports errors in a zip.
       if (/\.zip$/i.test(file)) await Array.fromAsync(listZip(file, (entry) => { onSkipped(`${name}/${entry}`) })).catch(() => [])
     } else if (root === '' && found?.isFile() !== true) {
       throw new MillraceError('MILLRACE_IMPORT_FILE_MISSING', `${file} is not a regular file; save it first`)
@@ -74,7 +74,7 @@ export async function listFiles (
   const same = files.find(({ name }, at) => name === files[at + 1]?.name)
   // What has no id of its own is known by the name of its file and its row.
   if (same !== undefined) {
-    throw new MillraceError('MILLRACE_IMPORT_FILE_MISSING', `two files are called ${same.name}: give the folder that has both`)
+    throw new MillraceError('MILLRACE_IMPORT_FILE_MISSING', `two files are named ${same.name}: pass the folder that contains both`)
   }
   return files
 }

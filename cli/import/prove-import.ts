@@ -1,4 +1,4 @@
-/** Compares what the files of an import have with what is stored. */
+/** Compares the files of an import with the stored events. */
 import { isDeepStrictEqual } from 'node:util'
 import type { ImportedEvent } from '../../engines/import/imported-event.ts'
 import { type Comparison, DAY_MS, type Digest, EventTable, formatDay, keyOf } from './event-digest.ts'
@@ -44,12 +44,12 @@ const MAX_COMPARED = 1_000_000
 /** Differences that are listed one by one. */
 const MAX_DIFFERENCES = 1000
 
-/** Told of an event; the next one waits for the promise, if there is one. */
+/** Called with each event; the next one waits for the returned promise, if any. */
 type OnEvent = (event: ImportedEvent) => Promise<void> | undefined
 
 /**
  * @param readEvents  Reads the files once more.
- * @param onMissing   Told of each event that is not stored, once, as soon as it is read.
+ * @param onMissing   Called once for each event that is not stored, as soon as it is read.
  */
 export async function proveImport (
   source: readonly Digest[], store: StoredEvents, readEvents: (onEvent: OnEvent) => Promise<void>, onMissing?: OnEvent,

@@ -14,7 +14,7 @@ export function personsOf (files: readonly SourceFile[]): SourceFile {
 /**
  * Reads the events of a file one after the other.
  *
- * @param onRow  Told of each row, before its events: what is no event has its error.
+ * @param onRow  Called with each row, before its events. Rows that are not events have an error.
  */
 export async function readEvents (
   file: SourceFile, { mapperOf, memory }: { mapperOf: MapperOf, memory: RowMemory },

@@ -55,7 +55,7 @@ export async function fetchPosthogProject (
       const { message, cause } = error instanceof Error ? error : new Error(String(error))
       const failure = cause instanceof Error ? cause.cause ?? cause : undefined
       const reason = failure instanceof Error ? `no answer from ${host}: ${failure.message}` : message
-      // What is asked first: all others would say the same.
+      // The first request: all others would fail the same way.
       if (name === '' && failure !== undefined) throw new MillraceError('MILLRACE_IMPORT_SOURCE', reason, { cause })
       problems.push(`${name === '' ? 'the project' : name}: ${reason}`)
     }

@@ -45,7 +45,7 @@ t.test('each real file of a folder is listed once, whatever links lead to it', a
 t.test('two files of one name in different folders are refused, and told apart below a common one', async (t) => {
   const folder = t.testdir({ 2023: { 'jan.csv': 'a' }, 2024: { 'jan.csv': 'b' } })
   await t.rejects(listFiles([path.join(folder, '2023'), path.join(folder, '2024')]), {
-    message: 'two files are called jan.csv: give the folder that has both'
+    message: 'two files are named jan.csv: pass the folder that contains both'
   })
   t.match(await listFiles([folder]), [{ name: '2023/jan.csv' }, { name: '2024/jan.csv' }])
 })
@@ -97,7 +97,7 @@ t.test('CSV: every data row has its number, and a bad one keeps its content', as
 t.test('CSV: a quote that is not closed does not make a value of the rows below it', async (t) => {
   const rows = await read(t, 'a.csv', 'n,note\n1,"lost\n2,b\n3,"c"\n4,"d ""e"",\nf"\n5,g "h" i\n')
   t.match(rows, [
-    { position: 1, error: 'a quote that is not closed, or not doubled, makes one row of 3 lines', text: /2,b/ },
+    { position: 1, error: 'an unclosed or undoubled quote makes one row of 3 lines', text: /2,b/ },
     { position: 2, row: { n: '4', note: 'd "e",\nf' } }, { position: 3, row: { n: '5', note: 'g "h" i' } }
   ])
 })
@@ -132,7 +132,7 @@ t.test('Parquet: whole numbers of 64 bits are numbers of JSON, with all their di
 
 t.test('a file of no bytes has no rows, however it would be compressed; none is a Parquet file or a zip', async (t) => {
   for (const name of ['a.csv', 'a.json', 'a', 'a.jsonl.gz', 'a.csv.gz', 'a.json.zst', 'a.json.br']) t.same(await read(t, name, ''), [], name)
-  for (const name of ['a.parquet', 'a.zip']) await t.rejects(read(t, name, ''), { message: 'the file is empty; a Parquet or zip file never is' }, name)
+  for (const name of ['a.parquet', 'a.zip']) await t.rejects(read(t, name, ''), { message: 'the file is empty, so it is not a Parquet or zip file' }, name)
   t.same(await read(t, 'packed.csv.gz', zlib.gzipSync('')), [])
   t.same(await read(t, 'header.csv', 'event,time\n'), [])
 })
@@ -150,7 +150,7 @@ t.test('a zip is read like a folder: what is hidden is left out, and what is bro
   t.same(skipped, ['export.zip/1/README.md'])
   const rows: ReadRow[] = []
   await t.rejects(async () => { for await (const some of readRows(found!)) rows.push(...some) }, {
-    message: /^1\/b\.json\.gz in it: the content is not gz; [^;]*; d\.json\.gz in it: unexpected end of file; g\.parquet in it: a Parquet or zip file is not read inside a zip, [^;]*; unpack it; h\.json in it: the file is a JSON array/
+    message: /^1\/b\.json\.gz in it: the content is not gz; [^;]*; d\.json\.gz in it: unexpected end of file; g\.parquet in it: Parquet and zip files inside a zip or compressed [^;]*; unpack it; h\.json in it: the file is a JSON array/
   })
   t.same(rows, [1, 2, 4, 7].map((a, i) => ({ position: i + 1, row: { a } })))
 })

@@ -14,7 +14,7 @@ import { readParquet } from './read-parquet.ts'
 /** Longer lines are no events: ingest takes bodies of 20 MB. */
 const MAX_LINE_BYTES = 20_000_000
 
-/** What is shown of a longer one. */
+/** Length of the excerpt of a longer line. */
 const KEPT_BYTES = 10_000
 
 /** Decompressed at a time: each takes a turn of another thread. */
@@ -52,16 +52,16 @@ async function * readText (source: Readable, name: string): AsyncGenerator<Rows>
 /** By the first bytes; brotli has no magic bytes and is detected by extension. */
 async function decompress (source: Readable, name: string): Promise<Readable> {
   const magic = (await peek(source)).toString('hex', 0, 4)
-  if (magic === '' && /\.(?:parquet|zip)$/i.test(name)) throw new Error('the file is empty; a Parquet or zip file never is')
+  if (magic === '' && /\.(?:parquet|zip)$/i.test(name)) throw new Error('the file is empty, so it is not a Parquet or zip file')
   if (magic === '') return source
   if (name.endsWith('.br')) {
-    if (!HAS_SAFE_BROTLI) throw new Error(`Brotli is not read by Node ${process.version}, whose decoder is not safe`)
+    if (!HAS_SAFE_BROTLI) throw new Error(`Brotli is disabled on Node ${process.version}, whose decoder is unsafe`)
     return chain(source, zlib.createBrotliDecompress({ chunkSize: CHUNK_BYTES }))
   }
   if (magic.startsWith('1f8b')) return chain(source, zlib.createGunzip({ chunkSize: CHUNK_BYTES }))
   if (magic === '28b52ffd') return chain(source, zlib.createZstdDecompress({ chunkSize: CHUNK_BYTES }))
   const [, ending] = /\.(gz|zst)$/i.exec(name) ?? []
-  if (ending !== undefined) throw new Error(`the content is not ${ending}; if it was decompressed before, rename it without .${ending}`)
+  if (ending !== undefined) throw new Error(`the content is not ${ending}; if it is already decompressed, rename it without .${ending}`)
   return source
 }
 
@@ -74,7 +74,7 @@ async function peek (source: Readable): Promise<Buffer> {
   return first ?? Buffer.alloc(0)
 }
 
-/** An error of the source is one of what is made of it. */
+/** Forwards errors of the source to the derived stream. */
 function chain (source: Readable, transform: Transform): Readable {
   pipeline(source, transform, () => {})
   return transform
@@ -84,8 +84,8 @@ async function * readLines (source: Readable): AsyncGenerator<Rows> {
   const head = (await peek(source)).toString()
   const first = head.trimStart()
   // Another kind of file: each of its lines would be rejected.
-  if (/^PAR1|^PK/.test(head)) throw new Error('a Parquet or zip file is not read inside a zip, nor compressed; unpack it')
-  if (first.startsWith('[')) throw new Error('the file is a JSON array; make a line of each event, such as with jq -c \'.[]\'')
+  if (/^PAR1|^PK/.test(head)) throw new Error('Parquet and zip files inside a zip or compressed are not supported; unpack it')
+  if (first.startsWith('[')) throw new Error('the file is a JSON array; write each event to its own line, for example with jq -c \'.[]\'')
   if (first !== '' && !first.startsWith('{')) throw new Error('the file is not JSON Lines, CSV, Parquet or zip: it does not begin with {')
   if (head.startsWith('\ufeff')) source.read(UTF8_MARK.length)
   let position = 0
@@ -143,7 +143,7 @@ async function * readCsv (source: Readable): AsyncGenerator<Rows> {
   const parser = parseCsv({
     delimiter,
     raw: true,
-    // Bytes are told from characters below: a parser of UTF-8 would replace what is none.
+    // Parsed as bytes, because a UTF-8 parser would replace invalid sequences.
     encoding: isWide ? 'utf16le' : 'latin1',
     bom: isWide,
     skip_empty_lines: true,
@@ -167,7 +167,7 @@ async function * readCsv (source: Readable): AsyncGenerator<Rows> {
     // Of UTF-16, the parser gives no text of the whole row.
     const hasLines = !isWide && cells.some((cell) => /[\r\n]/.test(cell))
     const error = hasLines && !hasClosedQuotes(raw, delimiter)
-      ? `a quote that is not closed, or not doubled, makes one row of ${raw.trim().split(/\r\n|\r|\n/).length} lines`
+      ? `an unclosed or undoubled quote makes one row of ${raw.trim().split(/\r\n|\r|\n/).length} lines`
       : record.includes(null)
         ? 'the row is not UTF-8'
         : record.length !== columns.length && `the row has ${record.length} columns, the header has ${columns.length}`
@@ -227,7 +227,7 @@ export async function sampleColumns (file: SourceFile): Promise<string[]> {
       }
     }
   } catch {
-    // It is told by who reads all rows.
+    // The reader of all rows reports it.
   }
   return [...columns]
 }

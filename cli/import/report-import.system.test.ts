@@ -94,7 +94,7 @@ t.test('an import whose key may not report goes on, and says so once', async (t)
   const { run, ask, createKey } = await startImport(t)
   const { code, err } = await run(await createKey('project:read', 'event:read'), '--events-per-second', '0')
   t.equal(code, 5, err)
-  t.equal(err.match(/the API does not show it, or not all of it/g)?.length, 1)
+  t.equal(err.match(/the API may not show all of its progress/g)?.length, 1)
   t.same((await ask('GET', '~/imports/')).results, [])
 })
 
@@ -148,7 +148,7 @@ t.test('an API that is away at the end gets the last report when it is back', as
 
   const { code, err } = await runAt(`http://127.0.0.1:${(way.address() as AddressInfo).port}`, '--events-per-second', '0')
   t.equal(code, 5)
-  t.match(err, /the API does not show it, or not all of it: the API at .* does not answer/)
+  t.match(err, /the API may not show all of its progress: the API at .* does not answer/)
   t.equal(refused, 3)
   t.match((await ask('GET', '~/imports/')).results, [{ state: 'complete_with_differences', ended_at: String }])
 })
@@ -190,7 +190,7 @@ t.test('the API runs an import of what lies on the server, with a key that ends 
   const dry = await start({ source: 'posthog', dry_run: true })
   t.match(await ended(dry.body.id), {
     mode: 'dry_run', state: 'complete', progress: { rows: 400, accepted: 0 },
-    result: { notices: [/^notes.md: left out/, /^Persons: from rows of persons only/] }
+    result: { notices: [/^notes.md: left out/, /^Persons: from person rows only/] }
   })
   const slow = await waitFor(async () => {
     // Its report is there before its process has ended.
@@ -228,7 +228,7 @@ t.test('an import ends with its report, or with the channel of the process that 
   const running = run(stack.personalApiKey, '--events-per-second', '20')
   const { id } = await waitFor(async () => (await ask('GET', '~/imports/')).results[0])
   await stack.sql`DELETE FROM imports WHERE id = ${id}`
-  t.match(await running, { code: 1, err: /the report of the import was deleted; run the same command to resume it/ })
+  t.match(await running, { code: 1, err: /the record of the import was deleted; run the same command to resume it/ })
 
   const child = spawn(process.execPath, [path.join(import.meta.dirname, '../main.ts'), ...args, '--events-per-second', '20'], {
     env: { PATH: process.env.PATH, MILLRACE_URL: stack.url, MILLRACE_KEY: stack.personalApiKey }, stdio: ['ignore', 'ignore', 'ignore', 'ipc']

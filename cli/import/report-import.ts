@@ -21,14 +21,14 @@ const MOST = { files: 500, options: 20, reasons: 50, notices: 50, broken: 100, r
 const END_STATES = { 0: 'complete', 1: 'incomplete', [IMPORTED_WITH_DIFFERENCES]: 'complete_with_differences' } as const
 
 /** Answers to a report that end the import, by their status. */
-const REFUSALS: Record<number, string> = { 401: 'the personal API key is not accepted any more', 404: 'the report of the import was deleted' }
+const REFUSALS: Record<number, string> = { 401: 'the personal API key is no longer accepted', 404: 'the record of the import was deleted' }
 
 interface ReporterOptions extends Pick<ImportOptions, 'source' | 'project' | 'mode' | 'files'> {
   /** As they were given. */
   options: readonly string[]
   /** What the command has said so far. */
   notices: ReadonlySet<string>
-  /** Told why something is not reported, once. */
+  /** Called once, with the reason why a report failed. */
   tell: (why: string) => void
 }
 
@@ -177,10 +177,10 @@ export function describeUnread (unread: readonly UnreadColumn[]): string[] {
   for (const alike of Map.groupBy(unread, ({ file, files }) => `${file} ${files}`).values()) {
     const [{ file, files } = { file: '', files: 0 }] = alike
     const others = files > 1 ? ` and ${files - 1} other ${files > 2 ? 'files' : 'file'}` : ''
-    const begin = `Columns of ${file.slice(-50)}${others} that nothing reads: `
+    const begin = `Columns of ${file.slice(-50)}${others} that the import ignores: `
     let text = begin
     for (const { column } of alike) {
-      const name = column === 'person_properties' ? `${column} (--persons events takes it)` : cut(column).slice(0, 100)
+      const name = column === 'person_properties' ? `${column} (read with --persons events)` : cut(column).slice(0, 100)
       if (text !== begin && text.length + name.length > 196) {
         texts.push(text)
         text = begin

@@ -38,7 +38,7 @@ export async function runImport (options: ImportOptions): Promise<ImportResult> 
   try {
     // Of two that save their progress here, the one behind would send again what the other has sent.
     const lock = tryLockFile(path.join(stateFolder, 'lock'))
-    if (lock === null) throw new MillraceError('MILLRACE_IMPORT_STATE', `another import uses ${stateFolder}; wait for its end, or name another folder with --state`)
+    if (lock === null) throw new MillraceError('MILLRACE_IMPORT_STATE', `another import uses ${stateFolder}; wait until it ends, or choose another folder with --state`)
     if (options.mode !== 'dry run') await rm(path.join(stateFolder, 'proof.json'), { force: true })
     const memory = new RowMemory(path.join(stateFolder, 'rows.sqlite'))
     const rejects = openSync(path.join(stateFolder, 'rejected.ndjson'), 'w')
@@ -61,7 +61,7 @@ export async function runImport (options: ImportOptions): Promise<ImportResult> 
 }
 
 function stateError (folder: string, cause: Error): MillraceError {
-  return new MillraceError('MILLRACE_IMPORT_STATE', `cannot write to ${folder}: ${cause.message}; run the same command again once it can be written to`, { cause })
+  return new MillraceError('MILLRACE_IMPORT_STATE', `cannot write to ${folder}: ${cause.message}; make it writable, then run the same command again`, { cause })
 }
 
 /** Files of an export are only read: what cannot be written, or locked, is in the folder of the state. */
@@ -130,7 +130,7 @@ async function importFiles (
         }
         if (result.rows % 100_000 === 0) options.onProgress(file.name, result.rows)
       })
-      if (await hasChanged(file)) throw new Error('it changed meanwhile; run the same command again')
+      if (await hasChanged(file)) throw new Error('it changed during the import; run the same command again')
       if (file.path !== '' && result.rows === rowsBefore) result.empty.push(file.name)
     } catch (error) {
       if (errorCode(error) === 'MILLRACE_IMPORT_STOPPED') {
@@ -217,7 +217,7 @@ async function proveAndMend (
           return onEvent(event)
         })
       } catch (error) {
-        // Of the file it was told when it was read first.
+        // Reported when the file was first read.
         if (error instanceof MillraceError) throw error
       }
     }
@@ -237,7 +237,7 @@ async function readProgress (folder: string): Promise<Progress> {
   try {
     return JSON.parse(saved) as Progress
   } catch (cause) {
-    throw new MillraceError('MILLRACE_IMPORT_STATE', `${file} is damaged; delete it and run the same command again: what is stored already is not stored twice`, { cause })
+    throw new MillraceError('MILLRACE_IMPORT_STATE', `${file} is damaged; delete it and run the same command again: stored events are not stored twice`, { cause })
   }
 }
 

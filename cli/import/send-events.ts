@@ -9,7 +9,7 @@ import { type ImportedEvent, isOrdered } from '../../engines/import/imported-eve
 import { retryDelayMs } from '../../platform/intervals.ts'
 
 /**
- * A request is sent with so many events or bytes, whichever comes first. Ingest hands larger bodies than 256 KiB to a
+ * Maximum events and bytes of a request, whichever comes first. Ingest hands bodies larger than 256 KiB to a
  * worker thread, where an event costs it a third more.
  */
 const MAX_EVENTS = 1000
@@ -32,7 +32,7 @@ export interface SenderOptions {
   personsFrom: 'events' | 'export'
   /** Events a second at most; 0: as fast as they are taken. */
   eventsPerSecond: number
-  /** Told when all events up to this mark are acknowledged, and how many more events. */
+  /** Called when all events up to this mark are acknowledged, with the number of events since the last call. */
   onAcknowledged: (mark: number, events: number) => void
 }
 

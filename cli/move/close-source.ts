@@ -1,4 +1,4 @@
-/** Closes the source of a move: what is stored there stays as it is, and whatever comes waits where it is durable. */
+/** Closes the source of a move: its rows no longer change, and new events wait in the durable stream. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { MillraceError } from '../../engines/errors.ts'
 import { onCluster, queryRows, systemTable } from '../../platform/clickhouse/connect-clickhouse.ts'
@@ -32,17 +32,17 @@ export async function openStore (store: MoveStore): Promise<void> {
 export async function closeStore (store: MoveStore): Promise<void> {
   for (const table of TABLES) await store.local.command({ query: closeTable(table, onCluster(store.cluster)) })
   // A node that was away does it when it is back, and takes inserts until then.
-  await waitForNone(store, 'a node of the source is not closed', ['tables', findOpen])
-  await waitForNone(store, 'inserts into the source do not end', ['processes', findInserts])
-  await waitForNone(store, 'a deletion in the source does not end', ['mutations', findMutations])
+  await waitForNone(store, 'a node of the source is still open', ['tables', findOpen])
+  await waitForNone(store, 'inserts into the source are still running', ['processes', findInserts])
+  await waitForNone(store, 'a deletion in the source is still running', ['mutations', findMutations])
 }
 
 /** Resolves when no insert into a store is under way any more, such as that of a move that was killed. */
 export async function waitForInserts (store: MoveStore): Promise<void> {
-  await waitForNone(store, `${store.name} takes inserts of somebody else: is it in use?`, ['processes', findInserts])
+  await waitForNone(store, `${store.name} receives inserts from another client: is it in use?`, ['processes', findInserts])
 }
 
-/** A system table of all nodes, and what is asked of it. */
+/** A system table of all nodes, and the query on it. */
 type Question = [table: string, query: (table: string) => string]
 
 async function ask ({ local, cluster, database }: MoveStore, [table, query]: Question): Promise<{ name: string }[]> {

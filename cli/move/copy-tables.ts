@@ -31,7 +31,7 @@ const ROUNDS = 3
 const TRIES = 8
 
 async function read<T> (store: MoveStore, table: string, query: string): Promise<T[]> {
-  // Or a replica that lacks the last inserts would be taken for a side that does. What is whole on every node is read
+  // Otherwise a lagging replica would look like missing rows. Tables that every node has in full are read
   // from the one that was written to.
   if (!isWhole(table)) await waitForReplicas({ clickhouse: store.local, cluster: store.cluster, tables: [table] })
   return await queryRows<T>(isWhole(table) ? store.local : store.shards, query, {}, { max_execution_time: 0 })
@@ -183,7 +183,7 @@ async function transfer (
     } catch (error) {
       const { action, why } = classifyClickHouseError(error)
       if (action !== 'retry' || attempt === TRIES) throw error
-      onProgress(`an insert into ${table} failed and is repeated: ${why}`)
+      onProgress(`insert into ${table} failed, retrying: ${why}`)
       await delay(retryDelayMs(attempt))
     }
   }

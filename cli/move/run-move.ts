@@ -44,7 +44,7 @@ const MAX_CLOCK_DIFFERENCE_MS = 2000
  * Copies what the target lacks, and compares both sides. With `finish` the source is closed before, and stays closed
  * when both are equal; when they are not, or anything fails, it is opened again.
  *
- * A run that was killed is continued by the next: what is there is asked of the target.
+ * The next run continues a killed one, from the rows that the target has.
  */
 export async function runMove (options: MoveOptions): Promise<MoveResult> {
   const { from, to, finish } = options
@@ -85,7 +85,7 @@ export async function reopenSource ({ from, to }: MoveSides, isSaidLost: boolean
   const isLost = await isGone(to)
   if (isLost !== isSaidLost) {
     throw new MillraceError('MILLRACE_MOVE_FAILED', isLost
-      ? `${to.name} does not say which events it has. Is it gone for good, and did the pipeline never run on it? Then add --target-lost`
+      ? `${to.name} cannot be read. If it is permanently lost and the pipeline never ran on it, add --target-lost`
       : `${to.name} answers, so it is not lost: repeat the command without --target-lost; it will then check whether events were stored there`)
   }
   if (isLost) return await openStore(from)
@@ -94,7 +94,7 @@ export async function reopenSource ({ from, to }: MoveSides, isSaidLost: boolean
   const sum = (months: readonly { rows: number }[]): number => months.reduce((total, { rows }) => total + rows, 0)
   if (sum(theirs) > sum(ours)) {
     throw new MillraceError('MILLRACE_MOVE_TARGET_HAS_OTHERS', `${to.name} has ${sum(theirs) - sum(ours)} events more than ${from.name}: the pipeline ` +
-      'stores there by now. To go back, move from there to here, with CLICKHOUSE_URL and --to swapped')
+      'already stores events there. To go back, move in the other direction, with CLICKHOUSE_URL and --to swapped')
   }
   await openStore(from)
 }
@@ -149,13 +149,13 @@ async function readClock ({ local }: MoveStore): Promise<number> {
 async function refuseSame (from: MoveStore, to: MoveStore): Promise<void> {
   const [own, other] = await Promise.all([from, to].map(({ local }) => queryRows<{ id: string }>(local, READ_TABLE_ID)))
   if (own?.[0]?.id !== other?.[0]?.id) return
-  throw new MillraceError('MILLRACE_MOVE_TARGET_HAS_OTHERS', `${from.name} and ${to.name} are the same: --to must name another ClickHouse`)
+  throw new MillraceError('MILLRACE_MOVE_TARGET_HAS_OTHERS', `${from.name} and ${to.name} are the same: --to must be another ClickHouse`)
 }
 
 /** A node of a cluster has the rows of its shard alone, and they would pass for all. */
 async function refuseOneNode ({ name, cluster, local }: MoveStore, setting: string): Promise<void> {
   if (cluster !== '' || (await queryRows(local, FIND_ALL_SHARDS)).length === 0) return
-  throw new MillraceError('MILLRACE_MOVE_FAILED', `${name} is a node of a cluster: name the cluster by ${setting}`)
+  throw new MillraceError('MILLRACE_MOVE_FAILED', `${name} is a node of a cluster: name the cluster with ${setting}`)
 }
 
 /** Tables of this version on both sides, with the same columns; clocks; room. */
@@ -166,7 +166,7 @@ async function prepareTarget ({ from, to, migrate, onProgress }: MoveOptions): P
   await refuseOneNode(to, '--to-cluster')
   const [ours, theirs] = [await listMigrations(from), await listMigrations(to)]
   if (theirs.length === 0) {
-    throw new MillraceError('MILLRACE_MOVE_NOT_MIGRATED', `${to.name} has no tables of Millrace: repeat the command with --migrate`)
+    throw new MillraceError('MILLRACE_MOVE_NOT_MIGRATED', `${to.name} has no Millrace tables: repeat the command with --migrate`)
   }
   if (ours.join() !== theirs.join()) {
     throw new MillraceError('MILLRACE_MOVE_NOT_MIGRATED', `${from.name} has the migrations ${ours.join(', ')}, and ${to.name} ${theirs.join(', ')}: ` +
@@ -202,7 +202,7 @@ async function refuseSmallDisk (from: MoveStore, to: MoveStore): Promise<void> {
   const needed = await sizeOf(from) - await sizeOf(to)
   if (needed <= Number(free?.bytes)) return
   throw new MillraceError('MILLRACE_MOVE_NO_ROOM', `${to.name} has ${Math.round(Number(free?.bytes) / 1e6)} MB free, and ${Math.round(needed / 1e6)} MB ` +
-    'are missing there: give it more disk. Merges need as much again for a while')
+    'are missing there: add disk space. Merges temporarily need the same amount again')
 }
 
 /** Events of the target that are looked for in the source. */
@@ -215,5 +215,5 @@ async function refuseForeignTarget ({ from, to }: MoveSides): Promise<void> {
   const [known] = await queryRows<{ n: number }>(from.shards, COUNT_UUIDS, { uuids: sample.map(({ uuid }) => uuid) })
   if (Number(known?.n) * 2 > sample.length) return
   throw new MillraceError('MILLRACE_MOVE_TARGET_HAS_OTHERS', `of ${sample.length} events of ${to.name}, ${from.name} has ${Number(known?.n)}: ` +
-    'it belongs to another Millrace, or is not the target of this move. Name another one, or empty it first')
+    'it belongs to another Millrace, or is not the target of this move. Use another one, or empty it first')
 }

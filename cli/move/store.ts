@@ -58,12 +58,12 @@ export async function listColumnNames (store: MoveStore, table: string): Promise
   return (await listColumns(store, table)).map(({ name }) => quoteIdentifier(name))
 }
 
-/** A part of a transfer failed; ClickHouse's code tells whether it is tried again, and is 0 when there is none. */
+/** Part of a transfer failed. ClickHouse's error code decides about a retry; 0 without one. */
 function failed (what: string, clickhouseCode: number, cause?: unknown): MillraceError {
   return Object.assign(new MillraceError('MILLRACE_MOVE_FAILED', what, { action: 'retry', cause }), { clickhouseCode })
 }
 
-/** Streams rows from one side to the other; nothing is held here but what is on the way. */
+/** Streams rows from one side to the other, buffering only rows in transit. */
 export async function transferRows (
   from: MoveStore, to: MoveStore,
   { table, columns, select, token }: { table: string, columns: readonly string[], select: string, token: string }
@@ -83,7 +83,7 @@ export async function transferRows (
   } catch (error) {
     // The target may have said why it reads no further.
     await Promise.race([answer, new Promise((resolve) => setTimeout(resolve, 1000))])
-    throw error instanceof MillraceError ? error : failed(`the rows of ${table} broke off: ${String(error)}`, 0, error)
+    throw error instanceof MillraceError ? error : failed(`the transfer of ${table} was interrupted: ${String(error)}`, 0, error)
   }
   await text(await answer)
 }

@@ -1,4 +1,4 @@
-/** An import into a running system, for tests: its folders, its command, and what is stored. */
+/** An import into a running system, for tests: its folders, its command, and the stored events. */
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import path from 'node:path'
 import type { Test } from 'tap'

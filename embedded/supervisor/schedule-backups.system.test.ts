@@ -148,10 +148,10 @@ t.test('a stack makes its backups, whatever became of the one before', async (t)
       // The stack finds the same as soon as it looks, and two at a time are refused before that.
       const refused = await waitFor(async () => {
         const answer = await cli('backups', 'run')
-        return !answer.err.includes('is being made') && answer
+        return !answer.err.includes('is running') && answer
       })
       t.equal(refused.code, 1)
-      t.match(refused.err, /no backup any more, .* is its disk mounted\? .*--emptied/)
+      t.match(refused.err, /no longer has any backup, .* is its disk mounted\? .*--emptied/)
     }
     t.same(await readdir(root), [], 'nothing was written')
 
@@ -195,7 +195,7 @@ t.test('a stack makes its backups, whatever became of the one before', async (t)
     await waitFor(() => execFileSync('mount', ['-o', 'remount,ro', disk]))
     await rm(spooled)
 
-    t.match(await failed, { code: 1, err: /backup could not be written to any more while the backup was made \(EROFS\): is its disk still mounted, and writable\?/ })
+    t.match(await failed, { code: 1, err: /backup could no longer be written to during the backup \(EROFS\): is its disk still mounted, and writable\?/ })
   })
 
   await t.test('of two at once the second is refused, and is no failure', async (t) => {
@@ -203,7 +203,7 @@ t.test('a stack makes its backups, whatever became of the one before', async (t)
     const refused = await cli('backups', 'run')
     lock.release()
     t.equal(refused.code, 1)
-    t.match(refused.err, /another backup of .* is being made/)
+    t.match(refused.err, /another backup of .* is running/)
     t.equal((await list()).length, 1)
   })
 

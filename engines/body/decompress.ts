@@ -33,7 +33,7 @@ export const HAS_SAFE_BROTLI = 'BROTLI_DECODER_ERROR_FORMAT_BLOCK_SWITCH' in zli
 /** Undoes a content encoding other than gzip, under the same limit. */
 export function inflateEncoded (bytes: Buffer, encoding: ContentEncoding, maxBytes: number): Buffer {
   if (encoding === 'br' && !HAS_SAFE_BROTLI) {
-    throw bodyError('invalid_encoding', `Brotli is not read by Node ${process.version}, whose decoder is not safe.`)
+    throw bodyError('invalid_encoding', `Brotli is disabled on Node ${process.version}, whose decoder is unsafe.`)
   }
   const options = { maxOutputLength: maxBytes }
   try {

@@ -180,7 +180,7 @@ function withGroupType (
 ): Record<string, unknown> {
   const index = fields[name] ?? null
   if (index === null) return {}
-  return { [name]: groupTypes.get(Number(index)) ?? refuse(`group type ${String(index)} is missing from groups_types, or no event with it has arrived here yet`) }
+  return { [name]: groupTypes.get(Number(index)) ?? refuse(`group type ${String(index)} is missing from groups_types, or no event with it has arrived yet`) }
 }
 
 function requireKnown (value: unknown, known: readonly string[], what: string): Record<string, unknown> {
