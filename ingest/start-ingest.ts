@@ -18,7 +18,6 @@ import { openCapture } from './capture/open-capture.ts'
 import { createNoteRefusal, createNoteUnknownPath } from './capture/request-warnings.ts'
 import type { IngestConfig } from './config.ts'
 import { openCookielessSalts } from './normalise/cookieless-salts.ts'
-import { createArrivalFeed } from './publish/arrival-feed.ts'
 import { openPublishing, type Publishing } from './publish/open-publishing.ts'
 import { buildIngestApp } from './server/app.ts'
 import { CAPTURE_PATHS } from './server/capture-routes.ts'
@@ -68,12 +67,8 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   const fingerprintKey = openFingerprintKey(sql, logger)
   const cookielessSalts = openCookielessSalts(sql, logger, Date.now)
   await Promise.race([Promise.all([fingerprintKey.read(), cookielessSalts.tried]), delay(FINGERPRINT_KEY_WAIT_MS)])
-  const arrivals = createArrivalFeed({ processId })
   const [publishing] = await Promise.all([
-    openPublishing(config, {
-      logger, metrics, processId, fingerprintKey: () => fingerprintKey.current,
-      onConnected: (connection) => arrivals.open(connection)
-    }),
+    openPublishing(config, { logger, metrics, processId, fingerprintKey: () => fingerprintKey.current }),
     // A process that listens before it knows the keys would refuse requests which the one it replaces still takes.
     // Without Postgres it starts all the same.
     withTimeout(KEY_WAIT_MS, keys.ready).catch(() => {}),
@@ -81,7 +76,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
   ])
   const secrets = { fingerprintKey: () => fingerprintKey.current, cookielessSalts: () => cookielessSalts.current }
   const { capture, parts, close: closeCapture } = await openCapture(config, {
-    sql, keys, secrets, publishing, arrivals, counts, metrics, logger
+    sql, keys, secrets, publishing, counts, metrics, logger
   })
 
   let phase: ProcessPhase = 'running'
@@ -107,7 +102,7 @@ export async function startIngest (config: IngestConfig, logger: Logger): Promis
     port: await listen(app, config.http),
     shutdownSteps: [
       { name: 'say not ready', run: () => { phase = 'shutting down' } },
-      { name: 'end the live feed', run: () => { arrivals.close(); ending.abort() } },
+      { name: 'end live feeds', run: () => { ending.abort() } },
       { name: 'finish requests', run: async () => await closeGracefully(app, CLOSE_GRACE_MS) },
       { name: 'stop the threads', run: closeCapture },
       ...publishing.shutdownSteps,

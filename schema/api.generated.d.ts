@@ -936,7 +936,7 @@ export interface paths {
         };
         /**
          * Watch events as they arrive
-         * @description Server-sent events, until the client closes the connection or the key may no longer read events. The data of each is one FeedBatch.
+         * @description Stored events within two seconds, and samples of dropped, quarantined and refused ones. Server-sent events, until the client closes the connection or the key may no longer read events. The data of each is one FeedBatch.
          *
          *     Requires the scope event:read.
          */
@@ -2841,31 +2841,31 @@ export interface components {
             version: number;
         };
         FeedBatch: {
-            /** @description False while NATS is unavailable: nothing can be seen then. */
+            /** @description False while ClickHouse is unavailable: nothing can be seen then. */
             connected: boolean;
             events: {
                 /** @description When it was received, epoch milliseconds. */
                 at: number;
                 distinctId: string;
-                /** @description Why it was dropped; null when it was accepted. */
+                /** @description Why it was dropped, or its request refused; null when it was stored or quarantined. */
                 drop: string | null;
-                /** @description As stored; as sent when it was dropped. */
+                /** @description As stored; as sent when it was dropped. Empty when unknown, as are the other texts. */
                 event: string;
                 /** @description It does not meet its schema and is a dead letter. */
                 isQuarantined: boolean;
-                /** @description First characters of the key it was sent with. */
-                key: string;
                 lib: string;
                 libVersion: string;
-                /** @description Its JSON as sent, cut when it is long. */
+                /** @description The stored event as JSON that sends it again; empty when it was not stored or is too long. */
                 sent: string;
-                /** @description Characters of sent before it was cut; 0 when it is whole. */
+                /** @description Characters of the properties when sent is empty because of them; else 0. */
                 sentCharacters: number;
                 uuid: string;
+                /** @description The value at fault when it was not stored, at most 200 characters. */
+                value: string;
             }[];
-            /** @description Matching events that arrived since the feed began. */
+            /** @description Matching events since the feed began. */
             matched: number;
-            /** @description Those of them that were sent; the rest exceeded what the client reads. */
+            /** @description Those of them that were sent; the rest exceeded what is read each second, or what the client reads. */
             shown: number;
         };
         Group: {

@@ -5,7 +5,6 @@ import { HttpError } from '../../engines/errors.ts'
 import type { DialectRequest } from '../dialects/dialect.ts'
 import type { BodyBudget, BodyLease } from '../large/body-budget.ts'
 import type { BodyLimits, CaptureLarge } from '../large/capture-large.ts'
-import type { ArrivalFeed } from '../publish/arrival-feed.ts'
 import type { Publishing } from '../publish/open-publishing.ts'
 import type { Admissions, SentRequest } from './admissions.ts'
 import { addressOf } from './envelope.ts'
@@ -24,7 +23,6 @@ export interface CaptureDeps {
   budget: BodyBudget
   publishing: Pick<Publishing, 'partitions' | 'persons' | 'quarantine' | 'warnings' | 'publishedThrough' | 'presence'>
   /** Shows events to those who watch. */
-  arrivals: Pick<ArrivalFeed, 'collector'>
   limits: BodyLimits
 }
 
@@ -63,7 +61,7 @@ const SMALL_INFLATED_BYTES = 1_048_576
  * 4. publish, and wait until every message with one of its events, or with a warning about one, is durable
  */
 export function createCapture (deps: CaptureDeps): Capture {
-  const { admissions, counts, takeEvent, captureLarge, budget, limits, arrivals } = deps
+  const { admissions, counts, takeEvent, captureLarge, budget, limits } = deps
   const { warnings, publishedThrough, presence } = deps.publishing
 
   return function capture (request) {
@@ -108,7 +106,7 @@ export function createCapture (deps: CaptureDeps): Capture {
   function captureSmall (request: CaptureRequest, bodyRequest: BodyRequest, body: SentBody): Promise<unknown> {
     const sink = new RequestSink(deps.publishing)
     const taken = takeBody(body, bodyRequest, {
-      admit: (credentials) => admissions.admit(credentials, request), takeEvent, sink, arrivals: arrivals.collector
+      admit: (credentials) => admissions.admit(credentials, request), takeEvent, sink
     })
     const countAndWait = (taken: TakenBody): Promise<unknown> => {
       count(taken)

@@ -14,7 +14,6 @@ import { createEnrich, createIsBot } from '../normalise/enrich.ts'
 import { createReadKnownNames } from '../normalise/known-names.ts'
 import { createNormaliseEvent } from '../normalise/normalise-event.ts'
 import { createPropertyReader } from '../normalise/read-properties.ts'
-import type { ArrivalFeed } from '../publish/arrival-feed.ts'
 import type { Publishing } from '../publish/open-publishing.ts'
 import { createAdmissions } from './admissions.ts'
 import { type Capture, createCapture } from './capture.ts'
@@ -36,7 +35,6 @@ export interface OpenCaptureDeps {
   keys: KeyDirectory
   secrets: IngestSecrets
   publishing: Publishing
-  arrivals: ArrivalFeed
   counts: IngestCounts
   metrics: Metrics
   logger: Logger
@@ -44,7 +42,7 @@ export interface OpenCaptureDeps {
 
 /** Composes what a request passes between its route and publishing, on the event loop and in threads. */
 export async function openCapture (
-  config: IngestConfig, { sql, keys, secrets, publishing, arrivals, counts, metrics, logger }: OpenCaptureDeps
+  config: IngestConfig, { sql, keys, secrets, publishing, counts, metrics, logger }: OpenCaptureDeps
 ): Promise<{ capture: Capture, parts: GeoipFile['parts'], close: () => Promise<void> }> {
   const maxEventBytes = publishing.link.maxPayloadBytes
   const limits = { ...config.limits, maxEventBytes, partitions: config.streams.partitions }
@@ -82,8 +80,8 @@ export async function openCapture (
     takeEvent: createTakeEvent({
       normaliseEvent, isAnnounced: publishing.persons.isAnnounced, maxPayloadBytes: maxEventBytes, onUnexpected
     }),
-    captureLarge: createCaptureLarge({ publishing, pool, inflated, arrivals, secrets, geoip, limits }),
-    budget, publishing, arrivals, limits
+    captureLarge: createCaptureLarge({ publishing, pool, inflated, secrets, geoip, limits }),
+    budget, publishing, limits
   })
   return {
     capture,

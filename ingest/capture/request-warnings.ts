@@ -1,10 +1,12 @@
 import { stringifyJson } from '../../engines/body/stringify-json.ts'
 import { HttpError } from '../../engines/errors.ts'
+import { cutText, toStorableText } from '../../engines/body/storable-text.ts'
 import { MAX_EVENT_VALUES } from '../../engines/body/value-limits.ts'
 import { describeSchemaFailure } from '../../engines/json-schema/describe-failure.ts'
 import { hashDistinctId } from '../../schema/wire/event-traces.ts'
+import { toDistinctId } from '../../schema/wire/identity.ts'
 import {
-  MAX_DROPS_PER_MINUTE, MAX_SAMPLES, NO_PROJECT, type WarningReason, type WarningSample
+  MAX_DROPS_PER_MINUTE, MAX_SAMPLES, MAX_SAMPLE_TEXT, NO_PROJECT, type WarningReason, type WarningSample
 } from '../../schema/wire/ingestion-warnings.ts'
 import type {
   DefinitionCount, DefinitionId, Dropped, DropReason, EventWarning, Outcome, RequestWarnings
@@ -12,7 +14,6 @@ import type {
 import { fieldsOf } from '../../engines/fields.ts'
 import { formatUuid, parseUuid } from '../../engines/uuid.ts'
 import type { WarningTotals } from '../publish/warning-totals.ts'
-import { describeSent, distinctIdOf, toSampleText } from './describe-arrival.ts'
 
 /** Reasons by what became of an event that does not meet its schema. */
 const UNMET_REASONS = { stored: 'schema_not_met', quarantined: 'schema_quarantined', dropped: 'schema_rejected' } as const
@@ -161,6 +162,29 @@ function describeRefusal (receivedAt: number, value: string): WarningSample {
   return { receivedAt, event: '', distinctId: '', uuid: '', lib: '', libVersion: '', value: toSampleText(value) }
 }
 
+/** What an event says of itself, whatever was sent in its place. */
 function describeEvent (sent: unknown, value: unknown, receivedAt: number): WarningSample {
-  return { receivedAt, ...describeSent(sent), value: toSampleText(value) }
+  const fields = fieldsOf(sent)
+  const properties = fieldsOf(fields.properties)
+  return {
+    receivedAt,
+    event: toSampleText(fields.event),
+    distinctId: toSampleText(distinctIdOf(sent)),
+    uuid: toSampleText(fields.uuid),
+    lib: toSampleText(properties.$lib),
+    libVersion: toSampleText(properties.$lib_version),
+    value: toSampleText(value)
+  }
+}
+
+/** The distinct id of an event as sent; empty when it has none. */
+function distinctIdOf (sent: unknown): string {
+  const fields = fieldsOf(sent)
+  return toDistinctId(fields.distinct_id ?? fields.$distinct_id ?? fieldsOf(fields.properties).distinct_id)
+}
+
+/** A text is itself, absent is empty, anything else its JSON. */
+function toSampleText (value: unknown): string {
+  if (value === undefined) return ''
+  return toStorableText(cutText(typeof value === 'string' ? value : stringifyJson(value), MAX_SAMPLE_TEXT))
 }

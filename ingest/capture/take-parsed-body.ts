@@ -3,7 +3,6 @@ import type { Dialect, DialectRequest } from '../dialects/dialect.ts'
 import { createMultipart } from '../dialects/dialect.ts'
 import { createSegment } from '../dialects/segment.ts'
 import type { Project } from '../../platform/directory/read-keys.ts'
-import type { ArrivalCollector } from './arrivals.ts'
 import { nameIdentify, readDialectEnvelope, readEnvelope, requireKey } from './envelope.ts'
 import {
   drop, type DropReason, type Outcome, type RequestContext, type RequestWarnings, type Taken, type Visitor
@@ -79,8 +78,6 @@ export interface TakeBodySteps {
   admit: Admit
   takeEvent: TakeEvent
   sink: EventSink
-  /** Collects events for those who watch; null while nobody does. */
-  arrivals?: ArrivalCollector | null
 }
 
 /**
@@ -96,7 +93,7 @@ export interface TakeBodySteps {
  * @returns a promise only when the admission needs one.
  */
 export function takeBody (
-  body: SentBody, request: BodyRequest, { admit, takeEvent, sink, arrivals = null }: TakeBodySteps
+  body: SentBody, request: BodyRequest, { admit, takeEvent, sink }: TakeBodySteps
 ): TakenBody | Promise<TakenBody> {
   const { dialect: sentIn } = request
   const dialect = sentIn === undefined ? null : openDialect(sentIn)
@@ -114,7 +111,6 @@ export function takeBody (
     }
     const taken: TakenBody = { projectId: project.id, received: 0, dropped: {}, quarantined: 0, warnings: null }
     const warnings = new WarningCollector(receivedAt)
-    const watch = arrivals?.watch(context, envelope.apiKey) ?? null
     for (const events of body.pieces) {
       // The first piece was compared when the envelope was read.
       if (taken.received > 0 && envelope.keyIsOfEvents) requireKey(events, envelope.apiKey)
@@ -151,7 +147,6 @@ export function takeBody (
       if (outcome.kind === 'dropped') taken.dropped[outcome.reason] = (taken.dropped[outcome.reason] ?? 0) + 1
       else sink.add(outcome, context)
       if (outcome.kind === 'quarantined') taken.quarantined++
-      watch?.note(sent, outcome)
       warnings.addOutcome(outcome, event)
     }
   }

@@ -5,7 +5,6 @@ import type { CookielessSalts } from '../normalise/cookieless-salts.ts'
 import type { GeoipFile } from '../../platform/geoip-file.ts'
 import type { FingerprintKey } from '../../schema/wire/frame-message.ts'
 import type { Admit, BodyRequest, TakenBody } from '../capture/take-parsed-body.ts'
-import type { ArrivalFeed } from '../publish/arrival-feed.ts'
 import type { Publishing } from '../publish/open-publishing.ts'
 import type { BodyBudget } from './body-budget.ts'
 import type { LargeBodyPool, LargeBodyResult, PostponedBody } from './large-body-pool.ts'
@@ -17,7 +16,6 @@ export interface CaptureLargeDeps {
   /** Memory of large bodies inflated, and of what comes of them. */
   inflated: BodyBudget
   /** Shows events to those who watch. */
-  arrivals: Pick<ArrivalFeed, 'collector'>
   secrets: IngestSecrets
   /** The file of places. */
   geoip: Pick<GeoipFile, 'data'>
@@ -67,7 +65,7 @@ const MAX_LETTERS_IN_FLIGHT = 64
  * zstd may inflate a body as far as gzip could, and anything to what may come without compression.
  */
 export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
-  const { pool, inflated, arrivals, secrets, geoip, limits } = deps
+  const { pool, inflated, secrets, geoip, limits } = deps
   const { persons, quarantine, warnings, publishFrames } = deps.publishing
 
   return async function captureLarge (chunks, request, hooks) {
@@ -95,8 +93,7 @@ export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
         partitions: limits.partitions,
         fingerprintKey: secrets.fingerprintKey(),
         cookielessSalts: secrets.cookielessSalts(),
-        geoip: geoip.data,
-        watches: arrivals.collector?.watches ?? []
+        geoip: geoip.data
       }, {
         sender,
         key,
@@ -112,7 +109,6 @@ export function createCaptureLarge (deps: CaptureLargeDeps): CaptureLarge {
       lease.resize([...result.frames, ...result.updates, ...result.letters]
         .reduce((bytes, { payload }) => bytes + payload.length, 0))
       count(result.taken)
-      arrivals.collector?.add(result.arrivals)
       await publish(result, request.requestId)
       return result.taken
     } finally {

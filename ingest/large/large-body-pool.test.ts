@@ -40,7 +40,7 @@ function buildJob (body: unknown, changes: Partial<LargeBodyJob> = {}): LargeBod
   return {
     chunks: [chunk], hints: {}, query: {}, isEngage: false, requestId: 'r', receivedAt: Date.UTC(2026, 10, 21),
     maxDecompressedBytes: 1e6, maxEventBytes: 1e6, partitions: 1, fingerprintKey: null,
-    cookielessSalts: new Map(), geoip: null, watches: [], ...changes
+    cookielessSalts: new Map(), geoip: null, ...changes
   }
 }
 

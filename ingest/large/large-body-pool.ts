@@ -6,9 +6,7 @@ import type { BodyHints } from '../../engines/body/decode-body.ts'
 import type { Logger } from '../../platform/logger.ts'
 import type { GeoipData } from '../../platform/geoip-file.ts'
 import type { FingerprintKey } from '../../schema/wire/frame-message.ts'
-import type { Watch } from '../../schema/wire/live-feed.ts'
 import type { EventClass } from '../../schema/wire/streams.ts'
-import type { Arrivals } from '../capture/arrivals.ts'
 import type { Admission, Admit, BodyRequest, Credentials, TakenBody } from '../capture/take-parsed-body.ts'
 import type { EncodedFrame } from '../frames/frame-encoder.ts'
 import { definitionsOf, type ProjectSchemas, type SchemaDefinition } from '../../platform/directory/active-schemas.ts'
@@ -79,8 +77,6 @@ export interface LargeBodyJob extends BodyRequest {
   cookielessSalts: CookielessSalts
   /** The file of places; null: there is none. */
   geoip: GeoipData | null
-  /** Who watches events now. */
-  watches: Watch[]
 }
 
 /** Everything that came of a body. Nothing of it is published before all of the body proved good. */
@@ -90,8 +86,6 @@ export interface LargeBodyResult {
   updates: JoinedUpdates[]
   /** Events that do not meet their schema, as dead letters. */
   letters: OutgoingMessage[]
-  /** Its events for those who watch. */
-  arrivals: Arrivals
 }
 
 /** A frame and where it goes. */

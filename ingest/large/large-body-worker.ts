@@ -8,7 +8,6 @@ import { unwrapBody } from '../../engines/body/decode-body.ts'
 import { limitsOfBody } from '../../engines/body/value-limits.ts'
 import type { FingerprintKey } from '../../schema/wire/frame-message.ts'
 import type { EventClass } from '../../schema/wire/streams.ts'
-import { ArrivalCollector } from '../capture/arrivals.ts'
 import type { EventRow, RequestContext, Taken } from '../event.ts'
 import { findEventsUnparsed } from '../capture/find-events.ts'
 import { type Admission, type Credentials, type EventSink, takeBody } from '../capture/take-parsed-body.ts'
@@ -72,13 +71,11 @@ async function run (job: LargeBodyJob): Promise<void> {
     send({ kind: 'inflated', bytes: json.length })
     const sink = new FrameSink(job)
     const takeEvent = createTakeEventOf(job, sink)
-    const arrivals = new ArrivalCollector()
-    arrivals.setWatches(job.watches)
     const body = findEventsUnparsed(json, limitsOfBody(bytes.length))
-    const taken = await takeBody(body, job, { admit, takeEvent, sink, arrivals })
+    const taken = await takeBody(body, job, { admit, takeEvent, sink })
     const frames = sink.finish()
     const updates = sink.updates.finish()
-    const result = { taken, frames, updates, letters: sink.letters, arrivals: arrivals.take() }
+    const result = { taken, frames, updates, letters: sink.letters }
     send({ kind: 'done', result }, [...frames, ...updates].map(({ payload }) => payload.buffer as ArrayBuffer))
   } catch (error) {
     if (error instanceof RejectedError && error.message === 'postponed') giveBack(bytes)

@@ -3,7 +3,6 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { FingerprintKey } from '../../schema/wire/frame-message.ts'
 import { HEADER } from '../../schema/wire/streams.ts'
 import type { Logger } from '../../platform/logger.ts'
-import type { NatsConnection } from '../../platform/nats/connect-nats.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import type { ShutdownStep } from '../../platform/process-lifecycle.ts'
 import type { IngestConfig } from '../config.ts'
@@ -42,7 +41,6 @@ const STREAM_WAIT_MS = 2000
 /**
  * Connects publishing: the stream, the spool, the open messages. While the stream is unavailable, events are spooled.
  *
- * @param options.onConnected  Given the connection, once.
  * @param options.processId  Prefix of message ids, different in each process.
  * @throws {MillraceError} `MILLRACE_STREAM_MISMATCH`, `MILLRACE_NATS_SERVER_TOO_OLD`; or what the disk says about the
  *   spool folder.
@@ -50,17 +48,16 @@ const STREAM_WAIT_MS = 2000
 export async function openPublishing (
   config: IngestConfig, options: {
     logger: Logger, metrics: Metrics, processId: string, fingerprintKey: () => FingerprintKey | null
-    onConnected: (connection: NatsConnection) => void
   }
 ): Promise<Publishing> {
-  const { logger, metrics, processId, fingerprintKey, onConnected } = options
+  const { logger, metrics, processId, fingerprintKey } = options
   let messages = 0
   const nextMessageId = (): string => `${processId}-${(messages++).toString(36)}`
 
   let warnings: WarningTotals | null = null
   const link = openStreamLink({
     url: config.natsUrl, oldNatsServer: config.oldNatsServer, limits: config.streams, ackTimeoutMs: ACK_TIMEOUT_MS,
-    logger, onConnected, onLetterStored: countStoredLetters(metrics, () => warnings)
+    logger, onLetterStored: countStoredLetters(metrics, () => warnings)
   })
   await Promise.race([link.opened, delay(STREAM_WAIT_MS)])
   link.opened.catch((err: unknown) => logger.fatal({ err }, 'NATS cannot be used in its current state; nothing is published until it is repaired'))

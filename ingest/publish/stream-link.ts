@@ -19,8 +19,6 @@ export interface StreamLinkOptions {
   /** A message that is not acknowledged by then counts as not published, although it may be in the stream. */
   ackTimeoutMs: number
   logger: Logger
-  /** Given the connection, once: it reconnects by itself. */
-  onConnected?: (connection: NatsConnection) => void
   /** Given each dead letter for which its stream had no room: its event is stored. */
   onLetterStored?: LetterPublishing['onStored']
 }
@@ -105,7 +103,6 @@ export function openStreamLink (options: StreamLinkOptions): StreamLink {
       publish: publisher.publish, hasRoom: createLetterRoom(connected), onStored: options.onLetterStored ?? (() => {})
     })
     void watch(connected)
-    options.onConnected?.(connected)
     await becomeUp()
   }
 

@@ -31,10 +31,17 @@ const MAX_WAITING = 10_000
 
 const DURABLE = Promise.resolve()
 
-/** A running total, and how many of its samples have been published. */
+/**
+ * Pause between two samples of a total beyond the first ones, in milliseconds: whoever watches live events sees a
+ * dropped event of each reason every second.
+ */
+const SAMPLE_EVERY_MS = 1000
+
+/** A running total, how many of its samples have been published, and when it got the last one. */
 interface Entry {
   total: WarningTotal
   published: number
+  sampledAt: number
 }
 
 /**
@@ -72,12 +79,12 @@ export class WarningTotals {
     for (const reason in counts) {
       isDurable = false
       const entry = this.#count(projectId, reason as WarningReason, counts[reason as WarningReason] as number)
-      for (const each of samples) if (each.reason === reason) keepSample(entry, each.sample)
+      for (const each of samples) if (each.reason === reason) this.#addSample(entry, () => each.sample)
     }
     for (const { of, reason, count, samples } of definitions) {
       if (reason !== 'rule_changed') isDurable = false
       const entry = this.#count(projectId, reason, count, of)
-      for (const sample of samples) keepSample(entry, sample)
+      for (const sample of samples) this.#addSample(entry, () => sample)
     }
     // Nothing is missing in the table because of a rule that changes events, so nobody waits for its count.
     if (isDurable) {
@@ -95,7 +102,7 @@ export class WarningTotals {
   /** Counts a refused request. */
   addRefused (projectId: number, reason: WarningReason, describe: () => WarningSample): void {
     const entry = this.#count(projectId, reason, 1)
-    if (entry.total.samples.length < MAX_SAMPLES) keepSample(entry, describe())
+    this.#addSample(entry, describe)
     this.#sendAt(performance.now() + REFUSED_WAIT_MS)
   }
 
@@ -120,12 +127,20 @@ export class WarningTotals {
     let entry = this.#current.get(key)
     if (entry === undefined) {
       const total = { projectId, reason, ...of, minute: this.#minute, count: 0, samples: [] }
-      entry = { total, published: 0 }
+      entry = { total, published: 0, sampledAt: -Infinity }
       this.#current.set(key, entry)
     }
     entry.total.count += events
     this.#waiting.add(entry)
     return entry
+  }
+
+  #addSample (entry: Entry, describe: () => WarningSample): void {
+    const now = this.#options.now()
+    const { samples } = entry.total
+    if (samples.length >= MAX_SAMPLES && now - entry.sampledAt < SAMPLE_EVERY_MS) return
+    entry.sampledAt = now
+    samples.push(describe())
   }
 
   #sendAt (at: number): void {
@@ -179,8 +194,4 @@ export class WarningTotals {
     for (const entry of [...this.#waiting].slice(0, excess)) this.#waiting.delete(entry)
     this.#options.logger.error({ totals: excess }, 'neither stream nor spool accepts ingestion warnings; discarding the oldest counts')
   }
-}
-
-function keepSample ({ total }: Entry, sample: WarningSample): void {
-  if (total.samples.length < MAX_SAMPLES) total.samples.push(sample)
 }

@@ -1,5 +1,5 @@
 /** Stores ingestion warnings: from the stream to their table. */
-import { AckPolicy, DeliverPolicy, jetstream, jetstreamManager, type JsMsg } from '@nats-io/jetstream'
+import { AckPolicy, type Consumer, DeliverPolicy, jetstream, JetStreamApiCodes, JetStreamApiError, jetstreamManager, type JsMsg } from '@nats-io/jetstream'
 import { type ClickHouse, insertRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { type IntervalLoop, runAtIntervals } from '../../platform/intervals.ts'
 import type { Logger } from '../../platform/logger.ts'
@@ -18,7 +18,7 @@ export interface IngestionWarningsDeps {
 /** Pause between two inserts, in milliseconds: few parts for ClickHouse. */
 const INTERVAL_MS = 500
 
-/** How long a round waits for the first message, in milliseconds. */
+/** How long a round waits for messages that are announced, in milliseconds. */
 const WAIT_MS = 1000
 
 /** Messages of one insert at most. */
@@ -54,18 +54,14 @@ export function startIngestionWarnings (deps: IngestionWarningsDeps): IntervalLo
  * @throws when NATS or ClickHouse is unavailable: the messages come again.
  */
 export async function storeWarnings ({ connection, clickhouse, logger }: IngestionWarningsDeps): Promise<number> {
-  // Made again in case the stream was.
-  await (await jetstreamManager(connection)).consumers.add(WARNINGS_STREAM, {
-    durable_name: WARNINGS_CONSUMER,
-    ack_policy: AckPolicy.Explicit,
-    deliver_policy: DeliverPolicy.All,
-    ack_wait: ACK_WAIT_MS * 1e6,
-    max_ack_pending: 10 * MAX_MESSAGES
-  })
-  const consumer = await jetstream(connection).consumers.get(WARNINGS_STREAM, WARNINGS_CONSUMER)
+  const consumer = await openConsumer(connection)
+  const { num_pending: pending, num_ack_pending: unconfirmed } = await consumer.info(true)
+  // A fetch that asked for more than there is would keep it until it expires.
+  const expected = Math.min(MAX_MESSAGES, pending === 0 ? unconfirmed : pending)
+  if (expected === 0) return 0
   const messages: JsMsg[] = []
   try {
-    const fetched = await consumer.fetch({ max_messages: MAX_MESSAGES, expires: WAIT_MS })
+    const fetched = await consumer.fetch({ max_messages: expected, expires: WAIT_MS })
     for await (const message of fetched) messages.push(message)
     const read = messages.map((message) => readMessage(message, logger))
     await insert(TRACES_TABLE, read.flatMap(toTraces))
@@ -81,6 +77,24 @@ export async function storeWarnings ({ connection, clickhouse, logger }: Ingesti
   async function insert (table: string, values: Record<string, unknown>[]): Promise<void> {
     if (values.length === 0) return
     await insertRows(clickhouse, table, values)
+  }
+}
+
+/** Made again when the stream was. */
+async function openConsumer (connection: NatsConnection): Promise<Consumer> {
+  const { consumers } = jetstream(connection)
+  try {
+    return await consumers.get(WARNINGS_STREAM, WARNINGS_CONSUMER)
+  } catch (error) {
+    if (!(error instanceof JetStreamApiError && error.code === JetStreamApiCodes.ConsumerNotFound)) throw error
+    await (await jetstreamManager(connection)).consumers.add(WARNINGS_STREAM, {
+      durable_name: WARNINGS_CONSUMER,
+      ack_policy: AckPolicy.Explicit,
+      deliver_policy: DeliverPolicy.All,
+      ack_wait: ACK_WAIT_MS * 1e6,
+      max_ack_pending: 10 * MAX_MESSAGES
+    })
+    return await consumers.get(WARNINGS_STREAM, WARNINGS_CONSUMER)
   }
 }
 

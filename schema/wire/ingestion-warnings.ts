@@ -72,7 +72,7 @@ export type WarningReason = keyof typeof INGESTION_WARNINGS
 /** The project of warnings that belong to none: of requests that were refused before their project was known. */
 export const NO_PROJECT = 0
 
-/** Samples that one source keeps of a project, reason and minute. */
+/** Samples that one source keeps at once of a project, reason and minute; ingest adds one each second after that. */
 export const MAX_SAMPLES = 3
 
 /** Characters of each text of a sample. */

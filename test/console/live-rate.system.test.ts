@@ -35,7 +35,7 @@ async function openRow (page: Page): Promise<void> {
   const goOn = page.getByRole('button', { name: /^Continue: [\d,]+ held back/ })
   await goOn.waitFor()
   await page.mouse.up()
-  await page.getByRole('dialog').getByLabel('As sent').waitFor()
+  await page.getByRole('dialog').getByLabel('As stored').waitFor()
   await page.keyboard.press('Escape')
   await goOn.click()
 }

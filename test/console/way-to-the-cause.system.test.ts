@@ -128,7 +128,7 @@ t.test('from the first page to the cause', async (t) => {
     const cell = page.getByRole('cell', { name: 'dead letter: schema not met' }).first()
     await askUntil(async () => await send(stack, [{ event: 'signed up', distinct_id: 'quentin', properties: { seats: 'many' } }]), cell)
     await cell.click()
-    await page.getByRole('dialog').getByText('As sent').waitFor()
+    await page.getByRole('dialog').getByText('Value at fault').waitFor()
     await page.close()
   })
 })

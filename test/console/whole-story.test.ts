@@ -63,7 +63,7 @@ async function seeItLive (t: Test, { stack, page, hand, key }: Story): Promise<v
   await row.waitFor()
   await hand.press(row.getByRole('button'))
   const dialog = page.getByRole('dialog')
-  await dialog.getByLabel('As sent').getByText('"door": "front"').waitFor()
+  await dialog.getByLabel('As stored').getByText('"door":"front"').waitFor()
   if (hand.name === 'keyboard') await page.keyboard.press('Escape')
   else await dialog.getByRole('button', { name: 'Close' }).click()
   await whenClosed(dialog)

@@ -1,136 +1,205 @@
 import t from 'tap'
-import { connectNats, type NatsConnection } from '../../../platform/nats/connect-nats.ts'
+import { queryRows } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { createLogger } from '../../../platform/logger.ts'
-import { WatchLeases } from '../../../platform/nats/watch-leases.ts'
-import { type ArrivedEvent, arrivedSubject, type Watch } from '../../../schema/wire/live-feed.ts'
+import { minuteOf, toWarningRow, WARNINGS_TABLE, type WarningReason, type WarningTotal } from '../../../schema/wire/ingestion-warnings.ts'
 import type { TestContext } from '../../../test/support/test-context.ts'
-import { startTestNats, type TestNats } from '../../../test/support/test-processes.ts'
+import { createTestClickHouse } from '../../../test/support/test-stores.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
+import type { FeedBatch } from './feed-batch.ts'
 import { LiveFeeds } from './live-feeds.ts'
-import type { FeedBatch } from './live-routes.ts'
+import { ArrivalReader } from './read-arrivals.ts'
 
 const logger = createLogger({ component: 'test', level: 'silent' })
-
-interface Sides {
-  nats: TestNats
-  feeds: LiveFeeds
-  /** The connection of ingest and the pipeline. */
-  tier: NatsConnection
-  /** Who watches, as those know it. */
-  watches: () => readonly Watch[]
-}
-
-async function startSides (t: TestContext): Promise<Sides> {
-  const nats = await startTestNats(t)
-  const connect = async (name: string): Promise<NatsConnection> => await connectNats({ url: nats.url, name, logger })
-  const [api, tier] = await Promise.all([connect('api'), connect('tier')])
-  t.teardown(async () => { await Promise.all([api.close(), tier.close()]) })
-  let watches: readonly Watch[] = []
-  new WatchLeases((known) => { watches = known }).listen(tier)
-  await tier.flush()
-  return { nats, tier, feeds: new LiveFeeds({ connect: async () => api }), watches: () => watches }
-}
-
 const everything = { project: 1, event: '', distinctId: '' }
 
-function keepIn (batches: FeedBatch[]): (batch: string) => void {
-  return (batch) => { batches.push(JSON.parse(batch) as FeedBatch) }
-}
+type Client = Awaited<ReturnType<typeof createTestClickHouse>>['client']
 
-function arrived (uuid: string): ArrivedEvent {
-  return {
-    at: 5, event: 'e', distinctId: 'd', uuid, lib: '', libVersion: '', key: '', drop: null, isQuarantined: false, sent: '{}', sentCharacters: 0
-  }
-}
-
-t.test('a watcher sees what arrives for it, and exact counts', async (t) => {
-  const { feeds, tier, watches } = await startSides(t)
-  const batches: FeedBatch[] = []
-  let isReading = true
-  const close = await feeds.open({
-    project: 1, event: 'e', distinctId: '', send: keepIn(batches), isReading: () => isReading
+/** Inserts events as the pipeline does: many at once, which have one token. */
+async function insert (client: Client, events: readonly Record<string, unknown>[]): Promise<void> {
+  await client.insert({
+    table: 'events',
+    format: 'JSONEachRow',
+    values: events.map((event) => ({ project_id: 1, uuid: crypto.randomUUID(), event: 'paid', distinct_id: 'ann', timestamp: '2026-11-29 12:00:00', received_at: '2026-11-29 12:00:01', properties: '{}', ...event })),
+    clickhouse_settings: { insert_deduplication_token: crypto.randomUUID(), async_insert: 0 }
   })
-  await waitFor(() => watches().length === 1)
-  const [watch] = watches()
-  t.match(watch, { project: 1, event: 'e', distinctId: '' })
-  const report = (from: string, matched: number, events: ArrivedEvent[]): void =>
-    tier.publish(arrivedSubject(watch!.id), JSON.stringify({ from, matched, events }))
-  const last = (): FeedBatch => batches.at(-1)!
+}
 
-  report('one', 3, [arrived('a')])
-  await waitFor(() => batches.some(({ events }) => events.length > 0))
-  t.same(batches.flatMap(({ events }) => events).map(({ uuid }) => uuid), ['a'])
-  t.match(last(), { connected: true, matched: 3, shown: 1 })
+function sampleOf (event: string, receivedAt = Date.now()): WarningTotal['samples'][number] {
+  return { receivedAt, event, distinctId: 'ann', uuid: '', lib: 'web', libVersion: '1', value: 'fault' }
+}
 
-  isReading = false
-  report('two', 1, [arrived('b')])
-  report('one', 5, [arrived('c'), arrived('d')])
-  report('two', 4, [])
-  await tier.flush()
-  isReading = true
-  report('one', 2, [arrived('f')])
-  await waitFor(() => last().matched === 11)
-  t.ok(last().shown < 6, 'what came while nobody read is counted, and not kept; a count that begins again is added')
+async function warn (client: Client, reason: WarningReason, count: number, samples: WarningTotal['samples'], projectId = 1): Promise<void> {
+  const total = { projectId, reason, minute: minuteOf(Date.now()), count, samples }
+  await client.insert({ table: WARNINGS_TABLE, values: [toWarningRow('p1', total)], format: 'JSONEachRow' })
+}
 
-  close()
-  await waitFor(() => watches().length === 0)
-  t.notOk(feeds.isFullFor(everything))
+t.test('a look has what was stored since the last one, whatever its time, project or name', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  await insert(client, [{ event: 'before' }])
+  const reader = new ArrivalReader(client, everything)
+  const ofPaid = new ArrivalReader(client, { ...everything, event: 'paid', distinctId: 'bob' })
+  t.same(await reader.read(), { matched: 0, events: [] })
+  t.same(await ofPaid.read(), { matched: 0, events: [] })
+
+  await insert(client, [
+    { event: 'late', timestamp: '2020-01-01 00:00:00', properties: '{"n":12345678901234567890}', received_at: '2026-11-29 12:00:00.500' },
+    { lib: 'web', lib_version: '1.2' }, { project_id: 2 }, { distinct_id: 'bob', properties: JSON.stringify({ text: 'x'.repeat(20_000) }) }
+  ])
+  const { matched, events } = await reader.read()
+  t.equal(matched, 3)
+  t.match(events, [
+    { at: Date.UTC(2026, 10, 29, 12, 0, 0, 500), event: 'late', drop: null, isQuarantined: false, sentCharacters: 0 },
+    { event: 'paid' }, { event: 'paid' }
+  ])
+  t.match(events[0]?.sent, /^\{"event":"late","distinct_id":"ann","uuid":"[-0-9a-f]{36}","timestamp":"2020-01-01T00:00:00.000Z","properties":\{"n":12345678901234567890\}\}$/)
+  t.match(events.find(({ distinctId }) => distinctId === 'bob'), { sent: '', sentCharacters: 20_011 })
+  t.match(await ofPaid.read(), { matched: 1, events: [{ distinctId: 'bob' }] })
+  t.same(await reader.read(), { matched: 0, events: [] })
 })
 
-t.test('a watcher is told when NATS goes, and watches on when it is back', async (t) => {
-  const { nats, feeds, watches } = await startSides(t)
+t.test('of many events the newest are shown, and all are counted', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  const reader = new ArrivalReader(client, everything)
+  await reader.read()
+
+  const names = ['zz', 'aa', 'mm']
+  for (let batch = 0; batch < 3; batch++) {
+    await insert(client, Array.from({ length: 500 }, (_, index) => ({
+      event: names[index % 3], distinct_id: `${batch}`, received_at: `2026-11-29 12:00:0${batch}.${String(index).padStart(3, '0')}`
+    })))
+  }
+
+  const { matched, events } = await reader.read()
+  t.equal(matched, 1500)
+  t.equal(events.length, 200)
+  t.same([...new Set(events.map(({ distinctId }) => distinctId))], ['2'])
+  t.same([...new Set(events.map(({ event }) => event))].sort(), ['aa', 'mm', 'zz'])
+  t.equal(events.at(-1)?.at, Date.UTC(2026, 10, 29, 12, 0, 2, 499))
+})
+
+t.test('what was not stored comes with its reason: counts are exact, samples come once', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  await warn(client, 'missing_event_name', 7, [sampleOf('old')])
+  const reader = new ArrivalReader(client, everything)
+  const ofNamed = new ArrivalReader(client, { ...everything, event: 'named' })
+  await reader.read()
+  await ofNamed.read()
+
+  await warn(client, 'missing_event_name', 12, [sampleOf('named')])
+  await warn(client, 'schema_quarantined', 1, [sampleOf('strict')])
+  await warn(client, 'rate_limited', 3, [sampleOf('')])
+  // About stored events, and of another project.
+  await warn(client, 'schema_not_met', 5, [sampleOf('stored')])
+  await warn(client, 'missing_event_name', 5, [sampleOf('elsewhere')], 2)
+
+  const { matched, events } = await reader.read()
+  t.equal(matched, 5 + 1 + 3)
+  t.match(events.sort((a, b) => a.event.localeCompare(b.event)), [
+    { event: '', drop: 'rate_limited', isQuarantined: false },
+    { event: 'named', drop: 'missing_event_name', isQuarantined: false, value: 'fault', sent: '' },
+    { event: 'strict', drop: null, isQuarantined: true }
+  ])
+  t.match(await ofNamed.read(), { matched: 1, events: [{ event: 'named' }] })
+  await warn(client, 'missing_event_name', 13, [])
+  t.same(await reader.read(), { matched: 1, events: [] })
+})
+
+t.test('a look reads few granules of a large table', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  const plans: string[] = []
+  const explaining = {
+    query: async (options: Parameters<Client['query']>[0]) => {
+      const plan = await client.query({ ...options, query: `EXPLAIN indexes = 1 ${options.query}`, format: 'TabSeparatedRaw' })
+      plans.push(await plan.text())
+      return await client.query(options)
+    }
+  }
+  await client.command({
+    query: `INSERT INTO events (project_id, uuid, event, distinct_id, timestamp, received_at, inserted_at, properties)
+      SELECT 1, generateUUIDv4(number), 'seen', toString(number % 1000), at, at, at, '{}'
+      FROM (SELECT number, now64(3) - toIntervalSecond(60 + number) AS at FROM numbers(400000))`
+  })
+  const reader = new ArrivalReader(explaining as unknown as Client, everything)
+  await reader.read()
+  await insert(client, [{}])
+  plans.length = 0
+
+  t.match(await reader.read(), { matched: 1, events: { length: 1 } })
+
+  const ofEvents = plans.filter((plan) => plan.includes('inserted_at_index'))
+  t.equal(ofEvents.length, 2)
+  for (const plan of ofEvents) {
+    const [, read, all] = /inserted_at_index[\s\S]*?Granules: (\d+)\/(\d+)/.exec(plan)!.map(Number)
+    t.ok(all! > 40 && read! <= 2, `${read} of ${all} granules`)
+  }
+})
+
+/** Begins a feed, and keeps what it sends. */
+async function watch (
+  t: TestContext, feeds: LiveFeeds, { isReading = () => true, ...wanted }: { isReading?: () => boolean, event?: string } = {}
+): Promise<{ batches: FeedBatch[], close: () => void }> {
   const batches: FeedBatch[] = []
-  const close = await feeds.open({ project: 1, event: '', distinctId: '', send: keepIn(batches), isReading: () => true })
+  const close = await feeds.open({ ...everything, ...wanted, send: (batch) => { batches.push(JSON.parse(batch) as FeedBatch) }, isReading })
   t.teardown(close)
-  await waitFor(() => watches().length === 1 && batches.at(-1)?.connected === true)
+  return { batches, close }
+}
 
-  await nats.stop()
+t.test('twenty who watch the same share its queries; one that does not read, or leaves, holds up nobody', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  let queries = 0
+  const counting = { query: async (options: Parameters<Client['query']>[0]) => { queries++; return await client.query(options) } }
+  const feeds = new LiveFeeds({ clickhouse: counting as unknown as Client, logger })
+  const watchers = await Promise.all(Array.from({ length: 20 }, async (_, index) => await watch(t, feeds, { isReading: () => index !== 0 })))
+  t.equal(queries, 2)
 
-  await waitFor(() => watches().length === 0 && batches.at(-1)?.connected === false)
-  await nats.restart()
-  await waitFor(() => watches().length === 1 && batches.at(-1)?.connected === true)
+  await insert(client, [{ event: 'first' }, { event: 'first' }])
+  await waitFor(() => watchers.slice(1).every(({ batches }) => batches.at(-1)?.shown === 2))
+  watchers.at(-1)!.close()
+  const late = await watch(t, feeds)
+  await insert(client, [{ event: 'second' }])
+  const reading = [late, ...watchers.slice(1, -1)]
+  await waitFor(() => reading.every(({ batches }) => batches.at(-1)?.events.at(-1)?.event === 'second'))
+
+  t.match(watchers[1]!.batches.at(-1), { connected: true, matched: 3, shown: 3 })
+  t.match(late.batches.at(-1), { matched: 1, shown: 1 }, 'it counts from the moment in which it began')
+  t.match(watchers.at(-1)!.batches.at(-1), { matched: 2, shown: 2 }, 'who left hears nothing')
+  t.same(watchers[0]!.batches, [], 'what is not read is not sent')
+
+  for (const { close } of [late, ...watchers]) close()
+  const before = queries
+  await new Promise((resolve) => setTimeout(resolve, 1500))
+  t.ok(queries <= before + 4, 'nothing is asked while nobody watches')
 })
 
-t.test('twenty who watch the same share a watch; one that does not read, or leaves, holds up nobody', async (t) => {
-  const { feeds, tier, watches } = await startSides(t)
-  const watchers = await Promise.all(Array.from({ length: 20 }, async (_, index) => {
-    const batches: FeedBatch[] = []
-    const close = await feeds.open({ ...everything, send: keepIn(batches), isReading: () => index !== 0 })
-    return { batches, close }
-  }))
-  await waitFor(() => watches().length > 0)
-  const [watch] = watches()
-  const report = (matched: number, events: ArrivedEvent[]): void =>
-    tier.publish(arrivedSubject(watch!.id), JSON.stringify({ from: 'one', matched, events }))
+t.test('a watcher is told when ClickHouse is away, and watches on when it is back', async (t) => {
+  const { client } = await createTestClickHouse(t)
+  let isAway = true
+  const failing = { query: async (options: Parameters<Client['query']>[0]) => {
+    if (isAway) throw new Error('connect ECONNREFUSED')
+    return await client.query(options)
+  } }
+  const feeds = new LiveFeeds({ clickhouse: failing as unknown as Client, logger })
+  const { batches } = await watch(t, feeds)
+  t.match(batches, [{ connected: false, matched: 0 }])
 
-  report(50, [arrived('a')])
-  await waitFor(() => watchers.slice(1).every(({ batches }) => batches.at(-1)?.shown === 1))
-  watchers.at(-1)!.close()
-  const late: FeedBatch[] = []
-  const close = await feeds.open({ ...everything, send: keepIn(late), isReading: () => true })
-  report(70, [arrived('b')])
-  const reading = [late, ...watchers.slice(1, -1).map(({ batches }) => batches)]
-  await waitFor(() => reading.every((batches) => batches.at(-1)?.events.length === 1))
-
-  t.equal(watches().length, 1)
-  t.match(watchers[1]!.batches.at(-1), { matched: 70, shown: 2 })
-  t.match(late.at(-1), { matched: 20, shown: 1 }, 'it counts from the moment in which it began')
-  t.match(watchers.at(-1)!.batches.at(-1), { matched: 50, shown: 1 }, 'who left hears nothing')
-  t.same(watchers[0]!.batches, [], 'what is not read is not sent')
-  close()
-  for (const { close } of watchers) close()
-  await waitFor(() => watches().length === 0)
+  isAway = false
+  await waitFor(() => batches.at(-1)?.connected === true)
+  isAway = true
+  await waitFor(() => batches.at(-1)?.connected === false)
+  await insert(client, [{ event: 'meanwhile' }])
+  isAway = false
+  await waitFor(() => batches.at(-1)?.events.at(-1)?.event === 'meanwhile')
+  t.same((await queryRows<{ n: number }>(client, 'SELECT toUInt32(count()) AS n FROM events')), [{ n: 1 }])
 })
 
 t.test('so many different watches, and so many watchers, are served at a time', async (t) => {
-  const { feeds } = await startSides(t)
-  const open = async (event: string): Promise<() => void> =>
-    await feeds.open({ ...everything, event, send: () => {}, isReading: () => true })
+  const { client } = await createTestClickHouse(t)
+  const feeds = new LiveFeeds({ clickhouse: client, logger })
 
-  const closes = await Promise.all(Array.from({ length: 20 }, async (_, index) => await open(`e${index}`)))
+  const closes = await Promise.all(Array.from({ length: 20 }, async (_, index) => (await watch(t, feeds, { event: `e${index}` })).close))
   t.ok(feeds.isFullFor(everything))
   t.notOk(feeds.isFullFor({ ...everything, event: 'e0' }), 'another one may watch what is watched')
-  closes.push(...await Promise.all(Array.from({ length: 10 }, async () => await open('e0'))))
+  closes.push(...await Promise.all(Array.from({ length: 10 }, async () => (await watch(t, feeds, { event: 'e0' })).close)))
   t.ok(feeds.isFullFor({ ...everything, event: 'e0' }))
 
   for (const close of closes) close()

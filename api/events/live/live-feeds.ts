@@ -1,11 +1,10 @@
-import { setTimeout as delay } from 'node:timers/promises'
-import { nuid } from '@nats-io/transport-node'
-import type { NatsConnection } from '../../../platform/nats/connect-nats.ts'
-import { MAX_LEASE_MS } from '../../../platform/nats/watch-leases.ts'
-import type { Watch } from '../../../schema/wire/live-feed.ts'
-import { SharedWatch } from './shared-watch.ts'
+import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import { type IntervalLoop, runAtIntervals } from '../../../platform/intervals.ts'
+import type { Logger } from '../../../platform/logger.ts'
+import type { LiveEvent } from './feed-batch.ts'
+import { ArrivalReader, type Watched } from './read-arrivals.ts'
 
-/** Different watches that one process has at a time: ingest looks at every event for each. */
+/** Different watches that one process has at a time: each asks ClickHouse every second. */
 const MAX_WATCHES = 20
 
 /**
@@ -14,129 +13,109 @@ const MAX_WATCHES = 20
  */
 const MAX_WATCHERS = 30
 
-/** A watch that is not renewed ends after this long, in milliseconds; it is renewed three times as often. */
-const LEASE_MS = MAX_LEASE_MS * 0.6
-const RENEW_EVERY_MS = LEASE_MS / 3
+/** Pause between two looks, in milliseconds: events are shown within two seconds, most of which they take to be stored. */
+const LOOK_EVERY_MS = 1000
 
-/** So long a feed waits until NATS has its watch, in milliseconds: what is sent after it is open is to be seen. */
-const TOLD_WITHIN_MS = 2000
-
-/** Between two batches to a watcher, in milliseconds: often enough to look immediate. */
-const BATCH_EVERY_MS = 100
-
-export interface FeedOptions extends Omit<Watch, 'id'> {
+export interface FeedOptions extends Watched {
   /** Takes a `FeedBatch` as JSON, which those who watch the same share. */
   send: (batch: string) => void
   /** False while the watcher does not take what it was sent: events are then counted and not kept. */
   isReading: () => boolean
 }
 
-/** The feeds of one API process. They share a connection, and those who ask for the same events share a watch. */
-export class LiveFeeds {
-  readonly #connect: () => Promise<NatsConnection>
-  /** By what they ask for. */
-  readonly #watches = new Map<string, { shared: SharedWatch, watchers: Set<Watcher> }>()
-  #connection: NatsConnection | null = null
-  #isConnected = false
-  #timers: NodeJS.Timeout[] = []
+/** Those who watch the same. */
+interface SharedWatch {
+  reader: ArrivalReader
+  watchers: Set<Watcher>
+  /** Events since it began. */
+  matched: number
+  /** False while ClickHouse does not answer. */
+  connected: boolean
+  /** The first look, from which on events are seen. */
+  begun: Promise<void>
+}
 
-  constructor ({ connect }: { connect: () => Promise<NatsConnection> }) {
-    this.#connect = connect
+/** The feeds of one API process. Who asks for the same events shares a watch; while nobody watches, nothing is asked. */
+export class LiveFeeds {
+  readonly #clickhouse: Pick<ClickHouse, 'query'>
+  readonly #logger: Pick<Logger, 'warn'>
+  /** By what they ask for. */
+  readonly #watches = new Map<string, SharedWatch>()
+  #loop: IntervalLoop | null = null
+
+  constructor ({ clickhouse, logger }: { clickhouse: Pick<ClickHouse, 'query'>, logger: Pick<Logger, 'warn'> }) {
+    this.#clickhouse = clickhouse
+    this.#logger = logger
   }
 
   /** Whether nobody else can watch this. */
-  isFullFor (wanted: Omit<Watch, 'id'>): boolean {
+  isFullFor (wanted: Watched): boolean {
     const watchers = [...this.#watches.values()].reduce((sum, { watchers }) => sum + watchers.size, 0)
     return watchers >= MAX_WATCHERS || (!this.#watches.has(keyOf(wanted)) && this.#watches.size >= MAX_WATCHES)
   }
 
   /**
-   * Begins a feed; resolves when NATS was told what to watch.
+   * Begins a feed. Resolves when what is stored from now on is seen, or ClickHouse is known to be away.
    *
    * @returns how to end it.
-   * @throws when NATS cannot be reached.
    */
   async open ({ send, isReading, ...wanted }: FeedOptions): Promise<() => void> {
-    const connection = await this.#connect()
-    if (connection !== this.#connection) this.#use(connection)
-    if (this.#watches.size === 0) this.#begin()
     const key = keyOf(wanted)
-    let watch = this.#watches.get(key)
-    const isNew = watch === undefined
-    if (watch === undefined) {
-      watch = { shared: new SharedWatch(connection, { ...wanted, id: nuid.next() }), watchers: new Set() }
-      this.#watches.set(key, watch)
-      watch.shared.renew(LEASE_MS)
-    } else {
-      // What came before belongs to those who were there.
-      this.#flush(watch)
-    }
-    const { shared, watchers } = watch
-    const watcher = new Watcher({ send, isReading }, shared.matched)
-    watchers.add(watcher)
-    if (isNew) {
-      const late = delay(TOLD_WITHIN_MS, undefined, { ref: false })
-      await Promise.race([connection.flush().catch(() => {}), late])
-    }
+    const watch = this.#watches.get(key) ?? this.#begin(key, wanted)
+    // What came before belongs to those who were there.
+    const watcher = new Watcher({ send, isReading }, watch.matched)
+    watch.watchers.add(watcher)
+    await watch.begun
+    watcher.offer({ ...watch, events: 0, eventsJson: '[]' })
     return () => {
-      if (!watchers.delete(watcher) || watchers.size > 0) return
+      if (!watch.watchers.delete(watcher) || watch.watchers.size > 0) return
       this.#watches.delete(key)
-      shared.close(this.#isConnected)
-      if (this.#watches.size === 0) this.#end()
+      if (this.#watches.size > 0) return
+      void this.#loop?.stop()
+      this.#loop = null
     }
   }
 
-  #use (connection: NatsConnection): void {
-    this.#connection = connection
-    this.#isConnected = true
-    void this.#follow(connection)
-  }
-
-  /** A process that was told of a watch forgot it when the connection was lost. */
-  async #follow (connection: NatsConnection): Promise<void> {
-    for await (const { type } of connection.status()) {
-      if (type !== 'disconnect' && type !== 'reconnect' && type !== 'close') continue
-      // The client tells of a reconnect once for each attempt that failed before.
-      const isBack = type === 'reconnect' && !this.#isConnected
-      this.#isConnected = type === 'reconnect'
-      if (isBack) this.#renew()
+  #begin (key: string, wanted: Watched): SharedWatch {
+    const watch: SharedWatch = {
+      reader: new ArrivalReader(this.#clickhouse, wanted), watchers: new Set(), matched: 0, connected: true, begun: Promise.resolve()
     }
-  }
-
-  #begin (): void {
-    this.#timers = [
-      setInterval(() => { if (this.#isConnected) this.#renew() }, RENEW_EVERY_MS),
-      setInterval(() => { for (const watch of this.#watches.values()) this.#flush(watch) }, BATCH_EVERY_MS)
-    ]
-  }
-
-  #renew (): void {
-    for (const { shared } of this.#watches.values()) shared.renew(LEASE_MS)
+    watch.begun = this.#look(watch)
+    this.#watches.set(key, watch)
+    this.#loop ??= runAtIntervals({
+      everyMs: LOOK_EVERY_MS,
+      firstAfterMs: LOOK_EVERY_MS,
+      run: async () => await Promise.all([...this.#watches.values()].map(async (each) => {
+        await each.begun
+        await this.#look(each)
+      }))
+    })
+    return watch
   }
 
   /** Sends what has come since the last time; JSON is written once for all who watch the same. */
-  #flush ({ shared, watchers }: { shared: SharedWatch, watchers: Set<Watcher> }): void {
-    const events = shared.take()
-    const part: Part = {
-      connected: this.#isConnected, matched: shared.matched, events: events.length, eventsJson: JSON.stringify(events)
+  async #look (watch: SharedWatch): Promise<void> {
+    let events: LiveEvent[] = []
+    try {
+      const arrivals = await watch.reader.read()
+      events = arrivals.events
+      watch.matched += arrivals.matched
+      watch.connected = true
+    } catch (err) {
+      if (watch.connected) this.#logger.warn({ err }, 'live events cannot be read from ClickHouse; trying again every second')
+      watch.connected = false
     }
-    for (const watcher of watchers) watcher.offer(part)
-  }
-
-  #end (): void {
-    for (const timer of this.#timers) clearInterval(timer)
+    const part = { ...watch, events: events.length, eventsJson: JSON.stringify(events) }
+    for (const watcher of watch.watchers) watcher.offer(part)
   }
 }
 
-function keyOf ({ project, event, distinctId }: Omit<Watch, 'id'>): string {
+function keyOf ({ project, event, distinctId }: Watched): string {
   return JSON.stringify([project, event, distinctId])
 }
 
 /** What came for a watch since the last time. */
-interface Part {
-  connected: boolean
-  /** Since the watch began. */
-  matched: number
+interface Part extends Pick<SharedWatch, 'connected' | 'matched'> {
   events: number
   eventsJson: string
 }
@@ -146,7 +125,7 @@ class Watcher {
   readonly #to: Pick<FeedOptions, 'send' | 'isReading'>
   readonly #matchedBefore: number
   #shown = 0
-  #told = 0
+  #sentMatched = 0
   #wasConnected: boolean | null = null
 
   constructor (to: Pick<FeedOptions, 'send' | 'isReading'>, matchedBefore: number) {
@@ -157,10 +136,10 @@ class Watcher {
   /** Sends a part, unless it brings nothing new; while nobody reads, its events are only counted. */
   offer ({ connected, matched: all, events, eventsJson }: Part): void {
     const matched = all - this.#matchedBefore
-    if (matched === this.#told && connected === this.#wasConnected) return
+    if (matched === this.#sentMatched && connected === this.#wasConnected && events === 0) return
     if (!this.#to.isReading()) return
     this.#shown += events
-    this.#told = matched
+    this.#sentMatched = matched
     this.#wasConnected = connected
     const counts = JSON.stringify({ connected, matched, shown: this.#shown }).slice(0, -1)
     this.#to.send(`${counts},"events":${eventsJson}}`)

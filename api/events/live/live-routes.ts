@@ -1,10 +1,12 @@
 import { PassThrough } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import { HttpError } from '../../../engines/errors.ts'
-import type { NatsOnDemand } from '../dead-letters/nats-on-demand.ts'
-import { LiveFeeds } from './live-feeds.ts'
-import { count, object, optional, type Value } from '../../http/json-schema.ts'
+import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
+import type { Logger } from '../../../platform/logger.ts'
+import { optional } from '../../http/json-schema.ts'
 import { routesOf } from '../../http/routes.ts'
+import { feedBatchSchema } from './feed-batch.ts'
+import { LiveFeeds } from './live-feeds.ts'
 
 /**
  * Between two signs of life on a feed without events, in milliseconds: proxies end a silent answer after 30 s or more.
@@ -19,9 +21,9 @@ const filter = (description: string) => ({ type: 'string', maxLength: 400, defau
 
 /** Events of a project as they arrive. */
 export async function liveRoutes (
-  app: FastifyInstance, { nats }: { nats: Pick<NatsOnDemand, 'get'> }
+  app: FastifyInstance, deps: { clickhouse: ClickHouse, logger: Logger }
 ): Promise<void> {
-  const feeds = new LiveFeeds({ connect: nats.get })
+  const feeds = new LiveFeeds(deps)
   const open = new Set<PassThrough>()
   // A feed never ends by itself, and would keep the process from ending.
   app.addHook('preClose', async () => { for (const stream of open) stream.end() })
@@ -30,7 +32,7 @@ export async function liveRoutes (
   routesOf(app, { tag: 'events', object: 'event' }).get('/events/live', {
     config: { isEndless: true },
     summary: 'Watch events as they arrive',
-    description: 'Server-sent events, until the client closes the connection or the key may no longer read events. The data of each is one FeedBatch.',
+    description: 'Stored events within two seconds, and samples of dropped, quarantined and refused ones. Server-sent events, until the client closes the connection or the key may no longer read events. The data of each is one FeedBatch.',
     query: optional({ event: filter('Only events of this name.'), distinct_id: filter('Only events of this distinct id.') }),
     answer: { description: 'Events.', content: { 'text/event-stream': { schema: { $ref: 'FeedBatch#' } } } }
   }, async ({ query }, access, reply) => {
@@ -43,9 +45,6 @@ export async function liveRoutes (
       ...wanted,
       isReading: () => stream.writableLength < MAX_WAITING_BYTES,
       send: (batch) => { stream.write(`data: ${batch}\n\n`) }
-    }).catch((cause: unknown) => {
-      throw new HttpError(503, 'server_error', 'stream_unavailable',
-        'Live events come through NATS, which is unavailable; try again later.', { cause, action: 'retry' })
     })
     const heartbeat = setInterval(() => {
       stream.write(': alive\n\n')
@@ -64,29 +63,3 @@ export async function liveRoutes (
     return await reply.type('text/event-stream; charset=utf-8').header('x-accel-buffering', 'no').send(stream)
   })
 }
-
-const text = (description: string) => ({ type: 'string', description }) as const
-
-const arrivedEventSchema = object({
-  at: { type: 'number', description: 'When it was received, epoch milliseconds.' },
-  event: text('As stored; as sent when it was dropped.'),
-  distinctId: { type: 'string' },
-  uuid: { type: 'string' },
-  lib: { type: 'string' },
-  libVersion: { type: 'string' },
-  key: text('First characters of the key it was sent with.'),
-  drop: { type: ['string', 'null'], description: 'Why it was dropped; null when it was accepted.' },
-  isQuarantined: { type: 'boolean', description: 'It does not meet its schema and is a dead letter.' },
-  sent: text('Its JSON as sent, cut when it is long.'),
-  sentCharacters: count('Characters of sent before it was cut; 0 when it is whole.')
-})
-
-const feedBatchSchema = object({
-  connected: { type: 'boolean', description: 'False while NATS is unavailable: nothing can be seen then.' },
-  matched: count('Matching events that arrived since the feed began.'),
-  shown: count('Those of them that were sent; the rest exceeded what the client reads.'),
-  events: { type: 'array', items: arrivedEventSchema }
-}, { $id: 'FeedBatch' })
-
-/** The data of one event of a feed. */
-export type FeedBatch = Value<typeof feedBatchSchema>

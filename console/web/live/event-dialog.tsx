@@ -7,7 +7,7 @@ import { may } from '../session.ts'
 import { Dialog, Time } from '../states.tsx'
 import { describeFate, type LiveEvent, toCurl } from './live-log.ts'
 
-/** One live event: as sent, as stored, its receipt, and a command that sends it again. */
+/** One live event: as stored, its receipt, and a command that sends it again. */
 export function EventDialog ({ event, onClose }: { event: LiveEvent, onClose: () => void }) {
   const home = `/projects/${projectId.value}`
   const isKnown = UUID.test(event.uuid)
@@ -22,17 +22,16 @@ export function EventDialog ({ event, onClose }: { event: LiveEvent, onClose: ()
           <dd>{event.distinctId === '' ? '–' : <a {...linkTo(`${home}/find?distinct_id=${encodeURIComponent(event.distinctId)}`)}>{showText(event.distinctId)}</a>}</dd>
         </div>
         <div><dt>SDK</dt><dd>{showText(`${event.lib} ${event.libVersion}`.trim()) || '–'}</dd></div>
-        <div><dt>Key</dt><dd><code>{showText(event.key)}</code></dd></div>
+        {event.value !== '' && <div><dt>Value at fault</dt><dd><code>{showText(event.value)}</code></dd></div>}
         {may('event_definition:read') && event.drop === null && (
           <div><dt>Definition</dt><dd><a {...linkTo(`${home}/events?search=${encodeURIComponent(event.event)}`)}>{showText(event.event)}</a></dd></div>
         )}
       </dl>
-      <h3>As sent</h3>
-      <Sent event={event} />
-      {event.drop === null && isKnown && (
+      {event.fate === 'accepted' && (
         <>
           <h3>As stored</h3>
           <StoredOf uuid={event.uuid} />
+          <AsCommand event={event} />
         </>
       )}
       {isKnown && (
@@ -46,33 +45,27 @@ export function EventDialog ({ event, onClose }: { event: LiveEvent, onClose: ()
   )
 }
 
-function Sent ({ event }: { event: LiveEvent }) {
+/** A command that sends it again. */
+function AsCommand ({ event }: { event: LiveEvent }) {
   const [copied, setCopied] = useState<boolean>()
   const command = toCurl(event, location.origin)
-  if (event.sent === '') return <p class='hint'>Too large to be shown: {formatCount(event.sentCharacters)} characters.</p>
+  if (event.sent === '') return <p class='hint'>Too large for a command: {formatCount(event.sentCharacters)} characters.</p>
   return (
     <>
-      <pre tabIndex={0} aria-label='As sent'>{event.sentCharacters > 0 ? event.sent : indent(event.sent)}</pre>
-      {event.sentCharacters > 0
-        ? <p class='hint'>The first {formatCount(event.sent.length)} of {formatCount(event.sentCharacters)} characters.</p>
-        : (
-          <>
-            <p>
-              <button
-                type='button' onClick={() => {
-                  copy(command).then(() => setCopied(true), () => setCopied(false))
-                }}
-              >Copy as curl
-              </button>{' '}
-              <span role='status'>{copied === true ? 'Copied.' : copied === false ? 'The browser does not allow that: copy it from below.' : ''}</span>
-            </p>
-            <details open={copied === false}>
-              <summary>As a command</summary>
-              <pre tabIndex={0} aria-label='As a command'>{command}</pre>
-              <p class='hint'>An event with a uuid counts once, however often it is sent.</p>
-            </details>
-          </>
-          )}
+      <p>
+        <button
+          type='button' onClick={() => {
+            copy(command).then(() => setCopied(true), () => setCopied(false))
+          }}
+        >Copy as curl
+        </button>{' '}
+        <span role='status'>{copied === true ? 'Copied.' : copied === false ? 'The browser does not allow that: copy it from below.' : ''}</span>
+      </p>
+      <details open={copied === false}>
+        <summary>As a command</summary>
+        <pre tabIndex={0} aria-label='As a command'>{command}</pre>
+        <p class='hint'>An event with a uuid counts once, however often it is sent.</p>
+      </details>
     </>
   )
 }
@@ -80,14 +73,4 @@ function Sent ({ event }: { event: LiveEvent }) {
 /** @throws where there is no clipboard, as on pages without TLS. */
 async function copy (text: string): Promise<void> {
   await navigator.clipboard.writeText(text)
-}
-
-/** Indented, unless that would change a number: those beyond 2^53 lose digits when they are parsed. */
-function indent (json: string): string {
-  try {
-    const value: unknown = JSON.parse(json)
-    return JSON.stringify(value) === json ? JSON.stringify(value, null, 2) : json
-  } catch {
-    return json
-  }
 }

@@ -5,7 +5,7 @@ const sent = JSON.stringify({ event: 'paid', properties: { plan: 'pro', amount: 
 
 function arrive (fields: object = {}): FeedBatch['events'][number] {
   return {
-    at: 1000, event: 'paid', distinctId: 'ann', uuid: 'u', lib: 'web', libVersion: '1.2.0', key: 'phc_abcd…', drop: null, isQuarantined: false, sent, sentCharacters: 0, ...fields
+    at: 1000, event: 'paid', distinctId: 'ann', uuid: 'u', lib: 'web', libVersion: '1.2.0', drop: null, isQuarantined: false, value: '', sent, sentCharacters: 0, ...fields
   }
 }
 
@@ -15,11 +15,11 @@ function collect (...batches: FeedBatch['events'][]): LiveLog {
   return log
 }
 
-t.test('says what ingest did with an event', (t) => {
-  const { events } = collect([arrive(), arrive({ drop: 'missing_distinct_id' }), arrive({ isQuarantined: true })])
+t.test('says what became of an event', (t) => {
+  const { events } = collect([arrive(), arrive({ drop: 'missing_distinct_id' }), arrive({ isQuarantined: true }), arrive({ drop: 'rate_limited' })])
 
-  t.same(events.map(describeFate), ['accepted', 'dropped: missing_distinct_id', 'dead letter: schema not met'])
-  t.equal(new Set(events.map(({ id }) => id)).size, 3)
+  t.same(events.map(describeFate), ['accepted', 'dropped: missing_distinct_id', 'dead letter: schema not met', 'refused: rate_limited'])
+  t.equal(new Set(events.map(({ id }) => id)).size, 4)
   t.end()
 })
 

@@ -1,13 +1,15 @@
-import type { ArrivedEvent } from '../../../schema/wire/live-feed.ts'
 import type { Schema } from '../../../schema/api-types.ts'
 import { formatCount, formatCounted, quote } from '../format.ts'
+import { isOfRequests } from '../receipts/warning-words.ts'
 
 export type FeedBatch = Schema<'FeedBatch'>
 
-/** What ingest did with an event; its receipt says what became of it afterwards. */
+/** What became of an event; its receipt says more. */
 export type LiveFate = typeof FATES[number]
 
-export interface LiveEvent extends ArrivedEvent {
+type ListedEvent = FeedBatch['events'][number]
+
+export interface LiveEvent extends ListedEvent {
   id: string
   fate: LiveFate
 }
@@ -27,10 +29,9 @@ export class LiveLog {
   }
 
   /** @param accepts  Whether to keep an event. */
-  add (events: readonly ArrivedEvent[], accepts: (event: LiveEvent) => boolean): void {
+  add (events: readonly ListedEvent[], accepts: (event: LiveEvent) => boolean): void {
     for (const event of events) {
-      const fate = event.drop !== null ? 'dropped' : event.isQuarantined ? 'quarantined' : 'accepted'
-      const kept: LiveEvent = { ...event, id: String(this.added), fate }
+      const kept: LiveEvent = { ...event, id: String(this.added), fate: fateOf(event) }
       if (!accepts(kept)) continue
       this.added++
       this.#events.push(kept)
@@ -40,11 +41,16 @@ export class LiveLog {
 }
 
 /** The fates to choose from. */
-export const FATES = ['accepted', 'dropped', 'quarantined'] as const
+export const FATES = ['accepted', 'dropped', 'quarantined', 'refused'] as const
 
-/** What ingest did with an event, in a few words. */
+function fateOf ({ drop, isQuarantined }: ListedEvent): LiveFate {
+  if (drop === null) return isQuarantined ? 'quarantined' : 'accepted'
+  return isOfRequests(drop) ? 'refused' : 'dropped'
+}
+
+/** What became of an event, in a few words. */
 export function describeFate ({ fate, drop }: LiveEvent): string {
-  return fate === 'dropped' ? `dropped: ${drop}` : fate === 'quarantined' ? 'dead letter: schema not met' : 'accepted'
+  return drop !== null ? `${fate}: ${drop}` : fate === 'quarantined' ? 'dead letter: schema not met' : 'accepted'
 }
 
 /** What the feed shows of what came: `1,200 events`, `sampled: 1,000 of 50,000 events`. */

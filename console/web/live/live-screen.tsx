@@ -10,7 +10,7 @@ import { type Feed, useFeed } from './follow-feed.ts'
 import { describeCounts, FATES, type LiveEvent, LiveLog } from './live-log.ts'
 import { LiveTable } from './live-table.tsx'
 
-/** Events as they arrive, each with what ingest did with it. */
+/** Events as they arrive, each with what became of it. */
 export function LiveScreen () {
   const parameter = (name: string): string => query.value.get(name) ?? ''
   const [event, distinctId, fate] = [parameter('event'), parameter('distinct_id'), parameter('fate')]
@@ -34,7 +34,7 @@ export function LiveScreen () {
   return (
     <section>
       <h1>Live events</h1>
-      <p class='hint'>What arrives while you watch, and whether it was accepted; a row opens to its receipt, which says what became of it. This list is not kept; what was accepted is stored.</p>
+      <p class='hint'>What was stored since you opened this page, within two seconds, and a sample each second of what was dropped, quarantined or refused, by reason.</p>
       <Filters />
       <div class='toolbar'>
         {held === undefined
@@ -45,9 +45,9 @@ export function LiveScreen () {
       </div>
       {feed.error !== undefined && <Failed error={feed.error} onRetry={() => { location.reload() }} />}
       {events.length === 0
-        ? <Empty>{counts.matched === 0 ? 'Nothing has arrived in this list yet. Send an event: it appears within a moment.' : 'Nothing of what arrived matches.'}</Empty>
+        ? <Empty>{counts.matched === 0 ? 'Nothing has arrived in this list yet. Send an event: it appears within two seconds.' : 'Nothing of what arrived matches.'}</Empty>
         : <LiveTable events={events} onOpen={setOpened} onHold={hold} />}
-      {/* What only the feed tells, stored events do not have. */}
+      {/* Stored events have no other fate. */}
       {fate === '' && (
         <>
           <h2>Stored before</h2>
@@ -62,7 +62,7 @@ export function LiveScreen () {
 /** How the feed is, when it is not simply open. */
 function FeedWord ({ feed, connected }: { feed: Feed, connected: boolean }) {
   const word = feed.state === 'open'
-    ? connected ? 'Watching.' : 'NATS is away: events go to the spool of ingest, and cannot be seen until it is back.'
+    ? connected ? 'Watching.' : 'ClickHouse is unavailable: events are accepted, and appear here when they are stored.'
     : { connecting: 'Connecting …', ended: 'Not watching: trying again.', hidden: 'Stopped while the page is hidden.' }[feed.state]
   return <span class='hint' role='status'>{word}</span>
 }

@@ -8,7 +8,7 @@ const ROW_PIXELS = 34
 /** Rows beyond both edges, so that scrolling shows no gaps. */
 const MARGIN_ROWS = 8
 
-const COLUMNS = 6
+const COLUMNS = 5
 
 /**
  * The events, newest first; of thousands only those in sight are drawn.
@@ -45,7 +45,7 @@ export function LiveTable (
         <thead>
           <tr>
             <th scope='col'>Received ({zoneLabel()})</th><th scope='col'>Event</th><th scope='col'>Distinct id</th>
-            <th scope='col'>SDK</th><th scope='col'>Key</th><th scope='col'>Fate</th>
+            <th scope='col'>SDK</th><th scope='col'>Fate</th>
           </tr>
         </thead>
         <tbody onPointerDown={onHold} onFocusIn={onHold}>
@@ -72,7 +72,6 @@ function Row ({ event, fate, onOpen }: { event: LiveEvent, fate: string, onOpen:
       <td><button type='button' class='quiet'>{event.event === '' ? '(no name)' : showText(event.event)}</button></td>
       <td>{showText(event.distinctId)}</td>
       <td>{showText(`${event.lib} ${event.libVersion}`.trim(), 60)}</td>
-      <td><code>{showText(event.key, 40)}</code></td>
       <td class='fate'>{fate}</td>
     </tr>
   )

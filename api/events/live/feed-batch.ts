@@ -1,0 +1,30 @@
+/** What a feed of live events sends. */
+import { count, object, type Value } from '../../http/json-schema.ts'
+
+const text = (description: string) => ({ type: 'string', description }) as const
+
+const liveEventSchema = object({
+  at: { type: 'number', description: 'When it was received, epoch milliseconds.' },
+  event: text('As stored; as sent when it was dropped. Empty when unknown, as are the other texts.'),
+  distinctId: { type: 'string' },
+  uuid: { type: 'string' },
+  lib: { type: 'string' },
+  libVersion: { type: 'string' },
+  drop: { type: ['string', 'null'], description: 'Why it was dropped, or its request refused; null when it was stored or quarantined.' },
+  isQuarantined: { type: 'boolean', description: 'It does not meet its schema and is a dead letter.' },
+  value: text('The value at fault when it was not stored, at most 200 characters.'),
+  sent: text('The stored event as JSON that sends it again; empty when it was not stored or is too long.'),
+  sentCharacters: count('Characters of the properties when sent is empty because of them; else 0.')
+})
+
+export const feedBatchSchema = object({
+  connected: { type: 'boolean', description: 'False while ClickHouse is unavailable: nothing can be seen then.' },
+  matched: count('Matching events since the feed began.'),
+  shown: count('Those of them that were sent; the rest exceeded what is read each second, or what the client reads.'),
+  events: { type: 'array', items: liveEventSchema }
+}, { $id: 'FeedBatch' })
+
+export type LiveEvent = Value<typeof liveEventSchema>
+
+/** The data of one event of a feed. */
+export type FeedBatch = Value<typeof feedBatchSchema>
