@@ -28,7 +28,9 @@ function sampleOf (event: string, receivedAt = Date.now()): WarningTotal['sample
   return { receivedAt, event, distinctId: 'ann', uuid: '', lib: 'web', libVersion: '1', value: 'fault' }
 }
 
-async function warn (client: Client, reason: WarningReason, count: number, samples: WarningTotal['samples'], projectId = 1): Promise<void> {
+async function warn (
+  client: Client, reason: WarningReason, count: number, samples: WarningTotal['samples'], projectId = 1
+): Promise<void> {
   const total = { projectId, reason, minute: minuteOf(Date.now()), count, samples }
   await client.insert({ table: WARNINGS_TABLE, values: [toWarningRow('p1', total)], format: 'JSONEachRow' })
 }
@@ -136,10 +138,12 @@ t.test('a look reads few granules of a large table', async (t) => {
 
 /** Begins a feed, and keeps what it sends. */
 async function watch (
-  t: TestContext, feeds: LiveFeeds, { isReading = () => true, ...wanted }: { isReading?: () => boolean, event?: string } = {}
+  t: TestContext, feeds: LiveFeeds,
+  { isReading = () => true, ...wanted }: { isReading?: () => boolean, event?: string } = {}
 ): Promise<{ batches: FeedBatch[], close: () => void }> {
   const batches: FeedBatch[] = []
-  const close = await feeds.open({ ...everything, ...wanted, send: (batch) => { batches.push(JSON.parse(batch) as FeedBatch) }, isReading })
+  const send = (batch: string): void => { batches.push(JSON.parse(batch) as FeedBatch) }
+  const close = await feeds.open({ ...everything, ...wanted, send, isReading })
   t.teardown(close)
   return { batches, close }
 }
@@ -149,7 +153,8 @@ t.test('twenty who watch the same share its queries; one that does not read, or 
   let queries = 0
   const counting = { query: async (options: Parameters<Client['query']>[0]) => { queries++; return await client.query(options) } }
   const feeds = new LiveFeeds({ clickhouse: counting as unknown as Client, logger })
-  const watchers = await Promise.all(Array.from({ length: 20 }, async (_, index) => await watch(t, feeds, { isReading: () => index !== 0 })))
+  const watchers = await Promise.all(Array.from({ length: 20 }, async (_, index) =>
+    await watch(t, feeds, { isReading: () => index !== 0 })))
   t.equal(queries, 2)
 
   await insert(client, [{ event: 'first' }, { event: 'first' }])
@@ -174,10 +179,12 @@ t.test('twenty who watch the same share its queries; one that does not read, or 
 t.test('a watcher is told when ClickHouse is away, and watches on when it is back', async (t) => {
   const { client } = await createTestClickHouse(t)
   let isAway = true
-  const failing = { query: async (options: Parameters<Client['query']>[0]) => {
-    if (isAway) throw new Error('connect ECONNREFUSED')
-    return await client.query(options)
-  } }
+  const failing = {
+    query: async (options: Parameters<Client['query']>[0]) => {
+      if (isAway) throw new Error('connect ECONNREFUSED')
+      return await client.query(options)
+    }
+  }
   const feeds = new LiveFeeds({ clickhouse: failing as unknown as Client, logger })
   const { batches } = await watch(t, feeds)
   t.match(batches, [{ connected: false, matched: 0 }])

@@ -13,7 +13,7 @@ const MAX_WATCHES = 20
  */
 const MAX_WATCHERS = 30
 
-/** Pause between two looks, in milliseconds: events are shown within two seconds, most of which they take to be stored. */
+/** Pause between two looks, in milliseconds: an event is stored within one second, and shown within two. */
 const LOOK_EVERY_MS = 1000
 
 export interface FeedOptions extends Watched {
@@ -35,7 +35,7 @@ interface SharedWatch {
   begun: Promise<void>
 }
 
-/** The feeds of one API process. Who asks for the same events shares a watch; while nobody watches, nothing is asked. */
+/** The feeds of one API process. Clients that ask for the same events share a watch; without any, nothing is read. */
 export class LiveFeeds {
   readonly #clickhouse: Pick<ClickHouse, 'query'>
   readonly #logger: Pick<Logger, 'warn'>
@@ -78,7 +78,11 @@ export class LiveFeeds {
 
   #begin (key: string, wanted: Watched): SharedWatch {
     const watch: SharedWatch = {
-      reader: new ArrivalReader(this.#clickhouse, wanted), watchers: new Set(), matched: 0, connected: true, begun: Promise.resolve()
+      reader: new ArrivalReader(this.#clickhouse, wanted),
+      watchers: new Set(),
+      matched: 0,
+      connected: true,
+      begun: Promise.resolve()
     }
     watch.begun = this.#look(watch)
     this.#watches.set(key, watch)

@@ -1,9 +1,10 @@
 /**
- * Reads what a project got since the last look: stored events, and samples of what was dropped, quarantined or refused.
+ * Reads what a project received since the last look: stored events, and samples of dropped, quarantined and refused
+ * ones.
  *
- * Both have cheap totals that only grow, which are read first: rows by insert (`inserted_at` has an index, and recent
- * rows are in small parts), and counts of warnings by source and minute (the sort key). Only what grew is read further,
- * and no more of it than is shown. So the size of the table does not matter, and counts are exact.
+ * A look first reads totals that only grow: rows by insert (`inserted_at` has an index, and recent rows are in small
+ * parts) and warnings by source and minute (the sort key). It then reads rows of what grew, as many as it shows. Counts
+ * are exact, and the cost does not depend on the size of the table.
  */
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { INGESTION_WARNINGS, WARNINGS_TABLE } from '../../../schema/wire/ingestion-warnings.ts'
@@ -25,8 +26,8 @@ const SHOWN_EVENTS = 200
 const SHOWN_SAMPLES = 20
 
 /**
- * A look covers what was inserted since so long before the one before it, in milliseconds: replicas lag, and the clocks
- * of servers that insert differ. After a pause of ClickHouse it covers no more than the second.
+ * Overlap of two looks, in milliseconds: replicas lag, and the clocks of servers that insert differ. After an outage of
+ * ClickHouse, a look covers at most the last minute.
  */
 const OVERLAP_MS = 4000
 const LONGEST_LOOK_MS = 60_000
@@ -43,7 +44,7 @@ const REMEMBERED = 10_000
 
 const TIMEOUT_MS = 5000
 
-/** One thread: watching does not compete with inserts. */
+/** One thread: watching must not compete with inserts. */
 const LIMITS = `SETTINGS final = 0, max_threads = 1, max_execution_time = ${TIMEOUT_MS / 1000}, max_memory_usage = 500000000`
 
 /** Refused requests that belong to a project. */
@@ -98,7 +99,8 @@ export class ArrivalReader {
     const known = this.#known
     const at = performance.now()
     const [inserts, warnings] = await Promise.all([
-      this.#countInserts(Math.min(LONGEST_LOOK_MS, OVERLAP_MS + (known === null ? 0 : at - known.at))), this.#countWarnings()
+      this.#countInserts(Math.min(LONGEST_LOOK_MS, OVERLAP_MS + (known === null ? 0 : at - known.at))),
+      this.#countWarnings()
     ])
     const newInserts = known === null ? [] : findGrown(inserts, known.totals)
     const newWarnings = findGrown(warnings, known?.totals ?? new Map())
@@ -187,7 +189,8 @@ export class ArrivalReader {
 
 /** Those that grew, with what they grew by. */
 function findGrown<T extends Total> (totals: readonly T[], known: ReadonlyMap<string, number>): T[] {
-  return totals.map((total) => ({ ...total, count: total.count - (known.get(total.key) ?? 0) })).filter(({ count }) => count > 0)
+  return totals.map((total) => ({ ...total, count: total.count - (known.get(total.key) ?? 0) }))
+    .filter(({ count }) => count > 0)
 }
 
 function sumOf (totals: readonly Total[]): number {
