@@ -97,18 +97,22 @@ t.test('what could not be published is refused to the request, and in the next m
   ])
 })
 
-t.test('of a reason that goes on, three cases are kept at once and one each second after that', async (t) => {
+t.test('of events that go on not being stored, three cases are kept at once and one each second after that', async (t) => {
   const { publisher, totals } = createPublisher()
   const sampleTimes = [0, 100, 200, 300, 900, 1300, 1400, 2400, 3300, 59_000]
 
   for (const after of sampleTimes) {
     publisher.at = MINUTE + after
-    totals.addRefused(1, 'rate_limited', () => ({ ...SAMPLE, receivedAt: publisher.at }))
+    for (const reason of ['rate_limited', 'wrong_key'] as const) {
+      totals.addRefused(1, reason, () => ({ ...SAMPLE, receivedAt: publisher.at }))
+    }
   }
   await totals.close()
 
-  const samples = publisher.published.flatMap((message) => message.totals).flatMap((total) => total.samples)
-  t.same(samples.map(({ receivedAt }) => receivedAt - MINUTE), [0, 100, 200, 1300, 2400, 59_000])
+  const timesOf = (reason: string): number[] => publisher.published.flatMap((message) => message.totals)
+    .filter((total) => total.reason === reason).flatMap(({ samples }) => samples).map(({ receivedAt }) => receivedAt - MINUTE)
+  t.same(timesOf('rate_limited'), [0, 100, 200, 1300, 2400, 59_000])
+  t.same(timesOf('wrong_key'), [0, 100, 200], 'whoever has no key of a project fills no table')
 })
 
 t.test('refused requests wait for nobody, and are published within a second or at the end', async (t) => {

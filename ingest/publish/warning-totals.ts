@@ -1,7 +1,7 @@
 import type { Logger } from '../../platform/logger.ts'
 import {
-  type DroppedEvent, MAX_DROPS_PER_MINUTE, MAX_SAMPLES, minuteOf, sourceOf, type WarningReason, type WarningSample,
-  type WarningsMessage, type WarningTotal
+  type DroppedEvent, MAX_DROPS_PER_MINUTE, MAX_SAMPLES, minuteOf, NOT_STORED, sourceOf, type WarningReason,
+  type WarningSample, type WarningsMessage, type WarningTotal
 } from '../../schema/wire/ingestion-warnings.ts'
 import { WARNINGS_SUBJECT } from '../../schema/wire/streams.ts'
 import type { RequestWarnings } from '../event.ts'
@@ -137,8 +137,9 @@ export class WarningTotals {
 
   #addSample (entry: Entry, describe: () => WarningSample): void {
     const now = this.#options.now()
-    const { samples } = entry.total
-    if (samples.length >= MAX_SAMPLES && now - entry.sampledAt < SAMPLE_EVERY_MS) return
+    const { samples, reason } = entry.total
+    const isDue = NOT_STORED.has(reason) && now - entry.sampledAt >= SAMPLE_EVERY_MS
+    if (samples.length >= MAX_SAMPLES && !isDue) return
     entry.sampledAt = now
     samples.push(describe())
   }

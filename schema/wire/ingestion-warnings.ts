@@ -69,10 +69,15 @@ export const INGESTION_WARNINGS = {
 
 export type WarningReason = keyof typeof INGESTION_WARNINGS
 
+/** Reasons for which an event of a project is not stored. Live events show a case of each every second. */
+export const NOT_STORED: ReadonlySet<string> = new Set(Object.entries(INGESTION_WARNINGS)
+  .filter(([, effect]) => effect === 'dropped' || effect === 'quarantined').map(([reason]) => reason)
+  .concat('rate_limited', 'quota_exceeded'))
+
 /** The project of warnings that belong to none: of requests that were refused before their project was known. */
 export const NO_PROJECT = 0
 
-/** Samples that one source keeps at once of a project, reason and minute; ingest adds one each second after that. */
+/** Samples that one source keeps at once of a project, reason and minute; one a second after that for `NOT_STORED`. */
 export const MAX_SAMPLES = 3
 
 /** Characters of each text of a sample. */

@@ -7,7 +7,7 @@
  * are exact, and the cost does not depend on the size of the table.
  */
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
-import { INGESTION_WARNINGS, WARNINGS_TABLE } from '../../../schema/wire/ingestion-warnings.ts'
+import { NOT_STORED, WARNINGS_TABLE } from '../../../schema/wire/ingestion-warnings.ts'
 import { isoTime } from '../receipts/stored-events.ts'
 import type { LiveEvent } from './feed-batch.ts'
 
@@ -46,14 +46,6 @@ const TIMEOUT_MS = 5000
 
 /** One thread: watching must not compete with inserts. */
 const LIMITS = `SETTINGS final = 0, max_threads = 1, max_execution_time = ${TIMEOUT_MS / 1000}, max_memory_usage = 500000000`
-
-/** Refused requests that belong to a project. */
-const REFUSED = ['rate_limited', 'quota_exceeded']
-
-/** Reasons for which an event is not stored; the others are about stored ones, or about requests of no project. */
-const REASONS = Object.entries(INGESTION_WARNINGS)
-  .filter(([reason, effect]) => effect === 'dropped' || effect === 'quarantined' || REFUSED.includes(reason))
-  .map(([reason]) => reason)
 
 /** A total that only grows, and its key. */
 interface Total { key: string, count: number }
@@ -147,7 +139,7 @@ export class ArrivalReader {
     const rows = await this.#ask<Omit<WarningTotal, 'key'> & { source: string }>(`
       SELECT reason, source, toUnixTimestamp(minute) AS minute, toUInt32(max(count)) AS count FROM ${WARNINGS_TABLE}
       WHERE project_id = {project: UInt32} AND minute > now() - toIntervalMinute(${WARNING_MINUTES}) AND reason IN {reasons: Array(String)}
-      GROUP BY reason, source, minute`, { reasons: REASONS })
+      GROUP BY reason, source, minute`, { reasons: [...NOT_STORED] })
     return rows.map(({ source, ...row }) => ({ ...row, key: `${row.reason} ${row.minute} ${source}` }))
   }
 
