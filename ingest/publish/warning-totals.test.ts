@@ -110,7 +110,8 @@ t.test('of events that go on not being stored, three cases are kept at once and 
   await totals.close()
 
   const timesOf = (reason: string): number[] => publisher.published.flatMap((message) => message.totals)
-    .filter((total) => total.reason === reason).flatMap(({ samples }) => samples).map(({ receivedAt }) => receivedAt - MINUTE)
+    .filter((total) => total.reason === reason).flatMap(({ samples }) => samples)
+    .map(({ receivedAt }) => receivedAt - MINUTE)
   t.same(timesOf('rate_limited'), [0, 100, 200, 1300, 2400, 59_000])
   t.same(timesOf('wrong_key'), [0, 100, 200], 'whoever has no key of a project fills no table')
 })
