@@ -10,6 +10,7 @@ import { batch } from './questions/batch.bench.ts'
 import { decide } from './questions/decide.bench.ts'
 import { duplicates } from './questions/duplicates.bench.ts'
 import { edge } from './questions/edge.bench.ts'
+import { experiment } from './questions/experiment.bench.ts'
 import { hindsight } from './questions/hindsight.bench.ts'
 import { importing } from './questions/import.bench.ts'
 import { query } from './questions/query.bench.ts'
@@ -21,7 +22,8 @@ import { watermark } from './questions/watermark.bench.ts'
 
 /** In the order in which they run. */
 const QUESTIONS: readonly Question[] = [
-  batch, single, visible, duplicates, decide, query, edge, hindsight, receipts, watermark, importing, shards, analysts
+  batch, single, visible, duplicates, decide, query, edge, hindsight, receipts, watermark, importing, shards, analysts,
+  experiment
 ]
 
 const program = new Command('npm run bench --')
@@ -31,7 +33,7 @@ const program = new Command('npm run bench --')
   .option('--quick', 'each question once, and small')
   .option('--compare <results>', 'an earlier run; ends with 1 when a ratio got worse')
   .option('--repetitions <number>', 'of which the median is reported (default: 5, quick: 1)', readCount)
-  .option('--events <number>', 'stored events that hindsight (default: a million) and analysts (40 million) ask about', readCount)
+  .option('--events <number>', 'stored events that hindsight (default: a million), analysts and experiment (40 million) ask about', readCount)
   .option('--minutes <number>', 'of the load of watermark (default: 1)', readCount)
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
   .parse()

@@ -1036,7 +1036,9 @@ export interface paths {
         };
         /**
          * Retrieve the results of the secondary metrics of an experiment
-         * @description Requires the scope experiment:read.
+         * @description Metrics with the role primary are corrected together with filters; all others are explored: their p-values stand alone.
+         *
+         *     Requires the scope experiment:read.
          */
         get: operations["getProjectsByProjectIdExperimentsByIdSecondaryResults"];
         put?: never;
@@ -3106,15 +3108,57 @@ export interface components {
             }[];
         };
         MetricResults: {
+            /** @description What was done to the values before they were compared. */
+            adjustments: {
+                /** @description Null when it is off. */
+                cuped: {
+                    applied: boolean;
+                    lookback_days: number;
+                    /**
+                     * @description Why it was not applied.
+                     * @enum {string|null}
+                     */
+                    reason: "quantile" | "too_little_history" | null;
+                    /** @description Share of people with events of the metric before their exposure. */
+                    share_with_history: number | null;
+                    variance_reduction: number | null;
+                } | null;
+                quantile: number | null;
+                /** @description What values were cut to. */
+                winsorized: {
+                    /** @description Null where nothing was cut. */
+                    denominator: {
+                        lower: number | null;
+                        upper: number | null;
+                    } | null;
+                    /** @description Null where nothing was cut. */
+                    value: {
+                        lower: number | null;
+                        upper: number | null;
+                    } | null;
+                } | null;
+            };
             /** @description Key of the variant that the others are compared with. */
             baseline: string;
+            /** @description Of primary metrics: adjusted p-values are corrected for all comparisons of all of them. */
+            correction: {
+                comparisons: number;
+                /** @enum {string} */
+                method: "holm";
+                metrics: number;
+            } | null;
             /** @description By variant: interval of the true rate or mean. */
             credible_intervals: {
                 [key: string]: unknown;
             };
             expected_loss: number | null;
             exposures: {
-                /** @description People who saw several variants; they are left out. */
+                /**
+                 * @description Whether they are left out, or count for the first variant.
+                 * @enum {string}
+                 */
+                multiple_variant_handling?: "exclude" | "first_seen";
+                /** @description People who saw several variants. */
                 multiple_variants: number;
                 /** @description mismatch: true when the split is not the one the flag gives; then trust no other number. */
                 sample_ratio: {
@@ -3124,10 +3168,24 @@ export interface components {
             } & {
                 [key: string]: unknown;
             };
+            /** @description Null unless the role is guardrail. holds: the whole interval of the lift is better than the margin; harmed: all of it is worse. */
+            guardrail: {
+                /** @enum {string} */
+                goal: "increase" | "decrease";
+                /** @description Loss that is allowed, in percent of the baseline. */
+                margin: number;
+                variants: {
+                    /** @enum {string} */
+                    at_any_time: "holds" | "harmed" | "unclear";
+                    /** @enum {string} */
+                    at_the_end: "holds" | "harmed" | "unclear";
+                    key: string;
+                }[];
+            } | null;
             /** @enum {string} */
             insight: "FUNNELS" | "TRENDS";
             /** @enum {string} */
-            kind: "funnel" | "count" | "sum" | "mean";
+            kind: "funnel" | "count" | "sum" | "mean" | "ratio" | "retention";
             /** @description Key of the variant most likely to be best. */
             leader: string;
             /** @description The metric as it was understood. */
@@ -3139,6 +3197,11 @@ export interface components {
             probability: {
                 [key: string]: unknown;
             };
+            /**
+             * @description Secondary metrics are explored: their p-values are not corrected for each other.
+             * @enum {string}
+             */
+            role: "primary" | "secondary" | "guardrail";
             /** @description People and days needed to see minimum_detectable_effect (in percent), judged by the baseline so far. */
             sample_size: {
                 [key: string]: unknown;
@@ -3190,7 +3253,7 @@ export interface components {
                 /** @description The same with 50 %. */
                 inner_credible_interval?: (number | null)[] | null;
                 key: string;
-                /** @description Conversion rate, or value per person. */
+                /** @description Conversion rate, value per person, ratio or quantile; after CUPED. */
                 mean: number | null;
                 /** @description Of these, people with a value: fewer than exposed for a mean only. */
                 measured: number;
@@ -6373,7 +6436,7 @@ export interface operations {
                         [key: string]: unknown;
                     };
                     name: string;
-                    /** @description feature_flag_variants, rollout_percentage and aggregation_group_type_index shape a new flag; minimum_detectable_effect is used by results. */
+                    /** @description feature_flag_variants, rollout_percentage and aggregation_group_type_index shape a new flag; minimum_detectable_effect, recommended_sample_size, excluded_variants, custom_exposure_filter, exposure_criteria and stats_config (cuped, baseline_variant_key) are used by results. */
                     parameters?: {
                         [key: string]: unknown;
                     } | null;
@@ -6475,7 +6538,7 @@ export interface operations {
                         [key: string]: unknown;
                     };
                     name?: string;
-                    /** @description feature_flag_variants, rollout_percentage and aggregation_group_type_index shape a new flag; minimum_detectable_effect is used by results. */
+                    /** @description feature_flag_variants, rollout_percentage and aggregation_group_type_index shape a new flag; minimum_detectable_effect, recommended_sample_size, excluded_variants, custom_exposure_filter, exposure_criteria and stats_config (cuped, baseline_variant_key) are used by results. */
                     parameters?: {
                         [key: string]: unknown;
                     } | null;

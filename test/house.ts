@@ -40,16 +40,16 @@ export interface House {
 }
 
 const LIMITS = {
-  lines: 77_867,
+  lines: 78_942,
   serverLines: 5_816,
   platformLines: 5_385,
-  trackedFiles: 1_505,
+  trackedFiles: 1_522,
   circles: 0,
   repeatedNames: 3,
   longFunctions: 5,
   assertions: 158,
   casts: 279,
-  phrases: 562
+  phrases: 592
 } satisfies Record<keyof House, number>
 
 /** Reads each source file of `root` once. `files` are paths from there. */

@@ -1,4 +1,5 @@
 import { invalidField } from '../../engines/errors.ts'
+import { readAnalysisSettings } from './analysis-settings.ts'
 import { bodyOf, type Value } from '../http/json-schema.ts'
 
 /** What a client may write of an experiment. */
@@ -23,7 +24,8 @@ const writable = {
   parameters: {
     type: ['object', 'null'], ...anyObject,
     description: 'feature_flag_variants, rollout_percentage and aggregation_group_type_index shape a new flag; ' +
-      'minimum_detectable_effect is used by results.'
+      'minimum_detectable_effect, recommended_sample_size, excluded_variants, custom_exposure_filter, exposure_criteria ' +
+      'and stats_config (cuped, baseline_variant_key) are used by results.'
   },
   secondary_metrics: { type: ['object', 'array', 'null'], ...anyObject, items: {}, description: 'Further metrics.' },
   filters: { type: 'object', ...anyObject, description: 'The primary metric; see docs/change/experiments.md for its forms.' },
@@ -45,14 +47,7 @@ const PARAMETERS: Readonly<Record<string, ReadParameter>> = {
   recommended_sample_size: { accepts: (value) => typeof value === 'number' && value >= 1, must: 'a number of people, 1 or more' },
   rollout_percentage: { accepts: (value) => typeof value === 'number' && value >= 0 && value <= 100, must: 'a number from 0 to 100' },
   aggregation_group_type_index: { accepts: (value) => Number.isInteger(value) && Number(value) >= 0, must: 'the number of a group type' },
-  ensure_experience_continuity: { accepts: (value) => typeof value === 'boolean', must: 'true or false' },
-  // Their results would be others.
-  excluded_variants: { accepts: isEmpty, must: 'empty: results are of all variants' },
-  custom_exposure_filter: { accepts: isEmpty, must: 'empty: who was exposed follows from $feature_flag_called' }
-}
-
-function isEmpty (value: unknown): boolean {
-  return typeof value === 'object' && value !== null && Object.keys(value).length === 0
+  ensure_experience_continuity: { accepts: (value) => typeof value === 'boolean', must: 'true or false' }
 }
 
 /** @throws {HttpError} naming the parameter that would be ignored, such as a number that is sent as text. */
@@ -62,6 +57,7 @@ export function refuseUnreadableParameters (parameters: Record<string, unknown> 
     if (value === null || accepts(value)) continue
     throw invalidField(`parameters__${name}`, `${name} must be ${must}.`)
   }
+  readAnalysisSettings(parameters ?? {})
 }
 
 /** @throws {HttpError} naming all fields of a PATCH that cannot be written. */

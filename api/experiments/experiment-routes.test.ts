@@ -115,8 +115,10 @@ t.test('refuses parameters that would be ignored, and keeps those that are nobod
   const { body: { id } } = await api.call('POST', '~/experiments', { name: 'P', feature_flag_key: 'parameters' })
   const refused: Record<string, unknown[]> = {
     minimum_detectable_effect: ['5', 0, -20, true, [5], {}],
-    excluded_variants: [['test'], 'test', true, 0],
-    custom_exposure_filter: [{ events: [] }, 'x'],
+    excluded_variants: ['test', true, 0, [1], ['']],
+    custom_exposure_filter: [{ events: [] }, 'x', { events: [{ id: 'a' }, { id: 'b' }] }, { events: [{ id: 'a' }], actions: [{ id: 1 }] }],
+    exposure_criteria: ['x', [1]],
+    stats_config: ['bayesian', []],
     recommended_sample_size: ['1000', 0, -1, 0.5, false],
     rollout_percentage: ['50', -1, 101, []],
     aggregation_group_type_index: ['0', -1, 0.5],
@@ -130,6 +132,29 @@ t.test('refuses parameters that would be ignored, and keeps those that are nobod
       t.match(await api.call('PATCH', `~/experiments/${id}`, { parameters }), error)
     }
   }
+  const named: [object, string][] = [
+    [{ exposure_criteria: { filterTestAccounts: true } }, 'exposure_criteria__filterTestAccounts'],
+    [{ exposure_criteria: { multiple_variant_handling: 'last_seen' } }, 'exposure_criteria__multiple_variant_handling'],
+    [{ exposure_criteria: { exposure_config: { kind: 'ActionsNode', id: 3 } } }, 'exposure_criteria__exposure_config__id'],
+    [{ exposure_criteria: { exposure_config: { event: '' } } }, 'exposure_criteria__exposure_config__event'],
+    [{ exposure_criteria: { exposure_config: { event: 'a', properties: [{ key: 'b', operator: 'like' }] } } }, 'exposure_criteria__exposure_config__properties__0__operator'],
+    [{ exposure_criteria: { exposure_config: { event: 'a' } }, custom_exposure_filter: { events: [{ id: 'b' }] } }, 'custom_exposure_filter'],
+    [{ exposure_criteria: { activation: 1 } }, 'exposure_criteria__activation'],
+    [{ stats_config: { baseline_variant_key: 3 } }, 'stats_config__baseline_variant_key'],
+    [{ stats_config: { method: 'guess' } }, 'stats_config__method'],
+    [{ stats_config: { cuped: { enabled: 'yes' } } }, 'stats_config__cuped__enabled'],
+    [{ stats_config: { cuped: { enabled: true, lookback_days: 0 } } }, 'stats_config__cuped__lookback_days'],
+    [{ stats_config: { cuped: { lookback: 7 } } }, 'stats_config__cuped__lookback'],
+    [{ custom_exposure_filter: { events: [{ id: null }] } }, 'custom_exposure_filter__events__0__id']
+  ]
+  for (const [parameters, attr] of named) {
+    t.match(await api.call('PATCH', `~/experiments/${id}`, { parameters }), { status: 400, body: { attr: `parameters__${attr}` } }, attr)
+  }
+  const settings = {
+    excluded_variants: ['c'], exposure_criteria: { exposure_config: { event: 'opened', properties: [{ key: 'plan', value: 'pro' }] }, multiple_variant_handling: 'first_seen' },
+    stats_config: { method: 'frequentist', baseline_variant_key: 'test', cuped: { enabled: true, lookback_days: 30 } }
+  }
+  t.match(await api.call('PATCH', `~/experiments/${id}`, { parameters: settings }), { status: 200, body: { parameters: settings } })
   const kept = {
     minimum_detectable_effect: 0.5, recommended_sample_size: 1000, rollout_percentage: null, ensure_experience_continuity: null, recommended_running_time: '14', anything: ['0'], excluded_variants: [], custom_exposure_filter: {}
   }

@@ -134,7 +134,24 @@ t.test('experiments and definitions, read from the API of PostHog itself', async
       }),
       experiment(2, { metrics: [metric({ metric_type: 'ratio' })] }), experiment(3, { feature_flag_key: 'paused' }),
       experiment(4, { feature_flag_key: 'paused', end_date: '2025-02-01T00:00:00Z', filters: { insight: 'TRENDS', events: [{ id: 'paid', math: 'total' }] } }),
-      experiment(5, { feature_flag_key: 'unknown' })
+      experiment(5, { feature_flag_key: 'unknown' }),
+      experiment(6, {
+        parameters: { excluded_variants: ['b'], custom_exposure_filter: {} },
+        exposure_criteria: { filterTestAccounts: true, exposure_config: { kind: 'ExperimentEventExposureConfig', event: 'opened', properties: [{ key: 'plan', value: 'pro', operator: 'exact', type: 'event' }] }, multiple_variant_handling: 'first_seen' },
+        stats_config: { version: 2, method: 'bayesian', baseline_variant_key: 'test', cuped: { enabled: true, lookback_days: 14 } },
+        metrics: [
+          metric({ metric_type: 'ratio', goal: 'decrease', numerator: event({ math: 'sum', math_property: 'amount' }), denominator: event({ event: 'seen' }), numerator_outlier_handling: { upper_bound_percentile: 0.99 } }),
+          metric({ metric_type: 'mean', source: event(), lower_bound_percentile: 0, upper_bound_percentile: 0.95, ignore_zeros: true })
+        ],
+        metrics_secondary: [metric({ metric_type: 'retention', start_event: event(), completion_event: event({ event: 'seen' }), retention_window_start: 1, retention_window_end: 7, retention_window_unit: 'day', start_handling: 'first_seen' })]
+      }),
+      ...Object.entries({
+        'a metric uses threshold': { metrics: [metric({ metric_type: 'mean', source: event(), threshold: 3 })] },
+        'it uses only_count_matured_users': { only_count_matured_users: true },
+        'it uses bayesian': { stats_config: { bayesian: { ci_level: 0.9 } } },
+        'it uses activation_config': { exposure_criteria: { activation_config: { event: 'x' } } },
+        'people are exposed by an action': { exposure_criteria: { exposure_config: { kind: 'ActionsNode', id: 3 } } }
+      }).map(([name, more], index) => ({ ...experiment(7 + index, more), name: `Not: ${name}` }))
     ],
     event_definitions: [
       { id: 'a', name: 'paid', description: 'Money came in', verified: true, tags: ['money'], last_seen_at: null },
@@ -159,10 +176,23 @@ t.test('experiments and definitions, read from the API of PostHog itself', async
   const { items, problems } = await run()
   t.match(problems, [/^property_definitions: .* answered 403/, /^groups_types: .* answered 403/])
   t.match(Object.fromEntries(items.map(({ name, outcome, reason }) => [name, reason ?? outcome])), {
-    split: 'created', paused: 'created', 'Experiment 1': 'created', 'Experiment 2': 'a metric has the unsupported type ratio', 'Experiment 3': 'its flag is off',
+    split: 'created', paused: 'created', 'Experiment 1': 'created', 'Experiment 2': /^a metric needs a single named event/, 'Experiment 3': 'its flag is off',
     'Experiment 4': 'created', 'Experiment 5': 'its flag unknown was not imported', paid: 'updated', seen: 'was already changed here: description', never: 'no event with it has arrived yet'
   })
-  const experiments = (await api.call('GET', '~/experiments/')).body.results
+  for (const { name, reason } of items) if (name.startsWith('Not: ')) t.equal(reason, name.slice(5))
+  t.match(items.find(({ name }) => name === 'Experiment 6'), { outcome: 'created', note: /test accounts count/ })
+  const [sixth, ...experiments] = (await api.call('GET', '~/experiments/')).body.results
+  t.match(sixth, {
+    parameters: {
+      excluded_variants: ['b'], exposure_criteria: { exposure_config: { event: 'opened', properties: [{ key: 'plan', value: 'pro' }] }, multiple_variant_handling: 'first_seen' },
+      stats_config: { baseline_variant_key: 'test', cuped: { enabled: true, lookback_days: 14 } }
+    },
+    filters: { metric: { kind: 'ratio', goal: 'decrease', numerator: { event: 'paid', property: 'amount', upper_bound_percentile: 0.99 }, denominator: { event: 'seen' } } },
+    secondary_metrics: [
+      { role: 'primary', metric: { kind: 'count', event: 'paid', upper_bound_percentile: 0.95, ignore_zeros: true } },
+      { metric: { kind: 'retention', start_event: { event: 'paid' }, completion_event: { event: 'seen' }, retention_window_end: 7 } }
+    ]
+  })
   t.match(experiments[1], {
     name: 'Experiment 1', parameters: { minimum_detectable_effect: 12 }, start_date: '2025-01-01T00:00:00.000Z',
     filters: { metric: { kind: 'funnel', steps: [{ event: 'paid' }, { event: 'seen' }], window_days: 1.5 } },

@@ -134,8 +134,8 @@ async function carryExperiments ({ project, options, params, names, carry }: Tra
   const { api, isDryRun } = options
   const listed = await listAll(async (query) => await api.get('/api/projects/{project_id}/experiments', { params, query }))
   for (const experiment of project.experiments) {
-    await carry('experiment', String(experiment['name']), async () => {
-      const body = toExperiment(experiment, names.flags)
+    await carry('experiment', String(experiment['name']), async (notes) => {
+      const body = toExperiment(experiment, names.flags, notes)
       const isActive = project.feature_flags.some(({ key, active }) => key === body.feature_flag_key && active === true)
       if (body.start_date !== null && body.end_date === null && !isActive) refuse('its flag is off, and launching the experiment here would turn the flag on')
       const here = listed.find(({ name, feature_flag_key: key }) => name === body.name && key === body.feature_flag_key)

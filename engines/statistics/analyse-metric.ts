@@ -8,7 +8,7 @@ import {
 } from './posterior.ts'
 import { compareSequentially, type SequentialTuning } from './sequential.ts'
 import {
-  buildSamples, checkVariants, type MetricKind, type Sample, type VariantStatistics
+  buildSamples, checkVariants, isAdjusted, type MetricKind, type Sample, type VariantStatistics
 } from './variant-statistics.ts'
 
 /** One metric of an experiment at one moment. */
@@ -59,12 +59,13 @@ export function analyseMetric ({ kind, variants, baseline, options }: MetricData
   if (!(sequentialTunedFor > 0)) throw new RangeError('sequentialTunedFor must be above 0')
   const baselineIndex = findBaseline(variants, baseline)
   const { samples, dispersion } = buildSamples(kind, variants, settings.dispersion)
+  const model = isAdjusted(variants) ? 'mean' : kind
   const candidates = samples.map((sample) => sample && {
-    sample, posterior: buildPosterior(kind, sample, dispersion)
+    sample, posterior: buildPosterior(model, sample, dispersion)
   })
   const standings = rankKnown(candidates.map((candidate) => candidate?.posterior ?? null))
   const comparisons = compareWithBaseline(candidates, baselineIndex, {
-    kind, dispersion, level: confidenceLevel, tunedFor: sequentialTunedFor
+    kind: model, dispersion, level: confidenceLevel, tunedFor: sequentialTunedFor
   })
 
   const leaderIndex = indexOfHighest(standings.map((standing) => standing.probability))
@@ -133,7 +134,7 @@ function describeVariant (
     exposed: variant.exposed,
     measured,
     sum: variant.sum,
-    mean: measured > 0 ? variant.sum / measured : null,
+    mean: variant.adjusted !== undefined || measured === 0 ? variant.adjusted?.mean ?? null : variant.sum / measured,
     standardError: candidate && Math.sqrt(candidate.sample.squaredError),
     ...ranked,
     credibleInterval: candidate && credibleInterval(candidate.posterior, level),

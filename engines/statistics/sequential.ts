@@ -5,6 +5,8 @@ import { ratioInterval } from './ratio-interval.ts'
 export interface SequentialComparison {
   /** Chance, without any difference, that *some* look ever shows a value as small. `null` without variance. */
   pValue: number | null
+  /** The same among all comparisons of all primary metrics. */
+  adjustedPValue?: number | null
   /** Confidence sequence of variant - baseline: all looks together hold the true value with the level. */
   absoluteInterval: [lower: number, upper: number] | null
   relativeInterval: [lower: number, upper: number] | null

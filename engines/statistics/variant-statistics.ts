@@ -1,11 +1,16 @@
+import type { Adjusted } from './adjust-means.ts'
+
 /**
  * What a metric measures, and so how it is modelled:
  * - `funnel`: whether an exposed person converted (beta-binomial; two proportions);
  * - `count`: how many events an exposed person sent (gamma-Poisson; conditional binomial);
  * - `sum`: the total of a property per exposed person, zero for those without events (normal; Welch);
- * - `mean`: the average of a property per person who has one (normal; Welch).
+ * - `mean`: the average of a property per person who has one (normal; Welch);
+ * - `ratio`: a sum over people by another sum; `retention`: who came back, of those who started (both: delta method).
  */
-export type MetricKind = 'funnel' | 'count' | 'sum' | 'mean'
+export const METRIC_KINDS = ['funnel', 'count', 'sum', 'mean', 'ratio', 'retention'] as const
+
+export type MetricKind = typeof METRIC_KINDS[number]
 
 /** All that the methods need to know of one variant, over its exposed people (or groups). */
 export interface VariantStatistics {
@@ -24,6 +29,8 @@ export interface VariantStatistics {
    * taken for Poisson, which makes intervals too narrow when some people send many events. `sum` and `mean` need it.
    */
   squaredDeviations?: number
+  /** What takes the place of the mean and its error: of ratios and quantiles, after CUPED. The model is normal then. */
+  adjusted?: Adjusted | null
 }
 
 /**
@@ -49,6 +56,7 @@ function findProblem (kind: MetricKind, variant: VariantStatistics): string | un
   if (measured === 0 && sum !== 0) return 'sum must be 0 when nobody was measured'
   if (kind === 'funnel') return isCount(sum) && sum <= measured ? undefined : 'sum must be a whole number from 0 to exposed'
   if (kind === 'count' && sum < 0) return 'sum must be 0 or more'
+  if (variant.adjusted !== undefined) return undefined
   if (squaredDeviations === undefined) return kind === 'count' ? undefined : 'squaredDeviations is needed'
   if (!Number.isFinite(squaredDeviations) || squaredDeviations < 0) return 'squaredDeviations must be a finite number from 0'
 }
@@ -91,13 +99,19 @@ const ROUNDING = 1e-13
 export function buildSamples (
   kind: MetricKind, variants: readonly VariantStatistics[], dispersionMode: 'estimated' | 'poisson'
 ): Samples {
-  const dispersion = kind === 'count' && dispersionMode === 'estimated' ? estimateDispersion(variants) : 1
+  const dispersion = kind === 'count' && dispersionMode === 'estimated' && !isAdjusted(variants) ? estimateDispersion(variants) : 1
   return { samples: variants.map((variant) => buildSample(kind, variant, dispersion)), dispersion }
+}
+
+/** Whether means and errors were computed before, for any model. */
+export function isAdjusted (variants: readonly VariantStatistics[]): boolean {
+  return variants.some(({ adjusted }) => adjusted !== undefined)
 }
 
 function buildSample (kind: MetricKind, variant: VariantStatistics, dispersion: number): Sample | null {
   const { sum } = variant
   const size = variant.measured ?? variant.exposed
+  if (variant.adjusted !== undefined) return adjustSample(kind, variant, variant.adjusted)
   if (size < (kind === 'funnel' || kind === 'count' ? 1 : 2)) return null
   const mean = sum / size
   if (kind === 'funnel') {
@@ -111,6 +125,17 @@ function buildSample (kind: MetricKind, variant: VariantStatistics, dispersion: 
   }
   const squaredError = sampleVariance(variant) / size
   return { size, sum, mean, squaredError, cautiousSquaredError: squaredError }
+}
+
+/** Early errors of rates stay as cautious as without the adjustment: nobody has converted yet, and nothing varies. */
+function adjustSample (
+  kind: MetricKind, { adjusted: _, ...variant }: VariantStatistics, adjusted: Adjusted | null
+): Sample | null {
+  if (adjusted === null) return null
+  const plain = kind === 'funnel' ? buildSample(kind, variant, 1) : null
+  const caution = plain === null ? 0 : plain.cautiousSquaredError - plain.squaredError
+  const { measured: size = variant.exposed, sum } = variant
+  return { size, sum, ...adjusted, cautiousSquaredError: adjusted.squaredError + Math.max(0, caution) }
 }
 
 /** Unbiased sample variance; 0 when there are fewer than two values. */

@@ -5,10 +5,14 @@ import { type Variant, variantsOfFlag } from '../../../engines/flags/flag-defini
 import type { Experiment } from '../experiment.ts'
 import { checkSampleRatio, type SampleRatioCheck } from '../../../engines/statistics/sample-ratio.ts'
 import { readGroupTypeIndex } from '../experiment-flag.ts'
+import { type AnalysisSettings, readAnalysisSettings } from '../analysis-settings.ts'
 import { findKeptFlag } from '../experiment-versions.ts'
 import { estimateSampleSize, type MetricExpectation, type SampleSize } from '../../../engines/statistics/sample-size.ts'
 import { type MetricKind, sampleVariance } from '../../../engines/statistics/variant-statistics.ts'
-import { accumulateDays, analyseDays, MULTIPLE, type VariantState } from './daily-series.ts'
+import { accumulateDays, analyseDays, type VariantState } from './daily-series.ts'
+import { describeAdjustments, lookbackOf } from './describe-adjustments.ts'
+import { describeExposure } from './describe-exposure.ts'
+import { judgeGuardrail } from './judge-guardrail.ts'
 import type { Metric } from './read-metric.ts'
 import { findMetricWarnings } from './metric-warnings.ts'
 import { type Measurement, type MetricScope, queryMetric } from './query-metric.ts'
@@ -34,13 +38,16 @@ export function requireLaunched (experiment: Experiment, now: Date): LaunchedExp
  */
 export async function findScope (
   sql: Sql, projectId: number, experiment: LaunchedExperiment, now: Date
-): Promise<{ scope: MetricScope, variants: Variant[] }> {
+): Promise<{ scope: MetricScope, variants: Variant[], baseline: string }> {
   // Launched by a process of the version before, perhaps, which keeps nothing.
   const { key, filters } = await findKeptFlag(sql, experiment.id) ?? experiment.feature_flag
-  const variants = variantsOfFlag(filters)
-  if (variants.length < 2) {
+  const settings = readAnalysisSettings(experiment.parameters)
+  const all = variantsOfFlag(filters)
+  if (all.length < 2) {
     throw invalidField('feature_flag', 'Feature flag must have at least 2 variants (control and at least one test variant)')
   }
+  const variants = all.filter(({ key: variant }) => !settings.excluded.includes(variant))
+  if (variants.length < 2) throw invalidField('parameters__excluded_variants', 'excluded_variants must leave two variants to compare.')
   const index = readGroupTypeIndex(experiment.parameters) ?? readGroupTypeIndex(Object(filters))
   const [row] = await sql<{ timezone: string, group_type: string | null }[]>`
     SELECT p.timezone, g.group_type
@@ -52,12 +59,19 @@ export async function findScope (
   // Of ClickHouse's dates none is older.
   const since = new Date(Math.max(0, experiment.start_date.getTime()))
   const until = experiment.end_date !== null && experiment.end_date < now ? experiment.end_date : now
+  const keys = variants.map((variant) => variant.key)
   return {
     variants,
+    baseline: chooseBaseline(settings, keys),
     scope: {
       projectId,
       flagKey: key,
-      variants: variants.map((variant) => variant.key),
+      variants: keys,
+      exposure: {
+        ...describeExposure(settings.exposure, key),
+        isFirstSeen: settings.isFirstSeen,
+        lookback: settings.lookbackDays * DAY_MS / 1000
+      },
       groupType: row?.group_type ?? null,
       since,
       until: until < since ? since : until,
@@ -66,10 +80,17 @@ export async function findScope (
   }
 }
 
+function chooseBaseline ({ baseline }: AnalysisSettings, keys: readonly string[]): string {
+  if (baseline === null) return keys.includes('control') ? 'control' : keys[0] ?? ''
+  if (keys.includes(baseline)) return baseline
+  throw invalidField('parameters__stats_config__baseline_variant_key', `baseline_variant_key must be one of the variants ${keys.join(', ')}.`)
+}
+
 const DAY_MS = 86_400_000
 
 interface ComputeOptions {
-  experiment: Experiment
+  parameters: Record<string, unknown>
+  baseline: string
   metric: Metric
   scope: MetricScope
   /** Of the flag, in its order. */
@@ -88,16 +109,16 @@ interface ComputeOptions {
  * @throws {HttpError} 503 when ClickHouse is unavailable or too busy.
  */
 export async function computeResults (
-  clickhouse: ClickHouse, { experiment, metric, scope, variants }: ComputeOptions
+  clickhouse: ClickHouse, { parameters, metric, scope, variants, baseline }: ComputeOptions
 ) {
   const measurement = await queryMetric(clickhouse, scope, metric)
 
-  const days = accumulateDays(metric.kind, measurement, scope.variants)
-  const baseline = scope.variants.includes('control') ? 'control' : scope.variants[0] ?? ''
+  const days = accumulateDays(metric, measurement, { keys: scope.variants, lookback: lookbackOf(scope, metric) })
   const { result, series } = await analyseDays(days, {
-    kind: metric.kind, baseline, plannedSampleSize: readPlannedSize(experiment.parameters)
+    kind: metric.kind, baseline, plannedSampleSize: readPlannedSize(parameters)
   })
-  const states = days.at(-1)?.variants ?? []
+  const last = days.at(-1)
+  const states = last?.variants ?? []
   const exposed = states.reduce((total, state) => total + state.exposed, 0)
   return {
     ...result,
@@ -107,25 +128,31 @@ export async function computeResults (
     variants: result.variants.map((variant, index) => ({ ...variant, steps: states[index]?.steps ?? [] })),
     exposures: {
       total: exposed,
-      multipleVariants: measurement.changes
-        .filter(({ variant }) => variant === MULTIPLE)
-        .reduce((total, change) => total + change.exposed, 0),
+      multipleVariants: measurement.changes.reduce((total, { sawSeveral }) => total + sawSeveral, 0),
+      multipleVariantHandling: scope.exposure.isFirstSeen ? 'first_seen' : 'exclude',
       sampleRatio: checkSplit(states, variants)
     },
     sampleSize: planSampleSize({
       kind: metric.kind,
       baseline: states.find(({ key }) => key === baseline) as VariantState,
       weights: [...variants].sort((a, b) => Number(b.key === baseline) - Number(a.key === baseline)).map(weightOf),
-      parameters: experiment.parameters,
+      parameters,
       exposed,
       daysRunning: (scope.until.getTime() - scope.since.getTime()) / DAY_MS
     }),
+    role: metric.role ?? 'secondary',
+    // Of primary metrics: `correctFamily`.
+    correction: NOT_CORRECTED,
+    adjustments: describeAdjustments(metric, scope, measurement, last),
+    guardrail: judgeGuardrail(metric, result),
     warnings: await findMetricWarnings(clickhouse, {
       scope, metric, reached: countReached(metric, measurement, states)
     }),
     series
   }
 }
+
+const NOT_CORRECTED: { method: 'holm', metrics: number, comparisons: number } | null = null
 
 /** Everything the API tells about one metric of an experiment; field names turn to snake_case in the answer. */
 export type MetricResults = Awaited<ReturnType<typeof computeResults>>
@@ -188,12 +215,14 @@ function planSampleSize (options: PlanOptions): SampleSize & { minimumDetectable
 }
 
 function describeBaseline (kind: MetricKind, state: VariantState): MetricExpectation | null {
-  const { measured, sum } = state
-  if (measured === 0) return null
+  const { measured, sum, adjusted } = state
+  if (measured === 0 || adjusted === null) return null
+  // Whatever was done to the values: what counts is how much the estimate varies for one person.
+  if (adjusted !== undefined) return { kind: 'mean', baseline: adjusted.mean, standardDeviation: Math.sqrt(adjusted.squaredError * measured) }
   const mean = sum / measured
   if (kind === 'funnel') return { kind, baseline: mean }
   if (measured < 2) return null
   const variance = sampleVariance(state)
   if (kind === 'count') return mean > 0 ? { kind, baseline: mean, dispersion: Math.max(1, variance / mean) } : null
-  return { kind, baseline: mean, standardDeviation: Math.sqrt(variance) }
+  return { kind: 'mean', baseline: mean, standardDeviation: Math.sqrt(variance) }
 }

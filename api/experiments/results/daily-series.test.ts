@@ -1,8 +1,12 @@
 import t from 'tap'
 import { accumulateDays, analyseDays } from './daily-series.ts'
 import type { Measurement } from './query-metric.ts'
+import { readMetric } from './read-metric.ts'
 
 const SETTINGS = { kind: 'mean', baseline: 'control', plannedSampleSize: undefined } as const
+
+const MEAN = readMetric('filters', { metric: { kind: 'mean', event: 'paid', property: 'amount' } })!
+const KEYS = { keys: ['control', 'test'], lookback: 0 }
 
 const DAY_MS = 86_400_000
 
@@ -12,11 +16,15 @@ function measured (values: Record<string, number[]>, firstDay: string, lastDay: 
   const groups = Object.entries(values).filter(([, { length }]) => length > 0)
   return {
     days,
-    changes: groups.map(([variant, { length }]) => ({ variant, day: 0, exposed: length, steps: [] })),
+    changes: groups.map(([variant, { length }]) => ({
+      variant, day: 0, exposed: length, sawSeveral: 0, steps: [], had: { exposed: 0, converted: 0 }
+    })),
+    quantiles: [],
+    caps: [],
     blocks: groups.map(([variant, group]) => {
       const sum = group.reduce((total, value) => total + value, 0)
       const deviations = group.reduce((total, value) => total + (value - sum / group.length) ** 2, 0)
-      return { variant, level: 20, block: 0, people: group.length, sum, deviations }
+      return { variant, level: 20, block: 0, people: group.length, sums: [sum], products: [deviations] }
     })
   }
 }
@@ -25,7 +33,7 @@ t.test('of a long experiment at most 60 days are analysed, the last one always',
   for (const [lastDay, points, first] of [
     ['2026-03-01', 60, '2026-01-01'], ['2026-03-02', 31, '2026-01-01'], ['2026-03-03', 31, '2026-01-02'], ['2027-02-04', 58, '2026-01-01']
   ] as const) {
-    const days = accumulateDays('mean', measured({ control: [1, 2, 3] }, '2026-01-01', lastDay), ['control', 'test'])
+    const days = accumulateDays(MEAN, measured({ control: [1, 2, 3] }, '2026-01-01', lastDay), KEYS)
 
     const { series } = await analyseDays(days, SETTINGS)
 
@@ -36,7 +44,7 @@ t.test('of a long experiment at most 60 days are analysed, the last one always',
 })
 
 t.test('other requests get their turn between two days', async (t) => {
-  const days = accumulateDays('mean', measured({ control: [1, 2, 3] }, '2026-01-01', '2026-01-20'), ['control', 'test'])
+  const days = accumulateDays(MEAN, measured({ control: [1, 2, 3] }, '2026-01-01', '2026-01-20'), KEYS)
   let turns = 0
 
   const analysed = analyseDays(days, SETTINGS)
@@ -48,7 +56,7 @@ t.test('other requests get their turn between two days', async (t) => {
 
 t.test('values of too few people, or all the same, have no interval, and the day says so', async (t) => {
   const reasonsOf = async (values: number[]): Promise<unknown> => {
-    const days = accumulateDays('mean', measured({ control: [5, 5, 5], test: values }, '2026-01-01', '2026-01-01'), ['control', 'test'])
+    const days = accumulateDays(MEAN, measured({ control: [5, 5, 5], test: values }, '2026-01-01', '2026-01-01'), KEYS)
     const { series } = await analyseDays(days, SETTINGS)
     return series[0]?.variants.map(({ missingInterval }) => missingInterval)
   }

@@ -3,7 +3,11 @@ import { analyseMetric } from '../../../engines/statistics/analyse-metric.ts'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { MetricAnalysis, VariantAnalysis } from '../../../engines/statistics/metric-analysis.ts'
 import { isDeepStrictEqual } from 'node:util'
-import { formatDay, type Measurement, type Spread } from './query-metric.ts'
+import { adjustMeans } from '../../../engines/statistics/adjust-means.ts'
+import { alike, combine, type Moments, NOBODY } from '../../../engines/statistics/moments.ts'
+import { zerosOf } from './metric-columns.ts'
+import type { Metric } from './read-metric.ts'
+import { formatDay, type Measurement, QUANTILE_Z } from './query-metric.ts'
 
 /** The variant of people who saw several, in the answers of the queries. */
 export const MULTIPLE = '$multiple'
@@ -14,77 +18,112 @@ export interface VariantState extends VariantStatistics {
   squaredDeviations: number
   /** People who reached each step of a funnel. */
   steps: number[]
+  /** All values of all people. */
+  moments: Moments
 }
 
 /** The state of all variants at the end of a day. */
 export interface DayState {
   day: string
   variants: VariantState[]
+  /** Share of the variance that CUPED took away; null without it. */
+  varianceReduction: number | null
 }
 
 /** Each is analysed in full, some milliseconds of computing a variant; a picture has no room for more. */
 const MAX_POINTS = 60
 
 /**
- * Puts together how things stood at the end of each day, from the first exposure to the last day, without gaps.
+ * Puts together how things stood at the end of each day, from the first exposure to the last day, without gaps; of a
+ * quantile, only of the last day.
  *
  * @param keys  All variants, in the flag's order; the ones nobody saw stay at zero.
  */
 export function accumulateDays (
-  kind: MetricKind, { days, changes, blocks }: Measurement, keys: readonly string[]
+  metric: Metric, measurement: Measurement, { keys, lookback }: { keys: readonly string[], lookback: number }
 ): DayState[] {
+  const { days, changes, blocks } = measurement
   const changesByKey = Map.groupBy(changes, ({ variant, day }) => `${day} ${variant}`)
   const blocksByKey = new Map(blocks.map((block) => [`${block.level} ${block.block} ${block.variant}`, block]))
   const levels = [...new Set(blocks.map(({ level }) => level))]
   const stepCount = Math.max(0, ...changes.map(({ steps }) => steps.length))
-  const seen = keys.map((key) => ({ key, exposed: 0, steps: Array.from({ length: stepCount }, () => 0) }))
+  const nothing = zerosOf(metric, lookback, measurement.caps)
+  const noSteps = Array<number>(stepCount).fill(0)
+  const seen = keys.map((key) => ({ key, exposed: 0, steps: noSteps, had: { exposed: 0, converted: 0 } }))
   const last = days.last - days.first
   const first = changes.filter(({ variant }) => variant !== MULTIPLE)
     .reduce((earliest, { day }) => Math.min(earliest, day), last)
   const states: DayState[] = []
   for (let day = first; day <= last; day++) {
     const variants = seen.map((state): VariantState => {
-      for (const { exposed, steps } of changesByKey.get(`${day} ${state.key}`) ?? []) {
+      for (const { exposed, steps, had } of changesByKey.get(`${day} ${state.key}`) ?? []) {
         state.exposed += exposed
         state.steps = state.steps.map((people, index) => people + (steps[index] ?? 0))
+        state.had = { exposed: state.had.exposed + had.exposed, converted: state.had.converted + had.converted }
       }
       const spreads = levels.flatMap((level) => blocksByKey.get(`${level} ${day >> level} ${state.key}`) ?? [])
-      return describeState(kind, state, spreads.reduce(combine, NOBODY))
+      return describeState(metric.kind, state, spreads.reduce(combine, NOBODY), nothing)
     })
     // A day on which nothing happened shares the state of the day before, so that it is analysed once.
     const before = states.at(-1)?.variants
     const isSame = before !== undefined && isDeepStrictEqual(variants, before)
-    states.push({ day: formatDay(days.first + day), variants: isSame ? before : variants })
+    states.push({ day: formatDay(days.first + day), variants: isSame ? before : variants, varianceReduction: null })
   }
-  return states
+  if (metric.quantile !== null) return states.slice(-1).map((state) => placeQuantiles(state, measurement))
+  if (!metric.isRatio && lookback === 0) return states
+  const adjusted = new Map(states.map(({ variants }) => [variants, adjustStates(variants, metric, lookback)]))
+  return states.map((state) => ({ ...state, ...adjusted.get(state.variants) }))
 }
 
-const NOBODY: Spread = { people: 0, sum: 0, deviations: 0 }
+interface Seen { key: string, exposed: number, steps: number[], had: { exposed: number, converted: number } }
 
-/**
- * Two groups of people as one (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing
- * sample variances", 1979). Nothing cancels: squares are taken of differences between means only.
- */
-function combine (some: Spread, others: Spread): Spread {
-  if (some.people === 0) return others
-  if (others.people === 0) return some
-  const people = some.people + others.people
-  const difference = some.sum / some.people - others.sum / others.people
-  return {
-    people,
-    sum: some.sum + others.sum,
-    deviations: some.deviations + others.deviations + difference * difference * some.people * (others.people / people)
-  }
-}
-
+/** @param nothing  The values of who sent nothing. */
 function describeState (
-  kind: MetricKind, { key, exposed, steps }: { key: string, exposed: number, steps: number[] }, spread: Spread
+  kind: MetricKind, { key, exposed, steps, had }: Seen, spread: Moments, nothing: readonly number[]
 ): VariantState {
-  if (kind === 'funnel') return { key, exposed, measured: exposed, sum: steps.at(-1) ?? 0, squaredDeviations: 0, steps }
+  if (kind === 'funnel') {
+    const sum = steps.at(-1) ?? 0
+    const moments = countMoments(exposed, sum, had)
+    return { key, exposed, measured: exposed, sum, squaredDeviations: 0, steps, moments }
+  }
   // Who sent nothing counts with zero, but has no mean.
-  const rest = kind === 'mean' ? NOBODY : { ...NOBODY, people: exposed - spread.people }
-  const { people, sum, deviations } = combine(spread, rest)
-  return { key, exposed, measured: people, sum, squaredDeviations: deviations, steps }
+  const rest = kind === 'mean' ? 0 : exposed - spread.people
+  const moments = combine(spread, alike(rest, nothing))
+  const { people, sums: [sum = 0], products: [squaredDeviations = 0] } = moments
+  return { key, exposed, measured: people, sum, squaredDeviations, steps, moments }
+}
+
+/** Of people who took all steps or not, after the exposure and before it. */
+function countMoments (people: number, converted: number, { exposed, converted: both }: Seen['had']): Moments {
+  const product = (together: number, some: number, others: number): number => together - some * (others / (people || 1))
+  const own = product(converted, converted, converted)
+  const products = [own, product(both, converted, exposed), product(exposed, exposed, exposed)]
+  return { people, sums: [converted, exposed], products }
+}
+
+function adjustStates (variants: VariantState[], metric: Metric, lookback: number): Pick<DayState, 'variants' | 'varianceReduction'> {
+  const own = metric.isRatio ? 2 : 1
+  const covariates = lookback === 0 ? 0 : (variants[0]?.moments.sums.length ?? own) - own
+  const moments = variants.map((variant) => variant.moments)
+  const { estimates, varianceReduction } = adjustMeans(moments, { isRatio: metric.isRatio, covariates })
+  // Where CUPED changes nothing, what the kind of metric says of itself is more exact.
+  if (!metric.isRatio && varianceReduction === null) return { variants, varianceReduction }
+  return { variants: variants.map((variant, i) => ({ ...variant, adjusted: estimates[i] ?? null })), varianceReduction }
+}
+
+/** The error of a quantile is what the bounds of its interval are apart. */
+function placeQuantiles ({ day, variants }: DayState, { quantiles }: Measurement): DayState {
+  return {
+    day,
+    varianceReduction: null,
+    variants: variants.map((variant) => {
+      const found = quantiles.find(({ variant: key }) => key === variant.key)
+      if (found === undefined) return { ...variant, adjusted: null }
+      const { people, sum, value, lower, upper } = found
+      const squaredError = ((upper - lower) / 2 / QUANTILE_Z) ** 2
+      return { ...variant, measured: people, sum, adjusted: people < 2 ? null : { mean: value, squaredError } }
+    })
+  }
 }
 
 /** The days of a series that are shown: all of them, or every n-th, counted back from the last. */

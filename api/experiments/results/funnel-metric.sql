@@ -1,6 +1,7 @@
 -- A funnel after exposure: who of the exposed people took its steps, in order.
 -- One row per variant, day (since `first_day`) and step: how many people reached the step on that day. Step 0 is the
 -- exposure itself. `$multiple` is the variant of people who saw several; they are counted and left out of the steps.
+-- `had` is 1 for people who had taken all steps in the `lookback` before their exposure; step 0 counts these once more.
 WITH
     exposures AS
     (
@@ -19,7 +20,10 @@ WITH
     paths AS
     (
         SELECT
+            entity,
             variant,
+            exposed_at,
+            timestamp < exposed_at AS is_before,
             -- In order of time; of one moment, first what fits the fewest steps, and no more of a kind than there are steps.
             arraySort(groupArray((timestamp, bitCount(steps), steps))) AS all_events,
             arrayFilter((event, earlier) -> event != earlier, all_events, arrayShiftRight(all_events, {step_count:UInt8})) AS happened,
@@ -35,24 +39,34 @@ WITH
                 CAST([], 'Array(Tuple(DateTime64(3, \'UTC\'), UInt32))')) AS path
         FROM happenings
         INNER JOIN exposures USING (entity)
-        WHERE variant != '$multiple'
-            AND timestamp >= exposed_at
-            AND ({window_seconds:UInt32} = 0 OR timestamp <= exposed_at + toIntervalSecond({window_seconds:UInt32}))
-        GROUP BY entity, variant
+        WHERE variant != '$multiple' AND {{counts}}
+        GROUP BY entity, variant, exposed_at, is_before
+    ),
+    people AS
+    (
+        SELECT
+            variant,
+            countIf(is_before AND length(path) = {step_count:UInt8}) AS had,
+            arrayPushFront(arrayMap(reached -> reached.1, anyIf(path, NOT is_before)), exposed_at) AS times
+        FROM paths
+        GROUP BY entity, variant, exposed_at
     )
 SELECT
     variant,
-    day,
+    dateDiff('day', {first_day:Date32}, toDate32(at, {timezone:String})) AS day,
     step,
-    count() AS people
+    had,
+    count() AS people,
+    countIf(several) AS saw_several
 FROM
 (
-    SELECT variant, dateDiff('day', {first_day:Date32}, toDate32(exposed_at, {timezone:String})) AS day, 0 AS step
+    SELECT variant, exposed_at AS at, 0 AS step, 0 AS had, saw_several AS several
     FROM exposures
     UNION ALL
-    SELECT variant, dateDiff('day', {first_day:Date32}, toDate32(reached.1, {timezone:String})) AS day, step
-    FROM paths
-    ARRAY JOIN path AS reached, arrayEnumerate(path) AS step
+    SELECT variant, at, number - 1 AS step, had, false AS several
+    FROM people
+    ARRAY JOIN times AS at, arrayEnumerate(times) AS number
+    WHERE step > 0 OR had = 1
 )
-GROUP BY variant, day, step
-ORDER BY variant, day, step
+GROUP BY variant, day, step, had
+ORDER BY variant, day, step, had

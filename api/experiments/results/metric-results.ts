@@ -1,10 +1,15 @@
 import { experimentProperties } from '../experiment.ts'
+import { METRIC_KINDS } from '../../../engines/statistics/variant-statistics.ts'
+import { GUARDRAIL_VERDICTS } from './judge-guardrail.ts'
+import { ROLES } from './metric-options.ts'
 import { MISSING_INTERVALS } from './daily-series.ts'
 import { metricWarningSchema } from './metric-warnings.ts'
-import { array, object } from '../../http/json-schema.ts'
+import { array, nullableObject, object } from '../../http/json-schema.ts'
 
 const nullableNumber = { type: ['number', 'null'] }
 const interval = { type: ['array', 'null'], items: { type: ['number', 'null'] } }
+const bounds = nullableObject({ lower: nullableNumber, upper: nullableNumber }, 'Null where nothing was cut.')
+const verdict = { type: 'string', enum: GUARDRAIL_VERDICTS } as const
 const open = { type: 'object', additionalProperties: true }
 
 const dayVariantSchema = {
@@ -36,7 +41,7 @@ const variantSchema = {
     exposed: { type: 'integer', description: 'People (or groups) who saw the variant, and no other.' },
     measured: { type: 'integer', description: 'Of these, people with a value: fewer than exposed for a mean only.' },
     sum: { type: 'number', description: 'Sum of the values per person; people who converted, for a funnel.' },
-    mean: { ...nullableNumber, description: 'Conversion rate, or value per person.' },
+    mean: { ...nullableNumber, description: 'Conversion rate, value per person, ratio or quantile; after CUPED.' },
     standard_error: nullableNumber,
     probability: { type: 'number', description: 'Probability to be the best of all variants.' },
     expected_loss: { ...nullableNumber, description: 'What choosing it costs on average if another is better.' },
@@ -56,12 +61,12 @@ export const metricResultsSchema = {
   ...open,
   required: [
     'insight', 'metric', 'kind', 'baseline', 'leader', 'significant', 'significance_code', 'expected_loss', 'p_value',
-    'probability', 'credible_intervals', 'variants', 'exposures', 'sample_size', 'warnings', 'series'
+    'probability', 'credible_intervals', 'variants', 'exposures', 'sample_size', 'role', 'correction', 'adjustments', 'guardrail', 'warnings', 'series'
   ],
   properties: {
     insight: { type: 'string', enum: ['FUNNELS', 'TRENDS'] },
     metric: { ...open, description: 'The metric as it was understood.' },
-    kind: { type: 'string', enum: ['funnel', 'count', 'sum', 'mean'] },
+    kind: { type: 'string', enum: METRIC_KINDS },
     baseline: { type: 'string', description: 'Key of the variant that the others are compared with.' },
     leader: { type: 'string', description: 'Key of the variant most likely to be best.' },
     significant: { type: 'boolean' },
@@ -79,7 +84,8 @@ export const metricResultsSchema = {
       required: ['total', 'multiple_variants', 'sample_ratio'],
       properties: {
         total: { type: 'integer' },
-        multiple_variants: { type: 'integer', description: 'People who saw several variants; they are left out.' },
+        multiple_variants: { type: 'integer', description: 'People who saw several variants.' },
+        multiple_variant_handling: { type: 'string', enum: ['exclude', 'first_seen'], description: 'Whether they are left out, or count for the first variant.' },
         sample_ratio: {
           type: ['object', 'null'], additionalProperties: true,
           description: 'mismatch: true when the split is not the one the flag gives; then trust no other number.'
@@ -90,6 +96,26 @@ export const metricResultsSchema = {
       type: ['object', 'null'], additionalProperties: true,
       description: 'People and days needed to see minimum_detectable_effect (in percent), judged by the baseline so far.'
     },
+    role: { type: 'string', enum: ROLES, description: 'Secondary metrics are explored: their p-values are not corrected for each other.' },
+    correction: nullableObject(
+      { method: { type: 'string', enum: ['holm'] }, metrics: { type: 'integer' }, comparisons: { type: 'integer' } },
+      'Of primary metrics: adjusted p-values are corrected for all comparisons of all of them.'),
+    adjustments: object({
+      cuped: nullableObject({
+        applied: { type: 'boolean' },
+        reason: { type: ['string', 'null'], enum: ['quantile', 'too_little_history', null], description: 'Why it was not applied.' },
+        lookback_days: { type: 'number' },
+        share_with_history: { ...nullableNumber, description: 'Share of people with events of the metric before their exposure.' },
+        variance_reduction: nullableNumber
+      }, 'Null when it is off.'),
+      winsorized: nullableObject({ value: bounds, denominator: bounds }, 'What values were cut to.'),
+      quantile: nullableNumber
+    }, { description: 'What was done to the values before they were compared.' }),
+    guardrail: nullableObject({
+      margin: { type: 'number', description: 'Loss that is allowed, in percent of the baseline.' },
+      goal: { type: 'string', enum: ['increase', 'decrease'] },
+      variants: array(object({ key: { type: 'string' }, at_the_end: verdict, at_any_time: verdict }))
+    }, 'Null unless the role is guardrail. holds: the whole interval of the lift is better than the margin; harmed: all of it is worse.'),
     warnings: {
       type: 'array', items: metricWarningSchema,
       description: 'Where nobody has a value: events of the metric that nobody sent, and properties that no event had a number in.'

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { createTestClickHouse } from '../../../test/support/test-stores.ts'
 import { createRandom } from '../../../test/support/random.ts'
-import { accumulateDays, type DayState, MULTIPLE, type VariantState } from './daily-series.ts'
+import { accumulateDays, type DayState, type VariantState } from './daily-series.ts'
+import { describeExposure } from './describe-exposure.ts'
 import { type MetricScope, queryMetric } from './query-metric.ts'
 import { type Metric, readMetric } from './read-metric.ts'
 
@@ -39,6 +40,7 @@ async function plant (events: TestEvent[]): Promise<MetricScope> {
   await client.insert({ table: 'events', values, format: 'JSONEachRow' })
   return {
     projectId, flagKey: 'checkout', variants: VARIANTS, groupType: null,
+    exposure: { ...describeExposure(null, 'checkout'), isFirstSeen: false, lookback: 0 },
     since: new Date(START), until: new Date(START + 10 * DAY), timezone: 'UTC'
   }
 }
@@ -63,10 +65,9 @@ function metric (fields: object): Metric {
 /** How things stood at the end of each day. */
 async function measure (scope: MetricScope, wanted: Metric): Promise<{ days: DayState[], multiple: number }> {
   const measurement = await queryMetric(client, scope, wanted)
-  const several = measurement.changes.filter(({ variant }) => variant === MULTIPLE)
   return {
-    days: accumulateDays(wanted.kind, measurement, VARIANTS),
-    multiple: several.reduce((sum, { exposed }) => sum + exposed, 0)
+    days: accumulateDays(wanted, measurement, { keys: VARIANTS, lookback: scope.exposure.lookback }),
+    multiple: measurement.changes.reduce((sum, { sawSeveral }) => sum + sawSeveral, 0)
   }
 }
 
@@ -306,7 +307,7 @@ function round (value: number): number {
 }
 
 /** The rules once more, without any SQL: what is known of a variant at `until`. */
-function model (events: TestEvent[], kind: Metric['kind'], variant: string, until: number): object {
+function model (events: TestEvent[], kind: 'funnel' | 'count' | 'sum' | 'mean', variant: string, until: number): object {
   const inside = events.filter(({ timestamp }) => timestamp >= START && timestamp < START + 10 * DAY)
   let exposed = 0
   const all: number[] = []

@@ -4,19 +4,36 @@ import { quoteString } from 'chdb-server/sql-lexer'
 import { conditionSql } from '../../../engines/questions/question-sql.ts'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
 import { askRows } from '../../http/describe-clickhouse-error.ts'
+import { pairsOf, type Moments } from '../../../engines/statistics/moments.ts'
+import { normalQuantile } from '../../../engines/statistics/distributions.ts'
+import { capsSql, columnsOf } from './metric-columns.ts'
 import type { Metric } from './read-metric.ts'
 
 /** Where and when to look for exposures and events. */
 export interface MetricScope {
   projectId: number
   flagKey: string
+  /** Those whose people are compared; events of others expose nobody. */
   variants: readonly string[]
+  exposure: Exposure
   /** Count groups of this type instead of persons; null for persons. */
   groupType: string | null
   since: Date
   until: Date
   /** IANA name: days of the series begin at its midnight. */
   timezone: string
+}
+
+/** Which events expose people, in SQL. */
+export interface Exposure {
+  /** Whether an event does. */
+  where: string
+  /** The variant that it shows. */
+  variant: string
+  /** People who saw several variants count for the first one, instead of being left out. */
+  isFirstSeen: boolean
+  /** How long before the exposure the covariates of CUPED reach, in seconds; 0 without CUPED. */
+  lookback: number
 }
 
 /** The days of an experiment, in the project's time zone, as days since 1970. */
@@ -31,7 +48,14 @@ export interface Measurement {
   changes: DailyChange[]
   /** What all kinds but funnels have beside the exposures. */
   blocks: ValueBlock[]
+  /** Of a metric that is a quantile, instead of blocks. */
+  quantiles: QuantileRow[]
+  /** What values were cut to, lower and upper bound: the value, the denominator, and both before; null is none. */
+  caps: (number | null)[]
 }
+
+/** A quantile of the people of a variant, with the values that bound it at 95 %. */
+interface QuantileRow { variant: string, people: number, sum: number, value: number, lower: number, upper: number }
 
 /** Who was new on a day. */
 export interface DailyChange {
@@ -40,19 +64,16 @@ export interface DailyChange {
   day: number
   /** People first exposed that day. */
   exposed: number
+  /** Of these, who saw several variants. */
+  sawSeveral: number
   /** People who reached each step of a funnel that day; empty for the other kinds. */
   steps: number[]
+  /** Of a funnel with CUPED: who had taken all steps before, of the exposed and of those who took the last step. */
+  had: { exposed: number, converted: number }
 }
 
-/** Values of people: how many, their sum, and their squared deviations from their mean. */
-export interface Spread {
-  people: number
-  sum: number
-  deviations: number
-}
-
-/** People whose value did not change for 2^level days, from day `block` * 2^level on. */
-export interface ValueBlock extends Spread {
+/** People whose values did not change for 2^level days, from day `block` * 2^level on. */
+export interface ValueBlock extends Moments {
   variant: string
   level: number
   block: number
@@ -65,19 +86,24 @@ const EXPRESSIONS: Readonly<Record<string, string>> = {
   // Which events may count for the metric: not those of bots, and never the exposure itself.
   happened: `project_id = {project_id:UInt32}
             AND ({any_event:Bool} OR event IN {events:Array(String)})
-            AND timestamp >= {since:DateTime64(3, 'UTC')} AND timestamp < {until:DateTime64(3, 'UTC')}
+            AND timestamp >= {since:DateTime64(3, 'UTC')} - toIntervalSecond({lookback:UInt32}) AND timestamp < {until:DateTime64(3, 'UTC')}
             AND NOT is_bot
             AND NOT (event = '$feature_flag_called' AND feature_flag = {flag:String})`,
+  // Which of them count for a person: after the exposure within the window, and before it as far as covariates reach.
+  counts: `if(timestamp >= exposed_at,
+                {window_seconds:UInt32} = 0 OR timestamp <= exposed_at + toIntervalSecond({window_seconds:UInt32}),
+                timestamp >= exposed_at - toIntervalSecond({lookback:UInt32}))`,
   // The value of the property `key` of an event as text, as feature flags compare it: a null is the text null, and only
   // an absent property is NULL.
   property_as_text: "if(JSONType(properties, key) = 'String', JSONExtractString(properties, key), nullIf(JSONExtractRaw(properties, key), ''))",
   // The value of the property as a number, numbers in texts included; NULL for everything else (NaN and infinity too),
   // and for numbers beyond 1e60, whose sums would no longer be exact.
-  property_as_number: 'arrayMap(number -> if(abs(number) <= 1e60, number, NULL), arrayMap(key -> toFloat64OrNull({{property_as_text}}), [{property:String}]))[1]'
+  property_as_number: 'arrayMap(number -> if(abs(number) <= 1e60, number, NULL), arrayMap(key -> toFloat64OrNull({{property_as_text}}), [{property:String}]))[1]',
+  below_as_number: 'arrayMap(number -> if(abs(number) <= 1e60, number, NULL), arrayMap(key -> toFloat64OrNull({{property_as_text}}), [{below_property:String}]))[1]'
 }
 
-/** Where a query says which steps an event is. */
-const STEPS = '{{steps}}'
+/** What depends on the metric and the experiment is put in last, all at once. */
+const LATE = ['steps', 'exposing', 'shown', 'person_days', 'returns_in_time', 'caps', 'capped', 'sums', 'products']
 
 /**
  * Which steps an event is: bit 0 for the first one, and so on. A step of any event is none that exposes to a flag:
@@ -92,6 +118,8 @@ function stepsSql (steps: Metric['steps']): string {
 
 const FUNNEL = loadQuery('funnel-metric')
 const VALUE = loadQuery('value-metric')
+const QUANTILE = loadQuery('quantile-metric')
+const PERSON_DAYS = { retention: loadPart('retained-days'), other: loadPart('person-days') }
 
 /**
  * `final`: an event counts once, whatever lies beyond the memory of the writer. Numbers arrive as numbers. After a
@@ -107,21 +135,53 @@ const SETTINGS = { final: 1, output_format_json_quote_64bit_integers: 0, max_exe
 export async function queryMetric (clickhouse: ClickHouse, scope: MetricScope, metric: Metric): Promise<Measurement> {
   const days = { first: dayOf(scope.since, scope.timezone), last: dayOf(scope.until, scope.timezone) }
   const parameters = buildParameters(scope, metric, days)
-  const query = (metric.kind === 'funnel' ? FUNNEL : VALUE).replace(STEPS, () => stepsSql(metric.steps))
-  if (metric.kind === 'funnel') {
-    const steps = await askRows<StepRow>(clickhouse, query, parameters, SETTINGS)
-    return { days, changes: foldSteps(steps, metric.steps.length), blocks: [] }
+  const ask = async <T>(query: string): Promise<T[]> =>
+    await askRows<T>(clickhouse, fillIn(query, scope, metric), parameters, SETTINGS)
+  const nothing = { days, blocks: [], quantiles: [], caps: [] }
+  if (metric.kind === 'funnel') return { ...nothing, changes: foldSteps(await ask<StepRow>(FUNNEL), metric.steps.length) }
+  const last = days.last - days.first
+  const toChange = ({ variant, block = last, exposed, saw_several: sawSeveral }: ExposedRow): DailyChange =>
+    ({ variant, day: block, exposed, sawSeveral, steps: [], had: { exposed: 0, converted: 0 } })
+  if (metric.quantile !== null) {
+    const rows = await ask<QuantileRow & ExposedRow>(QUANTILE)
+    return { ...nothing, changes: rows.map(toChange), quantiles: rows }
   }
-  const rows = await askRows<ValueBlock & { exposed: number }>(clickhouse, query, parameters, SETTINGS)
+  const rows = await ask<ValueBlock & ExposedRow & { caps: (number | null)[] }>(VALUE)
   return {
-    days,
-    changes: rows.filter(({ level }) => level === 0)
-      .map(({ variant, block: day, exposed }) => ({ variant, day, exposed, steps: [] })),
-    blocks: rows.filter(({ people }) => people > 0)
+    ...nothing,
+    changes: rows.filter(({ exposed }) => exposed > 0).map(toChange),
+    blocks: rows.filter(({ people }) => people > 0),
+    caps: rows[0]?.caps ?? []
   }
 }
 
+interface ExposedRow { variant: string, block?: number, exposed: number, saw_several: number }
+
+/** Puts in what depends on the metric; what people wrote stands there as quoted text, and is not searched again. */
+function fillIn (query: string, { exposure }: MetricScope, metric: Metric): string {
+  const columns = columnsOf(metric, exposure.lookback)
+  const texts: Record<string, string> = {
+    steps: stepsSql(metric.steps),
+    exposing: exposure.where,
+    shown: exposure.variant,
+    returns_in_time: returnsSql(metric),
+    capped: columns.filter(({ source }) => source !== null).map(({ name, source, caps }, at) => caps === null
+      ? `${source} AS ${name}`
+      : `greatest(caps[${2 * at + 1}], least(caps[${2 * at + 2}], ${source})) AS ${name}`).join(', '),
+    caps: capsSql(columns),
+    sums: `[${columns.map(({ name }) => `sum(${name})`).join(', ')}]`,
+    products: `[${pairsOf(columns.length).map(([i, j]) => i === j
+      ? `varPopStable(${columns[i]?.name}) * people`
+      : `covarPopStable(${columns[i]?.name}, ${columns[j]?.name}) * people`).join(', ')}]`
+  }
+  const days = metric.kind === 'retention' ? PERSON_DAYS.retention : PERSON_DAYS.other
+  return query.replace('{{person_days}}', () => days).replaceAll(/\{\{(\w+)\}\}/g, (_, name: string) => texts[name] ?? '')
+}
+
 const DAY_MS = 86_400_000
+
+/** Of the bounds of a quantile: at 95 %. */
+export const QUANTILE_Z = normalQuantile(0.975)
 
 /** The day of an instant in a time zone, as days since 1970. */
 function dayOf (instant: Date, timeZone: string): number {
@@ -149,9 +209,17 @@ function buildParameters (scope: MetricScope, metric: Metric, days: DaySpan): Re
     days: dayCount,
     levels: dayCount.toString(2).length,
     step_count: metric.steps.length,
-    kind: metric.kind,
+    is_mean: metric.kind === 'mean',
     property: metric.property ?? '',
+    below_property: metric.belowProperty ?? '',
     window_seconds: metric.windowSeconds,
+    lookback: scope.exposure.lookback,
+    first_seen: scope.exposure.isFirstSeen,
+    last_seen: metric.retention?.isLastSeen ?? false,
+    return_from: metric.retention?.from ?? 0,
+    return_to: metric.retention?.to ?? 0,
+    quantile: metric.quantile ?? 0,
+    z: QUANTILE_Z,
     any_event: metric.steps.some(({ event }) => event === null),
     events
   }
@@ -162,16 +230,30 @@ export function formatInstant (instant: Date): string {
   return instant.toISOString().replace('T', ' ').replace('Z', '')
 }
 
-interface StepRow { variant: string, day: number, step: number, people: number }
+interface StepRow { variant: string, day: number, step: number, had: number, people: number, saw_several: number }
 
 function foldSteps (rows: StepRow[], stepCount: number): DailyChange[] {
   const days = Map.groupBy(rows, ({ variant, day }) => `${day} ${variant}`)
   return [...days.values()].map((group) => {
-    const people = (step: number): number => group.find((row) => row.step === step)?.people ?? 0
-    const steps = Array.from({ length: stepCount }, (_, index) => people(index + 1))
+    const people = (step: number, had: number): number =>
+      group.find((row) => row.step === step && row.had === had)?.people ?? 0
+    const steps = Array.from({ length: stepCount }, (_, index) => people(index + 1, 0) + people(index + 1, 1))
     const { variant = '', day = 0 } = group[0] ?? {}
-    return { variant, day, exposed: people(0), steps }
+    const sawSeveral = group.reduce((total, row) => total + row.saw_several, 0)
+    const had = { exposed: people(0, 1), converted: people(stepCount, 1) }
+    return { variant, day, exposed: people(0, 0), sawSeveral, steps, had }
   })
+}
+
+/** Whether the event at `at` comes in the window after `started`; days and hours are those of the clock. */
+function returnsSql ({ retention }: Metric): string {
+  if (retention === null) return '1'
+  const { unit } = retention
+  if (unit === 'day' || unit === 'hour') {
+    return `dateDiff('${unit}', started, at, {timezone:String}) BETWEEN {return_from:UInt32} AND {return_to:UInt32}`
+  }
+  const interval = `toInterval${unit[0]?.toUpperCase() ?? ''}${unit.slice(1)}`
+  return `at >= started + ${interval}({return_from:UInt32}) AND at <= started + ${interval}({return_to:UInt32})`
 }
 
 /** Reads a query of this folder, with its parts. */
@@ -187,10 +269,13 @@ export function loadQuery (name: string): string {
  */
 export function withParts (query: string): string {
   return query.replaceAll(/\{\{(\w+)\}\}/g, (whole, part: string) => {
-    if (whole === STEPS) return STEPS
+    if (LATE.includes(part)) return whole
     const expression = EXPRESSIONS[part]
-    if (expression !== undefined) return withParts(expression)
-    // The comment on top describes the file, and would end up in the middle of a line.
-    return loadQuery(part.replaceAll('_', '-')).replace(/^(?:--[^\n]*\n)+/, '').trimEnd()
+    return expression === undefined ? loadPart(part.replaceAll('_', '-')) : withParts(expression)
   })
+}
+
+/** A file within a query, without the comment on top, which would end up in the middle of a line. */
+function loadPart (name: string): string {
+  return loadQuery(name).replace(/^(?:--[^\n]*\n)+/, '').trimEnd()
 }

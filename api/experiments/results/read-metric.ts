@@ -1,16 +1,22 @@
 import { invalidField } from '../../../engines/errors.ts'
 import { fieldsOf } from '../../../engines/fields.ts'
-import type { MetricKind } from '../../../engines/statistics/variant-statistics.ts'
+import { METRIC_KINDS, type MetricKind } from '../../../engines/statistics/variant-statistics.ts'
+import { type Caps, type MetricOptions, NO_OPTIONS, readCaps, readOptions, readRetention, RETENTION_FIELDS } from './metric-options.ts'
 import { type PropertyCondition, readConditions } from '../../../engines/operators/property-conditions.ts'
 
 /** What an experiment measures, read from what a client wrote. */
-export interface Metric {
+export interface Metric extends MetricOptions {
   name: string
   kind: MetricKind
-  /** In order for a funnel; exactly one for the other kinds. */
+  /** In order for a funnel; numerator and denominator of a ratio; return and start of a retention; else exactly one. */
   steps: MetricStep[]
   /** Property whose values are added up or averaged; null for funnels and counts. */
   property: string | null
+  /** The same of a denominator. */
+  belowProperty: string | null
+  belowCaps: Caps | null
+  /** Whether it is one sum over people by another. */
+  isRatio: boolean
   /** How long after the first exposure an event counts, in seconds; 0 is without an end. */
   windowSeconds: number
 }
@@ -38,7 +44,7 @@ type Fields = Record<string, unknown>
  */
 export function readMetric (path: string, value: unknown): Metric | undefined {
   const fields = fieldsOf(value)
-  if (fields['metric'] !== undefined) return readOwnForm(`${path}__metric`, fieldsOf(fields['metric']))
+  if (fields['metric'] !== undefined) return readOwnForm(`${path}__metric`, { ...purposeOf(fields), ...fieldsOf(fields['metric']) })
   if (fields['kind'] !== undefined) return readOwnForm(path, fields)
   const events = fields['events']
   refuseActions(`${path}__actions`, fields['actions'])
@@ -52,6 +58,7 @@ function readFunnel (path: string, fields: Fields, events: unknown[]): Metric {
     .sort((a, b) => a.order - b.order)
     .map(({ step }) => step)
   return {
+    ...ONE_VALUE, ...readOptions(path, fields, 'funnel'),
     name: readName(fields), kind: 'funnel', steps: limitSteps(`${path}__events`, ordered), property: null,
     windowSeconds: readFunnelWindow(path, fields)
   }
@@ -68,10 +75,13 @@ function readTrend (path: string, fields: Fields, events: unknown[]): Metric {
     throw invalidField(`${at}__math`, `math must be one of ${[...KIND_OF_MATH.keys()].join(', ')}.`)
   }
   return {
+    ...ONE_VALUE, ...readOptions(path, fields, kind),
     name: readName(fields), kind, steps: [readStep(at, events[0])],
     property: readProperty(`${at}__math_property`, kind, property), windowSeconds: 0
   }
 }
+
+const ONE_VALUE = { ...NO_OPTIONS, belowProperty: null, belowCaps: null, isRatio: false }
 
 /** People who sent the event at all are a funnel of one step. */
 const KIND_OF_MATH = new Map<string, MetricKind>([
@@ -111,20 +121,62 @@ function readWindow (path: string, value: unknown, unitSeconds: number): number 
   throw invalidField(path, 'The window after exposure must be a number above 0.')
 }
 
+function fieldsOfKind (kind: MetricKind): readonly string[] {
+  if (kind === 'ratio') return ['numerator', 'denominator']
+  return kind === 'retention' ? RETENTION_FIELDS : ['event', 'steps', 'property', 'where']
+}
+
+const FIELDS_OF_ALL = [
+  'name', 'kind', 'window_days', 'lower_bound_percentile', 'upper_bound_percentile', 'ignore_zeros', 'quantile', 'role', 'goal', 'margin'
+]
+
 function readOwnForm (path: string, fields: Fields): Metric {
-  const { kind, event, steps, property = null, where, window_days: windowDays } = fields
-  if (kind !== 'funnel' && kind !== 'count' && kind !== 'sum' && kind !== 'mean') {
-    throw invalidField(`${path}__kind`, 'kind of a metric must be funnel, count, sum or mean.')
+  const { event, steps, where, window_days: windowDays } = fields
+  const kind = METRIC_KINDS.find((known) => known === fields['kind'])
+  if (kind === undefined) throw invalidField(`${path}__kind`, `kind of a metric must be one of ${METRIC_KINDS.join(', ')}.`)
+  refuseUnknown(path, fields, [...fieldsOfKind(kind), ...FIELDS_OF_ALL])
+  const shared = {
+    ...readOptions(path, fields, kind), name: readName(fields), kind,
+    windowSeconds: windowDays === undefined ? 0 : readWindow(`${path}__window_days`, windowDays, 86_400)
+  }
+  if (kind === 'retention') {
+    const returns = [readOwnStep(`${path}__completion_event`, fields['completion_event']), readOwnStep(`${path}__start_event`, fields['start_event'])]
+    const retention = readRetention(path, fields)
+    return { ...ONE_VALUE, ...shared, steps: returns, property: null, isRatio: true, retention }
+  }
+  if (kind === 'ratio') {
+    const [above, below] = (['numerator', 'denominator'] as const).map((name) => readPart(`${path}__${name}`, fields[name]))
+    if (above === undefined || below === undefined) throw new RangeError('a ratio has two parts')
+    return {
+      ...shared, steps: [above.step, below.step], isRatio: true,
+      property: above.property, caps: above.caps, belowProperty: below.property, belowCaps: below.caps
+    }
   }
   const list = Array.isArray(steps) ? steps : [{ event, where }]
   if (kind !== 'funnel' && list.length !== 1) throw invalidField(`${path}__steps`, `A metric of kind ${kind} has one event.`)
   return {
-    name: readName(fields),
-    kind,
+    ...ONE_VALUE,
+    ...shared,
     steps: limitSteps(`${path}__steps`, list.map((step, index) => readOwnStep(Array.isArray(steps) ? `${path}__steps__${index}` : path, step))),
-    property: readProperty(`${path}__property`, kind, property),
-    windowSeconds: windowDays === undefined ? 0 : readWindow(`${path}__window_days`, windowDays, 86_400)
+    property: readProperty(`${path}__property`, kind, fields['property'] ?? null)
   }
+}
+
+/** One sum of a ratio: of a property, or the number of events. */
+function readPart (path: string, value: unknown): { step: MetricStep, property: string | null, caps: Caps | null } {
+  const fields = fieldsOf(value)
+  refuseUnknown(path, fields, ['event', 'where', 'property', 'lower_bound_percentile', 'upper_bound_percentile', 'ignore_zeros'])
+  const { property = null } = fields
+  return {
+    step: readOwnStep(path, fields), caps: readCaps(path, fields),
+    property: property === null ? null : readProperty(`${path}__property`, 'sum', property)
+  }
+}
+
+/** A field that would be ignored is mostly a misspelt one. */
+function refuseUnknown (path: string, fields: Fields, known: readonly string[]): void {
+  const unknown = Object.keys(fields).find((name) => !known.includes(name))
+  if (unknown !== undefined) throw invalidField(`${path}__${unknown}`, `A metric of this kind has no ${unknown}.`)
 }
 
 function readOwnStep (path: string, value: unknown): MetricStep {
@@ -155,12 +207,29 @@ function readName ({ name }: Fields): string {
  * @throws {HttpError} 400 naming the field that cannot be understood.
  */
 export function readSecondaryMetrics (value: unknown): Metric[] {
-  return listEntries(value).map(([path, name, entry]) => {
+  return readEntries(listEntries(value))
+}
+
+/** Those of them with the role `primary`; what is wrong with others does not matter. */
+export function readPrimaryOnly (value: unknown): Metric[] {
+  return readEntries(listEntries(value).filter(([,, entry]) => {
+    const { role, metric, filters } = fieldsOf(entry)
+    return [role, fieldsOf(metric)['role'], fieldsOf(filters)['role'], fieldsOf(fieldsOf(filters)['metric'])['role']].includes('primary')
+  }))
+}
+
+function readEntries (entries: ReturnType<typeof listEntries>): Metric[] {
+  return entries.map(([path, name, entry]) => {
     const { filters, name: ownName = name } = fieldsOf(entry)
-    const metric = filters === undefined ? readMetric(path, entry) : readMetric(`${path}__filters`, filters)
+    const metric = filters === undefined ? readMetric(path, entry) : readMetric(`${path}__filters`, { ...purposeOf(entry), ...fieldsOf(filters) })
     if (metric === undefined) throw invalidField(path, 'A secondary metric must name its events.')
     return { ...metric, name: typeof ownName === 'string' ? ownName : metric.name }
   })
+}
+
+/** What a metric is for may stand beside it, too. */
+function purposeOf (value: unknown): Fields {
+  return Object.fromEntries(Object.entries(fieldsOf(value)).filter(([name]) => name === 'role' || name === 'goal' || name === 'margin'))
 }
 
 function listEntries (value: unknown): [path: string, name: string, entry: unknown][] {

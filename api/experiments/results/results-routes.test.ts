@@ -165,6 +165,81 @@ t.test('answers the secondary metrics, one or all', async (t) => {
   t.match(await ask(), { status: 400, body: { detail: 'Experiment has no secondary metrics', attr: 'secondary_metrics' } })
 })
 
+t.test('corrects primary metrics together, explores the others, and judges guardrails by their margin', async (t) => {
+  const api = await shared.inNewProject()
+  await plant(api.projectId, {
+    people: 4000, variant: (person) => person % 2 === 0 ? 'control' : 'test', converts: (person, variant) => luck(person) < (variant === 'test' ? 145 : 120)
+  })
+  const guardrail = (margin: number, more: object = {}): object => ({ name: `at most ${margin} %`, metric: { kind: 'funnel', event: 'paid' }, role: 'guardrail', margin, ...more })
+  const { body: experiment } = await api.call('POST', '~/experiments', {
+    ...EXPERIMENT,
+    secondary_metrics: [
+      { kind: 'count', event: 'paid', role: 'primary' }, { kind: 'sum', event: 'paid', property: 'amount' }, guardrail(5),
+      guardrail(5, { goal: 'decrease' }), guardrail(80, { goal: 'decrease' }), { role: 'primary', filters: { events: [{ id: 'none' }] } }
+    ]
+  })
+  const { body: { result } } = await api.call('GET', `~/experiments/${experiment.id}/results`)
+  const { body: { analysis } } = await api.call('GET', `~/experiments/${experiment.id}/secondary_results`)
+
+  const [count, sum, ...guardrails] = analysis
+  t.match(result, { role: 'primary', correction: { method: 'holm', metrics: 3 } })
+  t.match(count, { role: 'primary', correction: result.correction })
+  t.match(sum, { role: 'secondary', correction: null, guardrail: null })
+  const pOf = (of: any): { p_value: number, adjusted_p_value: number } => of.variants[1].comparison.frequentist
+  const both = [pOf(result), pOf(count)].sort((a, b) => a.p_value - b.p_value)
+  const smallest = Math.min(3, result.correction.comparisons) * both[0]!.p_value
+  t.ok(Math.abs(both[0]!.adjusted_p_value / smallest - 1) < 1e-9, 'Holm multiplies the smallest by all comparisons')
+  t.ok(both[1]!.adjusted_p_value >= both[0]!.adjusted_p_value)
+  t.equal(pOf(sum).adjusted_p_value, pOf(sum).p_value)
+  t.ok(result.variants[1].comparison.sequential.adjusted_p_value >= result.variants[1].comparison.sequential.p_value)
+  t.match(guardrails.slice(0, 3).map(({ guardrail: judged }: any) => judged.variants[0].at_the_end), ['holds', 'unclear', 'holds'])
+  t.match(guardrails[0].guardrail, { margin: 5, goal: 'increase', variants: [{ key: 'test', at_any_time: /holds|unclear/ }] })
+  for (const [metric, attr] of [
+    [{ kind: 'count', event: 'paid', role: 'guardrail' }, 'margin'], [{ kind: 'count', event: 'paid', margin: 3 }, 'margin'], [{ kind: 'count', event: 'paid', role: 'x' }, 'role'],
+    [{ kind: 'funnel', event: 'paid', quantile: 0.5 }, 'quantile'], [{ kind: 'sum', event: 'paid', property: 'a', quantile: 1 }, 'quantile'],
+    [{ kind: 'count', event: 'paid', upper_bound_percentile: 99 }, 'upper_bound_percentile'], [{ kind: 'ratio', numerator: { event: 'a' }, denominator: { event: '' } }, 'denominator__event'],
+    [{ kind: 'ratio', numerator: { event: 'a', math: 'avg' }, denominator: { event: 'b' } }, 'numerator__math'], [{ kind: 'count', event: 'a', upper_percentile: 0.9 }, 'upper_percentile'],
+    [{ kind: 'retention', start_event: { event: 'a' }, completion_event: { event: 'b' }, retention_window_start: 3, retention_window_end: 2 }, 'retention_window_end'],
+    [{ kind: 'retention', start_event: { event: 'a' } }, 'completion_event__event']
+  ] as const) {
+    await api.call('PATCH', `~/experiments/${experiment.id}`, { secondary_metrics: [metric] })
+    t.match(await api.call('GET', `~/experiments/${experiment.id}/secondary_results`), { status: 400, body: { attr: `secondary_metrics__0__${attr}` } }, attr)
+  }
+})
+
+t.test('obeys excluded variants, another baseline and exposure, and says what CUPED did', async (t) => {
+  const api = await shared.inNewProject()
+  const shares = ['control', 'test', 'third'].map((key, index) => ({ key, rollout_percentage: [50, 25, 25][index] }))
+  await plant(api.projectId, { people: 1200, variant: (person) => ['control', 'test', 'control', 'third'][person % 4]!, converts: (person) => luck(person) < 300 })
+  const before = Array.from({ length: 600 }, (_, person) => ({
+    project_id: api.projectId, uuid: randomUUID(), event: 'paid', distinct_id: `person ${person}`, received_at: START, timestamp: START - (luck(person) < 300 ? 2 : 40) * DAY, properties: '{}'
+  }))
+  await client.insert({ table: 'events', values: before, format: 'JSONEachRow' })
+  const { body: experiment } = await api.call('POST', '~/experiments', { ...EXPERIMENT, parameters: { feature_flag_variants: shares } })
+  const ask = async (parameters: object): Promise<any> => {
+    await api.call('PATCH', `~/experiments/${experiment.id}`, { parameters })
+    return await api.call('GET', `~/experiments/${experiment.id}/results`)
+  }
+  t.match((await ask({ excluded_variants: ['third'], stats_config: { baseline_variant_key: 'test', cuped: { enabled: true, lookback_days: 20 } } })).body.result, {
+    baseline: 'test', variants: [{ key: 'control', exposed: 600 }, { key: 'test', exposed: 300, comparison: null }],
+    exposures: { total: 900, multiple_variant_handling: 'exclude', sample_ratio: { mismatch: false, variants: [{ expected: 600 }, { expected: 300 }] } },
+    adjustments: {
+      cuped: { applied: true, reason: null, lookback_days: 20, share_with_history: 0.15, variance_reduction: Number },
+      winsorized: null,
+      quantile: null
+    },
+    sample_size: { total: Number }
+  })
+  t.match((await ask({ stats_config: { cuped: { enabled: true, lookback_days: 1 } }, exposure_criteria: { multiple_variant_handling: 'first_seen' } })).body.result, {
+    variants: { length: 3 }, adjustments: { cuped: { applied: false, reason: 'too_little_history', share_with_history: 0 } }, exposures: { multiple_variant_handling: 'first_seen' }
+  })
+  for (const [parameters, attr] of [
+    [{ excluded_variants: ['test', 'third'] }, 'excluded_variants'], [{ stats_config: { baseline_variant_key: 'nobody' } }, 'stats_config__baseline_variant_key'],
+    [{ excluded_variants: ['third'], stats_config: { baseline_variant_key: 'third' } }, 'stats_config__baseline_variant_key']
+  ] as const) t.match(await ask(parameters), { status: 400, body: { attr: `parameters__${attr}` } }, attr)
+  t.match((await ask({ custom_exposure_filter: { events: [{ id: 'opened' }] } })).body.result, { exposures: { total: 0 } })
+})
+
 t.test('what becomes of the flag after the end changes no result', async (t) => {
   const api = await shared.inNewProject()
   await plant(api.projectId, {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { invalidField } from '../../../engines/errors.ts'
 import type { FastifyInstance } from 'fastify'
 import type { ClickHouse } from '../../../platform/clickhouse/connect-clickhouse.ts'
@@ -13,7 +14,8 @@ import { findExperiment } from '../experiment.ts'
 import { findKeptFlag, listKeptChanges } from '../experiment-versions.ts'
 import { variantsOfFlag } from '../../../engines/flags/flag-definition.ts'
 import { computeResults, findScope, type LaunchedExperiment, type MetricResults, requireLaunched } from './compute-results.ts'
-import { type Metric, readMetric, readSecondaryMetrics } from './read-metric.ts'
+import { correctFamily } from './correct-family.ts'
+import { type Metric, readMetric, readPrimaryOnly, readSecondaryMetrics } from './read-metric.ts'
 import { metricResultsSchema, resultsSchema, secondaryResultsSchema } from './metric-results.ts'
 import { requiresFlagRoute } from './requires-flag-implementation.ts'
 
@@ -39,14 +41,14 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
   async function measure (
     projectId: number, experiment: LaunchedExperiment, metric: Metric, refresh: boolean
   ): Promise<Refreshed> {
-    const { scope, variants } = await findScope(deps.sql, projectId, experiment, new Date(deps.now()))
+    const { scope, variants, baseline } = await findScope(deps.sql, projectId, experiment, new Date(deps.now()))
     // What is measured, without the moment: a changed experiment is another key.
     const { id, parameters, end_date: end } = experiment
     const key = JSON.stringify([id, parameters, end, { ...scope, until: null }, variants, metric])
     return await cache(key, refresh, async () => {
       // Before anything is counted: what was complete then is in the numbers. Without ClickHouse, those say so.
       const completeThrough = await readCompleteThrough(deps.clickhouse).catch(() => null)
-      const results = await computeResults(deps.clickhouse, { experiment, metric, scope, variants })
+      const results = await computeResults(deps.clickhouse, { parameters, metric, scope, variants, baseline })
       results.warnings.push(...findRemovedWarnings(scope, await readKeptFrom(deps, projectId, deps.now())))
       return { results, completeThrough }
     })
@@ -60,9 +62,12 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
     query: optional(refreshProperties), answer: resultsSchema
   }, async (request, { projectId }) => {
     const experiment = await findLaunched(projectId, request.params.id)
-    const metric = readMetric('filters', experiment.filters)
+    const [metric] = listPrimary(experiment)
     if (metric === undefined) throw invalidField('filters', 'Experiment has no target metric', 'required')
-    const { value, lastRefresh, isCached } = await measure(projectId, experiment, metric, request.query.refresh)
+    const [refreshed] = await measureAll(experiment, [metric], async (each) =>
+      await measure(projectId, experiment, each, request.query.refresh))
+    if (refreshed === undefined) throw new RangeError('no result of the primary metric')
+    const { value, lastRefresh, isCached } = refreshed
     const { results, completeThrough } = value
     return {
       ...experiment, last_refresh: lastRefresh, is_cached: isCached, complete_through: completeThrough,
@@ -72,15 +77,14 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
 
   routes.get('/:id/secondary_results', {
     summary: 'Retrieve the results of the secondary metrics of an experiment', params: experimentIdParams,
+    description: 'Metrics with the role primary are corrected together with filters; all others are explored: their p-values stand alone.',
     query: optional({ ...refreshProperties, id: { type: 'string', description: 'Number of the metric, from 0. Default: all of them.' } }),
     answer: secondaryResultsSchema
   }, async (request, { projectId }) => {
     const experiment = await findLaunched(projectId, request.params.id)
-    const metrics = readSecondaryMetrics(experiment.secondary_metrics)
-    const chosen = chooseMetrics(metrics, request.query.id)
-    const results: Refreshed[] = []
-    // One after the other: a person waits for them, and the server has others to serve.
-    for (const metric of chosen) results.push(await measure(projectId, experiment, metric, request.query.refresh))
+    const metrics = chooseMetrics(readSecondaryMetrics(experiment.secondary_metrics), request.query.id)
+    const results = await measureAll(experiment, metrics, async (each) =>
+      await measure(projectId, experiment, each, request.query.refresh))
     const one = request.query.id !== undefined
     const values = results.map(({ value: { results: { variants } } }) =>
       Object.fromEntries(variants.map(({ key, mean }) => [key, mean])))
@@ -95,6 +99,36 @@ export async function resultsRoutes (app: FastifyInstance, deps: ResultsDeps): P
       measured: await describeMeasured(deps.sql, experiment)
     }
   })
+}
+
+/** Measures these, and with a primary one all others that it is corrected together with. */
+async function measureAll (
+  experiment: LaunchedExperiment, metrics: Metric[], measure: (metric: Metric) => Promise<Refreshed>
+): Promise<Refreshed[]> {
+  const primary = listPrimary(experiment)
+  const measured = new Map<string, Refreshed>()
+  // One after the other: a person waits for them, and the server has others to serve.
+  for (const metric of [...metrics, ...metrics.some(({ role }) => role === 'primary') ? primary : []]) {
+    const key = JSON.stringify(metric)
+    if (!measured.has(key)) measured.set(key, await measure(metric))
+  }
+  const resultsOf = (metric: Metric): Refreshed[] => {
+    const found = measured.get(JSON.stringify(metric))
+    return found === undefined ? [] : [found]
+  }
+  const corrected = correctFamily(primary.flatMap(resultsOf).map(({ value }) => value.results))
+  return metrics.flatMap((metric) => resultsOf(metric).map((each) => {
+    const results = metric.role === 'primary' ? corrected[primary.findIndex((other) => isDeepStrictEqual(other, metric))] : undefined
+    return results === undefined ? each : { ...each, value: { ...each.value, results } }
+  }))
+}
+
+/** `filters`, and the further metrics that are said to be primary. */
+function listPrimary ({ filters, secondary_metrics: secondary }: LaunchedExperiment): Metric[] {
+  const first = readMetric('filters', filters)
+  if (first === undefined) return []
+  if (first.role !== null && first.role !== 'primary') throw invalidField('filters__role', 'The metric in filters is primary: other roles are for secondary_metrics.')
+  return [{ ...first, role: 'primary' }, ...readPrimaryOnly(secondary)]
 }
 
 function chooseMetrics (metrics: Metric[], id: string | undefined): Metric[] {

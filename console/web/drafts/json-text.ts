@@ -1,4 +1,4 @@
-/** Handwritten JSON and its errors. */
+/** JSON that somebody writes by hand, and what is wrong with it. */
 import { isFields } from '../../../engines/fields.ts'
 
 /** Why something that was written is refused. */

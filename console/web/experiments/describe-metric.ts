@@ -1,8 +1,9 @@
 /** What an experiment measures, in words. */
+import type { Schema } from '../../../schema/api-types.ts'
 import { fieldsOf } from '../../../engines/fields.ts'
 import { describeEvent } from '../questions/question-definition.ts'
 
-export type MetricKind = 'funnel' | 'count' | 'sum' | 'mean'
+export type MetricKind = Schema<'MetricResults'>['kind']
 
 /** A metric as the API understood it. */
 export interface MeasuredMetric {
@@ -17,6 +18,8 @@ export function describeMetric (filters: Record<string, unknown>): string {
   const metric = fieldsOf(filters.metric ?? filters)
   if (filters.filters !== undefined) return describeMetric(fieldsOf(filters.filters))
   if (metric.kind === 'funnel') return (Array.isArray(metric.steps) ? metric.steps : [metric]).map(nameOf).join(' then ')
+  if (metric.kind === 'ratio') return `${nameOf(metric.numerator)} by ${nameOf(metric.denominator)}`
+  if (metric.kind === 'retention') return `${nameOf(metric.completion_event)} after ${nameOf(metric.start_event)}`
   if (metric.kind !== undefined) {
     return `${String(metric.kind)} of ${nameOf(metric)}${typeof metric.property === 'string' ? ` by ${metric.property}` : ''}`
   }
@@ -46,6 +49,8 @@ export function listSecondaryMetrics (value: unknown): unknown[] {
 /** The name of a metric, or what it measures when it has none. */
 export function nameOfMetric ({ name, kind, steps, property }: MeasuredMetric): string {
   if (name !== '') return name
-  const events = steps.map(({ event }) => event ?? 'any event').join(' then ')
+  const joint = kind === 'ratio' ? ' by ' : kind === 'retention' ? ' after ' : ' then '
+  const events = steps.map(({ event }) => event ?? 'any event').join(joint)
+  if (kind === 'ratio' || kind === 'retention') return events
   return kind === 'funnel' ? events : `${kind} of ${events}${property === null ? '' : ` by ${property}`}`
 }

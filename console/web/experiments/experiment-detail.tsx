@@ -120,13 +120,13 @@ function ShownSecondary ({ experiment, refresh }: { experiment: Experiment, refr
   return (
     <>
       <h2>Secondary metrics</h2>
-      <p class='hint'>Each is judged by itself: of twenty metrics without any effect, one shows a difference by chance.</p>
+      <p class='hint'>Explored ones are judged by themselves: of twenty metrics without any effect, one shows a difference by chance.</p>
       <Show of={results} what='Secondary metrics'>
         {({ analysis }) => (
           <>
             {analysis.map((result, index) => (
               <section key={index} aria-label={showText(nameOfMetric(result.metric), 100)}>
-                <h3>{showText(nameOfMetric(result.metric), 100)}</h3>
+                <h3>{showText(nameOfMetric(result.metric), 100)} ({result.role === 'secondary' ? 'explored' : result.role})</h3>
                 <MetricPicture result={result} />
               </section>
             ))}

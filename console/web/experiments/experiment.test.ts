@@ -1,7 +1,7 @@
 import t from 'tap'
 import { describeMetric, listSecondaryMetrics, nameOfMetric } from './describe-metric.ts'
 import {
-  describeChanges, describeProgress, describeVerdict, type Experiment,
+  describeAdjustments, describeChanges, describeProgress, describeVerdict, type Experiment,
   formatMetric, formatPercent, layOutBars, type Results, statusOf
 } from './experiment.ts'
 
@@ -23,8 +23,12 @@ function build (changes: Partial<Results> = {}): Results {
         bayesian: { relative_interval: [0.1, 0.3], inner_relative_interval: [0.15, 0.25] }
       })
     ],
+    role: 'primary',
+    correction: null,
+    adjustments: { cuped: null, winsorized: null, quantile: null },
+    guardrail: null,
     exposures: {
-      total: 2000, multiple_variants: 0, sample_ratio: { mismatch: false, variants: [] }
+      total: 2000, multiple_variants: 0, multiple_variant_handling: 'exclude', sample_ratio: { mismatch: false, variants: [] }
     },
     sample_size: { total: 8000, remaining_days: 12, minimum_detectable_effect: 5 },
     warnings: [],
@@ -55,8 +59,8 @@ t.test('what is to be doubted comes before the verdict', async (t) => {
   t.match(describeVerdict(build()), { text: 'There is a difference. The best is most likely test.', isDoubtful: false })
   t.match(describeVerdict(build({ significant: false, significance_code: 'not_enough_exposure' })), { text: /Too few people/, isDoubtful: false })
   const mismatch = { mismatch: true, variants: [] }
-  t.match(describeVerdict(build({ exposures: { total: 9, multiple_variants: 0, sample_ratio: mismatch } })), { text: /split/, isDoubtful: true })
-  t.match(describeVerdict(build({ exposures: { total: 0, multiple_variants: 0, sample_ratio: null } })), { text: /Nobody/, isDoubtful: true })
+  t.match(describeVerdict(build({ exposures: { total: 9, multiple_variants: 0, multiple_variant_handling: 'exclude', sample_ratio: mismatch } })), { text: /split/, isDoubtful: true })
+  t.match(describeVerdict(build({ exposures: { total: 0, multiple_variants: 0, multiple_variant_handling: 'exclude', sample_ratio: null } })), { text: /Nobody/, isDoubtful: true })
   t.equal(describeVerdict(build({ significant: false, significance_code: 'of_later' })).text.split(' ')[0], 'of_later')
 })
 
@@ -112,4 +116,15 @@ t.test('metrics and numbers read as words', async (t) => {
   t.equal(describeMetric({}), 'nothing yet')
   t.same([formatMetric('funnel', 0.12345), formatMetric('mean', 1234.567), formatMetric('mean', null)], ['12.3 %', '1235', '–'])
   t.same([formatPercent(0.051, true), formatPercent(-0.2, true)], ['+5.10 %', '-20.0 %'])
+})
+
+t.test('what was done to the values is said, and nothing else', async (t) => {
+  const cuped = { applied: true, reason: null, lookback_days: 14, share_with_history: 0.8, variance_reduction: 0.36 }
+  const nothing = { cuped: null, winsorized: null, quantile: null }
+  t.equal(describeAdjustments(build()), '')
+  t.match(describeAdjustments(build({ adjustments: { ...nothing, cuped } })), /took away 36.0 % of the variance: 80.0 % of the people have a history of 14 days/)
+  t.match(describeAdjustments(build({ adjustments: { ...nothing, cuped: { ...cuped, applied: false, reason: 'too_little_history', variance_reduction: null } } })), /not applied/)
+  t.match(describeAdjustments(build({ kind: 'sum', adjustments: { ...nothing, winsorized: { value: { lower: null, upper: 99.5 }, denominator: null } } })), /Values are cut to .* to 99.5/)
+  t.match(describeAdjustments(build({ correction: { method: 'holm', metrics: 2, comparisons: 3 } })), /corrected for 3 comparisons of 2 primary metrics/)
+  t.match(describeAdjustments(build({ guardrail: { margin: 2, goal: 'increase', variants: [{ key: 'test', at_the_end: 'holds', at_any_time: 'unclear' }] } })), /Guardrail of 2 % for test: unclear now, holds if/)
 })

@@ -16,18 +16,19 @@ export interface VariantResult extends Pick<ApiVariant, 'key' | 'exposed' | 'mea
     relative_lift: number | null
     /** Of 95 %, and of 50 %. */
     bayesian: { relative_interval: Interval | null, inner_relative_interval: Interval | null }
-    sequential: { p_value: number | null, relative_interval: Interval | null }
+    sequential: { p_value: number | null, adjusted_p_value?: number | null, relative_interval: Interval | null }
   } | null
 }
 
 /** With the parts that the OpenAPI document leaves open. */
-export interface Results extends Pick<ApiResults, 'kind' | 'baseline' | 'leader' | 'significant'> {
+export interface Results extends Pick<ApiResults, 'kind' | 'baseline' | 'leader' | 'significant' | 'role' | 'correction' | 'adjustments' | 'guardrail'> {
   metric: MeasuredMetric
   significance_code: string
   variants: VariantResult[]
   exposures: {
     total: number
     multiple_variants: number
+    multiple_variant_handling: 'exclude' | 'first_seen'
     sample_ratio: { mismatch: boolean, variants: { key: string, exposed: number, expected: number }[] } | null
   }
   sample_size: { total: number | null, remaining_days: number | null, minimum_detectable_effect: number } | null
@@ -112,10 +113,29 @@ export function describeProgress ({ sample_size: size, exposures }: Results): st
   return `${formatCount(exposures.total)} of ${formatCount(size.total)} people who are needed to see ${effect}: ${share} %${rest}.`
 }
 
+/** What was done to the values and p-values, in sentences; empty when nothing was. */
+export function describeAdjustments ({ kind, adjustments, correction, guardrail }: Results): string {
+  const { cuped, winsorized, quantile } = adjustments
+  const parts: string[] = []
+  if (quantile !== null) parts.push(`The ${formatPercent(quantile)} quantile over people is compared.`)
+  if (cuped !== null) {
+    const share = `${formatPercent(cuped.share_with_history)} of the people have a history of ${formatCounted(cuped.lookback_days, 'day')}`
+    parts.push(cuped.applied ? `CUPED took away ${formatPercent(cuped.variance_reduction)} of the variance: ${share}.` : `CUPED was not applied: ${cuped.reason === 'quantile' ? 'this is a quantile' : `${share}, too few`}.`)
+  }
+  for (const [name, bounds] of Object.entries(winsorized ?? {})) {
+    if (bounds !== null) parts.push(`${name === 'value' ? 'Values' : 'Denominators'} are cut to ${formatMetric(kind, bounds.lower)} to ${formatMetric(kind, bounds.upper)}.`)
+  }
+  if (correction !== null && correction.metrics > 1) parts.push(`P-values are corrected for ${formatCounted(correction.comparisons, 'comparison')} of ${correction.metrics} primary metrics (Holm).`)
+  for (const { key, at_the_end: end, at_any_time: now } of guardrail?.variants ?? []) {
+    parts.push(`Guardrail of ${guardrail?.margin} % for ${key}: ${now} now, ${end} if the experiment is over.`)
+  }
+  return parts.join(' ')
+}
+
 /** A value of the metric: a share for funnels, else a number. */
 export function formatMetric (kind: MetricKind, value: number | null): string {
   if (value === null) return UNKNOWN
-  return kind === 'funnel' ? formatPercent(value) : String(Number(value.toPrecision(4)))
+  return kind === 'funnel' || kind === 'retention' ? formatPercent(value) : String(Number(value.toPrecision(4)))
 }
 
 /** `+12.3 %`; a share without sign when `isSigned` is false. */

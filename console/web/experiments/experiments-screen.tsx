@@ -6,7 +6,7 @@ import { Paged, useList } from '../paging.tsx'
 import { linkTo, navigate, path, projectId } from '../router.ts'
 import { may } from '../session.ts'
 import { NameLists, useNames } from '../questions/event-fields.tsx'
-import { Empty, Failed, Form, Table, Time } from '../states.tsx'
+import { Checkbox, Empty, Failed, Form, Table, Time } from '../states.tsx'
 import { Title } from '../title.tsx'
 import { describeMetric } from './describe-metric.ts'
 import { type Experiment, statusOf } from './experiment.ts'
@@ -56,6 +56,7 @@ function ExperimentTable ({ experiments }: { experiments: readonly Experiment[] 
 function NewExperiment () {
   const [fields, setFields] = useState({ name: '', flag: '', effect: '5' })
   const [metric, setMetric] = useState(EMPTY_METRIC)
+  const [isCuped, setCuped] = useState(false)
   const names = useNames('events', 'properties')
   const { isBusy, error, attempt } = useAttempt()
   const set = (name: keyof typeof fields) => (event: { currentTarget: { value: string } }): void => {
@@ -68,7 +69,10 @@ function NewExperiment () {
     await attempt(async () => {
       const experiment = await request<Experiment>(`/api/projects/${projectId.value}/experiments/`, {
         method: 'POST',
-        body: { name, feature_flag_key: flag, filters: { metric }, parameters: { minimum_detectable_effect: Number(effect) } }
+        body: {
+          name, feature_flag_key: flag, filters: { metric },
+          parameters: { minimum_detectable_effect: Number(effect), ...isCuped && { stats_config: { cuped: { enabled: true } } } }
+        }
       })
       navigate(`/projects/${projectId.value}/experiments/${experiment.id}`)
     })
@@ -84,6 +88,7 @@ function NewExperiment () {
         <NameLists names={names} />
         <MetricFields metric={metric} names={names} onChange={setMetric} />
         <label>Smallest change worth seeing, in percent <input type='number' required min='0.1' step='any' value={fields.effect} onInput={set('effect')} /></label>
+        <Checkbox label='Compare with the same metric in the 14 days before (CUPED): narrower intervals for people who were here before' isOn={isCuped} onChange={setCuped} />
         {error !== undefined && <Failed error={error} onRetry={() => { void create() }} />}
         <p class='actions'><button type='submit' class='primary' disabled={isBusy}>Create a draft</button></p>
       </Form>

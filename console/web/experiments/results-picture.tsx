@@ -3,7 +3,7 @@ import { formatCount, formatZoned, showText } from '../format.ts'
 import { useWidth } from '../measure-width.ts'
 import { Table, Time } from '../states.tsx'
 import { nameOfMetric } from './describe-metric.ts'
-import { type Bar, describeChanges, describeProgress, describeVerdict, type ExperimentResults, formatInterval, formatMetric, formatPercent, layOutBars, type Results } from './experiment.ts'
+import { type Bar, describeAdjustments, describeChanges, describeProgress, describeVerdict, type ExperimentResults, formatInterval, formatMetric, formatPercent, layOutBars, type Results } from './experiment.ts'
 import { IntervalOverTime } from './interval-over-time.tsx'
 
 const ROW = 38
@@ -31,7 +31,7 @@ export function ResultsPicture ({ results, children }: { results: ExperimentResu
         {ratio === null
           ? 'The flag gives no variant a share.'
           : ratio.variants.map(({ key, exposed, expected }) => `${showText(key, 40)}: ${formatCount(exposed)} of ${formatCount(expected)} expected`).join(', ')}.
-        {' '}{formatCount(result.exposures.multiple_variants)} saw several variants and are left out.
+        {' '}{formatCount(result.exposures.multiple_variants)} saw several variants and {result.exposures.multiple_variant_handling === 'first_seen' ? 'count for the first' : 'are left out'}.
       </p>
     </>
   )
@@ -50,9 +50,11 @@ export function MetricPicture ({ result }: { result: Results }) {
 
 function Verdict ({ result }: { result: Results }) {
   const { text, isDoubtful } = describeVerdict(result)
+  const adjustments = describeAdjustments(result)
   return (
     <>
       <p class={isDoubtful ? 'verdict stopped' : 'verdict'} role='status'>{showText(text, 1000)}</p>
+      {adjustments !== '' && <p class='hint'>{showText(adjustments, 1000)}</p>}
       {result.warnings.map(({ detail }) => <p key={detail} class='verdict waiting' role='status'>{showText(detail, 600)}</p>)}
     </>
   )
@@ -78,7 +80,7 @@ function VariantTable ({ result, label }: { result: Results, label: string }) {
           <td class='number'>{formatInterval(comparison?.bayesian.relative_interval ?? null)}</td>
           <td class='number'>{formatPercent(probability)}</td>
           <td class='number'>{formatMetric(result.kind, loss)}</td>
-          <td class='number'>{comparison?.sequential.p_value?.toPrecision(2) ?? '–'}</td>
+          <td class='number'>{(comparison?.sequential.adjusted_p_value ?? comparison?.sequential.p_value)?.toPrecision(2) ?? '–'}</td>
         </tr>
       ))}
     </Table>

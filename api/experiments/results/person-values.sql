@@ -1,0 +1,49 @@
+-- The values of each person day by day; `days` begin at the first exposure of who has a history. What lies before the
+-- exposure is day -1: `before` and `before_below` are the covariates.
+    exposures AS
+    (
+{{exposures}}
+    ),
+    happenings AS
+    (
+        SELECT
+            {{entity}} AS entity,
+            timestamp,
+            {{steps}} AS steps,
+            if({property:String} = '', 1., {{property_as_number}}) AS number,
+            if({below_property:String} = '', 1., {{below_as_number}}) AS below,
+            trunc(ifNull(number, 0)) AS whole,
+            trunc(ifNull(below, 0)) AS below_whole
+        FROM events_with_person
+        WHERE {{happened}}
+            AND steps != 0
+    ),
+    person_days AS
+    (
+{{person_days}}
+    ),
+    people AS
+    (
+        SELECT
+            variant,
+            sumIf(events + below_events, day = -1) > 0 AS has_history,
+            if({is_mean:Bool}, sumIf(toFloat64(wholes) + rests, day = -1) / greatest(sumIf(events, day = -1), 1), toFloat64(sumIf(wholes, day = -1)) + sumIf(rests, day = -1)) AS before,
+            toFloat64(sumIf(below_wholes, day = -1)) + sumIf(below_rests, day = -1) AS before_below,
+            arraySort(groupArrayIf((day, events, wholes, rests, below_wholes, below_rests), day >= 0)) AS own_days,
+            (dateDiff('day', {first_day:Date32}, toDate32(exposed_at, {timezone:String})), 0, 0, 0, 0, 0) AS first_exposure,
+            if(has_history AND NOT {is_mean:Bool}, arrayPushFront(own_days, first_exposure), own_days) AS days,
+            arrayMap(each -> each.1, days) AS starts,
+            arrayPushBack(arrayPopFront(starts), {days:UInt32}) AS ends,
+            arrayMap(
+                (happened, wholes_so_far, rests_so_far) -> (toFloat64(wholes_so_far) + rests_so_far) / if({is_mean:Bool}, greatest(happened, 1), 1),
+                arrayCumSum(arrayMap(each -> each.2, days)),
+                arrayCumSum(arrayMap(each -> each.3, days)),
+                arrayCumSum(arrayMap(each -> each.4, days))) AS ys,
+            arrayMap(
+                (wholes_so_far, rests_so_far) -> toFloat64(wholes_so_far) + rests_so_far,
+                arrayCumSum(arrayMap(each -> each.5, days)),
+                arrayCumSum(arrayMap(each -> each.6, days))) AS ds
+        FROM person_days
+        GROUP BY entity, variant, exposed_at
+        HAVING notEmpty(days)
+    )
