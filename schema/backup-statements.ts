@@ -37,6 +37,9 @@ export const LIST_OBJECTS = `SELECT database, name, engine, database = currentDa
   FROM system.tables WHERE database IN {databases: Array(String)} ORDER BY engine LIKE '%View', database, name`
 export const LIST_DETACHED = `SELECT database, table AS name FROM system.detached_tables
   WHERE database IN (SELECT name FROM system.databases WHERE engine = 'Atomic' AND name ${NOT_OF_THE_SERVER}) ORDER BY database, name`
+/** Parts that somebody detached; ClickHouse gives a reason to those that it detaches itself. */
+export const LIST_DETACHED_PARTS = `SELECT database, table AS name, toFloat64(count()) AS parts FROM system.detached_parts
+  WHERE reason = '' AND database ${NOT_OF_THE_SERVER} GROUP BY ALL ORDER BY ALL`
 /** What is in the database of Millrace, and the other databases. */
 export const LIST_NAMES = `SELECT concat('table ', name) AS what FROM system.tables WHERE database = currentDatabase() AND NOT startsWith(name, '.')
   UNION ALL SELECT concat('database ', name) FROM system.databases

@@ -15,6 +15,7 @@ t.test('knows what a statement does', async (t) => {
     ['SET a = 1', 'session'],
     ['USE shop', 'session'],
     ['CREATE TEMPORARY TABLE t (a UInt8)', 'session'],
+    ['CREATE OR REPLACE TEMPORARY VIEW v AS SELECT 1', 'session'],
     ['CREATE TABLE t (a UInt8) ENGINE Memory', 'command'],
     ['INSERT INTO t SELECT 1', 'command'],
     ['ALTER TABLE t DELETE WHERE 1', 'command']

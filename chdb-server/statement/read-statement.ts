@@ -136,11 +136,16 @@ export function fillParams (sql: string, tokens: readonly SqlToken[], params: Re
 function classify (tokens: SqlToken[]): Statement['kind'] {
   const first = tokens[0]!.text
   if (SHOW.has(first)) return 'show'
-  if (first === 'SET' || first === 'USE' || hasSequence(tokens, 'TEMPORARY', 'TABLE')) return 'session'
+  if (first === 'SET' || first === 'USE' || keepsObject(tokens)) return 'session'
   if (first === 'SELECT' || first === 'FROM' || first === '(') return 'select'
   // WITH may introduce an INSERT ... SELECT.
   if (first === 'WITH' && !hasSequence(tokens, 'INSERT', 'INTO')) return 'select'
   return 'command'
+}
+
+/** Whether something is made, changed or removed that ends with its session. */
+function keepsObject (tokens: readonly SqlToken[]): boolean {
+  return ['TABLE', 'VIEW', 'DICTIONARY'].some((kind) => hasSequence(tokens, 'TEMPORARY', kind))
 }
 
 /**

@@ -29,7 +29,7 @@ export async function runStatement (parts: ServerParts, query: Query, text: stri
   }
   if (query.request.readOnlyMethod && statement.kind === 'command') throw readOnlyMethodError()
   if (query.request.isInSession && statement.kind === 'session') {
-    throw new QueryError(48, 'Sessions are not kept: what SET, USE or CREATE TEMPORARY TABLE did would be lost with this request. ' +
+    throw new QueryError(48, 'Sessions are not kept: what SET, USE or CREATE TEMPORARY did would be lost with this request. ' +
       'Send settings and the database with each request, and use a table or WITH')
   }
   statement = fillServerFacts(await replaceCommand(statement, parts.queries), query.user, parts.storage.engine.dir)

@@ -9,7 +9,7 @@ import { errorCode } from '../../engines/errors.ts'
 import { type ClickHouse, queryRows } from '../../platform/clickhouse/connect-clickhouse.ts'
 import { CLICKHOUSE_FOLDER } from '../../schema/migrate/migrate-clickhouse.ts'
 import { listTables, readMigrations } from '../../schema/migrate/read-migrations.ts'
-import { type DatabaseRow, LIST_DATABASES, LIST_DETACHED, LIST_OBJECTS, type ObjectRow } from '../../schema/backup-statements.ts'
+import { type DatabaseRow, LIST_DATABASES, LIST_DETACHED, LIST_DETACHED_PARTS, LIST_OBJECTS, type ObjectRow } from '../../schema/backup-statements.ts'
 
 /** Statement that makes a function, a collection, a database, or something in a database. */
 export interface Definition {
@@ -87,6 +87,8 @@ export async function readDefinitions (clickhouse: ClickHouse, dataDir: string):
   }
   const detached = await queryRows<Pick<ObjectRow, 'database' | 'name'>>(clickhouse, LIST_DETACHED)
   leftOut.push(...detached.map((each) => ({ what: `${quoteTable(each)}: detached`, isLost: true })))
+  const parts = await queryRows<Pick<ObjectRow, 'database' | 'name'> & { parts: number }>(clickhouse, LIST_DETACHED_PARTS)
+  leftOut.push(...parts.map((each) => ({ what: `${quoteTable(each)}: ${each.parts} detached parts`, isLost: true })))
   return found
 }
 

@@ -38,13 +38,15 @@ const MADE = [
   'CREATE TABLE marts.kafka (x Int32) ENGINE = Kafka(\'127.0.0.1:1\', \'topic\', \'group\', \'CSV\')',
   'CREATE DATABASE pg ENGINE = PostgreSQL(\'127.0.0.1:1\', \'d\', \'u\', \'secret\')',
   'CREATE DATABASE scratch ENGINE = Memory', 'CREATE TABLE scratch.t (x Int32) ENGINE = Memory',
-  'CREATE TABLE marts.detached (x Int32) ENGINE = MergeTree ORDER BY x', 'DETACH TABLE marts.detached PERMANENTLY'
+  'CREATE TABLE marts.detached (x Int32) ENGINE = MergeTree ORDER BY x', 'DETACH TABLE marts.detached PERMANENTLY',
+  'CREATE TABLE marts.parted (x Int32) ENGINE = MergeTree ORDER BY x PARTITION BY x', 'INSERT INTO marts.parted VALUES (1), (2)',
+  'ALTER TABLE marts.parted DETACH PARTITION 2'
 ]
 
 const LEFT_OUT = [
   'database `pg` (PostgreSQL): its tables, which another system keeps', '`marts`.`far` (URL): its rows, which another system keeps',
   '`marts`.`in_memory` (Memory): its rows (only', '`marts`.`kafka` (Kafka): its rows, which', '`marts`.`log` (Log): its rows (only',
-  '`marts`.`rocks` (EmbeddedRocksDB): its rows', '`scratch`.`t` (Memory): exists in memory only', '`marts`.`detached`: detached',
+  '`marts`.`rocks` (EmbeddedRocksDB): its rows', '`scratch`.`t` (Memory): exists in memory only', '`marts`.`detached`: detached', '`marts`.`parted`: 1 detached parts',
   'Postgres: database theirs', 'Postgres: reports.weekly'
 ]
 
@@ -88,7 +90,7 @@ t.test('a backup has what users made in the databases, or names it', async (t) =
       const found = await readStatus(dataDir)
       return found.backup.lastWarning === null ? undefined : found
     })
-    t.match(status.backup.lastWarning, /it leaves out 7: .*`marts`\.`in_memory`.*reports\.weekly/)
+    t.match(status.backup.lastWarning, /it leaves out 8: .*`marts`\.`in_memory`.*reports\.weekly/)
     t.notMatch(status.backup.lastWarning, /kafka/, 'nothing of it is lost')
     t.match((await cli(dataDir, ['status', '--once'])).out, /^backup +warning .*`marts`/m)
     t.match(JSON.parse((await cli(dataDir, ['backups', 'list', '--json'], scheduled)).out), [{ left_out: leftOut }])

@@ -62,11 +62,12 @@ export function hostileBodies (key: string, scale = 1): HostileBody[] {
     {
       name: 'names, zstd',
       path: '/batch/',
-      build: () => zlib.zstdCompressSync(batchOf(150, event(`{${Array.from({ length: 50_000 }, (_, at) => `"n${at.toString(36)}":1`).join(',')}}`))),
+      build: () => zlib.zstdCompressSync(batchOf(150, event(`{${named(50_000)}}`))),
       headers: { 'content-encoding': 'zstd' }
     },
     gzip('base64', () => Buffer.from(brackets(full * 0.7).toString('base64'))),
     gzip('a form with base64', () => Buffer.from(`data=${encodeURIComponent(brackets(full * 0.6).toString('base64'))}`)),
+    gzip('a form of plus signs', () => joined('data=', repeat('+', full)), '/e/'),
     gzip('a form of fields', () => joined('data=x', repeat('&a', full))),
     { name: 'a form of fields, plain', path: '/e/', build: () => joined('data=x', repeat('&a', 19_000_000 * scale)) },
     { name: 'lz64', path: '/e/?compression=lz64', build: () => Buffer.from(LZString.compressToBase64('['.repeat(1_000_000))) },
@@ -84,12 +85,18 @@ export function hostileBodies (key: string, scale = 1): HostileBody[] {
     gzip('Capture V1', () => batch('{"uuid":"0190f3d1-0000-7000-8000-000000000001","properties":', brackets(), '}'), '/i/v1/analytics/events', bearer),
     // Nothing of these is beyond a limit.
     gzip('as many values as a body may have', () => batchOf(9, event('{"a":[1', repeat(',1', 400_000), ']}'))),
+    gzip('as many changes of a person as an event may have', () => event(`{"$set":{${named(Math.floor(249_000 * scale))}}}`), '/e/'),
+    gzip('as many groups as an event may have', () => event(`{"$groups":{${named(Math.floor(249_000 * scale), '"g"')}}}`), '/e/'),
     gzip('as many events as a body may have', () => batchOf(500_000, '{"event":"e","distinct_id":"d"}'))
   ]
 }
 
 function repeat (text: string, bytes: number): Buffer {
   return Buffer.alloc(Math.floor(bytes / text.length) * text.length, text)
+}
+
+function named (values: number, value = '1'): string {
+  return Array.from({ length: values }, (_, at) => `"n${at.toString(36)}":${value}`).join(',')
 }
 
 function joined (...parts: (Buffer | string)[]): Buffer {
